@@ -1,0 +1,48 @@
+# tare: the commands of the project. "make help" lists them.
+
+GO ?= go
+
+# The race detector needs a C compiler. Without one the tests run all the same.
+RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
+
+.PHONY: weigh test check-slow bench lint help programs
+
+weigh: ## weigh the ways of serving a Go handler on this machine (about five minutes)
+	$(GO) run ./cmd/tare weigh
+
+test: programs ## run all tests: this is what CI runs
+	$(GO) vet ./...
+	$(GO) -C contenders vet ./...
+	GOOS=darwin $(GO) vet . ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/...
+	GOOS=windows $(GO) vet . ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/...
+	$(GO) test $(RACE) -tags poison -timeout 9m ./...
+
+check-slow: programs ## longer fuzzing, every test many times, and a whole run of each experiment
+	for target in FuzzRequest FuzzResponse FuzzTrailer FuzzChunked; do \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./internal/wire/http1 || exit 1; \
+	done
+	$(GO) test -run '^$$' -fuzz '^FuzzSameAsNetHTTP$$' -fuzztime 5m ./internal/engine
+	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 10 -timeout 60m ./internal/... ./load/... ./lab/...
+	$(GO) run ./cmd/tare weigh
+
+bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/...
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./lab
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 2h ./bench
+
+LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+lint: ## run the linters
+	$(GO) run $(LINTER) run ./...
+	cd contenders && $(GO) run $(LINTER) run -c ../.golangci.yml ./...
+
+help: ## show this
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+
+# Tests unpack nginx and wrk from their Debian packages by themselves. A browser has
+# too many parts for that and is installed, which starts nothing. Without privilege
+# the tests that look at pages are skipped, visibly.
+programs:
+	@command -v chromium >/dev/null 2>&1 || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null 2>&1 || { \
+		echo "installing chromium, for the tests that open the report"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; }

@@ -1,0 +1,278 @@
+package bench_test
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"text/tabwriter"
+
+	"github.com/tarehq/tare/lab/stat"
+)
+
+// row is one target with what was measured.
+type row struct {
+	scenario
+	bound
+	mine, theirs float64 // medians
+	value        stat.Interval
+}
+
+// compare runs a case, round after round, in alternating order.
+func (f *field) compare(s scenario, failed func(string)) []row {
+	servers := s.servers()
+	samples := make(map[string][]sample)
+	for range f.roundsOf(s) {
+		for _, server := range servers {
+			values, err := s.measure(f, server)
+			if err != nil {
+				failed(fmt.Sprintf("%s: %s: %v", s.name, server, err))
+			}
+			samples[server] = append(samples[server], values)
+		}
+		slices.Reverse(servers)
+	}
+	var rows []row
+	for _, b := range s.bounds {
+		r := row{scenario: s, bound: b}
+		mine := figures(samples[ours], b.of)
+		r.value = median(mine)
+		r.mine = r.value.Mid
+		if b.than != "" {
+			theirs := figures(samples[b.than], b.of)
+			r.theirs = median(theirs).Mid
+			r.value, _ = stat.Ratio(mine, theirs)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// figures are one metric of all rounds, NaN where a round has none.
+func figures(samples []sample, of string) []float64 {
+	var all []float64
+	for _, s := range samples {
+		v, ok := s[of]
+		if !ok {
+			v = math.NaN()
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// median leaves out the rounds that have no figure.
+func median(values []float64) stat.Interval {
+	i, _ := stat.Median(slices.DeleteFunc(slices.Clone(values), math.IsNaN))
+	return i
+}
+
+// meets reports whether a figure is within a limit.
+func (r row) meets(v, limit float64) bool {
+	return r.least && v >= limit || !r.least && v <= limit
+}
+
+func (r row) met() bool { return r.require == 0 || r.meets(r.value.Mid, r.require) }
+
+// name is what the row's benchmark is called, below its case.
+func (r row) name() string {
+	name := string(bytes.ReplaceAll([]byte(r.of), []byte("/"), []byte("-per-")))
+	if r.than != "" {
+		name += "-vs-" + r.than
+	}
+	return name
+}
+
+// report gives the row as metrics of a benchmark.
+func (r row) report(b *testing.B) {
+	what := "value"
+	if r.than != "" {
+		what = "ratio"
+		b.ReportMetric(r.theirs, "rival")
+	}
+	b.ReportMetric(r.mine, "tare")
+	b.ReportMetric(r.value.Mid, what)
+	b.ReportMetric(r.value.Lo, what+"-lo")
+	b.ReportMetric(r.value.Hi, what+"-hi")
+	if r.require > 0 {
+		b.ReportMetric(r.require, "required")
+		met := 0.0
+		if r.met() {
+			met = 1
+		}
+		b.ReportMetric(met, "met")
+	}
+	if r.aim > 0 {
+		b.ReportMetric(r.aim, "aim")
+	}
+	b.ReportMetric(0, "ns/op")
+}
+
+// verdict says how a row compares with its limits. A question mark says that the
+// interval reaches to the other side of the limit that it was judged by.
+func (r row) verdict() string {
+	text, limit := "", r.require
+	switch {
+	case r.require == 0 && r.aim == 0:
+		return "-"
+	case r.aim > 0 && r.meets(r.value.Mid, r.aim):
+		text, limit = "aim met", r.aim
+	case r.require == 0:
+		text, limit = "aim missed", r.aim
+	case r.met():
+		text = "met"
+	default:
+		text = "MISSED"
+	}
+	if r.meets(r.value.Lo, limit) != r.meets(r.value.Hi, limit) {
+		text += "?"
+	}
+	return text
+}
+
+// eights are the targets about each group of eight workloads: fasthttp's time or
+// better. They can be told only where all eight were measured.
+func eights(rows []row) []row {
+	const group, enough = 8, 4
+	measured, won := make(map[string]int), make(map[string]int)
+	var names []string
+	for _, r := range rows {
+		if r.eight == "" || r.than != fastHTTP {
+			continue
+		}
+		if measured[r.eight]++; measured[r.eight] == group {
+			names = append(names, r.eight)
+		}
+		if r.meets(r.value.Mid, 1) {
+			won[r.eight]++
+		}
+	}
+	var all []row
+	for _, name := range names {
+		n := float64(won[name])
+		all = append(all, row{
+			scenario: scenario{name: name + "-all"}, bound: bound{of: "workloads-won-of-8", require: enough, aim: group, least: true},
+			mine: n, value: stat.Interval{Lo: n, Mid: n, Hi: n},
+		})
+	}
+	return all
+}
+
+// table writes the rows for people.
+func table(rows []row) string {
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "case\tof\ttare\trival\t\tratio\t95 % interval\trequired\taim\t")
+	missed, required := 0, 0
+	for _, r := range rows {
+		if r.require > 0 {
+			required++
+			if !r.met() {
+				missed++
+			}
+		}
+		rival, ratio, interval := "\t-", "-", "-"
+		if r.than != "" {
+			rival, ratio = fmt.Sprintf("%s\t%.4g", r.than, r.theirs), fmt.Sprintf("%.3f", r.value.Mid)
+		}
+		if r.value.Known() && r.value.Lo < r.value.Hi {
+			interval = fmt.Sprintf("%.4g to %.4g", r.value.Lo, r.value.Hi)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%.4g\t%s\t%s\t%s\t%s\t%s\t%s\n", r.scenario.name, r.of, r.mine, rival, ratio, interval,
+			r.limit(r.require), r.limit(r.aim), r.verdict())
+	}
+	w.Flush()
+	fmt.Fprintf(&b, "%d of %d required targets are met.\n", required-missed, required)
+	return b.String()
+}
+
+// limit writes a limit with its direction.
+func (r row) limit(v float64) string {
+	switch {
+	case v == 0:
+		return "-"
+	case r.least:
+		return fmt.Sprintf(">= %.4g", v)
+	}
+	return fmt.Sprintf("<= %.4g", v)
+}
+
+// BenchmarkTargets measures every case. It never fails for being slow.
+func BenchmarkTargets(b *testing.B) {
+	f := newField(b, isShort())
+	var rows []row
+	for _, s := range scenarios() {
+		b.Run(s.name, func(b *testing.B) {
+			measured := f.compare(s, func(text string) { b.Log(text) })
+			for _, r := range measured {
+				b.Run(r.name(), r.report)
+			}
+			rows = append(rows, measured...)
+		})
+	}
+	for _, r := range eights(rows) {
+		b.Run(r.scenario.name, r.report)
+		rows = append(rows, r)
+	}
+	if len(rows) > 0 {
+		fmt.Fprint(os.Stdout, "\n", table(rows), "\n")
+	}
+}
+
+// Every case runs from end to end and yields figures, whatever they are. Several run at
+// a time; those that have none because the others left them no time run again, alone.
+func TestEveryTargetIsMeasured(t *testing.T) {
+	f := newField(t, true)
+	f.rounds = 1
+	var small, alone []scenario
+	for _, s := range scenarios() {
+		if s.large {
+			alone = append(alone, s)
+		} else {
+			small = append(small, s)
+		}
+	}
+	rows, again := atOnce(f, small, 4)
+	t.Logf("run again, alone: %d cases", len(again))
+	f.warmup, f.load = 10*f.warmup, 5*f.load
+	for _, s := range append(again, alone...) {
+		rows = append(rows, f.compare(s, func(text string) { t.Error(text) })...)
+	}
+	for _, r := range rows {
+		if math.IsNaN(r.value.Mid) || r.than != "" && r.value.Mid <= 0 {
+			t.Errorf("%s: %s: %v", r.scenario.name, r.name(), r.value)
+		}
+	}
+	if n := len(eights(rows)); n != 2 {
+		t.Errorf("%d groups of eight were measured, want 2", n)
+	}
+	t.Logf("the figures of a short run mean nothing:\n%s", table(rows))
+}
+
+// atOnce runs cases, so many at a time. It returns the rows of those that went well, and
+// the others.
+func atOnce(f *field, all []scenario, atATime int) (rows []row, failed []scenario) {
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	slots := make(chan struct{}, atATime)
+	for _, s := range all {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			well := true
+			measured := f.compare(s, func(string) { well = false })
+			mu.Lock()
+			defer mu.Unlock()
+			if well {
+				rows = append(rows, measured...)
+			} else {
+				failed = append(failed, s)
+			}
+		})
+	}
+	running.Wait()
+	return rows, failed
+}

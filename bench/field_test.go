@@ -1,0 +1,181 @@
+package bench_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/lab/yamlfile"
+)
+
+// body is what every path of every server answers.
+const body = "Hello World\n"
+
+// constant is an nginx of one worker that answers by itself.
+const constant = `{{with .User}}user {{.}};{{end}}
+worker_processes 1;
+worker_rlimit_nofile {{.Nofile}};
+pid {{.Dir}}/nginx.pid;
+events { worker_connections {{.Connections}}; }
+http {
+	access_log off;
+	error_log /dev/null crit;
+	default_type text/plain;
+	keepalive_requests 1000000000;
+	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
+	server { listen 127.0.0.1:{{.Port}}; location / { return 200 "Hello World\n"; } }
+}
+`
+
+// field is where cases are run: servers that are built, and for how long they are
+// loaded.
+type field struct {
+	cpus       []int // all that may be used
+	server     []int // for servers that are confined to one
+	generator  []int // for what loads them
+	contenders map[string]*contender.Contender
+	inMemory   string // a program
+	wrk        string
+	wrkEnv     []string
+	conf       *template.Template
+
+	rounds   int
+	warmup   time.Duration
+	load     time.Duration // of a server
+	inMemFor time.Duration // of a workload in memory
+	settle   time.Duration // before memory is looked at
+	idle     time.Duration // of which the processor time is looked at
+	short    bool
+}
+
+func newField(t testing.TB, short bool) *field {
+	t.Helper()
+	f := &field{
+		contenders: make(map[string]*contender.Contender), conf: template.Must(template.New("").Parse(constant)), short: short,
+		rounds: 15, warmup: 300 * time.Millisecond, load: 2 * time.Second, inMemFor: 400 * time.Millisecond,
+		settle: 2 * time.Second, idle: 30 * time.Second,
+	}
+	if short {
+		f.rounds, f.warmup, f.load, f.inMemFor = 3, 50*time.Millisecond, 300*time.Millisecond, 40*time.Millisecond
+		f.settle, f.idle = 200*time.Millisecond, 300*time.Millisecond
+	}
+	var err error
+	if f.cpus, err = contender.AllCPUs(); err != nil {
+		t.Fatal(err)
+	}
+	if f.server, f.generator = trial.Layout(f.cpus, 1); f.server == nil {
+		t.Skip("needs two processors: one for servers and one for the load")
+	}
+	f.wrk, f.wrkEnv = programs.Wrk(t)
+	f.prepare(t)
+	return f
+}
+
+// prepare builds the servers.
+func (f *field) prepare(t testing.TB) {
+	t.Helper()
+	tools := &contender.Tools{Cache: t.TempDir()}
+	folder := filepath.Join(programs.Root(t), "contenders", "cases")
+	for _, name := range []string{ours, netHTTP, fastHTTP, "inmemory"} {
+		spec := &contender.Spec{
+			Name: name, Title: name, Dir: filepath.Join(folder, name), Protocol: contender.HTTP, Needs: []string{contender.Go},
+			Build: "go build -o {bin} .", Run: "{bin} -listen 127.0.0.1:{port}",
+		}
+		c, err := tools.Prepare(context.Background(), spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.contenders[name] = c
+	}
+	f.inMemory = f.contenders["inmemory"].Bin
+	// nginx answers by itself; the application behind it is there for form's sake.
+	f.contenders[nginx] = &contender.Contender{
+		Spec:  &contender.Spec{Name: nginx, Title: nginx, Protocol: contender.HTTP, Front: contender.Nginx, Run: "sleep infinity"},
+		Nginx: programs.Nginx(t),
+	}
+}
+
+// roundsOf returns how many rounds a case has.
+func (f *field) roundsOf(s scenario) int {
+	switch {
+	case f.short && s.large:
+		return 1
+	case f.short || s.rounds == 0:
+		return f.rounds
+	}
+	return s.rounds
+}
+
+// running is a server that runs, on a stage of its own: a stage ends all that it
+// started whenever it stops something.
+type running struct {
+	*contender.Running
+	stage *contender.Stage
+}
+
+func (r *running) stop() error { return errors.Join(r.Stop(), r.stage.Close()) }
+
+// start starts a server on the given processors, none being all, and sees to it that
+// it answers a path as it should.
+func (f *field) start(server string, cpus []int, path string, flags ...string) (*running, error) {
+	const readyWithin = 20 * time.Second
+	stage, err := contender.NewStage(contender.StageOptions{})
+	if err != nil {
+		return nil, err
+	}
+	c, spec := *f.contenders[server], *f.contenders[server].Spec
+	spec.Run = strings.Join(append([]string{spec.Run}, flags...), " ")
+	spec.Ready.Within = yamlfile.Duration(readyWithin)
+	c.Spec = &spec
+	cores := len(cpus)
+	if cores == 0 {
+		cores = len(f.cpus)
+	}
+	scheme := "http"
+	for _, flag := range flags {
+		if flag == "-tls" {
+			scheme = "https"
+		}
+	}
+	r, err := stage.Start(context.Background(), &c, contender.Setting{Cores: cores, CPUs: cpus, Conf: f.conf},
+		func(ctx context.Context, address string) error { return ask(ctx, scheme+"://"+address+path) })
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", server, err), stage.Close())
+	}
+	return &running{r, stage}, nil
+}
+
+// ask returns nil if a URL is answered as every server answers.
+func ask(ctx context.Context, url string) error {
+	client := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err == nil && (resp.StatusCode != http.StatusOK || string(b) != body) {
+		err = fmt.Errorf("%s answers %s: %q", url, resp.Status, b)
+	}
+	return err
+}
+
+func isShort() bool { return os.Getenv("TARE_BENCH") == "short" }

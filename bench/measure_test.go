@@ -1,0 +1,241 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/load"
+)
+
+// sample is what one turn of a server brought, by what was measured.
+type sample map[string]float64
+
+// scene is a server under load.
+type scene struct {
+	cores   int // 1: the server has a processor, the generator others
+	backend bool
+	streams []stream
+}
+
+// stream is one run of the generator; those of a scene run at the same time.
+type stream struct {
+	name        string // before what is measured of it
+	path        string
+	connections int
+	rate        float64 // 0 is a closed loop
+	header      []string
+	oneShard    bool // busy connections alternate with idle ones
+}
+
+const patience = 10 * time.Second
+
+func (s scene) measure(f *field, server string) (values sample, err error) {
+	var flags []string
+	if s.backend {
+		b, err := f.start(nginx, f.generator, "/")
+		if err != nil {
+			return nil, err
+		}
+		defer b.stop()
+		flags = []string{"-backend", "http://" + b.Address + "/"}
+	}
+	var cpus []int
+	if s.cores == 1 {
+		cpus = f.server
+	}
+	r, err := f.start(server, cpus, s.streams[0].path, flags...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	return s.load(f, r)
+}
+
+// load runs all streams at once.
+func (s scene) load(f *field, r *running) (sample, error) {
+	var before, after look
+	results, errs := make([]*load.Result, len(s.streams)), make([]error, len(s.streams))
+	var all sync.WaitGroup
+	for i, st := range s.streams {
+		p := s.plan(f, st, r.Address)
+		if i == 0 {
+			p.Trace = &load.Trace{Started: func() { before.take(r) }, Ended: func() { after.take(r) }}
+		}
+		all.Go(func() { results[i], errs[i] = load.Run(context.Background(), p) })
+	}
+	all.Wait()
+	if err := errors.Join(append(errs, before.err, after.err)...); err != nil {
+		return nil, err
+	}
+	values := make(sample)
+	for i, result := range results {
+		name := s.streams[i].name
+		if result.Requests == 0 || result.Errors.Total() > 0 {
+			return nil, fmt.Errorf("%d requests and %d errors under load: %s", result.Requests, result.Errors.Total(), result.Errors.First)
+		}
+		values[name+rate] = result.PerSecond()
+		values[name+p50] = micros(result.Latency.Quantile(0.5))
+		values[name+p99] = micros(result.Latency.Quantile(0.99))
+	}
+	if len(results) == 1 {
+		values[cpu] = micros(after.cpu-before.cpu) / float64(results[0].Requests)
+	}
+	return values, nil
+}
+
+func (s scene) plan(f *field, st stream, address string) load.Plan {
+	p := load.Plan{
+		URL: "http://" + address + st.path, Header: st.header, Connections: st.connections, Rate: st.rate,
+		Warmup: f.warmup, Duration: f.load, Timeout: patience, Threads: min(len(f.cpus), st.connections),
+	}
+	if s.cores == 1 {
+		p.CPUs, p.Threads = f.generator, min(len(f.generator), st.connections)
+	}
+	if st.oneShard { // a thread alone opens connections in a known order
+		p.Threads, p.Spare = 1, len(f.cpus)-1
+	}
+	return p
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// look is what a server has cost so far, and what it holds.
+type look struct {
+	cpu time.Duration
+	rss int64
+	err error
+}
+
+func (l *look) take(r *running) {
+	*l = look{}
+	usages, err := r.Usages()
+	l.err = err
+	for _, role := range usages {
+		for _, c := range proc.Costs(nil, role) {
+			l.cpu += c.CPU()
+			l.rss += c.RSS
+		}
+	}
+}
+
+// overTLS loads a server with wrk: our generator does not speak TLS. The handshakes are
+// within the processor time that is measured.
+func overTLS(f *field, server string) (values sample, err error) {
+	r, err := f.start(server, f.server, "/hello", "-tls")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	seconds := max(1, int(f.load.Seconds()))
+	ctx, cancel := context.WithTimeout(context.Background(), f.load+patience)
+	defer cancel()
+	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.generator[0]), f.wrk, "-t1", "-c64", fmt.Sprintf("-d%ds", seconds), "https://"+r.Address+"/hello")
+	c.Env = slices.Concat(os.Environ(), f.wrkEnv)
+	var before, after look
+	before.take(r)
+	out, err := c.CombinedOutput()
+	after.take(r)
+	if err := errors.Join(err, before.err, after.err); err != nil {
+		return nil, fmt.Errorf("wrk: %w\n%s", err, out)
+	}
+	m := regexp.MustCompile(`(\d+) requests in`).FindSubmatch(out)
+	if m == nil || bytes.Contains(out, []byte("Socket errors")) || bytes.Contains(out, []byte("Non-2xx")) {
+		return nil, fmt.Errorf("wrk: not as expected:\n%s", out)
+	}
+	n, err := strconv.ParseFloat(string(m[1]), 64)
+	return sample{cpu: micros(after.cpu-before.cpu) / n}, err
+}
+
+// workload is one of those in memory.
+type workload struct {
+	procs             int
+	method            string
+	requests, clients int
+}
+
+func (w workload) measure(f *field, server string) (sample, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, f.inMemory, "-server", server, "-method", w.method, "-requests", strconv.Itoa(w.requests),
+		"-clients", strconv.Itoa(w.clients), "-for", f.inMemFor.String())
+	c.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", w.procs))
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(c.Args, " "), err, out)
+	}
+	figure, _, _ := strings.Cut(string(out), " ")
+	ns, err := strconv.ParseFloat(figure, 64)
+	return sample{spent: ns}, err
+}
+
+// idle looks at a server's memory while it has many connections that were used once.
+func idle(f *field, server string) (values sample, err error) {
+	r, err := f.start(server, nil, "/hello")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	var atRest, full, later look
+	time.Sleep(f.settle)
+	atRest.take(r)
+	release, err := hold(r.Address, crowd)
+	defer release()
+	if err != nil {
+		return nil, err
+	}
+	time.Sleep(f.settle)
+	full.take(r)
+	values = sample{memory: float64(full.rss-atRest.rss) / crowd}
+	if server == ours {
+		time.Sleep(f.idle)
+		later.take(r)
+		values[resting] = 100 * float64(later.cpu-full.cpu) / float64(f.idle)
+	}
+	return values, errors.Join(atRest.err, full.err, later.err)
+}
+
+// hold opens connections, has each answer one request, and keeps them.
+func hold(address string, n int) (release func(), err error) {
+	var held []net.Conn
+	release = func() {
+		for _, c := range held {
+			_ = c.(*net.TCPConn).SetLinger(0) // no port is kept in TIME_WAIT
+			c.Close()
+		}
+	}
+	request := fmt.Appendf(nil, "GET /hello HTTP/1.1\r\nHost: %s\r\n\r\n", address)
+	answer := make([]byte, 4<<10)
+	for range n {
+		c, err := net.DialTimeout("tcp", address, patience)
+		if err != nil {
+			return release, err
+		}
+		held = append(held, c)
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			return release, err
+		}
+		if _, err := c.Write(request); err != nil {
+			return release, err
+		}
+		for got := 0; !bytes.HasSuffix(answer[:got], []byte(body)); {
+			n, err := c.Read(answer[got:])
+			if err != nil {
+				return release, fmt.Errorf("after %q: %w", answer[:got], err)
+			}
+			got += n
+		}
+	}
+	return release, nil
+}

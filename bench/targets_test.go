@@ -1,0 +1,185 @@
+package bench_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/lab/stat"
+)
+
+// The servers.
+const (
+	ours     = "tare"
+	netHTTP  = "nethttp"
+	fastHTTP = "fasthttp"
+	nginx    = "nginx"
+)
+
+// What is measured, with its unit.
+const (
+	cpu     = "cpu-µs" // user and system time of the server, for each request
+	rate    = "req/s"  //
+	p50     = "p50-µs" // of latency
+	p99     = "p99-µs" //
+	spent   = "ns/req" // of the time of all processors there are
+	memory  = "B/conn" // resident, over the process at rest
+	resting = "cpu-%"  // while nothing is asked
+)
+
+// bound is a target: of what, and compared with whom.
+type bound struct {
+	of, than     string  // without a rival, the figure itself is bounded
+	require, aim float64 // 0 is none
+	least        bool    // they bound it from below
+}
+
+// scenario is one case.
+type scenario struct {
+	name    string
+	measure func(f *field, server string) (sample, error)
+	bounds  []bound
+	rounds  int    // 0 is as many as usual
+	large   bool   // so many descriptors that nothing can run beside it
+	eight   string // the group of eight that it counts for
+}
+
+func (s scenario) servers() []string {
+	servers := []string{ours}
+	for _, b := range s.bounds {
+		if b.than != "" && !slices.Contains(servers, b.than) {
+			servers = append(servers, b.than)
+		}
+	}
+	return servers
+}
+
+// browser is what a browser sends besides Host: with it, 15 fields.
+func browser() []string {
+	return []string{
+		"Connection: keep-alive", "Cache-Control: max-age=0",
+		`sec-ch-ua: "Chromium";v="140", "Not=A?Brand";v="24"`, "sec-ch-ua-mobile: ?0", `sec-ch-ua-platform: "Linux"`,
+		"Upgrade-Insecure-Requests: 1",
+		"User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+		"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
+		"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document",
+		"Accept-Encoding: gzip, deflate, br, zstd", "Accept-Language: en-GB,en;q=0.9,de;q=0.8",
+		"Cookie: session=6f1ed002ab5595859014ebf0951522d9; theme=dark; seen=1",
+	}
+}
+
+const (
+	crowd = 15_000 // connections of which most or all are idle
+
+	// even is what is required where the requirement is to be no worse, and better what
+	// is aimed at there: a difference that is one.
+	even   = 1
+	better = stat.Margin
+)
+
+// scenarios is the table of all cases. One that names cores runs its server on so many,
+// and the generator on others; the rest share what there is.
+func scenarios() []scenario {
+	hello := stream{path: "/hello", connections: 64}
+	many := stream{path: "/hello", connections: 5000}
+	fastBesideSlow := []stream{
+		{name: "fast ", path: "/hello", connections: 58, rate: 8000},
+		{name: "slow ", path: "/sleep", connections: 5}, // each answers about 190 times a second
+	}
+	besideBackend := []stream{
+		{name: "backend ", path: "/backend", connections: 32},
+		{name: "fast ", path: "/hello", connections: 16, rate: 3000},
+	}
+	return slices.Concat([]scenario{
+		{name: "hello-64", measure: scene{cores: 1, streams: []stream{hello}}.measure, bounds: []bound{
+			{of: cpu, than: nginx, require: 1.05, aim: 0.95}, {of: cpu, than: netHTTP, require: 0.55},
+		}},
+		{name: "hello-5000", measure: scene{cores: 1, streams: []stream{many}}.measure, bounds: []bound{
+			{of: cpu, than: nginx, require: 1.10, aim: 1}, {of: cpu, than: fastHTTP, require: 0.70}, {of: cpu, than: netHTTP, require: 0.40},
+		}},
+		{name: "hello-64-paced", measure: scene{cores: 1, streams: []stream{{path: "/hello", connections: 64, rate: 6000}}}.measure, bounds: []bound{
+			{of: cpu, than: nginx, require: 1.3, aim: 1}, {of: cpu, than: netHTTP, require: 0.5},
+		}},
+		{name: "browser-64", measure: scene{cores: 1, streams: []stream{{path: "/hello", connections: 64, header: browser()}}}.measure, bounds: []bound{
+			{of: cpu, than: netHTTP, require: 0.6, aim: 0.5},
+		}},
+		{name: "tls-64", measure: overTLS, bounds: []bound{{of: cpu, than: netHTTP, require: 0.85, aim: 0.7}}},
+		{name: "hello-64-all-cores", measure: scene{streams: []stream{hello}}.measure, bounds: []bound{
+			{of: rate, than: fastHTTP, require: even, aim: 1.3, least: true},
+		}},
+		{name: "hello-5000-all-cores", measure: scene{streams: []stream{many}}.measure, bounds: []bound{
+			{of: rate, than: fastHTTP, require: even, aim: 1.3, least: true},
+		}},
+		// Confined to two processors, both sides would mostly wait for an idle one to wake.
+		{name: "hello-1", measure: scene{streams: []stream{{path: "/hello", connections: 1}}}.measure, bounds: []bound{
+			{of: p50, than: netHTTP, require: even, aim: 0.5},
+		}},
+		{name: "sleep-256", measure: scene{streams: []stream{{path: "/sleep", connections: 256}}}.measure, bounds: []bound{
+			{of: rate, than: netHTTP, require: 0.95, least: true}, {of: rate, than: fastHTTP, aim: 1, least: true},
+		}},
+		{name: "one-in-ten-sleeps", measure: scene{cores: 1, streams: fastBesideSlow}.measure, bounds: []bound{
+			{of: "fast " + p99, than: netHTTP, require: even, aim: 0.5},
+		}},
+		{name: "backend", measure: scene{cores: 1, backend: true, streams: []stream{{path: "/backend", connections: 64}}}.measure, bounds: []bound{
+			{of: rate, than: netHTTP, require: even, aim: even + better, least: true}, {of: p99, than: netHTTP, require: even, aim: even - better},
+		}},
+		{name: "backend-beside-fast", measure: scene{cores: 1, backend: true, streams: besideBackend}.measure, bounds: []bound{
+			{of: "backend " + rate, than: netHTTP, require: even, aim: even + better, least: true},
+			{of: "backend " + p99, than: netHTTP, require: even, aim: even - better},
+			{of: "fast " + p99, than: netHTTP, require: even, aim: even - better},
+		}},
+		{name: "idle-15000", measure: idle, rounds: 6, large: true, bounds: []bound{
+			{of: memory, require: 700, aim: 400}, {of: memory, than: netHTTP}, {of: memory, than: fastHTTP}, {of: resting, require: 0.1},
+		}},
+		{name: "anywhere-15000", measure: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}}.measure, large: true, bounds: []bound{
+			{of: p99, require: 5000, aim: 1000},
+		}},
+	}, burning(), inMemory())
+}
+
+// burning are the cases of handlers that compute. Busy connections can be on one shard
+// by chance: then those between them, which go to the other shards, are idle.
+func burning() []scenario {
+	var all []scenario
+	for _, path := range []string{"/burn30", "/burn200"} {
+		for _, where := range []string{"", "-one-shard"} {
+			s := stream{path: path, connections: 64, oneShard: where != ""}
+			all = append(all, scenario{name: path[1:] + where, measure: scene{streams: []stream{s}}.measure, bounds: []bound{
+				{of: rate, than: netHTTP, require: 0.95, aim: 1.1, least: true},
+			}})
+		}
+	}
+	return all
+}
+
+// inMemory are the workloads that fasthttp measures itself with. The eight are those
+// whose figures it publishes.
+func inMemory() []scenario {
+	var all []scenario
+	add := func(procs int, method string, requests, clients int, eight bool) {
+		s := scenario{name: fmt.Sprintf("inmemory-p%d-%s-%d", procs, strings.ToLower(method), requests)}
+		if clients > runtime.NumCPU() {
+			s.name += "-10k-clients"
+		}
+		if eight {
+			s.eight = fmt.Sprintf("inmemory-p%d", procs)
+		}
+		s.measure = workload{procs, method, requests, clients}.measure
+		s.bounds = []bound{{of: spent, than: fastHTTP, aim: 1}}
+		if procs == 1 {
+			s.bounds = append(s.bounds, bound{of: spent, than: netHTTP, require: 0.25})
+		}
+		all = append(all, s)
+	}
+	for _, procs := range []int{1, 2} {
+		for _, n := range []int{1, 2, 10, 10_000} {
+			add(procs, "GET", n, runtime.NumCPU(), true)
+			add(procs, "POST", n, runtime.NumCPU(), false)
+		}
+		for _, n := range []int{1, 2, 10, 100} {
+			add(procs, "GET", n, 10_000, true)
+		}
+	}
+	return all
+}

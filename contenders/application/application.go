@@ -1,0 +1,21 @@
+// Package application is what every contender of the front experiment serves: a
+// handler that sets four header fields and answers with twelve bytes of body. A
+// response is 153 bytes whichever way it is served.
+package application
+
+import (
+	"fmt"
+	"net/http"
+)
+
+// Body is the response's body.
+const Body = "Hello World\n"
+
+// Handler is the write-up's handler, for net/http and what is compatible with it.
+func Handler(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Server", "gophr")
+	w.Header().Set("Connection", "keep-alive")
+	w.Header().Set("Content-Type", "text/plain")
+	w.Header().Set("Content-Length", fmt.Sprint(len(Body)))
+	fmt.Fprint(w, Body)
+}

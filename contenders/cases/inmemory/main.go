@@ -1,0 +1,162 @@
+// Command inmemory has one server answer clients in memory, without sockets, and
+// prints how many nanoseconds a request took. The workloads are those that fasthttp
+// measures itself with: a GET or a POST, so many requests for each connection, so many
+// connections at a time.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tarehq/tare"
+)
+
+const (
+	body = "Hello, world!"
+
+	// patience is how long a server may take to finish what it has begun.
+	patience = 10 * time.Second
+	// warming is the part of the time that is spent before measuring.
+	warming = 4
+)
+
+// workload is what clients do.
+type workload struct {
+	method            string
+	requests, clients int
+	answer            []byte
+
+	counting bool
+	handled  atomic.Uint64
+	wrong    atomic.Uint64 // requests that came otherwise than they were sent
+}
+
+func main() {
+	log.SetFlags(0)
+	w := workload{answer: []byte(body)}
+	who := flag.String("server", "", "`name`: tare, nethttp or fasthttp")
+	flag.StringVar(&w.method, "method", "GET", "GET or POST")
+	flag.IntVar(&w.requests, "requests", 1, "`number` of requests for each connection")
+	flag.IntVar(&w.clients, "clients", 1, "`number` of connections at a time")
+	d := flag.Duration("for", time.Second, "`time` to measure")
+	flag.Parse()
+	serve, err := w.server(*who)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := w.warm(serve, *d/warming); err != nil {
+		log.Fatal(err)
+	}
+	took, served, err := w.run(serve, *d)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%.2f ns/request\n", float64(took.Nanoseconds())/float64(served))
+}
+
+func (w *workload) server(name string) (func(net.Listener) error, error) {
+	switch name {
+	case "tare":
+		return tare.Wrap(&http.Server{Handler: w}).Serve, nil
+	case "nethttp":
+		return (&http.Server{Handler: w}).Serve, nil
+	case "fasthttp":
+		const perClient = 16 // connections that end while the next is accepted
+		return (&fasthttp.Server{Handler: w.serveFast, Concurrency: perClient * w.clients}).Serve, nil
+	}
+	return nil, fmt.Errorf("-server %q: want tare, nethttp or fasthttp", name)
+}
+
+// warm loads a server for a time, and checks that its handler sees every request that
+// was sent. Later runs do not count: that costs more than some of what is measured.
+func (w *workload) warm(serve func(net.Listener) error, d time.Duration) error {
+	w.counting = true
+	_, served, err := w.run(serve, d)
+	w.counting = false
+	if err == nil && w.handled.Load() != served {
+		err = fmt.Errorf("%d requests were sent and %d handled", served, w.handled.Load())
+	}
+	return err
+}
+
+// run loads a server for a time, and tells how long all it was sent took.
+func (w *workload) run(serve func(net.Listener) error, d time.Duration) (took time.Duration, served uint64, err error) {
+	start := time.Now()
+	n := newNetwork(w.request(), w.requests, w.clients, d)
+	if err := serve(n); err != nil && !errors.Is(err, io.EOF) {
+		return 0, 0, err
+	}
+	served, ok := n.drain(w.clients, patience)
+	took = time.Since(start)
+	switch {
+	case !ok:
+		err = errors.New("the server did not close all connections")
+	case served == 0:
+		err = errors.New("the server took no request")
+	case w.wrong.Load() > 0:
+		err = fmt.Errorf("%d requests came otherwise than they were sent", w.wrong.Load())
+	}
+	return took, served, err
+}
+
+// request is what a browser of some years ago sent. The only request of a connection
+// says that it is.
+func (w *workload) request() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s /some/page?with=query HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101\r\n"+
+		"Referer: http://www.example.org/elsewhere?page=1\r\nCookie: session=0123456789\r\n", w.method)
+	if w.requests == 1 {
+		b.WriteString("Connection: close\r\n")
+	}
+	if w.method == "POST" {
+		fmt.Fprintf(&b, "Content-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	} else {
+		b.WriteString("\r\n")
+	}
+	return b.Bytes()
+}
+
+// note checks a request.
+func (w *workload) note(asSent bool) {
+	if w.counting {
+		w.handled.Add(1)
+	}
+	if !asSent {
+		w.wrong.Add(1)
+	}
+}
+
+func (w *workload) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w.note(r.Method == w.method)
+	answer := w.answer
+	if w.method == "POST" {
+		var err error
+		if answer, err = io.ReadAll(r.Body); err != nil || string(answer) != body {
+			w.note(false)
+		}
+	}
+	rw.Header().Set("Content-Type", "text/plain")
+	_, _ = rw.Write(answer)
+}
+
+func (w *workload) serveFast(ctx *fasthttp.RequestCtx) {
+	w.note(string(ctx.Method()) == w.method)
+	answer := w.answer
+	if w.method == "POST" {
+		if answer = ctx.PostBody(); string(answer) != body {
+			w.note(false)
+		}
+	}
+	ctx.SetContentType("text/plain")
+	ctx.SetBody(answer)
+}

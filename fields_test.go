@@ -1,0 +1,315 @@
+package tare_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	getClose = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+)
+
+type key string
+
+// field shows what a field of http.Server does.
+type field struct {
+	kinds []string
+	want  string
+	// show runs a server with or without the field set and returns what is seen.
+	show func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string
+}
+
+// answer is a handler with one answer.
+func answer(text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) })
+}
+
+// fields are all that http.Server exports. Each one's effect is the same over tare
+// and over net/http, and another than without it.
+var fields = map[string]field{
+	"Addr": {[]string{plain}, "address in use", func(t *testing.T, _ string, maker func(*http.Server) server, set bool) string {
+		taken := listen(t)
+		defer taken.Close()
+		s := &http.Server{Addr: "256.0.0.1:1"}
+		if set {
+			s.Addr = taken.Addr().String()
+		}
+		if err := maker(s).ListenAndServe(); strings.Contains(err.Error(), "listen tcp "+taken.Addr().String()) {
+			return "address in use"
+		}
+		return "another"
+	}},
+	"Handler": {[]string{plain, h1, h2}, "200 OK x", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		s := &http.Server{}
+		if set {
+			s.Handler = answer("x")
+		}
+		return start(t, kind, maker, s).get("/")
+	}},
+	"DisableGeneralOptionsHandler": {[]string{plain, h1}, "true", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		site := start(t, kind, maker, &http.Server{DisableGeneralOptionsHandler: set, Handler: answer("x")})
+		return fmt.Sprint(strings.HasSuffix(site.say("OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), "x"))
+	}},
+	"TLSConfig": {[]string{h1, h2}, "failed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		s := &http.Server{Handler: answer("x"), ErrorLog: log.New(io.Discard, "", 0)}
+		if set {
+			s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
+		}
+		site := start(t, kind, maker, s)
+		site.client.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
+		return site.get("/")
+	}},
+	"ReadTimeout": {[]string{plain, h1, h2}, "true", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		failed := make(chan bool, 1)
+		s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, err := io.ReadAll(r.Body)
+			failed <- err != nil
+		})}
+		if set {
+			s.ReadTimeout = 50 * time.Millisecond
+		}
+		site := start(t, kind, maker, s)
+		body, more := io.Pipe()
+		go site.client.Post(site.url, "text/plain", body)
+		io.WriteString(more, "x")
+		time.AfterFunc(time.Second, func() { more.Close() })
+		return fmt.Sprint(<-failed)
+	}},
+	"ReadHeaderTimeout": {[]string{plain, h1}, "closed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		s := &http.Server{Handler: answer("x")}
+		if set {
+			s.ReadHeaderTimeout = 50 * time.Millisecond
+		}
+		c := start(t, kind, maker, s).dial()
+		io.WriteString(c, "GET ")
+		return closed(c)
+	}},
+	"WriteTimeout": {[]string{plain, h1, h2}, "failed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(150 * time.Millisecond)
+			io.WriteString(w, "x")
+		})}
+		if set {
+			s.WriteTimeout = 50 * time.Millisecond
+		}
+		return start(t, kind, maker, s).get("/")
+	}},
+	"IdleTimeout": {[]string{plain, h1, h2}, "2", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RemoteAddr) })}
+		if set {
+			s.IdleTimeout = 50 * time.Millisecond
+		}
+		site := start(t, kind, maker, s)
+		from := map[string]bool{site.get("/"): true}
+		time.Sleep(300 * time.Millisecond)
+		from[site.get("/")] = true
+		return fmt.Sprint(len(from))
+	}},
+	"MaxHeaderBytes": {[]string{plain, h1, h2}, "431", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		s := &http.Server{Handler: answer("x")}
+		if set {
+			s.MaxHeaderBytes = 1
+		}
+		site := start(t, kind, maker, s)
+		req, _ := http.NewRequest(http.MethodGet, site.url, nil)
+		req.Header.Set("X", strings.Repeat("x", 10<<10))
+		resp, err := site.client.Do(req)
+		if err != nil { // the client heeds the limit that an HTTP/2 server announces
+			return "431"
+		}
+		resp.Body.Close()
+		return fmt.Sprint(resp.StatusCode)
+	}},
+	"TLSNextProto": {[]string{h1, h2}, "foo /x true true; h2: failed", showTLSNextProto},
+	"ConnState": {[]string{plain, h1, h2}, "new active idle closed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		var mu sync.Mutex
+		var seen []string
+		s := &http.Server{Handler: answer("x")}
+		if set {
+			s.ConnState = func(c net.Conn, state http.ConnState) {
+				mu.Lock()
+				defer mu.Unlock()
+				if tcp := c.RemoteAddr().Network() == "tcp"; len(seen) == 0 || seen[len(seen)-1] != state.String() || !tcp {
+					seen = append(seen, state.String())
+				}
+			}
+		}
+		site := start(t, kind, maker, s)
+		site.get("/")
+		site.client.CloseIdleConnections()
+		states := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.Join(seen, " ")
+		}
+		for end := time.Now().Add(2 * time.Second); set && time.Now().Before(end) && !strings.HasSuffix(states(), "closed"); {
+			time.Sleep(time.Millisecond)
+		}
+		// HTTP/2 is idle after its settings, too.
+		return strings.Replace(states(), "active idle active", "active", 1)
+	}},
+	"ErrorLog": {[]string{plain, h1, h2}, "true", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		logged := new(lines)
+		s := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("ouch") })}
+		if set {
+			s.ErrorLog = log.New(logged, "", 0)
+		} else {
+			before := log.Writer()
+			log.SetOutput(io.Discard)
+			defer log.SetOutput(before)
+		}
+		start(t, kind, maker, s).get("/")
+		for end := time.Now().Add(time.Second); set && time.Now().Before(end) && logged.String() == ""; {
+			time.Sleep(time.Millisecond)
+		}
+		return fmt.Sprint(strings.Contains(logged.String(), "panic serving 127.0.0.1:") && strings.Contains(logged.String(), "ouch"))
+	}},
+	"BaseContext": {[]string{plain, h1, h2}, "200 OK 1 127.0.0.1 true", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		calls := 0
+		s := &http.Server{}
+		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.Context().Value(key("base")), " ", r.Context().Value(http.ServerContextKey) == s)
+		})
+		if set {
+			s.BaseContext = func(l net.Listener) context.Context {
+				calls++
+				return context.WithValue(context.Background(), key("base"), fmt.Sprint(calls, " ", l.Addr().(*net.TCPAddr).IP))
+			}
+		}
+		return start(t, kind, maker, s).get("/")
+	}},
+	"ConnContext": {[]string{plain, h1, h2}, "200 OK 1 true true", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		calls := 0
+		s := &http.Server{}
+		s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+			fmt.Fprint(w, r.Context().Value(key("conn")) == "1 "+r.RemoteAddr, " ", local != nil && local.String() == r.Host)
+		})
+		if set {
+			s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
+				calls++
+				return context.WithValue(ctx, key("conn"), fmt.Sprint(calls, " ", c.RemoteAddr()))
+			}
+		}
+		got := start(t, kind, maker, s).get("/")
+		return strings.Replace(got, "OK", "OK "+fmt.Sprint(calls), 1)
+	}},
+	"HTTP2": {[]string{h2}, "7", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		s := &http.Server{Handler: answer("x"), ErrorLog: log.New(io.Discard, "", 0)}
+		if set {
+			s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 7}
+		}
+		c := start(t, kind, maker, s).dial()
+		io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+		head := make([]byte, 9)
+		io.ReadFull(c, head)
+		settings := make([]byte, binary.BigEndian.Uint32(append([]byte{0}, head[:3]...)))
+		io.ReadFull(c, settings)
+		for part := range slices.Chunk(settings, 6) {
+			if binary.BigEndian.Uint16(part) == 3 { // SETTINGS_MAX_CONCURRENT_STREAMS
+				return fmt.Sprint(binary.BigEndian.Uint32(part[2:]))
+			}
+		}
+		return "none"
+	}},
+	"Protocols": {[]string{h2c}, "200 OK HTTP/2.0; HTTP/1 false", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })}
+		if set {
+			s.Protocols = new(http.Protocols)
+			s.Protocols.SetUnencryptedHTTP2(true)
+		}
+		site := start(t, kind, maker, s)
+		return fmt.Sprint(site.get("/"), "; HTTP/1 ", strings.Contains(site.say(getClose), "200"))
+	}},
+}
+
+// showTLSNextProto has a protocol of its own served by its function, which turns to
+// the handler; without HTTP/2 in it HTTP/2 is not offered.
+func showTLSNextProto(t *testing.T, _ string, maker func(*http.Server) server, set bool) string {
+	s := &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"foo"}}, ErrorLog: log.New(io.Discard, "", 0)}
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.URL.Path, " ", r.TLS != nil && r.Body != nil && r.RemoteAddr != "")
+	})
+	if set {
+		s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
+			"foo": func(hs *http.Server, c *tls.Conn, h http.Handler) {
+				req, _ := http.ReadRequest(bufio.NewReader(c))
+				req.TLS = nil
+				ctx := h.(interface{ BaseContext() context.Context }).BaseContext()
+				io.WriteString(c, "foo ")
+				h.ServeHTTP(bare{c}, req)
+				fmt.Fprint(c, " ", hs == s && ctx.Value(http.ServerContextKey) == s && ctx.Value(http.LocalAddrContextKey) == c.LocalAddr())
+			},
+		}
+	}
+	site := start(t, h2, maker, s)
+	config := site.trust.Clone()
+	config.NextProtos = []string{"foo"}
+	c, err := tls.Dial("tcp", site.addr, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+	b, _ := io.ReadAll(c)
+	return string(b) + "; h2: " + site.get("/")
+}
+
+// bare is a ResponseWriter that writes what it is given.
+type bare struct{ io.Writer }
+
+func (bare) Header() http.Header { return http.Header{} }
+func (bare) WriteHeader(int)     {}
+
+// closed says whether a connection is closed before long.
+func closed(c net.Conn) string {
+	c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+	if _, err := io.Copy(io.Discard, c); isTimeout(err) {
+		return "open"
+	}
+	return "closed"
+}
+
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}
+
+func TestEveryFieldOfTheServer(t *testing.T) {
+	for f := range reflect.TypeFor[http.Server]().Fields() {
+		if _, ok := fields[f.Name]; f.IsExported() && !ok {
+			t.Errorf("nothing shows what http.Server.%s does", f.Name)
+		}
+	}
+	for name, f := range fields {
+		for _, kind := range f.kinds {
+			for by, maker := range makers {
+				t.Run(fmt.Sprintf("%s/%s/%s", name, kind, by), func(t *testing.T) {
+					if name != "ErrorLog" { // which shares the standard logger
+						t.Parallel()
+					}
+					if got := f.show(t, kind, maker, true); got != f.want {
+						t.Errorf("with it: %q, want %q", got, f.want)
+					}
+					if got := f.show(t, kind, maker, false); got == f.want {
+						t.Errorf("it makes no difference: %q", got)
+					}
+				})
+			}
+		}
+	}
+}

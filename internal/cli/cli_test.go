@@ -1,0 +1,128 @@
+package cli_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tarehq/tare/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"tare":  func() { os.Exit(cli.Main()) },
+		"hello": hello,
+	})
+}
+
+// hello serves "hello" with net/http and writes its address to a file.
+func hello() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		err = os.WriteFile(os.Args[1], []byte("http://"+l.Addr().String()+"/"), 0o600)
+	}
+	if err == nil {
+		err = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") }))
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func TestScripts(t *testing.T) {
+	cache := goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS")
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata",
+		Setup: func(e *testscript.Env) error {
+			for name, value := range cache {
+				e.Setenv(name, value)
+			}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"awaitfile": awaitFile,
+			"setfrom":   setFrom,
+			"running":   running,
+			"smalldisk": smallDisk,
+		},
+		Condition: func(name string) (bool, error) {
+			switch name {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "nginx":
+				_, err := os.Stat("/usr/sbin/nginx")
+				return err == nil, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", name)
+		},
+	})
+}
+
+func goEnv(t *testing.T, names ...string) map[string]string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := make(map[string]string)
+	for i, line := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
+		values[names[i]] = line
+	}
+	return values
+}
+
+// awaitFile FILE [TEXT] waits until a file exists, and holds a text.
+func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	name := ts.MkAbs(args[0])
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		b, err := os.ReadFile(name)
+		if matches, _ := filepath.Glob(name); err != nil && len(matches) > 0 {
+			b, err = os.ReadFile(matches[0])
+		}
+		if err == nil && (len(args) < 2 || strings.Contains(string(b), args[1])) {
+			return
+		}
+	}
+	ts.Fatalf("%s has not come", args[0])
+}
+
+// setFrom NAME FILE sets a variable to what a file holds.
+func setFrom(ts *testscript.TestScript, neg bool, args []string) {
+	ts.Setenv(args[0], ts.ReadFile(args[1]))
+}
+
+// running TEXT says whether a process whose command line holds a text is alive. It
+// gives processes that are ending a moment.
+func running(ts *testscript.TestScript, neg bool, args []string) {
+	found := true
+	for deadline := time.Now().Add(3 * time.Second); found && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+		found = false
+		for _, f := range files {
+			b, _ := os.ReadFile(f)
+			found = found || strings.Contains(strings.ReplaceAll(string(b), "\x00", " "), args[0])
+		}
+		if found && !neg {
+			return
+		}
+	}
+	if found == neg {
+		ts.Fatalf("running %q: %v", args[0], found)
+	}
+}
+
+// smallDisk DIR KILOBYTES mounts a disk of that size. It needs privilege.
+func smallDisk(ts *testscript.TestScript, neg bool, args []string) {
+	dir := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(dir, 0o755))
+	ts.Check(syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+args[1]+"k"))
+	ts.Defer(func() { ts.Check(syscall.Unmount(dir, syscall.MNT_DETACH)) })
+}

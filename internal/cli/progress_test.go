@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Only a terminal that can move its cursor gets a bar.
+func TestWhereABarIsDrawn(t *testing.T) {
+	terminal := pseudoTerminal(t)
+	for name, want := range map[string]bool{"xterm": true, "": true, "dumb": false} {
+		t.Setenv("TERM", name)
+		if got := canRedraw(terminal); got != want {
+			t.Errorf("TERM=%s: %v", name, got)
+		}
+	}
+	if canRedraw(new(bytes.Buffer)) {
+		t.Error("a buffer passes for a terminal")
+	}
+	t.Setenv("TERM", "dumb")
+	p := newProgress(terminal, time.Second)
+	p.set(time.Millisecond, "x")
+	p.end()
+	if p.bar != nil {
+		t.Error("a bar on a dumb terminal")
+	}
+}
+
+// pseudoTerminal opens the program's side of one.
+func pseudoTerminal(t *testing.T) *os.File {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terminal, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { terminal.Close() })
+	return terminal
+}

@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// conn is a connection while it is served: its buffers, its parser, and what is
+// being answered. Two paths drive it. On the portable path (netconn.go) it is made
+// for a net.Conn and lives as long as that; on shards (runner.go) it serves one
+// socket after another.
+//
+// The goroutine that serves owns every field. body.mu guards those that a handler's
+// other goroutines may reach: the input, the read deadline and the watch.
+type conn struct {
+	*plan
+	nc   net.Conn
+	link link
+	ctx  context.Context // parent of every request's
+
+	// Read state. in[next:end] has been received and not been consumed.
+	in           []byte
+	next, end    int
+	request      http1.Request
+	began        time.Time // reading the current request; valid iff plan.read > 0
+	readDeadline time.Time // as last set; zero is none
+
+	// Write state. out holds what has been produced and not been written.
+	out      []byte
+	held     []byte // body bytes held back while the framing is undecided
+	writeErr error
+	set      fieldsSet // of the current response
+	gathers  bool      // answers wait for the path to flush them, a few at a time
+	seal     seal
+
+	template *http.Request // what all requests of this connection have in common
+	current  *exchange     // whose handler runs
+
+	onShard
+}
+
+// link is what a conn asks of its path beyond net.Conn.
+type link interface {
+	// beginWatch starts looking out for the client's departure, which cancels x's
+	// context. The body has been read, and its mu is held.
+	beginWatch(x *exchange)
+	// stopWatch ends that.
+	stopWatch()
+	// takeOver hands the connection to a handler: a net.Conn that the path is done
+	// with.
+	takeOver() (net.Conn, error)
+	// context is the parent of the contexts of the connection's requests, for ever.
+	context() context.Context
+	// raw is the connection that the conn served when the link was its.
+	raw() net.Conn
+}
+
+// head looks for a complete head in the input. It answers a malformed one itself;
+// the connection is then over and ok is false.
+func (c *conn) head() (complete, ok bool) {
+	complete, err := c.request.Parse(c.in[c.next:c.end], c.limits)
+	if err != nil {
+		c.refuseHead(err)
+		return false, false
+	}
+	return complete, true
+}
+
+// begin makes an exchange of the complete head. It answers a request that cannot
+// be served itself and returns nil; the connection is then over.
+func (c *conn) begin() *exchange {
+	x, err := newExchange(c, &c.request, c.in[c.next:c.next+c.request.Size])
+	c.next += c.request.Size
+	if err != nil {
+		c.refuse(http.StatusBadRequest, err.Error())
+		return nil
+	}
+	if _, unmet := c.request.ExpectsContinue(); unmet {
+		c.refuse(http.StatusExpectationFailed, "unknown expectation")
+		return nil
+	}
+	return x
+}
+
+// exchange runs the handler and finishes its response. It reports whether the
+// connection can be used again.
+func (c *conn) exchange(x *exchange) bool {
+	if c.write > 0 {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
+	}
+	c.current = x
+	c.handler.ServeHTTP(&x.resp, &x.request)
+	c.current = nil
+	if x.resp.taken != nil {
+		x.ctx.cancel(context.Canceled)
+		return false
+	}
+	x.body.dismiss()
+	reuse := x.resp.finish()
+	x.ctx.cancel(context.Canceled)
+	x.body.end()
+	if x.request.MultipartForm != nil {
+		_ = x.request.MultipartForm.RemoveAll()
+	}
+	if !reuse && (x.body.remains() || c.next < c.end) {
+		c.linger()
+	}
+	return reuse
+}
+
+// abort ends the exchange that a handler's panic, or runtime.Goexit in it, cut
+// off. err is what recover returned.
+func (c *conn) abort(err any) {
+	if err != nil && err != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
+		stack := make([]byte, 64<<10)
+		stack = stack[:runtime.Stack(stack, false)]
+		c.logf("http: panic serving %v: %v\n%s", c.template.RemoteAddr, err, stack)
+	}
+	if x := c.current; x != nil {
+		c.current = nil
+		x.ctx.cancel(context.Canceled)
+		if x.resp.taken == nil {
+			x.resp.abandon()
+			x.body.dismiss()
+			x.body.end()
+		}
+	}
+}
+
+// fill receives more input, behind what is there.
+func (c *conn) fill() error {
+	if c.end == len(c.in) {
+		c.makeRoom()
+	}
+	n, err := c.nc.Read(c.in[c.end:])
+	c.end += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// makeRoom moves what is left to the front, or into a buffer twice as large.
+func (c *conn) makeRoom() {
+	room := c.in
+	if c.next == 0 {
+		room = make([]byte, 2*len(c.in))
+	}
+	c.end = copy(room, c.in[c.next:c.end])
+	c.next = 0
+	c.in = room
+}
+
+// unknownDeadline is a readDeadline that equals none: the next one is set whatever it is.
+func unknownDeadline() time.Time { return time.Unix(0, 1) }
+
+func (c *conn) setReadDeadline(t time.Time) {
+	if !t.Equal(c.readDeadline) {
+		c.readDeadline = t
+		_ = c.nc.SetReadDeadline(t) // a connection that cannot will fail to read
+	}
+}
+
+// flush writes what has been produced, and tail behind it.
+func (c *conn) flush(tail ...[]byte) error {
+	out := c.out[c.seal.open():]
+	err := c.writeErr
+	switch {
+	case err != nil:
+	case len(tail) == 0 && len(out) == 0:
+	case len(tail) == 0:
+		_, err = c.nc.Write(out)
+	default:
+		pieces := append(net.Buffers{out}, tail...)
+		_, err = pieces.WriteTo(c.nc)
+	}
+	poison(c.out)
+	c.out = c.out[:0]
+	if err != nil && c.writeErr == nil {
+		c.writeErr = err
+		if c.current != nil {
+			c.current.ctx.cancel(context.Canceled)
+		}
+	}
+	return err
+}
+
+// gathering reports whether a complete answer may wait in out.
+func (c *conn) gathering() bool { return c.gathers && len(c.out) < outSize }
+
+// trim gives up what a large request made of the buffers: a connection that waits
+// holds no more than one that never was busy.
+func (c *conn) trim() {
+	if cap(c.request.Fields) > keptFields {
+		c.request.Fields = nil
+	}
+	if cap(c.out) > keptOut {
+		c.out = nil
+	}
+}

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// requestContext is the context of one request. It is cancelled when the handler
+// returns, when the client goes away, and when the connection's own context is.
+//
+// Nothing is spent on that until somebody asks: most handlers never look at their
+// context, so the channel, the link to the parent and the watch for the client's
+// departure are made by the first Done, Err or AfterFunc. context.WithCancel per
+// request would cost two allocations and a place in the parent's map.
+type requestContext struct {
+	link link
+	body *body // starts looking out for the client's departure
+
+	mu    sync.Mutex
+	err   error  // not nil once cancelled
+	asked *asked // made when somebody first asks
+}
+
+// asked is what a context needs that somebody looks at.
+type asked struct {
+	done   chan struct{} // made by the first Done
+	detach func() bool   // unlinks it from the parent
+	after  map[*func()]struct{}
+}
+
+var _ context.Context = (*requestContext)(nil)
+
+func (c *requestContext) parent() context.Context { return c.link.context() }
+
+func (c *requestContext) Deadline() (time.Time, bool) { return c.parent().Deadline() }
+
+// Value answers http.LocalAddrContextKey itself, which saves every connection a
+// context of its own.
+func (c *requestContext) Value(key any) any {
+	if key == http.LocalAddrContextKey {
+		return c.link.raw().LocalAddr()
+	}
+	return c.parent().Value(key)
+}
+
+func (c *requestContext) Done() <-chan struct{} {
+	c.arm()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked == nil { // it had ended before
+		c.asked = new(asked)
+	}
+	if c.asked.done == nil {
+		c.asked.done = make(chan struct{})
+		if c.err != nil {
+			close(c.asked.done)
+		}
+	}
+	return c.asked.done
+}
+
+func (c *requestContext) Err() error {
+	c.arm()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+// AfterFunc lets package context derive contexts from this one without starting a
+// goroutine for each.
+func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
+	c.arm()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		go f()
+		return func() bool { return false }
+	}
+	key, a := &f, c.asked
+	if a.after == nil {
+		a.after = make(map[*func()]struct{})
+	}
+	a.after[key] = struct{}{}
+	return func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, pending := a.after[key]
+		delete(a.after, key)
+		return pending
+	}
+}
+
+// arm links the context to its parent and starts the watch, once.
+func (c *requestContext) arm() {
+	c.mu.Lock()
+	if c.asked != nil || c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.asked = new(asked)
+	c.mu.Unlock()
+	if err := c.parent().Err(); err != nil {
+		c.cancel(err)
+		return
+	}
+	if c.parent().Done() != nil {
+		detach := context.AfterFunc(c.parent(), func() { c.cancel(c.parent().Err()) })
+		c.mu.Lock()
+		if c.asked.detach = detach; c.err != nil {
+			detach()
+		}
+		c.mu.Unlock()
+	}
+	c.body.watch()
+}
+
+// cancel ends the context; only the first call counts.
+func (c *requestContext) cancel(err error) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	c.err = err
+	a := c.asked
+	if a == nil {
+		c.mu.Unlock()
+		return
+	}
+	if a.done != nil {
+		close(a.done)
+	}
+	if a.detach != nil {
+		a.detach()
+	}
+	after := a.after
+	a.after = nil
+	c.mu.Unlock()
+	for f := range after {
+		go (*f)()
+	}
+}

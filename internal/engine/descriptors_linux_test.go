@@ -1,0 +1,85 @@
+package engine_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// fewDescriptors is how many a server may have in TestDescriptorsRunOut.
+const fewDescriptors = 64
+
+// TestServerWithFewDescriptors is the process that TestDescriptorsRunOut starts.
+func TestServerWithFewDescriptors(t *testing.T) {
+	if os.Getenv("TARE_FEW_DESCRIPTORS") == "" {
+		t.Skip("is run by TestDescriptorsRunOut")
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("listening on", l.Addr())
+	s := engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "done.")
+	})})
+	go s.Serve(l)
+	io.Copy(io.Discard, os.Stdin) // until the other process ends
+}
+
+// When descriptors run out, the connections that have waited longest make room for
+// new ones.
+func TestDescriptorsRunOut(t *testing.T) {
+	c := exec.Command(os.Args[0], "-test.run=^TestServerWithFewDescriptors$")
+	c.Env = append(os.Environ(), "TARE_FEW_DESCRIPTORS=1")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { in.Close(); c.Wait() }()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if !found {
+		t.Fatalf("the server said %q, %v", line, err)
+	}
+	var all []net.Conn
+	for i := range 3 * fewDescriptors {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		io.WriteString(c, get)
+		if got := answers(t, c, 1); !strings.HasSuffix(got, "done.") {
+			t.Fatalf("connection %d: %q", i, got)
+		}
+		all = append(all, c)
+		time.Sleep(2 * time.Millisecond) // what has waited longest is told in milliseconds
+	}
+	io.WriteString(all[len(all)-1], get)
+	answers(t, all[len(all)-1], 1) // the last is still served
+	if _, err := all[0].Read(make([]byte, 1)); err == nil {
+		t.Error("the first connection was kept")
+	}
+}

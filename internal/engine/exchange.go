@@ -1,0 +1,191 @@
+package engine
+
+import (
+	"errors"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// inlineValues is how many field values an exchange has room for in itself.
+const inlineValues = 2
+
+// exchange is one request and its response: the slab that holds everything of
+// them that has a fixed size. It is allocated for the request and left to the
+// garbage collector, because handlers keep what they are given: a Request, a
+// header value or a context may live for ever.
+type exchange struct {
+	request http.Request
+	url     url.URL
+	values  [inlineValues]string // what the Header's slices point into
+	body    body
+	ctx     requestContext
+	resp    response
+}
+
+// conn is the connection that the request came by. It is for the time until the
+// handler returns.
+func (x *exchange) conn() *conn { return x.resp.conn }
+
+var (
+	errTarget  = errors.New("malformed request target")
+	errTrailer = errors.New("trailer fields announced that cannot be")
+)
+
+// newExchange makes the request that a complete head describes. Its error deserves
+// a 400 and holds nothing that the client sent.
+func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
+	head := string(in) // the one string that all others are parts of
+	x := &exchange{}
+	x.ctx.link, x.ctx.body = c.link, &x.body
+	// WithContext alone can set a Request's context. Its copy does not escape from
+	// here, so that it costs no allocation (TestAllocations).
+	x.request = *c.template.WithContext(&x.ctx)
+	r := &x.request
+
+	r.Method = h.Method.Of(head)
+	r.RequestURI = h.Target.Of(head)
+	if r.ProtoMinor = h.Minor; h.Minor != 1 {
+		r.Proto = "HTTP/1." + string(rune('0'+h.Minor))
+	}
+	r.Close = !h.Persistent
+	if err := x.route(h, head); err != nil {
+		return nil, err
+	}
+	x.header(h, head)
+	if err := x.framing(h); err != nil {
+		return nil, err
+	}
+	x.resp.init(c, x, h)
+	return x, nil
+}
+
+// route sets URL and Host.
+func (x *exchange) route(h *http1.Request, head string) error {
+	r := &x.request
+	if host, ok := h.Host(); ok {
+		r.Host = host.Of(head)
+	}
+	if path, query, found := strings.Cut(r.RequestURI, "?"); plainPath(path) && (query != "" || !found) {
+		x.url.Path, x.url.RawQuery = path, query
+		r.URL = &x.url
+		return nil
+	}
+	target := r.RequestURI
+	authorityOnly := r.Method == http.MethodConnect && !strings.HasPrefix(target, "/")
+	if authorityOnly {
+		target = "http://" + target
+	}
+	u, err := url.ParseRequestURI(target)
+	if err != nil {
+		return errTarget
+	}
+	if authorityOnly {
+		u.Scheme = ""
+	}
+	r.URL = u
+	needsHost := authorityOnly || u.Scheme == "http" || u.Scheme == "https"
+	if u.User != nil || (needsHost || u.Host != "") && !http1.ValidHost([]byte(u.Host)) {
+		return errTarget
+	}
+	if u.Host != "" {
+		r.Host = u.Host // RFC 9112, 3.2.2: an absolute target wins over Host
+	}
+	return nil
+}
+
+// plainPath reports whether url.ParseRequestURI would take s for a path that needs
+// no unescaping and that url.URL would write back as it is.
+func plainPath(s string) bool {
+	if s == "" || s[0] != '/' {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '-' && c <= ';' { // - . / digits : ;
+			continue
+		}
+		switch c {
+		case '_', '~', '$', '&', '+', ',', '=', '@':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// header fills Request.Header from the field lines.
+func (x *exchange) header(h *http1.Request, head string) {
+	header := make(http.Header, len(h.Fields))
+	values := x.values[:]
+	if len(h.Fields) > len(values) {
+		values = make([]string, len(h.Fields))
+	}
+	for i, f := range h.Fields {
+		var name string
+		switch f.Known {
+		case http1.NameHost, http1.NameTransferEncoding:
+			continue // net/http moves them to fields of the Request
+		case http1.NameUnknown:
+			name = textproto.CanonicalMIMEHeaderKey(f.Name.Of(head))
+		default:
+			name = f.Known.String()
+		}
+		value := f.Value.Of(head)
+		if before, ok := header[name]; ok {
+			header[name] = append(before, value)
+			continue
+		}
+		values[i] = value
+		header[name] = values[i : i+1 : i+1]
+	}
+	if pragma, ok := header["Pragma"]; ok && pragma[0] == "no-cache" { // as net/http does
+		if _, ok := header["Cache-Control"]; !ok {
+			header["Cache-Control"] = []string{"no-cache"}
+		}
+	}
+	x.request.Header = header
+}
+
+// framing sets what the request says about its body.
+func (x *exchange) framing(h *http1.Request) error {
+	r, f := &x.request, h.Body()
+	continues, _ := h.ExpectsContinue()
+	x.body.init(x, f, continues && h.Minor > 0 && f.Mode != http1.NoBody)
+	if f.Mode == http1.NoBody {
+		r.Body = http.NoBody
+		return nil
+	}
+	r.Body = &x.body
+	r.ContentLength = f.Length
+	if f.Mode != http1.ByChunks {
+		return nil
+	}
+	r.ContentLength = -1
+	r.TransferEncoding = []string{"chunked"}
+	return x.announceTrailer()
+}
+
+// announceTrailer moves the Trailer field to Request.Trailer, as keys without
+// values.
+func (x *exchange) announceTrailer() error {
+	for _, list := range x.request.Header["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
+			switch {
+			case name == "":
+				continue
+			case !http1.TrailerAllowed(name), len(x.request.Trailer) >= maxTrailerFields:
+				return errTrailer
+			case x.request.Trailer == nil:
+				x.request.Trailer = make(http.Header)
+			}
+			x.request.Trailer[name] = nil
+		}
+	}
+	delete(x.request.Header, "Trailer")
+	return nil
+}

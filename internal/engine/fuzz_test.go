@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// FuzzSameAsNetHTTP sends any bytes to net/http and to this engine, with one
+// handler. Up to the point where we refuse, and net/http may be laxer, both must
+// say the same.
+func FuzzSameAsNetHTTP(f *testing.F) {
+	for _, pieces := range requests {
+		f.Add(strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, ""))
+	}
+	f.Add(browserGET)
+	f.Add("0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		if len(in) > 1<<10 {
+			return
+		}
+		pieces := []string{in, closeWrite} // net/http refuses some heads before they are complete
+		handler := http.HandlerFunc(dump)
+		ours := transcript(t, makers["tare"], &http.Server{Handler: handler}, pieces)
+		theirs := transcript(t, makers["net/http"], &http.Server{Handler: handler}, pieces)
+		if ours == theirs || excused(in, ours, theirs) {
+			return
+		}
+		t.Errorf("request %q\n--- net/http\n%s--- tare\n%s", in, theirs, ours)
+	})
+}
+
+// excused reports whether two transcripts differ only as they may.
+func excused(in, ours, theirs string) bool {
+	if strings.Contains("\r\n\r\n"+in, "\r\n\r\n\r\n") {
+		return true // an empty line before a request; net/http skips it after a POST only
+	}
+	if lower := strings.ToLower(in); strings.Contains(lower, "http/1.0") && strings.Contains(lower, "keep-alive") {
+		return true // net/http takes any word of Connection for a token there, "keep-alive 0" for instance
+	}
+	open := strings.NewReplacer("close=true", "close=false", "closed=true\n", "", "closed=false\n", "")
+	switch theirs, ours := open.Replace(theirs), open.Replace(ours); {
+	case strings.Contains(in, "CONNECT ") && strings.HasPrefix(theirs, ours):
+		return true // tunnelRule
+	case strings.Contains(in, "OPTIONS * ") && theirs == ours:
+		return true // the body was cut off, and no handler's answer tells
+	}
+	for _, refusal := range []string{"HTTP/1.1 400", "HTTP/1.1 417", "HTTP/1.1 431", "HTTP/1.1 501", "HTTP/1.1 505"} {
+		if before, _, refused := strings.Cut(ours, refusal); refused && strings.HasPrefix(theirs, before) {
+			return true
+		}
+	}
+	// A malformed body: its handler was called, and the error's words differ.
+	return strings.Contains(ours, "http1: ") || strings.Contains(ours, "unexpected EOF")
+}

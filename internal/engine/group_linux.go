@@ -1,0 +1,327 @@
+package engine
+
+import (
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// group is the shards of a server, one for each P, and the socks on them.
+type group struct {
+	server     *Server
+	start      time.Time
+	shards     []*shard
+	socks      table
+	predictor  predictor
+	watcher    watcher
+	live       atomic.Int64  // socks
+	next       atomic.Uint32 // shard that gets the next sock
+	sweepNow   chan struct{}
+	sweepEvery atomic.Int64 // a time.Duration; 0 until there is a listener
+	stopOnce   sync.Once
+	stopped    chan struct{}
+}
+
+func newGroup(server *Server) (*group, error) {
+	g := &group{server: server, start: time.Now().Add(-1), stopped: make(chan struct{})}
+	g.watcher.bell = make(chan struct{}, 1)
+	g.sweepNow = make(chan struct{}, 1)
+	for range runtime.GOMAXPROCS(0) {
+		s, err := newShard(g)
+		if err != nil {
+			for _, s := range g.shards {
+				s.stop()
+			}
+			return nil, err
+		}
+		g.shards = append(g.shards, s)
+	}
+	for _, s := range g.shards {
+		go newRunner(s).run(job{})
+	}
+	go g.watcher.run(g.shards, g.stopped)
+	go g.sweep()
+	return g, nil
+}
+
+// socketAcceptor returns what accepts on l for shards, or nil if l's connections
+// have to take the portable path: because they are no sockets, or because the
+// server's hooks are to be shown the net.Conn of each.
+func (s *Server) socketAcceptor(p *plan, l net.Listener) func() error {
+	switch l.(type) {
+	case *net.TCPListener, *net.UnixListener:
+	default:
+		return nil
+	}
+	if s.settings.ConnContext != nil || s.settings.ConnState != nil {
+		return nil
+	}
+	g, err := s.shardGroup()
+	if err != nil {
+		s.logf("http: no shards: %v; serving with a goroutine for each connection", err)
+		return nil
+	}
+	for _, sh := range g.shards {
+		p.homes = append(p.homes, &home{p, sh})
+	}
+	g.sweepAtLeast(p)
+	return func() error {
+		nc, err := l.Accept()
+		if err == nil {
+			return g.adopt(p, nc)
+		}
+		if outOfDescriptors(err) {
+			g.shed()
+		}
+		return err
+	}
+}
+
+func (g *group) now() instant { return instant(time.Since(g.start)) }
+
+func (g *group) instant(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return max(1, instant(t.Sub(g.start))) // also for a time long past
+}
+
+func outOfDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// adopt puts a connection that package net has accepted on a shard, and leaves
+// nothing of it with package net.
+func (g *group) adopt(p *plan, nc net.Conn) error {
+	defer nc.Close()
+	raw, err := nc.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil // it has gone already
+	}
+	remote := ""
+	if a := nc.RemoteAddr(); a != nil {
+		remote = a.String()
+	}
+	var fd int
+	var dupErr error
+	err = raw.Control(func(old uintptr) {
+		if fd, dupErr = poll.Dup(int(old)); outOfDescriptors(dupErr) {
+			g.shed()
+			fd, dupErr = poll.Dup(int(old))
+		}
+	})
+	if err != nil {
+		return nil
+	}
+	if dupErr != nil {
+		return &net.OpError{Op: "accept", Net: p.listener.Addr().Network(), Addr: p.listener.Addr(), Err: os.NewSyscallError("fcntl", dupErr)}
+	}
+	g.add(p, fd, remote)
+	return nil
+}
+
+// shardGroup returns the server's shards and starts them if need be.
+func (s *Server) shardGroup() (*group, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shards != nil {
+		return s.shards, nil
+	}
+	g, err := newGroup(s)
+	if err == nil {
+		s.shards = g
+	}
+	return g, err
+}
+
+// add puts a new connection on a shard.
+func (g *group) add(p *plan, fd int, remote string) {
+	h := p.homes[int(g.next.Add(1))%len(g.shards)]
+	k := newSock(h, fd, remote)
+	if g.live.Add(1) == 1 {
+		ring(g.sweepNow)
+	}
+	k.waitUntil(k.opened + instant(p.headTime)) // before anybody can find it
+	if g.server.closing.Load() || !g.socks.put(fd, k) {
+		_ = k.Close()
+		return
+	}
+	if err := h.shard.loop.Add(fd, fd); err != nil {
+		g.server.logf("http: %v: connection from %s closed", err, k.remote)
+		_ = k.Close()
+	}
+}
+
+// gone is called when a sock's descriptor was closed.
+func (g *group) gone() {
+	if g.live.Add(-1) == 0 {
+		g.stopIfDone()
+	}
+	g.server.noteClosed()
+}
+
+// stopIfDone ends the shards of a server that is closing, once nothing is left on
+// them.
+func (g *group) stopIfDone() {
+	if g.server.closing.Load() && g.live.Load() == 0 {
+		g.stopOnce.Do(func() {
+			close(g.stopped)
+			for _, s := range g.shards {
+				s.stop()
+			}
+		})
+	}
+}
+
+// How late a sock that waits too long may be closed: a part of what it may wait, and
+// no less than a sweep of all socks is worth.
+const (
+	sweepPart  = 8
+	sweepOften = 10 * time.Millisecond
+)
+
+// sweepAtLeast has the sweeper keep up with a listener's bounds.
+func (g *group) sweepAtLeast(p *plan) {
+	shortest := p.headTime
+	if p.idle > 0 {
+		shortest = min(shortest, p.idle)
+	}
+	every := int64(max(sweepOften, shortest/sweepPart))
+	for old := g.sweepEvery.Load(); old == 0 || every < old; old = g.sweepEvery.Load() {
+		if g.sweepEvery.CompareAndSwap(old, every) {
+			ring(g.sweepNow)
+		}
+	}
+}
+
+// sweep closes the socks that have waited too long. A walk over all of them now and
+// then costs less than a timer for each: nothing at all for each request, and no
+// memory. While there are none it sleeps.
+func (g *group) sweep() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-g.stopped:
+			return
+		case <-g.sweepNow:
+		case <-timer.C:
+			now := g.now()
+			g.socks.each(func(k *sock) { k.expire(now) })
+		}
+		if every := g.sweepEvery.Load(); every > 0 && g.live.Load() > 0 {
+			timer.Reset(time.Duration(every))
+		}
+	}
+}
+
+// closeWaiting closes the socks that wait for a request, new ones only if they have
+// for a while, and returns how many there are in all.
+func (g *group) closeWaiting() int {
+	if g == nil {
+		return 0
+	}
+	g.socks.each(func(k *sock) {
+		if k.claimForClosing() {
+			_ = k.Close()
+		}
+	})
+	g.stopIfDone()
+	return int(g.live.Load())
+}
+
+// closeAll ends all connections. Those whose handlers run are closed when these
+// return.
+func (g *group) closeAll() {
+	if g == nil {
+		return
+	}
+	g.socks.each(func(k *sock) {
+		if k.state.CompareAndSwap(waiting, dead) {
+			_ = k.Close()
+			return
+		}
+		k.kill()
+	})
+	g.stopIfDone()
+}
+
+// shed closes the sock that has waited longest among some, to make room for a new
+// one when descriptors have run out.
+func (g *group) shed() {
+	const sample = 128
+	var longest *sock
+	var waited time.Duration
+	n := 0
+	g.socks.each(func(k *sock) {
+		if n++; n > sample || k.state.Load() != waiting {
+			return
+		}
+		if w := k.quietFor(); longest == nil || w > waited {
+			longest, waited = k, w
+		}
+	})
+	if longest != nil && longest.state.CompareAndSwap(waiting, dead) {
+		_ = longest.Close()
+	}
+}
+
+// table finds socks by descriptor. The kernel reuses descriptors, so a loop may ask
+// for one that another sock has by now: that sock is then looked at for nothing.
+type table struct {
+	pages [tablePages]atomic.Pointer[page]
+}
+
+const (
+	tablePages = 1 << 12
+	pageSocks  = 1 << 10
+)
+
+type page [pageSocks]atomic.Pointer[sock]
+
+// put reports false if the table has no place for the descriptor.
+func (t *table) put(fd int, k *sock) bool {
+	if fd >= tablePages*pageSocks {
+		return false
+	}
+	slot := &t.pages[fd/pageSocks]
+	for slot.Load() == nil {
+		slot.CompareAndSwap(nil, new(page))
+	}
+	slot.Load()[fd%pageSocks].Store(k)
+	return true
+}
+
+func (t *table) at(fd int) *sock {
+	if p := t.pages[fd/pageSocks].Load(); p != nil {
+		return p[fd%pageSocks].Load()
+	}
+	return nil
+}
+
+func (t *table) remove(fd int, k *sock) {
+	if p := t.pages[fd/pageSocks].Load(); p != nil {
+		p[fd%pageSocks].CompareAndSwap(k, nil)
+	}
+}
+
+func (t *table) each(f func(*sock)) {
+	for i := range t.pages {
+		p := t.pages[i].Load()
+		if p == nil {
+			continue
+		}
+		for j := range p {
+			if k := p[j].Load(); k != nil {
+				f(k)
+			}
+		}
+	}
+}

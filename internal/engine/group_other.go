@@ -1,0 +1,24 @@
+//go:build !linux
+
+package engine
+
+import (
+	"net"
+	"time"
+)
+
+// onShard is what a conn has more where there are shards.
+type onShard struct{}
+
+func (*conn) clock() time.Time { return time.Now() }
+
+// home is empty where there are no shards.
+type home struct{}
+
+// group is empty where there are no shards.
+type group struct{}
+
+func (s *Server) socketAcceptor(*plan, net.Listener) func() error { return nil }
+
+func (*group) closeWaiting() int { return 0 }
+func (*group) closeAll()         {}

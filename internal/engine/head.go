@@ -1,0 +1,239 @@
+package engine
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// appendFields appends the handler's fields to the output, sorted by name as
+// net/http does, and notes what they say. Of an interim response the fields that
+// concern the final one are left out.
+func (w *response) appendFields(interim bool) {
+	var few [8]headerField
+	fields := few[:0]
+	for name, values := range w.header {
+		fields = append(fields, headerField{name, values})
+	}
+	if len(fields) > 1 {
+		slices.SortFunc(fields, func(a, b headerField) int { return strings.Compare(a.name, b.name) })
+	}
+	for _, f := range fields {
+		if w.noteField(f.name, f.values, interim) {
+			w.appendField(f.name, f.values)
+		}
+	}
+}
+
+type headerField struct {
+	name   string
+	values []string
+}
+
+func (w *response) appendField(name string, values []string) {
+	if !http1.ValidToken(name) {
+		return // nobody could be told; net/http drops it too
+	}
+	c := w.conn
+	for _, v := range values {
+		c.out = http1.AppendField(c.out, name, v)
+	}
+}
+
+// noteField reports whether a field goes out as it is. Those that describe the
+// framing are written when it is decided. A name without values is how a handler
+// says that it wants no such field.
+func (w *response) noteField(name string, values []string, interim bool) bool {
+	switch name {
+	case "Content-Length":
+		if !interim {
+			w.conn.set.length = true
+			w.noteLength(first(values))
+		}
+		return false
+	case "Transfer-Encoding":
+		w.conn.set.coding = first(values)
+		return false
+	case "Connection":
+		if w.conn.set.connection = values; hasToken(values, "close") {
+			w.close = true
+		}
+		return interim
+	case "Content-Type":
+		w.conn.set.contentType = true
+		return w.status != http.StatusNotModified
+	case "Content-Encoding":
+		w.conn.set.contentEncoding = first(values) != ""
+	case "Date":
+		w.conn.set.date = true
+	case "Trailer":
+		w.conn.set.trailers = true
+	default:
+		return !strings.HasPrefix(name, http.TrailerPrefix)
+	}
+	return true
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+func (w *response) noteLength(value string) {
+	if value == "" {
+		return
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		w.conn.logf("http: invalid Content-Length of %q", value)
+		w.conn.set.length = false
+		return
+	}
+	w.length = n
+}
+
+// frame decides how the body is delimited and completes the head. p is the
+// beginning of the body, and all of it if done. The rules and their order are
+// net/http's; RFC 9112, 6.1 to 6.3 and 9.3.
+func (w *response) frame(p []byte, done bool) {
+	w.stage = framed
+	c, set := w.conn, &w.conn.set
+	if done && !set.length && !w.noBody && !w.willHaveTrailers() && set.coding == "" && (!w.head || len(p) > 0) {
+		w.length = int64(len(p))
+	}
+	if set.coding != "" && set.coding != "identity" && w.length >= 0 {
+		c.logf("http: WriteHeader called with both Transfer-Encoding of %q and a Content-Length of %d", set.coding, w.length)
+		w.length = -1
+	}
+	w.chooseCoding()
+	w.choosePersistence()
+	if !w.close && !w.settleBody() {
+		w.close, set.connection = true, nil
+	}
+
+	switch {
+	case w.status == http.StatusNoContent || w.status < 200: // neither may have a length
+	case w.status == http.StatusNotModified: // net/http leaves it out
+	case w.length >= 0:
+		c.out = append(c.out, "Content-Length: "...)
+		c.out = strconv.AppendInt(c.out, w.length, 10)
+		c.out = append(c.out, "\r\n"...)
+	case w.chunked:
+		c.out = http1.AppendField(c.out, "Transfer-Encoding", "chunked")
+	}
+	if !set.contentType && !set.contentEncoding && set.coding == "" && !w.noBody && len(p) > 0 {
+		c.out = http1.AppendField(c.out, "Content-Type", http.DetectContentType(p))
+	}
+	w.appendConnection()
+	if !set.date {
+		c.out = append(c.out, "Date: "...)
+		c.out = append(c.out, c.date.text(c.clock())...)
+		c.out = append(c.out, "\r\n"...)
+	}
+	c.out = http1.AppendHeadEnd(c.out)
+}
+
+// chooseCoding sets chunked, or close where only the connection's end can show the
+// body's.
+func (w *response) chooseCoding() {
+	switch {
+	case w.head || w.noBody || w.length >= 0:
+	case w.minor == 0 || w.conn.set.coding == "identity":
+		w.close = true
+	default:
+		w.chunked = true
+	}
+}
+
+// choosePersistence sets close where the connection cannot or shall not be kept.
+func (w *response) choosePersistence() {
+	if w.minor == 0 {
+		switch known := w.head || w.noBody || w.length >= 0; {
+		case !w.keep10 || !known:
+			w.close = true
+		case w.conn.set.connection == nil:
+			w.conn.set.connection = keepAlive
+		}
+	}
+	if !w.conn.reuses() {
+		w.close = true
+	}
+}
+
+// keepAlive is only read.
+var keepAlive = []string{"keep-alive"}
+
+// settleBody reads what the handler left of the request's body before the response
+// goes out: many clients send all before they read anything. It reports whether
+// the connection can be kept. It cannot when the client was not told to send the
+// body it announced: it may or may not.
+func (w *response) settleBody() bool {
+	switch {
+	case !w.x.body.remains():
+		return true
+	case w.withheld:
+		return false
+	case w.duplex.Load():
+		return true // for now: the handler may read on
+	}
+	return w.x.body.drain()
+}
+
+func (w *response) appendConnection() {
+	c, values := w.conn, w.conn.set.connection
+	if w.close && w.status != http.StatusSwitchingProtocols && !hasToken(values, "close") {
+		if w.minor > 0 {
+			c.out = http1.AppendField(c.out, "Connection", "close")
+		}
+		return
+	}
+	w.appendField("Connection", values)
+}
+
+// willHaveTrailers reports whether the handler announced trailer fields, or has
+// set some by prefix already.
+func (w *response) willHaveTrailers() bool {
+	if w.conn.set.trailers {
+		return true
+	}
+	for name := range w.header {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendTrailers appends the trailer fields: those announced in Trailer, and those
+// named with http.TrailerPrefix.
+func (w *response) appendTrailers() {
+	for _, list := range w.header["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); http1.TrailerAllowed(name) {
+				w.appendField(name, w.header[name])
+			}
+		}
+	}
+	for name, values := range w.header {
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && http1.TrailerAllowed(name) {
+			w.appendField(name, values)
+		}
+	}
+}
+
+// hasToken reports whether a list field holds the token, in any case.
+func hasToken(values []string, token string) bool {
+	for _, list := range values {
+		for element := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(strings.TrimSpace(element), token) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,179 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// MN-46: goroutines that a handler left behind, and that go on using what they were
+// given, touch nobody else's connection. Their writes race with the end of the handler,
+// which is their own fault: so the race detector is not asked.
+func TestLeftoversTouchNobody(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the handlers here are racy, on purpose")
+	}
+	var stop atomic.Bool
+	var leftovers sync.WaitGroup
+	leave := func(w http.ResponseWriter, r *http.Request) {
+		leftovers.Go(func() {
+			defer func() { _ = recover() }() // Hijack panics
+			control := http.NewResponseController(w)
+			evil := bytes.Repeat([]byte("EVIL"), 300)
+			for i := 0; i < 2000 && !stop.Load(); i++ {
+				switch i % 7 {
+				case 3:
+					_ = control.Flush()
+				case 4:
+					_ = control.SetReadDeadline(time.Unix(1, 0))
+					_ = control.SetWriteDeadline(time.Unix(1, 0))
+				case 5:
+					_, _ = r.Body.Read(make([]byte, 100))
+				default:
+					_, _ = w.Write(evil)
+				}
+				if i%50 == 0 {
+					runtime.Gosched()
+				}
+			}
+			_, _, _ = control.Hijack()
+		})
+	}
+	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/leave" {
+			leave(w, r)
+			return
+		}
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s%s.", r.URL.Path, b)
+	}), func(s *site) {
+		stop.Store(false)
+		deadline := time.Now().Add(soak(time.Second, 30*time.Second))
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for time.Now().Before(deadline) {
+					c, err := s.dial()
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					io.WriteString(c, "POST /leave HTTP/1.1\r\n"+host+"Content-Length: 5\r\n\r\nhe")
+					c.SetDeadline(time.Now().Add(5 * time.Millisecond))
+					c.Read(make([]byte, 1000))
+					c.Close()
+				}
+			})
+		}
+		for i := range 4 {
+			wg.Go(func() { s.honest(i, deadline) })
+		}
+		wg.Wait()
+		stop.Store(true)
+		leftovers.Wait()
+	})
+}
+
+// honest asks and checks the answers until the deadline.
+func (s *site) honest(id int, deadline time.Time) {
+	c, err := s.dial()
+	if err != nil {
+		s.Error(err)
+		return
+	}
+	defer c.Close()
+	c.SetDeadline(deadline.Add(20 * time.Second))
+	b := make([]byte, 4096)
+	for j := 0; time.Now().Before(deadline); j++ {
+		path := fmt.Sprintf("/%d-%d", id, j)
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: 5\r\n\r\nhello", path, host)
+		n, err := c.Read(b)
+		got := string(b[:n])
+		want := path + "hello."
+		if err != nil || !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+want) {
+			s.Errorf("got %q, %v, want %s", got, err, want)
+			return
+		}
+	}
+}
+
+// soak is how long a test that looks for rare events looks.
+func soak(short, long time.Duration) time.Duration {
+	if slow() {
+		return long
+	}
+	return short
+}
+
+// MN-46: a write that a slow reader blocks, in a goroutine that its handler left
+// behind, ends with its own connection.
+func TestBlockedLeftover(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the handlers here are racy, on purpose")
+	}
+	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/leave" {
+			control := http.NewResponseController(w)
+			control.Flush()
+			begun := make(chan bool)
+			go func() {
+				close(begun)
+				for range 100 {
+					if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+						return
+					}
+				}
+			}()
+			<-begun
+			time.Sleep(10 * time.Millisecond)
+			return
+		}
+		fmt.Fprintf(w, "%s.", r.URL.Path)
+	}), func(s *site) {
+		deadline := time.Now().Add(soak(500*time.Millisecond, 10*time.Second))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				for time.Now().Before(deadline) {
+					c, err := s.dial()
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					io.WriteString(c, "GET /leave HTTP/1.1\r\n"+host+"\r\n")
+					time.Sleep(15 * time.Millisecond)
+					c.Close()
+				}
+			})
+		}
+		for i := range 2 {
+			wg.Go(func() { s.honestGets(i, deadline) })
+		}
+		wg.Wait()
+	})
+}
+
+func (s *site) honestGets(id int, deadline time.Time) {
+	c, err := s.dial()
+	if err != nil {
+		s.Error(err)
+		return
+	}
+	defer c.Close()
+	c.SetDeadline(deadline.Add(20 * time.Second))
+	for j := 0; time.Now().Before(deadline); j++ {
+		path := fmt.Sprintf("/%d-%d", id, j)
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\n%s\r\n", path, host)
+		if got := answers(s.T, c, 1); !strings.HasSuffix(got, "\r\n\r\n"+path+".") {
+			s.Errorf("got %q, want %s", got, path)
+			return
+		}
+	}
+}

@@ -1,0 +1,338 @@
+package engine_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// What one connection may make the server allocate, whatever it sends.
+const (
+	allocatedFixed   = 64 << 10
+	allocatedPerByte = 100
+)
+
+// hostile are inputs that are small for what they might cost: those that are refused,
+// those that are not, and what grows with each byte.
+func hostile() map[string]string {
+	all := map[string]string{
+		"fields":            "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 990) + "\r\n",
+		"different fields":  "GET / HTTP/1.1\r\n" + host + differentFields(990) + "\r\n",
+		"trailer names":     "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " + numbered(100) + "\r\n\r\n0\r\n\r\n",
+		"trailer commas":    "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " + strings.Repeat(",", 60000) + "\r\n\r\n0\r\n\r\n",
+		"connection commas": withField("Connection: " + strings.Repeat(",", 60000)),
+		"expect commas":     withField("Expect: " + strings.Repeat(",", 60000)),
+		"cookies":           withField("Cookie: " + strings.Repeat("a=;", 20000)),
+		"query":             target("/?" + strings.Repeat("a&", 30000)),
+		"path":              target("/" + strings.Repeat("../", 20000)),
+		"escapes":           target("/" + strings.Repeat("%41", 20000)),
+		"one-byte chunks":   chunkedPost + strings.Repeat("1\r\na\r\n", 10000) + "0\r\n\r\n",
+		"trailer fields":    chunkedPost + "0\r\n" + strings.Repeat("a:\r\n", 99) + "\r\n",
+		"pipelined":         strings.Repeat("GET / HTTP/1.1\r\nHost:a\r\n\r\n", 2000),
+		"pipelined posts":   strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nContent-Length:1\r\n\r\nx", 2000),
+		"pipelined chunks":  strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding:chunked\r\n\r\n0\r\n\r\n", 1000),
+		"large head":        withField("X: " + strings.Repeat("x", 900<<10)),
+		"too large a head":  withField("X: " + strings.Repeat("x", 2<<20)),
+		"empty lines":       strings.Repeat("\r\n", 30000),
+		"nothing":           "",
+		"large body":        "POST / HTTP/1.1\r\n" + host + "Content-Length: 9223372036854775807\r\n\r\n" + strings.Repeat("x", 1<<20),
+		"large chunk":       chunkedPost + "7fffffffffffffff\r\n" + strings.Repeat("x", 1<<20),
+	}
+	for _, a := range heads {
+		all[a.name] = a.text
+	}
+	for _, a := range chunks {
+		all[a.name] = chunkedPost + a.text
+	}
+	for name, pieces := range requests {
+		all[name] = strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
+	}
+	return all
+}
+
+func differentFields(n int) string {
+	var s strings.Builder
+	for i := range n {
+		fmt.Fprintf(&s, "%x:\r\n", i)
+	}
+	return s.String()
+}
+
+// MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion
+// to what it sends.
+func TestAmplification(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates, too")
+	}
+	for name, text := range hostile() {
+		t.Run(name, func(t *testing.T) {
+			for _, unread := range []bool{false, true} {
+				s := engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					if !unread {
+						io.Copy(io.Discard, struct{ io.Reader }{r.Body})
+					}
+				})})
+				c := &oneShot{text: text, closed: make(chan bool)}
+				l := &oneListener{conn: c, closed: make(chan bool)}
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				served := goServe(s, l)
+				<-c.closed
+				runtime.ReadMemStats(&after)
+				s.Close()
+				<-served
+				got, bound := after.TotalAlloc-before.TotalAlloc, uint64(allocatedFixed+allocatedPerByte*len(text))
+				if got > bound {
+					t.Errorf("allocated %d for %d bytes, want at most %d", got, len(text), bound)
+				}
+			}
+		})
+	}
+}
+
+// oneShot is a connection that sends a text and drops what it is told.
+type oneShot struct {
+	net.Conn
+	text   string
+	once   sync.Once
+	closed chan bool
+}
+
+func (c *oneShot) Read(p []byte) (int, error) {
+	if c.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(p, c.text)
+	c.text = c.text[n:]
+	return n, nil
+}
+
+func (c *oneShot) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *oneShot) Close() error                     { c.once.Do(func() { close(c.closed) }); return nil }
+func (c *oneShot) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *oneShot) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *oneShot) SetDeadline(time.Time) error      { return nil }
+func (c *oneShot) SetReadDeadline(time.Time) error  { return nil }
+func (c *oneShot) SetWriteDeadline(time.Time) error { return nil }
+
+type oneListener struct {
+	conn   net.Conn
+	once   sync.Once
+	closed chan bool
+}
+
+func (l *oneListener) Accept() (net.Conn, error) {
+	if c := l.conn; c != nil {
+		l.conn = nil
+		return c, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
+func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// The same over shards, with all of the corpus at once: there is no connection of ours
+// to count by.
+func TestAmplificationOnSockets(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates, too")
+	}
+	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
+	}), func(s *site) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		bound := uint64(0)
+		for _, text := range hostile() {
+			c := s.connect()
+			go func() { io.WriteString(c, text); c.(*net.TCPConn).CloseWrite() }()
+			io.Copy(io.Discard, struct{ io.Reader }{c})
+			c.Close()
+			bound += uint64(allocatedFixed + allocatedPerByte*len(text))
+		}
+		runtime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; got > bound {
+			s.Errorf("allocated %d, want at most %d", got, bound)
+		}
+	})
+}
+
+// MN-40: a client that pipelines without end and reads nothing is bounded in time by
+// WriteTimeout, and in memory in any case.
+func TestEndlessPipelining(t *testing.T) {
+	var calls atomic.Int64
+	bothPaths(t, func() *http.Server {
+		return &http.Server{WriteTimeout: 500 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			calls.Add(1)
+			w.Write(make([]byte, 1000))
+		})}
+	}, func(s *site) {
+		c := s.connect()
+		c.(*net.TCPConn).SetReadBuffer(4096)
+		calls.Store(0)
+		before := inUse()
+		text := strings.Repeat(get, 1000)
+		start := time.Now()
+		for {
+			if _, err := io.WriteString(c, text); err != nil {
+				if os.IsTimeout(err) {
+					s.Error("never closed")
+				}
+				break
+			}
+		}
+		if took := time.Since(start); took > 15*time.Second {
+			s.Errorf("closed after %v", took)
+		}
+		if grown := int64(inUse()) - int64(before); grown > 8<<20 {
+			s.Errorf("%d bytes in use after %d requests", grown, calls.Load())
+		}
+	})
+}
+
+// inUse is the memory that the process's goroutines and heap take.
+func inUse() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// MN-40: thousands of clients that trickle, in whichever phase, hold memory in
+// proportion to their number.
+func TestThousandsTrickle(t *testing.T) {
+	n, perConn := 300, 48<<10
+	if raceEnabled {
+		perConn *= 3
+	}
+	if slow() {
+		n = 9000 / 3 // for each phase: both ends are ours, and 20000 descriptors a common limit
+	}
+	phases := map[string]string{
+		"head":  "GET / HTTP/1.1\r\nHost: a\r\nX: ",
+		"body":  "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n",
+		"chunk": chunkedPost + "fffff\r\n",
+	}
+	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }), func(s *site) {
+		before := inUse()
+		var conns []net.Conn
+		defer func() {
+			for _, c := range conns {
+				c.Close()
+			}
+		}()
+		for _, text := range phases {
+			for range n {
+				c, err := s.dial()
+				if err != nil {
+					s.Fatal(err)
+				}
+				conns = append(conns, c)
+				io.WriteString(c, text)
+			}
+		}
+		for range 3 {
+			for _, c := range conns {
+				io.WriteString(c, "x")
+			}
+		}
+		time.Sleep(50 * time.Millisecond)
+		each := (int64(inUse()) - int64(before)) / int64(len(conns))
+		s.Logf("%d connections take %d bytes each, the test's side included", len(conns), each)
+		if each > int64(perConn) {
+			s.Errorf("%d bytes for each connection, want at most %d", each, perConn)
+		}
+		if got := s.get("/"); got != "" {
+			s.Error("others are not served", got)
+		}
+	})
+}
+
+// MN-40: what a handler left of a body is not waited for without end, whatever
+// deadlines there are.
+func TestUnreadBodyThatNeverComes(t *testing.T) {
+	for _, name := range []string{"nothing", "flushed", "duplex", "own deadline"} {
+		t.Run(name, func(t *testing.T) {
+			h, ok := leaveBody[name]
+			if !ok {
+				h = func(w http.ResponseWriter, _ *http.Request) {
+					http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour))
+				}
+			}
+			for _, framing := range []string{"Content-Length: 1000", "Transfer-Encoding: chunked"} {
+				inBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+					io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
+					start := time.Now()
+					b, err := io.ReadAll(c)
+					if took := time.Since(start); took > 31*time.Second || err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 200 OK\r\n") {
+						t.Errorf("%q, %v after %v", b, err, took)
+					}
+				})
+			}
+		})
+	}
+}
+
+// MN-40: a goroutine that a handler left waiting for the body does not hold the
+// response up: http.TimeoutHandler leaves one.
+func TestTimeoutHandlerAndSlowBody(t *testing.T) {
+	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue", "Transfer-Encoding: chunked"} {
+		t.Run(framing, func(t *testing.T) {
+			settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
+			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
+				pass(2 * time.Second)
+				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") || !strings.Contains(string(b), "Connection: close") {
+					t.Errorf("%q", b)
+				}
+			})
+		})
+	}
+}
+
+// A panic ends the connection also if a goroutine of its handler waits for the body, or
+// for room to write.
+func TestPanicWhileOthersWait(t *testing.T) {
+	for name, wait := range map[string]func(http.ResponseWriter, *http.Request){
+		"read": func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) },
+		"write": func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 10000)); err != nil {
+					return
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				go wait(w, r)
+				time.Sleep(time.Second)
+				panic(http.ErrAbortHandler)
+			})}
+			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, "POST / HTTP/1.1\r\n"+host+"Content-Length: 1000\r\n\r\n")
+				pass(2 * time.Second)
+				if _, closed := c.Received(); !closed {
+					t.Error("still open")
+				}
+				synctest.Wait()
+			})
+		})
+	}
+}

@@ -1,0 +1,424 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// modes are the kinds of connection that every test body here runs over.
+var modes = map[string]func(*testing.T) (net.Listener, func() (net.Conn, error)){
+	"tcp": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+		return listen(t, "tcp", "127.0.0.1:0")
+	},
+	"unix": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+		return listen(t, "unix", filepath.Join(t.TempDir(), "s"))
+	},
+	"net.Conn": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+		l, dial := listen(t, "tcp", "127.0.0.1:0")
+		return struct{ net.Listener }{l}, dial // a listener of another type: its connections take the portable path
+	},
+	"memory": func(*testing.T) (net.Listener, func() (net.Conn, error)) {
+		nw := new(testkit.Network)
+		return nw.Listen(), func() (net.Conn, error) { return nw.Dial() }
+	},
+	"tls": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+		l, dial := listen(t, "tcp", "127.0.0.1:0")
+		borrowed := httptest.NewUnstartedServer(nil)
+		borrowed.StartTLS()
+		config := &tls.Config{Certificates: borrowed.TLS.Certificates}
+		borrowed.Close()
+		return tls.NewListener(l, config), func() (net.Conn, error) {
+			c, err := dial()
+			if err != nil {
+				return nil, err
+			}
+			return tls.Client(c, &tls.Config{InsecureSkipVerify: true}), nil
+		}
+	},
+}
+
+func listen(t *testing.T, network, address string) (net.Listener, func() (net.Conn, error)) {
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, func() (net.Conn, error) { return net.Dial(network, l.Addr().String()) }
+}
+
+// site is a running server, and a client that reaches it.
+type site struct {
+	*testing.T
+	mode   string
+	server *engine.Server
+	dial   func() (net.Conn, error)
+	client *http.Client
+	served chan error
+	logged *lockedBuffer
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+func everyMode(t *testing.T, settings func() *http.Server, test func(*site)) {
+	t.Helper()
+	someModes(t, settings, test, slices.Sorted(maps.Keys(modes))...)
+}
+
+func someModes(t *testing.T, settings func() *http.Server, test func(*site), names ...string) {
+	t.Helper()
+	for _, mode := range names {
+		t.Run(mode, func(t *testing.T) {
+			l, dial := modes[mode](t)
+			s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
+			set := settings()
+			set.ErrorLog = log.New(s.logged, "", 0)
+			s.server = engine.New(set)
+			s.served = goServe(s.server, l)
+			transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+			s.client = &http.Client{Transport: transport, Timeout: 20 * time.Second}
+			t.Cleanup(func() {
+				transport.CloseIdleConnections()
+				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				defer cancel()
+				if err := s.server.Shutdown(ctx); err != nil {
+					t.Errorf("shutdown: %v", err)
+				}
+				if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("Serve returned %v", err)
+				}
+			})
+			test(s)
+		})
+	}
+}
+
+func handle(h http.HandlerFunc) func() *http.Server {
+	return func() *http.Server { return &http.Server{Handler: h} }
+}
+
+// get returns a response's body.
+func (s *site) get(path string) string {
+	s.Helper()
+	resp, err := s.client.Get("http://host" + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestManyClients(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s", r.URL.Query().Get("n"), b)
+	}), func(s *site) {
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				for j := range 30 {
+					want := fmt.Sprintf("%d-%d", i, j)
+					resp, err := s.client.Post("http://host/?n="+want, "text/plain", strings.NewReader(strings.Repeat(want, j*50)))
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					b, err := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					if got := want + " " + strings.Repeat(want, j*50); err != nil || string(b) != got {
+						s.Errorf("got %d bytes, %v; want %d", len(b), err, len(got))
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// An upload is streamed to the handler and a download from it, at constant memory.
+func TestLargeBodies(t *testing.T) {
+	const size = 20 << 20
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		sum := sha256.New()
+		n, err := io.Copy(sum, r.Body)
+		w.Header().Set("X-Sum", fmt.Sprintf("%x %d %v", sum.Sum(nil), n, err))
+		if r.URL.Query().Has("length") {
+			w.Header().Set("Content-Length", fmt.Sprint(size))
+		}
+		io.Copy(w, io.LimitReader(zeros{}, size))
+	}), func(s *site) {
+		sum := sha256.New()
+		io.Copy(sum, io.LimitReader(zeros{}, size))
+		want := fmt.Sprintf("%x %d <nil>", sum.Sum(nil), size)
+		for _, how := range []string{"?length", ""} {
+			var body io.Reader = bytes.NewReader(make([]byte, size)) // by length
+			if how == "" {
+				body = io.LimitReader(zeros{}, size) // by chunks
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			resp, err := s.client.Post("http://host/"+how, "a/b", body)
+			if err != nil {
+				s.Fatal(err)
+			}
+			n, err := io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			runtime.ReadMemStats(&after)
+			if got := resp.Header.Get("X-Sum"); n != size || err != nil || got != want {
+				s.Errorf("downloaded %d, %v; uploaded %s, want %s", n, err, got, want)
+			}
+			if grown := int64(after.TotalAlloc - before.TotalAlloc); (s.mode == "tcp" || s.mode == "unix") && grown > size/4 {
+				s.Errorf("allocated %d bytes to move %d", grown, 2*size)
+			}
+		}
+	})
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+func TestTypesOfConnections(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		fmt.Fprintf(rw, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%T %v", c, r.TLS != nil)
+		rw.Flush()
+	}), func(s *site) {
+		want := map[string]string{
+			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false", "tls": "*tls.Conn true", "memory": "*testkit.MemConn false",
+		}[s.mode]
+		if got := s.get("/"); got != want {
+			s.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// countingListener counts what its connections' ReadFrom moved: what the kernel may
+// have copied without our seeing a byte.
+type countingListener struct {
+	net.Listener
+	moved *atomic.Int64
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tc, ok := c.(*net.TCPConn); ok {
+		return countingConn{tc, l.moved}, nil
+	}
+	return c, err
+}
+
+type countingConn struct {
+	*net.TCPConn
+	moved *atomic.Int64
+}
+
+func (c countingConn) ReadFrom(src io.Reader) (int64, error) {
+	if limited, ok := src.(*io.LimitedReader); !ok || !isFile(limited.R) {
+		return 0, errors.New("this is not what the kernel copies from")
+	}
+	n, err := c.TCPConn.ReadFrom(src)
+	c.moved.Add(n)
+	return n, err
+}
+
+func isFile(r io.Reader) bool { _, ok := r.(*os.File); return ok }
+
+// A file goes to the connection by the connection's own ReadFrom, all but its
+// beginning.
+func TestFilesAreLeftToTheKernel(t *testing.T) {
+	const size = 1 << 20
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, dial := listen(t, "tcp", "127.0.0.1:0")
+	var moved atomic.Int64
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })})
+	served := goServe(s, countingListener{l, &moved})
+	defer func() { s.Close(); <-served }()
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
+	b, err := io.ReadAll(c)
+	if _, body, _ := strings.Cut(string(b), "\r\n\r\n"); err != nil || len(body) != size {
+		t.Errorf("got %d bytes, %v", len(body), err)
+	}
+	if got := moved.Load(); got < size-4096 {
+		t.Errorf("the connection moved %d bytes of %d", got, size)
+	}
+}
+
+// Files are served by the standard library's handlers.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	content := strings.Repeat("0123456789abcdef", 40<<10)
+	if err := os.WriteFile(filepath.Join(dir, "f"), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	everyMode(t, func() *http.Server { return &http.Server{Handler: http.FileServer(http.Dir(dir))} }, func(s *site) {
+		if got := s.get("/f"); got != content {
+			s.Errorf("got %d bytes, want %d", len(got), len(content))
+		}
+		req, _ := http.NewRequest(http.MethodGet, "http://host/f", nil)
+		req.Header.Set("Range", "bytes=100000-600000")
+		resp, err := s.client.Do(req)
+		if err != nil {
+			s.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(b) != content[100000:600001] {
+			s.Errorf("range: %d bytes, %v", len(b), err)
+		}
+	})
+}
+
+func TestReverseProxyOnTop(t *testing.T) {
+	backend := httptest.NewServer(http.HandlerFunc(dump))
+	defer backend.Close()
+	target, _ := url.Parse(backend.URL)
+	everyMode(t, func() *http.Server {
+		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() }}}
+	}, func(s *site) {
+		if got := s.get("/x?y"); !strings.Contains(got, `GET "/x?y" HTTP/1.1`) || !strings.Contains(got, "X-Forwarded-Host:[host]") {
+			s.Error(got)
+		}
+	})
+}
+
+func TestShutdownWaitsForHandlers(t *testing.T) {
+	entered, release := make(chan bool), make(chan bool)
+	l, dial := listen(t, "tcp", "127.0.0.1:0")
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		entered <- true
+		<-release
+		io.WriteString(w, "done")
+	})})
+	served := goServe(s, l)
+	idle, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { io.WriteString(idle, get); <-entered; release <- true }()
+	if n, err := idle.Read(make([]byte, 1000)); n == 0 {
+		t.Fatal(err)
+	}
+	busy, _ := dial()
+	io.WriteString(busy, get)
+	<-entered
+
+	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while a handler runs: %v", err)
+	}
+	if n, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("idle connection not closed: %d %v", n, err)
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("Serve returned %v", err)
+	}
+	if c, err := dial(); err == nil {
+		c.Close()
+		t.Error("still accepting")
+	}
+	done := make(chan error)
+	go func() { done <- s.Shutdown(context.Background()) }()
+	release <- true
+	answer, err := io.ReadAll(busy)
+	if !strings.Contains(string(answer), "Connection: close") || !strings.HasSuffix(string(answer), "done") {
+		t.Errorf("last answer %q, %v", answer, err)
+	}
+	if err := <-done; err != nil {
+		t.Errorf("after the handler returned: %v", err)
+	}
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("Serve after Shutdown returned %v", err)
+	}
+}
+
+func TestCloseEndsHandlersConnections(t *testing.T) {
+	entered := make(chan bool, 1)
+	everyMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
+		entered <- true
+		<-r.Context().Done()
+	}), func(s *site) {
+		failed := make(chan error)
+		go func() {
+			_, err := s.client.Get("http://host/")
+			failed <- err
+		}()
+		<-entered
+		s.server.Close()
+		if err := <-failed; err == nil {
+			s.Error("got a response")
+		}
+	})
+}
+
+// A handler that leaves by runtime.Goexit ends its connection, and nothing else.
+func TestGoexit(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/exit" {
+			runtime.Goexit()
+		}
+	}), func(s *site) {
+		if _, err := s.client.Get("http://host/exit"); err == nil {
+			s.Error("got a response")
+		}
+		s.get("/")
+	})
+}

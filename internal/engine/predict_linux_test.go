@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPredictor(t *testing.T) {
+	const quick, slow = time.Microsecond, 100 * time.Microsecond
+	var p predictor
+	at := func(method, target string) *slot { return p.slot([]byte(method), []byte(target)) }
+	s := at("GET", "/a/b")
+	if s.quick() {
+		t.Error("a request never seen is expected to be quick")
+	}
+	runs := 0
+	for ; !s.quick(); runs++ {
+		s.learn(quick)
+	}
+	if runs != startDebt {
+		t.Errorf("earned the loop after %d quick runs, want %d", runs, startDebt)
+	}
+	s.learn(slow)
+	for runs = 0; !s.quick(); runs++ {
+		s.learn(quick)
+	}
+	if runs != 100 {
+		t.Errorf("a run of 100 µs was paid for by %d quick ones", runs)
+	}
+	for range 100 { // one in ten is slow
+		s.learn(slow)
+		for range 9 {
+			s.learn(quick)
+		}
+		if s.quick() {
+			t.Fatal("a route that is slow one time in ten is expected to be quick")
+		}
+	}
+	s.learn(time.Hour)
+	if got := s.debt.Load(); got != maxDebt+1 {
+		t.Errorf("debt %d", got)
+	}
+	for range maxDebt {
+		s.learn(quick)
+	}
+	if !s.quick() {
+		t.Error("the largest debt is not paid after as many runs")
+	}
+	s.stalled()
+	if s.quick() {
+		t.Error("quick after it stalled a loop")
+	}
+	for target, same := range map[string]bool{
+		"/a/b?c": true, "/a/b": true, "/a/c": false, "/a": false, "/": false,
+	} {
+		if got := at("GET", target) == s; got != same {
+			t.Errorf("%s shares the slot of /a/b: %v", target, got)
+		}
+	}
+	if at("POST", "/a/b") == s {
+		t.Error("POST shares the slot of GET")
+	}
+	if at("GET", "/users/list/1/x") != at("GET", "/users/list/2/y") {
+		t.Error("what follows two segments makes a difference")
+	}
+}
+
+func TestTrust(t *testing.T) {
+	var s slot
+	for i := range trustAfter {
+		if s.trusted() {
+			t.Fatalf("trusted after %d runs", i)
+		}
+	}
+	if !s.trusted() {
+		t.Error("not trusted")
+	}
+	if s.stalled(); s.trusted() {
+		t.Error("trusted after it stalled a loop")
+	}
+}
+
+// A leader that serves the same sock at two looks is replaced; one that makes
+// progress, or serves nothing, is not.
+func TestLook(t *testing.T) {
+	s := &shard{}
+	s.done = true
+	seen := make([]uint64, 1)
+	for _, step := range []struct {
+		word      uint64
+		busy, was bool
+	}{
+		{0, false, false},
+		{1<<1 | 1, true, false},
+		{2<<1 | 1, true, false},
+		{2 << 1, true, false},
+		{2 << 1, false, false},
+		{3<<1 | 1, true, false},
+		{3<<1 | 1, true, true},
+	} {
+		s.word.Store(step.word)
+		s.idle = append(s.idle[:0], &runner{shard: s, work: make(chan job, 1)})
+		if busy := look([]*shard{s}, seen); busy != step.busy {
+			t.Errorf("word %b: busy %v", step.word, busy)
+		}
+		if replaced := s.word.Load() != step.word; replaced != step.was {
+			t.Errorf("word %b: replaced %v", step.word, replaced)
+		}
+	}
+	if w := s.word.Load(); w&1 != 0 || w>>1 < 1<<32 {
+		t.Errorf("after the replacement the word is %b", w)
+	}
+}
+
+func TestSeal(t *testing.T) {
+	var s seal
+	var sent []byte
+	s.send() // nothing is sealed
+	if n := s.open(); n != 0 {
+		t.Error(n)
+	}
+	s.close([]byte("answers"), sendSome(func(b []byte) int {
+		n := min(3, len(b))
+		sent = append(sent, b[:n]...)
+		return n
+	}))
+	s.send()
+	s.send()
+	if n := s.open(); n != 6 || string(sent) != "answer" {
+		t.Errorf("sent %d, %q", n, sent)
+	}
+	s.send()
+	if n := s.open(); n != 0 || string(sent) != "answer" {
+		t.Errorf("sent %d, %q after it was opened", n, sent)
+	}
+}
+
+type sendSome func([]byte) int
+
+func (f sendSome) sendNow(b []byte) int { return f(b) }

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// statuses answers each kind of malformed head.
+var statuses = [...]int{
+	http1.Malformed:     http.StatusBadRequest,
+	http1.TooLarge:      http.StatusRequestHeaderFieldsTooLarge,
+	http1.BadVersion:    http.StatusHTTPVersionNotSupported,
+	http1.UnknownCoding: http.StatusNotImplemented,
+}
+
+func (c *conn) refuseHead(err error) {
+	e, ok := errors.AsType[*http1.Error](err)
+	if !ok {
+		panic("engine: BUG: codec error of another type: " + err.Error())
+	}
+	c.refuse(statuses[e.Kind], e.What)
+}
+
+// refuse answers a request that no handler will see, and ends the connection. why
+// is our own text: nothing that the client sent is echoed.
+func (c *conn) refuse(status int, why string) {
+	text := strconv.Itoa(status) + " " + http.StatusText(status) + ": " + why
+	out := http1.AppendStatusLine(c.out, 1, status, http.StatusText(status))
+	out = http1.AppendField(out, "Content-Type", "text/plain; charset=utf-8")
+	out = http1.AppendField(out, "Content-Length", strconv.Itoa(len(text)))
+	out = http1.AppendField(out, "Connection", "close")
+	out = http1.AppendHeadEnd(out)
+	c.out = append(out, text...)
+	if c.write > 0 {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
+	}
+	if c.flush() == nil {
+		c.linger()
+	}
+}
+
+// linger gives the client time to read the last answer while it may still be
+// sending: what it sends is read and dropped, within bounds.
+func (c *conn) linger() {
+	if half, ok := c.nc.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.setReadDeadline(time.Now().Add(lingerTime))
+	_, _ = io.CopyN(io.Discard, c.nc, lingerBytes)
+}

@@ -1,0 +1,454 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"runtime/pprof"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// runner is a goroutine that serves sockets, with a conn of its own to do it with.
+// One runner of each shard leads: it listens to the shard's loop and serves what is
+// ready, running handlers itself. The others run handlers that were expected to
+// take long, or lead no more because theirs did; then they wait for work.
+type runner struct {
+	shard    *shard
+	conn     *conn
+	work     chan job
+	sequence uint64    // of what it served as leader
+	token    uint64    // not zero while it serves as leader; see shard.word
+	runs     uint64    // of handlers on the loop
+	heard    time.Time // when the loop last reported what this runner serves as leader
+	checked  time.Time // when it last looked whether a handler had locked its thread
+	locked   bool      // one had
+
+	handedOver int // requests since it last let those begin
+}
+
+// job is what an idle runner is woken for: to lead, or to serve a sock from the
+// request on that its new conn is at.
+type job struct {
+	sock    *sock
+	request *exchange
+	slot    *slot
+}
+
+// onShard is what a conn has more that belongs to a runner.
+type onShard struct {
+	runner *runner
+	kept   []byte // the runner's input buffer; in lies in it unless a head came in pieces
+	more   bool   // there may be more to read
+
+	resumed *partial // what the head that is being read was resumed from
+}
+
+func newRunner(s *shard) *runner {
+	r := &runner{shard: s, conn: new(conn), work: make(chan job, 1)}
+	r.conn.kept = make([]byte, shardInSize)
+	r.conn.in = r.conn.kept
+	r.conn.runner = r
+	r.conn.gathers = true
+	r.conn.template = newTemplate()
+	return r
+}
+
+// run works until nobody needs this runner any more.
+func (r *runner) run(j job) {
+	forgetLabels() // of the handler that it was started in
+	returned := false
+	defer func() {
+		if !returned { // runtime.Goexit, in a handler; its sock was dealt with
+			r.shard.replace(r)
+		}
+	}()
+	for {
+		if j.sock == nil {
+			r.lead()
+		} else {
+			r.serve(j.sock, j.request, j.slot)
+			r.isLocked(time.Now())
+		}
+		if r.locked || !r.shard.rest(r) {
+			break
+		}
+		var ok bool
+		if j, ok = <-r.work; !ok {
+			break // the shard was stopped
+		}
+	}
+	returned = true
+}
+
+// lead listens to the loop until another runner does, or the shard was stopped.
+func (r *runner) lead() {
+	s := r.shard
+	r.sequence = s.word.Load() >> 1
+	for {
+		for s.at < len(s.events) {
+			e := s.events[s.at]
+			s.at++
+			if k := s.group.socks.at(e.ID); k != nil && k.home.shard == s && k.claim(e) {
+				if !r.serveAsLeader(k) {
+					return
+				}
+				if r.handedOver >= handOverBatch {
+					r.letBegin()
+				}
+			}
+		}
+		if r.handedOver > 0 {
+			r.letBegin()
+		}
+		if !s.listen() {
+			return
+		}
+		if r.heard = s.heard; r.isLocked(r.heard) {
+			s.resign()
+			return
+		}
+	}
+}
+
+// serveAsLeader serves k and reports whether the runner still leads.
+func (r *runner) serveAsLeader(k *sock) bool {
+	s := r.shard
+	r.sequence++
+	token := r.sequence<<1 | 1
+	s.word.Store(token)
+	r.token = token
+	r.serve(k, nil, nil)
+	r.token = 0
+	return s.word.CompareAndSwap(token, token&^1)
+}
+
+// serve answers what arrives on k until nothing more has, or x on another runner's
+// behalf and then the rest. Whatever happens, k is waiting or closed afterwards, or
+// another runner's.
+func (r *runner) serve(k *sock, x *exchange, at *slot) {
+	settled := false
+	defer func() {
+		if !settled {
+			r.conn.abort(recover())
+			forgetLabels()
+			r.conn.reset()
+			_ = k.Close()
+		}
+	}()
+	if x == nil {
+		r.conn.attach(k)
+	}
+	switch r.converse(k, x, at) {
+	case over:
+		r.conn.reset()
+		_ = k.Close()
+	case asleep, elsewhere:
+	}
+	forgetLabels()
+	settled = true
+}
+
+// forgetLabels drops profiler labels that a handler has set and left: they would be
+// the next connection's.
+func forgetLabels() { pprof.SetGoroutineLabels(context.Background()) }
+
+// outcome is how a runner parted from a sock.
+type outcome uint8
+
+const (
+	over      outcome = iota // it is to be closed
+	asleep                   // it waits for input
+	elsewhere                // another runner has it
+)
+
+func (r *runner) converse(k *sock, x *exchange, at *slot) outcome {
+	c := r.conn
+	for {
+		if x == nil && c.next < c.end {
+			complete, ok := c.head()
+			if !ok {
+				return over
+			}
+			if complete {
+				at = r.shard.group.predictor.slot(c.request.Method.In(c.in[c.next:]), c.request.Target.In(c.in[c.next:]))
+				if x = c.begin(); x == nil {
+					return over
+				}
+				if r.leads() && !r.runsOnLoop(x, at) && r.handOver(k, x, at) {
+					return elsewhere
+				}
+			}
+		}
+		if x != nil {
+			if !r.exchange(k, x, at) {
+				return over
+			}
+			if x.resp.taken != nil {
+				return over
+			}
+			x, c.resumed = nil, nil
+			c.request.Reset()
+			if c.began = (time.Time{}); c.read > 0 {
+				c.began = time.Now()
+			}
+			if k.fresh.Load() {
+				k.fresh.Store(false)
+			}
+			continue
+		}
+		if len(c.out) > 0 && c.flush() != nil {
+			return over
+		}
+		switch err := c.receive(k); {
+		case err == nil:
+		case !errors.Is(err, poll.ErrAgain):
+			if errors.Is(err, io.EOF) && c.next < c.end {
+				c.refuse(http.StatusBadRequest, "head cut off")
+			}
+			return over
+		case c.detach(k):
+			// Shutdown may have looked at k just before it began to wait.
+			if !r.shard.group.server.reuses() && k.claimForClosing() {
+				_ = k.Close()
+			}
+			return asleep
+		default:
+			c.attach(k)
+		}
+	}
+}
+
+// runsOnLoop reports whether a request's handler shall run on the loop. Not if it
+// will have to wait for the request's body.
+func (r *runner) runsOnLoop(x *exchange, at *slot) bool {
+	if !x.body.hasArrived() {
+		return false
+	}
+	switch r.conn.dispatch {
+	case OnLoop:
+		return true
+	case OwnGoroutine:
+		return false
+	}
+	return at.quick()
+}
+
+// exchange runs a handler, on the loop or off it, and notes how long it took. All
+// runs off the loop are timed, and some on it.
+func (r *runner) exchange(k *sock, x *exchange, at *slot) bool {
+	c := r.conn
+	if !r.leads() {
+		if len(c.out) > 0 && c.flush() != nil { // nobody watches this handler
+			return false
+		}
+		return r.timed(x, at)
+	}
+	if len(c.out) > 0 {
+		r.shard.seal(c, k)
+	}
+	if !at.trusted() {
+		r.shard.group.watcher.hurry()
+	}
+	var reuse bool
+	if r.runs++; r.runs%sampleEvery == 0 {
+		reuse = r.timed(x, at)
+	} else {
+		reuse = c.exchange(x)
+	}
+	if !r.leads() {
+		at.stalled()
+	}
+	return reuse
+}
+
+func (r *runner) timed(x *exchange, at *slot) bool {
+	start := time.Now()
+	reuse := r.conn.exchange(x)
+	at.learn(time.Since(start))
+	return reuse
+}
+
+// leads reports whether the runner is its shard's leader, serving.
+func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.token }
+
+// handOver gives k, and the request that it is at, to another runner, and reports
+// whether it did. It does not if the lead was lost in sending what was due before.
+func (r *runner) handOver(k *sock, x *exchange, at *slot) bool {
+	c := r.conn
+	if len(c.out) > 0 && c.flush() != nil || !r.leads() {
+		return false
+	}
+	r.handedOver++
+	other, fresh := r.shard.idleRunner()
+	other.conn, r.conn = r.conn, other.conn
+	other.conn.runner, r.conn.runner = other, r
+	other.start(job{k, x, at}, fresh)
+	return true
+}
+
+func (r *runner) start(j job, fresh bool) {
+	if fresh {
+		go r.run(j)
+		return
+	}
+	r.work <- j
+}
+
+// letBegin lets the runners begin that requests were handed to.
+func (r *runner) letBegin() {
+	r.handedOver = 0
+	runtime.Gosched()
+}
+
+// giveUpLead is called by whatever is about to wait. If that is in a handler that
+// runs on a loop, another runner takes the loop.
+func (c *conn) giveUpLead() {
+	r := c.runner
+	if r == nil || r.token == 0 {
+		return
+	}
+	if s := r.shard; s.word.CompareAndSwap(r.token, promoted(r.token)) {
+		s.promote()
+	}
+}
+
+// clock is the time, for what need not know it exactly: on a loop it stands still
+// until the loop is asked again, which is a few milliseconds at the most. That saves
+// a look at the clock for each request.
+func (c *conn) clock() time.Time {
+	if r := c.runner; r != nil && r.token != 0 {
+		return r.heard
+	}
+	return time.Now()
+}
+
+// attach makes k the connection that c serves.
+func (c *conn) attach(k *sock) {
+	p := k.home.plan
+	if c.plan != p {
+		c.plan, c.ctx = p, p.base
+	}
+	c.nc, c.link = k, k
+	c.template.RemoteAddr = k.remote
+	c.readDeadline = unknownDeadline()
+	c.more = true
+	k.runs = c
+	if c.read > 0 {
+		c.began = time.Now()
+	}
+	if h := k.partial; h != nil {
+		c.in, c.next, c.end = h.in[:cap(h.in)], 0, len(h.in)
+		c.request, c.began = h.request, h.began
+		c.resumed, k.partial = h, nil
+	}
+}
+
+// receive reads what has arrived on k. It returns poll.ErrAgain if nothing more
+// has, which a read that did not fill the buffer tells beforehand: the loop reports
+// what arrives after it.
+func (c *conn) receive(k *sock) error {
+	if !c.more {
+		return poll.ErrAgain
+	}
+	if c.next == c.end {
+		c.next, c.end = 0, 0
+	}
+	if c.end == len(c.in) {
+		c.makeRoom()
+	}
+	room := c.in[c.end:]
+	n, err := poll.Recv(int(k.fd), room)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return io.EOF
+	}
+	c.end += n
+	c.more = n == len(room) || k.ended.Load()
+	return nil
+}
+
+// detach lets k wait, for a request or for the rest of a head, and keeps what there
+// is of it. It reports false if there is something to read by now.
+func (c *conn) detach(k *sock) bool {
+	var deadline instant
+	switch {
+	case c.next < c.end:
+		k.partial = c.leavePartial(k)
+		deadline = k.group().instant(k.partial.began.Add(c.headTime))
+	case k.fresh.Load():
+		deadline = k.opened + instant(c.headTime)
+	case c.idle > 0:
+		deadline = k.group().now() + instant(c.idle)
+	}
+	k.waitUntil(deadline)
+	k.runs = nil
+	c.reset()
+	return k.letGo()
+}
+
+// leavePartial moves what has arrived of a head out of c. What the connection holds
+// while it waits is in proportion to what it has sent.
+func (c *conn) leavePartial(k *sock) *partial {
+	p := c.resumed // a head that trickles in has one for all its pieces
+	if p == nil {
+		p = new(partial)
+	}
+	p.request, p.began = c.request, c.began
+	switch {
+	case c.request.Size == 0 && !c.own(c.in): // it was partial before
+		copy(c.in, c.in[c.next:c.end])
+		p.in = c.in[:c.end-c.next]
+		c.in, c.next, c.end = c.kept, 0, 0
+	default:
+		p.in = append(make([]byte, 0, max(leastPartial, 2*(c.end-c.next))), c.in[c.next:c.end]...)
+	}
+	c.request = http1.Request{}
+	switch {
+	case k.fresh.Load():
+		p.began = k.group().start.Add(time.Duration(k.opened))
+	case p.began.IsZero():
+		p.began = time.Now()
+	}
+	return p
+}
+
+// own reports whether a buffer is the one that the runner keeps.
+func (c *conn) own(in []byte) bool { return &in[0] == &c.kept[0] }
+
+// reset makes c ready for another sock.
+func (c *conn) reset() {
+	poison(c.in[:c.end])
+	c.in, c.next, c.end = c.kept, 0, 0
+	c.request.Reset()
+	c.out, c.held = c.out[:0], c.held[:0]
+	c.seal.open()
+	c.resumed = nil
+	c.writeErr, c.began = nil, time.Time{}
+	c.trim()
+}
+
+// checkEvery is how often a runner looks whether a handler has locked its thread.
+const checkEvery = 100 * time.Millisecond
+
+// isLocked reports, now and then, whether a handler has left this goroutine locked to
+// its thread. Such a thread may have been changed in a way that the next connection's
+// handler must not see: the runner ends, and the thread with it. Nothing else tells
+// than the head line of a stack trace.
+func (r *runner) isLocked(now time.Time) bool {
+	if now.Sub(r.checked) < checkEvery {
+		return false
+	}
+	r.checked = now
+	var b [64]byte
+	head, _, _ := bytes.Cut(b[:runtime.Stack(b[:], false)], []byte("\n"))
+	r.locked = bytes.Contains(head, []byte("locked to thread"))
+	return r.locked
+}

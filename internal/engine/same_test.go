@@ -1,0 +1,492 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// server is what net/http's server and ours have in common.
+type server interface {
+	Serve(net.Listener) error
+	Close() error
+}
+
+// makers are the two that every case below must not tell apart.
+var makers = map[string]func(*http.Server) server{
+	"net/http": func(s *http.Server) server { return s },
+	"tare":     func(s *http.Server) server { return engine.New(s) },
+}
+
+// transcript sends the pieces to a server, each when the server has done all it can
+// with those before, and returns what came back in a form that can be compared,
+// with what the server logged.
+func transcript(t *testing.T, newServer func(*http.Server) server, settings *http.Server, pieces []string) string {
+	var answer, logged bytes.Buffer
+	var closed bool
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		settings.ErrorLog = log.New(&logged, "", 0)
+		s := newServer(settings)
+		done := goServe(s, nw.Listen())
+		c, err := nw.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		collect := func() {
+			synctest.Wait()
+			data, eof := c.Received()
+			answer.Write(data)
+			closed = closed || eof
+		}
+		for _, p := range pieces {
+			if p == closeWrite {
+				c.CloseWrite()
+			} else if _, err := io.WriteString(c, p); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+				t.Fatal(err)
+			}
+			collect()
+		}
+		pass(time.Second) // of the bubble's time: servers linger
+		collect()
+		s.Close()
+		c.Close()
+		<-done
+	})
+	return describe(answer.Bytes(), closed, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
+}
+
+// closeWrite stands among the pieces for the client closing its side.
+const closeWrite = "\x00close write"
+
+func goServe(s server, l net.Listener) chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	return done
+}
+
+// describe parses responses as a client would.
+func describe(answer []byte, closed, head bool) string {
+	var s strings.Builder
+	r := bufio.NewReader(bytes.NewReader(answer))
+	request := &http.Request{Method: http.MethodGet}
+	if head {
+		request.Method = http.MethodHead
+	}
+	for {
+		if _, err := r.Peek(1); err != nil {
+			break
+		}
+		resp, err := http.ReadResponse(r, request)
+		if err != nil {
+			rest, _ := io.ReadAll(r)
+			fmt.Fprintf(&s, "not a response (%v): %q\n", err, rest)
+			break
+		}
+		body, err := io.ReadAll(resp.Body)
+		if refusal := fmt.Sprint(resp.Status); resp.Close && strings.HasPrefix(string(body), refusal) {
+			body = []byte(refusal) // which words follow is the server's own
+			resp.ContentLength = -1
+			resp.Header.Del("Content-Length")
+		}
+		resp.Header.Del("Date")
+		fmt.Fprintf(&s, "%s %s length=%d coding=%v close=%v\n", resp.Proto, resp.Status, resp.ContentLength, resp.TransferEncoding, resp.Close)
+		for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
+			fmt.Fprintf(&s, "  %s: %q\n", name, resp.Header[name])
+		}
+		fmt.Fprintf(&s, "  body %q %v trailer %v\n", shorten(body), err, resp.Trailer)
+	}
+	fmt.Fprintf(&s, "closed=%v\n", closed)
+	return s.String()
+}
+
+func shorten(b []byte) string {
+	if len(b) > 3000 {
+		return fmt.Sprintf("%s...%d bytes", b[:200], len(b))
+	}
+	return string(b)
+}
+
+// describeLog keeps what was logged but for stack traces and source lines.
+func describeLog(logged string) string {
+	var s strings.Builder
+	for line := range strings.Lines(logged) {
+		if line, ok := strings.CutPrefix(line, "http: "); ok {
+			line, _, _ = strings.Cut(line, " from ")
+			fmt.Fprintf(&s, "log %s\n", strings.TrimSpace(line))
+		}
+	}
+	return s.String()
+}
+
+// dump answers with everything a handler can learn of its request.
+func dump(w http.ResponseWriter, r *http.Request) {
+	before := fmt.Sprint(r.Trailer)
+	body, err := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "%s %q %s %d.%d\n", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor)
+	fmt.Fprintf(w, "url %#v\n", *r.URL)
+	fmt.Fprintf(w, "host %q remote %q tls %v close %v\n", r.Host, r.RemoteAddr, r.TLS, r.Close)
+	fmt.Fprintf(w, "header %v\n", r.Header)
+	fmt.Fprintf(w, "length %d coding %v nobody %v\n", r.ContentLength, r.TransferEncoding, r.Body == http.NoBody)
+	fmt.Fprintf(w, "body %q %v\n", shorten(body), err)
+	fmt.Fprintf(w, "trailer before %s after %v\n", before, r.Trailer)
+	fmt.Fprintf(w, "context %v %v %v\n", r.Context().Err(), r.Context().Value(http.ServerContextKey) != nil, r.Context().Value(http.LocalAddrContextKey))
+}
+
+const host = "Host: a\r\n"
+
+// requests are handed to dump. The handler's view of each is what is compared.
+var requests = map[string][]string{
+	"simple":              {"GET /a/b?c=d HTTP/1.1\r\n" + host + "\r\n"},
+	"split":               {"GE", "T /a/b?c=d HTTP/1.1\r", "\n" + host, "\r\n"},
+	"pipelined":           {"GET /1 HTTP/1.1\r\n" + host + "\r\nGET /2 HTTP/1.1\r\n" + host + "\r\nGET /3 HTTP/1.1\r\n" + host + "\r\n"},
+	"kept":                {"GET /1 HTTP/1.1\r\n" + host + "\r\n", "GET /2 HTTP/1.1\r\n" + host + "\r\n"},
+	"close":               {"GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\nGET / HTTP/1.1\r\n" + host + "\r\n"},
+	"1.0":                 {"GET / HTTP/1.0\r\n\r\n"},
+	"1.0 keep-alive":      {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"},
+	"head":                {"HEAD / HTTP/1.1\r\n" + host + "\r\n"},
+	"absolute":            {"GET http://b:80/c?d HTTP/1.1\r\n" + host + "\r\n"},
+	"absolute no path":    {"GET http://b HTTP/1.1\r\n" + host + "\r\n"},
+	"connect":             {"CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n"},
+	"connect path":        {"CONNECT /rpc HTTP/1.1\r\n" + host + "\r\n"},
+	"options star":        {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n"},
+	"options star body":   {"OPTIONS * HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", "GET / HTTP/1.1\r\n" + host + "\r\n"},
+	"star":                {"GET * HTTP/1.1\r\n" + host + "\r\n"},
+	"escaped path":        {"GET /a%2Fb%20c/(d)!? HTTP/1.1\r\n" + host + "\r\n"},
+	"plain path":          {"GET /a-b_c.d~e$f&g+h,i/j:k;l=m@n HTTP/1.1\r\n" + host + "\r\n"},
+	"two slashes":         {"GET //a//b HTTP/1.1\r\n" + host + "\r\n"},
+	"question marks":      {"GET /a?b?c?? HTTP/1.1\r\n" + host + "\r\n"},
+	"empty query":         {"GET /a? HTTP/1.1\r\n" + host + "\r\n"},
+	"fragment":            {"GET /a#b?c#d HTTP/1.1\r\n" + host + "\r\n"},
+	"high bytes":          {"GET /\xc3\xa9?\xc3\xa9 HTTP/1.1\r\n" + host + "\r\n"},
+	"repeated fields":     {"GET / HTTP/1.1\r\n" + host + "x-a: 1\r\nX-A: 2\r\nx-A:\r\nAccept: b\r\nCookie: a=b\r\ncookie: c=d\r\n\r\n"},
+	"many fields":         {"GET / HTTP/1.1\r\n" + host + strings.Repeat("X-Many: y\r\n", 30) + "Z: z\r\n\r\n"},
+	"pragma":              {"GET / HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n"},
+	"odd names":           {"GET / HTTP/1.1\r\n" + host + "x_under-score: 1\r\n!#$: 2\r\netag: 3\r\nTE: trailers\r\n\r\n"},
+	"length":              {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhelloGET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"length in pieces":    {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "he", "llo", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"length zero":         {"POST / HTTP/1.1\r\n" + host + "Content-Length: 0\r\n\r\n"},
+	"long body":           {"POST / HTTP/1.1\r\n" + host + "Content-Length: 20000\r\n\r\n" + strings.Repeat("x", 20000)},
+	"body cut off":        {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhe", closeWrite},
+	"chunked":             {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\nGET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"chunked in pieces":   {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r", "\nab", "c\r\n0\r\n", "\r\n"},
+	"chunked with length": {"GET / HTTP/1.1\r\n" + host + "Trailer: Sum\r\n\r\n"},
+	"trailers":            {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: Sum, other\r\n\r\n3\r\nabc\r\n0\r\nSum: 1\r\nMore: 2\r\n\r\n"},
+	"chunked cut off":     {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nab", closeWrite},
+	"continue":            {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "hello", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"continue no body":    {"GET / HTTP/1.1\r\n" + host + "Expect: 100-continue\r\n\r\n"},
+	"continue on 1.0":     {"POST / HTTP/1.0\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello"},
+	"half closed":         {"GET / HTTP/1.1\r\n" + host + "\r\n", closeWrite},
+	"nothing":             {closeWrite},
+	"part of a head":      {"GET / HT", closeWrite},
+}
+
+func TestRequestsAsNetHTTPShowsThem(t *testing.T) {
+	for name, pieces := range requests {
+		t.Run(name, func(t *testing.T) {
+			same(t, deliberate[name], http.HandlerFunc(dump), pieces)
+		})
+	}
+}
+
+func same(t *testing.T, why string, h http.Handler, pieces []string) {
+	t.Helper()
+	got := map[string]string{}
+	for name, newServer := range makers {
+		got[name] = transcript(t, newServer, &http.Server{Handler: h}, pieces)
+	}
+	switch equal := got["tare"] == got["net/http"]; {
+	case equal && why != "":
+		t.Errorf("no longer differs: %s", why)
+	case !equal && why == "":
+		t.Errorf("requests %q\n--- net/http\n%s--- tare\n%s", pieces, got["net/http"], got["tare"])
+	}
+}
+
+const (
+	get     = "GET / HTTP/1.1\r\n" + host + "\r\n"
+	getOld  = "GET / HTTP/1.0\r\n\r\n"
+	getKeep = "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+	head    = "HEAD / HTTP/1.1\r\n" + host + "\r\n"
+	post    = "POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello"
+	expect  = "POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+)
+
+// handlers each answer get, getOld, getKeep, head and post.
+var handlers = map[string]http.HandlerFunc{
+	"nothing":     func(http.ResponseWriter, *http.Request) {},
+	"small":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
+	"empty write": func(w http.ResponseWriter, _ *http.Request) { w.Write(nil) },
+	"html":        func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html><body>") },
+	"many writes": func(w http.ResponseWriter, _ *http.Request) {
+		for range 1000 {
+			io.WriteString(w, "0123456789")
+		}
+	},
+	"2048 bytes":    func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2048)) },
+	"2049 bytes":    func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2049)) },
+	"large":         func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
+	"small, large":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<p>"); w.Write(make([]byte, 30000)) },
+	"recipe A":      recipeA,
+	"length":        withHeader("Content-Length", "5", "hello"),
+	"length, short": withHeader("Content-Length", "9", "hello"),
+	"length, long":  withHeader("Content-Length", "3", "hello"),
+	"length, bad":   withHeader("Content-Length", "x", "hello"),
+	"length, none":  withHeader("Content-Length", "7", ""),
+	"large length": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "30000")
+		w.Write(make([]byte, 30000))
+	},
+	"own type":       withHeader("Content-Type", "a/b", "hello"),
+	"encoded":        withHeader("Content-Encoding", "gzip", "hello"),
+	"own date":       withHeader("Date", "today", "hello"),
+	"close":          withHeader("Connection", "close", "hello"),
+	"keep-alive":     withHeader("Connection", "keep-alive", "hello"),
+	"own connection": withHeader("Connection", "Upgrade", "hello"),
+	"chunked":        withHeader("Transfer-Encoding", "chunked", "hello"),
+	"identity":       withHeader("Transfer-Encoding", "identity", "hello"),
+	"line in field":  withHeader("X", " a\r\nY: b\n", "hello"),
+	"no type": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = nil
+		io.WriteString(w, "hello")
+	},
+	"no length": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Length"] = nil
+		io.WriteString(w, "hello")
+	},
+	"bad name": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["a b"] = []string{"c"}
+		io.WriteString(w, "hello")
+	},
+	"repeated": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["A"] = []string{"1", "2"}
+		w.Header().Add("b", "3")
+	},
+	"204":           withStatus(204, ""),
+	"204 with body": withStatus(204, "hello"),
+	"304":           withStatus(304, ""),
+	"404":           func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
+	"599":           withStatus(599, "hello"),
+	"redirect":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) },
+	"304 with all":  func(w http.ResponseWriter, _ *http.Request) { setAll(w); w.WriteHeader(304) },
+	"204 with all":  func(w http.ResponseWriter, _ *http.Request) { setAll(w); w.WriteHeader(204) },
+	"status twice":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(202) },
+	"late field":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.Header().Set("Late", "x") },
+	"late length": func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello")
+		w.Header().Set("Content-Length", "3")
+	},
+	"changed value": func(w http.ResponseWriter, _ *http.Request) {
+		v := []string{"1"}
+		w.Header()["A"] = v
+		w.WriteHeader(200)
+		v[0] = "2"
+	},
+	"flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+	"write, flush": func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "he")
+		w.(http.Flusher).Flush()
+		io.WriteString(w, "llo")
+	},
+	"early hints": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a>")
+		w.WriteHeader(103)
+		w.WriteHeader(103)
+		io.WriteString(w, "hello")
+	},
+	"panic":          func(http.ResponseWriter, *http.Request) { panic("ouch") },
+	"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello"); panic("ouch") },
+	"panic, flushed": func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello")
+		w.(http.Flusher).Flush()
+		panic("ouch")
+	},
+	"abort": func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
+	"read all": func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%q %v", b, err)
+	},
+	"read some": func(w http.ResponseWriter, r *http.Request) {
+		b := make([]byte, 2)
+		n, err := io.ReadFull(r.Body, b)
+		fmt.Fprint(w, n, err)
+	},
+	"close body": func(w http.ResponseWriter, r *http.Request) {
+		r.Body.Close()
+		_, err := r.Body.Read(make([]byte, 1))
+		fmt.Fprint(w, err)
+	},
+	"write, read": func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "hello ")
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%q %v", b, err)
+	},
+	"copy": func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("hello")) },
+	"copy large": func(w http.ResponseWriter, _ *http.Request) {
+		io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, 30000))})
+	},
+	"copy, length": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "30000")
+		io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, 30000))})
+	},
+	"content": func(w http.ResponseWriter, r *http.Request) {
+		http.ServeContent(w, r, "a.txt", time.Unix(1e9, 0), strings.NewReader("hello"))
+	},
+	"trailer": trailer,
+	"late trailer": func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello")
+		w.(http.Flusher).Flush()
+		w.Header().Set(http.TrailerPrefix+"Sum", "1")
+	},
+	"prefix trailer": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(http.TrailerPrefix+"Sum", "1")
+		io.WriteString(w, "hello")
+	},
+	"timeout":   http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), time.Millisecond, "slow").ServeHTTP,
+	"max bytes": http.MaxBytesHandler(http.HandlerFunc(dump), 3).ServeHTTP,
+	"hijack":    hijack,
+}
+
+func recipeA(w http.ResponseWriter, _ *http.Request) {
+	body := "Hello World\n"
+	w.Header().Set("Server", "gophr")
+	w.Header().Set("Connection", "keep-alive")
+	w.Header().Set("Content-Type", "text/plain")
+	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+	fmt.Fprint(w, body)
+}
+
+func withHeader(name, value, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set(name, value)
+		n, err := io.WriteString(w, body)
+		if err != nil {
+			log.New(io.Discard, "", 0).Print(n, err)
+		}
+	}
+}
+
+func withStatus(code int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		io.WriteString(w, body)
+	}
+}
+
+func setAll(w http.ResponseWriter) {
+	for _, name := range []string{"Content-Type", "ETag", "X"} {
+		w.Header().Set(name, "x/y")
+	}
+	w.Header().Set("Content-Length", "5")
+	w.Header().Set("Transfer-Encoding", "chunked")
+}
+
+func trailer(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Trailer", "Sum, other")
+	io.WriteString(w, "hello")
+	w.Header().Set("Sum", "1")
+}
+
+func hijack(w http.ResponseWriter, _ *http.Request) {
+	c, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer c.Close()
+	_, err = w.Write([]byte("x"))
+	fmt.Fprintf(rw, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n%v", errors.Is(err, http.ErrHijacked))
+	rest, _ := rw.Peek(rw.Reader.Buffered())
+	fmt.Fprintf(rw, "rest %q", rest)
+	rw.Flush()
+}
+
+func TestResponsesAsNetHTTPWritesThem(t *testing.T) {
+	for name, h := range handlers {
+		for kind, pieces := range map[string][]string{
+			"get":     {get + get},
+			"1.0":     {getOld},
+			"1.0keep": {getKeep, getKeep},
+			"head":    {head, head},
+			"post":    {post, get},
+			"expect":  {expect, "hello" + get},
+		} {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				same(t, cmp.Or(deliberate[name], deliberate[name+"/"+kind]), h, pieces)
+			})
+		}
+	}
+}
+
+// deliberate are the cases, by name or by name and kind, in which we differ, and
+// what the package documentation says of that. Each is checked to differ still.
+var deliberate = map[string]string{
+	"body cut off":        "A response to a request whose body was cut off says that the connection closes.",
+	"early hints/1.0":     "HTTP/1.0 clients get no interim responses",
+	"early hints/1.0keep": "HTTP/1.0 clients get no interim responses",
+	"max bytes/post":      "A small rest of a body is read, and the connection kept",
+	"max bytes/expect":    "A small rest of a body is read, and the connection kept",
+	"read some/expect":    "A small rest of a body is read, and the connection kept",
+	"connect":             tunnelRule,
+	"connect path":        tunnelRule,
+	"length, bad":         "A Content-Length set by the handler that is no number is dropped",
+}
+
+const tunnelRule = "A connection on which a handler answered 101, or 2xx to a CONNECT, and which it did not take over, is closed."
+
+// Whoever reads the package documentation learns of every difference.
+func TestDifferencesAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "//", "")), " ")
+	for name, why := range deliberate {
+		if !strings.Contains(doc, why) {
+			t.Errorf("doc.go does not say of %q: %s", name, why)
+		}
+	}
+}
+
+// A connection's states, as the ConnState hook sees them.
+func TestStatesAsNetHTTPReportsThem(t *testing.T) {
+	for name, pieces := range map[string][]string{
+		"two requests": {get, get},
+		"closed":       {getOld},
+		"nothing":      {closeWrite},
+		"malformed":    {"bad\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := map[string]string{}
+			for name, newServer := range makers {
+				var mu sync.Mutex
+				var states []http.ConnState
+				transcript(t, newServer, &http.Server{Handler: http.HandlerFunc(dump), ConnState: func(_ net.Conn, s http.ConnState) {
+					mu.Lock()
+					defer mu.Unlock()
+					states = append(states, s)
+				}}, pieces)
+				got[name] = fmt.Sprint(states)
+			}
+			if got["tare"] != got["net/http"] {
+				t.Errorf("net/http %s, tare %s", got["net/http"], got["tare"])
+			}
+		})
+	}
+}

@@ -1,0 +1,355 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// A handler that appends to one field's values changes no other field's.
+func TestHeaderValuesDoNotTouch(t *testing.T) {
+	var got string
+	settings := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		r.Header["Accept"] = append(r.Header["Accept"], "more")
+		r.Header["X-One"] = append(r.Header["X-One"], "more")
+		got = fmt.Sprint(r.Header)
+	})}
+	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nAccept: a\r\nX-One: b\r\nX-Two: c\r\n\r\n")
+		synctest.Wait()
+		if want := "map[Accept:[a more] X-One:[b more] X-Two:[c]]"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	})
+}
+
+// With full duplex the body is still the handler's to read after the response has
+// begun; without, what is left of it was read to make room for the response.
+func TestFullDuplex(t *testing.T) {
+	for _, duplex := range []bool{false, true} {
+		t.Run(fmt.Sprint(duplex), func(t *testing.T) {
+			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				control := http.NewResponseController(w)
+				if duplex {
+					if err := control.EnableFullDuplex(); err != nil {
+						t.Error(err)
+					}
+				}
+				line := make([]byte, 3)
+				for range 2 {
+					_, err := io.ReadFull(r.Body, line)
+					fmt.Fprintf(w, "%s %v.", line, err)
+					control.Flush()
+				}
+			})}
+			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none")
+				synctest.Wait()
+				first, _ := c.Received()
+				io.WriteString(c, "two")
+				synctest.Wait()
+				second, _ := c.Received()
+				if got := strings.Contains(string(first), "one <nil>."); got != duplex {
+					t.Errorf("answered before the body was complete: %v\n%q", got, first)
+				}
+				if got := strings.Contains(string(second), "two <nil>."); got != duplex {
+					t.Errorf("read after answering: %v\n%q", got, second)
+				}
+			})
+		})
+	}
+}
+
+func TestKeepAlivesDisabled(t *testing.T) {
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, get)
+		synctest.Wait()
+		if b, closed := c.Received(); closed {
+			t.Fatalf("closed after %q", b)
+		}
+		s.SetKeepAlivesEnabled(false)
+		synctest.Wait()
+		if _, closed := c.Received(); !closed {
+			t.Error("idle connection left open")
+		}
+	})
+}
+
+func TestGeneralOptionsHandlerDisabled(t *testing.T) {
+	settings := &http.Server{Handler: http.HandlerFunc(dump), DisableGeneralOptionsHandler: true}
+	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
+		synctest.Wait()
+		if b, _ := c.Received(); !strings.Contains(string(b), `OPTIONS "*"`) {
+			t.Errorf("the handler was not asked: %q", b)
+		}
+	})
+}
+
+// Files that a multipart form was spooled to are gone once the handler returned.
+func TestMultipartFilesAreRemoved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	spooled := 0
+	settings := handle(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			return
+		}
+		if err := r.ParseMultipartForm(1); err != nil {
+			t.Error(err)
+		}
+		spooled = countFiles(t)
+	})
+	everyMode(t, settings, func(s *site) {
+		var form bytes.Buffer
+		m := multipart.NewWriter(&form)
+		part, _ := m.CreateFormFile("f", "f")
+		part.Write(make([]byte, 100<<10))
+		m.Close()
+		resp, err := s.client.Post("http://host/", m.FormDataContentType(), &form)
+		if err != nil {
+			s.Fatal(err)
+		}
+		resp.Body.Close()
+		s.get("/") // the connection's next request: the first one's end is over
+		if spooled == 0 {
+			s.Error("nothing was spooled, so nothing was tested")
+		}
+		if n := countFiles(s.T); n != 0 {
+			s.Errorf("%d files left", n)
+		}
+	})
+}
+
+func countFiles(t *testing.T) int {
+	names, err := filepath.Glob(filepath.Join(os.TempDir(), "multipart-*"))
+	if err != nil {
+		t.Error(err)
+	}
+	return len(names)
+}
+
+// flaky fails to accept a few times, as a process out of descriptors does.
+type flaky struct {
+	net.Listener
+	failures int
+	fatal    bool
+}
+
+type acceptError struct{ temporary bool }
+
+func (acceptError) Error() string     { return "no more descriptors" }
+func (acceptError) Timeout() bool     { return false }
+func (e acceptError) Temporary() bool { return e.temporary }
+
+func (l *flaky) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		l.failures--
+		return nil, acceptError{temporary: !l.fatal}
+	}
+	return l.Listener.Accept()
+}
+
+func TestAcceptIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		var logged lockedBuffer
+		s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
+		start := time.Now()
+		served := goServe(s, &flaky{Listener: nw.Listen(), failures: 3})
+		c, err := nw.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took != (5+10+20)*time.Millisecond {
+			t.Errorf("accepted after %v", took)
+		}
+		if n := strings.Count(logged.String(), "Accept error: no more descriptors; retrying in"); n != 3 {
+			t.Errorf("logged %d failures: %s", n, logged.String())
+		}
+		c.Close()
+		s.Close()
+		<-served
+
+		s = engine.New(&http.Server{})
+		if err := s.Serve(&flaky{Listener: nw.Listen(), failures: 1, fatal: true}); !errors.Is(err, acceptError{}) {
+			t.Errorf("a failure for good: %v", err)
+		}
+	})
+}
+
+func TestTLSConnections(t *testing.T) {
+	listen := modes["tls"]
+	var logged lockedBuffer
+	l, dial := listen(t)
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
+	served := goServe(s, l)
+	defer func() { s.Close(); <-served }()
+
+	plain, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	io.WriteString(plain, get)
+	if b, _ := io.ReadAll(plain); !strings.Contains(string(b), "400 Bad Request") || !strings.Contains(string(b), "HTTPS server") {
+		t.Errorf("HTTP on an HTTPS port is told: %q", b)
+	}
+	if !strings.Contains(logged.String(), "client sent an HTTP request to an HTTPS server") {
+		t.Errorf("logged %q", logged.String())
+	}
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "tls &{") {
+		t.Errorf("Request.TLS is set: %q", b)
+	}
+}
+
+// A connection that was taken over has none of the server's deadlines.
+func TestHijackClearsDeadlines(t *testing.T) {
+	settings := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go func() {
+			defer c.Close()
+			line, err := rw.ReadString('\n')
+			fmt.Fprintf(rw, "got %q %v", line, err)
+			rw.Flush()
+		}()
+	})}
+	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, get)
+		pass(time.Hour)
+		io.WriteString(c, "late\n")
+		if line, err := bufio.NewReader(c).ReadString(0); line != `got "late\n" <nil>` || err != io.EOF {
+			t.Errorf("%q %v", line, err)
+		}
+	})
+}
+
+// What a handler's leftovers do after it returned is refused, and seen by nobody.
+func TestWritesAfterTheHandlerReturned(t *testing.T) {
+	var kept http.ResponseWriter
+	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if kept == nil {
+			kept = w
+		}
+		io.WriteString(w, "mine")
+	})}
+	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, get)
+		synctest.Wait()
+		c.Received()
+		if n, err := io.WriteString(kept, "late"); n != 0 || err == nil {
+			t.Errorf("wrote %d, %v", n, err)
+		}
+		if err := http.NewResponseController(kept).Flush(); err == nil {
+			t.Error("flushed")
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("hijacked")
+				}
+			}()
+			http.NewResponseController(kept).Hijack()
+		}()
+		io.WriteString(c, get)
+		synctest.Wait()
+		if b, _ := c.Received(); strings.Contains(string(b), "late") || !strings.HasSuffix(string(b), "mine") {
+			t.Errorf("%q", b)
+		}
+	})
+}
+
+// A request on a server whose base context has ended begins cancelled, as with
+// net/http.
+func TestBaseContextThatHasEnded(t *testing.T) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	var got error
+	settings := &http.Server{
+		BaseContext: func(net.Listener) context.Context { return ended },
+		Handler:     http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Context().Err() }),
+	}
+	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, get)
+		synctest.Wait()
+		if !errors.Is(got, context.Canceled) {
+			t.Error(got)
+		}
+	})
+}
+
+// While its context is watched a request may have filled the input buffer to the
+// last byte.
+func TestWatchWithAFullBuffer(t *testing.T) {
+	const bufferSize = 4 << 10
+	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		gone := r.Context().Done()
+		select {
+		case <-gone:
+			t.Error("cancelled while the client waits")
+		case <-time.After(time.Second):
+		}
+		io.WriteString(w, r.URL.Path)
+	})}
+	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		start := "GET /1 HTTP/1.1\r\nHost: a\r\nX: "
+		io.WriteString(c, start+strings.Repeat("x", bufferSize-len(start)-4)+"\r\n\r\n")
+		synctest.Wait()
+		io.WriteString(c, "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
+		pass(3 * time.Second)
+		if b, closed := c.Received(); closed || !strings.Contains(string(b), "/1") || !strings.Contains(string(b), "/2") {
+			t.Errorf("closed=%v %q", closed, b)
+		}
+	})
+}
+
+// A client that is still sending when it is answered gets the answer, not a reset.
+func TestAnswerBeforeTheBodySurvives(t *testing.T) {
+	l, dial := listen(t, "tcp", "127.0.0.1:0")
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "too much", http.StatusRequestEntityTooLarge)
+	})})
+	served := goServe(s, l)
+	defer func() { s.Close(); <-served }()
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const size = 400 << 10 // more than is drained, less than is lingered for
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
+	for range 20 {
+		if _, err := c.Write(make([]byte, size/20)); err != nil {
+			t.Fatalf("sending: %v", err)
+		}
+		time.Sleep(time.Millisecond) // some of it arrives after the answer was sent
+	}
+	if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "413 ") {
+		t.Errorf("%q, %v", b, err)
+	}
+}

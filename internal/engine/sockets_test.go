@@ -1,0 +1,461 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// overSockets is transcript over a listener of the given mode, in real time: the
+// pieces arrive as they may, then the client's side is closed, and all that comes
+// back is described.
+func overSockets(t *testing.T, mode string, newServer func(*http.Server) server, h http.Handler, pieces []string) string {
+	l, dial := modes[mode](t)
+	var logged lockedBuffer
+	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
+	served := goServe(s, l)
+	defer func() { s.Close(); <-served }()
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	sent := make(chan bool)
+	go func() {
+		defer close(sent)
+		for _, p := range pieces {
+			if p != closeWrite {
+				io.WriteString(c, p)
+				time.Sleep(time.Millisecond)
+			}
+		}
+		c.(interface{ CloseWrite() error }).CloseWrite()
+	}()
+	c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	answer, err := io.ReadAll(c)
+	<-sent
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		return "the server says nothing and does not close"
+	}
+	text := describe(answer, true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
+	// dump tells addresses, and whether it was quicker than the client's closing.
+	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
+}
+
+// What a client sees and a handler is shown does not depend on the path: what the
+// other tests show of the portable one holds for shards.
+func TestPathsAreTheSame(t *testing.T) {
+	check := func(t *testing.T, h http.Handler, pieces []string) {
+		t.Parallel()
+		portable := overSockets(t, "net.Conn", makers["tare"], h, pieces)
+		shards := overSockets(t, "tcp", makers["tare"], h, pieces)
+		if portable != shards {
+			t.Errorf("requests %q\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
+		}
+	}
+	for name, pieces := range requests {
+		t.Run(name, func(t *testing.T) { check(t, http.HandlerFunc(dump), pieces) })
+	}
+	for name, h := range handlers {
+		for kind, pieces := range map[string][]string{
+			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head}, "post": {post, get},
+		} {
+			if name == "timeout" || name == "hijack" && len(pieces) > 1 {
+				continue // what these answer depends on when the client does what
+			}
+			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces) })
+		}
+	}
+}
+
+// shardSite is a server on shards whose one handler is given.
+func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
+	t.Helper()
+	l, d := listen(t, "tcp", "127.0.0.1:0")
+	s = engine.New(settings)
+	served := goServe(s, l)
+	t.Cleanup(func() { s.Close(); <-served })
+	return s, func() net.Conn {
+		t.Helper()
+		c, err := d()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(20 * time.Second))
+		return c
+	}
+}
+
+// answers reads until n responses ended.
+func answers(t *testing.T, c net.Conn, n int) string {
+	t.Helper()
+	var got []byte
+	b := make([]byte, 64<<10)
+	for bytes.Count(got, []byte("HTTP/1.1 ")) < n || !bytes.HasSuffix(got, []byte(".")) {
+		m, err := c.Read(b)
+		if err != nil {
+			t.Fatalf("after %q: %v", got, err)
+		}
+		got = append(got, b[:m]...)
+	}
+	return string(got)
+}
+
+// A handler that blocks on a loop costs that loop a moment, not its other
+// connections.
+func TestBlockedHandlersBlockNobody(t *testing.T) {
+	release := make(chan bool)
+	var blocking atomic.Bool
+	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if blocking.Load() && r.URL.RawQuery == "block" {
+			<-release
+		}
+		io.WriteString(w, "done.")
+	})})
+	quick := dial()
+	for range 200 { // earn the loop's trust
+		io.WriteString(quick, get)
+		answers(t, quick, 1)
+	}
+	blocking.Store(true)
+	var blocked []net.Conn
+	for range 20 {
+		c := dial()
+		io.WriteString(c, "GET /?block HTTP/1.1\r\n"+host+"\r\n")
+		blocked = append(blocked, c)
+	}
+	for range 50 {
+		io.WriteString(quick, get)
+		answers(t, quick, 1)
+	}
+	close(release)
+	for _, c := range blocked {
+		answers(t, c, 1)
+	}
+}
+
+// A client that pipelines may need the first answer before it lets the handler of
+// the second request go on.
+func TestPipelinedAnswersAreNotHeldBack(t *testing.T) {
+	release := make(chan bool)
+	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "second" {
+			<-release
+		}
+		io.WriteString(w, r.URL.RawQuery+".")
+	})})
+	for round := range 100 { // in debt at first, later on the loop
+		c := dial()
+		for range round {
+			io.WriteString(c, "GET /?x HTTP/1.1\r\n"+host+"\r\n")
+			answers(t, c, 1)
+		}
+		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third HTTP/1.1\r\n"+host+"\r\n")
+		if got := answers(t, c, 1); !strings.Contains(got, "first.") {
+			t.Fatalf("%q", got)
+		}
+		release <- true
+		if got := answers(t, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
+			t.Fatalf("%q", got)
+		}
+		c.Close()
+	}
+}
+
+// Thousands of pipelined requests are answered in order and in a few writes.
+func TestPipelineOrder(t *testing.T) {
+	const n = 3000
+	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s.", r.URL.RawQuery)
+	})})
+	c := dial()
+	go func() {
+		for i := range n {
+			fmt.Fprintf(c, "GET /?%d HTTP/1.1\r\nHost: a\r\n\r\n", i)
+		}
+	}()
+	got := answers(t, c, n)
+	for i, part := range strings.Split(got, "HTTP/1.1 ")[1:] {
+		if !strings.HasSuffix(part, fmt.Sprintf("\r\n\r\n%d.", i)) {
+			t.Fatalf("answer %d is %q", i, part)
+		}
+	}
+}
+
+// A reader that is slow holds its own handler, and gets every byte.
+func TestSlowReaders(t *testing.T) {
+	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/large" {
+			w.Write(body)
+			return
+		}
+		io.WriteString(w, "quick.")
+	})})
+	var slow []net.Conn
+	for range 8 {
+		c := dial()
+		io.WriteString(c, "GET /large HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+		slow = append(slow, c)
+	}
+	quick := dial()
+	for range 100 {
+		io.WriteString(quick, get)
+		answers(t, quick, 1)
+	}
+	for _, c := range slow {
+		got, err := io.ReadAll(c)
+		if _, got, _ := bytes.Cut(got, []byte("\r\n\r\n")); err != nil || !strings.Contains(string(got), string(body[:100])) || len(got) < len(body) {
+			t.Errorf("%d bytes, %v", len(got), err)
+		}
+	}
+}
+
+// Bodies that arrive late, by length and in chunks, with a deadline and without.
+func TestLateBodies(t *testing.T) {
+	_, dial := shardSite(t, &http.Server{ReadTimeout: 300 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%q %v.", b, err != nil && errors.Is(err, os.ErrDeadlineExceeded))
+	})})
+	for _, chunked := range []bool{false, true} {
+		header, first, second := "Content-Length: 5", "he", "llo"
+		if chunked {
+			header, first, second = "Transfer-Encoding: chunked", "2\r\nhe\r\n", "3\r\nllo\r\n0\r\n\r\n"
+		}
+		c := dial()
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
+		time.Sleep(20 * time.Millisecond)
+		io.WriteString(c, second)
+		if got := answers(t, c, 1); !strings.Contains(got, `"hello" false`) {
+			t.Errorf("%q", got)
+		}
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
+		if got := answers(t, c, 1); !strings.Contains(got, `"he" true`) {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// Connections that wait too long are closed: silent ones, trickled heads, idle ones.
+func TestWaitingIsBounded(t *testing.T) {
+	const bound = 150 * time.Millisecond
+	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "done.")
+	})})
+	for name, test := range map[string]struct {
+		want   time.Duration
+		before func(net.Conn)
+	}{
+		"silent":   {bound, func(net.Conn) {}},
+		"one byte": {bound, func(c net.Conn) { io.WriteString(c, "G") }},
+		"idle":     {2 * bound, func(c net.Conn) { io.WriteString(c, get); answers(t, c, 1) }},
+		"second head": {bound, func(c net.Conn) {
+			io.WriteString(c, get)
+			answers(t, c, 1)
+			io.WriteString(c, "GET / H")
+		}},
+		"trickle": {bound, func(c net.Conn) {
+			go func() {
+				for _, b := range get {
+					if _, err := c.Write([]byte{byte(b)}); err != nil {
+						return
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+			}()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := dial()
+			test.before(c)
+			start := time.Now()
+			n, err := c.Read(make([]byte, 1))
+			if took := time.Since(start); n != 0 || err == nil || took < test.want*9/10 || took > test.want+10*time.Second {
+				t.Errorf("read %d, %v after %v, want the end after %v", n, err, took, test.want)
+			}
+		})
+	}
+}
+
+// A head may come a byte at a time, at any size within the limit.
+func TestTrickledHeads(t *testing.T) {
+	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%d.", len(r.Header.Get("X")))
+	})})
+	for _, size := range []int{1, 3000, 20000} {
+		c := dial()
+		c.(*net.TCPConn).SetNoDelay(true)
+		text := "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", size) + "\r\n\r\n"
+		step := max(1, len(text)/300)
+		for i := 0; i < len(text); i += step {
+			io.WriteString(c, text[i:min(len(text), i+step)])
+			time.Sleep(100 * time.Microsecond)
+		}
+		if got := answers(t, c, 1); !strings.HasSuffix(got, fmt.Sprintf("\r\n\r\n%d.", size)) {
+			t.Errorf("%d: %q", size, got)
+		}
+		io.WriteString(c, get)
+		if got := answers(t, c, 1); !strings.HasSuffix(got, "\r\n\r\n0.") {
+			t.Errorf("after %d: %q", size, got)
+		}
+	}
+}
+
+// The context of a request learns that the client has gone, also when it is asked
+// after that.
+func TestDepartureOnShards(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			entered, ended := make(chan bool), make(chan error, 1)
+			_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if late {
+					entered <- true
+					time.Sleep(50 * time.Millisecond)
+				} else {
+					_ = r.Context().Err()
+					entered <- true
+				}
+				select {
+				case <-r.Context().Done():
+					ended <- r.Context().Err()
+				case <-time.After(10 * time.Second):
+					ended <- nil
+				}
+			})})
+			c := dial()
+			io.WriteString(c, get)
+			<-entered
+			c.Close()
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("context ended with %v", err)
+			}
+		})
+	}
+}
+
+// Panics, Goexit and threads that a handler locks end with its connection; the
+// others on its loop go on.
+func TestHandlersThatEndBadly(t *testing.T) {
+	_, dial := shardSite(t, &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.RawQuery {
+		case "panic":
+			panic("ouch")
+		case "abort":
+			panic(http.ErrAbortHandler)
+		case "exit":
+			runtime.Goexit()
+		}
+		io.WriteString(w, "done.")
+	})})
+	quick := dial()
+	for _, how := range []string{"panic", "abort", "exit"} {
+		for range 100 { // the slot earns the loop
+			io.WriteString(quick, get)
+			answers(t, quick, 1)
+		}
+		for range 5 {
+			c := dial()
+			fmt.Fprintf(c, "GET /?%s HTTP/1.1\r\nHost: a\r\n\r\n", how)
+			if b, err := io.ReadAll(c); len(b) != 0 {
+				t.Errorf("%s: read %q, %v", how, b, err)
+			}
+		}
+		io.WriteString(quick, get)
+		answers(t, quick, 1)
+	}
+}
+
+// When a server has ended nothing of it is left.
+func TestShardsEnd(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 5 {
+		l, dial := listen(t, "tcp", "127.0.0.1:0")
+		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+		served := goServe(s, l)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				c, err := dial()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer c.Close()
+				for range 30 {
+					io.WriteString(c, get)
+					answers(t, c, 1)
+				}
+			})
+		}
+		wg.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		<-served
+	}
+	deadline := time.Now().Add(10 * time.Second)
+	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	if n := runtime.NumGoroutine(); n > before {
+		b := make([]byte, 1<<16)
+		t.Errorf("%d goroutines before, %d after\n%s", before, n, b[:runtime.Stack(b, true)])
+	}
+}
+
+// Where handlers run can be told. What they earn if it is not is a matter of time, and
+// the predictor's own test.
+func TestDispatch(t *testing.T) {
+	for dispatch, want := range map[engine.Dispatch]string{engine.OnLoop: "true true", engine.OwnGoroutine: "false false"} {
+		t.Run(want, func(t *testing.T) {
+			l, dial := listen(t, "tcp", "127.0.0.1:0")
+			s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.RawQuery == "where" {
+					b := make([]byte, 8<<10)
+					fmt.Fprint(w, bytes.Contains(b[:runtime.Stack(b, false)], []byte(".serveAsLeader(")))
+				}
+				io.WriteString(w, ".")
+			})})
+			s.Dispatch = dispatch
+			served := goServe(s, l)
+			defer func() { s.Close(); <-served }()
+			c, err := dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			where := func() string {
+				io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
+				_, body, _ := strings.Cut(answers(t, c, 1), "\r\n\r\n")
+				return strings.TrimSuffix(body, ".")
+			}
+			first := where()
+			for range 100 {
+				io.WriteString(c, get)
+				answers(t, c, 1)
+			}
+			if got := first + " " + where(); got != want {
+				t.Errorf("the first and the last on the loop: %s, want %s", got, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,327 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// inBubble runs a server and one client connection where time is synthetic.
+func inBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		s := engine.New(settings)
+		done := goServe(s, nw.Listen())
+		c, err := nw.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, s, c)
+		c.Close()
+		s.Close()
+		<-done
+	})
+}
+
+// pass lets synthetic time pass, and all that it sets off happen.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// closedAfter returns how long it takes until the server closes c.
+func closedAfter(c *testkit.MemConn) time.Duration {
+	start := time.Now()
+	io.Copy(io.Discard, c)
+	return time.Since(start)
+}
+
+func TestTimeouts(t *testing.T) {
+	const second = time.Second
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%v", timedOut(err))
+	})
+	for _, test := range []struct {
+		name     string
+		settings *http.Server
+		send     []string // a second apart
+		want     time.Duration
+	}{
+		{"default: nothing sent", &http.Server{}, nil, 30 * second},
+		{"default: part of a head", &http.Server{}, []string{"G", "E", "T"}, 27 * second},
+		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{"G", "E", "T"}, 2 * second},
+		{"ReadTimeout bounds heads", &http.Server{ReadTimeout: 5 * second}, []string{"G"}, 4 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second}, []string{"G"}, 6 * second},
+		{"second head", &http.Server{ReadHeaderTimeout: 5 * second}, []string{get, "", "G", "E"}, 3 * second},
+		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{get}, 4 * second},
+		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second}, []string{get, "", get, "", get}, 4 * second},
+		{"ReadTimeout bounds idleness", &http.Server{ReadTimeout: 9 * second}, []string{get}, 8 * second},
+		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second},
+			[]string{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", "ab"}, 3 * second},
+		{"no bound on idleness", &http.Server{}, []string{get}, -1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.settings.Handler = answer
+			inBubble(t, test.settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+				for _, p := range test.send {
+					io.WriteString(c, p)
+					pass(second)
+				}
+				if test.want < 0 {
+					pass(1000 * time.Hour)
+					if _, closed := c.Received(); closed {
+						t.Error("closed")
+					}
+					return
+				}
+				if got := closedAfter(c); got != test.want {
+					t.Errorf("closed after %v, want %v", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+func timedOut(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}
+
+// A reader that does not read holds its handler for WriteTimeout, not longer.
+func TestWriteTimeout(t *testing.T) {
+	var failed error
+	var after time.Duration
+	settings := &http.Server{WriteTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		for failed == nil {
+			_, failed = w.Write(make([]byte, 10000))
+		}
+		after = time.Since(start)
+		if r.Context().Err() == nil {
+			t.Error("context not cancelled by the failed write")
+		}
+	})}
+	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, get)
+		pass(time.Minute)
+		if after != 5*time.Second || failed == nil {
+			t.Errorf("failed with %v after %v", failed, after)
+		}
+	})
+}
+
+// Deadlines that a handler sets hold for its request only.
+func TestHandlersDeadlines(t *testing.T) {
+	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			return
+		}
+		control := http.NewResponseController(w)
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)), control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
+			t.Error(err)
+		}
+		start := time.Now()
+		_, err := io.ReadAll(r.Body)
+		fmt.Fprint(w, timedOut(err), time.Since(start))
+	})}
+	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n")
+		b, _ := io.ReadAll(c)
+		if !strings.HasSuffix(string(b), "true 1s") {
+			t.Errorf("%q", b)
+		}
+	})
+	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
+		pass(3 * time.Hour)
+		io.WriteString(c, get)
+		synctest.Wait()
+		if b, closed := c.Received(); closed || strings.Count(string(b), "200 OK") != 2 {
+			t.Errorf("%q closed=%v", b, closed)
+		}
+	})
+}
+
+// The context is asked in many ways; each must see the client go.
+func TestContextSeesTheClientGo(t *testing.T) {
+	ways := map[string]func(ctx context.Context){
+		"Done": func(ctx context.Context) { <-ctx.Done() },
+		"Err": func(ctx context.Context) {
+			for ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+		},
+		"derived": func(ctx context.Context) {
+			ctx, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			<-ctx.Done()
+		},
+		"AfterFunc": func(ctx context.Context) {
+			done := make(chan bool)
+			context.AfterFunc(ctx, func() { close(done) })
+			<-done
+		},
+	}
+	for name, wait := range ways {
+		for _, request := range []string{get, post, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"} {
+			t.Run(name, func(t *testing.T) {
+				var ended time.Duration
+				settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					start := time.Now()
+					if r.ContentLength != 0 {
+						go wait(r.Context()) // asked before the body was read, too
+					}
+					io.Copy(io.Discard, r.Body)
+					wait(r.Context())
+					ended = time.Since(start)
+				})}
+				inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+					io.WriteString(c, request)
+					pass(time.Second)
+					c.Close()
+					pass(time.Second)
+					if ended < time.Second || ended > time.Second+time.Millisecond {
+						t.Errorf("handler ended after %v", ended)
+					}
+				})
+			})
+		}
+	}
+}
+
+// While a context is watched the next request may already arrive. It must not be
+// lost, and the watch must not cancel anything of it.
+func TestWatchKeepsTheNextRequest(t *testing.T) {
+	var kept []context.Context
+	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kept = append(kept, r.Context())
+		if r.Context().Err() != nil {
+			t.Error("begins cancelled")
+		}
+		time.Sleep(time.Second)
+		if r.Context().Err() != nil {
+			t.Error("cancelled while the client waits")
+		}
+		io.WriteString(w, r.URL.Path)
+	})}
+	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n")
+		synctest.Wait()
+		io.WriteString(c, "GET /2 HTTP/1.1\r\nHost: a\r\n\r\nGET /3 HT")
+		pass(1500 * time.Millisecond)
+		io.WriteString(c, "TP/1.1\r\nHost: a\r\n\r\n")
+		pass(2 * time.Second)
+		b, closed := c.Received()
+		for _, path := range []string{"/1", "/2", "/3"} {
+			if !strings.Contains(string(b), path) || closed {
+				t.Errorf("%s missing from %q, closed=%v", path, b, closed)
+			}
+		}
+		for _, ctx := range kept {
+			if ctx.Err() == nil {
+				t.Error("context alive after its handler returned")
+			}
+			<-ctx.Done()
+		}
+	})
+}
+
+// What BaseContext and ConnContext give is passed on, and its end ends requests.
+func TestContextsOfTheServer(t *testing.T) {
+	type key string
+	base, cancel := context.WithCancel(context.WithValue(context.Background(), key("base"), 1))
+	var seen string
+	settings := &http.Server{
+		BaseContext: func(net.Listener) context.Context { return base },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key("conn"), c) },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, isConn := r.Context().Value(key("conn")).(*testkit.MemConn)
+			seen = fmt.Sprint(r.Context().Value(key("base")), isConn)
+			<-r.Context().Done()
+			seen += fmt.Sprint(r.Context().Err())
+		}),
+	}
+	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, get)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if seen != "1 truecontext canceled" {
+			t.Error(seen)
+		}
+	})
+}
+
+// A connection that was taken over while its context was watched is intact.
+func TestHijackWhileWatched(t *testing.T) {
+	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.Context().Err() // starts the watch
+		time.Sleep(time.Second)
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		go func() { // outlives the handler
+			defer c.Close()
+			line, err := rw.ReadString('\n')
+			fmt.Fprintf(rw, "got %q %v", line, err)
+			rw.Flush()
+		}()
+	})}
+	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, get)
+		synctest.Wait()
+		io.WriteString(c, "fir")
+		pass(2 * time.Second)
+		io.WriteString(c, "st\n")
+		line, err := bufio.NewReader(c).ReadString(0)
+		if line != `got "first\n" <nil>` || err != io.EOF {
+			t.Errorf("%q %v", line, err)
+		}
+	})
+}
+
+// Shutdown leaves a new connection a little time to send its request.
+func TestShutdownAndNewConnections(t *testing.T) {
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		synctest.Wait()
+		start := time.Now()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// A client that sends without end and reads nothing does not hold us for long.
+func TestLingerIsBounded(t *testing.T) {
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		start := time.Now()
+		io.WriteString(c, "bad\r\n")
+		for {
+			if _, err := io.WriteString(c, "more"); err != nil {
+				break
+			}
+			pass(10 * time.Millisecond)
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}

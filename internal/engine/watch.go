@@ -1,0 +1,52 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// A watch reads a connection while its handler runs, to learn that the client has
+// gone. What it receives instead is the beginning of the next request and stays in
+// the input buffer. It is started only when the handler shows interest in its
+// context, and never while the body can still be read.
+type watch struct {
+	stopped chan struct{} // closed when the goroutine has left the buffer
+	n       int           // bytes received; valid once stopped
+}
+
+// beginWatch implements link.
+func (c *netConn) beginWatch(x *exchange) {
+	if c.end == len(c.in) {
+		c.makeRoom()
+	}
+	if !x.resp.ownDeadlines.Load() {
+		c.setReadDeadline(time.Time{}) // ReadTimeout bounds reading the request, which is done
+	}
+	w := &watch{stopped: make(chan struct{})}
+	c.watching = w
+	room := c.in[c.end:]
+	go func() {
+		defer close(w.stopped)
+		n, err := c.nc.Read(room)
+		if w.n = n; err != nil && !isTimeout(err) {
+			x.ctx.cancel(context.Canceled)
+		}
+	}()
+}
+
+// stopWatch implements link: it keeps what the watch received. It is called when no
+// other can begin.
+func (c *netConn) stopWatch() {
+	w := c.watching
+	if w == nil {
+		return
+	}
+	c.watching = nil
+	// A deadline in the past makes Read return. Which error a net.Conn returns
+	// for that does not matter: nothing is left to be cancelled by it.
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+	<-w.stopped
+	c.end += w.n
+	_ = c.nc.SetReadDeadline(time.Time{})
+	c.readDeadline = time.Time{}
+}

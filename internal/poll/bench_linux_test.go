@@ -1,0 +1,88 @@
+package poll
+
+import (
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+func socketpair(b *testing.B) [2]int {
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { Close(pair[0]); Close(pair[1]) })
+	return pair
+}
+
+// BenchmarkTransfer sends a byte and receives it, with the scheduler told of the
+// calls and without.
+func BenchmarkTransfer(b *testing.B) {
+	told := func(trap uintptr, fd int, p []byte) {
+		if _, _, errno := syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0); errno != 0 {
+			b.Fatal(errno)
+		}
+	}
+	b.Run("untold", func(b *testing.B) {
+		pair, p := socketpair(b), make([]byte, 1)
+		for b.Loop() {
+			if _, err := Send(pair[0], p); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := Recv(pair[1], p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("told", func(b *testing.B) {
+		pair, p := socketpair(b), make([]byte, 1)
+		for b.Loop() {
+			told(syscall.SYS_SENDTO, pair[0], p)
+			told(syscall.SYS_RECVFROM, pair[1], p)
+		}
+	})
+}
+
+// BenchmarkRecvNothing is what it costs to learn that nothing has arrived.
+func BenchmarkRecvNothing(b *testing.B) {
+	pair, p := socketpair(b), make([]byte, 1)
+	for b.Loop() {
+		if _, err := Recv(pair[0], p); err != ErrAgain { //nolint:errorlint // a bare errno
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkWait asks a Poller that has an event, as a busy one does: without waiting
+// first, and with a wait at once.
+func BenchmarkWait(b *testing.B) {
+	for _, way := range []struct {
+		name string
+		wait func(*Poller) (int, error)
+	}{
+		{"look-first", func(p *Poller) (int, error) {
+			events, err := p.Wait(50 * time.Millisecond)
+			return len(events), err
+		}},
+		{"wait-at-once", func(p *Poller) (int, error) { return p.sleep(50 * time.Millisecond) }},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			p, err := New()
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer p.Close()
+			pair := socketpair(b)
+			// Level-triggered, so that the one event is there each time.
+			if err := syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, pair[0], &syscall.EpollEvent{Events: syscall.EPOLLOUT}); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				if n, err := way.wait(p); n != 1 || err != nil {
+					b.Fatal(n, err)
+				}
+			}
+		})
+	}
+}

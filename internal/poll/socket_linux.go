@@ -1,0 +1,134 @@
+package poll
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// ErrAgain is what Recv and Send return when they would block.
+const ErrAgain = syscall.EAGAIN
+
+// Connect begins a connection to a TCP address. The result is non-blocking; it is
+// connected once it is writable and ConnectError returns nil.
+func Connect(address netip.AddrPort) (fd int, err error) {
+	domain, to := sockaddr(address)
+	fd, err = syscall.Socket(domain, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
+	}
+	err = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	if err == nil {
+		err = syscall.Connect(fd, to)
+	}
+	if err != nil && err != syscall.EINPROGRESS {
+		_ = syscall.Close(fd)
+		return -1, os.NewSyscallError("connect", err)
+	}
+	return fd, nil
+}
+
+func sockaddr(address netip.AddrPort) (domain int, to syscall.Sockaddr) {
+	if ip := address.Addr().Unmap(); ip.Is4() {
+		return syscall.AF_INET, &syscall.SockaddrInet4{Port: int(address.Port()), Addr: ip.As4()}
+	}
+	return syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(address.Port()), Addr: address.Addr().As16()}
+}
+
+// ConnectError returns how a connection that Connect began has ended.
+func ConnectError(fd int) error {
+	errno, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
+	if err != nil {
+		return os.NewSyscallError("getsockopt", err)
+	}
+	if errno != 0 {
+		return os.NewSyscallError("connect", syscall.Errno(errno))
+	}
+	return nil
+}
+
+// Recv reads what has arrived into b, which is not empty. It returns 0 and nil when
+// the peer has sent all it will, and ErrAgain when nothing has arrived.
+func Recv(fd int, b []byte) (int, error) {
+	n, err := transfer(syscall.SYS_RECVFROM, fd, b, syscall.MSG_DONTWAIT)
+	received(fd)
+	return n, err
+}
+
+// Send writes as much of b, which is not empty, as there is room for, and returns
+// ErrAgain when there is none.
+func Send(fd int, b []byte) (int, error) {
+	sending()
+	return transfer(syscall.SYS_SENDTO, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+}
+
+// transfer makes a system call without telling the scheduler, which is safe because
+// MSG_DONTWAIT keeps it from blocking. A send and a receive together take 595 ns this
+// way and 717 with the scheduler told (BenchmarkTransfer).
+func transfer(trap uintptr, fd int, b []byte, flags uintptr) (int, error) {
+	for {
+		n, _, errno := syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags, 0, 0)
+		switch errno {
+		case 0:
+			return int(n), nil
+		case syscall.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// Close closes a descriptor.
+func Close(fd int) error { return syscall.Close(fd) }
+
+// Reset closes a connection at once: the peer gets a reset, and no port of ours is
+// kept in TIME_WAIT.
+func Reset(fd int) error {
+	err := syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
+	if err := syscall.Close(fd); err != nil {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("poll: closed without a reset: %w", err)
+	}
+	return nil
+}
+
+// Dup returns another descriptor of what fd is one of.
+func Dup(fd int) (int, error) {
+	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
+	if errno != 0 {
+		return -1, errno
+	}
+	return int(n), nil
+}
+
+// Ended reports whether the peer has sent all it will, or the connection has failed,
+// and nothing that arrived before is unread. It reads nothing.
+func Ended(fd int) bool {
+	var b [1]byte
+	n, err := transfer(syscall.SYS_RECVFROM, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+	return n == 0 && err != ErrAgain //nolint:errorlint // a bare errno
+}
+
+// Shutdown ends both directions of a connection, and with them whatever waits for
+// it. The descriptor stays open.
+func Shutdown(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_RDWR) }
+
+// CloseWrite tells the peer that nothing more will be sent.
+func CloseWrite(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) }
+
+// QuietFor returns for how long nothing has arrived on a TCP connection.
+func QuietFor(fd int) time.Duration {
+	var info syscall.TCPInfo
+	size := uint32(syscall.SizeofTCPInfo)
+	_, _, errno := syscall.Syscall6(syscall.SYS_GETSOCKOPT, uintptr(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0
+	}
+	return time.Duration(info.Last_data_recv) * time.Millisecond
+}

@@ -1,0 +1,65 @@
+package testkit
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+const (
+	// singleCuts is how many offsets EverySplit cuts an input at, one at a time.
+	singleCuts = 512
+	// randomCuts is how many random sets of cuts EverySplit tries.
+	randomCuts = 24
+)
+
+// EverySplit hands input to run whole, byte by byte, in two pieces for each place
+// to cut it, and in random pieces. run returns all that its caller could learn of
+// the input: values, counts, errors. The whole input's answer is returned; any
+// split that gives another one fails the test.
+func EverySplit(t testing.TB, input []byte, run func(pieces [][]byte) string) string {
+	t.Helper()
+	want := run([][]byte{input})
+	check := func(how string, cuts ...int) {
+		t.Helper()
+		if got := run(cut(input, cuts)); got != want {
+			t.Fatalf("%s differs from whole\ninput: %q\nwhole: %s\nsplit: %s", how, input, want, got)
+		}
+	}
+	bytewise := make([]int, 0, len(input))
+	for i := 1; i < len(input); i++ {
+		bytewise = append(bytewise, i)
+	}
+	check("byte by byte", bytewise...)
+	step := max(1, len(input)/singleCuts)
+	for i := 1; i < len(input); i += step {
+		check(fmt.Sprintf("cut at %d", i), i)
+	}
+	if len(input) < 3 {
+		return want
+	}
+	rnd := rand.New(rand.NewPCG(1, uint64(len(input))))
+	for range randomCuts {
+		cuts := make([]int, 1+rnd.IntN(6))
+		for i := range cuts {
+			cuts[i] = 1 + rnd.IntN(len(input)-1)
+		}
+		slices.Sort(cuts)
+		check(fmt.Sprintf("cut at %v", cuts), cuts...)
+	}
+	return want
+}
+
+// cut splits input at ascending offsets. The pieces have no spare capacity, so
+// that looking past one's end is a panic and not luck.
+func cut(input []byte, cuts []int) (pieces [][]byte) {
+	start := 0
+	for _, c := range append(slices.Clone(cuts), len(input)) {
+		if c > start || len(input) == 0 {
+			pieces = append(pieces, input[start:c:c])
+		}
+		start = c
+	}
+	return pieces
+}

@@ -1,0 +1,83 @@
+package http1
+
+import "strconv"
+
+// AppendStatusLine appends "HTTP/1.minor code reason CRLF". reason must hold no
+// control byte; an empty one leaves its space, which section 4 requires.
+func AppendStatusLine(dst []byte, minor, code int, reason string) []byte {
+	dst = append(dst, "HTTP/1."...)
+	dst = append(dst, '0'+byte(minor), ' ')
+	dst = strconv.AppendInt(dst, int64(code), 10)
+	dst = append(dst, ' ')
+	dst = append(dst, reason...)
+	return append(dst, "\r\n"...)
+}
+
+// AppendRequestLine appends "method target HTTP/1.1 CRLF". It writes what it is
+// given: ValidToken and ValidTarget say whether that is a request line.
+func AppendRequestLine(dst []byte, method, target string) []byte {
+	dst = append(dst, method...)
+	dst = append(dst, ' ')
+	dst = append(dst, target...)
+	return append(dst, " HTTP/1.1\r\n"...)
+}
+
+// AppendField appends a field line. Space and line ends around the value are
+// dropped and control bytes in it become spaces, so that no value can end its line
+// early. name must be a token.
+func AppendField(dst []byte, name, value string) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	for value != "" && isBlank(value[0]) {
+		value = value[1:]
+	}
+	for value != "" && isBlank(value[len(value)-1]) {
+		value = value[:len(value)-1]
+	}
+	start := len(dst)
+	dst = append(dst, value...)
+	for i := start; i < len(dst); i++ {
+		if classes[dst[i]]&valueByte == 0 {
+			dst[i] = ' '
+		}
+	}
+	return append(dst, "\r\n"...)
+}
+
+func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+
+// AppendChunkSize appends the line that starts a chunk of n bytes, n > 0. The
+// data and AppendChunkEnd follow.
+func AppendChunkSize(dst []byte, n int) []byte {
+	dst = strconv.AppendInt(dst, int64(n), 16)
+	return append(dst, "\r\n"...)
+}
+
+// AppendChunkEnd appends what follows a chunk's data.
+func AppendChunkEnd(dst []byte) []byte { return append(dst, "\r\n"...) }
+
+// AppendLastChunk appends the line of the chunk of size zero. Trailer fields and
+// AppendHeadEnd follow.
+func AppendLastChunk(dst []byte) []byte { return append(dst, "0\r\n"...) }
+
+// AppendHeadEnd appends the empty line that ends a head or a trailer section.
+func AppendHeadEnd(dst []byte) []byte { return append(dst, "\r\n"...) }
+
+// ValidToken reports whether s can be a method or a field name.
+func ValidToken(s string) bool { return s != "" && all(s, tokenByte) }
+
+// ValidTarget reports whether s can stand in a request line.
+func ValidTarget(s string) bool { return s != "" && all(s, targetByte) }
+
+// ValidValue reports whether AppendField would write s unchanged but for the
+// space around it.
+func ValidValue(s string) bool { return all(s, valueByte) }
+
+func all(s string, c class) bool {
+	for i := range len(s) {
+		if classes[s[i]]&c == 0 {
+			return false
+		}
+	}
+	return true
+}

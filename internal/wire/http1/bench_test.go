@@ -1,0 +1,174 @@
+package http1
+
+import (
+	"fmt"
+	"net/textproto"
+	"strings"
+	"testing"
+)
+
+// heads are what a load generator, a browser and recipe A's server send.
+var (
+	smallRequest   = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
+	browserRequest = strings.ReplaceAll(`GET /articles/2026/11/how-to-weigh-a-server?ref=home HTTP/1.1
+Host: www.example.org
+User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36
+Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8
+Accept-Language: en-GB,en;q=0.9,de;q=0.8
+Accept-Encoding: gzip, deflate, br, zstd
+Referer: https://www.example.org/
+Connection: keep-alive
+Cookie: session=8f14e45fceea167a5a36dedd4bea2543; theme=dark; consent=yes; visited=1732147200
+Upgrade-Insecure-Requests: 1
+Sec-Fetch-Dest: document
+Sec-Fetch-Mode: navigate
+Sec-Fetch-Site: same-origin
+Sec-Fetch-User: ?1
+Sec-CH-UA-Platform: "Linux"
+Priority: u=0, i
+
+`, "\n", "\r\n")
+	helloResponse = "HTTP/1.1 200 OK\r\nServer: gophr\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\n" +
+		"Content-Length: 12\r\nDate: Sat, 21 Nov 2026 00:00:00 GMT\r\n\r\n"
+)
+
+func BenchmarkRequest(b *testing.B) {
+	for name, head := range map[string]string{"small": smallRequest, "browser": browserRequest} {
+		b.Run(name, func(b *testing.B) {
+			var r Request
+			in := []byte(head)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(in)))
+			for b.Loop() {
+				r.Reset()
+				if ok, err := r.Parse(in, testLimits); !ok || err != nil {
+					b.Fatal(ok, err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkResponse(b *testing.B) {
+	var r Response
+	in := []byte(helloResponse)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Reset()
+		if ok, err := r.Parse(in, testLimits); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+	}
+}
+
+func BenchmarkChunked(b *testing.B) {
+	for _, size := range []int{16, 4096} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			in := AppendChunkEnd(append(AppendChunkSize(nil, size), make([]byte, size)...))
+			var c Chunked
+			b.ReportAllocs()
+			b.SetBytes(int64(size))
+			for b.Loop() {
+				for p := in; len(p) > 0; {
+					_, n, err := c.Next(p)
+					if err != nil {
+						b.Fatal(err)
+					}
+					p = p[n:]
+				}
+			}
+		})
+	}
+}
+
+func TestParsingAllocatesNothing(t *testing.T) {
+	var r Request
+	var resp Response
+	small, browser, hello := []byte(smallRequest), []byte(browserRequest), []byte(helloResponse)
+	chunk := []byte("5\r\nhello\r\n")
+	var c Chunked
+	parse := func() {
+		for _, in := range [][]byte{small, browser} {
+			r.Reset()
+			if ok, err := r.Parse(in, testLimits); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		resp.Reset()
+		if ok, err := resp.Parse(hello, testLimits); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if _, _, err := c.Next(chunk); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.state = chunkSize
+	if n := testing.AllocsPerRun(100, func() { c = Chunked{}; parse() }); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// BenchmarkValueSpan compares the two ways of checking a browser's field values.
+func BenchmarkValueSpan(b *testing.B) {
+	var r Request
+	in := []byte(browserRequest)
+	if ok, err := r.Parse(in, testLimits); !ok || err != nil {
+		b.Fatal(ok, err)
+	}
+	for name, check := range map[string]func([]byte) int{
+		"words": valueSpan,
+		"bytes": func(v []byte) int { return span(v, valueByte) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				for _, f := range r.Fields {
+					if v := f.Value.In(in); check(v) != len(v) {
+						b.Fatalf("%q", v)
+					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkLookupName compares the ways of recognising the names of a browser's
+// head: the table, a map of names in lower case, and what net/textproto does.
+func BenchmarkLookupName(b *testing.B) {
+	var r Request
+	in := []byte(browserRequest)
+	if ok, err := r.Parse(in, testLimits); !ok || err != nil {
+		b.Fatal(ok, err)
+	}
+	known := make(map[string]Name)
+	for n, name := range names {
+		known[strings.ToLower(name)] = Name(n)
+	}
+	for _, way := range []struct {
+		name   string
+		lookup func([]byte) bool
+	}{
+		{"table", func(name []byte) bool { return LookupName(name) != NameUnknown }},
+		{"map", func(name []byte) bool {
+			var lower [32]byte
+			for i, c := range name {
+				if 'A' <= c && c <= 'Z' {
+					c |= 0x20
+				}
+				lower[i] = c
+			}
+			return known[string(lower[:len(name)])] != NameUnknown
+		}},
+		{"textproto", func(name []byte) bool { return textproto.CanonicalMIMEHeaderKey(string(name)) != "" }},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				for _, f := range r.Fields {
+					if name := f.Name.In(in); !way.lookup(name) {
+						b.Fatalf("%q", name)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package http1
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The classes are stated here a second time, byte by byte, as the RFCs have them.
+func TestClasses(t *testing.T) {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	isAlnum := func(c byte) bool {
+		return strings.IndexByte(letters+strings.ToUpper(letters), c) >= 0 || '0' <= c && c <= '9'
+	}
+	for i := range 256 {
+		c := byte(i)
+		for _, want := range []struct {
+			name  string
+			class class
+			in    bool
+		}{
+			{"token", tokenByte, isAlnum(c) || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0},
+			{"target", targetByte, c > ' ' && c != 0x7f},
+			{"value", valueByte, c >= ' ' && c != 0x7f || c == '\t'},
+			{"host", hostByte, isAlnum(c) || strings.IndexByte("-._~%!$&'()*+;=", c) >= 0},
+			{"digit", digitByte, '0' <= c && c <= '9'},
+			{"hex", hexByte, '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'},
+		} {
+			if got := classes[c]&want.class != 0; got != want.in {
+				t.Errorf("%q is a %s byte: %v, want %v", c, want.name, got, want.in)
+			}
+		}
+		if got := isDigit(c); got != ('0' <= c && c <= '9') {
+			t.Errorf("isDigit(%q) = %v", c, got)
+		}
+	}
+}
+
+// Every byte at every place of values of every length up to three words, among
+// bytes at the borders of what is allowed and at several offsets from a word's start.
+func TestValueSpan(t *testing.T) {
+	const longest = 24
+	for _, around := range []byte{' ', 'a', 0x7e, 0x80, 0xff} {
+		for _, offset := range []int{0, 1, 4, 7} {
+			memory := slices.Repeat([]byte{around}, offset+longest)
+			for length := range longest + 1 {
+				b := memory[offset : offset+length]
+				for at := range b {
+					for c := range 256 {
+						b[at] = byte(c)
+						if got, want := valueSpan(b), span(b, valueByte); got != want {
+							t.Fatalf("valueSpan(%q) = %d, want %d", b, got, want)
+						}
+					}
+					b[at] = around
+				}
+			}
+		}
+	}
+}
+
+func TestEqualFold(t *testing.T) {
+	for _, test := range []struct {
+		b, s string
+		want bool
+	}{
+		{"", "", true}, {"close", "close", true}, {"ClOsE", "close", true}, {"AZaz09-", "azaz09-", true},
+		{"clos", "close", false}, {"closes", "close", false}, {"close", "", false}, {"blose", "close", false},
+		{"[", "{", false}, {"@", "`", false}, {"\xc1", "\xe1", false},
+	} {
+		if got := equalFold([]byte(test.b), test.s); got != test.want {
+			t.Errorf("equalFold(%q, %q) = %v", test.b, test.s, got)
+		}
+	}
+}
+
+func TestTrimSpace(t *testing.T) {
+	for in, want := range map[string]string{"": "", " ": "", "\t \t": "", "a": "a", " \ta b\t ": "a b", "\ra\n": "\ra\n"} {
+		if start, end := trimSpace([]byte(in), 0, len(in)); in[start:end] != want {
+			t.Errorf("trimSpace(%q) = %q", in, in[start:end])
+		}
+	}
+}
+
+func TestValidHost(t *testing.T) {
+	for host, want := range map[string]bool{
+		"a": true, "a:80": true, "a:": true, "a.b_c~%41": true, "127.0.0.1:1": true, "[::1]": true, "[::1]:80": true,
+		"[fe80::1.2.3.4]": true, "[::A]:": true,
+		"": false, ":80": false, "a:8a": false, "a:80:80": false, "[": false, "[]": false, "[::1": false, "[::1]80": false,
+		"[::g]": false, "::1": false, "a b": false, "a,b": false, "a/b": false, "u@a": false, "a\x00": false, "[::1]:8a": false,
+	} {
+		if got := ValidHost([]byte(host)); got != want {
+			t.Errorf("ValidHost(%q) = %v", host, got)
+		}
+	}
+}
+
+// An address in brackets is one that package netip takes, too.
+func TestValidHostAddresses(t *testing.T) {
+	parts := []string{":", "::", "0", "1f", "ABCD", "12345", "1.2.3.4", "1.2.3", "256.1.1.1", "01.1.1.1", "0.0.0.0", "g", "."}
+	rnd := rand.New(rand.NewPCG(1, 2))
+	valid := 0
+	for range 200000 {
+		var text strings.Builder
+		for i := range rnd.IntN(17) {
+			if i%2 == 1 && rnd.IntN(8) > 0 {
+				text.WriteString(":")
+			} else {
+				text.WriteString(parts[rnd.IntN(len(parts))])
+			}
+		}
+		a, err := netip.ParseAddr(text.String())
+		want := err == nil && a.Is6()
+		if got := ValidHost([]byte("[" + text.String() + "]")); got != want {
+			t.Fatalf("%q: %v", text.String(), got)
+		}
+		if want {
+			valid++
+		}
+	}
+	if valid < 100 {
+		t.Errorf("%d valid addresses tried", valid)
+	}
+}
+
+func TestElements(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "", "a": "a", "a,b": "a|b", " a ,\tb\t": "a|b", ",,a, ,b,": "a|b", "a b": "a b",
+	} {
+		var got []string
+		for e := range elements([]byte(in)) {
+			got = append(got, string(e))
+		}
+		if strings.Join(got, "|") != want {
+			t.Errorf("elements(%q) = %q", in, got)
+		}
+	}
+	for e := range elements([]byte("a,b")) {
+		if string(e) == "a" {
+			break
+		}
+		t.Error("went on after break")
+	}
+}

@@ -1,0 +1,239 @@
+package http1
+
+import (
+	"bytes"
+	"math"
+)
+
+// Mode is how the end of a body is found (RFC 9112, 6.3).
+type Mode uint8
+
+const (
+	NoBody     Mode = iota // there is none
+	ByLength               // after Framing.Length bytes
+	ByChunks               // after the chunk of size zero and the trailer section
+	UntilClose             // when the connection closes; responses only
+)
+
+// Framing is the extent of a message's body.
+type Framing struct {
+	Mode   Mode
+	Length int64 // for ByLength; else 0
+}
+
+// facts is what the field lines said about framing, routing and the connection.
+type facts struct {
+	hasLength, hasCoding, hasHost bool
+	close, keepAlive              bool
+	expectContinue, expectOther   bool
+	inTrailer                     bool // the fields are a trailer section's
+
+	length int64 // valid iff hasLength
+	host   Span  // valid iff hasHost
+}
+
+// Host returns where the Host field's value lies, and whether there is one.
+func (f *facts) Host() (Span, bool) { return f.host, f.hasHost }
+
+// ExpectsContinue reports "Expect: 100-continue" in yes, and an expectation that
+// this package does not know in unmet.
+func (f *facts) ExpectsContinue() (yes, unmet bool) { return f.expectContinue, f.expectOther }
+
+func (f *facts) note(name Name, value []byte, offset int) error {
+	switch name {
+	case NameContentLength:
+		return f.noteLength(value, offset)
+	case NameTransferEncoding:
+		if f.hasCoding {
+			return malformed(offset, "second Transfer-Encoding")
+		}
+		if !equalFold(value, "chunked") {
+			return fault(UnknownCoding, offset, "unknown transfer coding")
+		}
+		f.hasCoding = true
+	case NameHost:
+		if f.hasHost {
+			return malformed(offset, "second Host")
+		}
+		if !ValidHost(value) {
+			return malformed(offset, "malformed Host")
+		}
+		f.hasHost, f.host = true, spanOf(offset, offset+len(value))
+	case NameConnection:
+		for token := range elements(value) {
+			f.close = f.close || equalFold(token, "close")
+			f.keepAlive = f.keepAlive || equalFold(token, "keep-alive")
+		}
+	case NameExpect:
+		for token := range elements(value) {
+			if equalFold(token, "100-continue") {
+				f.expectContinue = true
+			} else {
+				f.expectOther = true
+			}
+		}
+	}
+	return nil
+}
+
+// noteLength accepts digits only: no sign, no list, nothing that another reader
+// of the same bytes might take for another number.
+func (f *facts) noteLength(value []byte, offset int) error {
+	if f.hasLength {
+		return malformed(offset, "second Content-Length")
+	}
+	if len(value) == 0 || span(value, digitByte) != len(value) {
+		return malformed(offset, "malformed Content-Length")
+	}
+	var n int64
+	for _, c := range value {
+		d := int64(c - '0')
+		if n > (math.MaxInt64-d)/10 {
+			return malformed(offset, "Content-Length out of range")
+		}
+		n = n*10 + d
+	}
+	f.hasLength, f.length = true, n
+	return nil
+}
+
+func (r *Request) finish() error {
+	if err := r.checkCoding(); err != nil {
+		return err
+	}
+	if !r.hasHost && r.Minor > 0 {
+		return malformed(r.Size, "missing Host")
+	}
+	r.decidePersistence()
+	return nil
+}
+
+func (r *Response) finish() error {
+	if err := r.checkCoding(); err != nil {
+		return err
+	}
+	r.decidePersistence()
+	return nil
+}
+
+// checkCoding refuses the combinations by which two readers of one message come
+// to see two different bodies.
+func (h *Head) checkCoding() error {
+	switch {
+	case h.hasCoding && h.hasLength:
+		return malformed(h.Size, "both Transfer-Encoding and Content-Length")
+	case h.hasCoding && h.Minor == 0:
+		return malformed(h.Size, "Transfer-Encoding on HTTP/1.0")
+	}
+	return nil
+}
+
+func (h *Head) decidePersistence() {
+	h.Persistent = !h.close && (h.Minor > 0 || h.keepAlive)
+}
+
+// Body returns the extent of the request's body. The head must be complete.
+func (r *Request) Body() Framing {
+	switch {
+	case r.hasCoding:
+		return Framing{Mode: ByChunks}
+	case r.hasLength && r.length > 0:
+		return Framing{Mode: ByLength, Length: r.length}
+	}
+	return Framing{}
+}
+
+// Body returns the extent of the response's body, which depends on whether it
+// answers a HEAD request. The head must be complete.
+func (r *Response) Body(head bool) Framing {
+	switch {
+	case head || !BodyAllowed(r.Status):
+		return Framing{}
+	case r.hasCoding:
+		return Framing{Mode: ByChunks}
+	case r.hasLength && r.length > 0:
+		return Framing{Mode: ByLength, Length: r.length}
+	case r.hasLength:
+		return Framing{}
+	}
+	return Framing{Mode: UntilClose}
+}
+
+// BodyAllowed reports whether a response of this status can have a body.
+func BodyAllowed(status int) bool {
+	return status >= 200 && status != 204 && status != 304
+}
+
+// ValidHost reports whether b can be the value of a Host field: a name or an
+// address literal, and perhaps a port (RFC 9110, 7.2). An empty one is refused:
+// it routes nowhere.
+func ValidHost(b []byte) bool {
+	n := span(b, hostByte)
+	if len(b) > 0 && b[0] == '[' {
+		if n = bytes.IndexByte(b, ']') + 1; n == 0 || !ipv6(b[1:n-1]) {
+			return false
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	return n == len(b) || b[n] == ':' && span(b[n+1:], digitByte) == len(b)-n-1
+}
+
+// ipv6 reports whether b is an IPv6 address without a zone.
+func ipv6(b []byte) bool {
+	before, after, gap := bytes.Cut(b, []byte("::"))
+	m, ok := ipv6Groups(before, !gap)
+	n, okAfter := ipv6Groups(after, gap)
+	return ok && okAfter && (m+n == 8 || gap && m+n < 8)
+}
+
+// ipv6Groups counts the groups of one side of an address. The last of the address
+// may be an IPv4 address, which stands for two.
+func ipv6Groups(side []byte, last bool) (n int, ok bool) {
+	for rest, more := side, len(side) > 0; more; {
+		var group []byte
+		group, rest, more = bytes.Cut(rest, []byte(":"))
+		switch digits := span(group, hexByte); {
+		case digits == len(group) && 0 < digits && digits <= 4:
+			n++
+		case last && !more && ipv4(group):
+			n += 2
+		default:
+			return 0, false
+		}
+	}
+	return n, true
+}
+
+func ipv4(b []byte) bool {
+	parts := 0
+	for more := true; more; parts++ {
+		var part []byte
+		part, b, more = bytes.Cut(b, []byte("."))
+		n := 0
+		for _, c := range part[:min(len(part), 3)] {
+			n = n*10 + int(c-'0')
+		}
+		if len(part) == 0 || len(part) > 3 || span(part, digitByte) < len(part) || n > 255 || len(part) > 1 && part[0] == '0' {
+			return false
+		}
+	}
+	return parts == 4
+}
+
+// elements yields the non-empty elements of a comma-separated list.
+func elements(value []byte) func(yield func([]byte) bool) {
+	return func(yield func([]byte) bool) {
+		for start := 0; start < len(value); {
+			end := start
+			for end < len(value) && value[end] != ',' {
+				end++
+			}
+			if s, e := trimSpace(value, start, end); s < e && !yield(value[s:e]) {
+				return
+			}
+			start = end + 1
+		}
+	}
+}

@@ -1,0 +1,272 @@
+package http1
+
+import "bytes"
+
+// Span is a part of a head: bytes Start to End of what it was parsed from.
+type Span struct{ Start, End uint32 }
+
+func spanOf(start, end int) Span { return Span{uint32(start), uint32(end)} }
+
+// In returns the part of b that s covers; it aliases b.
+func (s Span) In(b []byte) []byte { return b[s.Start:s.End] }
+
+// Of is In for a string that holds the same bytes.
+func (s Span) Of(head string) string { return head[s.Start:s.End] }
+
+// Field is one field line. Value has no space around it.
+type Field struct {
+	Name, Value Span
+	Known       Name
+}
+
+// Limits bounds a head or a trailer section.
+type Limits struct {
+	Bytes  int // of the whole section, line ends included
+	Fields int // field lines
+}
+
+// Head is what requests and responses have in common: everything but the first
+// line. Reset reuses the memory of Fields; a Span is valid as long as the bytes are.
+type Head struct {
+	Fields []Field
+	Minor  int // the x of HTTP/1.x
+	Size   int // bytes of the whole head, its empty line included, once it is complete
+
+	// Persistent is whether the connection stays usable after this message
+	// (RFC 9112, 9.3).
+	Persistent bool
+
+	lines
+	facts
+}
+
+func (h *Head) reset() { *h = Head{Fields: h.Fields[:0]} }
+
+// lines finds line ends in bytes that may still be arriving. 0 <= next <= seen.
+type lines struct {
+	next int // where the line being looked for starts
+	seen int // bytes before this have no unconsumed LF
+}
+
+// take returns the bounds of the next complete line, without its CRLF.
+func (l *lines) take(b []byte, limit int) (start, end int, ok bool, err error) {
+	i := bytes.IndexByte(b[l.seen:], '\n')
+	if i < 0 {
+		if l.seen = len(b); len(b) >= limit {
+			return 0, 0, false, fault(TooLarge, limit, "section too large")
+		}
+		return 0, 0, false, nil
+	}
+	lf := l.seen + i
+	if lf >= limit {
+		return 0, 0, false, fault(TooLarge, limit, "section too large")
+	}
+	if lf == l.next || b[lf-1] != '\r' {
+		return 0, 0, false, malformed(lf, "LF without CR")
+	}
+	start, end = l.next, lf-1
+	l.next, l.seen = lf+1, lf+1
+	return start, end, true, nil
+}
+
+// parseFields reads field lines and the empty line that ends them.
+func (h *Head) parseFields(b []byte, limits Limits) (complete bool, err error) {
+	for {
+		start, end, ok, err := h.take(b, limits.Bytes)
+		if err != nil || !ok {
+			return false, err
+		}
+		if start == end {
+			h.Size = h.next
+			return true, nil
+		}
+		if err := h.field(b, start, end, limits.Fields); err != nil {
+			return false, err
+		}
+	}
+}
+
+// field parses one field line and notes what it says about framing.
+func (h *Head) field(b []byte, start, end int, limit int) error {
+	line := b[start:end]
+	n := span(line, tokenByte)
+	if n == 0 || n == len(line) || line[n] != ':' {
+		return fieldNameFault(line, n, start)
+	}
+	if len(h.Fields) >= limit {
+		return fault(TooLarge, start, "too many field lines")
+	}
+	v0, v1 := trimSpace(b, start+n+1, end)
+	value := b[v0:v1]
+	if bad := valueSpan(value); bad < len(value) {
+		return malformed(v0+bad, "control byte in field value")
+	}
+	f := Field{Name: spanOf(start, start+n), Value: spanOf(v0, v1), Known: LookupName(line[:n])}
+	h.Fields = append(h.Fields, f)
+	switch {
+	case !f.Known.actedOn():
+		return nil
+	case h.inTrailer:
+		return malformed(start, "field not allowed in a trailer section")
+	}
+	return h.note(f.Known, value, v0)
+}
+
+func fieldNameFault(line []byte, n, start int) error {
+	switch {
+	case line[0] == ' ' || line[0] == '\t':
+		return malformed(start, "folded field line")
+	case n == len(line):
+		return malformed(start+n, "field line without a colon")
+	case n == 0 && line[0] == ':':
+		return malformed(start, "empty field name")
+	case line[n] == ' ' || line[n] == '\t':
+		return malformed(start+n, "space in field name or before its colon")
+	}
+	return malformed(start+n, "byte not allowed in field name")
+}
+
+// version reads "HTTP/1.x" and sets Minor.
+func (h *Head) version(v []byte, offset int) error {
+	if len(v) != 8 || string(v[:5]) != "HTTP/" || !isDigit(v[5]) || v[6] != '.' || !isDigit(v[7]) {
+		return malformed(offset, "malformed protocol version")
+	}
+	if v[5] != '1' {
+		return fault(BadVersion, offset, "protocol is not HTTP/1")
+	}
+	h.Minor = int(v[7] - '0')
+	return nil
+}
+
+// Request is the head of a request. The zero value is ready for Parse.
+type Request struct {
+	Head
+	Method, Target Span
+
+	begun, skippedLine bool
+}
+
+// Reset makes r ready for another request, keeping its memory.
+func (r *Request) Reset() {
+	r.reset()
+	r.Method, r.Target, r.begun, r.skippedLine = Span{}, Span{}, false, false
+}
+
+// Parse looks at b, which holds everything received since the request began, and
+// reports whether the head is complete. If it is not, call again with more: bytes
+// that were looked at are not looked at twice. After an error only Reset helps.
+func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
+	for !r.begun {
+		start, end, ok, err := r.take(b, limits.Bytes)
+		if err != nil || !ok {
+			return false, err
+		}
+		if start == end && !r.skippedLine {
+			r.skippedLine = true // RFC 9112, 2.2
+			continue
+		}
+		r.begun = true
+		if err := r.requestLine(b, start, end); err != nil {
+			return false, err
+		}
+	}
+	if complete, err = r.parseFields(b, limits); !complete {
+		return false, err
+	}
+	return true, r.finish()
+}
+
+// requestLine parses "method SP target SP version" (RFC 9112, 3).
+func (r *Request) requestLine(b []byte, start, end int) error {
+	line := b[start:end]
+	n := span(line, tokenByte)
+	if n == 0 || n == len(line) || line[n] != ' ' {
+		return malformed(start+n, "malformed method")
+	}
+	r.Method = spanOf(start, start+n)
+	t := n + 1
+	n = t + span(line[t:], targetByte)
+	if n == t || n == len(line) || line[n] != ' ' {
+		return malformed(start+n, "malformed request target")
+	}
+	r.Target = spanOf(start+t, start+n)
+	return r.version(line[n+1:], start+n+1)
+}
+
+// Response is the head of a response. The zero value is ready for Parse.
+type Response struct {
+	Head
+	Status int // three digits, 100 to 999
+	Reason Span
+
+	begun bool
+}
+
+// Reset makes r ready for another response, keeping its memory.
+func (r *Response) Reset() {
+	r.reset()
+	r.Status, r.Reason, r.begun = 0, Span{}, false
+}
+
+// Parse is Request.Parse for a response.
+func (r *Response) Parse(b []byte, limits Limits) (complete bool, err error) {
+	if !r.begun {
+		start, end, ok, err := r.take(b, limits.Bytes)
+		if err != nil || !ok {
+			return false, err
+		}
+		r.begun = true
+		if err := r.statusLine(b, start, end); err != nil {
+			return false, err
+		}
+	}
+	if complete, err = r.parseFields(b, limits); !complete {
+		return false, err
+	}
+	return true, r.finish()
+}
+
+// statusLine parses "version SP code SP [reason]" (RFC 9112, 4). The second space
+// may be missing when the reason is, which many servers' lines are.
+func (r *Response) statusLine(b []byte, start, end int) error {
+	line := b[start:end]
+	if len(line) < len("HTTP/1.1 200") {
+		return malformed(end, "status line too short")
+	}
+	if err := r.version(line[:8], start); err != nil {
+		return err
+	}
+	code := line[9:12]
+	if line[8] != ' ' || code[0] == '0' || span(code, digitByte) != 3 {
+		return malformed(start+8, "malformed status code")
+	}
+	r.Status = int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
+	if len(line) == 12 {
+		return nil
+	}
+	if line[12] != ' ' {
+		return malformed(start+12, "malformed status code")
+	}
+	reason := line[13:]
+	if bad := valueSpan(reason); bad < len(reason) {
+		return malformed(start+13+bad, "control byte in reason phrase")
+	}
+	r.Reason = spanOf(start+13, end)
+	return nil
+}
+
+// Trailer is the trailer section after a chunked body. The zero value is ready
+// for Parse.
+type Trailer struct{ Head }
+
+// Parse is Request.Parse for a trailer section; b starts after the last chunk's
+// line. Fields that would change the framing or the route of the message that is
+// already being read are refused (RFC 9110, 6.5.1).
+func (t *Trailer) Parse(b []byte, limits Limits) (complete bool, err error) {
+	t.inTrailer = true
+	return t.parseFields(b, limits)
+}
+
+// TrailerAllowed reports whether a field of this name may stand in a trailer
+// section, as far as framing, routing and the connection go.
+func TrailerAllowed(name string) bool { return !LookupName([]byte(name)).actedOn() }

@@ -1,0 +1,101 @@
+package http1
+
+// Name is a field name that this package knows by heart, so that recognising it
+// makes no string. NameUnknown stands for all others.
+type Name uint8
+
+// The names that framing, routing and the connection depend on. None of them may stand
+// in a trailer section.
+const (
+	NameUnknown Name = iota
+	NameConnection
+	NameContentLength
+	NameExpect
+	NameHost
+	NameTrailer
+	NameTransferEncoding
+	NameUpgrade
+	lastActedOn // the rest of the table is only spelled
+)
+
+// names holds canonical spellings, as net/textproto spells them ("Etag", "Te").
+// It is only read; the first entries follow the constants above.
+var names = [...]string{
+	"", "Connection", "Content-Length", "Expect", "Host", "Trailer", "Transfer-Encoding", "Upgrade",
+
+	"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
+	"Access-Control-Allow-Origin", "Access-Control-Request-Headers", "Access-Control-Request-Method",
+	"Age", "Allow", "Alt-Svc", "Authorization", "Cache-Control", "Cdn-Loop", "Content-Disposition", "Content-Encoding",
+	"Content-Language", "Content-Location", "Content-Range", "Content-Security-Policy", "Content-Type",
+	"Cookie", "Date", "Dnt", "Etag", "Expires", "Forwarded", "From",
+	"If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
+	"If-Unmodified-Since", "Keep-Alive", "Last-Modified", "Link", "Location", "Max-Forwards", "Origin",
+	"Pragma", "Priority", "Proxy-Authenticate", "Proxy-Authorization", "Range", "Referer", "Retry-After",
+	"Sec-Ch-Ua", "Sec-Ch-Ua-Mobile", "Sec-Ch-Ua-Platform", "Sec-Fetch-Dest", "Sec-Fetch-Mode",
+	"Sec-Fetch-Site", "Sec-Fetch-User", "Sec-Gpc", "Sec-Websocket-Extensions", "Sec-Websocket-Key",
+	"Sec-Websocket-Protocol", "Sec-Websocket-Version", "Server", "Set-Cookie", "Strict-Transport-Security",
+	"Te", "Traceparent", "Tracestate", "Upgrade-Insecure-Requests", "User-Agent", "Vary", "Via",
+	"Www-Authenticate", "X-Content-Type-Options", "X-Correlation-Id", "X-Csrf-Token", "X-Forwarded-For",
+	"X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Frame-Options", "X-Powered-By",
+	"X-Real-Ip", "X-Request-Id", "X-Requested-With",
+}
+
+func (n Name) actedOn() bool { return NameUnknown < n && n < lastActedOn }
+
+// String returns the canonical spelling, or "" for NameUnknown.
+func (n Name) String() string { return names[n] }
+
+// A name is found by one probe of a table, indexed by the name's length and three
+// of its letters. The whole name is compared afterwards, so that a stranger in the
+// same slot is not taken for it. The 15 names of a browser's head take 153 ns, where
+// a map takes 345 (BenchmarkLookupName). TestNamesDoNotCollide finds new factors when
+// a new name needs them.
+const (
+	nameSlots   = 512
+	lengthScale = 39
+	firstScale  = 226
+	middleScale = 32
+	secondScale = 85 // of the last letter but one
+)
+
+// nameTable is only read.
+var nameTable = makeNameTable()
+
+func makeNameTable() (t [nameSlots]Name) {
+	for i, name := range names {
+		if name != "" {
+			t[nameSlot([]byte(name))] = Name(i)
+		}
+	}
+	return t
+}
+
+// nameSlot needs at least two bytes.
+func nameSlot(b []byte) int {
+	return slotBy(b, lengthScale, firstScale, middleScale, secondScale)
+}
+
+// slotBy is nameSlot with factors to choose, for the search for new ones.
+func slotBy(b []byte, length, first, middle, second int) int {
+	return (len(b)*length + int(b[0]|0x20)*first + int(b[len(b)/2]|0x20)*middle + int(b[len(b)-2]|0x20)*second) % nameSlots
+}
+
+// LookupName recognises a field name in any case. b must be a token.
+func LookupName(b []byte) Name {
+	if len(b) < 2 {
+		return NameUnknown
+	}
+	n := nameTable[nameSlot(b)]
+	s := names[n]
+	if len(s) != len(b) {
+		return NameUnknown
+	}
+	// The table holds letters, digits and hyphens, and no other byte of a token
+	// becomes one of those when bit 0x20 is set.
+	for i, c := range b {
+		if c|0x20 != s[i]|0x20 {
+			return NameUnknown
+		}
+	}
+	return n
+}

@@ -1,0 +1,402 @@
+package contender_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/equal"
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/yamlfile"
+)
+
+// TestMain lets the test binary play contenders, and the guard.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "play" {
+		play(os.Args[2], os.Args[3:])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func play(role string, args []string) {
+	serve := func() {
+		fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+args[0], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/die" {
+				fmt.Println("out of luck")
+				os.Exit(7)
+			}
+			fmt.Fprint(w, os.Getenv("GOMAXPROCS"))
+		})))
+		os.Exit(1)
+	}
+	switch role {
+	case "guard":
+		contender.Guard(os.Stdin)
+	case "server":
+		serve()
+	case "late":
+		time.Sleep(300 * time.Millisecond)
+		serve()
+	case "crash":
+		fmt.Println("first line")
+		fmt.Fprintln(os.Stderr, "cannot find my configuration")
+		os.Exit(3)
+	case "silent":
+		time.Sleep(time.Minute)
+	case "stubborn": // ignores being asked to end
+		ignore(syscall.SIGTERM)
+		serve()
+	case "forks": // leaves a child in a session of its own
+		c := exec.Command("setsid", "sleep", "61")
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+		serve()
+	}
+}
+
+func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
+	t.Helper()
+	s, err := contender.NewStage(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// actor is a contender played by the test binary.
+func actor(role string) *contender.Contender {
+	s := &contender.Spec{Name: role, Title: role, Protocol: contender.HTTP, Run: "{bin} play " + role + " {port}"}
+	s.Ready.Within = yamlfile.Duration(3 * time.Second)
+	return &contender.Contender{Spec: s, Bin: os.Args[0]}
+}
+
+func probe(ctx context.Context, address string) error {
+	return equal.Ready(ctx, address, equal.Request{Method: "GET", Path: "/", Host: "a"})
+}
+
+func TestStartAndStop(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := cpus[0]
+	for _, role := range []string{"server", "late", "stubborn"} {
+		t.Run(role, func(t *testing.T) {
+			r, err := s.Start(context.Background(), actor(role), contender.Setting{Cores: 3, CPUs: []int{cpu}}, probe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := equal.Ask(context.Background(), r.Address, equal.Request{Method: "GET", Path: "/", Host: "a"})
+			if err != nil || string(a.Body) != "3" {
+				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
+			}
+			family, err := r.Processes()
+			if err != nil || len(family) != 1 {
+				t.Errorf("family %v %v", family, err)
+			}
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", family[0].PID))
+			if !strings.Contains(string(status), fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu)) {
+				t.Errorf("not bound to processor %d: %s", cpu, status)
+			}
+			if err := r.Stop(); err != nil {
+				t.Error(err)
+			}
+			if left, _ := proc.Family(family[0].PID); len(left) != 0 {
+				t.Errorf("left running: %v", left)
+			}
+			if c, err := net.Dial("tcp", r.Address); err == nil {
+				c.Close()
+				t.Error("still listening")
+			}
+		})
+	}
+}
+
+func TestFailuresToStart(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	go http.Serve(taken, http.NotFoundHandler())
+	takenPort := func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }
+	for _, test := range []struct {
+		role  string
+		ports func() (int, error)
+		want  []string
+	}{
+		{"crash", nil, []string{"its application ended by itself (exit status 3)", "cannot find my configuration"}},
+		{"silent", nil, []string{"does not answer after 3s", "connection refused"}},
+		// Whoever holds the port answers, but it is not the contender.
+		{"silent", takenPort, []string{"port " + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port) + " is held by process " + strconv.Itoa(os.Getpid()), "which was not started here"}},
+	} {
+		s := stage(t, contender.StageOptions{Ports: test.ports})
+		c := actor(test.role)
+		c.Ready.Within = yamlfile.Duration(3 * time.Second) // long beside how long a busy machine may let a test wait
+		_, err := s.Start(context.Background(), c, contender.Setting{Cores: 1}, probe)
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", test.role, err, want)
+			}
+		}
+	}
+}
+
+// A server whose port is taken fails to bind and says so.
+func TestPortTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := stage(t, contender.StageOptions{Ports: func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }})
+	_, err = s.Start(context.Background(), actor("server"), contender.Setting{Cores: 1}, probe)
+	if err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Error(err)
+	}
+}
+
+func TestLongSocketPath(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
+	if err := os.Mkdir(long, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", long)
+	c := actor("silent")
+	c.Run, c.Front = "{bin} play silent {socket}", contender.Nginx
+	_, err := stage(t, contender.StageOptions{}).Start(context.Background(), c, contender.Setting{Cores: 1}, probe)
+	if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a folder with a shorter name") {
+		t.Error(err)
+	}
+}
+
+func TestDeathIsNoticed(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	r, err := s.Start(context.Background(), actor("server"), contender.Setting{Cores: 1}, probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.Get("http://" + r.Address + "/die"); err == nil {
+		resp.Body.Close()
+		t.Fatal("it answers and lives")
+	}
+	select {
+	case <-r.Dead():
+	case <-time.After(5 * time.Second):
+		t.Fatal("not noticed")
+	}
+	if err := r.WhyDead(); !strings.Contains(err.Error(), "its application ended by itself (exit status 7)") || !strings.Contains(err.Error(), "out of luck") {
+		t.Error(err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChildrenThatMovedAwayAreEnded(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	r, err := s.Start(context.Background(), actor("forks"), contender.Setting{Cores: 1}, probe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+	if running(t, "sleep 61") {
+		t.Error("its child survived")
+	}
+}
+
+// running reports whether a process with this command line is alive.
+func running(t *testing.T, commandLine string) bool {
+	t.Helper()
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		if strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " ")) == commandLine {
+			return true
+		}
+	}
+	return false
+}
+
+// When whoever runs the lab is killed, the guard ends what it ran.
+func TestGuardOutlivesItsMaster(t *testing.T) {
+	guard := exec.Command(os.Args[0], "play", "guard")
+	in, err := guard.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Start(); err != nil {
+		t.Fatal(err)
+	}
+	victim, spared := exec.Command("sleep", "62"), exec.Command("sleep", "63")
+	for _, c := range []*exec.Cmd{victim, spared} {
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { spared.Process.Kill(); spared.Wait() }()
+	folder := t.TempDir()
+	fmt.Fprintf(in, "watch %d\nwatch %d\nforget %d\nremove %s\nnonsense\nwatch 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
+	in.Close() // as the kernel does for a process that was killed
+	if err := guard.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("victim: %v", err)
+	}
+	if !running(t, "sleep 63") {
+		t.Error("the guard ended what had been taken back")
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("folder: %v", err)
+	}
+}
+
+func TestStopWhileStarting(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := s.Start(ctx, actor("silent"), contender.Setting{Cores: 1}, probe); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestFreePort(t *testing.T) {
+	low, _, _ := strings.Cut(proc.Sysctl("net.ipv4.ip_local_port_range"), " ")
+	limit, _ := strconv.Atoi(low)
+	seen := map[int]bool{}
+	for range 20 {
+		port, err := contender.FreePort()
+		if err != nil || port >= limit {
+			t.Fatal(port, err)
+		}
+		seen[port] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %d ports in 20 tries", len(seen))
+	}
+}
+
+func ignore(sig os.Signal) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, sig)
+	go func() {
+		for range c {
+		}
+	}()
+}
+
+func TestSpecFaults(t *testing.T) {
+	const fine = "title: t\nabout: a\nneeds: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"\nprotocol: http\n"
+	for _, test := range []struct{ name, from, to, want string }{
+		{"fine", "", "", ""},
+		{"no title", "title: t\n", "", "title is missing"},
+		{"unknown key", "title: t", "tittle: t", `contender.yaml:1: unknown field "tittle"`},
+		{"protocol", "protocol: http", "protocol: spdy", `contender.yaml:6: protocol "spdy": want http or fastcgi`},
+		{"front", "protocol: http", "protocol: http\nfront: apache", `contender.yaml:7: front "apache": want nginx`},
+		{"fastcgi alone", "protocol: http", "protocol: fastcgi", "contender.yaml:6: a fastcgi application needs a front"},
+		{"socket alone", "{port}", "{socket}", "contender.yaml:5: an application on a unix socket needs a front"},
+		{"no port", "{port}", "80", "contender.yaml:5: run: want {port} or {socket}, and not both"},
+		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": tare cannot provide that; want go or nginx`},
+		{"front without need", "protocol: http", "protocol: http\nfront: nginx", "contender.yaml:3: the front is nginx, but needs does not say so"},
+		{"quotes", "go build", "sh -c 'go build'", "contender.yaml:4: build: there is no shell"},
+		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {dir}, {port} or {socket}`},
+		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: want a time such as 500ms or 30s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, contender.FileName), []byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := contender.ReadSpec(dir)
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var e *yamlfile.Error
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+	if _, err := contender.ReadSpec(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no such contender") {
+		t.Error(err)
+	}
+}
+
+// Every contender of the project is built and gives the bytes that it should.
+func TestContendersOfTheProject(t *testing.T) {
+	root := programs.Root(t)
+	tools := programs.Tools(t)
+	conf, err := contender.ParseNginxConf(filepath.Join(root, "experiments/front/nginx.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := filepath.Glob(filepath.Join(root, "contenders/*/"+contender.FileName))
+	if err != nil || len(dirs) < 7 {
+		t.Fatal(dirs, err)
+	}
+	s := stage(t, contender.StageOptions{})
+	for _, file := range dirs {
+		spec, err := contender.ReadSpec(filepath.Dir(file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		t.Run(spec.Name, func(t *testing.T) {
+			if slices.Contains(spec.Needs, contender.Nginx) {
+				programs.Nginx(t)
+			}
+			c, err := tools.Prepare(context.Background(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(c.Versions) == 0 {
+				t.Error("no versions")
+			}
+			r, err := s.Start(context.Background(), c, contender.Setting{Cores: 1, Host: "go.http", Conf: conf}, probe)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := r.Stop(); err != nil {
+					t.Error(err)
+				}
+			}()
+			a, err := equal.Ask(context.Background(), r.Address, equal.Request{Method: "GET", Path: "/", Host: "go.http"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Status != 200 || string(a.Body) != "Hello World\n" || a.Bytes != 153 || !a.KeepAlive {
+				t.Errorf("%d %q %d bytes, keep-alive %v, %v", a.Status, a.Body, a.Bytes, a.KeepAlive, a.Header)
+			}
+		})
+	}
+}

@@ -1,0 +1,157 @@
+package contender
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Tree is a folder that Debian packages were unpacked into.
+type Tree struct{ Root string }
+
+// Env returns what a program of the tree needs to find the tree's libraries.
+func (t Tree) Env() []string {
+	dirs, _ := filepath.Glob(filepath.Join(t.Root, "usr/lib/*-linux-gnu*"))
+	more, _ := filepath.Glob(filepath.Join(t.Root, "lib/*-linux-gnu*"))
+	dirs = append(dirs, more...)
+	if len(dirs) == 0 {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + strings.Join(dirs, ":")}
+}
+
+// Package downloads Debian packages and unpacks them into the cache, with those
+// libraries they depend on that the machine does not have. Nothing is installed: no
+// script of theirs runs, no privilege is needed.
+func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
+	tree := Tree{filepath.Join(t.Cache, "debian", names[0])}
+	if _, err := os.Stat(tree.Root); err == nil {
+		return tree, nil
+	}
+	for _, program := range []string{"apt-get", "dpkg"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return Tree{}, fmt.Errorf("it is not installed, and without %s its Debian package cannot be unpacked", program)
+		}
+	}
+	t.say("unpacking %s from its Debian package", names[0])
+	if err := os.MkdirAll(filepath.Dir(tree.Root), 0o755); err != nil {
+		return Tree{}, err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(tree.Root), "unpacking-")
+	if err != nil {
+		return Tree{}, err
+	}
+	defer os.RemoveAll(work)
+	fresh := filepath.Join(work, "root")
+	if err := t.download(ctx, work, names); err != nil {
+		return Tree{}, err
+	}
+	if err := unpack(ctx, work, fresh); err != nil {
+		return Tree{}, err
+	}
+	if err := t.addLibraries(ctx, work, Tree{fresh}, names[0]); err != nil {
+		return Tree{}, err
+	}
+	err = os.Rename(fresh, tree.Root)
+	if errors.Is(err, os.ErrExist) {
+		err = nil // somebody else was as quick
+	}
+	return tree, err
+}
+
+// download fetches packages into dir. Should the machine's package lists be empty,
+// as on a new container, lists of our own are fetched, which needs no privilege.
+func (t *Tools) download(ctx context.Context, dir string, names []string) error {
+	args := append([]string{"-o", "APT::Sandbox::User=root", "download"}, names...)
+	out, err := command(ctx, dir, "apt-get", args...)
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	own := filepath.Join(t.Cache, "apt")
+	for _, d := range []string{"lists/partial", "cache/archives/partial"} {
+		if err := os.MkdirAll(filepath.Join(own, d), 0o755); err != nil {
+			return err
+		}
+	}
+	options := []string{"-o", "Dir::State::Lists=" + filepath.Join(own, "lists"), "-o", "Dir::Cache=" + filepath.Join(own, "cache"),
+		"-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1"}
+	if more, updateErr := command(ctx, dir, "apt-get", slices.Concat(options, []string{"update"})...); updateErr != nil {
+		return fmt.Errorf("apt-get download: %w: %s; apt-get update: %w: %s", err, lastLine(out), updateErr, lastLine(more))
+	}
+	out, err = command(ctx, dir, "apt-get", slices.Concat(options, []string{"download"}, names)...)
+	if err != nil {
+		return fmt.Errorf("apt-get download: %w: %s", err, lastLine(out))
+	}
+	return nil
+}
+
+// unpack extracts all packages in dir into root.
+func unpack(ctx context.Context, dir, root string) error {
+	packages, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if err != nil {
+		return err
+	}
+	for _, p := range packages {
+		if out, err := command(ctx, dir, "dpkg", "-x", p, root); err != nil {
+			return fmt.Errorf("dpkg -x %s: %w: %s", filepath.Base(p), err, lastLine(out))
+		}
+	}
+	return nil
+}
+
+// addLibraries unpacks the libraries that the package's programs lack here.
+func (t *Tools) addLibraries(ctx context.Context, work string, tree Tree, name string) error {
+	if !lacksLibrary(ctx, tree) {
+		return nil
+	}
+	own, err := filepath.Glob(filepath.Join(work, name+"_*.deb"))
+	if err != nil || len(own) == 0 {
+		return fmt.Errorf("the package of %s has another name than expected", name)
+	}
+	out, err := command(ctx, work, "dpkg-deb", "-f", own[0], "Depends")
+	if err != nil {
+		return fmt.Errorf("dpkg-deb: %w: %s", err, lastLine(out))
+	}
+	var libraries []string
+	for depend := range strings.SplitSeq(string(out), ",") {
+		depend, _, _ = strings.Cut(depend, "|") // of alternatives, the first
+		if fields := strings.Fields(depend); len(fields) > 0 && strings.HasPrefix(fields[0], "lib") {
+			libraries = append(libraries, fields[0])
+		}
+	}
+	if len(libraries) == 0 {
+		return nil
+	}
+	sub := filepath.Join(work, "libraries")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		return err
+	}
+	if err := t.download(ctx, sub, libraries); err != nil {
+		return err
+	}
+	return unpack(ctx, sub, tree.Root)
+}
+
+// lacksLibrary asks the loader whether the tree's programs find their libraries.
+func lacksLibrary(ctx context.Context, tree Tree) bool {
+	for _, dir := range []string{"usr/sbin", "usr/bin"} {
+		programs, _ := filepath.Glob(filepath.Join(tree.Root, dir, "*"))
+		for _, p := range programs {
+			if out, _ := command(ctx, tree.Root, "ldd", p); bytes.Contains(out, []byte("not found")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func lastLine(out []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	return lines[len(lines)-1]
+}

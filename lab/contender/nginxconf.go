@@ -1,0 +1,74 @@
+package contender
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/user"
+	"text/template"
+
+	"golang.org/x/sys/unix"
+)
+
+// NginxConf is what an experiment's nginx.conf is a template over. The template is
+// the write-up's own configuration; these are the places where it must fit the
+// machine and the contender.
+type NginxConf struct {
+	User        string // whom the workers run as; "" without privilege
+	Workers     int    // as many as the processors the servers may use
+	Nofile      uint64 // descriptors a worker may have
+	Connections uint64 // connections a worker may have
+	Dir         string // scratch: pid, logs, temporary files
+	Etc         string // holds mime.types and fastcgi_params
+	Port        int    // to listen on, on 127.0.0.1
+	Host        string // the request's host
+	Protocol    string // the application's: http or fastcgi
+	Upstream    string // the application's address, as nginx writes it
+}
+
+// What the write-ups gave a worker, where the machine allows.
+const (
+	wantedNofile      = 200_000
+	wantedConnections = 10_000
+)
+
+// fit fills in what depends on the machine.
+func (n *NginxConf) fit() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("contender: %w", err)
+	}
+	n.Nofile = min(wantedNofile, limit.Max)
+	n.Connections = min(wantedConnections, n.Nofile)
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	n.User = "root"
+	if _, err := user.Lookup("www-data"); err == nil {
+		n.User = "www-data"
+	}
+	return nil
+}
+
+// render writes the configuration to a file and returns its text.
+func (n *NginxConf) render(t *template.Template, file string) ([]byte, error) {
+	var b bytes.Buffer
+	if err := t.Execute(&b, n); err != nil {
+		return nil, fmt.Errorf("nginx.conf: %w", err)
+	}
+	return b.Bytes(), os.WriteFile(file, b.Bytes(), 0o644)
+}
+
+// ParseNginxConf reads an experiment's nginx.conf and checks that it is a template
+// over NginxConf.
+func ParseNginxConf(file string) (*template.Template, error) {
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := template.New(file).Option("missingkey=error").Parse(string(source))
+	if err != nil {
+		return nil, err
+	}
+	return t, t.Execute(new(bytes.Buffer), &NginxConf{Protocol: HTTP})
+}

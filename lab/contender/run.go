@@ -1,0 +1,326 @@
+package contender
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"text/template"
+	"time"
+
+	"github.com/tarehq/tare/lab/proc"
+)
+
+const (
+	// stopGrace is how long a contender may take to end when asked to.
+	stopGrace = 3 * time.Second
+	// pollEvery is how often a contender is asked whether it is ready.
+	pollEvery = 5 * time.Millisecond
+	// longestSocket is how long a unix socket's path may be on Linux.
+	longestSocket = 107
+	// shownLines is how much of a contender's output is shown when it fails.
+	shownLines = 8
+)
+
+// Setting is how a contender is to be run.
+type Setting struct {
+	Cores int   // GOMAXPROCS of the application, and workers of nginx
+	CPUs  []int // processors that all its processes share; none means all
+	Host  string
+	Conf  *template.Template // the experiment's nginx.conf; nil without a front
+}
+
+// Running is a contender that runs.
+type Running struct {
+	*Contender
+	Address string            // host:port for clients
+	Files   map[string][]byte // what was written for it, by name: nginx.conf
+
+	stage *Stage
+	dir   string
+	parts []*part
+	dead  chan struct{} // closed when a part ends by itself
+	once  sync.Once
+}
+
+// part is one process of a contender, with those it starts itself.
+type part struct {
+	role    string
+	cmd     *exec.Cmd
+	log     *os.File
+	exited  chan struct{}
+	exitErr error // valid once exited
+}
+
+// Start starts a contender and waits until it answers. probe asks it at an address,
+// and returns nil once it does. If it cannot be started, what it printed is in the
+// error, and nothing of it is left.
+func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func(ctx context.Context, address string) error) (*Running, error) {
+	dir, err := s.newDir(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Running{Contender: c, stage: s, dir: dir, Files: make(map[string][]byte), dead: make(chan struct{})}
+	err = r.launch(set)
+	if err == nil {
+		err = r.await(ctx, probe)
+	}
+	if err != nil {
+		err = r.explain(err)
+		return nil, errors.Join(err, r.Stop())
+	}
+	return r, nil
+}
+
+// launch starts the application, and the front before it.
+func (r *Running) launch(set Setting) error {
+	port, err := r.stage.ports()
+	if err != nil {
+		return err
+	}
+	socket := filepath.Join(r.dir, "app.sock")
+	upstream, client := "127.0.0.1:"+strconv.Itoa(port), port
+	if r.onSocket() {
+		if len(socket) > longestSocket {
+			return fmt.Errorf("the path of its socket, %q, is longer than the %d bytes that the system allows; set TMPDIR to a folder with a shorter name", socket, longestSocket)
+		}
+		upstream = "unix:" + socket
+	}
+	words := fill(r.Run, "{bin}", r.Bin, "{dir}", r.dir, "{port}", strconv.Itoa(port), "{socket}", socket)
+	env := []string{"GOMAXPROCS=" + strconv.Itoa(set.Cores)}
+	if err := r.add(RoleApplication, words, env, set.CPUs); err != nil {
+		return err
+	}
+	if r.Front == Nginx {
+		if client, err = r.stage.ports(); err != nil {
+			return err
+		}
+		if err := r.addNginx(set, client, upstream); err != nil {
+			return err
+		}
+	}
+	r.Address = "127.0.0.1:" + strconv.Itoa(client)
+	return nil
+}
+
+func (r *Running) addNginx(set Setting, port int, upstream string) error {
+	if set.Conf == nil {
+		return errors.New("the experiment has no nginx.conf; name one in its experiment.yaml")
+	}
+	conf := NginxConf{
+		Workers: set.Cores, Dir: r.dir, Etc: r.Nginx.Etc,
+		Port: port, Host: set.Host, Protocol: r.Protocol, Upstream: upstream,
+	}
+	if err := conf.fit(); err != nil {
+		return err
+	}
+	file := filepath.Join(r.dir, "nginx.conf")
+	text, err := conf.render(set.Conf, file)
+	if err != nil {
+		return err
+	}
+	r.Files["nginx.conf"] = text
+	words := []string{r.Nginx.Bin, "-e", "stderr", "-p", r.dir, "-c", file, "-g", "daemon off;"}
+	return r.add(RoleNginx, words, r.Nginx.Env, set.CPUs)
+}
+
+// add starts one part.
+func (r *Running) add(role string, words, env []string, cpus []int) error {
+	log, err := os.Create(filepath.Join(r.dir, role+".log"))
+	if err != nil {
+		return err
+	}
+	c := exec.Command(words[0], words[1:]...)
+	c.Dir = r.dir
+	c.Env = slices.Concat(os.Environ(), env)
+	c.Stdout, c.Stderr = log, log
+	if err := r.stage.spawn(c, cpus); err != nil {
+		log.Close()
+		return err
+	}
+	r.stage.guard.tell(guardWatch, c.Process.Pid)
+	p := &part{role: role, cmd: c, log: log, exited: make(chan struct{})}
+	r.parts = append(r.parts, p)
+	go func() {
+		p.exitErr = c.Wait()
+		close(p.exited)
+		r.once.Do(func() { close(r.dead) })
+	}()
+	return nil
+}
+
+// await returns when the contender answers, and it is indeed this one: the port
+// must be held by a process that was started here.
+func (r *Running) await(ctx context.Context, probe func(context.Context, string) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(r.Ready.Within), errNotReady)
+	defer cancel()
+	var last error
+	for {
+		err := probe(ctx, r.Address)
+		if err == nil {
+			return r.assertOwner()
+		}
+		if last == nil || ctx.Err() == nil { // that our time was up explains nothing
+			last = err
+		}
+		select {
+		case <-r.dead:
+			return r.deadPart()
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errNotReady) {
+				return fmt.Errorf("does not answer after %v: %w", time.Duration(r.Ready.Within), last)
+			}
+			return ctx.Err()
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+var errNotReady = errors.New("not ready in time")
+
+// assertOwner makes sure that nobody else answers at the contender's address: a
+// survivor of another run, or one that took the port first.
+func (r *Running) assertOwner() error {
+	family, err := r.Processes()
+	if err != nil {
+		return err
+	}
+	_, port, _ := strings.Cut(r.Address, ":")
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	holders, err := proc.TCPListeners(n)
+	if err != nil {
+		return err
+	}
+	if len(holders) == 0 {
+		return fmt.Errorf("port %d is held by a process that cannot be seen from here", n)
+	}
+	for _, h := range holders {
+		if !slices.ContainsFunc(family, func(p proc.Process) bool { return p.PID == h.PID }) {
+			return fmt.Errorf("port %d is held by process %d (%s), which was not started here", n, h.PID, h.Name)
+		}
+	}
+	return nil
+}
+
+// Dead is closed when a process of the contender ends by itself.
+func (r *Running) Dead() <-chan struct{} { return r.dead }
+
+// WhyDead says which process ended by itself, and what it printed last.
+func (r *Running) WhyDead() error { return r.explain(r.deadPart()) }
+
+func (r *Running) deadPart() error {
+	for _, p := range r.parts {
+		select {
+		case <-p.exited:
+			how := "exit status 0"
+			if p.exitErr != nil {
+				how = p.exitErr.Error()
+			}
+			return fmt.Errorf("its %s ended by itself (%s)", p.role, how)
+		default:
+		}
+	}
+	return errors.New("none of its processes ended")
+}
+
+// explain adds to an error what was printed last.
+func (r *Running) explain(err error) error {
+	var b strings.Builder
+	for _, p := range r.parts {
+		if text := tail(p.log); text != "" {
+			fmt.Fprintf(&b, "\n  %s printed last:\n    %s", p.role, strings.ReplaceAll(text, "\n", "\n    "))
+		}
+	}
+	return fmt.Errorf("%w%s", err, b.String())
+}
+
+// tail returns the last lines of a log.
+func tail(f *os.File) string {
+	const most = 4 << 10
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	b := make([]byte, min(most, info.Size()))
+	if _, err := f.ReadAt(b, info.Size()-int64(len(b))); err != nil && err != io.EOF {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
+}
+
+// Processes returns all living processes of the contender.
+func (r *Running) Processes() ([]proc.Process, error) {
+	var all []proc.Process
+	for _, p := range r.parts {
+		family, err := proc.Family(p.cmd.Process.Pid)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, family...)
+	}
+	return all, nil
+}
+
+// Roles are the processes of a contender that are told apart.
+const (
+	RoleApplication = "application"
+	RoleNginx       = "nginx"
+)
+
+// Usages returns what the contender has cost so far, by role.
+func (r *Running) Usages() (map[string][]proc.Usage, error) {
+	usages := make(map[string][]proc.Usage)
+	for _, p := range r.parts {
+		family, err := proc.Family(p.cmd.Process.Pid)
+		if err != nil {
+			return nil, err
+		}
+		if usages[p.role], err = proc.Usages(family); err != nil {
+			return nil, err
+		}
+	}
+	return usages, nil
+}
+
+// Stop ends all of the contender's processes, first by asking, and removes its
+// scratch folder. It returns an error if something could not be ended.
+func (r *Running) Stop() error {
+	r.once.Do(func() { close(r.dead) })
+	family, err := r.Processes()
+	for _, p := range slices.Backward(r.parts) { // the front first
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+	}
+	grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+	defer cancel()
+	for _, p := range r.parts {
+		select {
+		case <-p.exited:
+		case <-grace.Done():
+		}
+	}
+	for _, p := range r.parts {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.exited
+		r.stage.guard.tell(guardForget, p.cmd.Process.Pid)
+		err = errors.Join(err, p.log.Close())
+	}
+	left, listErr := proc.All()
+	for _, p := range left { // those that moved to other groups
+		if slices.ContainsFunc(family, func(was proc.Process) bool { return was.PID == p.PID && was.Name == p.Name }) {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+	return errors.Join(err, listErr, r.stage.endStrays(), os.RemoveAll(r.dir))
+}

@@ -1,0 +1,195 @@
+package contender
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/lab/proc"
+)
+
+// Stage is where contenders run: it starts processes, and ends them.
+type Stage struct {
+	dir   string // scratch; its path is short, because a socket's must be
+	cpus  []int  // that this process may use
+	guard *guard
+	ports func() (int, error)
+	do    chan func() // run by the one thread that starts processes
+
+	mark string // in the environment of all that is started here
+	runs atomic.Int64
+}
+
+// StageOptions are what a Stage can be told.
+type StageOptions struct {
+	// Guard is the command line of a process that calls Guard. Without it, what is
+	// running survives if this process is killed.
+	Guard []string
+
+	// Ports yields ports to listen on; nil is FreePort.
+	Ports func() (int, error)
+}
+
+// NewStage makes a stage. Close it.
+func NewStage(o StageOptions) (*Stage, error) {
+	// Orphans become our children, so that none of a contender's can hide.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("contender: %w", err)
+	}
+	cpus, err := AllCPUs()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tare-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{dir: dir, cpus: cpus, ports: o.Ports, do: make(chan func()), mark: "TARE_STAGE=" + filepath.Base(dir)}
+	if s.ports == nil {
+		s.ports = FreePort
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // an nginx worker of another user enters it
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	go s.thread()
+	if len(o.Guard) > 0 {
+		s.guard, err = startGuard(o.Guard)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.guard.tell(guardRemove, dir)
+	}
+	return s, nil
+}
+
+// Close removes the scratch folder. Whatever still runs is ended.
+func (s *Stage) Close() error {
+	err := s.endStrays()
+	err = errors.Join(err, os.RemoveAll(s.dir))
+	if s.guard != nil {
+		err = errors.Join(err, s.guard.close())
+	}
+	close(s.do)
+	return err
+}
+
+// thread starts all processes: the kernel ends a child when the thread that started
+// it dies, and a child inherits that thread's processors.
+func (s *Stage) thread() {
+	runtime.LockOSThread() // never unlocked: the thread ends with the stage
+	for f := range s.do {
+		f()
+	}
+}
+
+// spawn starts a command in a process group of its own, on the given processors;
+// none means all that this process may use.
+func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
+	if len(cpus) == 0 {
+		cpus = s.cpus
+	}
+	failed := make(chan error, 1)
+	s.do <- func() {
+		if err := bind(cpus); err != nil {
+			failed <- err
+			return
+		}
+		if c.SysProcAttr == nil {
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		}
+		c.SysProcAttr.Pdeathsig = syscall.SIGKILL
+		c.Env = append(c.Env, s.mark)
+		failed <- c.Start()
+	}
+	return <-failed
+}
+
+// bind sets the calling thread's processors.
+func bind(cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("contender: cannot bind a thread to processors %v: %w", cpus, os.NewSyscallError("sched_setaffinity", err))
+	}
+	return nil
+}
+
+// AllCPUs returns the processors that this process may use.
+func AllCPUs() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
+		return nil, fmt.Errorf("contender: cannot tell which processors this process may use: %w", os.NewSyscallError("sched_getaffinity", err))
+	}
+	var cpus []int
+	for cpu := range len(set) * 64 {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+// endStrays ends what a contender has orphaned: processes that became our children
+// and carry our mark. Other children of this process are not touched.
+func (s *Stage) endStrays() error {
+	const rounds = 50 // each may orphan more
+	for range rounds {
+		children, err := proc.Children(os.Getpid())
+		if err != nil {
+			return err
+		}
+		strays := slices.DeleteFunc(children, func(p proc.Process) bool { return !p.HasEnv(s.mark) })
+		if len(strays) == 0 {
+			return nil
+		}
+		for _, p := range strays {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+			_, _ = syscall.Wait4(p.PID, nil, 0, nil)
+		}
+	}
+	return errors.New("contender: processes multiply faster than they can be ended")
+}
+
+// FreePort returns a TCP port of 127.0.0.1 that nobody listens on. It is below those
+// that the system gives to outgoing connections, so that no client of a load test
+// takes it before its server does.
+func FreePort() (int, error) {
+	low := 32768
+	if fields := strings.Fields(proc.Sysctl("net.ipv4.ip_local_port_range")); len(fields) == 2 {
+		if n, err := strconv.Atoi(fields[0]); err == nil {
+			low = n
+		}
+	}
+	const lowest, tries = 10_000, 100
+	from := min(lowest, low/2)
+	var last error
+	for range tries {
+		port := from + rand.IntN(max(1, low-from))
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		last = err
+	}
+	return 0, fmt.Errorf("contender: no free port: %w", last)
+}
+
+// newDir makes a scratch folder for one start of a contender.
+func (s *Stage) newDir(name string) (string, error) {
+	dir := filepath.Join(s.dir, strconv.FormatInt(s.runs.Add(1), 10)+"-"+name)
+	return dir, os.Mkdir(dir, 0o755) // an nginx worker of another user enters it
+}

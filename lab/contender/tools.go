@@ -1,0 +1,191 @@
+package contender
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Tools gets contenders ready. It keeps what it builds and unpacks under Cache.
+type Tools struct {
+	Cache string                           // a folder of ours
+	Say   func(format string, args ...any) // told what takes time; may be nil
+
+	once     sync.Once // for nginx
+	nginx    *NginxTool
+	nginxErr error
+}
+
+// missing is the error for a contender that needs what cannot be had. The remedy is
+// the command that brings it.
+func missing(tool, why, remedy string) error {
+	return fmt.Errorf("%s is missing: %s; %q brings it", tool, why, remedy)
+}
+
+// Contender is a Spec made ready: built, with all it needs found.
+type Contender struct {
+	*Spec
+	Bin      string
+	Nginx    *NginxTool // nil without a front
+	Versions []string   // of what it consists of, such as "go1.26.8", "nginx/1.22.1"
+}
+
+// Prepare finds what the contender needs, and builds it.
+func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
+	c := &Contender{Spec: s, Bin: filepath.Join(t.Cache, "bin", s.Name)}
+	for _, need := range s.Needs {
+		switch need {
+		case Go:
+			if _, err := exec.LookPath("go"); err != nil {
+				return nil, missing("go", "it is not in PATH", "apt-get install golang-go")
+			}
+		case Nginx:
+			n, err := t.Nginx(ctx)
+			if err != nil {
+				return nil, err
+			}
+			c.Nginx = n
+		}
+	}
+	if err := t.build(ctx, c); err != nil {
+		return nil, err
+	}
+	c.Versions = c.versions()
+	return c, nil
+}
+
+func (t *Tools) say(format string, args ...any) {
+	if t.Say != nil {
+		t.Say(format, args...)
+	}
+}
+
+// build runs the contender's build line. Go's own cache makes a second time cheap.
+func (t *Tools) build(ctx context.Context, c *Contender) error {
+	if c.Build == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Bin), 0o755); err != nil {
+		return err
+	}
+	t.say("building %s", c.Title)
+	words := fill(c.Build, "{bin}", c.Bin)
+	out, err := command(ctx, c.Dir, words[0], words[1:]...)
+	if err != nil {
+		return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// fill replaces placeholders in the words of a line, given as pairs of placeholder
+// and value.
+func fill(line string, pairs ...string) []string {
+	words, values := strings.Fields(line), strings.NewReplacer(pairs...)
+	for i := range words {
+		words[i] = values.Replace(words[i])
+	}
+	return words
+}
+
+// command runs a program to its end and returns all it printed. When ctx ends, so
+// does the program, with all that it has started.
+func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	c := exec.CommandContext(ctx, name, args...)
+	c.Dir = dir
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	out, err := c.CombinedOutput()
+	if ctx.Err() != nil {
+		return out, ctx.Err()
+	}
+	return out, err
+}
+
+// versions reads from the binary itself what it was built of.
+func (c *Contender) versions() []string {
+	var versions []string
+	if info, err := buildinfo.ReadFile(c.Bin); err == nil {
+		versions = append(versions, info.GoVersion)
+		for _, m := range append(info.Deps, &info.Main) {
+			if c.Module != "" && m.Path == c.Module {
+				version := m.Version
+				if m.Replace != nil {
+					version = "of this checkout"
+				}
+				versions = append(versions, m.Path+" "+version)
+			}
+		}
+	}
+	if c.Nginx != nil && c.Front == Nginx {
+		versions = append(versions, c.Nginx.Version)
+	}
+	return versions
+}
+
+// NginxTool is an nginx that can be run.
+type NginxTool struct {
+	Bin     string
+	Etc     string   // holds mime.types and fastcgi_params
+	Env     []string // what it needs in its environment
+	Version string   // "nginx/1.22.1"
+}
+
+// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. That
+// takes no privilege, installs nothing and starts nothing.
+func (t *Tools) Nginx(ctx context.Context) (*NginxTool, error) {
+	t.once.Do(func() { t.nginx, t.nginxErr = t.findNginx(ctx) })
+	return t.nginx, t.nginxErr
+}
+
+func (t *Tools) findNginx(ctx context.Context) (*NginxTool, error) {
+	n := &NginxTool{Bin: "/usr/sbin/nginx", Etc: "/etc/nginx"}
+	if path, err := exec.LookPath("nginx"); err == nil {
+		n.Bin = path
+	}
+	if n.usable(ctx) == nil {
+		return n, nil
+	}
+	tree, err := t.Package(ctx, "nginx", "nginx-common")
+	if err == nil {
+		n = &NginxTool{Bin: filepath.Join(tree.Root, "usr/sbin/nginx"), Etc: filepath.Join(tree.Root, "etc/nginx"), Env: tree.Env()}
+		err = n.usable(ctx)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, missing("nginx", err.Error(), "apt-get install nginx")
+	}
+	return n, nil
+}
+
+// usable asks nginx for its version, and looks for the files that configurations
+// include.
+func (n *NginxTool) usable(ctx context.Context) error {
+	for _, name := range []string{"mime.types", "fastcgi_params"} {
+		if _, err := os.Stat(filepath.Join(n.Etc, name)); err != nil {
+			return err
+		}
+	}
+	c := exec.CommandContext(ctx, n.Bin, "-v")
+	c.Env = slices.Concat(os.Environ(), n.Env)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("nginx -v: %w: %s", err, bytes.TrimSpace(out))
+	}
+	_, version, ok := strings.Cut(string(bytes.TrimSpace(out)), "nginx version: ")
+	if !ok {
+		return errors.New("nginx -v does not say which version it is")
+	}
+	n.Version = version
+	return nil
+}

@@ -1,0 +1,103 @@
+package equal_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/lab/equal"
+)
+
+func ask(t *testing.T, h http.HandlerFunc) *equal.Answer {
+	t.Helper()
+	s := httptest.NewServer(h)
+	defer s.Close()
+	a, err := equal.Ask(context.Background(), s.Listener.Addr().String(), equal.Request{Method: "GET", Path: "/x", Host: "a.b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func control(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Server", "gophr")
+	fmt.Fprintf(w, "%s %s", r.Host, r.URL)
+}
+
+func TestAsk(t *testing.T) {
+	a := ask(t, control)
+	want := "HTTP/1.1 200 OK\r\nServer: gophr\r\nDate: Sat, 21 Nov 2026 00:00:00 GMT\r\nContent-Length: 6\r\nContent-Type: text/plain; charset=utf-8\r\n\r\na.b /x"
+	if a.Status != 200 || string(a.Body) != "a.b /x" || !a.KeepAlive || a.Bytes != len(want) {
+		t.Errorf("%+v, want %d bytes", a, len(want))
+	}
+	if a := ask(t, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close") }); a.KeepAlive {
+		t.Error("a closed connection passes for a kept one")
+	}
+}
+
+// Each way of being different must be seen, and named.
+func TestCompareNamesTheDifference(t *testing.T) {
+	for want, h := range map[string]http.HandlerFunc{
+		"": control,
+		"status": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", "gophr")
+			w.WriteHeader(404)
+			io.WriteString(w, "a.b /x")
+		},
+		"body": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", "gophr")
+			io.WriteString(w, "a.b /y")
+		},
+		"body,body length,field Content-Length": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", "gophr")
+			io.WriteString(w, "a.b /")
+		},
+		"field Server": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", "nginx")
+			io.WriteString(w, "a.b /x")
+		},
+		"field X":    func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X", "y"); control(w, r) },
+		"field Date": func(w http.ResponseWriter, r *http.Request) { w.Header()["Date"] = nil; control(w, r) },
+		"field Content-Length,field Transfer-Encoding": func(w http.ResponseWriter, r *http.Request) { control(w, r); w.(http.Flusher).Flush() },
+		"field Connection,keep-alive":                  func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); control(w, r) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			var names []string
+			for _, d := range equal.Compare(ask(t, control), ask(t, h)) {
+				if d.What != "bytes" { // follows from the others
+					names = append(names, d.What)
+				}
+			}
+			if got := strings.Join(names, ","); got != want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// Bodies that begin alike are told apart all the same.
+func TestCompareLooksAtTheWholeBody(t *testing.T) {
+	long := func(end string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("a", 100)+end) }
+	}
+	all := equal.Compare(ask(t, long("x")), ask(t, long("y")))
+	if len(all) != 1 || all[0].String() != "body: its own bytes after the first 60, where the control has others" {
+		t.Errorf("got %v", all)
+	}
+}
+
+func TestReady(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(502) }))
+	r := equal.Request{Method: "GET", Path: "/", Host: "a"}
+	if err := equal.Ready(context.Background(), s.Listener.Addr().String(), r); err == nil || !strings.Contains(err.Error(), "the application behind it does not") {
+		t.Errorf("a front without its application is ready: %v", err)
+	}
+	s.Close()
+	if err := equal.Ready(context.Background(), s.Listener.Addr().String(), r); err == nil {
+		t.Error("a closed port is ready")
+	}
+}

@@ -1,0 +1,131 @@
+package lab_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/yamlfile"
+)
+
+const fine = `title: t
+question: q
+request: {method: GET, path: /, host: a}
+expect: {status: 200, body: hello}
+control: one
+ways: [one, two]
+rivals: [three]
+ceiling: four
+differs:
+  - what: field Server
+    contenders: [two]
+    why: because
+quick:
+  blocks: 6
+  measure: 1s
+  cores: [1]
+  connections: [8]
+full:
+  blocks: 6
+  measure: 1s
+  cores: [1, all]
+  connections: [8, 9]
+published:
+  file: p.csv
+  group: g
+  name: n
+  rate: r
+  control: One
+  contenders: {One: one, Two: two}
+`
+
+func TestExperimentFaults(t *testing.T) {
+	for _, test := range []struct{ name, from, to, want string }{
+		{"fine", "", "", ""},
+		{"no title", "title: t\n", "", "title is missing"},
+		{"unknown key", "control:", "contrl:", `experiment.yaml:5: unknown field "contrl"`},
+		{"no control", "control: one\n", "", "control is missing"},
+		{"foreign control", "control: one", "control: five", `experiment.yaml:5: control "five" is not one of the ways`},
+		{"no host", ", host: a", "", "experiment.yaml:3: request: want method, path and host"},
+		{"no status", "status: 200, ", "", "experiment.yaml:4: expect: status is missing"},
+		{"foreign difference", "[two]\n    why", "[six]\n    why", `experiment.yaml:11: "six" takes no part`},
+		{"no reason", "    why: because\n", "", "differs: want what and why"},
+		{"no blocks", "blocks: 6\n  measure: 1s\n  cores: [1]\n", "measure: 1s\n  cores: [1]\n", "blocks: want 1 to 10000, got 0"},
+		{"too short", "measure: 1s\n  cores: [1]\n", "measure: 1ms\n  cores: [1]\n", "experiment.yaml:15: measure: want at least 200ms, got 1ms"},
+		{"no cores", "  cores: [1]\n", "", "cores: want at least one number of cores, or all"},
+		{"odd cores", "cores: [1]", "cores: [none]", `experiment.yaml:16: want a number of cores or all, got "none"`},
+		{"too many", "[8]", "[8, 99999]", "experiment.yaml:17: connections: want 1 to 18000, got 99999"},
+		{"no connections", "  connections: [8]\n", "", "connections: want at least one number of connections"},
+		{"twice", "[8]", "[8, 8]", "experiment.yaml:17: connections: 8 stands twice"},
+		{"cores twice", "[1, all]", "[all, all]", "experiment.yaml:21: cores: all stands twice"},
+		{"foreign figure", "Two: two", "Two: six", `"Two" is said to be our "six", which takes no part`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile), []byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e, err := lab.ReadExperiment(dir)
+			if test.want == "" {
+				if err != nil || strings.Join(e.Contenders(), " ") != "one two three four" || len(e.Full.Conditions()) != 4 || e.Full.Conditions()[2].Cores != 0 {
+					t.Errorf("%+v, %v", e, err)
+				}
+				return
+			}
+			var fault *yamlfile.Error
+			if !errors.As(err, &fault) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// With several faults it is always the first that is named.
+func TestFaultsComeInOrder(t *testing.T) {
+	text := strings.Replace(strings.ReplaceAll(fine, "blocks: 6", "blocks: 0"), "{One: one, Two: two}", "{B: x, A: y}", 1)
+	for range 20 {
+		for _, test := range []struct{ text, want string }{
+			{text, "experiment.yaml:14: blocks: want 1"},
+			{strings.ReplaceAll(text, "blocks: 0", "blocks: 6"), `"A" is said to be our "y"`},
+		} {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile), []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lab.ReadExperiment(dir); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %v, want %s", err, test.want)
+			}
+		}
+	}
+}
+
+// The project's own experiments are sound, and so is every contender in them.
+func TestExperimentsOfTheProject(t *testing.T) {
+	root := programs.Root(t)
+	names, err := lab.Experiments(filepath.Join(root, "experiments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, c := range e.Contenders() {
+			if _, err := contender.ReadSpec(filepath.Join(root, "contenders", c)); err != nil {
+				t.Error(err)
+			}
+		}
+		if e.Nginx != "" {
+			if _, err := contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,133 @@
+// Package proc reads what the kernel says about processes: what they cost, which
+// belong together, which listen on a port, and what machine this is.
+//
+// All of it comes from Linux's /proc.
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/prometheus/procfs"
+)
+
+// Process is one process as it was at a moment.
+type Process struct {
+	PID, Parent, Group int
+	Name               string
+	Zombie             bool
+}
+
+// All returns all processes there are.
+func All() ([]Process, error) {
+	procs, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	var all []Process
+	for _, p := range procs {
+		s, err := p.Stat()
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("proc: process %d: %w", p.PID, err)
+		}
+		all = append(all, Process{PID: s.PID, Parent: s.PPID, Group: s.PGRP, Name: s.Comm, Zombie: s.State == "Z" || s.State == "X"})
+	}
+	return all, nil
+}
+
+// HasEnv reports whether the process was started with "NAME=value" in its
+// environment.
+func (p Process) HasEnv(variable string) bool {
+	pr, err := procfs.NewProc(p.PID)
+	if err != nil {
+		return false
+	}
+	env, err := pr.Environ()
+	return err == nil && slices.Contains(env, variable)
+}
+
+// gone reports whether a process ended while it was being looked at.
+func gone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
+}
+
+// Family returns the living processes of the given groups and all that descend
+// from them, whatever group those have moved to.
+func Family(groups ...int) ([]Process, error) {
+	all, err := All()
+	if err != nil {
+		return nil, err
+	}
+	in := make(map[int]bool)
+	for grown := true; grown; {
+		grown = false
+		for _, p := range all {
+			if !in[p.PID] && (slices.Contains(groups, p.Group) || in[p.Parent]) {
+				in[p.PID], grown = true, true
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(p Process) bool { return !in[p.PID] || p.Zombie }), nil
+}
+
+// Children returns the living processes whose parent is pid.
+func Children(pid int) ([]Process, error) {
+	all, err := All()
+	return slices.DeleteFunc(all, func(p Process) bool { return p.Parent != pid || p.Zombie }), err
+}
+
+// TCPListeners returns the processes that listen on a TCP port.
+func TCPListeners(port int) ([]Process, error) {
+	const listen = 0x0a // TCP_LISTEN
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	four, err := fs.NetTCP() //nolint:staticcheck // netlink would be a dependency more for one table
+	if err != nil {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	six, err := fs.NetTCP6() //nolint:staticcheck // likewise
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	inodes := make(map[uint64]bool)
+	for _, line := range slices.Concat(four, six) {
+		if line.St == listen && line.LocalPort == uint64(port) {
+			inodes[line.Inode] = true
+		}
+	}
+	return holders(inodes)
+}
+
+// holders returns the processes that have one of the sockets open.
+func holders(inodes map[uint64]bool) ([]Process, error) {
+	all, err := All()
+	if err != nil || len(inodes) == 0 {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(p Process) bool {
+		pr, err := procfs.NewProc(p.PID)
+		if err != nil {
+			return true
+		}
+		targets, err := pr.FileDescriptorTargets()
+		if err != nil {
+			return true // another user's process: not one that we started
+		}
+		return !slices.ContainsFunc(targets, func(target string) bool {
+			inode, ok := strings.CutPrefix(target, "socket:[")
+			n, err := strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64)
+			return ok && err == nil && inodes[n]
+		})
+	}), nil
+}

@@ -1,0 +1,247 @@
+package proc_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/lab/proc"
+)
+
+// TestMain lets the test binary play the processes that are looked at.
+func TestMain(m *testing.M) {
+	switch os.Getenv("PROC_TEST_ROLE") {
+	case "burn":
+		for {
+			_ = fmt.Sprint(1)
+		}
+	case "sleep":
+		time.Sleep(time.Minute)
+	case "doze":
+		for {
+			time.Sleep(time.Millisecond)
+		}
+	default:
+		os.Exit(m.Run())
+	}
+}
+
+// start runs a role in a process group of its own.
+func start(t *testing.T, role string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), "PROC_TEST_ROLE="+role)
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	return c
+}
+
+func costOf(t *testing.T, pid int, d time.Duration) proc.Cost {
+	t.Helper()
+	family, err := proc.Family(pid)
+	if err != nil || len(family) != 1 {
+		t.Fatal(family, err)
+	}
+	before, err := proc.Usages(family)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(d)
+	after, err := proc.Usages(family)
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := proc.Costs(before, after)
+	if len(costs) != 1 {
+		t.Fatal(costs)
+	}
+	return costs[0]
+}
+
+// A process that burns is measured as the kernel itself bills it in the end.
+func TestCostIsWhatTheKernelBills(t *testing.T) {
+	c := start(t, "burn")
+	cost := costOf(t, c.Process.Pid, 500*time.Millisecond)
+	c.Process.Kill()
+	c.Wait()
+	billed := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	if cost.CPU() < billed/4 || cost.CPU() > billed+10*time.Millisecond {
+		t.Errorf("measured %v of %v billed for the whole life", cost.CPU(), billed)
+	}
+	if cost.User < cost.Sys || cost.RSS < 1<<20 || cost.PID != c.Process.Pid {
+		t.Errorf("%+v", cost)
+	}
+	if cost.CPU()%(10*time.Millisecond) == 0 {
+		t.Errorf("%v was counted in ticks, not in nanoseconds", cost.CPU())
+	}
+}
+
+// Waits and being made to wait are told apart: one who sleeps often waits often.
+func TestSwitchesAreToldApart(t *testing.T) {
+	c := start(t, "doze")
+	cost := costOf(t, c.Process.Pid, 500*time.Millisecond)
+	if cost.Voluntary < 50 || cost.Voluntary < 2*cost.Involuntary {
+		t.Errorf("%+v", cost)
+	}
+	if cost.CPU() > 250*time.Millisecond {
+		t.Errorf("dozing cost %v", cost.CPU())
+	}
+}
+
+func TestSleeperCostsNothing(t *testing.T) {
+	c := start(t, "sleep")
+	time.Sleep(100 * time.Millisecond)
+	cost := costOf(t, c.Process.Pid, 300*time.Millisecond)
+	if cost.CPU() > 20*time.Millisecond || cost.Name == "" || cost.RSS == 0 {
+		t.Errorf("%+v", cost)
+	}
+}
+
+// The total is the scheduler's, its split the clock's; of threads that have ended
+// only the clock knows.
+func TestCosts(t *testing.T) {
+	const ms = time.Millisecond
+	was := proc.Usage{PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20, RSS: 1000}
+	for _, test := range []struct {
+		name string
+		is   proc.Usage
+		want proc.Cost
+	}{
+		{"nanoseconds", proc.Usage{PID: 5, Name: "p", User: 400 * ms, Sys: 200 * ms, Ran: 613 * ms, Voluntary: 15, Involuntary: 22, RSS: 3000},
+			proc.Cost{PID: 5, Name: "p", User: 306 * ms, Sys: 102 * ms, Voluntary: 5, Involuntary: 2, RSS: 3000}},
+		{"less than a tick", proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 207 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: ms, Sys: ms}},
+		{"a thread ended", proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 300 * ms, Voluntary: 5, Involuntary: 3},
+			proc.Cost{PID: 5, User: 300 * ms, Sys: 100 * ms}},
+		{"and less than before is left", proc.Usage{PID: 5, User: 110 * ms, Sys: 100 * ms, Ran: 100 * ms},
+			proc.Cost{PID: 5, User: 10 * ms}},
+		{"too much", proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 705 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: 300 * ms, Sys: 100 * ms}},
+		{"the kernel does not tell", proc.Usage{PID: 5, User: 130 * ms, Sys: 110 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
+		{"new", proc.Usage{PID: 6, User: 20 * ms, Sys: 20 * ms, Ran: 44 * ms, Voluntary: 7, Involuntary: 8},
+			proc.Cost{PID: 6, User: 22 * ms, Sys: 22 * ms, Voluntary: 7, Involuntary: 8}},
+	} {
+		got := proc.Costs([]proc.Usage{was}, []proc.Usage{test.is})
+		if len(got) != 1 || got[0] != test.want {
+			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}
+
+// One that has ended is left out, and is no error.
+func TestUsagesLeaveOutTheDead(t *testing.T) {
+	c := start(t, "sleep")
+	c.Process.Kill()
+	c.Wait()
+	usages, err := proc.Usages([]proc.Process{{PID: c.Process.Pid}, {PID: os.Getpid(), Name: "me"}})
+	if err != nil || len(usages) != 1 || usages[0].PID != os.Getpid() || usages[0].Name != "me" {
+		t.Errorf("%+v, %v", usages, err)
+	}
+}
+
+func TestHasEnv(t *testing.T) {
+	c := start(t, "sleep")
+	p := proc.Process{PID: c.Process.Pid}
+	for deadline := time.Now().Add(5 * time.Second); !p.HasEnv("PROC_TEST_ROLE=sleep"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) { // before it has become our program it has our environment
+			t.Fatal("its environment is not seen")
+		}
+	}
+	if p.HasEnv("PROC_TEST_ROLE=slee") || p.HasEnv("PROC_TEST_ROLE=") {
+		t.Error("a part of a variable passes for it")
+	}
+}
+
+// A descendant that left the group is of the family all the same.
+func TestFamilyKeepsThoseWhoMoveAway(t *testing.T) {
+	c := exec.Command("sh", "-c", "setsid sleep 60 & wait")
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
+		family, err := proc.Family(c.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = nil
+		for _, p := range family {
+			names = append(names, p.Name)
+		}
+	}
+	family, _ := proc.Family(c.Process.Pid)
+	for _, p := range family {
+		syscall.Kill(p.PID, syscall.SIGKILL)
+	}
+	c.Wait()
+	if !slices.Contains(names, "sh") || !slices.Contains(names, "sleep") || len(names) != 2 {
+		t.Errorf("family %v", names)
+	}
+}
+
+func TestListeners(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	isUs := func(who []proc.Process, err error) bool {
+		return err == nil && len(who) == 1 && who[0].PID == os.Getpid()
+	}
+	port := tcp.Addr().(*net.TCPAddr).Port
+	if who, err := proc.TCPListeners(port); !isUs(who, err) {
+		t.Errorf("port %d: %v %v", port, who, err)
+	}
+	tcp.Close()
+	if who, err := proc.TCPListeners(port); len(who) != 0 || err != nil {
+		t.Errorf("closed port: %v %v", who, err)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	before, err := proc.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 3 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	for spun := time.Now(); time.Since(spun) < 200*time.Millisecond; { // so that the machine is seen to be busy
+	}
+	after, err := proc.Now()
+	if err != nil || after.PassiveOpens-before.PassiveOpens < 3 {
+		t.Errorf("%+v then %+v, %v", before, after, err)
+	}
+	if busy := after.Busy - before.Busy; busy < 50*time.Millisecond || busy > time.Hour {
+		t.Errorf("busy for %v", busy)
+	}
+	if proc.CPUModel() == "" || proc.MemoryTotal() < 1<<20 {
+		t.Error(proc.CPUModel(), proc.MemoryTotal())
+	}
+	if n, err := strconv.Atoi(proc.Sysctl("net.core.somaxconn")); err != nil || n < 1 {
+		t.Errorf("somaxconn %d, %v", n, err)
+	}
+	if v := proc.Sysctl("no.such.setting"); v != "" {
+		t.Errorf("a setting that does not exist is %q", v)
+	}
+}

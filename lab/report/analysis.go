@@ -1,0 +1,167 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// Analysis is what the records of a run show.
+type Analysis struct {
+	*Run
+	Tables []Table // one for each condition under which something was measured
+}
+
+// Table is the rows of one condition.
+type Table struct {
+	trial.Condition
+	Rows []Row // in the entrants' order; those without a trial are left out
+}
+
+// Row is what one contender showed under one condition.
+type Row struct {
+	*Entrant
+	Trials   int // that succeeded
+	Failures []string
+
+	WeightUs stat.Interval // processor time per request, all servers' processes
+	Ratio    stat.Interval // of the weight to the control's, block by block
+	Finding  stat.Finding
+	Parts    []Part // of the weight, in the order in which a request meets them
+
+	PerSecond stat.Interval
+	RateRatio stat.Interval
+	Latency   *hist.Histogram // of all trials together
+
+	Voluntary, Involuntary float64 // context switches per request; medians
+	RSS                    float64 // bytes; median
+	OtherAccepts           float64 // connections that were not the generator's, per second; median
+	Busy                   float64 // the generator's; the most of any trial
+
+	Warnings []string // what makes the row less than it seems
+
+	weights []float64 // in µs, by block; NaN where there is none
+}
+
+// Part is one role's share of the weight. Medians of its trials.
+type Part struct {
+	Role   string
+	UserUs float64
+	SysUs  float64
+}
+
+// Us returns user and system time together.
+func (p Part) Us() float64 { return p.UserUs + p.SysUs }
+
+// Analyze makes the tables of a run.
+func Analyze(run *Run) *Analysis {
+	a := &Analysis{Run: run}
+	for _, c := range run.Conditions {
+		t := Table{Condition: c}
+		control := perBlock(run, run.control(), c)
+		for i := range run.Entrants {
+			if row, ok := analyzeRow(run, &run.Entrants[i], c, control); ok {
+				t.Rows = append(t.Rows, row)
+			}
+		}
+		if len(t.Rows) > 0 {
+			a.Tables = append(a.Tables, t)
+		}
+	}
+	a.check()
+	return a
+}
+
+// perBlock returns the records of a contender under a condition, by block; nil where
+// a trial failed or was not made.
+func perBlock(run *Run, e *Entrant, c trial.Condition) []*trial.Record {
+	blocks := make([]*trial.Record, run.Blocks)
+	for i := range run.Records {
+		r := &run.Records[i]
+		if e != nil && r.Contender == e.Name && r.Condition == c && r.Failure == "" && r.Load != nil {
+			blocks[r.Block-1] = r
+		}
+	}
+	return blocks
+}
+
+func analyzeRow(run *Run, e *Entrant, c trial.Condition, control []*trial.Record) (Row, bool) {
+	blocks := perBlock(run, e, c)
+	row := Row{Entrant: e, Latency: hist.New()}
+	for i := range run.Records {
+		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" {
+			row.Failures = append(row.Failures, r.Failure)
+		}
+	}
+	for _, r := range blocks {
+		if r != nil {
+			row.Trials++
+			row.Latency.Merge(r.Load.Latency)
+			row.Busy = max(row.Busy, r.Load.Generator.Busy)
+		}
+	}
+	if row.Trials == 0 {
+		return row, len(row.Failures) > 0
+	}
+	row.weights = values(blocks, (*trial.Record).WeightUs)
+	rate := values(blocks, func(r *trial.Record) float64 { return r.Load.PerSecond() })
+	row.WeightUs, _ = stat.Median(known(row.weights))
+	row.PerSecond, _ = stat.Median(known(rate))
+	row.Ratio, _ = stat.Ratio(row.weights, values(control, (*trial.Record).WeightUs))
+	row.RateRatio, _ = stat.Ratio(rate, values(control, func(r *trial.Record) float64 { return r.Load.PerSecond() }))
+	row.Finding = row.Ratio.Finding()
+	row.Parts = parts(blocks)
+	row.Voluntary = median(blocks, func(r *trial.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })
+	row.Involuntary = median(blocks, func(r *trial.Record) float64 { _, i := r.SwitchesPerRequest(); return i })
+	row.RSS = median(blocks, func(r *trial.Record) float64 { return float64(r.RSS()) })
+	row.OtherAccepts = median(blocks, func(r *trial.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
+	return row, true
+}
+
+func parts(blocks []*trial.Record) []Part {
+	var all []Part
+	for _, role := range trial.Roles() {
+		p := Part{Role: role}
+		p.UserUs = median(blocks, func(r *trial.Record) float64 { u, _ := r.CPUPerRequest(role); return us(u) })
+		p.SysUs = median(blocks, func(r *trial.Record) float64 { _, s := r.CPUPerRequest(role); return us(s) })
+		if p.Us() > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func us(d time.Duration) float64 { return float64(d) / 1e3 }
+
+// values applies f to each block's record; NaN where there is none.
+func values(blocks []*trial.Record, f func(*trial.Record) float64) []float64 {
+	v := make([]float64, len(blocks))
+	for i, r := range blocks {
+		v[i] = math.NaN()
+		if r != nil {
+			v[i] = f(r)
+		}
+	}
+	return v
+}
+
+func known(v []float64) []float64 { return slices.DeleteFunc(slices.Clone(v), math.IsNaN) }
+
+func median(blocks []*trial.Record, f func(*trial.Record) float64) float64 {
+	m, _ := stat.Median(known(values(blocks, f)))
+	return m.Mid
+}
+
+// Row returns the row of the first entrant of a kind, or nil.
+func (t *Table) Row(kind Kind) *Row {
+	for i := range t.Rows {
+		if t.Rows[i].Kind == kind {
+			return &t.Rows[i]
+		}
+	}
+	return nil
+}

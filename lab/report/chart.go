@@ -1,0 +1,300 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// chart is a picture made of rows that share one horizontal axis, laid out and ready
+// for the template. All lengths are in the units of its view box. Colours and fonts
+// are the page's, by class, so that a chart follows light and dark.
+type chart struct {
+	Legend []mark
+	Width  float64
+	Height float64
+	Left   float64 // where the axis begins; labels are before it
+	Right  float64
+	Foot   float64 // where the rows end and the axis's numbers begin
+	Unit   string
+	Ticks  []tick
+	Bands  []mark // vertical stripes behind all rows: X0 to X1
+	Rows   []chartRow
+	Alt    string // the chart in words
+}
+
+// tick is a number on the axis.
+type tick struct {
+	X     float64
+	Label string
+}
+
+// chartRow is one contender's row.
+type chartRow struct {
+	Label  string
+	Class  string
+	Y      float64 // of its middle
+	Top    float64 // of its bars
+	Height float64 // of its bars
+	Bars   []mark
+	Lines  []mark
+	Dots   []mark
+	Texts  []mark
+}
+
+// mark is anything drawn in a row.
+type mark struct {
+	Class  string
+	X0, X1 float64
+	Text   string
+	Title  string // shown when pointed at
+}
+
+// Width returns the length of a bar.
+func (m mark) Width() float64 { return math.Max(0, m.X1-m.X0) }
+
+// Geometry of a chart.
+const (
+	chartWidth  = 960
+	chartLeft   = 190
+	chartMargin = 90 // on the right, for numbers behind bars
+	rowHeight   = 30
+	barHeight   = 18
+	axisHeight  = 40
+)
+
+// axis maps values to positions.
+type axis struct {
+	min, max float64
+	log      bool
+}
+
+func (a axis) x(v float64) float64 {
+	lo, hi := a.min, a.max
+	if a.log {
+		v, lo, hi = math.Log(math.Max(v, a.min)), math.Log(lo), math.Log(hi)
+	}
+	share := math.Min(1, math.Max(0, (v-lo)/(hi-lo)))
+	return math.Round(10*(chartLeft+share*(chartWidth-chartLeft-chartMargin))) / 10
+}
+
+// ticks are round numbers from min to max: multiples of 1, 2 or 5.
+func (a axis) ticks(format func(float64) string) (all []tick) {
+	if a.log {
+		for e := math.Floor(math.Log10(a.min)); e <= math.Ceil(math.Log10(a.max)); e++ {
+			for _, m := range []float64{1, 2, 5} {
+				if v := m * math.Pow(10, e); v >= a.min*0.999 && v <= a.max*1.001 {
+					all = append(all, tick{a.x(v), format(v)})
+				}
+			}
+		}
+		return all
+	}
+	const about = 6
+	step := niceStep((a.max - a.min) / about)
+	for v := math.Ceil(a.min/step) * step; v <= a.max*1.0001; v += step {
+		all = append(all, tick{a.x(v), format(v)})
+	}
+	return all
+}
+
+func niceStep(rough float64) float64 {
+	p := math.Pow(10, math.Floor(math.Log10(rough)))
+	for _, m := range []float64{1, 2, 5} {
+		if rough <= m*p {
+			return m * p
+		}
+	}
+	return 10 * p
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+// newChart lays out n rows.
+func newChart(a axis, unit string, format func(float64) string) *chart {
+	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit, Ticks: a.ticks(format)}
+}
+
+// addRow begins a row for a contender.
+func (c *chart) addRow(row *Row) *chartRow {
+	y := float64(len(c.Rows))*rowHeight + rowHeight/2
+	c.Rows = append(c.Rows, chartRow{Label: row.Title, Class: string(row.Kind), Y: y, Top: y - barHeight/2, Height: barHeight})
+	c.Foot = float64(len(c.Rows)) * rowHeight
+	c.Height = c.Foot + axisHeight
+	return &c.Rows[len(c.Rows)-1]
+}
+
+// WeightChart is the signature picture: what a request costs, by process, and in
+// user and in system time.
+func (t *Table) WeightChart() *chart {
+	most := 0.0
+	for _, row := range t.Rows {
+		most = max(most, row.WeightUs.Mid, finite(row.WeightUs.Hi))
+	}
+	a := axis{min: 0, max: max(most*1.02, 1e-3)}
+	c := newChart(a, "µs of processor time per request", number)
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Trials == 0 {
+			continue
+		}
+		r := c.addRow(row)
+		at := 0.0
+		for _, p := range row.Parts {
+			for _, piece := range []struct {
+				class string
+				us    float64
+			}{{"user", p.UserUs}, {"sys", p.SysUs}} {
+				r.Bars = append(r.Bars, mark{
+					Class: p.Role + "-" + piece.class, X0: a.x(at), X1: a.x(at + piece.us),
+					Title: fmt.Sprintf("%s: %s, %s: %s", row.Title, p.Role, piece.class, micros(piece.us)),
+				})
+				at += piece.us
+			}
+		}
+		end := a.x(row.WeightUs.Mid)
+		if row.WeightUs.Known() {
+			r.Lines = append(r.Lines, mark{Class: "whisker", X0: a.x(row.WeightUs.Lo), X1: a.x(row.WeightUs.Hi),
+				Title: fmt.Sprintf("%s: %s to %s", row.Title, micros(row.WeightUs.Lo), micros(row.WeightUs.Hi))})
+			end = a.x(row.WeightUs.Hi)
+		}
+		r.Texts = append(r.Texts, mark{X0: end + 8, Text: micros(row.WeightUs.Mid)})
+		c.Alt += fmt.Sprintf("%s: %s. ", row.Title, micros(row.WeightUs.Mid))
+	}
+	for _, role := range trial.Roles() {
+		for _, piece := range []string{"user", "sys"} {
+			class := role + "-" + piece
+			if c.uses(class) {
+				c.Legend = append(c.Legend, mark{Class: class, Text: role + ", " + map[string]string{"user": "user", "sys": "system"}[piece]})
+			}
+		}
+	}
+	return c
+}
+
+func (c *chart) uses(class string) bool {
+	return slices.ContainsFunc(c.Rows, func(r chartRow) bool {
+		return slices.ContainsFunc(r.Bars, func(m mark) bool { return m.Class == class })
+	})
+}
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
+
+func finite(v float64) float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// RatioChart shows the ratio of each weight to the control's, with its interval and
+// the ratio of every single block.
+func (t *Table) RatioChart() *chart {
+	lo, hi := 0.9, 1.1
+	for _, row := range t.Rows {
+		for _, v := range []float64{row.Ratio.Mid, finite(row.Ratio.Lo), finite(row.Ratio.Hi)} {
+			if v > 0 {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+		}
+	}
+	scale := axis{min: lo * 0.93, max: hi * 1.07, log: true}
+	c := newChart(scale, "times the control's processor time per request", number)
+	control := t.Row(Control)
+	c.Bands = []mark{{Class: "same", X0: scale.x(1 - stat.Margin), X1: scale.x(1 + stat.Margin), Title: stat.Same.String()}}
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Trials == 0 || row.Kind == Control || math.IsNaN(row.Ratio.Mid) {
+			continue
+		}
+		r := c.addRow(row)
+		most := row.Ratio.Mid
+		for block, weight := range row.weights {
+			if v := weight / control.weights[block]; v == finite(v) {
+				most = max(most, v)
+				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.x(v), Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
+			}
+		}
+		text := times(row.Ratio.Mid)
+		if row.Ratio.Known() {
+			text += "  " + row.Finding.String()
+			r.Lines = append(r.Lines, mark{Class: "interval", X0: scale.x(row.Ratio.Lo), X1: scale.x(row.Ratio.Hi),
+				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid, 100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})
+		}
+		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.x(row.Ratio.Mid), Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
+		r.Texts = append(r.Texts, mark{X0: scale.x(most) + 12, Text: text})
+		c.Alt += fmt.Sprintf("%s: %s times (%s). ", row.Title, times(row.Ratio.Mid), intervalText(row.Ratio))
+	}
+	return c
+}
+
+// LatencyChart shows four quantiles of each contender's latency.
+func (t *Table) LatencyChart() *chart {
+	quantiles := []struct {
+		q           float64
+		class, name string
+	}{{0.5, "p50", "50 %"}, {0.9, "p90", "90 %"}, {0.99, "p99", "99 %"}, {0.999, "p999", "99.9 %"}}
+	lo, hi := math.Inf(1), 0.0
+	for _, row := range t.Rows {
+		if row.Trials > 0 {
+			lo = min(lo, ms(row.Latency.Quantile(0.5)))
+			hi = max(hi, ms(row.Latency.Quantile(0.999)))
+		}
+	}
+	scale := axis{min: max(lo*0.8, 1e-3), max: max(hi*1.2, lo*2), log: true}
+	c := newChart(scale, "ms, in a closed loop", number)
+	for _, q := range quantiles {
+		c.Legend = append(c.Legend, mark{Class: q.class, Text: q.name})
+	}
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Trials == 0 {
+			continue
+		}
+		r := c.addRow(row)
+		r.Lines = append(r.Lines, mark{Class: "span", X0: scale.x(ms(row.Latency.Quantile(0.5))), X1: scale.x(ms(row.Latency.Quantile(0.999)))})
+		for _, q := range quantiles {
+			v := row.Latency.Quantile(q.q)
+			r.Dots = append(r.Dots, mark{Class: q.class, X0: scale.x(ms(v)), Title: fmt.Sprintf("%s: %s of requests within %s", row.Title, q.name, millis(v))})
+			c.Alt += fmt.Sprintf("%s %s %s. ", row.Title, q.name, millis(v))
+		}
+	}
+	return c
+}
+
+// ShapeChart shows the published rates, relative to the control, and ours.
+func (a *Analysis) ShapeChart() *chart {
+	s := a.shape()
+	most := 1.0
+	for _, row := range s.rows {
+		most = max(most, slices.Max(row.ratios))
+	}
+	scale := axis{min: 0, max: most * 1.05}
+	c := newChart(scale, "requests per second, relative to the control", number)
+	published := len(s.columns) - len(a.Tables)
+	for i, column := range s.columns {
+		c.Legend = append(c.Legend, mark{Class: shapeClass(i, published), Text: column})
+	}
+	for _, row := range s.rows {
+		r := c.addRow(&Row{Entrant: &Entrant{Title: row.title, Kind: Way}})
+		for i, v := range row.ratios {
+			if v > 0 {
+				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.x(v), Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
+				c.Alt += fmt.Sprintf("%s, %s: %.2f. ", row.title, s.columns[i], v)
+			}
+		}
+	}
+	return c
+}
+
+func shapeClass(i, published int) string {
+	if i < published {
+		return fmt.Sprintf("published published-%d", i)
+	}
+	return fmt.Sprintf("here here-%d", i-published)
+}

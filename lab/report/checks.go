@@ -1,0 +1,154 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// Bounds at which a reader is warned.
+const (
+	// littleBound is how far connections may differ from rate times mean latency.
+	// In a closed loop they are equal, if what was measured is what happened.
+	littleBound = 0.05
+	// BusyBound is the share of a processor from which on the generator may be
+	// what sets the pace.
+	BusyBound = 0.9
+	// othersBound is the share of a processor that programs which are not measured
+	// may have used.
+	othersBound = 0.15
+	// bytesBound is how far bytes per response may be from those proved: at the
+	// ends of the measured time connections are in the middle of a response.
+	bytesBound = 0.02
+)
+
+// check adds warnings to rows.
+func (a *Analysis) check() {
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		for j := range t.Rows {
+			row := &t.Rows[j]
+			for _, c := range allChecks() {
+				if warning := c(a, t, row); warning != "" {
+					row.Warnings = append(row.Warnings, warning)
+				}
+			}
+		}
+	}
+}
+
+// allChecks each look at a row and return a warning, or nothing.
+func allChecks() []func(*Analysis, *Table, *Row) string {
+	return []func(*Analysis, *Table, *Row) string{
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, errorsSeen, bytesChanged, connectionsLost, othersBusy,
+	}
+}
+
+func (a *Analysis) records(t *Table, row *Row) (records []*trial.Record) {
+	for _, r := range perBlock(a.Run, row.Entrant, t.Condition) {
+		if r != nil {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+func failures(a *Analysis, _ *Table, row *Row) string {
+	if len(row.Failures) == 0 {
+		return ""
+	}
+	first, _, _ := strings.Cut(row.Failures[0], "\n")
+	return fmt.Sprintf("%d of %d trials failed: %s", len(row.Failures), a.Blocks, first)
+}
+
+func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
+	if row.Trials == 0 || row.Ratio.Known() || row.Kind == Control {
+		return ""
+	}
+	return fmt.Sprintf("measured in %d of %s: too few for an interval", row.Trials, blocksText(a.Blocks))
+}
+
+// twinMisses is the check on all intervals at once: the twin is the control, so an
+// interval of its ratio that misses 1 is wrong.
+func twinMisses(_ *Analysis, _ *Table, row *Row) string {
+	if row.Kind != Twin || !row.Ratio.Known() || row.Ratio.Contains(1) {
+		return ""
+	}
+	off := max(math.Abs(row.Ratio.Lo-1), math.Abs(row.Ratio.Hi-1))
+	return fmt.Sprintf("the twin is the control, yet its interval misses 1: trust no difference of less than %.0f %%", 100*off)
+}
+
+func littlesLaw(a *Analysis, t *Table, row *Row) string {
+	worst := 0.0
+	for _, r := range a.records(t, row) {
+		inside := r.Load.PerSecond() * r.Load.Latency.Mean().Seconds()
+		worst = max(worst, math.Abs(inside/float64(t.Connections)-1))
+	}
+	if worst <= littleBound {
+		return ""
+	}
+	return fmt.Sprintf("Little's law is off by %.0f %%: rate times latency is not the number of connections", 100*worst)
+}
+
+func generatorBound(_ *Analysis, _ *Table, row *Row) string {
+	if row.Busy < BusyBound {
+		return ""
+	}
+	return fmt.Sprintf("the generator was %.0f %% busy: the rate may be its own, not the server's", 100*row.Busy)
+}
+
+func errorsSeen(a *Analysis, t *Table, row *Row) string {
+	var n, of uint64
+	first := ""
+	for _, r := range a.records(t, row) {
+		n += r.Load.Errors.Total()
+		of += r.Load.Requests
+		if first == "" {
+			first = r.Load.Errors.First
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d errors and %d responses; the first error: %s", n, of, first)
+}
+
+func bytesChanged(a *Analysis, t *Table, row *Row) string {
+	if row.Answer == nil {
+		return ""
+	}
+	for _, r := range a.records(t, row) {
+		got := float64(r.Load.Bytes) / float64(r.Load.Requests)
+		if math.Abs(got/float64(row.Answer.Bytes)-1) > bytesBound {
+			return fmt.Sprintf("%.0f bytes a response under load, %d when asked alone", got, row.Answer.Bytes)
+		}
+	}
+	return ""
+}
+
+func connectionsLost(a *Analysis, t *Table, row *Row) string {
+	var n uint64
+	for _, r := range a.records(t, row) {
+		n += r.Load.Connects
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d connections had to be opened again while measuring", n)
+}
+
+func othersBusy(a *Analysis, t *Table, row *Row) string {
+	var others time.Duration
+	var seconds float64
+	for _, r := range a.records(t, row) {
+		others += r.Others
+		seconds += r.Load.Seconds
+	}
+	if seconds == 0 || others.Seconds()/seconds < othersBound {
+		return ""
+	}
+	return fmt.Sprintf("the rest of the machine used %.0f %% of a processor", 100*others.Seconds()/seconds)
+}

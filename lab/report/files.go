@@ -1,0 +1,160 @@
+package report
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// Names of the files in a results folder.
+const (
+	PageFile    = "report.html"
+	csvFile     = "results.csv"
+	benchFile   = "results.txt"
+	runFile     = "run.json"
+	JournalFile = "trials.jsonl"
+	ConfigsDir  = "configs"
+)
+
+// WriteFiles writes everything but the journal and the configurations into a results
+// folder. It goes on after an error and returns the first.
+func (a *Analysis) WriteFiles(dir string) error {
+	var first error
+	for _, file := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{PageFile, a.writePage}, {csvFile, a.writeCSV}, {benchFile, a.writeBench}, {runFile, a.writeRun}} {
+		if err := writeFile(filepath.Join(dir, file.name), file.write); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// writeFile writes a file whole or not at all.
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it has been renamed
+	err = write(f)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644) // results are for everybody
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return os.Rename(f.Name(), name)
+}
+
+func (a *Analysis) writeRun(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(a.Run)
+}
+
+// csvHeader names the columns of results.csv. Times end in their unit, bounds of
+// intervals in lo and hi.
+func csvHeader() []string {
+	names := []string{
+		"experiment", "cores", "connections", "contender", "kind", "trials",
+		"weight_us", "weight_us_lo", "weight_us_hi", "ratio", "ratio_lo", "ratio_hi", "finding",
+	}
+	for _, role := range trial.Roles() {
+		names = append(names, role+"_user_us", role+"_sys_us")
+	}
+	return append(names,
+		"requests_per_sec", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms",
+		"voluntary_switches_per_request", "involuntary_switches_per_request", "rss_bytes", "other_accepts_per_sec",
+	)
+}
+
+// writeCSV writes the rows of all tables.
+func (a *Analysis) writeCSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(csvHeader()) // the writer keeps its first error
+	number := func(v float64) string {
+		if v != finite(v) {
+			return ""
+		}
+		return strconv.FormatFloat(v, 'g', 6, 64)
+	}
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		for j := range t.Rows {
+			r := &t.Rows[j]
+			cells := []string{a.Experiment, strconv.Itoa(t.Cores), strconv.Itoa(t.Connections), r.Name, string(r.Kind), strconv.Itoa(r.Trials)}
+			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo, r.Ratio.Hi} {
+				cells = append(cells, number(v))
+			}
+			cells = append(cells, r.Finding.String())
+			for _, role := range trial.Roles() {
+				p := r.part(role)
+				cells = append(cells, number(p.UserUs), number(p.SysUs))
+			}
+			cells = append(cells, number(r.PerSecond.Mid))
+			for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
+				cells = append(cells, number(ms(r.Latency.Quantile(q))))
+			}
+			cells = append(cells, number(r.Voluntary), number(r.Involuntary), number(r.RSS), number(r.OtherAccepts))
+			_ = out.Write(cells)
+		}
+	}
+	out.Flush()
+	return out.Error()
+}
+
+func (r *Row) part(role string) Part {
+	for _, p := range r.Parts {
+		if p.Role == role {
+			return p
+		}
+	}
+	return Part{Role: role}
+}
+
+// writeBench writes every trial in Go's benchmark format, which benchstat reads.
+func (a *Analysis) writeBench(w io.Writer) error {
+	out := benchfmt.NewWriter(w)
+	for i := range a.Records {
+		r := &a.Records[i]
+		if r.Failure != "" || r.Load == nil {
+			continue
+		}
+		voluntary, involuntary := r.SwitchesPerRequest()
+		res := &benchfmt.Result{
+			Name:  benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/cores=%d/connections=%d", a.Experiment, r.Contender, r.Cores, r.Connections)),
+			Iters: int(r.Load.Requests),
+			Config: []benchfmt.Config{
+				{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},
+				{Key: "kernel", Value: []byte(a.Environment.Kernel), File: true},
+				{Key: "tare", Value: []byte(a.Tool), File: true},
+			},
+			Values: []benchfmt.Value{
+				{Value: r.WeightUs(), Unit: "server-µs/req"},
+				{Value: r.Load.PerSecond(), Unit: "req/s"},
+				{Value: ms(r.Load.Latency.Quantile(0.5)), Unit: "p50-ms"},
+				{Value: ms(r.Load.Latency.Quantile(0.99)), Unit: "p99-ms"},
+				{Value: voluntary, Unit: "waits/req"},
+				{Value: involuntary, Unit: "preemptions/req"},
+				{Value: float64(r.RSS()), Unit: "rss-B"},
+			},
+		}
+		if err := out.Write(res); err != nil {
+			return err
+		}
+	}
+	return nil
+}

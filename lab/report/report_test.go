@@ -1,0 +1,525 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/equal"
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const (
+	blocks      = 6
+	perTrial    = 100_000 // requests
+	connections = 64
+)
+
+// sample is a run of known figures: weights in µs, the same in every block but for a
+// drift that all contenders share, which ratios must not show.
+func sample() *Run {
+	run := &Run{
+		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"--blocks", "6"}, Title: "nginx and Go", Question: "What does nginx cost?", Source: "a write-up",
+		Started: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Seconds: 240, Seed: 7, Blocks: blocks,
+		Warmup: 300 * time.Millisecond, Measure: 2 * time.Second, Placement: "servers on [0], generator on [1]",
+		Conditions:  []trial.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
+		Environment: Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian", Nofile: 20000, Sysctls: map[string]string{"net.core.somaxconn": "4096"}},
+		Published: []Published{
+			{"gomaxprocs 1", "Go", "nethttp", 40000, 1}, {"gomaxprocs 1", "nginx proxy", "nginx-nethttp", 36000, 0.9},
+		},
+	}
+	answer := &equal.Answer{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true, Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
+	for _, e := range []struct {
+		name, title string
+		kind        Kind
+		nginx, app  float64
+	}{
+		{"nethttp", "net/http", Control, 0, 10},
+		{"twin", "net/http (twin)", Twin, 0, 10},
+		{"nginx-nethttp", "nginx → net/http", Way, 12, 11},
+		{"fasthttp", "fasthttp", Rival, 0, 6},
+		{"tare", "tare", Rival, 0, 6.5},
+		{"ceiling", "ceiling", Ceiling, 0, 5},
+	} {
+		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind, Versions: []string{"go1.26.8"}, Answer: answer})
+		for _, c := range run.Conditions {
+			for block := range blocks {
+				run.Records = append(run.Records, record(e.name, block+1, c, e.nginx, e.app))
+			}
+		}
+	}
+	return run
+}
+
+// record is one trial of a contender whose processes cost so many µs a request.
+func record(name string, block int, c trial.Condition, nginx, app float64) trial.Record {
+	drift := 1 + 0.1*float64(block)
+	total := (nginx + app) * drift
+	rate := 1e6 / total
+	seconds := perTrial / rate
+	l := hist.New()
+	for range 100 {
+		l.Record(time.Duration(float64(c.Connections) / rate * float64(time.Second)))
+	}
+	cost := func(us float64) proc.Cost {
+		cpu := time.Duration(us * drift * perTrial * 1000)
+		return proc.Cost{Name: "p", User: cpu / 4, Sys: cpu - cpu/4, Voluntary: perTrial / 10, Involuntary: perTrial / 50, RSS: 10e6}
+	}
+	r := trial.Record{
+		Block: block, Condition: c, Contender: name, MachineAccepted: uint64(10 * seconds * nginx),
+		Load: &load.Result{Connections: c.Connections, Seconds: seconds, Requests: perTrial, Bytes: 153 * perTrial,
+			Statuses: map[int]uint64{200: perTrial}, Latency: l, Generator: load.Generator{Busy: 0.5}},
+		Costs: map[string][]proc.Cost{contender.RoleApplication: {cost(app)}},
+	}
+	if nginx > 0 {
+		r.Costs[contender.RoleNginx] = []proc.Cost{cost(nginx / 2), cost(nginx / 2)}
+	}
+	return r
+}
+
+func TestAnalysis(t *testing.T) {
+	a := Analyze(sample())
+	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 6 {
+		t.Fatalf("%d tables", len(a.Tables))
+	}
+	for name, want := range map[string]struct {
+		ratio   float64
+		finding string
+	}{
+		"twin": {1, "no difference"}, "nginx-nethttp": {2.3, "more"}, "fasthttp": {0.6, "less"}, "tare": {0.65, "less"}, "ceiling": {0.5, "less"},
+	} {
+		row := a.Tables[0].named(name)
+		if d := row.Ratio.Mid/want.ratio - 1; d > 1e-6 || d < -1e-6 || row.Finding.String() != want.finding {
+			t.Errorf("%s: %v, %v", name, row.Ratio, row.Finding)
+		}
+		// What drifts for all shows in the weight's interval, not in the ratio's.
+		if row.Ratio.Hi-row.Ratio.Lo > 1e-6 || row.WeightUs.Hi/row.WeightUs.Lo < 1.4 {
+			t.Errorf("%s: ratio %v of weight %v", name, row.Ratio, row.WeightUs)
+		}
+		if len(row.Warnings) > 0 {
+			t.Errorf("%s: %v", name, row.Warnings)
+		}
+	}
+	row := a.Tables[0].named("nginx-nethttp")
+	// Two processes of nginx, and one of the application.
+	if row.Voluntary < 0.2999 || row.Voluntary > 0.3001 || row.Involuntary < 0.0599 || row.Involuntary > 0.0601 || row.RSS != 30e6 || row.Busy != 0.5 {
+		t.Errorf("%v and %v switches, %v bytes, generator busy %v", row.Voluntary, row.Involuntary, row.RSS, row.Busy)
+	}
+	if row.OtherAccepts < 119 || row.OtherAccepts > 121 || a.Tables[0].named("tare").OtherAccepts != 0 {
+		t.Errorf("%v other accepts a second, want 120", row.OtherAccepts)
+	}
+	parts := row.Parts
+	if len(parts) != 2 || parts[0].Role != "nginx" || parts[1].Role != "application" || parts[0].Us() < parts[1].Us() || parts[0].SysUs < 2*parts[0].UserUs {
+		t.Errorf("parts %+v", parts)
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Run)
+		want   string
+	}{
+		"all clear": {func(*Run) {}, "A request costs 13.5 µs of processor time with net/http, 2.30 times that with nginx → net/http, 0.60 times that with fasthttp and 0.65 times that with tare."},
+		"no difference": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
+			"A request costs 13.5 µs of processor time with net/http, 2.30 times that with nginx → net/http, 0.65 times that with tare and the same within 2 % with fasthttp."},
+		"unclear": {func(r *Run) { scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) }) },
+			"A request costs 13.5 µs of processor time with net/http, 2.30 times that with nginx → net/http and 0.60 times that with fasthttp; for tare this run cannot tell."},
+		"nothing": {func(r *Run) { r.Records = nil }, "Nothing was measured."},
+		"control left out": {func(r *Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
+			"The control was not measured, so nothing can be compared with it."},
+		"no control": {func(r *Run) { drop(r, "nethttp") }, "The control was not measured, so nothing can be compared with it."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := sample()
+			test.change(run)
+			if got := Analyze(run).Verdict(); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+// Bounds are the lowest and the highest of six blocks, everywhere they are shown.
+func TestIntervals(t *testing.T) {
+	run := sample()
+	scale(run, "tare", func(block int) float64 { return 1 + 0.1*float64(block) })
+	a := Analyze(run)
+	row := a.Tables[0].named("tare")
+	near := func(got, want float64) bool { return got > 0.999*want && got < 1.001*want }
+	// Weights drift by 1.1 to 1.6, and tare's by that much again.
+	if i := row.WeightUs; !near(i.Lo, 6.5*1.1*1.1) || !near(i.Mid, 6.5*(1.3*1.3+1.4*1.4)/2) || !near(i.Hi, 6.5*1.6*1.6) {
+		t.Errorf("weight %v", i)
+	}
+	if i := row.Ratio; !near(i.Lo, 0.65*1.1) || !near(i.Mid, 0.65*1.35) || !near(i.Hi, 0.65*1.6) {
+		t.Errorf("ratio %v", i)
+	}
+	if i := row.RateRatio; !near(i.Lo, 1/0.65) || !near(i.Hi, 1/0.65) { // what costs more was not slower here
+		t.Errorf("ratio of rates %v", i)
+	}
+	var csvText, page, text strings.Builder
+	if err := errors.Join(a.writeCSV(&csvText), a.writePage(&page), a.WriteText(&text)); err != nil {
+		t.Fatal(err)
+	}
+	for name, shown := range map[string]struct{ in, want string }{
+		"CSV":  {csvText.String(), ",tare,rival,6,11.8625,7.865,16.64,0.8775,0.715,1.04,unclear,"},
+		"page": {page.String(), "<td>11.86</td><td>7.87–16.64</td><td>0.88</td><td>0.71–1.04</td>"},
+		"text": {text.String(), "0.88      0.71–1.04        unclear"},
+	} {
+		if !strings.Contains(shown.in, shown.want) {
+			t.Errorf("the %s lacks %s:\n%s", name, shown.want, regexp.MustCompile(`(?m)^.*\btare\b.{0,200}`).FindAllString(shown.in, -1))
+		}
+	}
+}
+
+// What is said of places rests on the ratios of the pair's own blocks.
+func TestRemarks(t *testing.T) {
+	const many = 1000
+	elsewhere := func(name string, by func(block int) float64) func(*Run) {
+		return func(r *Run) {
+			for i := range r.Records {
+				if rec := &r.Records[i]; rec.Contender == name && rec.Connections == many {
+					for _, costs := range rec.Costs {
+						for j := range costs {
+							costs[j].User = time.Duration(float64(costs[j].User) * by(rec.Block))
+							costs[j].Sys = time.Duration(float64(costs[j].Sys) * by(rec.Block))
+						}
+					}
+				}
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*Run)
+		want   string
+	}{
+		// The weights drift by half, so that their own intervals overlap: only pairs can tell.
+		"a swap":        {elsewhere("fasthttp", func(int) float64 { return 1.2 }), "With 1000 connections and the servers on one core these change places: fasthttp and tare."},
+		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these change places: fasthttp and net/http; fasthttp and net/http (twin); fasthttp and tare."},
+		"none":          {func(*Run) {}, "No pair is shown to change places with 1000 connections and the servers on one core."},
+		"too little":    {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }), "No pair is shown to change places"},
+		"not always":    {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }), "No pair is shown to change places"},
+		"not measured":  {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") }, "No pair is shown to change places"},
+		"one condition": {func(r *Run) { r.Conditions = r.Conditions[:1] }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := sample()
+			test.change(run)
+			got := strings.Join(Analyze(run).Remarks(), " ")
+			if !strings.Contains(got, test.want) || test.want == "" && strings.Contains(got, "places") {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+			if strings.Contains(got, "No pair") && strings.Contains(got, "these change") {
+				t.Errorf("says both: %s", got)
+			}
+		})
+	}
+}
+
+// scale multiplies what a contender's processes cost.
+func scale(r *Run, name string, by func(block int) float64) {
+	for i := range r.Records {
+		if rec := &r.Records[i]; rec.Contender == name {
+			for _, costs := range rec.Costs {
+				for j := range costs {
+					costs[j].User = time.Duration(float64(costs[j].User) * by(rec.Block))
+					costs[j].Sys = time.Duration(float64(costs[j].Sys) * by(rec.Block))
+				}
+			}
+		}
+	}
+}
+
+func drop(r *Run, name string) {
+	for i := range r.Records {
+		if r.Records[i].Contender == name {
+			r.Records[i].Failure, r.Records[i].Load = "gone", nil
+		}
+	}
+}
+
+// Each thing that a reader must be warned of is seen, and nothing else is said.
+func TestWarnings(t *testing.T) {
+	every := func(name string, change func(*trial.Record)) func(*Run) {
+		return func(r *Run) {
+			for i := range r.Records {
+				if r.Records[i].Contender == name && r.Records[i].Connections == connections {
+					change(&r.Records[i])
+				}
+			}
+		}
+	}
+	for _, test := range []struct {
+		want   string
+		row    string
+		change func(*Run)
+	}{
+		{"1 of 6 trials failed: it fell over", "tare", func(r *Run) {
+			for i := range r.Records {
+				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block == 2 && rec.Connections == connections {
+					rec.Failure, rec.Load = "it fell over\nand so on", nil
+				}
+			}
+		}},
+		{"the twin is the control, yet its interval misses 1: trust no difference of less than 10 %", "twin", func(r *Run) { scale(r, "twin", func(int) float64 { return 1.1 }) }},
+		{"Little's law is off by 50 %", "tare", every("tare", func(r *trial.Record) { r.Load.Seconds *= 2 })},
+		{"the generator was 95 % busy", "ceiling", every("ceiling", func(r *trial.Record) { r.Load.Generator.Busy = 0.95 })},
+		{"12 errors and 600000 responses; the first error: read: nonsense", "tare", every("tare", func(r *trial.Record) { r.Load.Errors = load.Errors{Read: 2, First: "read: nonsense"} })},
+		{"100 bytes a response under load, 153 when asked alone", "tare", every("tare", func(r *trial.Record) { r.Load.Bytes = 100 * perTrial })},
+		{"30 connections had to be opened again", "tare", every("tare", func(r *trial.Record) { r.Load.Connects = 5 })},
+		{"the rest of the machine used 50 % of a processor", "tare", every("tare", func(r *trial.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
+		{"measured in 3 of 6 blocks: too few for an interval", "tare", func(r *Run) {
+			for i := range r.Records {
+				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block > 3 {
+					rec.Contender = "nobody"
+				}
+			}
+		}},
+	} {
+		run := sample()
+		test.change(run)
+		var all []string
+		for _, row := range Analyze(run).Tables[0].Rows {
+			for _, w := range row.Warnings {
+				all = append(all, row.Name+": "+w)
+			}
+		}
+		found := false
+		for _, w := range all {
+			if strings.HasPrefix(w, test.row+": "+test.want) {
+				found = true
+			} else if !strings.Contains(w, "too few") {
+				t.Errorf("%s: also said: %s", test.want, w)
+			}
+		}
+		if !found {
+			t.Errorf("not said: %s: %s; said: %v", test.row, test.want, all)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	run := sample()
+	run.Entrants[3].Absent = "fasthttp is missing: no network"
+	run.Entrants[2].Declared = []Declared{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"nginx"`}, "its own name"}}
+	run.Warnings = []string{"interrupted in block 6 of 6"}
+	var b bytes.Buffer
+	if err := Analyze(run).WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "report.txt")
+	if *update {
+		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("differs from %s (go test -update writes it anew):\n%s", golden, b.String())
+	}
+}
+
+func TestComplete(t *testing.T) {
+	if !sample().Complete() {
+		t.Error("a sound run is not complete")
+	}
+	for name, change := range map[string]func(*Run){
+		"warning": func(r *Run) { r.Warnings = []string{"x"} },
+		"absent":  func(r *Run) { r.Entrants[1].Absent = "x" },
+		"failure": func(r *Run) { r.Records[3].Failure = "x" },
+	} {
+		r := sample()
+		change(r)
+		if r.Complete() {
+			t.Errorf("%s: passes for complete", name)
+		}
+	}
+}
+
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	if err := Analyze(sample()).WriteFiles(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, csvFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != 1+2*6 {
+		t.Fatal(len(rows), err)
+	}
+	cells := make(map[string]string)
+	for i, name := range rows[0] {
+		cells[name] = rows[3][i]
+	}
+	for name, want := range map[string]string{
+		"experiment": "front", "cores": "1", "connections": "64", "contender": "nginx-nethttp", "kind": "way", "trials": "6", "finding": "more",
+		"weight_us": "31.05", "weight_us_lo": "25.3", "weight_us_hi": "36.8", "ratio": "2.3", "ratio_lo": "2.3", "ratio_hi": "2.3",
+		"nginx_user_us": "4.05", "nginx_sys_us": "12.15", "application_user_us": "3.712", "application_sys_us": "11.137",
+		"voluntary_switches_per_request": "0.3", "involuntary_switches_per_request": "0.06", "rss_bytes": "3e+07",
+	} {
+		got, gotErr := strconv.ParseFloat(cells[name], 64)
+		number, err := strconv.ParseFloat(want, 64)
+		if err != nil && cells[name] != want || err == nil && (gotErr != nil || got < 0.999*number || got > 1.001*number) {
+			t.Errorf("%s: got %q, want %s", name, cells[name], want)
+		}
+	}
+
+	b, err := os.Open(filepath.Join(dir, benchFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	raw, err := os.ReadFile(filepath.Join(dir, benchFile))
+	if err != nil || !strings.HasPrefix(string(raw), "cpu: A processor\nkernel: Linux 6\ntare: v1 go1.26\n\nBenchmarkWeigh/front/contender=nethttp/cores=1/connections=64 100000 ") {
+		t.Errorf("%s begins with %.200s, %v", benchFile, raw, err)
+	}
+	results := 0
+	for r := benchfmt.NewReader(b, benchFile); r.Scan(); {
+		switch rec := r.Result().(type) {
+		case *benchfmt.SyntaxError:
+			t.Error(rec)
+		case *benchfmt.Result:
+			results++
+			for _, unit := range []string{"server-µs/req", "req/s", "p50-ms", "p99-ms", "waits/req", "preemptions/req", "rss-B"} {
+				if v, ok := rec.Value(unit); !ok || v <= 0 {
+					t.Errorf("%s: %v %s", rec.Name, v, unit)
+				}
+			}
+			if v, _ := rec.Value("server-µs/req"); v < 5 || rec.GetConfig("cpu") != "A processor" {
+				t.Errorf("%s: %v %q", rec.Name, v, rec.GetConfig("cpu"))
+			}
+			if v, _ := rec.Value("waits/req"); v < 0.09 || v > 0.31 {
+				t.Errorf("%s: %v waits a request", rec.Name, v)
+			}
+		}
+	}
+	if results != blocks*2*6 {
+		t.Errorf("%d results", results)
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
+	if len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// The page needs nothing from anywhere: it opens offline, in light and in dark.
+func TestPage(t *testing.T) {
+	var b bytes.Buffer
+	if err := Analyze(sample()).writePage(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	var again bytes.Buffer
+	if err := Analyze(sample()).writePage(&again); err != nil || again.String() != page {
+		t.Errorf("the page is another the second time, %v", err)
+	}
+	for _, outside := range []string{"src=", "<link", "url(", "@import", "<script"} {
+		if strings.Contains(page, outside) {
+			t.Errorf("the page has %q", outside)
+		}
+	}
+	var lone bytes.Buffer // of a run whose control failed
+	run := sample()
+	drop(run, "nethttp")
+	run.Entrants[0].Absent = "it crashed\n  and said why"
+	if err := Analyze(run).writePage(&lone); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(lone.String(), "<li>Left out: net/http: it crashed\n  and said why</li>") {
+		t.Error("the page does not say who was left out")
+	}
+	page += lone.String()
+	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "%!", "<no value>"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	chromium := programs.Chromium(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, PageFile)
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dom := browse(t, chromium, dir, "--dump-dom", "file://"+file)
+	for _, want := range []string{
+		"A request costs 13.5 µs of processor time with net/http", "What a request weighs", "Times the control", "Latency",
+		"The published shape, and ours", "Are they equal?", "other<br>accepts/s", "0.300", "How this was measured", "net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
+	} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page as the browser sees it lacks %q", want)
+		}
+	}
+	if n := len(regexp.MustCompile(`class="application-user"[^>]*width="[1-9]`).FindAllString(dom, -1)); n < 2*6 {
+		t.Errorf("%d bars are drawn, want 12", n)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		shot := filepath.Join(dir, scheme+".png")
+		browse(t, chromium, dir, "--window-size=1200,3000", "--hide-scrollbars", "--blink-settings=preferredColorScheme="+map[string]string{"light": "1", "dark": "0"}[scheme], "--screenshot="+shot, "file://"+file)
+		if info, err := os.Stat(shot); err != nil || info.Size() < 50_000 {
+			t.Errorf("%s: %v, %v", scheme, info, err)
+		}
+	}
+}
+
+func browse(t *testing.T, chromium, dir string, args ...string) string {
+	t.Helper()
+	c := exec.Command(chromium, append([]string{
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--user-data-dir=" + filepath.Join(dir, "profile"),
+	}, args...)...)
+	var stderr bytes.Buffer
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, stderr.String())
+	}
+	return string(out)
+}
+
+func TestAxis(t *testing.T) {
+	for _, test := range []struct {
+		a    axis
+		want string
+	}{
+		{axis{min: 0, max: 60}, "0 10 20 30 40 50 60"},
+		{axis{min: 0, max: 7}, "0 2 4 6"},
+		{axis{min: 0.4, max: 6, log: true}, "0.5 1 2 5"},
+		{axis{min: 0.09, max: 21, log: true}, "0.1 0.2 0.5 1 2 5 10 20"},
+	} {
+		var labels []string
+		at := 0.0
+		for _, tick := range test.a.ticks(number) {
+			labels = append(labels, tick.Label)
+			if tick.X < at {
+				t.Errorf("%+v: ticks go back", test.a)
+			}
+			at = tick.X
+		}
+		if got := strings.Join(labels, " "); got != test.want {
+			t.Errorf("%+v: got %s, want %s", test.a, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+// Package report turns what trials showed into what a person reads: a verdict,
+// tables, pictures, and files for other tools.
+//
+// Run is its whole input. Analyze makes rows of it, and everything that is shown
+// comes from those rows: the terminal's tables (text.go), the page (page.go), CSV
+// and the Go benchmark format (files.go). The sentence that answers the question is
+// made in verdict.go, what a reader must be warned of in checks.go.
+package report
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/lab/equal"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// Run is one run of an experiment. It is kept as run.json, its records next to it as
+// trials.jsonl.
+type Run struct {
+	Tool       string    `json:"tool"` // our own version
+	Experiment string    `json:"experiment"`
+	Flags      []string  `json:"flags"` // with which it was run, but for the seed
+	Title      string    `json:"title"`
+	Question   string    `json:"question"`
+	Source     string    `json:"source"`
+	Started    time.Time `json:"started"`
+	Seconds    float64   `json:"seconds"`
+
+	Seed       uint64            `json:"seed"`
+	Blocks     int               `json:"blocks"`
+	Warmup     time.Duration     `json:"warmupNs"`
+	Measure    time.Duration     `json:"measureNs"`
+	Conditions []trial.Condition `json:"conditions"`
+	Placement  string            `json:"placement"` // which processors the servers and the generator had
+
+	Entrants    []Entrant   `json:"entrants"` // the control first
+	Environment Environment `json:"environment"`
+	Published   []Published `json:"published"`
+
+	// Warnings are about the run as a whole, such as that it was interrupted.
+	Warnings []string `json:"warnings"`
+
+	Records []trial.Record `json:"-"`
+}
+
+// Kind is what part a contender has in an experiment.
+type Kind string
+
+// The kinds, in the order in which they are shown.
+const (
+	Control Kind = "control" // what ratios refer to
+	Twin    Kind = "twin"    // the control again: whatever differs between them is chance
+	Way     Kind = "way"
+	Rival   Kind = "rival"
+	Ceiling Kind = "ceiling"
+)
+
+// Entrant is a contender in a run.
+type Entrant struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title"`
+	About    string   `json:"about"`
+	Kind     Kind     `json:"kind"`
+	Versions []string `json:"versions"`
+
+	Answer      *equal.Answer      `json:"answer"`
+	Differences []equal.Difference `json:"differences"` // from the control's answer, that nobody declared
+	Declared    []Declared         `json:"declared"`    // those that the experiment declares
+
+	// Absent says why it took no part, or no further part. Empty if it did.
+	Absent string `json:"absent,omitempty"`
+}
+
+// Declared is a difference that is as it should be.
+type Declared struct {
+	equal.Difference
+	Why string `json:"why"`
+}
+
+// Environment is the machine that a run was made on.
+type Environment struct {
+	CPU     string            `json:"cpu"`
+	Cores   int               `json:"cores"`
+	Memory  uint64            `json:"memoryBytes"`
+	Kernel  string            `json:"kernel"`
+	System  string            `json:"system"`
+	Go      string            `json:"go"` // that built this tool
+	Nofile  uint64            `json:"nofile"`
+	Sysctls map[string]string `json:"sysctls"`
+}
+
+// Published is a figure of the write-up that the experiment repeats.
+type Published struct {
+	Group     string  `json:"group"`
+	Theirs    string  `json:"theirs"`
+	Contender string  `json:"contender"`
+	PerSecond float64 `json:"perSecond"`
+	Ratio     float64 `json:"ratio"` // to its control
+}
+
+// Command returns the command line that runs the same trials in the same order.
+func (r *Run) Command() string {
+	words := slices.Concat([]string{"tare", "weigh", r.Experiment}, r.Flags, []string{"--seed", strconv.FormatUint(r.Seed, 10)})
+	return strings.Join(words, " ")
+}
+
+// Complete reports whether everything that was to be compared was compared, and
+// kept.
+func (r *Run) Complete() bool {
+	if len(r.Warnings) > 0 {
+		return false
+	}
+	for _, e := range r.Entrants {
+		if e.Absent != "" {
+			return false
+		}
+	}
+	for i := range r.Records {
+		if r.Records[i].Failure != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Run) control() *Entrant {
+	for i := range r.Entrants {
+		if r.Entrants[i].Kind == Control {
+			return &r.Entrants[i]
+		}
+	}
+	return nil
+}

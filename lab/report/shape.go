@@ -1,0 +1,76 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+)
+
+// shape is the published figures next to ours. Machines and years differ too much
+// for the figures themselves to be compared; how much of the control's rate each way
+// reaches can be.
+type shape struct {
+	columns []string // the published groups, then our conditions
+	rows    []shapeRow
+}
+
+// shapeRow is one contender's rates relative to the control's.
+type shapeRow struct {
+	title  string
+	ratios []float64 // one for each column; 0 where there is none
+}
+
+// shape returns the published shape and ours.
+func (a *Analysis) shape() shape {
+	var s shape
+	var groups []string
+	for _, p := range a.Published {
+		if !slices.Contains(groups, p.Group) {
+			groups = append(groups, p.Group)
+		}
+	}
+	for _, g := range groups {
+		s.columns = append(s.columns, "published: "+g)
+	}
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		s.columns = append(s.columns, fmt.Sprintf("here: %s, %d conns", coresText(t), t.Connections))
+	}
+	for i := range a.Entrants {
+		e := &a.Entrants[i]
+		row := shapeRow{title: e.Title}
+		for _, g := range groups {
+			row.ratios = append(row.ratios, a.publishedRatio(g, e.Name))
+		}
+		if !slices.ContainsFunc(row.ratios, func(v float64) bool { return v > 0 }) {
+			continue
+		}
+		for j := range a.Tables {
+			v := 0.0
+			if r := a.Tables[j].named(e.Name); r != nil && r.Trials > 0 {
+				v = finite(r.RateRatio.Mid)
+			}
+			row.ratios = append(row.ratios, v)
+		}
+		s.rows = append(s.rows, row)
+	}
+	return s
+}
+
+func coresText(t *Table) string {
+	switch t.Cores {
+	case 0:
+		return "all cores"
+	case 1:
+		return "1 core"
+	}
+	return fmt.Sprintf("%d cores", t.Cores)
+}
+
+func (a *Analysis) publishedRatio(group, contender string) float64 {
+	for _, p := range a.Published {
+		if p.Group == group && p.Contender == contender {
+			return p.Ratio
+		}
+	}
+	return 0
+}

@@ -1,0 +1,68 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// openResults makes the results folder, with the configurations that were run, and
+// begins the journal. If that fails the run goes on, and its report is on the
+// terminal only.
+func (w *weighing) openResults() {
+	dir, err := w.makeDir()
+	if err == nil {
+		w.journal, err = trial.NewJournal(filepath.Join(dir, report.JournalFile))
+	}
+	if err != nil {
+		w.warn("results cannot be kept on disk: %v", err)
+		return
+	}
+	w.dir = dir
+	for _, name := range slices.Sorted(maps.Keys(w.written)) {
+		if err := keepFiles(filepath.Join(dir, report.ConfigsDir, name), w.written[name]); err != nil {
+			w.warn("configurations are not kept: %v", err)
+			return
+		}
+	}
+}
+
+// makeDir makes the results folder. Without a name of its own it is called after the
+// time, and should another run have begun in the same second, with a number.
+func (w *weighing) makeDir() (string, error) {
+	if w.Out != "" {
+		return w.Out, os.MkdirAll(w.Out, 0o755)
+	}
+	base := filepath.Join(w.Root, "results", w.run.Started.Format("2006-01-02T15-04-05"))
+	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+		return "", err
+	}
+	dir, err := base, os.Mkdir(base, 0o755)
+	for n := 2; errors.Is(err, os.ErrExist); n++ {
+		dir = fmt.Sprintf("%s-%d", base, n)
+		err = os.Mkdir(dir, 0o755)
+	}
+	return dir, err
+}
+
+// keepFiles writes files to a folder, if there are any.
+func keepFiles(dir string, files map[string][]byte) error {
+	if len(files) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := os.WriteFile(filepath.Join(dir, name), files[name], 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

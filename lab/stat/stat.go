@@ -1,0 +1,91 @@
+// Package stat compares measurements. It knows numbers only: no files, no
+// processes, no formats.
+package stat
+
+import (
+	"errors"
+	"math"
+
+	"golang.org/x/perf/benchmath"
+)
+
+// Confidence is the level of every interval here.
+const Confidence = 0.95
+
+// Margin is how far from 1 a ratio may be to make no difference: what is closer
+// than that on one machine is not a finding about another.
+const Margin = 0.02
+
+// Interval is a median and where the true one lies, with Confidence. Lo <= Mid <=
+// Hi; of too few values Lo is -Inf and Hi is +Inf.
+type Interval struct {
+	Lo  float64
+	Mid float64
+	Hi  float64
+}
+
+// Known reports whether there were enough values for bounds.
+func (i Interval) Known() bool {
+	return !math.IsInf(i.Lo, 0) && !math.IsInf(i.Hi, 0) && !math.IsNaN(i.Mid)
+}
+
+// Contains reports whether v lies within the bounds.
+func (i Interval) Contains(v float64) bool { return i.Lo <= v && v <= i.Hi }
+
+// Median returns the median of the values and its interval. It assumes nothing of
+// how they are distributed: the bounds are order statistics, so six values are the
+// fewest that give any. The errors are warnings for the reader, such as that there
+// were too few.
+func Median(values []float64) (Interval, []error) {
+	if len(values) == 0 {
+		return Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, []error{errors.New("no values")}
+	}
+	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), Confidence)
+	return Interval{s.Lo, s.Center, s.Hi}, s.Warnings
+}
+
+// Ratio returns by how much a is larger than b, where a[i] and b[i] were measured
+// side by side: in each pair whatever disturbed both cancels out. A pair with a NaN
+// is left out.
+func Ratio(a, b []float64) (Interval, []error) {
+	if len(a) != len(b) {
+		panic("stat: BUG: values are not in pairs")
+	}
+	var ratios []float64
+	for i := range a {
+		if r := a[i] / b[i]; !math.IsNaN(r) && !math.IsInf(r, 0) {
+			ratios = append(ratios, r)
+		}
+	}
+	return Median(ratios)
+}
+
+// Finding is what an interval of a ratio says.
+type Finding uint8
+
+const (
+	Unclear Finding = iota // it may be a difference or none
+	Same                   // no difference worth the name
+	Less                   // the first of the pair is smaller
+	More                   // it is larger
+)
+
+func (f Finding) String() string {
+	return [...]string{"unclear", "no difference", "less", "more"}[f]
+}
+
+// Finding classifies the interval of a ratio. Only one that lies within Margin of 1
+// is no difference, and only one that lies outside of it is a difference.
+func (i Interval) Finding() Finding {
+	switch {
+	case !i.Known():
+		return Unclear
+	case i.Lo >= 1-Margin && i.Hi <= 1+Margin:
+		return Same
+	case i.Hi < 1-Margin:
+		return Less
+	case i.Lo > 1+Margin:
+		return More
+	}
+	return Unclear
+}

@@ -1,0 +1,84 @@
+package stat
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func TestMedian(t *testing.T) {
+	for _, test := range []struct {
+		values []float64
+		want   Interval
+	}{
+		{[]float64{3, 1, 2, 6, 5, 4}, Interval{1, 3.5, 6}}, // of six, the extremes hold the median 97 times in 100
+		{[]float64{1, 2, 3, 4, 5, 6, 7}, Interval{1, 4, 7}},
+		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Interval{2, 5.5, 9}},
+		{[]float64{1, 2, 3}, Interval{math.Inf(-1), 2, math.Inf(1)}},
+	} {
+		if got, _ := Median(test.values); got != test.want {
+			t.Errorf("%v: got %v, want %v", test.values, got, test.want)
+		}
+	}
+	if i, warnings := Median([]float64{1, 2}); i.Known() || len(warnings) == 0 {
+		t.Errorf("of two values: %v %v", i, warnings)
+	}
+	if i, warnings := Median(nil); i.Known() || len(warnings) == 0 {
+		t.Errorf("of none: %v %v", i, warnings)
+	}
+}
+
+// What disturbs both of a pair disturbs their ratio not at all.
+func TestRatioIsOfPairs(t *testing.T) {
+	a, b := make([]float64, 6), make([]float64, 6)
+	for i := range a {
+		disturbed := float64(1 + i*i)
+		a[i], b[i] = 3*disturbed, 2*disturbed
+	}
+	if got, _ := Ratio(a, b); got != (Interval{1.5, 1.5, 1.5}) {
+		t.Errorf("got %v", got)
+	}
+	a[2] = math.NaN()
+	if got, warnings := Ratio(a, b); got.Mid != 1.5 || got.Known() || len(warnings) == 0 {
+		t.Errorf("with five pairs: %v %v", got, warnings)
+	}
+}
+
+// The interval must hold the truth at least as often as it says.
+func TestCoverage(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(7, 7))
+	const runs = 4000
+	held := 0
+	for range runs {
+		a, b := make([]float64, 6), make([]float64, 6)
+		for i := range a {
+			drift := 1 + rnd.Float64()
+			a[i] = drift * 1.3 * math.Exp(0.05*rnd.NormFloat64())
+			b[i] = drift * math.Exp(0.05*rnd.NormFloat64())
+		}
+		if i, _ := Ratio(a, b); i.Contains(1.3) {
+			held++
+		}
+	}
+	if share := float64(held) / runs; share < Confidence {
+		t.Errorf("%.3f of the intervals hold the truth", share)
+	}
+}
+
+func TestFinding(t *testing.T) {
+	for _, test := range []struct {
+		i    Interval
+		want Finding
+	}{
+		{Interval{0.985, 1, 1.015}, Same},
+		{Interval{0.97, 1, 1.01}, Unclear},
+		{Interval{1.01, 1.05, 1.1}, Unclear},
+		{Interval{1.03, 1.05, 1.1}, More},
+		{Interval{0.5, 0.6, 0.97}, Less},
+		{Interval{math.Inf(-1), 3, math.Inf(1)}, Unclear},
+	} {
+		if got := test.i.Finding(); got != test.want {
+			t.Errorf("%v: got %v, want %v", test.i, got, test.want)
+		}
+	}
+}

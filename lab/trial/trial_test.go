@@ -1,0 +1,299 @@
+package trial_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/equal"
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/lab/yamlfile"
+	"github.com/tarehq/tare/load"
+)
+
+// TestMain lets the test binary play contenders.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "play" {
+		play(os.Args[2], os.Args[3])
+	}
+	os.Exit(m.Run())
+}
+
+func play(role, port string) {
+	n := 0
+	err := http.ListenAndServe("127.0.0.1:"+port, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if role == "closes" {
+			w.Header().Set("Connection", "close")
+		}
+		fmt.Fprint(w, "hello")
+		n++
+		if role == "dies" && n > 1000 {
+			fmt.Fprintln(os.Stderr, "enough")
+			os.Exit(4)
+		}
+	}))
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func TestScheduleHoldsEverythingOnce(t *testing.T) {
+	conditions := []trial.Condition{{Cores: 1, Connections: 64}, {Cores: 1, Connections: 1000}}
+	names := []string{"a", "b", "c"}
+	slots := trial.Schedule(4, conditions, names, 7)
+	if len(slots) != 4*2*3 {
+		t.Fatal(len(slots))
+	}
+	orders := make(map[string]bool)
+	for block := 1; block <= 4; block++ {
+		of := slots[(block-1)*6 : block*6]
+		for half := range 2 { // trials that are compared stand together
+			var order []string
+			for _, s := range of[half*3 : half*3+3] {
+				if s.Block != block || s.Condition != of[half*3].Condition {
+					t.Errorf("%+v in block %d", s, block)
+				}
+				order = append(order, s.Contender)
+			}
+			orders[strings.Join(order, "")] = true
+			slices.Sort(order)
+			if !slices.Equal(order, names) {
+				t.Errorf("block %d: %v", block, order)
+			}
+		}
+		if of[0].Condition == of[3].Condition {
+			t.Errorf("block %d has one condition only", block)
+		}
+	}
+	if len(orders) < 3 {
+		t.Errorf("always in the same order: %v", orders)
+	}
+	if !reflect.DeepEqual(slots, trial.Schedule(4, conditions, names, 7)) || reflect.DeepEqual(slots, trial.Schedule(4, conditions, names, 8)) {
+		t.Error("the order is not the seed's")
+	}
+}
+
+func TestLayout(t *testing.T) {
+	for _, test := range []struct {
+		cpus               []int
+		cores              int
+		servers, generator []int
+	}{
+		{[]int{0, 1}, 1, []int{0}, []int{1}},
+		{[]int{0, 1, 2, 3}, 1, []int{0}, []int{3, 2}},
+		{[]int{2, 5, 7}, 2, []int{2, 5}, []int{7}},
+		{[]int{0}, 1, nil, nil},
+		{[]int{0, 1}, 2, nil, nil},
+		{[]int{0, 1}, 0, nil, nil},
+	} {
+		servers, generator := trial.Layout(test.cpus, test.cores)
+		if !slices.Equal(servers, test.servers) || !slices.Equal(generator, test.generator) {
+			t.Errorf("%v, %d cores: %v and %v", test.cpus, test.cores, servers, generator)
+		}
+	}
+}
+
+func bench(t *testing.T) *trial.Bench {
+	t.Helper()
+	s, err := contender.NewStage(contender.StageOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &trial.Bench{
+		Stage: s, CPUs: allCPUs(t), Request: equal.Request{Method: "GET", Path: "/", Host: "a"},
+		Warmup: 50 * time.Millisecond, Measure: 400 * time.Millisecond,
+	}
+}
+
+func allCPUs(t *testing.T) []int {
+	t.Helper()
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cpus
+}
+
+func actor(role string) *contender.Contender {
+	s := &contender.Spec{Name: role, Title: role, Protocol: contender.HTTP, Run: "{bin} play " + role + " {port}"}
+	s.Ready.Within = yamlfile.Duration(5 * time.Second)
+	return &contender.Contender{Spec: s, Bin: os.Args[0]}
+}
+
+func slot(cores int) trial.Slot {
+	return trial.Slot{Block: 1, Condition: trial.Condition{Cores: cores, Connections: 8}, Contender: "x"}
+}
+
+func TestTrial(t *testing.T) {
+	before := allCPUs(t)
+	b := bench(t)
+	for _, cores := range []int{1, 0} {
+		r, err := b.Run(context.Background(), actor("server"), slot(cores))
+		if err != nil || r.Failure != "" {
+			t.Fatal(err, r.Failure)
+		}
+		user, sys := r.CPUPerRequest("")
+		appUser, appSys := r.CPUPerRequest(contender.RoleApplication)
+		if r.Load.Requests == 0 || user <= 0 || sys <= 0 || user != appUser || sys != appSys {
+			t.Errorf("%d requests, %v user, %v system", r.Load.Requests, user, sys)
+		}
+		if w := r.WeightUs(); w < 1 || w > 1000 || r.RSS() < 1<<20 {
+			t.Errorf("weight %v µs, %d bytes resident", w, r.RSS())
+		}
+		if r.Load.Seconds < 0.35 || r.Others < 0 {
+			t.Errorf("measured for %v s, others %v", r.Load.Seconds, r.Others)
+		}
+		// Bound threads are as many as the generator's processors; unbound ones are
+		// up to the generator.
+		threads := min(runtime.NumCPU(), 8)
+		if _, generator := trial.Layout(before, cores); generator != nil {
+			threads = min(len(generator), 8)
+		}
+		if r.Load.Threads != threads {
+			t.Errorf("%d cores: %d threads generate the load, want %d", cores, r.Load.Threads, threads)
+		}
+	}
+	if after := allCPUs(t); !slices.Equal(before, after) {
+		t.Errorf("this process had processors %v and has %v", before, after)
+	}
+}
+
+// The processor time of the servers cannot be more than there was, and saturated
+// servers use nearly all they have.
+func TestWeightAddsUp(t *testing.T) {
+	if len(allCPUs(t)) < 2 {
+		t.Skip("needs two processors")
+	}
+	r, err := bench(t).Run(context.Background(), actor("server"), slot(1))
+	if err != nil || r.Failure != "" {
+		t.Fatal(err, r.Failure)
+	}
+	// Others may have the same processor, so the lower bound is a generous one.
+	share := r.WeightUs() * r.Load.PerSecond() / 1e6
+	if share < 0.1 || share > 1.05 {
+		t.Errorf("the servers used %.2f of one processor", share)
+	}
+}
+
+// A record's figures are those of all its processes together, for each request.
+func TestRecord(t *testing.T) {
+	r := trial.Record{
+		Load: &load.Result{Requests: 100, Seconds: 2, Connects: 3}, MachineAccepted: 13,
+		Costs: map[string][]proc.Cost{
+			contender.RoleNginx: {
+				{User: 100 * time.Microsecond, Sys: 200 * time.Microsecond, Voluntary: 20, Involuntary: 1, RSS: 1000},
+				{User: 100 * time.Microsecond, Voluntary: 10, RSS: 500},
+			},
+			contender.RoleApplication: {{User: 300 * time.Microsecond, Sys: 300 * time.Microsecond, Voluntary: 5, Involuntary: 4, RSS: 2000}},
+		},
+	}
+	if w := r.WeightUs(); w != 10 {
+		t.Errorf("weight %v µs", w)
+	}
+	if user, sys := r.CPUPerRequest(contender.RoleNginx); user != 2*time.Microsecond || sys != 2*time.Microsecond {
+		t.Errorf("nginx: %v user, %v system", user, sys)
+	}
+	if user, sys := r.CPUPerRequest(""); user != 5*time.Microsecond || sys != 5*time.Microsecond {
+		t.Errorf("all: %v user, %v system", user, sys)
+	}
+	if voluntary, involuntary := r.SwitchesPerRequest(); voluntary < 0.3499 || voluntary > 0.3501 || involuntary != 0.05 {
+		t.Errorf("%v and %v switches", voluntary, involuntary)
+	}
+	if r.RSS() != 3500 {
+		t.Errorf("%d bytes resident", r.RSS())
+	}
+	if r.OtherAccepts() != 10 {
+		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())
+	}
+	r.Load.Connects = 20 // the kernel counts them a little later than the generator
+	if r.OtherAccepts() != 0 {
+		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())
+	}
+}
+
+// What a machine accepts while measuring is at least what was opened meanwhile.
+func TestMachineAccepted(t *testing.T) {
+	r, err := bench(t).Run(context.Background(), actor("closes"), slot(1))
+	if err != nil || r.Failure != "" {
+		t.Fatal(err, r.Failure)
+	}
+	if r.Load.Connects == 0 || r.MachineAccepted < r.Load.Connects/2 {
+		t.Errorf("%d opened, %d accepted", r.Load.Connects, r.MachineAccepted)
+	}
+}
+
+func TestDeathMidwayIsTheContendersFailure(t *testing.T) {
+	r, err := bench(t).Run(context.Background(), actor("dies"), slot(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.Failure, "ended by itself (exit status 4)") || !strings.Contains(r.Failure, "enough") || r.Load != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestInterruptedTrialLeavesNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	b := bench(t)
+	b.Measure = time.Minute
+	b.Progress = func(load.Progress) { cancel() }
+	if _, err := b.Run(ctx, actor("server"), slot(1)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	children, err := proc.Children(os.Getpid())
+	if err != nil || len(children) != 0 {
+		t.Errorf("left running: %v, %v", children, err)
+	}
+}
+
+func TestJournal(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	j, err := trial.NewJournal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bench(t).Run(context.Background(), actor("server"), slot(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := range 3 {
+		r.Block = block + 1
+		if err := j.Add(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(name)
+	lines := strings.Split(string(b), "\n")
+	if err != nil || len(lines) != 4 || lines[3] != "" {
+		t.Fatal(len(lines), err)
+	}
+	var got trial.Record
+	if err := json.Unmarshal([]byte(lines[2]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Block != 3 || got.WeightUs() != r.WeightUs() || got.Load.Latency.Quantile(0.9) != r.Load.Latency.Quantile(0.9) || !got.Start.Equal(r.Start) {
+		t.Errorf("got %+v, want %+v", got, r)
+	}
+	if _, err := trial.NewJournal(name); !errors.Is(err, os.ErrExist) {
+		t.Errorf("an old journal would be written over: %v", err)
+	}
+}

@@ -1,0 +1,465 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/equal"
+	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/load"
+)
+
+// Options are what a run of an experiment can be told.
+type Options struct {
+	Root       string // the project's folder, absolute, with experiments/ and contenders/
+	Experiment string // a folder in experiments/
+	Full       bool   // run the experiment's full trials, not its quick ones
+
+	Only    []string      // these contenders and the control; empty means all
+	Adjust  func(*Trials) // changes what the experiment says; may be nil
+	Seed    uint64        // of the order of trials; 0 is a new one
+	Out     string        // results folder; "" is a new one in Root/results
+	Flags   []string      // those that gave the above, for the report to repeat; without the seed
+	Guard   []string      // see contender.StageOptions
+	Watcher Watcher
+}
+
+// Watcher is told how a run goes. Each function may be nil.
+type Watcher struct {
+	Say      func(format string, args ...any)
+	Progress func(Progress)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Done, Total time.Duration // of the trials; Total is an estimate
+	Block       int
+	Blocks      int
+	Contender   string // its title
+	Condition   trial.Condition
+	PerSecond   float64 // now; 0 while starting
+}
+
+// twin is the name under which the control takes part a second time.
+const twin = "twin"
+
+// failuresToDrop is after how many failed trials a contender takes no further part.
+const failuresToDrop = 2
+
+// overhead is what a trial takes besides warm-up and measuring: starting, connecting
+// and stopping. It is used only to estimate the time left.
+const overhead = 450 * time.Millisecond
+
+// weighing is a run under way.
+type weighing struct {
+	Options
+	experiment *Experiment
+	trials     Trials
+	cpus       []int // that this process may use
+	run        *report.Run
+	contenders map[string]*contender.Contender // of those who take part
+	failures   map[string]int
+	written    map[string]map[string][]byte // what was written for each contender, by file
+	bench      *trial.Bench
+	journal    *trial.Journal
+	dir        string // of the results; "" if there can be none
+}
+
+// Weigh runs an experiment and keeps its trials as they come. It returns what was
+// measured even if something went wrong on the way; run is nil if nothing was begun.
+// The error is ctx's, or says why the run ended before its time.
+func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err error) {
+	w, err := prepare(o)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := w.gather(ctx); err != nil {
+		return nil, "", err
+	}
+	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard})
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() {
+		if closeErr := stage.Close(); closeErr != nil {
+			w.warn("cleaning up: %v", closeErr)
+		}
+	}()
+	conf, err := w.experiment.nginxConf()
+	if err != nil {
+		return nil, "", err
+	}
+	w.bench = &trial.Bench{
+		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+	}
+	if err := w.prove(ctx); err != nil {
+		return nil, "", err
+	}
+	w.openResults()
+	err = w.runTrials(ctx)
+	if w.journal != nil {
+		err = errors.Join(err, w.journal.Close())
+	}
+	w.run.Seconds = time.Since(w.run.Started).Seconds()
+	return w.run, w.dir, err
+}
+
+// Prepare checks, unpacks and builds what an experiment needs, and runs nothing.
+func Prepare(ctx context.Context, o Options) (*report.Run, error) {
+	w, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	return w.run, w.gather(ctx)
+}
+
+// prepare reads the experiment and decides what will be run.
+func prepare(o Options) (*weighing, error) {
+	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
+	if err != nil {
+		return nil, err
+	}
+	published, err := e.publishedRates()
+	if err != nil {
+		return nil, err
+	}
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		return nil, err
+	}
+	w := &weighing{
+		Options: o, experiment: e, trials: e.Quick, cpus: cpus,
+		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), written: make(map[string]map[string][]byte),
+	}
+	if o.Full {
+		w.trials = e.Full
+	}
+	if o.Adjust != nil {
+		o.Adjust(&w.trials)
+	}
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	if w.Seed == 0 {
+		w.Seed = 1 + rand.Uint64N(1<<32)
+	}
+	w.run = &report.Run{
+		Tool: version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question, Source: e.Source,
+		Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores), Environment: environment(len(cpus)),
+		Published: published,
+	}
+	return w, nil
+}
+
+// check returns a *UsageError for options that make no sense.
+func (w *weighing) check() error {
+	if fault := w.trials.fault(); fault != nil {
+		return &UsageError{fmt.Sprintf("--%s: %s", fault.key, fault.what)}
+	}
+	for _, cores := range w.trials.Cores {
+		if int(cores) > len(w.cpus) {
+			return &UsageError{fmt.Sprintf("--cores: want at most %d, which is what this machine has, got %v", len(w.cpus), cores)}
+		}
+	}
+	if err := w.checkFiles(); err != nil {
+		return err
+	}
+	all := w.experiment.Contenders()
+	for _, name := range w.Only {
+		if !slices.Contains(all, name) {
+			return &UsageError{fmt.Sprintf("--only: %q takes no part in %s; these do: %s", name, w.experiment.Name, strings.Join(all, ", "))}
+		}
+	}
+	if _, err := os.Stat(filepath.Join(w.Out, report.JournalFile)); w.Out != "" && err == nil {
+		return &UsageError{fmt.Sprintf("--out: %q holds the results of another run; name another folder", w.Out)}
+	}
+	return nil
+}
+
+// spareFiles is how many files this process opens besides connections, amply.
+const spareFiles = 100
+
+// checkFiles makes sure that the generator can open all its connections.
+func (w *weighing) checkFiles() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("lab: %w", os.NewSyscallError("getrlimit", err))
+	}
+	if most := slices.Max(w.trials.Connections); uint64(most+spareFiles) > limit.Cur {
+		return &UsageError{fmt.Sprintf("--connections: %d need %d open files, and a process may have %d here; want fewer, or raise the limit (ulimit -n)",
+			most, most+spareFiles, limit.Cur)}
+	}
+	return nil
+}
+
+// placement says which processors the servers and the generator have.
+func placement(cpus []int, all []Cores) string {
+	var parts []string
+	for _, cores := range all {
+		servers, generator := trial.Layout(cpus, int(cores))
+		switch {
+		case servers != nil:
+			parts = append(parts, fmt.Sprintf("servers on %v, generator on %v", servers, generator))
+		case cores == 0:
+			parts = append(parts, "servers and generator share all")
+		default:
+			parts = append(parts, fmt.Sprintf("servers limited to %d threads, with too few processors to keep the generator off theirs", cores))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// UsageError is an option that makes no sense, or not on this machine.
+type UsageError struct{ What string }
+
+func (e *UsageError) Error() string { return e.What }
+
+// gather reads the contenders, brings what they need and builds them. One that cannot be had is left
+// out; one whose file is malformed is an error.
+func (w *weighing) gather(ctx context.Context) error {
+	tools := &contender.Tools{Cache: filepath.Join(w.Root, ".cache"), Say: w.say}
+	for _, name := range w.experiment.Contenders() {
+		if len(w.Only) > 0 && name != w.experiment.Control && !slices.Contains(w.Only, name) {
+			continue
+		}
+		spec, err := contender.ReadSpec(filepath.Join(w.Root, "contenders", name))
+		if err != nil {
+			return err
+		}
+		entrant := report.Entrant{Name: name, Title: spec.Title, About: spec.About, Kind: w.kind(name)}
+		c, err := tools.Prepare(ctx, spec)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			entrant.Absent = err.Error()
+			w.say("left out: %s: %v", spec.Title, err)
+		default:
+			entrant.Versions = c.Versions
+			w.contenders[name] = c
+		}
+		w.run.Entrants = append(w.run.Entrants, entrant)
+		if name == w.experiment.Control && err == nil {
+			w.addTwin(entrant, c)
+		}
+	}
+	return nil
+}
+
+// addTwin lets the control take part again, under another name. What differs between
+// the two is chance.
+func (w *weighing) addTwin(control report.Entrant, c *contender.Contender) {
+	control.Name, control.Title, control.Kind = twin, control.Title+" (twin)", report.Twin
+	w.run.Entrants = append(w.run.Entrants, control)
+	w.contenders[twin] = c
+}
+
+func (w *weighing) kind(name string) report.Kind {
+	switch {
+	case name == w.experiment.Control:
+		return report.Control
+	case name == w.experiment.Ceiling:
+		return report.Ceiling
+	case slices.Contains(w.experiment.Rivals, name):
+		return report.Rival
+	}
+	return report.Way
+}
+
+// prove starts every contender once and compares its answer with what is expected
+// and with the control's. Those that differ undeclared take no part.
+func (w *weighing) prove(ctx context.Context) error {
+	w.say("asking every contender what it answers")
+	var control *equal.Answer
+	for i := range w.run.Entrants {
+		e := &w.run.Entrants[i]
+		c := w.contenders[e.Name]
+		if c == nil {
+			continue
+		}
+		answer, err := w.ask(ctx, c)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			w.leaveOut(e, err.Error())
+			continue
+		}
+		e.Answer = answer
+		if wrong := w.experiment.Expect.wrong(answer); wrong != "" {
+			w.leaveOut(e, wrong)
+			continue
+		}
+		if e.Kind == report.Control {
+			control = answer
+		}
+		if control != nil {
+			w.compare(e, control)
+		}
+	}
+	return nil
+}
+
+// errNoControl is why a run ends when its control takes no part, or no longer.
+var errNoControl = errors.New("the control could not be measured, and without it nothing can be compared; see why above")
+
+// ask runs a contender for as long as it takes to ask it.
+func (w *weighing) ask(ctx context.Context, c *contender.Contender) (*equal.Answer, error) {
+	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := equal.Ask(ctx, r.Address, w.bench.Request)
+	w.written[r.Name] = r.Files
+	return answer, errors.Join(err, r.Stop())
+}
+
+func (w *weighing) leaveOut(e *report.Entrant, why string) {
+	e.Absent = why
+	delete(w.contenders, e.Name)
+	w.say("left out: %s: %s", e.Title, why)
+}
+
+// wrong says how an answer is not what the experiment expects.
+func (x *Expectation) wrong(a *equal.Answer) string {
+	switch {
+	case a.Status != x.Status:
+		return fmt.Sprintf("answers with status %d, not %d", a.Status, x.Status)
+	case string(a.Body) != x.Body:
+		return fmt.Sprintf("answers with body %.60q, not %.60q", a.Body, x.Body)
+	case x.Bytes != 0 && a.Bytes != x.Bytes:
+		return fmt.Sprintf("answers with %d bytes, not %d", a.Bytes, x.Bytes)
+	}
+	return ""
+}
+
+// compare notes how an answer differs from the control's.
+func (w *weighing) compare(e *report.Entrant, control *equal.Answer) {
+	for _, d := range equal.Compare(control, e.Answer) {
+		declared := slices.IndexFunc(w.experiment.Differs, func(x Differ) bool {
+			return x.What == d.What && slices.Contains(x.Contenders, e.Name)
+		})
+		if declared >= 0 {
+			e.Declared = append(e.Declared, report.Declared{Difference: d, Why: w.experiment.Differs[declared].Why})
+			continue
+		}
+		e.Differences = append(e.Differences, d)
+	}
+	if len(e.Differences) > 0 {
+		w.leaveOut(e, "it does not answer as the control does: "+e.Differences[0].String())
+	}
+}
+
+// runTrials runs all trials and keeps their records.
+func (w *weighing) runTrials(ctx context.Context) error {
+	var names []string
+	for _, e := range w.run.Entrants {
+		if w.contenders[e.Name] != nil {
+			names = append(names, e.Name)
+		}
+	}
+	slots := trial.Schedule(w.trials.Blocks, w.run.Conditions, names, w.Seed)
+	began := time.Now()
+	for i, slot := range slots {
+		if !w.comparable() {
+			break
+		}
+		c := w.contenders[slot.Contender]
+		if c == nil {
+			continue // it was dropped
+		}
+		w.follow(i, len(slots), began, slot)
+		rec, err := w.bench.Run(ctx, c, slot)
+		if ctx.Err() != nil {
+			w.warn("interrupted in block %d of %d", slot.Block, w.trials.Blocks)
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		w.keep(rec)
+	}
+	if !w.comparable() {
+		return errNoControl
+	}
+	return nil
+}
+
+// comparable reports whether the control still takes part.
+func (w *weighing) comparable() bool { return w.contenders[w.experiment.Control] != nil }
+
+// follow reports how far the run has come, now and while the trial runs.
+func (w *weighing) follow(i, n int, began time.Time, slot trial.Slot) {
+	if w.Watcher.Progress == nil {
+		return
+	}
+	each := time.Duration(w.trials.Warmup+w.trials.Measure) + overhead
+	if i > 0 {
+		each = time.Since(began) / time.Duration(i)
+	}
+	p := Progress{
+		Done: each * time.Duration(i), Total: each * time.Duration(n), Block: slot.Block, Blocks: w.trials.Blocks,
+		Contender: w.entrant(slot.Contender).Title, Condition: slot.Condition,
+	}
+	w.Watcher.Progress(p)
+	start := time.Now()
+	w.bench.Progress = func(g load.Progress) {
+		now := p
+		now.Done += min(time.Since(start), each)
+		if g.Measuring && g.Elapsed > 0 {
+			now.PerSecond = float64(g.Requests) / g.Elapsed.Seconds()
+		}
+		w.Watcher.Progress(now)
+	}
+}
+
+// keep adds a record to the run and to the journal.
+func (w *weighing) keep(rec trial.Record) {
+	w.run.Records = append(w.run.Records, rec)
+	if rec.Failure != "" {
+		w.say("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections, rec.Failure)
+		w.failures[rec.Contender]++
+		if w.failures[rec.Contender] == failuresToDrop {
+			w.leaveOut(w.entrant(rec.Contender), fmt.Sprintf("it failed %d times; the last time: %s", failuresToDrop, rec.Failure))
+		}
+	}
+	if w.journal == nil {
+		return
+	}
+	if err := w.journal.Add(&rec); err != nil {
+		w.warn("results are no longer kept on disk: %v", err)
+		_ = w.journal.Close()
+		w.journal = nil
+	}
+}
+
+func (w *weighing) entrant(name string) *report.Entrant {
+	i := slices.IndexFunc(w.run.Entrants, func(e report.Entrant) bool { return e.Name == name })
+	return &w.run.Entrants[i]
+}
+
+func (w *weighing) say(format string, args ...any) {
+	if w.Watcher.Say != nil {
+		w.Watcher.Say(format, args...)
+	}
+}
+
+func (w *weighing) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.run.Warnings = append(w.run.Warnings, text)
+	w.say("%s", text)
+}

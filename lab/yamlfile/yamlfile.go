@@ -1,0 +1,140 @@
+// Package yamlfile reads YAML files that people write, and says where they are
+// wrong.
+package yamlfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Error is a fault in a file: which, where, and what is wrong.
+type Error struct {
+	File string
+	Line int // from 1; 0 if it is not one line
+	What string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%s: %s", e.File, e.What)
+	}
+	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What)
+}
+
+// File is a file that was read, for finding lines in it.
+type File struct {
+	name string
+	tree *ast.File
+}
+
+// Read decodes the file called name into a struct. A key that the struct does not
+// have, or one that stands twice, is a fault. The error is an *Error unless the
+// file cannot be read.
+func Read(name string, into any) (*File, error) {
+	source, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := parser.ParseBytes(source, 0)
+	if err != nil {
+		return nil, located(name, err)
+	}
+	f := &File{name, tree}
+	if len(bytes.TrimSpace(source)) == 0 {
+		return f, &Error{File: name, What: "the file is empty"}
+	}
+	if err := yaml.NewDecoder(bytes.NewReader(source), yaml.Strict()).Decode(into); err != nil {
+		return f, located(name, err)
+	}
+	return f, nil
+}
+
+// located makes an Error of what the decoder says.
+func located(name string, err error) error {
+	var yerr yaml.Error
+	if !errors.As(err, &yerr) {
+		return &Error{File: name, What: err.Error()}
+	}
+	e := &Error{File: name, What: yerr.GetMessage()}
+	if t := yerr.GetToken(); t != nil {
+		e.Line = t.Position.Line
+	}
+	if te, ok := errors.AsType[*yaml.TypeError](err); ok {
+		e.What = fmt.Sprintf("want %s, got %s", words(te.DstType), words(te.SrcType))
+		if te.Token != nil {
+			e.What += fmt.Sprintf(" %q", te.Token.Value)
+		}
+	}
+	return e
+}
+
+func words(t reflect.Type) string {
+	if t == nil {
+		return "nothing"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return "a whole number"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "keys with values"
+	}
+	return t.String()
+}
+
+// Duration is a time.Duration, written as 500ms or 30s.
+type Duration time.Duration
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (d *Duration) UnmarshalYAML(n ast.Node) error {
+	t := n.GetToken()
+	parsed, err := time.ParseDuration(t.Value)
+	if err != nil || parsed < 0 {
+		return &yaml.SyntaxError{Message: fmt.Sprintf("want a time such as 500ms or 30s, got %q", t.Value), Token: t}
+	}
+	*d = Duration(parsed)
+	return nil
+}
+
+// Fault returns an Error at the line of what path, such as "$.request.path", leads
+// to, or at that of its parent if it is missing.
+func (f *File) Fault(path, format string, args ...any) error {
+	return &Error{File: f.name, Line: f.line(path), What: fmt.Sprintf(format, args...)}
+}
+
+func (f *File) line(path string) int {
+	for ; path != ""; path = parent(path) {
+		p, err := yaml.PathString(path)
+		if err != nil {
+			continue
+		}
+		if node, err := p.FilterFile(f.tree); err == nil && node.GetToken() != nil {
+			return node.GetToken().Position.Line
+		}
+	}
+	return 0
+}
+
+func parent(path string) string {
+	for i := len(path) - 1; i > 0; i-- {
+		if path[i] == '.' || path[i] == '[' {
+			return path[:i]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,88 @@
+package load_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/load"
+)
+
+// affinities returns where each thread of this process may run.
+func affinities(t *testing.T) map[int]unix.CPUSet {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets := make(map[int]unix.CPUSet)
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(filepath.Base(task))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var set unix.CPUSet
+		if unix.SchedGetaffinity(tid, &set) == nil { // it may have ended
+			sets[tid] = set
+		}
+	}
+	return sets
+}
+
+// Threads are bound during a run, each to its processor, and none afterwards, though
+// it may run other goroutines or be the one that new threads are made from.
+func TestThreadsAreBoundForTheRunOnly(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		t.Fatal(err)
+	}
+	var cpus []int
+	for cpu := range 1024 {
+		if all.IsSet(cpu) && len(cpus) < 2 {
+			cpus = append(cpus, cpu)
+		}
+	}
+	if len(cpus) < 2 {
+		t.Skip("needs two processors")
+	}
+	for range 5 {
+		bound := make(map[int]int)
+		r := run(t, load.Plan{
+			URL: server.URL, Connections: 4, Threads: 3, CPUs: cpus, Duration: 20 * time.Millisecond,
+			Trace: &load.Trace{Started: func() {
+				for _, set := range affinities(t) {
+					for _, cpu := range cpus {
+						if set.Count() == 1 && set.IsSet(cpu) {
+							bound[cpu]++
+						}
+					}
+				}
+			}},
+		})
+		if bound[cpus[0]] != 2 || bound[cpus[1]] != 1 || r.Errors.First != "" {
+			t.Errorf("threads by processor: %v, want two on %d and one on %d; first error %q", bound, cpus[0], cpus[1], r.Errors.First)
+		}
+		for tid, set := range affinities(t) {
+			if set != all {
+				t.Errorf("thread %d may run on %d processors, want %d", tid, set.Count(), all.Count())
+			}
+		}
+	}
+}
+
+func TestProcessorThatDoesNotExist(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 1, CPUs: []int{1000}})
+	if r.Requests == 0 || r.Errors.Total() != 0 || !strings.Contains(r.Errors.First, "cannot bind a thread to processor 1000") {
+		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+	}
+}

@@ -1,0 +1,19 @@
+// Package load generates HTTP load and measures what comes back. It works on Linux;
+// elsewhere Run returns errors.ErrUnsupported.
+//
+// Run keeps a number of connections busy: each sends a request, waits for the whole
+// response, and sends the next (a closed loop). With a Rate, each sends a request when
+// it is due (an open loop). A worker is a loop over a poller and package http1. A
+// request costs it one call to send and one to receive, and its share of one that tells
+// which connections are ready; nothing is allocated for it.
+//
+// # What is counted
+//
+// A run has a warm-up, which counts for nothing, and a measured time. A response
+// counts if its last byte came in the measured time. Its latency is the time from
+// just before its request was sent until that byte came. A closed loop says nothing
+// of requests that were not sent because the server was slow. In an open loop latency
+// counts from when a request was due: one that waits for its connection's last answer
+// is late already. Responses of status 400 and above count both as requests and as
+// errors.
+package load

@@ -1,0 +1,111 @@
+// Package hist records durations and tells their distribution.
+package hist
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// Durations from a nanosecond to Longest are kept to three significant digits.
+// Longer ones count as Longest.
+const (
+	Longest = 10 * time.Minute
+	digits  = 3
+)
+
+// Histogram is a distribution of durations. Make one with New.
+type Histogram struct {
+	counts *hdr.Histogram
+	sum    time.Duration // exact, where counts has rounded
+	max    time.Duration
+}
+
+// New returns an empty histogram of about 250 KB.
+func New() *Histogram { return &Histogram{counts: hdr.New(1, int64(Longest), digits)} }
+
+// Record adds one duration. Negative ones count as 0.
+func (h *Histogram) Record(d time.Duration) {
+	d = min(max(d, 0), Longest)
+	h.sum += d
+	h.max = max(h.max, d)
+	if err := h.counts.RecordValue(int64(d)); err != nil {
+		panic("hist: BUG: duration out of range: " + err.Error())
+	}
+}
+
+// Merge adds all that o holds.
+func (h *Histogram) Merge(o *Histogram) {
+	if dropped := h.counts.Merge(o.counts); dropped != 0 {
+		panic("hist: BUG: histograms of different shape")
+	}
+	h.sum += o.sum
+	h.max = max(h.max, o.max)
+}
+
+// Count returns how many durations were recorded.
+func (h *Histogram) Count() int64 { return h.counts.TotalCount() }
+
+// Max returns the longest, exactly.
+func (h *Histogram) Max() time.Duration { return h.max }
+
+// Mean returns the mean, exactly; 0 of none.
+func (h *Histogram) Mean() time.Duration {
+	if h.Count() == 0 {
+		return 0
+	}
+	return h.sum / time.Duration(h.Count())
+}
+
+// Stdev returns the standard deviation.
+func (h *Histogram) Stdev() time.Duration {
+	if h.Count() == 0 {
+		return 0
+	}
+	return time.Duration(math.Round(h.counts.StdDev()))
+}
+
+// Quantile returns the duration that a share q of them, 0 to 1, do not exceed.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	return min(time.Duration(h.counts.ValueAtPercentile(100*q)), h.max)
+}
+
+// stored is a histogram in JSON: the HdrHistogram V2 format, compressed, in
+// base64, as other tools of that family read it, in nanoseconds.
+type stored struct {
+	Unit    string        `json:"unit"`
+	Sum     time.Duration `json:"sumNs"`
+	Max     time.Duration `json:"maxNs"`
+	Encoded string        `json:"hdrV2"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (h *Histogram) MarshalJSON() ([]byte, error) {
+	b, err := h.counts.Encode(hdr.V2CompressedEncodingCookieBase)
+	if err != nil {
+		return nil, fmt.Errorf("hist: %w", err)
+	}
+	return json.Marshal(stored{"ns", h.sum, h.max, string(b)})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (h *Histogram) UnmarshalJSON(b []byte) error {
+	var s stored
+	if err := json.Unmarshal(b, &s); err != nil {
+		return err
+	}
+	counts, err := hdr.Decode([]byte(s.Encoded))
+	if err != nil {
+		return fmt.Errorf("hist: %w", err)
+	}
+	fresh := New()
+	if dropped := fresh.counts.Merge(counts); dropped != 0 {
+		return fmt.Errorf("hist: %d of %d durations are outside 0 to %v", dropped, counts.TotalCount(), Longest)
+	}
+	fresh.sum, fresh.max = s.Sum, s.Max
+	*h = *fresh
+	return nil
+}

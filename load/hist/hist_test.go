@@ -1,0 +1,80 @@
+package hist
+
+import (
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestQuantiles(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	all := make([]time.Duration, 20000)
+	parts := []*Histogram{New(), New(), New()}
+	var sum time.Duration
+	for i := range all {
+		all[i] = time.Duration(rnd.ExpFloat64() * 1e6)
+		sum += all[i]
+		parts[i%3].Record(all[i])
+	}
+	h := New()
+	for _, p := range parts {
+		h.Merge(p)
+	}
+	slices.Sort(all)
+	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {
+		want := all[max(1, int(math.Ceil(q*float64(len(all)))))-1]
+		if got := h.Quantile(q); got < want*998/1000-1 || got > want*1002/1000+1 {
+			t.Errorf("quantile %v: got %v, want %v", q, got, want)
+		}
+	}
+	if h.Max() != all[len(all)-1] || h.Quantile(1) != h.Max() || h.Count() != 20000 || h.Mean() != sum/20000 {
+		t.Errorf("max %v, count %d, mean %v", h.Max(), h.Count(), h.Mean())
+	}
+	if sd := h.Stdev(); sd < 980*time.Microsecond || sd > 1020*time.Microsecond {
+		t.Errorf("standard deviation %v of an exponential distribution of mean 1ms", sd)
+	}
+}
+
+func TestJSONRoundTrip(t *testing.T) {
+	h := New()
+	for _, d := range []time.Duration{-5, 0, 1, 12345, time.Second, 2 * time.Hour} {
+		h.Record(d)
+	}
+	if h.Max() != Longest {
+		t.Errorf("max %v", h.Max())
+	}
+	b, err := json.Marshal(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back Histogram
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	if back.Count() != h.Count() || back.Mean() != h.Mean() || back.Max() != h.Max() || back.Quantile(0.5) != h.Quantile(0.5) {
+		t.Errorf("got %+v", back)
+	}
+	for _, bad := range []string{`{}`, `{"hdrV2":"AAAA"}`, `7`} {
+		if err := json.Unmarshal([]byte(bad), new(Histogram)); err == nil {
+			t.Errorf("%s accepted", bad)
+		}
+	}
+}
+
+func TestEmpty(t *testing.T) {
+	h := New()
+	if h.Mean() != 0 || h.Stdev() != 0 || h.Quantile(0.5) != 0 || h.Max() != 0 {
+		t.Error("an empty histogram is not all zeros")
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	h := New()
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		h.Record(time.Duration(100_000 + i%100_000))
+	}
+}

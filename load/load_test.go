@@ -1,0 +1,439 @@
+package load_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// run carries out a short plan against a server and fails the test if it cannot.
+func run(t *testing.T, p load.Plan) *load.Result {
+	t.Helper()
+	if p.Duration == 0 {
+		p.Duration = 200 * time.Millisecond
+	}
+	r, err := load.Run(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The servers here are net/http's, or scripts of bytes: never ours, with which the
+// generator shares its codec.
+func TestCountsWhatTheServerCounts(t *testing.T) {
+	var served atomic.Int64
+	var methods sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		b, _ := io.ReadAll(r.Body)
+		methods.Store(fmt.Sprintf("%s %s %s %s", r.Method, r.URL, r.Header.Get("X-A"), b), true)
+		if r.Host != r.Context().Value(http.LocalAddrContextKey).(net.Addr).String() {
+			t.Errorf("host %q", r.Host)
+		}
+		switch r.URL.Path {
+		case "/chunked":
+			io.WriteString(w, strings.Repeat("x", 3000))
+			w.(http.Flusher).Flush()
+			io.WriteString(w, "y")
+		case "/large":
+			w.Write(make([]byte, 300_000))
+		case "/404":
+			http.NotFound(w, r)
+		case "/close":
+			w.Header().Set("Connection", "close")
+		case "/hints":
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+	}))
+	defer server.Close()
+	for _, test := range []struct {
+		plan   load.Plan
+		seen   string
+		status int
+	}{
+		{load.Plan{URL: server.URL}, "GET /  ", 200},
+		{load.Plan{URL: server.URL + "/a?b=c", Header: []string{"X-A: 1"}}, "GET /a?b=c 1 ", 200},
+		{load.Plan{URL: server.URL + "/post", Method: "POST", Body: "hello"}, "POST /post  hello", 200},
+		{load.Plan{URL: server.URL + "/head", Method: "HEAD"}, "HEAD /head  ", 200},
+		{load.Plan{URL: server.URL + "/chunked"}, "GET /chunked  ", 200},
+		{load.Plan{URL: server.URL + "/large"}, "GET /large  ", 200},
+		{load.Plan{URL: server.URL + "/404"}, "GET /404  ", 404},
+		{load.Plan{URL: server.URL + "/close"}, "GET /close  ", 200},
+		{load.Plan{URL: server.URL + "/hints"}, "GET /hints  ", 200},
+	} {
+		t.Run(test.seen, func(t *testing.T) {
+			served.Store(0)
+			test.plan.Connections, test.plan.Threads = 7, 2
+			r := run(t, test.plan)
+			if _, ok := methods.Load(test.seen); !ok {
+				t.Error("the server saw something else")
+			}
+			failed := r.Errors.Total()
+			if test.status >= 400 {
+				failed -= r.Requests
+			}
+			if r.Requests == 0 || failed != 0 || r.Statuses[test.status] != r.Requests {
+				t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
+			}
+			// Those before and after the measured time are not counted.
+			if n := uint64(served.Load()); r.Requests > n || r.Requests < n/2 {
+				t.Errorf("%d requests counted, %d served", r.Requests, n)
+			}
+			if uint64(r.Latency.Count()) != r.Requests || r.Latency.Max() <= 0 {
+				t.Errorf("%d latencies, longest %v", r.Latency.Count(), r.Latency.Max())
+			}
+			if strings.HasSuffix(test.plan.URL, "/close") != (r.Connects > 0) {
+				t.Errorf("%d connections made while measuring", r.Connects)
+			}
+		})
+	}
+}
+
+// script is a server that answers each connection by a function of its own.
+func script(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for n := 0; ; n++ {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(n, c, bufio.NewReader(c))
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// each answers every request with the same pieces, pausing between them.
+func each(pieces ...string) func(int, net.Conn, *bufio.Reader) {
+	return func(_ int, c net.Conn, requests *bufio.Reader) {
+		for {
+			if _, err := http.ReadRequest(requests); err != nil {
+				return
+			}
+			for i, p := range pieces {
+				if i > 0 {
+					time.Sleep(2 * time.Millisecond)
+				}
+				io.WriteString(c, p)
+			}
+		}
+	}
+}
+
+func TestResponsesInPieces(t *testing.T) {
+	for name, pieces := range map[string][]string{
+		"head in pieces":    {"HTTP/1.1 20", "0 OK\r\nContent-", "Length: 2\r\n\r", "\nab"},
+		"body in pieces":    {"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na", "b", "cd"},
+		"chunks in pieces":  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3", "\r\na", "bc\r\n0", "\r\n", "\r\n"},
+		"trailer in pieces": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nSum", ": 1\r", "\n\r\n"},
+		"continue":          {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+		"chunks, trailer":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nSum: 1\r\n\r\n"},
+		"no content":        {"HTTP/1.1 204 No Content\r\n\r\n"},
+		"interim":           {"HTTP/1.1 103 Early Hints\r\n\r", "\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, load.Plan{URL: script(t, each(pieces...)), Connections: 3})
+			size := uint64(len(strings.Join(pieces, "")))
+			if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
+				t.Errorf("%d requests, errors %+v, %d connects", r.Requests, r.Errors, r.Connects)
+			}
+			// Each connection may have been in the middle of a response at either end.
+			if r.Bytes > (r.Requests+3)*size || r.Bytes+3*size < r.Requests*size {
+				t.Errorf("%d requests of %d bytes, but %d bytes", r.Requests, size, r.Bytes)
+			}
+		})
+	}
+}
+
+func TestErrorsByKind(t *testing.T) {
+	refused, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused.Close()
+	for _, test := range []struct {
+		name string
+		url  string
+		kind func(load.Errors) uint64
+		text string
+	}{
+		{"refused", "http://" + refused.Addr().String(), func(e load.Errors) uint64 { return e.Connect }, "connection refused"},
+		{"no route", "http://255.255.255.255:1/", func(e load.Errors) uint64 { return e.Connect }, "connect: "},
+		{"closes", script(t, func(_ int, c net.Conn, r *bufio.Reader) { http.ReadRequest(r) }),
+			func(e load.Errors) uint64 { return e.Read }, "closed before a response"},
+		{"closes midway", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+		}), func(e load.Errors) uint64 { return e.Read }, "closed in the middle"},
+		{"malformed", script(t, each("SSH-2.0-nonsense\r\n")), func(e load.Errors) uint64 { return e.Read }, "malformed protocol version"},
+		{"too much", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurplus")), func(e load.Errors) uint64 { return e.Read }, "read: bytes came after a response"},
+		{"twice", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "read: bytes came after a response"},
+		{"two lengths", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab")),
+			func(e load.Errors) uint64 { return e.Read }, "second Content-Length"},
+		{"large head", script(t, each("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 70_000)+"\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "section too large"},
+		{"bad chunk", script(t, each("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "malformed chunk size"},
+		{"bad trailer", script(t, each("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: a\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "field not allowed in a trailer"},
+		{"closes in a head", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+		}), func(e load.Errors) uint64 { return e.Read }, "closed in the middle"},
+		{"switches", script(t, each("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "switched protocols"},
+		{"interim only", script(t, each("HTTP/1.1 102 Processing\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Timeout }, "timeout: waiting for a response"},
+		{"body that never ends", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd")),
+			func(e load.Errors) uint64 { return e.Timeout }, "timeout: in a response's body"},
+		{"silent", script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }),
+			func(e load.Errors) uint64 { return e.Timeout }, "timeout: waiting for a response"},
+		{"unavailable", script(t, each("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Status }, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := run(t, load.Plan{URL: test.url, Connections: 2, Timeout: 60 * time.Millisecond, Duration: 250 * time.Millisecond})
+			if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
+				t.Errorf("errors %+v", r.Errors)
+			}
+			if test.name != "unavailable" && test.name != "too much" && test.name != "twice" && r.Requests != 0 {
+				t.Errorf("%d requests", r.Requests)
+			}
+		})
+	}
+}
+
+// A server that goes away for a while is found again.
+func TestReconnects(t *testing.T) {
+	ok := each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	url := script(t, func(n int, c net.Conn, r *bufio.Reader) {
+		if n >= 3 {
+			ok(n, c, r)
+		}
+	})
+	r := run(t, load.Plan{URL: url, Connections: 1, Duration: 500 * time.Millisecond})
+	if r.Requests == 0 {
+		t.Errorf("errors %+v", r.Errors)
+	}
+}
+
+// The plan's timeout is what a response may take, neither less nor much more.
+func TestTimeout(t *testing.T) {
+	silent := script(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
+	r := run(t, load.Plan{URL: silent, Connections: 1, Timeout: 150 * time.Millisecond, Duration: 1200 * time.Millisecond})
+	if r.Errors.Timeout < 3 || r.Errors.Timeout > 8 { // they are looked for every 50 ms
+		t.Errorf("%d timeouts in 1.2s", r.Errors.Timeout)
+	}
+	slow := script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", strings.Repeat("a", 50), strings.Repeat("a", 50)))
+	r = run(t, load.Plan{URL: slow, Connections: 1, Timeout: time.Second, Duration: 300 * time.Millisecond})
+	if r.Requests == 0 || r.Errors.Total() != 0 {
+		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+	}
+}
+
+// A server may answer before it was sent the whole request, or give up.
+func TestEndBeforeTheRequestIsSent(t *testing.T) {
+	for _, answer := range []string{"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno", ""} {
+		url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			if _, err := http.ReadRequest(r); err != nil {
+				return
+			}
+			io.WriteString(c, answer)
+			c.(*net.TCPConn).CloseWrite()
+			time.Sleep(100 * time.Millisecond) // closing at once would reset the connection
+		})
+		r := run(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
+		if answer != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "") {
+			t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
+		}
+		if answer == "" && (r.Requests != 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "closed while the request was being sent")) {
+			t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+		}
+	}
+}
+
+func TestLargeRequest(t *testing.T) {
+	const size = 3 << 20
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); n != size || err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+	}))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Method: "POST", Body: strings.Repeat("a", size), Connections: 2})
+	if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
+		t.Errorf("%d requests, %d connects, errors %+v", r.Requests, r.Connects, r.Errors)
+	}
+}
+
+func TestIPv6(t *testing.T) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != l.Addr().String() {
+			t.Errorf("host %q", r.Host)
+		}
+	})}}
+	server.Start()
+	defer server.Close()
+	if r := run(t, load.Plan{URL: server.URL}); r.Requests == 0 || r.Errors.Total() != 0 {
+		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+	}
+}
+
+// Loading allocates for a connection and for a second, not for a request.
+func TestRequestsAllocateNothing(t *testing.T) {
+	answer := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	url := script(t, func(_ int, c net.Conn, _ *bufio.Reader) {
+		in := make([]byte, 4096) // a request comes in one piece
+		for {
+			if _, err := c.Read(in); err != nil {
+				return
+			}
+			c.Write(answer)
+		}
+	})
+	var before, after runtime.MemStats
+	r := run(t, load.Plan{URL: url, Connections: 4, Threads: 1, Warmup: 100 * time.Millisecond, Duration: 500 * time.Millisecond,
+		Trace: &load.Trace{Started: func() { runtime.ReadMemStats(&before) }, Ended: func() { runtime.ReadMemStats(&after) }}})
+	if n := after.Mallocs - before.Mallocs; r.Requests < 100 || n > r.Requests/10+50 {
+		t.Errorf("%d allocations for %d requests", n, r.Requests)
+	}
+}
+
+func TestBodyUntilClose(t *testing.T) {
+	url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+		http.ReadRequest(r)
+		io.WriteString(c, "HTTP/1.0 200 OK\r\n\r\nall there is")
+	})
+	r := run(t, load.Plan{URL: url, Connections: 2})
+	// The next connection is opened at once, not by the sweep of every 50 ms.
+	if r.Requests < 20 || r.Errors.Total() != 0 || r.Connects < 20 {
+		t.Errorf("%d requests, %d connects, errors %+v", r.Requests, r.Connects, r.Errors)
+	}
+}
+
+func TestLatencyIsTheServersDelay(t *testing.T) {
+	const delay = 20 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(delay) }))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 4, Duration: 500 * time.Millisecond})
+	if p50 := r.Latency.Quantile(0.5); p50 < delay || p50 > 2*delay {
+		t.Errorf("median %v", p50)
+	}
+	// Little's law: connections = rate x mean latency.
+	if l := r.PerSecond() * r.Latency.Mean().Seconds(); l < 3.2 || l > 4.4 {
+		t.Errorf("%v connections were busy, want 4", l)
+	}
+}
+
+func TestPhasesAndProgress(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	var order []string
+	var last load.Progress
+	r := run(t, load.Plan{
+		URL: server.URL, Connections: 5, Warmup: 150 * time.Millisecond, Duration: 1100 * time.Millisecond,
+		Trace: &load.Trace{
+			Connected: func() { order = append(order, "connected") },
+			Started:   func() { order = append(order, "started") },
+			Progress:  func(p load.Progress) { last = p },
+			Ended:     func() { order = append(order, "ended") },
+		},
+	})
+	if got := strings.Join(order, " "); got != "connected started ended" {
+		t.Error(got)
+	}
+	if !last.Measuring || last.Requests == 0 || last.Requests > r.Requests {
+		t.Errorf("last glance %+v of %d requests", last, r.Requests)
+	}
+	if len(r.Timeline) != 2 || r.Timeline[0].Requests+r.Timeline[1].Requests != r.Requests ||
+		r.Timeline[0].Bytes+r.Timeline[1].Bytes != r.Bytes {
+		t.Errorf("timeline %+v of %d requests", r.Timeline, r.Requests)
+	}
+	if r.Opened != 5 || r.Connects != 0 || r.Generator.Busy <= 0 || r.Generator.Busy > 1.2 {
+		t.Errorf("opened %d, connects %d, generator %+v", r.Opened, r.Connects, r.Generator)
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back load.Result
+	if err := json.Unmarshal(b, &back); err != nil || back.Latency.Count() != int64(r.Requests) {
+		t.Errorf("%v, %v", err, back.Latency)
+	}
+}
+
+func TestManyConnections(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 2000, Duration: time.Second})
+	if r.Opened != 2000 || r.Errors.Total() != 0 {
+		t.Errorf("opened %d, errors %+v", r.Opened, r.Errors)
+	}
+}
+
+func TestStopsWhenTold(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	r, err := load.Run(ctx, load.Plan{URL: server.URL, Duration: time.Hour})
+	if !errors.Is(err, context.DeadlineExceeded) || r == nil || r.Requests == 0 || time.Since(start) > 5*time.Second {
+		t.Errorf("%v after %v: %+v", err, time.Since(start), r)
+	}
+}
+
+func TestBadPlans(t *testing.T) {
+	for want, p := range map[string]load.Plan{
+		"want http://host:port/path":       {URL: "https://127.0.0.1/"},
+		`"127.0.0.1:80": want http://host`: {URL: "127.0.0.1:80"},
+		`"unix:///s": want http://host`:    {URL: "unix:///s"},
+		"invalid port":                     {URL: "http://127.0.0.1:x/"},
+		"is no request line":               {URL: "http://127.0.0.1/", Method: "G T"},
+		`want "Name: value"`:               {URL: "http://127.0.0.1/", Header: []string{"X"}},
+		"no more threads than connections": {URL: "http://127.0.0.1/", Connections: 1, Threads: 2},
+		"processor -1":                     {URL: "http://127.0.0.1/", CPUs: []int{0, -1}},
+		"use an Authorization header":      {URL: "http://u:secret@127.0.0.1/"},
+		`"http://:80/": want http://host`:  {URL: "http://:80/"},
+		`0.1%25lo]/": want http://host`:    {URL: "http://[::ffff:127.0.0.1%25lo]/"},
+		"want a number up to 65535":        {URL: "http://127.0.0.1:65536/"},
+		`header "X: a\x00": want`:          {URL: "http://127.0.0.1/", Header: []string{"X: a\x00"}},
+		"threads for -1 connections":       {URL: "http://127.0.0.1/", Connections: -1},
+		"a time is negative":               {URL: "http://127.0.0.1/", Duration: -1},
+		"-1 requests a second":             {URL: "http://127.0.0.1/", Rate: -1},
+		"-1 spare connections":             {URL: "http://127.0.0.1/", Spare: -1},
+	} {
+		_, err := load.Run(context.Background(), p)
+		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package load_test
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// An open loop sends as many requests as are due, through all of its connections.
+func TestRate(t *testing.T) {
+	var clients sync.Map
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Rate: 500, Warmup: 100 * time.Millisecond, Duration: time.Second})
+	seen := 0
+	clients.Range(func(any, any) bool { seen++; return true })
+	// The bounds leave room for a machine that is busy with other things.
+	if r.Requests < 300 || r.Requests > 600 || r.Errors.Total() != 0 || seen != 10 {
+		t.Errorf("%d requests over %d connections, errors %+v", r.Requests, seen, r.Errors)
+	}
+}
+
+// A request that was due while the server slept was late, though its own answer
+// came at once.
+func TestLatenessCounts(t *testing.T) {
+	const nap = 300 * time.Millisecond
+	var n atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if n.Add(1) == 10 {
+			time.Sleep(nap)
+		}
+	}))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 1, Rate: 100, Duration: time.Second})
+	if r.Errors.Total() != 0 || r.Requests < 50 || r.Latency.Quantile(0.9) < nap/4 {
+		t.Errorf("%d requests, errors %+v; one in ten took %v or more, want many that waited for the one that slept",
+			r.Requests, r.Errors, r.Latency.Quantile(0.9))
+	}
+}
+
+// Spare connections are opened after each of the others, and send nothing.
+func TestSpareConnections(t *testing.T) {
+	for _, rate := range []float64{0, 1000} {
+		var opened []string // in order, by the one goroutine that accepts
+		var clients sync.Map
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
+		server.Config.ConnState = func(c net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				opened = append(opened, c.RemoteAddr().String())
+			}
+		}
+		server.Start()
+		r := run(t, load.Plan{URL: server.URL, Connections: 4, Threads: 1, Spare: 2, Rate: rate})
+		server.Close()
+		if r.Requests == 0 || r.Errors.Total() != 0 || len(opened) != 12 {
+			t.Errorf("rate %v: %d requests, %d connections, want 12; errors %+v", rate, r.Requests, len(opened), r.Errors)
+		}
+		for i, c := range opened {
+			if _, busy := clients.Load(c); busy != (i%3 == 0) {
+				t.Errorf("rate %v: connection %d sent requests: %t", rate, i, busy)
+			}
+		}
+	}
+}
+
+// A server may close what rests. That is no error, and the connection is made anew.
+func TestRestingConnectionIsClosed(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.IdleTimeout = 20 * time.Millisecond
+	server.Start()
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 2, Rate: 10, Duration: time.Second})
+	if r.Requests < 3 || r.Connects == 0 || r.Errors.Total() != 0 {
+		t.Errorf("%d requests, %d connections made, errors %+v", r.Requests, r.Connects, r.Errors)
+	}
+}

@@ -1,0 +1,169 @@
+package tare
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// Server serves what an http.Server describes. It embeds that server: its fields
+// mean what they mean there, and http.ServerContextKey yields it to handlers. They
+// are read when Serve is called and must not be changed afterwards.
+//
+// Shutdown and Close of the http.Server do what those of the Server do, from its
+// first Serve on. SetKeepAlivesEnabled must be the Server's.
+//
+// Make one with Wrap.
+type Server struct {
+	*http.Server
+
+	// Dispatch says where handlers run; Predicted unless it is set before the first
+	// Serve. It concerns TCP and unix sockets on Linux only: everything else has a
+	// goroutine for each connection.
+	Dispatch Dispatch
+
+	once   sync.Once
+	engine *engine.Server
+
+	mu   sync.Mutex
+	tied *tie // nil until the first Serve
+}
+
+// Wrap returns a Server for s.
+func Wrap(s *http.Server) *Server { return &Server{Server: s} }
+
+// ListenAndServe serves handler on the TCP address addr until the process ends or
+// accepting fails. A nil handler is http.DefaultServeMux.
+func ListenAndServe(addr string, handler http.Handler) error {
+	return Wrap(&http.Server{Addr: addr, Handler: handler}).ListenAndServe()
+}
+
+// Serve serves handler on the connections that l accepts until accepting fails, and
+// closes l. A nil handler is http.DefaultServeMux.
+func Serve(l net.Listener, handler http.Handler) error {
+	return Wrap(&http.Server{Handler: handler}).Serve(l)
+}
+
+// ListenAndServe listens on the TCP address Addr, ":http" if it is empty, and
+// serves as Serve does.
+func (s *Server) ListenAndServe() error {
+	l, err := s.listen(":http")
+	if err != nil {
+		return err
+	}
+	return s.Serve(l)
+}
+
+// listen listens on Addr, or else on standard.
+func (s *Server) listen(standard string) (net.Listener, error) {
+	if s.closed() {
+		return nil, http.ErrServerClosed
+	}
+	addr := s.Addr
+	if addr == "" {
+		addr = standard
+	}
+	return net.Listen("tcp", addr)
+}
+
+// Serve accepts connections on l and serves them until Shutdown or Close is
+// called; then it returns http.ErrServerClosed at once, while Shutdown still
+// waits. It closes l. Any net.Listener will do, and HTTP/2 is served where a
+// *tls.Conn has negotiated it or Protocols ask for it without TLS.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.tie(); err != nil {
+		l.Close()
+		return err
+	}
+	return s.run().Serve(l)
+}
+
+// Shutdown stops listening, closes idle connections, and waits until the others
+// have finished their requests or ctx ends, whose error it then returns. The
+// functions registered with RegisterOnShutdown are called. It does not wait for
+// connections that handlers took over.
+func (s *Server) Shutdown(ctx context.Context) error {
+	err := s.run().StopListening()
+	// Both at once: handlers may be waiting for what the registered functions do.
+	theirs := make(chan error, 1)
+	go func() { theirs <- s.Server.Shutdown(ctx) }()
+	our := s.run().Shutdown(ctx)
+	for _, e := range []error{our, <-theirs} {
+		if e != nil && ctx.Err() != nil {
+			return ctx.Err() // itself, as net/http returns it
+		}
+		if err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// Close closes listeners and connections at once, but for those that handlers took
+// over.
+func (s *Server) Close() error {
+	return errors.Join(s.run().Close(), s.Server.Close())
+}
+
+// SetKeepAlivesEnabled controls whether connections serve more than one request;
+// they do by default.
+func (s *Server) SetKeepAlivesEnabled(v bool) {
+	s.run().SetKeepAlivesEnabled(v)
+	s.Server.SetKeepAlivesEnabled(v)
+}
+
+func (s *Server) run() *engine.Server {
+	s.once.Do(func() {
+		s.engine = engine.New(s.Server)
+		s.engine.Dispatch = s.Dispatch
+	})
+	return s.engine
+}
+
+// Dispatch says where the handlers of a Server run.
+type Dispatch = engine.Dispatch
+
+const (
+	// Predicted runs those handlers on the poll loop that have been quick for
+	// requests like it, and the others in goroutines of their own.
+	Predicted = engine.Predicted
+	// OnLoop runs all on the loop, which is best where none ever waits. One that
+	// does is moved off it while it runs, after a delay.
+	OnLoop = engine.OnLoop
+	// OwnGoroutine runs none on the loop.
+	OwnGoroutine = engine.OwnGoroutine
+)
+
+// tie ties the wrapped server to the engine unless it is. It fails if either is
+// closed.
+func (s *Server) tie() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run().Closed() {
+		return http.ErrServerClosed
+	}
+	if s.tied != nil {
+		return nil
+	}
+	t := newTie(s.engine)
+	s.RegisterOnShutdown(func() {
+		_ = s.engine.Shutdown(context.Background())
+		t.release()
+	})
+	if err := t.fasten(s.Server); err != nil {
+		return err
+	}
+	s.tied = t
+	return nil
+}
+
+// closed reports whether Shutdown or Close of either server was called.
+func (s *Server) closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.run().Closed() || s.tied == nil && isClosed(s.Server)
+}

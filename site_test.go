@@ -1,0 +1,199 @@
+package tare_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare"
+)
+
+// server is what tare's Server and net/http's have in common.
+type server interface {
+	Serve(net.Listener) error
+	ServeTLS(l net.Listener, certFile, keyFile string) error
+	ListenAndServe() error
+	ListenAndServeTLS(certFile, keyFile string) error
+	Shutdown(context.Context) error
+	Close() error
+	RegisterOnShutdown(func())
+	SetKeepAlivesEnabled(bool)
+}
+
+// makers make a server of settings: ours, and the one that it is compared with.
+var makers = map[string]func(*http.Server) server{
+	"net/http": func(s *http.Server) server { return s },
+	"tare":     func(s *http.Server) server { return tare.Wrap(s) },
+}
+
+// certificate returns one for example.com, and who trusts it.
+func certificate() (tls.Certificate, *x509.CertPool) {
+	borrowed := httptest.NewUnstartedServer(nil)
+	borrowed.StartTLS()
+	defer borrowed.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(borrowed.Certificate())
+	return borrowed.TLS.Certificates[0], pool
+}
+
+// certificateFiles writes that certificate and its key to files.
+func certificateFiles(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	cert, _ := certificate()
+	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	for name, block := range map[string]*pem.Block{
+		certFile: {Type: "CERTIFICATE", Bytes: cert.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
+	} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+// Kinds of site: how its server and its client talk.
+const (
+	plain = "http"
+	h1    = "http/1.1 over tls"
+	h2    = "h2 over tls"
+	h2c   = "h2 without tls"
+)
+
+// site is a server that runs, and a client of it.
+type site struct {
+	*testing.T
+	kind   string
+	server server
+	inner  *http.Server
+	addr   string
+	served chan error
+	client *http.Client
+	trust  *tls.Config // the client's
+	url    string
+}
+
+// start serves inner until the test ends.
+func start(t *testing.T, kind string, maker func(*http.Server) server, inner *http.Server) *site {
+	t.Helper()
+	l := listen(t)
+	s := &site{T: t, kind: kind, inner: inner, server: maker(inner), addr: l.Addr().String(), served: make(chan error, 1)}
+	cert, pool := certificate()
+	s.trust = &tls.Config{RootCAs: pool, ServerName: "example.com"}
+	transport := &http.Transport{TLSClientConfig: s.trust.Clone(), Protocols: new(http.Protocols)}
+	transport.Protocols.SetHTTP1(kind == plain || kind == h1)
+	transport.Protocols.SetHTTP2(kind == h2)
+	transport.Protocols.SetUnencryptedHTTP2(kind == h2c)
+	s.client = &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	if kind == plain || kind == h2c {
+		s.url = "http://" + s.addr
+		go func() { s.served <- s.server.Serve(l) }()
+	} else {
+		if inner.TLSConfig == nil {
+			inner.TLSConfig = new(tls.Config)
+		}
+		inner.TLSConfig.Certificates = []tls.Certificate{cert}
+		s.url = "https://" + s.addr
+		go func() { s.served <- s.server.ServeTLS(l, "", "") }()
+	}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		s.server.Close()
+		<-s.served
+	})
+	return s
+}
+
+// dial connects to the site; over TLS if it talks that, and offering HTTP/2 if it
+// talks that.
+func (s *site) dial() net.Conn {
+	s.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if s.kind == h1 || s.kind == h2 {
+		config := s.trust.Clone()
+		if s.kind == h2 {
+			config.NextProtos = []string{"h2"}
+		}
+		c = tls.Client(c, config)
+	}
+	s.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+// get returns the answer's body, or "failed" and why not if that is worth telling.
+func (s *site) get(path string) string {
+	resp, err := s.client.Get(s.url + path)
+	if err != nil {
+		return "failed"
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "failed"
+	}
+	return resp.Status + " " + string(b)
+}
+
+// say sends text on a connection of its own and returns all that comes back.
+func (s *site) say(text string) string {
+	c := s.dial()
+	io.WriteString(c, text)
+	b, err := io.ReadAll(c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return "the server does not close"
+	}
+	return string(b)
+}
+
+// lines is a log that many may write to.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// nothingLeft fails the test if, at its end, it has left goroutines.
+func nothingLeft(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		deadline := time.Now().Add(10 * time.Second)
+		for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
+		}
+		if n := runtime.NumGoroutine(); n > before {
+			b := make([]byte, 1<<18)
+			t.Errorf("%d goroutines before, %d after\n%s", before, n, b[:runtime.Stack(b, true)])
+		}
+	})
+}
