@@ -162,13 +162,16 @@ func (r *Running) add(role string, words, env []string, cpus []int) error {
 func (r *Running) await(ctx context.Context, probe func(context.Context, string) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(r.Ready.Within), errNotReady)
 	defer cancel()
+	deadline, _ := ctx.Deadline()
 	var last error
 	for {
 		err := probe(ctx, r.Address)
 		if err == nil {
 			return r.assertOwner()
 		}
-		if last == nil || ctx.Err() == nil { // that our time was up explains nothing
+		// That our time was up explains nothing. The probe's own timer may strike a
+		// little before the context's.
+		if last == nil || time.Now().Before(deadline) && ctx.Err() == nil {
 			last = err
 		}
 		select {
