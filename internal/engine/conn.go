@@ -12,9 +12,9 @@ import (
 )
 
 // conn is a connection while it is served: its buffers, its parser, and what is
-// being answered. Two paths drive it. On the portable path (netconn.go) it is made
-// for a net.Conn and lives as long as that; on shards (runner.go) it serves one
-// socket after another.
+// being answered. It belongs to a goroutine that serves one connection after another:
+// on the portable path each to its end (netconn.go), on shards each until it has
+// nothing more to say (runner_linux.go).
 //
 // The goroutine that serves owns every field. body.mu guards those that a handler's
 // other goroutines may reach: the input, the read deadline and the watch.
@@ -25,6 +25,7 @@ type conn struct {
 	ctx  context.Context // parent of every request's
 
 	// Read state. in[next:end] has been received and not been consumed.
+	kept         []byte // the input buffer; in lies in it unless a head was large
 	in           []byte
 	next, end    int
 	request      http1.Request
@@ -43,6 +44,28 @@ type conn struct {
 	current  *exchange     // whose handler runs
 
 	onShard
+}
+
+func newConn(inSize int) *conn {
+	c := &conn{kept: make([]byte, inSize), template: newTemplate()}
+	c.in = c.kept
+	return c
+}
+
+// newTemplate is a Request with what all have in common.
+func newTemplate() *http.Request {
+	return &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+}
+
+// reset makes c ready for another connection.
+func (c *conn) reset() {
+	poison(c.in[:c.end])
+	c.in, c.next, c.end = c.kept, 0, 0
+	c.request.Reset()
+	c.out, c.held = c.out[:0], c.held[:0]
+	c.seal.open()
+	c.writeErr, c.began = nil, time.Time{}
+	c.trim()
 }
 
 // link is what a conn asks of its path beyond net.Conn.

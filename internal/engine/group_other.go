@@ -2,15 +2,10 @@
 
 package engine
 
-import (
-	"net"
-	"time"
-)
+import "net"
 
 // onShard is what a conn has more where there are shards.
 type onShard struct{}
-
-func (*conn) clock() time.Time { return time.Now() }
 
 // home is empty where there are no shards.
 type home struct{}

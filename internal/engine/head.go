@@ -132,7 +132,7 @@ func (w *response) frame(p []byte, done bool) {
 	w.appendConnection()
 	if !set.date {
 		c.out = append(c.out, "Date: "...)
-		c.out = append(c.out, c.date.text(c.clock())...)
+		c.out = append(c.out, c.date.text()...)
 		c.out = append(c.out, "\r\n"...)
 	}
 	c.out = http1.AppendHeadEnd(c.out)

@@ -11,32 +11,37 @@ import (
 	"time"
 )
 
-// netConn is a connection on the portable path: any net.Conn, served by a goroutine
-// of its own, which runs the handlers, too.
+// netConn is a connection on the portable path: any net.Conn. A goroutine serves it
+// to its end, waits for its input and runs its handlers.
 type netConn struct {
-	conn
-	opened    time.Time
-	idleSince time.Time
-	state     atomic.Uint32 // an http.ConnState
-	taken     bool          // by a handler
-	pooled    *[]byte       // what in came from, to be given back
-	watching  *watch
+	*conn // that serves it; the fields below are the connection's for ever
+	*plan
+	nc  net.Conn
+	ctx context.Context
+
+	opened   time.Time
+	state    atomic.Uint32 // an http.ConnState
+	taken    bool          // by a handler
+	watching *watch
 }
 
 func newNetConn(p *plan, nc net.Conn, ctx context.Context) *netConn {
-	c := &netConn{conn: conn{plan: p, nc: nc, ctx: ctx}, opened: time.Now()}
-	c.link = c
-	c.pooled = p.buffers.Get().(*[]byte)
-	c.in = *c.pooled
-	c.template = newTemplate()
-	if a := nc.RemoteAddr(); a != nil {
-		c.template.RemoteAddr = a.String()
-	}
-	return c
+	return &netConn{plan: p, nc: nc, ctx: ctx, opened: time.Now()}
 }
 
-func newTemplate() *http.Request {
-	return &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+// attach makes k the connection that c serves.
+func (c *netConn) attach(to *conn) {
+	c.conn = to
+	to.plan, to.nc, to.ctx, to.link = c.plan, c.nc, c.ctx, c
+	to.readDeadline = time.Time{}
+	to.template.TLS, to.template.RemoteAddr = nil, ""
+	if a := c.nc.RemoteAddr(); a != nil {
+		to.template.RemoteAddr = a.String()
+	}
+	if to.kept == nil {
+		to.kept = make([]byte, inSize)
+		to.in = to.kept
+	}
 }
 
 // serve runs the connection from its first byte to its end.
@@ -45,42 +50,33 @@ func (c *netConn) serve() {
 	if !c.shakeHands() || !c.speaksHTTP1() {
 		return
 	}
-	c.idleSince = c.opened
 	for first := true; ; first = false {
 		if !c.readHead(first) {
 			return
 		}
 		x := c.begin()
-		if x == nil || !c.exchange(x) {
-			return
-		}
-		c.idleSince = time.Now()
-		if !c.becomeIdle() {
+		if x == nil || !c.exchange(x) || !c.becomeIdle() {
 			return
 		}
 	}
 }
 
-// close ends the connection, whatever ended its goroutine: a return, a handler's
+// close ends the connection, whatever ended its serving: a return, a handler's
 // panic, or runtime.Goexit in a handler.
 func (c *netConn) close() {
 	c.abort(recover())
 	if !c.taken {
 		c.nc.Close()
-		c.release()
 		c.report(http.StateClosed)
 		c.forget(c)
 	}
 }
 
-// release gives the input buffer back. Nothing of it was shown to a handler.
+// release drops the input buffer: whoever took the connection over may keep its
+// goroutine for long. Nothing of it was shown to a handler.
 func (c *netConn) release() {
-	if c.pooled == nil {
-		return
-	}
-	poison(*c.pooled)
-	c.buffers.Put(c.pooled)
-	c.pooled, c.in = nil, nil
+	poison(c.kept)
+	c.kept, c.in, c.next, c.end = nil, nil, 0, 0
 }
 
 // context implements link.
@@ -106,7 +102,8 @@ func (c *netConn) takeOver() (net.Conn, error) {
 func (c *netConn) readHead(first bool) bool {
 	c.request.Reset()
 	if c.next == c.end {
-		c.shrink()
+		c.next, c.end, c.in = 0, 0, c.kept
+		c.trim()
 		if !c.await(first) {
 			return false
 		}
@@ -136,17 +133,8 @@ func (c *netConn) readHead(first bool) bool {
 	}
 }
 
-// shrink empties the input buffer and trims the others.
-func (c *netConn) shrink() {
-	c.next, c.end = 0, 0
-	if len(c.in) > inSize {
-		c.in = *c.pooled
-	}
-	c.trim()
-}
-
-// beginning is when the time for a head starts: now, or, for a connection's first
-// request, when it was opened.
+// beginning is when the time for what is next to arrive starts: now, or, for a
+// connection's first request, when it was opened.
 func (c *netConn) beginning(first bool) time.Time {
 	if first {
 		return c.opened
@@ -163,7 +151,7 @@ func (c *netConn) await(first bool) bool {
 	}
 	var deadline time.Time
 	if bound > 0 {
-		deadline = c.idleSince.Add(bound)
+		deadline = c.beginning(first).Add(bound)
 	}
 	// Setting a deadline costs more than a look at the clock. One that is at most
 	// an eighth too early is left, and put right should it strike.

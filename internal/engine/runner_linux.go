@@ -1,13 +1,10 @@
 package engine
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"runtime"
-	"runtime/pprof"
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
@@ -22,12 +19,10 @@ type runner struct {
 	shard    *shard
 	conn     *conn
 	work     chan job
-	sequence uint64    // of what it served as leader
-	token    uint64    // not zero while it serves as leader; see shard.word
-	runs     uint64    // of handlers on the loop
-	heard    time.Time // when the loop last reported what this runner serves as leader
-	checked  time.Time // when it last looked whether a handler had locked its thread
-	locked   bool      // one had
+	sequence uint64 // of what it served as leader
+	token    uint64 // not zero while it serves as leader; see shard.word
+	runs     uint64 // of handlers on the loop
+	hygiene
 
 	handedOver int // requests since it last let those begin
 }
@@ -43,19 +38,15 @@ type job struct {
 // onShard is what a conn has more that belongs to a runner.
 type onShard struct {
 	runner *runner
-	kept   []byte // the runner's input buffer; in lies in it unless a head came in pieces
-	more   bool   // there may be more to read
+	more   bool // there may be more to read
 
 	resumed *partial // what the head that is being read was resumed from
 }
 
 func newRunner(s *shard) *runner {
-	r := &runner{shard: s, conn: new(conn), work: make(chan job, 1)}
-	r.conn.kept = make([]byte, shardInSize)
-	r.conn.in = r.conn.kept
+	r := &runner{shard: s, conn: newConn(shardInSize), work: make(chan job, 1)}
 	r.conn.runner = r
 	r.conn.gathers = true
-	r.conn.template = newTemplate()
 	return r
 }
 
@@ -73,7 +64,7 @@ func (r *runner) run(j job) {
 			r.lead()
 		} else {
 			r.serve(j.sock, j.request, j.slot)
-			r.isLocked(time.Now())
+			r.look(time.Now())
 		}
 		if r.locked || !r.shard.rest(r) {
 			break
@@ -109,7 +100,7 @@ func (r *runner) lead() {
 		if !s.listen() {
 			return
 		}
-		if r.heard = s.heard; r.isLocked(r.heard) {
+		if r.look(s.heard) {
 			s.resign()
 			return
 		}
@@ -137,7 +128,7 @@ func (r *runner) serve(k *sock, x *exchange, at *slot) {
 		if !settled {
 			r.conn.abort(recover())
 			forgetLabels()
-			r.conn.reset()
+			r.conn.leave()
 			_ = k.Close()
 		}
 	}()
@@ -146,17 +137,13 @@ func (r *runner) serve(k *sock, x *exchange, at *slot) {
 	}
 	switch r.converse(k, x, at) {
 	case over:
-		r.conn.reset()
+		r.conn.leave()
 		_ = k.Close()
 	case asleep, elsewhere:
 	}
 	forgetLabels()
 	settled = true
 }
-
-// forgetLabels drops profiler labels that a handler has set and left: they would be
-// the next connection's.
-func forgetLabels() { pprof.SetGoroutineLabels(context.Background()) }
 
 // outcome is how a runner parted from a sock.
 type outcome uint8
@@ -318,16 +305,6 @@ func (c *conn) giveUpLead() {
 	}
 }
 
-// clock is the time, for what need not know it exactly: on a loop it stands still
-// until the loop is asked again, which is a few milliseconds at the most. That saves
-// a look at the clock for each request.
-func (c *conn) clock() time.Time {
-	if r := c.runner; r != nil && r.token != 0 {
-		return r.heard
-	}
-	return time.Now()
-}
-
 // attach makes k the connection that c serves.
 func (c *conn) attach(k *sock) {
 	p := k.home.plan
@@ -390,7 +367,7 @@ func (c *conn) detach(k *sock) bool {
 	}
 	k.waitUntil(deadline)
 	k.runs = nil
-	c.reset()
+	c.leave()
 	return k.letGo()
 }
 
@@ -420,35 +397,11 @@ func (c *conn) leavePartial(k *sock) *partial {
 	return p
 }
 
+// leave makes c ready for another sock.
+func (c *conn) leave() {
+	c.resumed = nil
+	c.reset()
+}
+
 // own reports whether a buffer is the one that the runner keeps.
 func (c *conn) own(in []byte) bool { return &in[0] == &c.kept[0] }
-
-// reset makes c ready for another sock.
-func (c *conn) reset() {
-	poison(c.in[:c.end])
-	c.in, c.next, c.end = c.kept, 0, 0
-	c.request.Reset()
-	c.out, c.held = c.out[:0], c.held[:0]
-	c.seal.open()
-	c.resumed = nil
-	c.writeErr, c.began = nil, time.Time{}
-	c.trim()
-}
-
-// checkEvery is how often a runner looks whether a handler has locked its thread.
-const checkEvery = 100 * time.Millisecond
-
-// isLocked reports, now and then, whether a handler has left this goroutine locked to
-// its thread. Such a thread may have been changed in a way that the next connection's
-// handler must not see: the runner ends, and the thread with it. Nothing else tells
-// than the head line of a stack trace.
-func (r *runner) isLocked(now time.Time) bool {
-	if now.Sub(r.checked) < checkEvery {
-		return false
-	}
-	r.checked = now
-	var b [64]byte
-	head, _, _ := bytes.Cut(b[:runtime.Stack(b[:], false)], []byte("\n"))
-	r.locked = bytes.Contains(head, []byte("locked to thread"))
-	return r.locked
-}

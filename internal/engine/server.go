@@ -22,7 +22,6 @@ type Server struct {
 
 	settings *http.Server
 	date     dateCache
-	buffers  sync.Pool // of *[]byte, inSize long; of the portable path
 
 	closing    atomic.Bool // Shutdown or Close was called
 	noReuse    atomic.Bool // SetKeepAlivesEnabled(false)
@@ -44,7 +43,6 @@ func New(settings *http.Server) *Server {
 		connClosed: make(chan struct{}, 1),
 	}
 	s.http2.server = s
-	s.buffers.New = func() any { b := make([]byte, inSize); return &b }
 	return s
 }
 
@@ -53,6 +51,7 @@ type plan struct {
 	*Server
 	listener  net.Listener
 	homes     []*home // on shards
+	workers   workers // on the portable path
 	handler   http.Handler
 	base      context.Context // of all its connections
 	limits    http1.Limits
@@ -138,6 +137,7 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 	}
 	p := s.plan(l)
+	defer p.workers.stop()
 	var accept func() error
 	if p.http1 && !p.h2c {
 		accept = s.socketAcceptor(p, l)
@@ -191,7 +191,7 @@ func (s *Server) start(p *plan, nc net.Conn) {
 		return
 	}
 	c.tell(http.StateNew)
-	go c.serve()
+	p.workers.serve(c)
 }
 
 // StopListening closes the listeners for good, with which Shutdown and Close begin.

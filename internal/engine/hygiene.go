@@ -1,0 +1,39 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"runtime"
+	"runtime/pprof"
+	"time"
+)
+
+// A goroutine that runs the handlers of one connection after another must not let
+// what one does to its goroutine reach the next.
+
+// forgetLabels drops profiler labels that a handler has set and left.
+func forgetLabels() { pprof.SetGoroutineLabels(context.Background()) }
+
+// checkEvery is how often a goroutine looks whether a handler has locked its thread.
+const checkEvery = 100 * time.Millisecond
+
+// hygiene is what a goroutine remembers of having looked.
+type hygiene struct {
+	checked time.Time
+	locked  bool // a handler has locked the thread
+}
+
+// look reports, now and then, whether a handler has left this goroutine locked to
+// its thread. Such a thread may have been changed in a way that the next connection's
+// handler must not see: the goroutine is to end, and the thread with it. Nothing else
+// tells than the head line of a stack trace.
+func (h *hygiene) look(now time.Time) bool {
+	if now.Sub(h.checked) < checkEvery {
+		return h.locked
+	}
+	h.checked = now
+	var b [64]byte
+	head, _, _ := bytes.Cut(b[:runtime.Stack(b[:], false)], []byte("\n"))
+	h.locked = bytes.Contains(head, []byte("locked to thread"))
+	return h.locked
+}

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// maxIdleWorkers is how many goroutines of the portable path wait for another
+// connection, each with its buffers. More come and go as they are needed.
+const maxIdleWorkers = 64
+
+// workers are the goroutines that serve a listener's connections on the portable
+// path. One whose connection has ended serves another: its stack has grown to what
+// handlers need, which a new goroutine's must do first, and its buffers are there. For
+// connections of one request that halves what they cost.
+type workers struct {
+	mu   sync.Mutex
+	idle []*worker // the last to have worked is the first to work again
+	done bool
+}
+
+type worker struct {
+	conn *conn
+	next chan *netConn
+	hygiene
+}
+
+// serve has a worker serve c.
+func (s *workers) serve(c *netConn) {
+	if w := s.take(); w != nil {
+		w.next <- c
+		return
+	}
+	w := &worker{conn: newConn(inSize), next: make(chan *netConn, 1)}
+	go s.run(w, c)
+}
+
+// run serves connections until none is expected. Goexit in a handler ends it, too.
+func (s *workers) run(w *worker, c *netConn) {
+	for ok := true; ok; c, ok = <-w.next {
+		c.attach(w.conn)
+		c.serve()
+		forgetLabels()
+		w.conn.reset()
+		w.conn.nc, w.conn.link, w.conn.ctx = nil, nil, nil
+		if w.look(time.Now()) || !s.rest(w) {
+			return
+		}
+	}
+}
+
+func (s *workers) take() *worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.idle)
+	if n == 0 {
+		return nil
+	}
+	w := s.idle[n-1]
+	s.idle = s.idle[:n-1]
+	return w
+}
+
+// rest keeps a worker for a later connection. It reports false if none is wanted.
+func (s *workers) rest(w *worker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done || len(s.idle) >= maxIdleWorkers {
+		return false
+	}
+	s.idle = append(s.idle, w)
+	return true
+}
+
+// stop ends the idle workers, and the others when their connections have ended.
+func (s *workers) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = true
+	for _, w := range s.idle {
+		close(w.next)
+	}
+	s.idle = nil
+}
