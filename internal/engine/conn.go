@@ -126,8 +126,9 @@ func (c *conn) exchange(x *exchange) bool {
 	}
 	x.body.dismiss()
 	reuse := x.resp.finish()
-	x.ctx.cancel(context.Canceled)
-	x.body.end()
+	if x.ctx.cancel(context.Canceled) || x.body.mode != http1.NoBody {
+		x.body.end()
+	}
 	if x.request.MultipartForm != nil {
 		_ = x.request.MultipartForm.RemoveAll()
 	}

@@ -116,19 +116,19 @@ func (c *requestContext) arm() {
 	c.body.watch()
 }
 
-// cancel ends the context; only the first call counts.
-func (c *requestContext) cancel(err error) {
+// cancel ends the context; only the first call counts. It reports whether anybody had
+// asked for it: if not, nobody will start a watch any more.
+func (c *requestContext) cancel(err error) (wasAsked bool) {
 	c.mu.Lock()
-	if c.err != nil {
+	a := c.asked
+	if c.err != nil || a == nil {
+		if c.err == nil {
+			c.err = err
+		}
 		c.mu.Unlock()
-		return
+		return a != nil
 	}
 	c.err = err
-	a := c.asked
-	if a == nil {
-		c.mu.Unlock()
-		return
-	}
 	if a.done != nil {
 		close(a.done)
 	}
@@ -141,4 +141,5 @@ func (c *requestContext) cancel(err error) {
 	for f := range after {
 		go (*f)()
 	}
+	return true
 }

@@ -120,11 +120,12 @@ func plainPath(s string) bool {
 // header fills Request.Header from the field lines.
 func (x *exchange) header(h *http1.Request, head string) {
 	header := make(http.Header, len(h.Fields))
-	values := x.values[:]
-	if len(h.Fields) > len(values) {
-		values = make([]string, len(h.Fields))
+	values := x.values[:0]
+	if n := len(h.Fields) - 1; n > cap(values) { // one of them is Host
+		values = make([]string, 0, n)
 	}
-	for i, f := range h.Fields {
+	var seen http1.NameSet // spares most names the question whether the map has them
+	for _, f := range h.Fields {
 		var name string
 		switch f.Known {
 		case http1.NameHost, http1.NameTransferEncoding:
@@ -135,12 +136,15 @@ func (x *exchange) header(h *http1.Request, head string) {
 			name = f.Known.String()
 		}
 		value := f.Value.Of(head)
-		if before, ok := header[name]; ok {
-			header[name] = append(before, value)
-			continue
+		if f.Known == http1.NameUnknown || !seen.Add(f.Known) {
+			if before, ok := header[name]; ok {
+				header[name] = append(before, value)
+				continue
+			}
 		}
-		values[i] = value
-		header[name] = values[i : i+1 : i+1]
+		values = append(values, value)
+		last := len(values)
+		header[name] = values[last-1 : last : last]
 	}
 	if pragma, ok := header["Pragma"]; ok && pragma[0] == "no-cache" { // as net/http does
 		if _, ok := header["Cache-Control"]; !ok {

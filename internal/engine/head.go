@@ -13,6 +13,15 @@ import (
 // net/http does, and notes what they say. Of an interim response the fields that
 // concern the final one are left out.
 func (w *response) appendFields(interim bool) {
+	c := w.conn
+	c.set.fields = len(w.header)
+	if values, ok := w.header["Content-Type"]; ok && len(w.header) == 1 {
+		// Most handlers set no other, and to begin walking a map costs 60 ns.
+		if w.noteField("Content-Type", values, interim) {
+			w.appendField("Content-Type", values)
+		}
+		return
+	}
 	var few [8]headerField
 	fields := few[:0]
 	for name, values := range w.header {
@@ -72,7 +81,10 @@ func (w *response) noteField(name string, values []string, interim bool) bool {
 	case "Trailer":
 		w.conn.set.trailers = true
 	default:
-		return !strings.HasPrefix(name, http.TrailerPrefix)
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			w.conn.set.trailers = true
+			return false
+		}
 	}
 	return true
 }
@@ -198,8 +210,8 @@ func (w *response) appendConnection() {
 // willHaveTrailers reports whether the handler announced trailer fields, or has
 // set some by prefix already.
 func (w *response) willHaveTrailers() bool {
-	if w.conn.set.trailers {
-		return true
+	if w.conn.set.trailers || len(w.header) == w.conn.set.fields {
+		return w.conn.set.trailers
 	}
 	for name := range w.header {
 		if strings.HasPrefix(name, http.TrailerPrefix) {

@@ -64,6 +64,7 @@ type taken struct{ net.Conn }
 type fieldsSet struct {
 	contentType, contentEncoding, date bool
 	length, trailers                   bool
+	fields                             int      // in the map
 	coding                             string   // Transfer-Encoding
 	connection                         []string // written only once it is known whether we close
 }

@@ -42,6 +42,17 @@ var names = [...]string{
 
 func (n Name) actedOn() bool { return NameUnknown < n && n < lastActedOn }
 
+// NameSet is a set of names. The zero value is empty.
+type NameSet [(len(names) + 63) / 64]uint64
+
+// Add adds a name and reports whether it was not there before.
+func (s *NameSet) Add(n Name) bool {
+	word, bit := &s[n/64], uint64(1)<<(n%64)
+	fresh := *word&bit == 0
+	*word |= bit
+	return fresh
+}
+
 // String returns the canonical spelling, or "" for NameUnknown.
 func (n Name) String() string { return names[n] }
 
