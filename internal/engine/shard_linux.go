@@ -82,14 +82,13 @@ func (s *shard) listen() bool {
 		s.heard = time.Now()
 		s.yielded = s.heard
 	}
-	events, err := s.loop.Look()
-	if err == nil && len(events) == 0 {
-		events, err = s.loop.Park()
-		s.heard = time.Now()
-		s.yielded = s.heard
-	}
+	events, waited, err := s.loop.Wait()
 	if err != nil {
 		return false
+	}
+	if waited {
+		s.heard = time.Now()
+		s.yielded = s.heard
 	}
 	s.events, s.at = events, 0
 	s.group.watcher.wake()

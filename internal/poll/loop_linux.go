@@ -16,9 +16,10 @@ type Loop struct {
 	poller *Poller
 	file   *os.File // the epoll descriptor's owner; it must outlive its use
 	raw    syscall.RawConn
-	n      int
-	err    error
 	look   func(uintptr) bool
+	looks  int // since Wait was called
+	n      int // what the last one found
+	err    error
 
 	bell     *os.File // an eventfd, for Yield
 	bellRaw  syscall.RawConn
@@ -53,6 +54,7 @@ func NewLoop() (*Loop, error) {
 	}
 	// Made once: a closure for each wait would be garbage for each wait.
 	l.look = func(uintptr) bool {
+		l.looks++
 		l.n, l.err = l.poller.look()
 		return l.n > 0 || l.err != nil
 	}
@@ -68,26 +70,21 @@ func (l *Loop) Remove(fd int) error {
 	return syscall.EpollCtl(l.poller.fd, syscall.EPOLL_CTL_DEL, fd, nil)
 }
 
-// Look returns what has happened, without waiting. The events are valid until the
-// next call of Look or Park.
-func (l *Loop) Look() ([]Event, error) {
-	n, err := l.poller.look()
-	if err != nil {
-		return nil, os.NewSyscallError("epoll_pwait", err)
-	}
-	return l.poller.translate(n), nil
-}
-
-// Park is Look, and waits until something has happened or Close is called.
-func (l *Loop) Park() ([]Event, error) {
-	err := l.raw.Read(l.look)
+// Wait returns what has happened, and waits if nothing has, until something does or
+// Close is called. It reports whether it did wait. The events are valid until the next
+// call.
+func (l *Loop) Wait() (events []Event, waited bool, err error) {
+	l.looks = 0
+	// Go's poller says only what happens after Read was called, so that Read must look
+	// before it waits. To look ourselves first would be to look twice.
+	err = l.raw.Read(l.look)
 	if err == nil && l.err != nil {
 		err = os.NewSyscallError("epoll_pwait", l.err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, l.looks > 1, err
 	}
-	return l.poller.translate(l.n), nil
+	return l.poller.translate(l.n), l.looks > 1, nil
 }
 
 // Yield lets all other goroutines of the processor run, also those whose sockets
