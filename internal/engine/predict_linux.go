@@ -10,31 +10,38 @@ import (
 // like it did before: those with the same method and the same first path segments
 // share a slot of a table.
 //
-// A slot holds a debt in microseconds. A run that took long adds what it took, a
-// quick one takes one away. In debt means a goroutine of its own. So a route that
-// blocks one time in ten stays off the loop, and one that is quick but for a rare
-// hiccup comes back to it. (Counters that weigh all slow runs alike fail there: a
-// route that blocks one time in a hundred looks quick to them, and stalls the loop
-// for it every time.)
+// A slot holds a debt in microseconds. A slow run adds what it took, but no more than
+// mostCharged; a quick one takes one away. In debt means a goroutine of its own. So a
+// route that is slow one time in ten stays off the loop, and one that is quick but for
+// rare hiccups comes back to it. (Counters that weigh all slow runs alike fail there: a
+// route that blocks one time in a hundred looks quick to them, and stalls the loop for it
+// every time. To add the whole time fails on a busy machine: the kernel, or the
+// collector, stops a run in a hundred for a millisecond, and no route would come back.)
+//
+// What blocks more rarely than that is found out on the loop, when the watcher has the
+// leader replaced. Each such stall costs far more, and twice as much as the one before.
 //
 // A slot that was never seen starts in debt: running on the loop is earned. Clients
 // choose paths; they shall not choose when the loop stalls.
 const (
-	slots     = 4096
-	startDebt = 16
-	maxDebt   = 16 << 10
+	slots       = 4096
+	startDebt   = 16
+	mostCharged = 64
+	firstStall  = 2 << 10
+	maxDebt     = 64 << 10
 
 	// slowRun is what a handler may take on the loop. What takes longer gains
 	// from being moved to an idle processor more than it loses by that.
 	slowRun = 20 * time.Microsecond
 
 	// sampleEvery is how many runs on the loop go by for one that is timed; a power
-	// of two. Looking at the clock twice costs a hundredth of a small request.
+	// of two.
 	sampleEvery = 16
 
 	// trustAfter is how many runs on the loop a slot needs before the watcher takes
-	// its time with it.
-	trustAfter = 64
+	// its time with it, and forgiveAfter how many make its stalls forgotten.
+	trustAfter   = 64
+	forgiveAfter = 4 << 10
 )
 
 // predictor is shared by all shards of a server. Its counters may lose a race
@@ -43,8 +50,9 @@ type predictor struct{ slots [slots]slot }
 
 // slot's debt is held plus one, so that zero is a slot that was never seen.
 type slot struct {
-	debt  atomic.Uint32
-	trust atomic.Uint32
+	debt   atomic.Uint32
+	trust  atomic.Uint32 // runs on the loop since the last stall
+	stalls atomic.Uint32
 }
 
 // slot finds the slot of a request line.
@@ -70,30 +78,40 @@ func (s *slot) quick() bool { return s.debt.Load() == 1 }
 // learn notes how long a run took.
 func (s *slot) learn(took time.Duration) {
 	debt := s.debt.Load()
+	switch {
+	case took > slowRun:
+		s.charge(uint32(min(took/time.Microsecond, mostCharged)))
+	case debt == 0:
+		s.debt.Store(startDebt)
+	case debt > 1:
+		s.debt.Store(debt - 1)
+	}
+}
+
+func (s *slot) charge(us uint32) {
+	debt := s.debt.Load()
 	if debt == 0 {
 		debt = startDebt + 1
 	}
-	switch {
-	case took > slowRun:
-		s.debt.Store(min(debt+uint32(min(took/time.Microsecond, maxDebt)), maxDebt+1))
-	case debt > 1:
-		s.debt.Store(debt - 1)
-	case s.debt.Load() == 0:
-		s.debt.Store(debt)
-	}
+	s.debt.Store(min(debt+us, maxDebt+1))
 }
 
 // trusted counts a run on the loop and reports whether there were many.
 func (s *slot) trusted() bool {
-	if n := s.trust.Load(); n < trustAfter {
+	n := s.trust.Load()
+	if n < forgiveAfter {
 		s.trust.Store(n + 1)
-		return false
+		if n+1 == forgiveAfter {
+			s.stalls.Store(0)
+		}
 	}
-	return true
+	return n >= trustAfter
 }
 
 // stalled notes a run that cost its runner the lead.
 func (s *slot) stalled() {
 	s.trust.Store(0)
-	s.learn(2 * watchClosely)
+	n := s.stalls.Load()
+	s.stalls.Store(n + 1)
+	s.charge(min(uint32(firstStall)<<min(n, 8), maxDebt))
 }

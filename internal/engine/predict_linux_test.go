@@ -24,31 +24,35 @@ func TestPredictor(t *testing.T) {
 	for runs = 0; !s.quick(); runs++ {
 		s.learn(quick)
 	}
-	if runs != 100 {
-		t.Errorf("a run of 100 µs was paid for by %d quick ones", runs)
+	if runs != mostCharged {
+		t.Errorf("a slow run was paid for by %d quick ones", runs)
 	}
-	for range 100 { // one in ten is slow
-		s.learn(slow)
-		for range 9 {
+	slowIn := func(n, of int) (onLoop int) { // runs of the last half
+		for !s.quick() {
 			s.learn(quick)
 		}
-		if s.quick() {
-			t.Fatal("a route that is slow one time in ten is expected to be quick")
+		for i := range of {
+			if i > of/2 && s.quick() {
+				onLoop++
+			}
+			if s.learn(quick); i%n == 0 {
+				s.learn(slow)
+			}
 		}
+		return onLoop
 	}
-	s.learn(time.Hour)
-	if got := s.debt.Load(); got != maxDebt+1 {
-		t.Errorf("debt %d", got)
+	if n := slowIn(10, 10000); n > 0 {
+		t.Errorf("a route that is slow one time in ten was expected to be quick %d times", n)
 	}
-	for range maxDebt {
+	if n := slowIn(1000, 100000); n < 40000 {
+		t.Errorf("a route that has a hiccup one time in a thousand was expected to be quick %d times of 50000", n)
+	}
+	for !s.quick() {
 		s.learn(quick)
 	}
-	if !s.quick() {
-		t.Error("the largest debt is not paid after as many runs")
-	}
-	s.stalled()
-	if s.quick() {
-		t.Error("quick after it stalled a loop")
+	s.learn(time.Hour)
+	if got := s.debt.Load(); got != mostCharged+1 {
+		t.Errorf("debt %d", got)
 	}
 	for target, same := range map[string]bool{
 		"/a/b?c": true, "/a/b": true, "/a/c": false, "/a": false, "/": false,
@@ -62,6 +66,33 @@ func TestPredictor(t *testing.T) {
 	}
 	if at("GET", "/users/list/1/x") != at("GET", "/users/list/2/y") {
 		t.Error("what follows two segments makes a difference")
+	}
+}
+
+// Each stall keeps a route off the loop for twice as long, until it has behaved.
+func TestStalls(t *testing.T) {
+	var s slot
+	stall := func() (runs int) {
+		s.stalled()
+		for ; !s.quick(); runs++ {
+			s.learn(time.Microsecond)
+		}
+		return runs
+	}
+	stall() // is charged on top of what a new slot owes
+	for want := 2 * firstStall; want <= maxDebt; want *= 2 {
+		if got := stall(); got != want {
+			t.Errorf("paid for by %d runs, want %d", got, want)
+		}
+	}
+	if got := stall(); got != maxDebt {
+		t.Errorf("paid for by %d runs, want %d at the most", got, maxDebt)
+	}
+	for range forgiveAfter {
+		s.trusted()
+	}
+	if got := stall(); got != firstStall {
+		t.Errorf("paid for by %d runs after it had behaved, want %d", got, firstStall)
 	}
 }
 
