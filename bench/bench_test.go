@@ -206,7 +206,7 @@ func BenchmarkTargets(b *testing.B) {
 	var rows []row
 	for _, s := range scenarios() {
 		b.Run(s.name, func(b *testing.B) {
-			measured := f.compare(s, func(text string) { b.Log(text) })
+			measured := f.compare(s, func(text string) { fmt.Fprintln(os.Stderr, text) })
 			for _, r := range measured {
 				b.Run(r.name(), r.report)
 			}

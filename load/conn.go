@@ -29,12 +29,13 @@ func (s connState) String() string {
 
 // conn is one connection.
 type conn struct {
-	fd    int
-	state connState
-	fresh bool  // its first attempt to connect is not over
-	since int64 // when connecting began or the request was sent
-	due   int64 // when the request was to be sent
-	turn  int64 // of an open loop, its next
+	fd        int
+	state     connState
+	fresh     bool  // its first attempt to connect is not over
+	accepting bool  // it may be in the server's backlog
+	since     int64 // when connecting began or the request was sent
+	due       int64 // when the request was to be sent
+	turn      int64 // of an open loop, its next
 
 	unsent  int    // bytes of the request
 	partial []byte // of a head that came in pieces
@@ -60,8 +61,18 @@ func (w *worker) connect(id int) {
 		w.settle(c)
 		return
 	}
-	c.fd, c.state = fd, opening
+	c.fd, c.state, c.accepting = fd, opening, true
 	w.connecting++
+}
+
+// accepted notes that the server has taken the connection out of its backlog, or that
+// it was given up.
+func (w *worker) accepted(c *conn) {
+	if c.accepting {
+		c.accepting = false
+		w.connecting--
+	}
+	w.settle(c)
 }
 
 // settle ends the first attempt to connect, for the conductor.
@@ -81,10 +92,7 @@ func (w *worker) fail(id int, kind *uint64, text string) {
 // hangUp closes a connection on our side.
 func (w *worker) hangUp(id int) {
 	c := &w.conns[id]
-	if c.state == opening {
-		w.connecting--
-		w.settle(c)
-	}
+	w.accepted(c)
 	_ = poll.Close(c.fd)
 	*c = conn{fd: -1, turn: c.turn, partial: c.partial[:0]}
 }
@@ -115,13 +123,16 @@ func (w *worker) opened(id int) {
 		w.fail(id, &w.tally.errors.Connect, err.Error())
 		return
 	}
-	w.connecting--
-	w.settle(c)
 	if w.counting {
 		w.tally.connects++
 	} else {
 		w.tally.opened++
 	}
+	if w.pacer == nil && !w.loaded && w.isBusy(id) {
+		w.ask(id, w.now) // the answer tells that the server has accepted
+		return
+	}
+	w.accepted(c)
 	w.request(id)
 }
 
@@ -133,6 +144,12 @@ func (w *worker) request(id int) {
 		c.state = resting
 		return
 	}
+	w.ask(id, due)
+}
+
+// ask sends a request that is due since then.
+func (w *worker) ask(id int, due int64) {
+	c := &w.conns[id]
 	c.state, c.since, c.due, c.unsent = sending, w.now, due, len(w.payload)
 	w.send(id)
 }
@@ -222,6 +239,7 @@ func (w *worker) take(id int, in []byte) bool {
 			continue
 		}
 		if err == nil {
+			w.accepted(c)
 			w.complete(c)
 			if len(in) > 0 {
 				err = errSurplus

@@ -399,6 +399,42 @@ func TestManyConnections(t *testing.T) {
 	}
 }
 
+// A closed loop begins when every connection has been accepted: a server that is busy
+// with the first of them would take long to accept the last.
+func TestLoadBeginsWhenAllAreAccepted(t *testing.T) {
+	const connections = 400 // more than a worker opens at once
+	var mu sync.Mutex
+	requests := make(map[string]int)
+	atSecond := 0 // connections that had sent a request when one sent its second
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if requests[r.RemoteAddr]++; requests[r.RemoteAddr] == 2 && atSecond == 0 {
+			atSecond = len(requests)
+		}
+	}))
+	defer server.Close()
+	run(t, load.Plan{URL: server.URL, Connections: connections})
+	mu.Lock()
+	defer mu.Unlock()
+	if atSecond < connections/2 { // on a busy machine some may be given the benefit of the doubt
+		t.Errorf("load began when %d of %d connections were accepted", atSecond, connections)
+	}
+}
+
+// A server that is slow to answer does not hold the others up for long.
+func TestSlowAnswersDoNotHoldConnectingUp(t *testing.T) {
+	release := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer server.Close()
+	defer close(release)
+	connected := false
+	r := run(t, load.Plan{URL: server.URL, Connections: 400, Trace: &load.Trace{Connected: func() { connected = true }}})
+	if !connected || r.Errors.Total() > 0 {
+		t.Errorf("connected: %v, errors: %+v", connected, r.Errors)
+	}
+}
+
 func TestStopsWhenTold(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()

@@ -32,13 +32,16 @@ func (p *pacer) due(turn int64) int64 { return p.began + int64(float64(turn)*p.g
 // stride is by how much the numbers of two busy connections differ.
 func (j *job) stride() int { return 1 + j.Spare }
 
+// isBusy reports whether a connection is one of those that send requests.
+func (w *worker) isBusy(id int) bool { return id%w.stride() == 0 }
+
 // isDue reports whether a connection is to send a request now, and since when.
 func (w *worker) isDue(id int) (since int64, ok bool) {
 	switch p := w.pacer; {
-	case id%w.stride() != 0:
+	case !w.isBusy(id):
 		return 0, false
 	case p == nil:
-		return w.now, true
+		return w.now, w.loaded
 	case p.began == 0:
 		return 0, false
 	default:

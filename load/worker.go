@@ -20,6 +20,9 @@ const (
 	// maxConnecting is how many connections a worker opens at once. More could
 	// overflow the server's backlog, and each that does waits for a second.
 	maxConnecting = 128
+	// acceptTime is how long a connection that the kernel has made counts among those,
+	// unless the server answers on it before: it may not have been accepted yet.
+	acceptTime = 250 * time.Millisecond
 	// sweepEvery is how often connections are checked for timeouts, and closed ones
 	// are opened again.
 	sweepEvery = 50 * time.Millisecond
@@ -40,7 +43,8 @@ type worker struct {
 	began      int64     // of measuring
 	second     *Second   // of the timeline, now
 	unopened   int       // conns[unopened:] were never opened
-	connecting int
+	connecting int       // connections that may be in the server's backlog
+	loaded     bool      // a closed loop has begun
 	nextSweep  int64
 	pacer      *pacer // nil in a closed loop
 
@@ -94,6 +98,7 @@ func (w *worker) loop() {
 			return
 		}
 		w.open()
+		w.begin()
 		w.pace()
 		events, err := w.poller.Wait(sweepEvery)
 		if err != nil {
@@ -163,11 +168,29 @@ func (w *worker) open() {
 	}
 }
 
+// begin begins a closed loop, once all connections have been made. A server that is
+// loaded by the first of them may take long to accept the last.
+func (w *worker) begin() {
+	if w.loaded || w.pacer != nil || phase(w.phase.Load()) < warming {
+		return
+	}
+	w.loaded = true
+	w.now = w.nanos()
+	for id := range w.conns[:w.unopened] {
+		if w.conns[id].state == resting {
+			w.request(id)
+		}
+	}
+}
+
 // sweep ends what has taken too long, and opens what is closed.
 func (w *worker) sweep() {
 	w.nextSweep = w.now + int64(sweepEvery)
 	for id := range w.conns[:w.unopened] {
 		c := &w.conns[id]
+		if c.accepting && c.state > opening && w.now-c.since > int64(acceptTime) {
+			w.accepted(c)
+		}
 		switch {
 		case c.state == closed:
 			if w.connecting < maxConnecting {
