@@ -50,8 +50,8 @@ func New(settings *http.Server) *Server {
 type plan struct {
 	*Server
 	listener  net.Listener
-	homes     []*home // on shards
-	workers   workers // on the portable path
+	homes     []*home  // on shards
+	workers   *workers // on the portable path
 	handler   http.Handler
 	base      context.Context // of all its connections
 	limits    http1.Limits
@@ -68,7 +68,7 @@ type plan struct {
 func (s *Server) plan(l net.Listener) *plan {
 	set := s.settings
 	p := &plan{
-		Server: s, listener: l, dispatch: s.Dispatch, handler: handlerOf(set), base: context.Background(),
+		Server: s, listener: l, workers: newWorkers(), dispatch: s.Dispatch, handler: handlerOf(set), base: context.Background(),
 		read: max(0, set.ReadTimeout), write: max(0, set.WriteTimeout), idle: set.IdleTimeout,
 		limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: maxFields},
 	}

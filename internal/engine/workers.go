@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
@@ -14,6 +15,8 @@ const maxIdleWorkers = 64
 // handlers need, which a new goroutine's must do first, and its buffers are there. For
 // connections of one request that halves what they cost.
 type workers struct {
+	begun chan struct{} // each takes one when it begins with a connection
+
 	mu   sync.Mutex
 	idle []*worker // the last to have worked is the first to work again
 	done bool
@@ -25,19 +28,27 @@ type worker struct {
 	hygiene
 }
 
-// serve has a worker serve c.
+func newWorkers() *workers {
+	return &workers{begun: make(chan struct{}, runtime.GOMAXPROCS(0)-1)}
+}
+
+// serve has a worker serve c. It returns when there are processors enough for all
+// those to begin that have not yet: were it to go on accepting, a crowd of clients would
+// need as many workers, where few are enough if each soon answers and is free again.
 func (s *workers) serve(c *netConn) {
 	if w := s.take(); w != nil {
 		w.next <- c
-		return
+	} else {
+		w := &worker{conn: newConn(inSize), next: make(chan *netConn, 1)}
+		go s.run(w, c)
 	}
-	w := &worker{conn: newConn(inSize), next: make(chan *netConn, 1)}
-	go s.run(w, c)
+	s.begun <- struct{}{}
 }
 
 // run serves connections until none is expected. Goexit in a handler ends it, too.
 func (s *workers) run(w *worker, c *netConn) {
 	for ok := true; ok; c, ok = <-w.next {
+		<-s.begun
 		c.attach(w.conn)
 		c.serve()
 		forgetLabels()
