@@ -30,6 +30,7 @@ type Server struct {
 	conns      map[*netConn]struct{}
 	shards     *group // nil until a listener needs it
 	http2      http2
+	reserve    reserve
 	connClosed chan struct{} // holds one token when a connection has gone
 }
 
@@ -138,6 +139,8 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	p := s.plan(l)
 	defer p.workers.stop()
+	s.reserve.retain()
+	defer s.reserve.release()
 	var accept func() error
 	if p.http1 && !p.h2c {
 		accept = s.socketAcceptor(p, l)

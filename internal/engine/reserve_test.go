@@ -1,0 +1,95 @@
+package engine
+
+import (
+	"runtime"
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+func (r *reserve) held() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.size
+}
+
+func TestReserveFollowsTheCollector(t *testing.T) {
+	now := time.Now()
+	var r reserve
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{
+		{time.Hour, 0},
+		{reserveBelow, 0}, // seldom enough
+		{reserveBelow - 1, firstReserve},
+		{reserveBelow - 1, 2 * firstReserve},
+		{reserveBelow, 2 * firstReserve},
+		{reserveBelow - 1, 4 * firstReserve},
+		{reserveBelow - 1, maxReserve},
+		{keepBelow, maxReserve},
+		{keepBelow + 1, 0},
+	} {
+		now = now.Add(step.after)
+		if r.note(now); r.size != step.want {
+			t.Errorf("%d bytes after a run %v after the last, want %d", r.size, step.after, step.want)
+		}
+	}
+}
+
+// collect runs the collector until a condition holds: its cleanups run a little later.
+func collect(t *testing.T, what string, until func() bool) {
+	t.Helper()
+	for start := time.Now(); !until(); {
+		if time.Since(start) > 20*time.Second {
+			t.Fatal(what)
+		}
+		runtime.GC()
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestReserveIsHeldWhileServing(t *testing.T) {
+	if !reserveHelps() {
+		t.Skip("there is one processor, or GOGC or GOMEMLIMIT is set")
+	}
+	var r reserve
+	r.retain()
+	r.retain()
+	collect(t, "no reserve", func() bool { return r.held() == maxReserve })
+	r.release()
+	if r.held() == 0 {
+		t.Error("dropped while somebody serves")
+	}
+	if r.release(); r.held() > 0 {
+		t.Error("held while nobody serves")
+	}
+	collect(t, "the collector is still listened to", func() bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return !r.armed
+	})
+}
+
+func TestReserveLeavesTunedCollectorsAlone(t *testing.T) {
+	var r reserve
+	r.retain()
+	defer r.release()
+	for name, tune := range map[string]func() (undo func()){
+		"GOGC": func() func() {
+			old := debug.SetGCPercent(200)
+			return func() { debug.SetGCPercent(old) }
+		},
+		"GOMEMLIMIT": func() func() {
+			old := debug.SetMemoryLimit(1 << 40)
+			return func() { debug.SetMemoryLimit(old) }
+		},
+	} {
+		undo := tune()
+		if collectorIsUntuned() {
+			t.Errorf("%s is set, and it is not seen", name)
+		}
+		collect(t, name+": held", func() bool { return r.held() == 0 })
+		undo()
+	}
+}
