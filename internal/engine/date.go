@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// dateCache holds the Date field's value while it is true. Formatting it takes 100 ns
-// and looking at the clock 40; this takes 1 (BenchmarkDate). A timer ends it with its
+// dateCache holds the Date field's value while it is true. Formatting it takes 170 ns
+// and looking at the clock 57; this takes 2 (BenchmarkDate). A timer ends it with its
 // second, and only a response makes the next: a server that rests sets no timer.
 type dateCache struct{ current atomic.Pointer[string] }
 

@@ -9,9 +9,11 @@
 //
 // # Two paths
 //
-// Two things drive a conn. On the portable path a netConn does: any net.Conn, with a
-// goroutine that waits for its input and runs its handlers. TLS, custom listeners,
-// systems other than Linux, and servers whose hooks are shown every net.Conn take it.
+// Two things drive a conn. On the portable path a netConn does: any net.Conn, which a
+// worker serves to its end, a goroutine that waits for its input and runs its handlers.
+// TLS, custom listeners, systems other than Linux, and servers whose hooks are shown
+// every net.Conn take it. What TLS needs beside is in tls.go; a connection that speaks
+// HTTP/2 is handed to net/http, in http2.go. Read netconn.go, then workers.go.
 //
 // On Linux, TCP and unix sockets are served by shards, one for each P: a poll loop
 // that a runner leads. The leader serves whatever has become ready, and runs the
@@ -28,8 +30,10 @@
 //
 // Everything a handler is given (Request, Header, URL, context, every string) is
 // made for that request and never used again. It lies in one slab, the exchange,
-// and in one string that holds the whole head. Buffers belong to the connection
-// and are reused; no handler ever sees one.
+// and in one string that holds the whole head. Buffers belong to the conn, which
+// serves one connection after another; no handler ever sees one.
+//
+// What that leaves to the collector is why there is reserve.go.
 //
 // Semantics are those of net/http, which the tests compare it with. Where net/http
 // is lax about framing this package is strict: see package http1.

@@ -19,6 +19,8 @@ type netConn struct {
 	nc  net.Conn
 	ctx context.Context
 
+	before, after *netConn // of the server's, guarded by its mu
+
 	opened   time.Time
 	state    atomic.Uint32 // an http.ConnState
 	taken    bool          // by a handler

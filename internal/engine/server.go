@@ -27,7 +27,7 @@ type Server struct {
 	noReuse    atomic.Bool // SetKeepAlivesEnabled(false)
 	mu         sync.Mutex
 	listeners  map[net.Listener]struct{}
-	conns      map[*netConn]struct{}
+	conns      netConns
 	shards     *group // nil until a listener needs it
 	http2      http2
 	reserve    reserve
@@ -40,7 +40,6 @@ func New(settings *http.Server) *Server {
 	s := &Server{
 		settings:   settings,
 		listeners:  make(map[net.Listener]struct{}),
-		conns:      make(map[*netConn]struct{}),
 		connClosed: make(chan struct{}, 1),
 	}
 	s.http2.server = s
@@ -283,13 +282,13 @@ func (s *Server) track(c *netConn) bool {
 	if s.closing.Load() {
 		return false
 	}
-	s.conns[c] = struct{}{}
+	s.conns.add(c)
 	return true
 }
 
 func (s *Server) forget(c *netConn) {
 	s.mu.Lock()
-	delete(s.conns, c)
+	s.conns.remove(c)
 	s.mu.Unlock()
 	s.noteClosed()
 }
@@ -307,12 +306,40 @@ func (s *Server) noteClosed() {
 func (s *Server) closeConns(which func(*netConn) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.conns {
+	for c := s.conns.first; c != nil; c = c.after {
 		if which(c) {
 			c.nc.Close() // its goroutine notices, and forgets it
 		}
 	}
-	return len(s.conns)
+	return s.conns.n
+}
+
+// netConns is a list of connections, linked through them: a map would have each pay for
+// two hashes and, now and then, for its growth.
+type netConns struct {
+	first *netConn
+	n     int
+}
+
+func (l *netConns) add(c *netConn) {
+	if c.after = l.first; c.after != nil {
+		c.after.before = c
+	}
+	l.first = c
+	l.n++
+}
+
+func (l *netConns) remove(c *netConn) {
+	if c.before != nil {
+		c.before.after = c.after
+	} else {
+		l.first = c.after
+	}
+	if c.after != nil {
+		c.after.before = c.before
+	}
+	c.before, c.after = nil, nil
+	l.n--
 }
 
 func (s *Server) logf(format string, args ...any) {

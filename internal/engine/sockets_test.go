@@ -459,3 +459,45 @@ func TestDispatch(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkPipelined has sixteen requests arrive at a time. On shards their answers leave
+// together; on the portable path each is written by itself.
+func BenchmarkPipelined(b *testing.B) {
+	const depth = 16
+	for name, newServer := range map[string]func() server{
+		"shards": func() server { return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA)}) },
+		"portable": func() server {
+			return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA), ConnState: func(net.Conn, http.ConnState) {}})
+		},
+		"net-http": func() server { return &http.Server{Handler: http.HandlerFunc(recipeA)} },
+	} {
+		b.Run(name, func(b *testing.B) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := newServer()
+			served := goServe(s, l)
+			defer func() { s.Close(); <-served }()
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			io.WriteString(c, get)
+			answer := make([]byte, 64<<10)
+			size, err := c.Read(answer) // it is small, and comes whole
+			if err != nil {
+				b.Fatal(err)
+			}
+			batch := strings.Repeat(get, depth)
+			for b.Loop() {
+				io.WriteString(c, batch)
+				if _, err := io.ReadFull(c, answer[:depth*size]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*depth), "ns/request")
+		})
+	}
+}

@@ -3,7 +3,6 @@ package engine
 import (
 	"runtime"
 	"sync"
-	"time"
 )
 
 // maxIdleWorkers is how many goroutines of the portable path wait for another
@@ -54,7 +53,7 @@ func (s *workers) run(w *worker, c *netConn) {
 		forgetLabels()
 		w.conn.reset()
 		w.conn.nc, w.conn.link, w.conn.ctx = nil, nil, nil
-		if w.look(time.Now()) || !s.rest(w) {
+		if w.look(c.opened) || !s.rest(w) {
 			return
 		}
 	}

@@ -86,3 +86,73 @@ func BenchmarkWait(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkPingPong has two goroutines answer each other, each waiting for a byte: in Go's
+// poller as a Loop does, and in a system call of its own.
+func BenchmarkPingPong(b *testing.B) {
+	type waiter interface {
+		Add(fd, id int) error
+		Close() error
+	}
+	for _, way := range []struct {
+		name string
+		make func() (w waiter, wait func() error, err error)
+	}{
+		{"go-poller", func() (waiter, func() error, error) {
+			l, err := NewLoop()
+			return l, func() error { _, _, err := l.Wait(); return err }, err
+		}},
+		{"system-call", func() (waiter, func() error, error) {
+			p, err := New()
+			return p, func() error { _, err := p.Wait(time.Second); return err }, err
+		}},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			pair := socketpair(b)
+			turn := func(fd int, wait func() error) {
+				p := make([]byte, 1)
+				for {
+					_, err := Recv(fd, p)
+					if err == nil {
+						return
+					}
+					if err != ErrAgain || wait() != nil { //nolint:errorlint // a bare errno
+						return
+					}
+				}
+			}
+			var waits [2]func() error
+			for i := range waits {
+				w, wait, err := way.make()
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer w.Close()
+				if err := w.Add(pair[i], pair[i]); err != nil {
+					b.Fatal(err)
+				}
+				waits[i] = wait
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				for {
+					p := []byte{0}
+					turn(pair[1], waits[1])
+					if _, err := Send(pair[1], p); err != nil {
+						return
+					}
+				}
+			}()
+			p := []byte{0}
+			for b.Loop() {
+				if _, err := Send(pair[0], p); err != nil {
+					b.Fatal(err)
+				}
+				turn(pair[0], waits[0])
+			}
+			_ = syscall.Shutdown(pair[0], syscall.SHUT_RDWR)
+			<-done
+		})
+	}
+}

@@ -1,0 +1,73 @@
+//go:build unix
+
+package engine_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// What a byte of whatever input may cost, beside a byte of a small request that is
+// answered; and what a connection may cost besides, in such requests.
+const (
+	cpuPerByte = 100
+	cpuFixed   = 100
+)
+
+// MN-09, MN-37, MN-38, MN-39: what a client makes the server work is in proportion to
+// what it sends. Processor time is compared, in one process, and with a bound so wide
+// that only work that grows faster than the input exceeds it.
+func TestWorkIsInProportion(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
+		io.WriteString(w, "Hello World\n")
+	})
+	serveOnce := func(text string) {
+		s := engine.New(&http.Server{Handler: handler})
+		c := &oneShot{text: text, closed: make(chan bool)}
+		l := &oneListener{conn: c, closed: make(chan bool)}
+		served := goServe(s, l)
+		<-c.closed
+		s.Close()
+		<-served
+	}
+	const n = 1000
+	hello := leastCPU(func() { serveOnce(strings.Repeat(get, n)) }) / n
+	worst, worstName := 0.0, ""
+	for name, text := range hostile() {
+		bound := time.Duration(cpuFixed)*hello + cpuPerByte*hello*time.Duration(len(text))/time.Duration(len(get))
+		took := leastCPU(func() { serveOnce(text) })
+		if took > bound {
+			t.Errorf("%s: %v for %d bytes, want at most %v", name, took, len(text), bound)
+		}
+		if share := float64(took) / float64(bound); share > worst {
+			worst, worstName = share, name
+		}
+	}
+	t.Logf("a small request takes %v; the worst is %q, with %.0f %% of what it may take", hello, worstName, 100*worst)
+}
+
+// leastCPU is the least processor time that the process took for f, of a few runs:
+// whatever else it does is in some of them.
+func leastCPU(f func()) (least time.Duration) {
+	for i := range 5 {
+		start := cpuTime()
+		f()
+		if took := cpuTime() - start; i == 0 || took < least {
+			least = took
+		}
+	}
+	return least
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,36 @@
+package engine
+
+import (
+	"context"
+	"testing"
+)
+
+// baseLink is a link of which only the context is asked.
+type baseLink struct {
+	link
+	ctx context.Context
+}
+
+func (l baseLink) context() context.Context { return l.ctx }
+
+// BenchmarkContext is a request's context that nobody asks, and what context.WithCancel
+// takes for one.
+func BenchmarkContext(b *testing.B) {
+	base, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.Run("lazy", func(b *testing.B) {
+		b.ReportAllocs()
+		var x exchange // in which the context lies
+		for b.Loop() {
+			x.ctx = requestContext{link: baseLink{ctx: base}, body: &x.body}
+			x.ctx.cancel(context.Canceled)
+		}
+	})
+	b.Run("WithCancel", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, cancel := context.WithCancel(base)
+			cancel()
+		}
+	})
+}

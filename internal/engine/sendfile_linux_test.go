@@ -1,0 +1,91 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A large file is sent by the kernel: the process neither reads it nor has it in memory.
+func TestLargeFileIsNotRead(t *testing.T) {
+	withoutReserve(t)
+	const size, mostReads, mostAllocated = 100 << 20, 500, 8 << 20
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(name, size); err != nil {
+		t.Fatal(err)
+	}
+	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) }), func(s *site) {
+		c := s.connect()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		reads := readCalls(t)
+		io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
+		n, head := drain(t, c.(*net.TCPConn))
+		reads = readCalls(t) - reads
+		runtime.ReadMemStats(&after)
+		if n < size || !strings.Contains(head, fmt.Sprintf("Content-Length: %d\r\n", size)) {
+			s.Errorf("got %d bytes of %d: %q", n, size, head)
+		}
+		if reads > mostReads {
+			s.Errorf("%d calls of read(2)", reads)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > mostAllocated {
+			s.Errorf("allocated %d bytes", got)
+		}
+		s.Logf("%d calls of read(2), %d bytes allocated", reads, after.TotalAlloc-before.TotalAlloc)
+	})
+}
+
+// readCalls is how often the process has called read(2) and its kin; what is received
+// from sockets by recv(2) is not counted.
+func readCalls(t *testing.T) (n int) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Skip("no accounting of input and output: ", err)
+	}
+	_, after, _ := strings.Cut(string(b), "syscr: ")
+	if _, err := fmt.Sscan(after, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// drain receives all there is, by recv(2), and returns how much that was and how it began.
+func drain(t *testing.T, c *net.TCPConn) (n int, head string) {
+	t.Helper()
+	f, err := c.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 256<<10)
+	for {
+		m, _, err := syscall.Recvfrom(int(f.Fd()), b, 0) // Fd makes it blocking
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m == 0 {
+			return n, head
+		}
+		if n == 0 {
+			first, _, _ := bytes.Cut(b[:m], []byte("\r\n\r\n"))
+			head = string(first)
+		}
+		n += m
+	}
+}
