@@ -1,14 +1,12 @@
 package engine_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,24 +41,10 @@ func TestServerWithFewDescriptors(t *testing.T) {
 // When descriptors run out, the connections that have waited longest make room for
 // new ones.
 func TestDescriptorsRunOut(t *testing.T) {
-	c := exec.Command(os.Args[0], "-test.run=^TestServerWithFewDescriptors$")
-	c.Env = append(os.Environ(), "TARE_FEW_DESCRIPTORS=1")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { in.Close(); c.Wait() }()
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=1")
 	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
 	if !found {
-		t.Fatalf("the server said %q, %v", line, err)
+		t.Fatalf("the server said %q", line)
 	}
 	var all []net.Conn
 	for i := range 3 * fewDescriptors {

@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -242,22 +241,8 @@ func TestThousandsTrickle(t *testing.T) {
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }), func(s *site) {
 		first := s.connect()
 		before := inUse()
-		c := exec.Command(os.Args[0], "-test.run=^TestClientsThatTrickle$")
-		c.Env = append(os.Environ(), "TARE_TRICKLE="+strconv.Itoa(n)+" "+first.RemoteAddr().String())
-		in, err := c.StdinPipe()
-		if err != nil {
-			s.Fatal(err)
-		}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			s.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			s.Fatal(err)
-		}
-		defer func() { in.Close(); c.Wait() }()
-		if line, err := bufio.NewReader(out).ReadString('\n'); line != "trickling\n" {
-			s.Fatalf("%q, %v", line, err)
+		if line := play(s.T, "TestClientsThatTrickle", fmt.Sprintf("TARE_TRICKLE=%d %v", n, first.RemoteAddr())); line != "trickling\n" {
+			s.Fatalf("%q", line)
 		}
 		each := (int64(inUse()) - int64(before)) / int64(n)
 		s.Logf("%d connections take %d bytes each", n, each)
@@ -268,6 +253,31 @@ func TestThousandsTrickle(t *testing.T) {
 			s.Error("others are not served", got)
 		}
 	})
+}
+
+// play runs a test of this binary as another process until the test that asks for it
+// ends, and returns the first line that it prints.
+func play(t *testing.T, test, env string) string {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^"+test+"$")
+	c.Env = append(os.Environ(), env)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); c.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s: %q, %v", test, line, err)
+	}
+	return line
 }
 
 // TestClientsThatTrickle is the process that TestThousandsTrickle starts.

@@ -115,7 +115,7 @@ func TestTrust(t *testing.T) {
 // progress, or serves nothing, is not.
 func TestLook(t *testing.T) {
 	s := &shard{}
-	s.done = true
+	s.idle.done = true
 	seen := make([]uint64, 1)
 	for _, step := range []struct {
 		word      uint64
@@ -130,7 +130,7 @@ func TestLook(t *testing.T) {
 		{3<<1 | 1, true, true},
 	} {
 		s.word.Store(step.word)
-		s.idle = append(s.idle[:0], &runner{shard: s, work: make(chan job, 1)})
+		s.idle.all = append(s.idle.all[:0], &runner{shard: s, work: make(chan job, 1)})
 		if busy := look([]*shard{s}, seen); busy != step.busy {
 			t.Errorf("word %b: busy %v", step.word, busy)
 		}

@@ -66,7 +66,7 @@ func (r *runner) run(j job) {
 			r.serve(j.sock, j.request, j.slot)
 			r.look(time.Now())
 		}
-		if r.locked || !r.shard.rest(r) {
+		if r.locked || !r.shard.idle.rest(r) {
 			break
 		}
 		var ok bool

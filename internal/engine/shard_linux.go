@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,10 +14,6 @@ const (
 
 	// handOverBatch is how many requests a loop hands over before it lets them begin.
 	handOverBatch = 16
-
-	// maxIdleRunners is how many runners of a shard wait for work, each with its
-	// buffers. More come and go as they are needed.
-	maxIdleRunners = 64
 )
 
 // shard is one loop and the runners that serve its sockets.
@@ -44,9 +39,7 @@ type shard struct {
 
 	sealed atomic.Pointer[conn] // whose answers to send should the leader be replaced
 
-	mu   sync.Mutex
-	idle []*runner // the last to have worked is the first to work again: its stack is warm
-	done bool
+	idle idle[runner]
 }
 
 func newShard(g *group) (*shard, error) {
@@ -96,26 +89,10 @@ func (s *shard) listen() bool {
 }
 
 func (s *shard) idleRunner() (r *runner, fresh bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.idle)
-	if n == 0 {
-		return newRunner(s), true
+	if r := s.idle.take(); r != nil {
+		return r, false
 	}
-	r = s.idle[n-1]
-	s.idle = s.idle[:n-1]
-	return r, false
-}
-
-// rest keeps a runner for later work. It reports false if none is wanted.
-func (s *shard) rest(r *runner) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.done || len(s.idle) >= maxIdleRunners {
-		return false
-	}
-	s.idle = append(s.idle, r)
-	return true
+	return newRunner(s), true
 }
 
 // replace is called when a runner's goroutine ends against its will: while it led,
@@ -135,12 +112,7 @@ func (s *shard) resign() {
 
 // stop ends the leader and the idle runners.
 func (s *shard) stop() {
-	s.mu.Lock()
-	s.done = true
-	idle := s.idle
-	s.idle = nil
-	s.mu.Unlock()
-	for _, r := range idle {
+	for _, r := range s.idle.stop() {
 		close(r.work)
 	}
 	_ = s.loop.Close()

@@ -1,13 +1,6 @@
 package engine
 
-import (
-	"runtime"
-	"sync"
-)
-
-// maxIdleWorkers is how many goroutines of the portable path wait for another
-// connection, each with its buffers. More come and go as they are needed.
-const maxIdleWorkers = 64
+import "runtime"
 
 // workers are the goroutines that serve a listener's connections on the portable
 // path. One whose connection has ended serves another: its stack has grown to what
@@ -15,10 +8,7 @@ const maxIdleWorkers = 64
 // connections of one request that halves what they cost.
 type workers struct {
 	begun chan struct{} // each takes one when it begins with a connection
-
-	mu   sync.Mutex
-	idle []*worker // the last to have worked is the first to work again
-	done bool
+	idle  idle[worker]
 }
 
 type worker struct {
@@ -35,7 +25,7 @@ func newWorkers() *workers {
 // those to begin that have not yet: were it to go on accepting, a crowd of clients would
 // need as many workers, where few are enough if each soon answers and is free again.
 func (s *workers) serve(c *netConn) {
-	if w := s.take(); w != nil {
+	if w := s.idle.take(); w != nil {
 		w.next <- c
 	} else {
 		w := &worker{conn: newConn(inSize), next: make(chan *netConn, 1)}
@@ -53,42 +43,15 @@ func (s *workers) run(w *worker, c *netConn) {
 		forgetLabels()
 		w.conn.reset()
 		w.conn.nc, w.conn.link, w.conn.ctx = nil, nil, nil
-		if w.look(c.opened) || !s.rest(w) {
+		if w.look(c.opened) || !s.idle.rest(w) {
 			return
 		}
 	}
 }
 
-func (s *workers) take() *worker {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := len(s.idle)
-	if n == 0 {
-		return nil
-	}
-	w := s.idle[n-1]
-	s.idle = s.idle[:n-1]
-	return w
-}
-
-// rest keeps a worker for a later connection. It reports false if none is wanted.
-func (s *workers) rest(w *worker) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.done || len(s.idle) >= maxIdleWorkers {
-		return false
-	}
-	s.idle = append(s.idle, w)
-	return true
-}
-
 // stop ends the idle workers, and the others when their connections have ended.
 func (s *workers) stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.done = true
-	for _, w := range s.idle {
+	for _, w := range s.idle.stop() {
 		close(w.next)
 	}
-	s.idle = nil
 }
