@@ -73,7 +73,7 @@ func TestLeftoversTouchNobody(t *testing.T) {
 			})
 		}
 		for i := range 4 {
-			wg.Go(func() { s.honest(i, deadline) })
+			wg.Go(func() { s.honest(i, "hello", deadline) })
 		}
 		wg.Wait()
 		stop.Store(true)
@@ -81,8 +81,8 @@ func TestLeftoversTouchNobody(t *testing.T) {
 	})
 }
 
-// honest asks and checks the answers until the deadline.
-func (s *site) honest(id int, deadline time.Time) {
+// honest asks, with a body or without one, and checks the answers until the deadline.
+func (s *site) honest(id int, body string, deadline time.Time) {
 	c, err := s.dial()
 	if err != nil {
 		s.Error(err)
@@ -90,15 +90,12 @@ func (s *site) honest(id int, deadline time.Time) {
 	}
 	defer c.Close()
 	c.SetDeadline(deadline.Add(20 * time.Second))
-	b := make([]byte, 4096)
 	for j := 0; time.Now().Before(deadline); j++ {
 		path := fmt.Sprintf("/%d-%d", id, j)
-		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: 5\r\n\r\nhello", path, host)
-		n, err := c.Read(b)
-		got := string(b[:n])
-		want := path + "hello."
-		if err != nil || !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+want) {
-			s.Errorf("got %q, %v, want %s", got, err, want)
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", path, host, len(body), body)
+		got, want := answers(s.T, c, 1), path+body+"."
+		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+want) {
+			s.Errorf("got %q, want %s", got, want)
 			return
 		}
 	}
@@ -154,26 +151,8 @@ func TestBlockedLeftover(t *testing.T) {
 			})
 		}
 		for i := range 2 {
-			wg.Go(func() { s.honestGets(i, deadline) })
+			wg.Go(func() { s.honest(i, "", deadline) })
 		}
 		wg.Wait()
 	})
-}
-
-func (s *site) honestGets(id int, deadline time.Time) {
-	c, err := s.dial()
-	if err != nil {
-		s.Error(err)
-		return
-	}
-	defer c.Close()
-	c.SetDeadline(deadline.Add(20 * time.Second))
-	for j := 0; time.Now().Before(deadline); j++ {
-		path := fmt.Sprintf("/%d-%d", id, j)
-		fmt.Fprintf(c, "GET %s HTTP/1.1\r\n%s\r\n", path, host)
-		if got := answers(s.T, c, 1); !strings.HasSuffix(got, "\r\n\r\n"+path+".") {
-			s.Errorf("got %q, want %s", got, path)
-			return
-		}
-	}
 }
