@@ -52,7 +52,7 @@
 //   - A response to a request whose body was cut off says that the connection
 //     closes.
 //   - A busy server whose heap is small holds up to 16 MB of garbage more before the
-//     collector runs, unless GOGC or GOMEMLIMIT is set.
+//     collector runs, on more than one processor and unless GOGC or GOMEMLIMIT is set.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
 //   - A Content-Length set by the handler that is no number is dropped, and the
 //     response framed as if it had not been set.

@@ -120,15 +120,14 @@ func (c *requestContext) arm() {
 // asked for it: if not, nobody will start a watch any more.
 func (c *requestContext) cancel(err error) (wasAsked bool) {
 	c.mu.Lock()
-	a := c.asked
-	if c.err != nil || a == nil {
-		if c.err == nil {
-			c.err = err
-		}
+	a, ended := c.asked, c.err != nil
+	if !ended {
+		c.err = err
+	}
+	if ended || a == nil {
 		c.mu.Unlock()
 		return a != nil
 	}
-	c.err = err
 	if a.done != nil {
 		close(a.done)
 	}

@@ -22,7 +22,7 @@ func TestLockedThreadsEnd(t *testing.T) {
 		if r.URL.RawQuery == "lock" {
 			runtime.LockOSThread()
 		}
-		locked := strings.Contains(string(stackHead()), "locked to thread")
+		locked := lockedThread()
 		fmt.Fprintf(w, "%v %d.", locked, syscall.Gettid())
 	})})
 	quick := dial()

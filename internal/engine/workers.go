@@ -43,6 +43,7 @@ func (s *workers) run(w *worker, c *netConn) {
 		forgetLabels()
 		w.conn.reset()
 		w.conn.nc, w.conn.link, w.conn.ctx = nil, nil, nil
+		// When c was opened is late enough a time to look, and costs no other.
 		if w.look(c.opened) || !s.idle.rest(w) {
 			return
 		}
