@@ -76,7 +76,7 @@ var only = []struct {
 	reason  string
 }{
 	{
-		"internal/wire/...", []string{"bytes", "encoding/binary", "math", "strconv"}, false,
+		"internal/wire/...", []string{"bytes", "encoding/binary", "math", "strconv", module + "/internal/wire/http1"}, false,
 		"a codec is bytes in, offsets out: it does not read, wait, log, share or know the time",
 	},
 	{
@@ -91,7 +91,7 @@ var onlyBy = map[string][]string{
 	"internal/cli":              {"cmd/tare"},
 	"internal/testkit":          nil, // tests only
 	"internal/testkit/programs": nil,
-	"internal/engine":           {"."},
+	"internal/engine":           {".", "fcgi"},
 	"lab":                       {"internal/cli"},
 }
 

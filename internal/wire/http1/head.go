@@ -44,8 +44,9 @@ func (h *Head) reset() { *h = Head{Fields: h.Fields[:0]} }
 
 // lines finds line ends in bytes that may still be arriving. 0 <= next <= seen.
 type lines struct {
-	next int // where the line being looked for starts
-	seen int // bytes before this have no unconsumed LF
+	next int  // where the line being looked for starts
+	seen int  // bytes before this have no unconsumed LF
+	lax  bool // lines may end in a bare LF
 }
 
 // take returns the bounds of the next complete line, without its CRLF.
@@ -61,10 +62,13 @@ func (l *lines) take(b []byte, limit int) (start, end int, ok bool, err error) {
 	if lf >= limit {
 		return 0, 0, false, fault(TooLarge, limit, "section too large")
 	}
-	if lf == l.next || b[lf-1] != '\r' {
-		return 0, 0, false, malformed(lf, "LF without CR")
-	}
 	start, end = l.next, lf-1
+	if lf == l.next || b[lf-1] != '\r' {
+		if !l.lax {
+			return 0, 0, false, malformed(lf, "LF without CR")
+		}
+		end = lf
+	}
 	l.next, l.seen = lf+1, lf+1
 	return start, end, true, nil
 }
@@ -104,7 +108,7 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 	f := Field{Name: spanOf(start, start+n), Value: spanOf(v0, v1), Known: LookupName(line[:n])}
 	h.Fields = append(h.Fields, f)
 	switch {
-	case !f.Known.actedOn():
+	case !f.Known.actedOn(), h.lax && f.Known != NameContentLength:
 		return nil
 	case h.inTrailer:
 		return malformed(start, "field not allowed in a trailer section")
@@ -240,7 +244,7 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	if line[8] != ' ' || code[0] == '0' || span(code, digitByte) != 3 {
 		return malformed(start+8, "malformed status code")
 	}
-	r.Status = int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
+	r.Status = number(code)
 	if len(line) == 12 {
 		return nil
 	}
@@ -254,6 +258,9 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	r.Reason = spanOf(start+13, end)
 	return nil
 }
+
+// number reads three digits.
+func number(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
 
 // Trailer is the trailer section after a chunked body. The zero value is ready
 // for Parse.

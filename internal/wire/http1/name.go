@@ -110,3 +110,22 @@ func LookupName(b []byte) Name {
 	}
 	return n
 }
+
+// LookupVariable recognises a field name as CGI writes it behind HTTP_: in upper case, with
+// '_' for '-' (RFC 3875, 4.1.18).
+func LookupVariable(b []byte) Name {
+	var name [maxName]byte
+	if len(b) > len(name) {
+		return NameUnknown
+	}
+	for i, c := range b {
+		if c == '_' {
+			c = '-'
+		}
+		name[i] = c
+	}
+	return LookupName(name[:len(b)])
+}
+
+// maxName is the length of the longest name of the table.
+const maxName = 32

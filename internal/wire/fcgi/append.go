@@ -1,0 +1,101 @@
+package fcgi
+
+import "encoding/binary"
+
+// AppendHeader appends a record's header.
+func AppendHeader(b []byte, h Header) []byte {
+	return append(b, version, byte(h.Type), byte(h.ID>>8), byte(h.ID), byte(h.Length>>8), byte(h.Length), h.Padding, 0)
+}
+
+// PutHeader writes a record's header over the first HeaderSize bytes of b.
+func PutHeader(b []byte, h Header) { AppendHeader(b[:0:HeaderSize], h) }
+
+// AppendStream appends content to a stream, in as many records as it takes: none for none.
+func AppendStream(b []byte, t Type, id uint16, content []byte) []byte {
+	for len(content) > 0 {
+		n := min(len(content), MaxContent)
+		b = AppendHeader(b, Header{Type: t, ID: id, Length: uint16(n)})
+		b = append(b, content[:n]...)
+		content = content[n:]
+	}
+	return b
+}
+
+// AppendStreamEnd appends the empty record that ends a stream.
+func AppendStreamEnd(b []byte, t Type, id uint16) []byte {
+	return AppendHeader(b, Header{Type: t, ID: id})
+}
+
+// AppendBegin appends a BEGIN_REQUEST record.
+func AppendBegin(b []byte, id uint16, begin Begin) []byte {
+	flags := byte(0)
+	if begin.Keep {
+		flags = keepConn
+	}
+	b = AppendHeader(b, Header{Type: BeginRequest, ID: id, Length: 8})
+	return append(b, byte(begin.Role>>8), byte(begin.Role), flags, 0, 0, 0, 0, 0)
+}
+
+// AppendAbort appends an ABORT_REQUEST record.
+func AppendAbort(b []byte, id uint16) []byte { return AppendStreamEnd(b, AbortRequest, id) }
+
+// AppendEnd appends an END_REQUEST record.
+func AppendEnd(b []byte, id uint16, end End) []byte {
+	b = AppendHeader(b, Header{Type: EndRequest, ID: id, Length: 8})
+	b = binary.BigEndian.AppendUint32(b, end.App)
+	return append(b, byte(end.Status), 0, 0, 0)
+}
+
+// AppendUnknownType appends the answer to a message of a type that means nothing to us.
+func AppendUnknownType(b []byte, t Type) []byte {
+	b = AppendHeader(b, Header{Type: UnknownType, Length: 8})
+	return append(b, byte(t), 0, 0, 0, 0, 0, 0, 0)
+}
+
+// AppendPair appends a name and its value, without a header.
+func AppendPair[T string | []byte](b []byte, name, value T) []byte {
+	b = appendLength(appendLength(b, len(name)), len(value))
+	return append(append(b, name...), value...)
+}
+
+func appendLength(b []byte, n int) []byte {
+	if n < 0x80 {
+		return append(b, byte(n))
+	}
+	return binary.BigEndian.AppendUint32(b, uint32(n)|1<<31)
+}
+
+// Values are what an application tells of itself (section 4.1).
+type Values struct {
+	Conns     string // FCGI_MAX_CONNS: connections it will accept; "" is not told
+	Requests  string // FCGI_MAX_REQS: requests at a time
+	Multiplex string // FCGI_MPXS_CONNS: "1" if several may share a connection, else "0"
+}
+
+// AppendValuesResult appends the answer to a GET_VALUES record. Of names that are unknown,
+// and of malformed ones, nothing is said.
+func AppendValuesResult(b, query []byte, v Values) []byte {
+	header := len(b)
+	b = AppendHeader(b, Header{Type: GetValuesResult})
+	for at := 0; at < len(query); {
+		p, next, err := NextPair(query, at)
+		if err != nil {
+			break
+		}
+		at = next
+		value := ""
+		switch string(p.Name.In(query)) {
+		case "FCGI_MAX_CONNS":
+			value = v.Conns
+		case "FCGI_MAX_REQS":
+			value = v.Requests
+		case "FCGI_MPXS_CONNS":
+			value = v.Multiplex
+		}
+		if value != "" {
+			b = AppendPair(b, string(p.Name.In(query)), value)
+		}
+	}
+	PutHeader(b[header:], Header{Type: GetValuesResult, Length: uint16(len(b) - header - HeaderSize)})
+	return b
+}

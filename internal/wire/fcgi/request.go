@@ -1,0 +1,147 @@
+package fcgi
+
+import "github.com/tarehq/tare/internal/wire/http1"
+
+// Event is what a Request has come to.
+type Event uint8
+
+const (
+	// More input is needed.
+	More Event = iota
+	// Ready is a request that is complete up to its body.
+	Ready
+	// Aborted is a request that was aborted before it was ready; it deserves an END_REQUEST.
+	// Nothing of it counts any more.
+	Aborted
+	// Asked is a GET_VALUES record, whose content is in Message.
+	Asked
+	// Unknown is a message of a type that is unknown.
+	Unknown
+	// Second is a BEGIN_REQUEST while another request is being read.
+	Second
+	// Misplaced is a BEGIN_REQUEST for another role than Responder's.
+	Misplaced
+)
+
+// Request is a request up to its body: BEGIN_REQUEST and the whole of PARAMS, and whatever
+// else came between them. The zero value is ready for Next.
+type Request struct {
+	ID   uint16
+	Keep bool // the connection is to be kept
+	Size int  // bytes up to the body's first record or, if there is no body, behind it
+
+	// Params is where the list of parameters lies: in one piece unless it comes in several
+	// records or has not come at a stroke. A name or a value may be cut between two.
+	Params []http1.Span
+	// Empty is set if STDIN has ended without content.
+	Empty bool
+	// Records is the state in which STDIN is to be read on.
+	Records Reader
+	// Message is the record that an event is about; its content aliases the input.
+	Message Piece
+
+	begun, listed bool
+}
+
+// Reset makes r ready for another request, keeping its memory.
+func (r *Request) Reset() { *r = Request{Params: r.Params[:0]} }
+
+// Next looks at b, which holds everything received since the request began, and reports
+// what it has come to. After any event but Ready call it again. limit bounds the bytes of
+// all records. After an error only Reset helps.
+func (r *Request) Next(b []byte, limit int) (Event, error) {
+	for {
+		if r.listed {
+			if event, ok := r.body(b); ok {
+				return event, nil
+			}
+		}
+		at := r.Size
+		p, n, err := r.Records.Next(b[at:])
+		r.Size += n
+		switch {
+		case err != nil:
+			err.(*Error).Offset += at
+			return More, err
+		case r.Size > limit, p.Type == 0 && len(b) >= limit:
+			return More, &Error{limit, true, "parameters too large"}
+		case p.Type == 0:
+			return More, nil
+		}
+		event, err := r.take(p)
+		if event != More || err != nil {
+			return event, err
+		}
+	}
+}
+
+// body looks for the first record of STDIN.
+func (r *Request) body(b []byte) (event Event, ok bool) {
+	h, n, ok, err := r.Records.Peek(b[r.Size:])
+	r.Size += n
+	switch {
+	case err != nil:
+		return More, false // Next will meet it again
+	case !ok:
+		return More, true
+	case h.Type != Stdin || h.ID != r.ID:
+		return More, false
+	}
+	if r.Empty = h.Length == 0; r.Empty {
+		_, n, _ = r.Records.Next(b[r.Size:]) // a header alone
+		r.Size += n
+	}
+	return Ready, true
+}
+
+// take takes a record in, up to STDIN's first.
+func (r *Request) take(p Piece) (Event, error) {
+	r.Message = p
+	switch {
+	case p.Type == GetValues && p.ID == 0:
+		return Asked, nil
+	case p.ID == 0 || p.Type > UnknownType:
+		return Unknown, nil
+	case p.Type == BeginRequest:
+		return r.begin(p)
+	case p.ID != r.ID || !r.begun:
+		return More, nil // section 3.3: of requests that are not active nothing counts
+	case p.Type == AbortRequest:
+		r.begun, r.listed, r.Params = false, false, r.Params[:0]
+		return Aborted, nil
+	case p.Type == Params && r.listed:
+		return More, fault(r.Size, "PARAMS after their end")
+	case p.Type == Params && p.Ends():
+		r.listed = true
+	case p.Type == Params:
+		r.add(span(r.Size-len(p.Content), r.Size))
+	case p.Type == Stdin:
+		return More, fault(r.Size, "STDIN before the end of PARAMS")
+	}
+	return More, nil
+}
+
+func (r *Request) begin(p Piece) (Event, error) {
+	begin, err := ParseBegin(p.Content)
+	switch {
+	case err != nil:
+		return More, err
+	case r.begun && p.ID == r.ID:
+		return More, fault(r.Size, "BEGIN_REQUEST for a request that has begun")
+	case r.begun:
+		return Second, nil
+	case begin.Role != Responder:
+		return Misplaced, nil
+	}
+	r.begun, r.ID, r.Keep = true, p.ID, begin.Keep
+	return More, nil
+}
+
+// add adds a piece of the list.
+func (r *Request) add(s http1.Span) {
+	if n := len(r.Params); n > 0 && r.Params[n-1].End == s.Start {
+		r.Params[n-1].End = s.End // more of the same record
+		return
+	}
+	r.Params = append(r.Params, s)
+}

@@ -1,0 +1,64 @@
+package http1
+
+// CGI is the head of a CGI program's response (RFC 3875, 6.2 and 6.3): field lines, of which
+// Status is the status line. Lines may end in a bare LF, which most programs' do. Fields
+// about a connection mean nothing there. The zero value is ready for Parse.
+type CGI struct {
+	Head
+	Status int // three digits, 100 to 999; 200 or 302 if the program left it out
+	Reason Span
+}
+
+// Reset makes r ready for another response, keeping its memory.
+func (r *CGI) Reset() {
+	r.reset()
+	r.Status, r.Reason = 0, Span{}
+}
+
+// Parse is Request.Parse for a CGI response.
+func (r *CGI) Parse(b []byte, limits Limits) (complete bool, err error) {
+	r.lax = true
+	if complete, err = r.parseFields(b, limits); !complete {
+		return false, err
+	}
+	return true, r.findStatus(b)
+}
+
+// Length returns what Content-Length says, and whether there is one.
+func (r *CGI) Length() (n int64, ok bool) { return r.length, r.hasLength }
+
+func (r *CGI) findStatus(b []byte) error {
+	moved := false
+	for _, f := range r.Fields {
+		switch name := f.Name.In(b); {
+		case equalFold(name, "location"):
+			moved = true
+		case !equalFold(name, "status"):
+		case r.Status != 0:
+			return malformed(int(f.Name.Start), "second Status")
+		default:
+			if err := r.status(f.Value, b); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case r.Status != 0:
+	case moved:
+		r.Status = 302
+	default:
+		r.Status = 200
+	}
+	return nil
+}
+
+// status reads "code [SP reason]".
+func (r *CGI) status(at Span, b []byte) error {
+	value := at.In(b)
+	if len(value) < 3 || span(value[:3], digitByte) != 3 || value[0] == '0' || len(value) > 3 && value[3] != ' ' {
+		return malformed(int(at.Start), "malformed Status")
+	}
+	r.Status = number(value)
+	r.Reason = Span{at.Start + uint32(min(4, len(value))), at.End}
+	return nil
+}
