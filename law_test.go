@@ -34,6 +34,9 @@ var bans = []ban{
 	{"internal/poll", "internal/wire/...", "sockets know no protocol"},
 	{"internal/poll", "internal/engine", "sockets are below the engine"},
 
+	{"fcgi", "load", "whoever imports the library must not inherit the tools"},
+	{"fcgi", "lab/...", "whoever imports the library must not inherit the tools"},
+
 	{"internal/engine", "load", "what is measured does not lean on the ruler"},
 	{"internal/engine", "lab/...", "what is measured does not lean on the ruler"},
 	{".", "load", "whoever imports the library must not inherit the tools"},
@@ -289,6 +292,8 @@ var mayBeVar = map[string]string{
 	"internal/wire/http1.names":     "a table of constants",
 	"internal/engine.statuses":      "a table of constants",
 	"internal/engine.keepAlive":     "a header value, only read",
+	"fcgi.ErrRequestAborted":        "an error of the engine's",
+	"fcgi.ErrConnClosed":            "an error of the engine's",
 	"lab/report.pageSource":         "an embedded file",
 }
 

@@ -19,9 +19,9 @@ type body struct {
 	x  *exchange
 	mu sync.Mutex
 
-	left   int64          // of a body by length
-	chunks *http1.Chunked // of a body by chunks
-	err    error          // sticky; io.EOF once all was read
+	left   int64  // of a body by length
+	coded  *coded // of a body by chunks, and of any in FastCGI's records
+	err    error  // sticky; io.EOF once all was read
 	mode   http1.Mode
 	closed bool // by the handler
 	over   bool // the exchange is over, or the connection was taken over
@@ -42,7 +42,7 @@ const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 func (b *body) init(x *exchange, f http1.Framing, expects bool) {
 	b.x, b.mode, b.left, b.expects = x, f.Mode, f.Length, expects
 	if f.Mode == http1.ByChunks {
-		b.chunks = new(http1.Chunked)
+		b.coded = new(coded)
 	}
 	if f.Mode == http1.NoBody {
 		b.err = io.EOF
@@ -76,10 +76,13 @@ func (b *body) readLocked(p []byte) (n int, err error) {
 		return 0, nil
 	}
 	b.sendContinue()
-	if b.mode == http1.ByLength {
+	switch b.mode {
+	case http1.ByLength:
 		n, err = b.readLength(p)
-	} else {
+	case http1.ByChunks:
 		n, err = b.readChunks(p)
+	default:
+		n, err = b.readRecords(p)
 	}
 	b.err = err
 	if b.complete() && b.wantWatch {
@@ -124,7 +127,7 @@ func (b *body) lost(err error) error {
 func (b *body) readChunks(p []byte) (int, error) {
 	c := b.x.conn()
 	for {
-		if b.chunks.Done() {
+		if b.coded.chunks.Done() {
 			if err := b.readTrailer(); err != nil {
 				return 0, err
 			}
@@ -134,7 +137,7 @@ func (b *body) readChunks(p []byte) (int, error) {
 		if len(in) > len(p) { // take no more data than there is room for
 			in = in[:len(p)]
 		}
-		data, n, err := b.chunks.Next(in)
+		data, n, err := b.coded.chunks.Next(in)
 		c.next += n
 		if err != nil {
 			return 0, err
@@ -286,6 +289,8 @@ func (b *body) hasArrived() bool {
 		return true
 	case http1.ByLength:
 		return !b.expects && b.left <= int64(b.x.conn().end-b.x.conn().next)
+	case http1.UntilClose:
+		return b.recordsArrived()
 	}
 	return false
 }

@@ -29,16 +29,19 @@ type conn struct {
 	in           []byte
 	next, end    int
 	request      http1.Request
+	params       params    // of FastCGI
 	began        time.Time // reading the current request; valid iff plan.read > 0
 	readDeadline time.Time // as last set; zero is none
 
 	// Write state. out holds what has been produced and not been written.
 	out      []byte
 	held     []byte // body bytes held back while the framing is undecided
+	pieces   [][]byte
 	writeErr error
 	set      fieldsSet // of the current response
 	gathers  bool      // answers wait for the path to flush them, a few at a time
 	seal     seal
+	stdout   int // FastCGI: behind the header of the record that out ends in; 0 if none is open
 
 	template *http.Request // what all requests of this connection have in common
 	current  *exchange     // whose handler runs
@@ -62,7 +65,8 @@ func (c *conn) reset() {
 	poison(c.in[:c.end])
 	c.in, c.next, c.end = c.kept, 0, 0
 	c.request.Reset()
-	c.out, c.held = c.out[:0], c.held[:0]
+	c.params.reset()
+	c.out, c.held, c.stdout = c.out[:0], c.held[:0], 0
 	c.seal.open()
 	c.writeErr, c.began = nil, time.Time{}
 	c.trim()
@@ -82,33 +86,6 @@ type link interface {
 	context() context.Context
 	// raw is the connection that the conn served when the link was its.
 	raw() net.Conn
-}
-
-// head looks for a complete head in the input. It answers a malformed one itself;
-// the connection is then over and ok is false.
-func (c *conn) head() (complete, ok bool) {
-	complete, err := c.request.Parse(c.in[c.next:c.end], c.limits)
-	if err != nil {
-		c.refuseHead(err)
-		return false, false
-	}
-	return complete, true
-}
-
-// begin makes an exchange of the complete head. It answers a request that cannot
-// be served itself and returns nil; the connection is then over.
-func (c *conn) begin() *exchange {
-	x, err := newExchange(c, &c.request, c.in[c.next:c.next+c.request.Size])
-	c.next += c.request.Size
-	if err != nil {
-		c.refuse(http.StatusBadRequest, err.Error())
-		return nil
-	}
-	if _, unmet := c.request.ExpectsContinue(); unmet {
-		c.refuse(http.StatusExpectationFailed, "unknown expectation")
-		return nil
-	}
-	return x
 }
 
 // exchange runs the handler and finishes its response. It reports whether the
@@ -196,6 +173,9 @@ func (c *conn) setReadDeadline(t time.Time) {
 
 // flush writes what has been produced, and tail behind it.
 func (c *conn) flush(tail ...[]byte) error {
+	if c.stdout > 0 {
+		c.closeRecord()
+	}
 	out := c.out[c.seal.open():]
 	err := c.writeErr
 	switch {
@@ -204,8 +184,9 @@ func (c *conn) flush(tail ...[]byte) error {
 	case len(tail) == 0:
 		_, err = c.nc.Write(out)
 	default:
-		pieces := append(net.Buffers{out}, tail...)
-		_, err = pieces.WriteTo(c.nc)
+		c.pieces = append(append(c.pieces[:0], out), tail...)
+		err = writePieces(c.nc, c.pieces)
+		clear(c.pieces)
 	}
 	poison(c.out)
 	c.out = c.out[:0]
@@ -215,6 +196,16 @@ func (c *conn) flush(tail ...[]byte) error {
 			c.current.ctx.cancel(context.Canceled)
 		}
 	}
+	return err
+}
+
+// writePieces writes pieces that follow each other, with one system call where it can.
+func writePieces(nc net.Conn, pieces [][]byte) error {
+	if v, ok := nc.(interface{ writePieces([][]byte) error }); ok {
+		return v.writePieces(pieces)
+	}
+	buffers := net.Buffers(pieces)
+	_, err := buffers.WriteTo(nc)
 	return err
 }
 

@@ -42,6 +42,9 @@ func (c *requestContext) Value(key any) any {
 	if key == http.LocalAddrContextKey {
 		return c.link.raw().LocalAddr()
 	}
+	if key == (fastCGIKey{}) && c.body.x.fastCGI() != nil {
+		return c.body.x.fastCGI()
+	}
 	return c.parent().Value(key)
 }
 

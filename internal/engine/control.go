@@ -132,6 +132,9 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w.taken != nil {
 		return nil, nil, http.ErrHijacked
 	}
+	if c.fastCGI() {
+		return nil, nil, http.ErrNotSupported
+	}
 	b.dropContinue()
 	flush := c.flush // answers to earlier requests may still wait
 	if w.stage != open {
@@ -204,7 +207,7 @@ func (w *response) readFrom(src io.Reader) (n int64, done bool, err error) {
 	}
 	direct, ok := w.conn.nc.(io.ReaderFrom)
 	left := w.length - w.written
-	if !ok || w.stage != framed || w.chunked || w.head || w.noBody || w.length >= 0 && left <= 0 {
+	if !ok || w.conn.fastCGI() || w.stage != framed || w.chunked || w.head || w.noBody || w.length >= 0 && left <= 0 {
 		return 0, false, nil
 	}
 	if err := w.flush(); err != nil {

@@ -41,10 +41,7 @@ var (
 func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
 	head := string(in) // the one string that all others are parts of
 	x := &exchange{}
-	x.ctx.link, x.ctx.body = c.link, &x.body
-	// WithContext alone can set a Request's context. Its copy does not escape from
-	// here, so that it costs no allocation (TestAllocations).
-	x.request = *c.template.WithContext(&x.ctx)
+	x.prepare(c)
 	r := &x.request
 
 	r.Method = h.Method.Of(head)
@@ -53,23 +50,31 @@ func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
 		r.Proto = "HTTP/1." + string(rune('0'+h.Minor))
 	}
 	r.Close = !h.Persistent
-	if err := x.route(h, head); err != nil {
-		return nil, err
-	}
-	x.header(h, head)
-	if err := x.framing(h); err != nil {
-		return nil, err
-	}
-	x.resp.init(c, x, h)
-	return x, nil
-}
-
-// route sets URL and Host.
-func (x *exchange) route(h *http1.Request, head string) error {
-	r := &x.request
 	if host, ok := h.Host(); ok {
 		r.Host = host.Of(head)
 	}
+	if err := x.route(); err != nil {
+		return nil, err
+	}
+	x.header(h.Fields, head, textproto.CanonicalMIMEHeaderKey)
+	if err := x.framing(h); err != nil {
+		return nil, err
+	}
+	x.resp.init(c, x, h.Minor, h.Persistent)
+	return x, nil
+}
+
+// prepare fills in what all requests of c have in common.
+func (x *exchange) prepare(c *conn) {
+	x.ctx.link, x.ctx.body = c.link, &x.body
+	// WithContext alone can set a Request's context. Its copy does not escape from
+	// here, so that it costs no allocation (TestAllocations).
+	x.request = *c.template.WithContext(&x.ctx)
+}
+
+// route sets the URL from RequestURI, and Host if that names one.
+func (x *exchange) route() error {
+	r := &x.request
 	if path, query, found := strings.Cut(r.RequestURI, "?"); plainPath(path) && (query != "" || !found) {
 		x.url.Path, x.url.RawQuery = path, query
 		r.URL = &x.url
@@ -118,21 +123,22 @@ func plainPath(s string) bool {
 	return true
 }
 
-// header fills Request.Header from the field lines.
-func (x *exchange) header(h *http1.Request, head string) {
-	header := make(http.Header, len(h.Fields))
+// header fills Request.Header from the fields. canonical spells a name that the codec does
+// not know.
+func (x *exchange) header(fields []http1.Field, head string, canonical func(string) string) {
+	header := make(http.Header, len(fields))
 	values := x.values[:0]
-	if n := len(h.Fields) - 1; n > cap(values) { // one of them is Host
+	if n := len(fields) - 1; n > cap(values) { // one of them is Host
 		values = make([]string, 0, n)
 	}
 	var seen http1.NameSet // spares most names the question whether the map has them
-	for _, f := range h.Fields {
+	for _, f := range fields {
 		var name string
 		switch f.Known {
 		case http1.NameHost, http1.NameTransferEncoding:
 			continue // net/http moves them to fields of the Request
 		case http1.NameUnknown:
-			name = textproto.CanonicalMIMEHeaderKey(f.Name.Of(head))
+			name = canonical(f.Name.Of(head))
 		default:
 			name = f.Known.String()
 		}

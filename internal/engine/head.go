@@ -64,9 +64,14 @@ func (w *response) noteField(name string, values []string, interim bool) bool {
 		}
 		return false
 	case "Transfer-Encoding":
-		w.conn.set.coding = first(values)
+		if w.conn.protocol.carries(name) {
+			w.conn.set.coding = first(values)
+		}
 		return false
 	case "Connection":
+		if !w.conn.protocol.carries(name) {
+			return false
+		}
 		if w.conn.set.connection = values; hasToken(values, "close") {
 			w.close = true
 		}
@@ -80,6 +85,9 @@ func (w *response) noteField(name string, values []string, interim bool) bool {
 		w.conn.set.date = true
 	case "Trailer":
 		w.conn.set.trailers = true
+		return w.conn.protocol.carries(name)
+	case "Status", "Keep-Alive", "Upgrade":
+		return w.conn.protocol.carries(name)
 	default:
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			w.conn.set.trailers = true
@@ -122,8 +130,7 @@ func (w *response) frame(p []byte, done bool) {
 		c.logf("http: WriteHeader called with both Transfer-Encoding of %q and a Content-Length of %d", set.coding, w.length)
 		w.length = -1
 	}
-	w.chooseCoding()
-	w.choosePersistence()
+	c.protocol.delimit(w)
 	if !w.close && !w.settleBody() {
 		w.close, set.connection = true, nil
 	}
@@ -141,7 +148,7 @@ func (w *response) frame(p []byte, done bool) {
 	if !set.contentType && !set.contentEncoding && set.coding == "" && !w.noBody && len(p) > 0 {
 		c.out = http1.AppendField(c.out, "Content-Type", http.DetectContentType(p))
 	}
-	w.appendConnection()
+	c.protocol.connection(w)
 	if !set.date {
 		c.out = append(c.out, "Date: "...)
 		c.out = append(c.out, c.date.text()...)
@@ -149,36 +156,6 @@ func (w *response) frame(p []byte, done bool) {
 	}
 	c.out = http1.AppendHeadEnd(c.out)
 }
-
-// chooseCoding sets chunked, or close where only the connection's end can show the
-// body's.
-func (w *response) chooseCoding() {
-	switch {
-	case w.head || w.noBody || w.length >= 0:
-	case w.minor == 0 || w.conn.set.coding == "identity":
-		w.close = true
-	default:
-		w.chunked = true
-	}
-}
-
-// choosePersistence sets close where the connection cannot or shall not be kept.
-func (w *response) choosePersistence() {
-	if w.minor == 0 {
-		switch known := w.head || w.noBody || w.length >= 0; {
-		case !w.keep10 || !known:
-			w.close = true
-		case w.conn.set.connection == nil:
-			w.conn.set.connection = keepAlive
-		}
-	}
-	if !w.conn.reuses() {
-		w.close = true
-	}
-}
-
-// keepAlive is only read.
-var keepAlive = []string{"keep-alive"}
 
 // settleBody reads what the handler left of the request's body before the response
 // goes out: many clients send all before they read anything. It reports whether
@@ -196,17 +173,6 @@ func (w *response) settleBody() bool {
 	return w.x.body.drain()
 }
 
-func (w *response) appendConnection() {
-	c, values := w.conn, w.conn.set.connection
-	if w.close && w.status != http.StatusSwitchingProtocols && !hasToken(values, "close") {
-		if w.minor > 0 {
-			c.out = http1.AppendField(c.out, "Connection", "close")
-		}
-		return
-	}
-	w.appendField("Connection", values)
-}
-
 // willHaveTrailers reports whether the handler announced trailer fields, or has
 // set some by prefix already.
 func (w *response) willHaveTrailers() bool {
@@ -219,23 +185,6 @@ func (w *response) willHaveTrailers() bool {
 		}
 	}
 	return false
-}
-
-// appendTrailers appends the trailer fields: those announced in Trailer, and those
-// named with http.TrailerPrefix.
-func (w *response) appendTrailers() {
-	for _, list := range w.header["Trailer"] {
-		for name := range strings.SplitSeq(list, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); http1.TrailerAllowed(name) {
-				w.appendField(name, w.header[name])
-			}
-		}
-	}
-	for name, values := range w.header {
-		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && http1.TrailerAllowed(name) {
-			w.appendField(name, values)
-		}
-	}
 }
 
 // hasToken reports whether a list field holds the token, in any case.

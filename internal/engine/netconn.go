@@ -56,10 +56,11 @@ func (c *netConn) serve() {
 		if !c.readHead(first) {
 			return
 		}
-		x := c.begin()
+		x := c.protocol.begin(c.conn)
 		if x == nil || !c.exchange(x) || !c.becomeIdle() {
 			return
 		}
+		c.protocol.next(c.conn)
 	}
 }
 
@@ -102,7 +103,6 @@ func (c *netConn) takeOver() (net.Conn, error) {
 // readHead waits for a request and reads its head into c.request. It answers a
 // malformed one itself and reports whether there is one to serve.
 func (c *netConn) readHead(first bool) bool {
-	c.request.Reset()
 	if c.next == c.end {
 		c.next, c.end, c.in = 0, 0, c.kept
 		c.trim()
@@ -118,8 +118,11 @@ func (c *netConn) readHead(first bool) bool {
 		c.began = c.beginning(first)
 	}
 	for {
-		if complete, ok := c.head(); complete || !ok {
+		if complete, ok := c.protocol.head(c.conn); complete || !ok {
 			return ok
+		}
+		if c.flush() != nil { // of what is answered before a request is complete
+			return false
 		}
 		if !bounded { // only a head that comes in pieces costs a deadline
 			bounded = true

@@ -56,7 +56,7 @@ type slot struct {
 }
 
 // slot finds the slot of a request line.
-func (p *predictor) slot(method, target []byte) *slot {
+func (p *predictor) slot(method, target string) *slot {
 	h := uint32(2166136261) // FNV-1a
 	for _, b := range method {
 		h = (h ^ uint32(b)) * 16777619

@@ -8,7 +8,7 @@ import (
 func TestPredictor(t *testing.T) {
 	const quick, slow = time.Microsecond, 100 * time.Microsecond
 	var p predictor
-	at := func(method, target string) *slot { return p.slot([]byte(method), []byte(target)) }
+	at := func(method, target string) *slot { return p.slot(method, target) }
 	s := at("GET", "/a/b")
 	if s.quick() {
 		t.Error("a request never seen is expected to be quick")

@@ -29,19 +29,18 @@ func (c *conn) refuseHead(err error) {
 // refuse answers a request that no handler will see, and ends the connection. why
 // is our own text: nothing that the client sent is echoed.
 func (c *conn) refuse(status int, why string) {
-	text := strconv.Itoa(status) + " " + http.StatusText(status) + ": " + why
-	out := http1.AppendStatusLine(c.out, 1, status, http.StatusText(status))
-	out = http1.AppendField(out, "Content-Type", "text/plain; charset=utf-8")
-	out = http1.AppendField(out, "Content-Length", strconv.Itoa(len(text)))
-	out = http1.AppendField(out, "Connection", "close")
-	out = http1.AppendHeadEnd(out)
-	c.out = append(out, text...)
+	c.protocol.refuse(c, status, why)
 	if c.write > 0 {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
 	}
 	if c.flush() == nil {
 		c.linger()
 	}
+}
+
+// refusal is the body of such an answer.
+func refusal(status int, why string) string {
+	return strconv.Itoa(status) + " " + http.StatusText(status) + ": " + why
 }
 
 // linger gives the client time to read the last answer while it may still be

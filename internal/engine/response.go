@@ -69,14 +69,14 @@ type fieldsSet struct {
 	connection                         []string // written only once it is known whether we close
 }
 
-func (w *response) init(c *conn, x *exchange, h *http1.Request) {
+func (w *response) init(c *conn, x *exchange, minor int, persistent bool) {
 	w.x, w.conn = x, c
 	c.set = fieldsSet{}
 	w.length = -1
-	w.minor = uint8(h.Minor)
+	w.minor = uint8(minor)
 	w.head = x.request.Method == http.MethodHead
-	w.keep10 = h.Minor == 0 && h.Persistent
-	w.close = h.Minor > 0 && !h.Persistent
+	w.keep10 = minor == 0 && persistent
+	w.close = minor > 0 && !persistent
 }
 
 // Header implements http.ResponseWriter.
@@ -109,11 +109,10 @@ func (w *response) inform(code int) {
 	if code == http.StatusContinue {
 		w.x.body.dropContinue()
 	}
-	if w.minor == 0 {
-		return // HTTP/1.0 has none (RFC 9110, 15.2)
-	}
 	c := w.conn
-	c.out = http1.AppendStatusLine(c.out, 1, code, statusText(code))
+	if !c.protocol.inform(w, code) {
+		return
+	}
 	w.appendFields(true)
 	c.out = http1.AppendHeadEnd(c.out)
 	_ = c.flush()
@@ -127,7 +126,7 @@ func (w *response) commit(code int) {
 	if code == http.StatusSwitchingProtocols || code < 300 && w.x.request.Method == http.MethodConnect {
 		w.close = true // what follows is a tunnel's; if nobody takes it over, it is nobody's
 	}
-	w.conn.out = http1.AppendStatusLine(w.conn.out, int(min(w.minor, 1)), code, statusText(code))
+	w.conn.protocol.start(w, code)
 	if w.header != nil {
 		w.appendFields(false)
 	}
@@ -232,23 +231,7 @@ func (w *response) emit(p []byte) error {
 	if w.head || len(p) == 0 {
 		return c.writeErr
 	}
-	if w.chunked {
-		c.out = http1.AppendChunkSize(c.out, len(p))
-	}
-	if len(p) >= outSize {
-		if w.chunked {
-			return c.flush(p, []byte("\r\n"))
-		}
-		return c.flush(p)
-	}
-	c.out = append(c.out, p...)
-	if w.chunked {
-		c.out = http1.AppendChunkEnd(c.out)
-	}
-	if len(c.out) >= outSize {
-		return c.flush()
-	}
-	return c.writeErr
+	return c.protocol.emit(w, p)
 }
 
 // finish completes the response after the handler has returned, and reports
@@ -264,12 +247,10 @@ func (w *response) finish() bool {
 		w.frame(c.held, true)
 	}
 	_ = w.emitHeld()
-	if w.chunked && !w.head {
-		c.out = http1.AppendLastChunk(c.out)
-		w.appendTrailers()
-		c.out = http1.AppendHeadEnd(c.out)
-	}
 	short := !w.head && !w.noBody && w.length >= 0 && w.written != w.length
+	if !short {
+		c.protocol.end(w)
+	}
 	duplex := w.duplex.Load()
 	if w.close || short || duplex || !c.gathering() {
 		_ = c.flush()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/wire/fcgi"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -158,15 +159,15 @@ func (r *runner) converse(k *sock, x *exchange, at *slot) outcome {
 	c := r.conn
 	for {
 		if x == nil && c.next < c.end {
-			complete, ok := c.head()
+			complete, ok := c.protocol.head(c)
 			if !ok {
 				return over
 			}
 			if complete {
-				at = r.shard.group.predictor.slot(c.request.Method.In(c.in[c.next:]), c.request.Target.In(c.in[c.next:]))
-				if x = c.begin(); x == nil {
+				if x = c.protocol.begin(c); x == nil {
 					return over
 				}
+				at = r.shard.group.predictor.slot(x.request.Method, x.request.RequestURI)
 				if r.leads() && !r.runsOnLoop(x, at) && r.handOver(k, x, at) {
 					return elsewhere
 				}
@@ -180,7 +181,7 @@ func (r *runner) converse(k *sock, x *exchange, at *slot) outcome {
 				return over
 			}
 			x, c.resumed = nil, nil
-			c.request.Reset()
+			c.protocol.next(c)
 			if c.began = (time.Time{}); c.read > 0 {
 				c.began = time.Now()
 			}
@@ -322,6 +323,9 @@ func (c *conn) attach(k *sock) {
 	if h := k.partial; h != nil {
 		c.in, c.next, c.end = h.in[:cap(h.in)], 0, len(h.in)
 		c.request, c.began = h.request, h.began
+		if h.params != nil {
+			c.params.Request = *h.params
+		}
 		c.resumed, k.partial = h, nil
 	}
 }
@@ -357,7 +361,7 @@ func (c *conn) receive(k *sock) error {
 func (c *conn) detach(k *sock) bool {
 	var deadline instant
 	switch {
-	case c.next < c.end:
+	case c.next < c.end || c.params.Pending():
 		k.partial = c.leavePartial(k)
 		deadline = k.group().instant(k.partial.began.Add(c.headTime))
 	case k.fresh.Load():
@@ -379,6 +383,10 @@ func (c *conn) leavePartial(k *sock) *partial {
 		p = new(partial)
 	}
 	p.request, p.began = c.request, c.began
+	if c.params.Pending() {
+		params := c.params.Request
+		p.params = &params
+	}
 	switch {
 	case c.request.Size == 0 && !c.own(c.in): // it was partial before
 		copy(c.in, c.in[c.next:c.end])
@@ -387,7 +395,7 @@ func (c *conn) leavePartial(k *sock) *partial {
 	default:
 		p.in = append(make([]byte, 0, max(leastPartial, 2*(c.end-c.next))), c.in[c.next:c.end]...)
 	}
-	c.request = http1.Request{}
+	c.request, c.params.Request = http1.Request{}, fcgi.Request{}
 	switch {
 	case k.fresh.Load():
 		p.began = k.group().start.Add(time.Duration(k.opened))

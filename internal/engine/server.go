@@ -20,6 +20,10 @@ type Server struct {
 	// Dispatch is read when Serve is called.
 	Dispatch Dispatch
 
+	// FastCGI is whether connections speak FastCGI instead of HTTP; read when Serve is
+	// called.
+	FastCGI bool
+
 	settings *http.Server
 	date     dateCache
 
@@ -49,6 +53,7 @@ func New(settings *http.Server) *Server {
 // plan is what one Serve call needs of the settings, worked out once.
 type plan struct {
 	*Server
+	protocol  protocol
 	listener  net.Listener
 	homes     []*home  // on shards
 	workers   *workers // on the portable path
@@ -77,7 +82,11 @@ func (s *Server) plan(l net.Listener) *plan {
 			panic("BaseContext returned a nil context")
 		}
 	}
-	p.base = context.WithValue(p.base, http.ServerContextKey, set)
+	if p.protocol = protocol(overHTTP{}); s.FastCGI {
+		p.protocol = overFastCGI{}
+	} else {
+		p.base = context.WithValue(p.base, http.ServerContextKey, set)
+	}
 	if set.MaxHeaderBytes > 0 {
 		p.limits.Bytes = set.MaxHeaderBytes + headSlop
 	}
@@ -100,7 +109,7 @@ func (s *Server) plan(l net.Listener) *plan {
 		}
 	}
 	protocols := s.protocols()
-	p.http1, p.h2c = protocols.HTTP1(), protocols.UnencryptedHTTP2() && s.http2.works()
+	p.http1, p.h2c = s.FastCGI || protocols.HTTP1(), !s.FastCGI && protocols.UnencryptedHTTP2() && s.http2.works()
 	return p
 }
 
@@ -176,6 +185,9 @@ func (s *Server) Serve(l net.Listener) error {
 // that it should be known from the start whether they can be served.
 func (s *Server) wantsHTTP2() bool {
 	config, protocols := s.settings.TLSConfig, s.protocols()
+	if s.FastCGI {
+		return false
+	}
 	return protocols.UnencryptedHTTP2() ||
 		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, protoHTTP2) && s.nextProto(protoHTTP2) == nil
 }

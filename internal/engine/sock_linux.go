@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/wire/fcgi"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -69,6 +70,7 @@ const (
 type partial struct {
 	in      []byte
 	request http1.Request
+	params  *fcgi.Request // of FastCGI
 	began   time.Time
 }
 
@@ -137,13 +139,20 @@ func ring(c chan struct{}) {
 	}
 }
 
+// peekSize is how far lookForDeparture looks for FastCGI's message that a request is aborted.
+const peekSize = 1 << 10
+
 // lookForDeparture cancels the context of the exchange that is watched, if the
 // client has gone.
 func (k *sock) lookForDeparture() {
 	if x := k.watched.Load(); x != nil && k.acquire() {
-		ended := poll.Ended(int(k.fd))
+		gone := poll.Ended(int(k.fd))
+		if records := x.fastCGI(); records != nil && !gone {
+			var b [peekSize]byte
+			gone = records.aborted(b[:poll.Peek(int(k.fd), b[:])])
+		}
 		k.release()
-		if ended {
+		if gone {
 			x.ctx.cancel(context.Canceled)
 		}
 	}
@@ -276,6 +285,9 @@ func (k *sock) raw() net.Conn { return k }
 // beginWatch implements link. The loop does the watching; what has happened before
 // is looked for here.
 func (k *sock) beginWatch(x *exchange) {
+	if records := x.fastCGI(); records != nil {
+		records.beginWatch(k.runs)
+	}
 	k.watched.Store(x)
 	k.lookForDeparture()
 }

@@ -72,6 +72,37 @@ func (k *sock) Write(p []byte) (written int, err error) {
 	}
 }
 
+// writePieces is Write for pieces that follow each other.
+func (k *sock) writePieces(pieces [][]byte) error {
+	for waited := false; ; waited = true {
+		if k.passed(&k.writeDeadline) {
+			return k.opError("write", os.ErrDeadlineExceeded)
+		}
+		for len(pieces) > 0 {
+			n, err := poll.SendAll(int(k.fd), pieces)
+			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
+				break
+			}
+			if err != nil {
+				return k.opError("write", os.NewSyscallError("sendmsg", err))
+			}
+			for len(pieces) > 0 && n >= len(pieces[0]) {
+				n -= len(pieces[0])
+				pieces = pieces[1:]
+			}
+			if len(pieces) > 0 {
+				pieces[0] = pieces[0][n:]
+			}
+		}
+		if len(pieces) == 0 {
+			return nil
+		}
+		if !k.wait(&k.writeDeadline, waited, func(s *sides) chan struct{} { return s.write }) {
+			return net.ErrClosed
+		}
+	}
+}
+
 // passed reports whether a deadline has.
 func (k *sock) passed(deadline *instant) bool {
 	if !k.bounded.Load() {

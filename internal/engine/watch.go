@@ -24,12 +24,21 @@ func (c *netConn) beginWatch(x *exchange) {
 	}
 	w := &watch{stopped: make(chan struct{})}
 	c.watching = w
-	room := c.in[c.end:]
+	room, records := c.in[c.end:], x.fastCGI()
+	if records != nil {
+		records.beginWatch(c.conn)
+	}
 	go func() {
 		defer close(w.stopped)
-		n, err := c.nc.Read(room)
-		if w.n = n; err != nil && !isTimeout(err) {
-			x.ctx.cancel(context.Canceled)
+		for again := true; again; again = records != nil && w.n < len(room) {
+			n, err := c.nc.Read(room[w.n:])
+			w.n += n
+			if err != nil && !isTimeout(err) || records.aborted(room[:w.n]) {
+				x.ctx.cancel(context.Canceled)
+			}
+			if err != nil {
+				return
+			}
 		}
 	}()
 }

@@ -65,6 +65,31 @@ func Send(fd int, b []byte) (int, error) {
 	return transfer(syscall.SYS_SENDTO, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 }
 
+// SendAll is Send for pieces that follow each other.
+func SendAll(fd int, pieces [][]byte) (int, error) {
+	sending()
+	var vectors [maxPieces]syscall.Iovec
+	n := min(len(pieces), len(vectors))
+	for i, p := range pieces[:n] {
+		vectors[i].Base = unsafe.SliceData(p)
+		vectors[i].SetLen(len(p))
+	}
+	m := syscall.Msghdr{Iov: &vectors[0], Iovlen: uint64(n)}
+	for {
+		sent, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m)), syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+		switch errno {
+		case 0:
+			return int(sent), nil
+		case syscall.EINTR:
+		default:
+			return 0, errno
+		}
+	}
+}
+
+// maxPieces is how many pieces one call sends.
+const maxPieces = 40
+
 // transfer makes a system call without telling the scheduler, which is safe because
 // MSG_DONTWAIT keeps it from blocking. A send and a receive together take 595 ns this
 // way and 717 with the scheduler told (BenchmarkTransfer).
@@ -112,6 +137,15 @@ func Ended(fd int) bool {
 	var b [1]byte
 	n, err := transfer(syscall.SYS_RECVFROM, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
 	return n == 0 && err != ErrAgain //nolint:errorlint // a bare errno
+}
+
+// Peek copies to b what has arrived, as much as there is room for, and leaves it unread.
+func Peek(fd int, b []byte) int {
+	n, err := transfer(syscall.SYS_RECVFROM, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Shutdown ends both directions of a connection, and with them whatever waits for

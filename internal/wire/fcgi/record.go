@@ -136,7 +136,8 @@ func (r *Reader) Peek(b []byte) (h Header, n int, ok bool, err error) {
 // its content, and may be taken past the Reader with Took.
 func (r *Reader) Left() int { return r.left }
 
-// Took tells that n bytes of what is Left were read elsewhere.
+// Took tells that n bytes of what is Left were read elsewhere. If n is negative, so many of
+// those last returned are to be returned again.
 func (r *Reader) Took(n int) { r.left -= n }
 
 // Role is what an application shall do for a request (section 6).

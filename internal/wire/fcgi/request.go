@@ -37,7 +37,8 @@ type Request struct {
 	Empty bool
 	// Records is the state in which STDIN is to be read on.
 	Records Reader
-	// Message is the record that an event is about; its content aliases the input.
+	// Message is the record that the last event was about, if that was not Ready; its content
+	// aliases the input.
 	Message Piece
 
 	begun, listed bool
@@ -45,6 +46,24 @@ type Request struct {
 
 // Reset makes r ready for another request, keeping its memory.
 func (r *Request) Reset() { *r = Request{Params: r.Params[:0]} }
+
+// Pending reports whether a request has begun, or something else is incomplete.
+func (r *Request) Pending() bool { return r.begun || r.Records != Reader{} }
+
+// Drop returns how many of the bytes looked at need not be kept, because no request has
+// begun. The next call of Next is given what follows them.
+func (r *Request) Drop() int {
+	if r.begun {
+		return 0
+	}
+	n := r.Size
+	r.Size = 0
+	return n
+}
+
+// Done makes r ready for the next request of the connection. Next is then given what follows
+// the body of the last one, which was read with r.Records.
+func (r *Request) Done() { *r = Request{Params: r.Params[:0], Records: r.Records} }
 
 // Next looks at b, which holds everything received since the request began, and reports
 // what it has come to. After any event but Ready call it again. limit bounds the bytes of
@@ -70,6 +89,7 @@ func (r *Request) Next(b []byte, limit int) (Event, error) {
 		}
 		event, err := r.take(p)
 		if event != More || err != nil {
+			r.Message = p
 			return event, err
 		}
 	}
@@ -96,7 +116,6 @@ func (r *Request) body(b []byte) (event Event, ok bool) {
 
 // take takes a record in, up to STDIN's first.
 func (r *Request) take(p Piece) (Event, error) {
-	r.Message = p
 	switch {
 	case p.Type == GetValues && p.ID == 0:
 		return Asked, nil

@@ -16,6 +16,8 @@ const (
 	NameTransferEncoding
 	NameUpgrade
 	lastActedOn // the rest of the table is only spelled
+
+	NameContentType = lastActedOn // the first of it
 )
 
 // names holds canonical spellings, as net/textproto spells them ("Etag", "Te").
@@ -23,10 +25,10 @@ const (
 var names = [...]string{
 	"", "Connection", "Content-Length", "Expect", "Host", "Trailer", "Transfer-Encoding", "Upgrade",
 
-	"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
+	"Content-Type", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
 	"Access-Control-Allow-Origin", "Access-Control-Request-Headers", "Access-Control-Request-Method",
 	"Age", "Allow", "Alt-Svc", "Authorization", "Cache-Control", "Cdn-Loop", "Content-Disposition", "Content-Encoding",
-	"Content-Language", "Content-Location", "Content-Range", "Content-Security-Policy", "Content-Type",
+	"Content-Language", "Content-Location", "Content-Range", "Content-Security-Policy",
 	"Cookie", "Date", "Dnt", "Etag", "Expires", "Forwarded", "From",
 	"If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
 	"If-Unmodified-Since", "Keep-Alive", "Last-Modified", "Link", "Location", "Max-Forwards", "Origin",

@@ -1,0 +1,231 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// What Read of a request's body returns when the web server gave up on it.
+var (
+	ErrAborted    = errors.New("fcgi: request aborted by web server")
+	ErrConnClosed = errors.New("fcgi: connection to web server closed")
+	errOverlong   = errors.New("fcgi: body longer than CONTENT_LENGTH")
+	errChatter    = errors.New("fcgi: too many records that do not belong to the request")
+)
+
+// records is what of an exchange belongs to FastCGI.
+type records struct {
+	raw string // the list of parameters
+
+	// What a watch needs, which may not look into the conn.
+	id     uint16
+	ahead  []byte // what had arrived behind the body when it began
+	reader fcgi.Reader
+}
+
+func (b *body) initRecords(x *exchange, coded *coded, empty bool) {
+	b.x, b.coded, b.mode, b.left = x, coded, http1.UntilClose, x.request.ContentLength
+	switch {
+	case empty && b.left <= 0:
+		b.mode, b.err = http1.NoBody, io.EOF
+	case empty:
+		b.err = io.ErrUnexpectedEOF
+	}
+}
+
+// readRecords reads the body's bytes out of STDIN.
+func (b *body) readRecords(p []byte) (int, error) {
+	c := b.x.conn()
+	reader := &c.params.Records
+	for {
+		if c.next == c.end && reader.Left() > 0 { // past the input buffer: one copy less
+			b.bound()
+			n, err := c.nc.Read(p[:min(len(p), reader.Left())])
+			reader.Took(n)
+			return b.count(n, b.lostRecords(err))
+		}
+		piece, n, err := reader.Next(c.in[c.next:c.end])
+		c.next += n
+		switch {
+		case err != nil:
+			return 0, err
+		case piece.Type == 0:
+			if err := b.lostRecords(b.fill()); err != nil {
+				return 0, err
+			}
+		case piece.Type != fcgi.Stdin || piece.ID != c.params.ID:
+			if err := b.aside(piece); err != nil {
+				return 0, err
+			}
+		case piece.Ends():
+			return b.streamEnd()
+		default:
+			n := copy(p, piece.Content)
+			rest := len(piece.Content) - n
+			reader.Took(-rest)
+			c.next -= rest
+			return b.count(n, nil)
+		}
+	}
+}
+
+// count takes n bytes of the body off what CONTENT_LENGTH leaves.
+func (b *body) count(n int, err error) (int, error) {
+	if b.x.request.ContentLength < 0 {
+		return n, err
+	}
+	if b.left -= int64(n); b.left < 0 {
+		return n + int(b.left), errOverlong
+	}
+	return n, err
+}
+
+// streamEnd is the end of STDIN: of the whole body, if that had a length.
+func (b *body) streamEnd() (int, error) {
+	if b.left > 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return 0, io.EOF
+}
+
+// lostRecords is lost in FastCGI's words.
+func (b *body) lostRecords(err error) error {
+	if err = b.lost(err); errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrConnClosed
+	}
+	return err
+}
+
+// aside deals with a record in the middle of the body that is not the body's.
+func (b *body) aside(p fcgi.Piece) error {
+	c := b.x.conn()
+	event := fcgi.More
+	switch {
+	case p.Type == fcgi.AbortRequest && p.ID == c.params.ID:
+		b.x.ctx.cancel(context.Canceled)
+		return ErrAborted
+	case p.Type == fcgi.GetValues && p.ID == 0:
+		event = fcgi.Asked
+	case p.ID == 0 || p.Type > fcgi.UnknownType:
+		event = fcgi.Unknown
+	case p.Type == fcgi.BeginRequest && p.ID == c.params.ID:
+		return errChatter
+	case p.Type == fcgi.BeginRequest:
+		event = fcgi.Second
+	}
+	if c.params.replies = appendReply(c.params.replies, event, p); len(c.params.replies) > maxReplies {
+		return errChatter
+	}
+	return nil
+}
+
+// recordsArrived reports whether the rest of the body is in the input.
+func (b *body) recordsArrived() bool {
+	c := b.x.conn()
+	reader, in := c.params.Records, c.in[c.next:c.end]
+	for {
+		p, n, err := reader.Next(in)
+		switch in = in[n:]; {
+		case err != nil:
+			return true // reading it will say so
+		case p.Type == 0:
+			return false
+		case p.Type == fcgi.Stdin && p.ID == c.params.ID && p.Ends():
+			return true
+		}
+	}
+}
+
+// beginWatch notes what had arrived behind the body.
+func (r *records) beginWatch(c *conn) {
+	r.id, r.reader, r.ahead = c.params.ID, c.params.Records, bytes.Clone(c.in[c.next:c.end])
+}
+
+// aborted reports whether the request's abortion is in what had arrived and what has since.
+func (r *records) aborted(since []byte) bool {
+	if r == nil {
+		return false
+	}
+	reader, b := r.reader, append(r.ahead[:len(r.ahead):len(r.ahead)], since...)
+	for {
+		p, n, err := reader.Next(b)
+		if err != nil || p.Type == 0 {
+			return false
+		}
+		if p.Type == fcgi.AbortRequest && p.ID == r.id {
+			return true
+		}
+		b = b[n:]
+	}
+}
+
+// fastCGI returns what of x belongs to FastCGI, or nil.
+func (x *exchange) fastCGI() *records {
+	if x.body.coded == nil {
+		return nil
+	}
+	return x.body.coded.records
+}
+
+// fastCGIKey is the key of a context's value that is there if the request came by FastCGI.
+type fastCGIKey struct{}
+
+// FastCGIParams returns the parameters of a request that came by FastCGI, or nil.
+func FastCGIParams(ctx context.Context) iter.Seq2[string, string] {
+	x, ok := ctx.Value(fastCGIKey{}).(*records)
+	if !ok {
+		return nil
+	}
+	return x.all
+}
+
+// all yields the parameters. They are well formed: sortParams has read them.
+func (r *records) all(yield func(name, value string) bool) {
+	list := []byte(r.raw)
+	for at := 0; at < len(list); {
+		p, next, err := fcgi.NextPair(list, at)
+		if err != nil || !yield(p.Name.Of(r.raw), p.Value.Of(r.raw)) {
+			return
+		}
+		at = next
+	}
+}
+
+// Stderr returns what writes to the web server's log, if the request came by FastCGI, or nil.
+func (w *response) Stderr() io.Writer {
+	if w.x.fastCGI() == nil {
+		return nil
+	}
+	return stderr{w}
+}
+
+// stderr is a response's error stream, which ends with its handler.
+type stderr struct{ *response }
+
+// Write implements io.Writer.
+func (w stderr) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.usable(); err != nil {
+		return 0, err
+	}
+	c := w.conn
+	if c.stdout > 0 {
+		c.closeRecord()
+	}
+	c.out = fcgi.AppendStream(c.out, fcgi.Stderr, c.params.ID, p)
+	if len(c.out) >= outSize {
+		if err := c.flush(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), c.writeErr
+}
+
+func (p *plan) fastCGI() bool { _, yes := p.protocol.(overFastCGI); return yes }

@@ -1,0 +1,206 @@
+package engine
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// fastCGIExchange is an exchange that came by FastCGI: one slab, too.
+type fastCGIExchange struct {
+	exchange
+	coded   coded
+	records records
+}
+
+var (
+	errParams    = errors.New("malformed parameters")
+	errMethod    = errors.New("REQUEST_METHOD missing or malformed")
+	errProtocol  = errors.New("SERVER_PROTOCOL missing or malformed")
+	errLength    = errors.New("malformed CONTENT_LENGTH")
+	errHost      = errors.New("malformed HTTP_HOST")
+	errVariable  = errors.New("malformed HTTP_ variable")
+	errManyParam = errors.New("too many parameters")
+)
+
+// variables are the parameters that become something else than fields (RFC 3875, 4.1), and
+// those that servers add to them.
+type variables struct {
+	method, protocol, host                string
+	uri, scriptName, pathInfo, query      string
+	remoteAddr, remotePort, https, length string
+}
+
+// newFastCGIExchange makes the request that a complete list of parameters describes. Its error
+// deserves a 400 and holds nothing that the client sent.
+func newFastCGIExchange(c *conn, list []byte) (*exchange, error) {
+	raw := string(list) // the one string that all others are parts of
+	x := &fastCGIExchange{}
+	x.prepare(c)
+	x.coded.records = &x.records
+	x.records.raw = raw
+	var v variables
+	if err := c.sortParams(list, raw, &v); err != nil {
+		return nil, err
+	}
+	if err := x.apply(&v); err != nil {
+		return nil, err
+	}
+	x.header(c.request.Fields, raw, canonicalVariable)
+	x.request.Body = http.NoBody
+	if !c.params.Empty || x.request.ContentLength > 0 {
+		x.request.Body = &x.body
+		if v.length == "" {
+			x.request.ContentLength = -1
+		}
+	}
+	x.body.initRecords(&x.exchange, &x.coded, c.params.Empty)
+	x.resp.init(c, &x.exchange, 1, c.params.Keep)
+	return &x.exchange, nil
+}
+
+// sortParams tells variables from fields, and leaves the fields in c.request.Fields.
+func (c *conn) sortParams(list []byte, raw string, v *variables) error {
+	fields, typed := c.request.Fields[:0], false
+	for at := 0; at < len(list); {
+		p, next, err := fcgi.NextPair(list, at)
+		if err != nil {
+			return errParams
+		}
+		at = next
+		name := p.Name.In(list)
+		switch {
+		case len(name) > len("HTTP_") && string(name[:len("HTTP_")]) == "HTTP_":
+			f := http1.Field{Name: p.Name, Value: p.Value, Known: http1.LookupVariable(name[len("HTTP_"):])}
+			f.Name.Start += uint32(len("HTTP_"))
+			switch {
+			case f.Known == http1.NameHost:
+				v.host = p.Value.Of(raw)
+				continue
+			case f.Known == http1.NameContentType && typed:
+				continue // web servers give both
+			case !validField(f, raw):
+				return errVariable
+			}
+			fields = append(fields, f)
+		case string(name) == "CONTENT_TYPE":
+			f := http1.Field{Name: p.Name, Value: p.Value, Known: http1.NameContentType}
+			if typed = p.Value.Start < p.Value.End; typed {
+				fields = withoutType(append(fields, f))
+			}
+		default:
+			v.set(raw[p.Name.Start:p.Name.End], raw[p.Value.Start:p.Value.End])
+		}
+		if len(fields) > c.limits.Fields {
+			return errManyParam
+		}
+	}
+	c.request.Fields = fields
+	return nil
+}
+
+// withoutType drops a HTTP_CONTENT_TYPE that came before the CONTENT_TYPE at the end.
+func withoutType(fields []http1.Field) []http1.Field {
+	last := len(fields) - 1
+	for i, f := range fields[:last] {
+		if f.Known == http1.NameContentType {
+			return append(fields[:i], fields[i+1:]...)
+		}
+	}
+	return fields
+}
+
+// validField reports whether a field can be one of a request: a web server has seen to that,
+// unless it is none.
+func validField(f http1.Field, raw string) bool {
+	return (f.Known != http1.NameUnknown || http1.ValidToken(f.Name.Of(raw))) && http1.ValidValue(f.Value.Of(raw))
+}
+
+func canonicalVariable(name string) string {
+	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}
+
+func (v *variables) set(name, value string) {
+	switch name {
+	case "REQUEST_METHOD":
+		v.method = value
+	case "SERVER_PROTOCOL":
+		v.protocol = value
+	case "REQUEST_URI":
+		v.uri = value
+	case "SCRIPT_NAME":
+		v.scriptName = value
+	case "PATH_INFO":
+		v.pathInfo = value
+	case "QUERY_STRING":
+		v.query = value
+	case "REMOTE_ADDR":
+		v.remoteAddr = value
+	case "REMOTE_PORT":
+		v.remotePort = value
+	case "HTTPS":
+		v.https = value
+	case "CONTENT_LENGTH":
+		v.length = value
+	}
+}
+
+// apply makes of variables what they mean in a Request.
+func (x *exchange) apply(v *variables) error {
+	r := &x.request
+	if r.Method = v.method; !http1.ValidToken(v.method) {
+		return errMethod
+	}
+	if v.protocol != r.Proto { // which is HTTP/1.1
+		var ok bool
+		if r.ProtoMajor, r.ProtoMinor, ok = http.ParseHTTPVersion(v.protocol); !ok {
+			return errProtocol
+		}
+		r.Proto = v.protocol
+	}
+	if v.length != "" {
+		n, err := strconv.ParseUint(v.length, 10, 63)
+		if err != nil {
+			return errLength
+		}
+		r.ContentLength = int64(n)
+	}
+	if r.Host = v.host; v.host != "" && !http1.ValidHost([]byte(v.host)) {
+		return errHost
+	}
+	if r.TLS = nil; v.https == "on" || v.https == "ON" || v.https == "1" {
+		r.TLS = &tls.ConnectionState{HandshakeComplete: true} // what net/http/cgi gives
+	}
+	if _, err := strconv.ParseUint(v.remotePort, 10, 16); err != nil {
+		v.remotePort = "0"
+	}
+	r.RemoteAddr = net.JoinHostPort(v.remoteAddr, v.remotePort)
+	return x.locate(v)
+}
+
+// locate sets RequestURI, URL, and Host if the target names one. Not all web servers give
+// REQUEST_URI; what they all give has been unescaped.
+func (x *exchange) locate(v *variables) error {
+	r := &x.request
+	if v.uri != "" {
+		r.RequestURI = v.uri
+		return x.route()
+	}
+	x.url = url.URL{Path: v.scriptName + v.pathInfo, RawQuery: v.query}
+	if x.url.Path == "" {
+		x.url.Path = "/"
+	}
+	r.URL, r.RequestURI = &x.url, x.url.RequestURI()
+	if !http1.ValidTarget(r.RequestURI) {
+		return errTarget
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// overHTTP is HTTP/1.1.
+type overHTTP struct{}
+
+func (overHTTP) head(c *conn) (complete, ok bool) {
+	complete, err := c.request.Parse(c.in[c.next:c.end], c.limits)
+	if err != nil {
+		c.refuseHead(err)
+		return false, false
+	}
+	return complete, true
+}
+
+func (overHTTP) begin(c *conn) *exchange {
+	x, err := newExchange(c, &c.request, c.in[c.next:c.next+c.request.Size])
+	c.next += c.request.Size
+	if err != nil {
+		c.refuse(http.StatusBadRequest, err.Error())
+		return nil
+	}
+	if _, unmet := c.request.ExpectsContinue(); unmet {
+		c.refuse(http.StatusExpectationFailed, "unknown expectation")
+		return nil
+	}
+	return x
+}
+
+func (overHTTP) next(c *conn) { c.request.Reset() }
+
+func (overHTTP) refuse(c *conn, status int, why string) {
+	text := refusal(status, why)
+	out := http1.AppendStatusLine(c.out, 1, status, http.StatusText(status))
+	out = http1.AppendField(out, "Content-Type", "text/plain; charset=utf-8")
+	out = http1.AppendField(out, "Content-Length", strconv.Itoa(len(text)))
+	out = http1.AppendField(out, "Connection", "close")
+	out = http1.AppendHeadEnd(out)
+	c.out = append(out, text...)
+}
+
+func (overHTTP) inform(w *response, code int) bool {
+	if w.minor == 0 {
+		return false // HTTP/1.0 has none (RFC 9110, 15.2)
+	}
+	w.conn.out = http1.AppendStatusLine(w.conn.out, 1, code, statusText(code))
+	return true
+}
+
+func (overHTTP) start(w *response, code int) {
+	w.conn.out = http1.AppendStatusLine(w.conn.out, int(min(w.minor, 1)), code, statusText(code))
+}
+
+func (overHTTP) carries(string) bool { return true }
+
+func (overHTTP) delimit(w *response) {
+	w.chooseCoding()
+	w.choosePersistence()
+}
+
+func (overHTTP) emit(w *response, p []byte) error {
+	c := w.conn
+	if w.chunked {
+		c.out = http1.AppendChunkSize(c.out, len(p))
+	}
+	if len(p) >= outSize {
+		if w.chunked {
+			return c.flush(p, []byte("\r\n"))
+		}
+		return c.flush(p)
+	}
+	c.out = append(c.out, p...)
+	if w.chunked {
+		c.out = http1.AppendChunkEnd(c.out)
+	}
+	if len(c.out) >= outSize {
+		return c.flush()
+	}
+	return c.writeErr
+}
+
+func (overHTTP) end(w *response) {
+	if w.chunked && !w.head {
+		c := w.conn
+		c.out = http1.AppendLastChunk(c.out)
+		w.appendTrailers()
+		c.out = http1.AppendHeadEnd(c.out)
+	}
+}
+
+// chooseCoding sets chunked, or close where only the connection's end can show the
+// body's.
+func (w *response) chooseCoding() {
+	switch {
+	case w.head || w.noBody || w.length >= 0:
+	case w.minor == 0 || w.conn.set.coding == "identity":
+		w.close = true
+	default:
+		w.chunked = true
+	}
+}
+
+// choosePersistence sets close where the connection cannot or shall not be kept.
+func (w *response) choosePersistence() {
+	if w.minor == 0 {
+		switch known := w.head || w.noBody || w.length >= 0; {
+		case !w.keep10 || !known:
+			w.close = true
+		case w.conn.set.connection == nil:
+			w.conn.set.connection = keepAlive
+		}
+	}
+	if !w.conn.reuses() {
+		w.close = true
+	}
+}
+
+// keepAlive is only read.
+var keepAlive = []string{"keep-alive"}
+
+func (overHTTP) connection(w *response) {
+	c, values := w.conn, w.conn.set.connection
+	if w.close && w.status != http.StatusSwitchingProtocols && !hasToken(values, "close") {
+		if w.minor > 0 {
+			c.out = http1.AppendField(c.out, "Connection", "close")
+		}
+		return
+	}
+	w.appendField("Connection", values)
+}
+
+// appendTrailers appends the trailer fields: those announced in Trailer, and those
+// named with http.TrailerPrefix.
+func (w *response) appendTrailers() {
+	for _, list := range w.header["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); http1.TrailerAllowed(name) {
+				w.appendField(name, w.header[name])
+			}
+		}
+	}
+	for name, values := range w.header {
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && http1.TrailerAllowed(name) {
+			w.appendField(name, values)
+		}
+	}
+}
