@@ -79,7 +79,7 @@ var only = []struct {
 	reason  string
 }{
 	{
-		"internal/wire/...", []string{"bytes", "encoding/binary", "math", "strconv", module + "/internal/wire/http1"}, false,
+		"internal/wire/...", []string{"bytes", "encoding/binary", "math", "math/bits", "strconv", module + "/internal/wire/http1"}, false,
 		"a codec is bytes in, offsets out: it does not read, wait, log, share or know the time",
 	},
 	{

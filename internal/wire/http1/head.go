@@ -76,6 +76,9 @@ func (l *lines) take(b []byte, limit int) (start, end int, ok bool, err error) {
 // parseFields reads field lines and the empty line that ends them.
 func (h *Head) parseFields(b []byte, limits Limits) (complete bool, err error) {
 	for {
+		if err := h.plainFields(b, limits); err != nil {
+			return false, err
+		}
 		start, end, ok, err := h.take(b, limits.Bytes)
 		if err != nil || !ok {
 			return false, err
@@ -90,7 +93,7 @@ func (h *Head) parseFields(b []byte, limits Limits) (complete bool, err error) {
 	}
 }
 
-// field parses one field line and notes what it says about framing.
+// field parses one field line.
 func (h *Head) field(b []byte, start, end int, limit int) error {
 	line := b[start:end]
 	n := span(line, tokenByte)
@@ -101,11 +104,16 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 		return fault(TooLarge, start, "too many field lines")
 	}
 	v0, v1 := trimSpace(b, start+n+1, end)
-	value := b[v0:v1]
-	if bad := valueSpan(value); bad < len(value) {
+	if bad := valueSpan(b[v0:v1]); bad < v1-v0 {
 		return malformed(v0+bad, "control byte in field value")
 	}
-	f := Field{Name: spanOf(start, start+n), Value: spanOf(v0, v1), Known: LookupName(line[:n])}
+	return h.add(b, start, start+n, v0, v1)
+}
+
+// add adds a field, with its name and its value at b[start:colon] and b[v0:v1], and notes what it
+// says about framing.
+func (h *Head) add(b []byte, start, colon, v0, v1 int) error {
+	f := Field{Name: spanOf(start, colon), Value: spanOf(v0, v1), Known: LookupName(b[start:colon])}
 	h.Fields = append(h.Fields, f)
 	switch {
 	case !f.Known.actedOn(), h.lax && f.Known != NameContentLength:
@@ -113,7 +121,7 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 	case h.inTrailer:
 		return malformed(start, "field not allowed in a trailer section")
 	}
-	return h.note(f.Known, value, v0)
+	return h.note(f.Known, b[v0:v1], v0)
 }
 
 func fieldNameFault(line []byte, n, start int) error {
@@ -161,6 +169,9 @@ func (r *Request) Reset() {
 // that were looked at are not looked at twice. After an error only Reset helps.
 func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 	for !r.begun {
+		if r.begun = r.plainRequestLine(b, limits); r.begun {
+			break
+		}
 		start, end, ok, err := r.take(b, limits.Bytes)
 		if err != nil || !ok {
 			return false, err

@@ -100,6 +100,9 @@ func LookupName(b []byte) Name {
 	}
 	n := nameTable[nameSlot(b)]
 	s := names[n]
+	if string(b) == s {
+		return n // as most clients spell it
+	}
 	if len(s) != len(b) {
 		return NameUnknown
 	}
