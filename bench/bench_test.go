@@ -38,7 +38,7 @@ func (f *field) compare(s scenario, failed func(string)) []row {
 	var rows []row
 	for _, b := range s.bounds {
 		r := row{scenario: s, bound: b}
-		mine := figures(samples[ours], b.of)
+		mine := figures(samples[s.mine()], b.of)
 		r.value = median(mine)
 		r.mine = r.value.Mid
 		if b.than != "" {
@@ -242,6 +242,9 @@ func TestEveryTargetIsMeasured(t *testing.T) {
 		rows = append(rows, f.compare(s, func(text string) { t.Error(text) })...)
 	}
 	for _, r := range rows {
+		if r.of == calls && f.calls == nil {
+			continue
+		}
 		if math.IsNaN(r.value.Mid) || r.than != "" && r.value.Mid <= 0 {
 			t.Errorf("%s: %s: %v", r.scenario.name, r.name(), r.value)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/proc"
 	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/lab/yamlfile"
 )
@@ -50,6 +51,8 @@ type field struct {
 	wrk        string
 	wrkEnv     []string
 	conf       *template.Template
+	proxy      *template.Template // nginx before an application: the front experiment's
+	calls      *proc.Calls        // nil where the kernel does not allow to count them
 
 	rounds   int
 	warmup   time.Duration
@@ -80,6 +83,7 @@ func newField(t testing.TB, short bool) *field {
 	}
 	f.wrk, f.wrkEnv = programs.Wrk(t)
 	f.prepare(t)
+	f.prepareBehindNginx(t)
 	return f
 }
 
@@ -149,7 +153,11 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 			scheme = "https"
 		}
 	}
-	r, err := stage.Start(context.Background(), &c, contender.Setting{Cores: cores, CPUs: cpus, Conf: f.conf},
+	conf := f.conf
+	if server != nginx {
+		conf = f.proxy
+	}
+	r, err := stage.Start(context.Background(), &c, contender.Setting{Cores: cores, CPUs: cpus, Conf: conf, Host: "localhost"},
 		func(ctx context.Context, address string) error { return ask(ctx, scheme+"://"+address+path) })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", server, err), stage.Close())

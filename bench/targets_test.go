@@ -19,13 +19,15 @@ const (
 
 // What is measured, with its unit.
 const (
-	cpu     = "cpu-µs" // user and system time of the server, for each request
-	rate    = "req/s"  //
-	p50     = "p50-µs" // of latency
-	p99     = "p99-µs" //
-	spent   = "ns/req" // of the time of all processors there are
-	memory  = "B/conn" // resident, over the process at rest
-	resting = "cpu-%"  // while nothing is asked
+	cpu     = "cpu-µs"     // user and system time of the server, for each request
+	rate    = "req/s"      //
+	p50     = "p50-µs"     // of latency
+	p99     = "p99-µs"     //
+	spent   = "ns/req"     // of the time of all processors there are
+	memory  = "B/conn"     // resident, over the process at rest
+	resting = "cpu-%"      // while nothing is asked
+	appCPU  = "app-cpu-µs" // of the application behind nginx alone, for each request
+	calls   = "calls/req"  // system calls of the application
 )
 
 // bound is a target: of what, and compared with whom.
@@ -38,6 +40,7 @@ type bound struct {
 // scenario is one case.
 type scenario struct {
 	name    string
+	subject string // the server that is ours here; "" is ours
 	measure func(f *field, server string) (sample, error)
 	bounds  []bound
 	rounds  int    // 0 is as many as usual
@@ -45,8 +48,16 @@ type scenario struct {
 	eight   string // the group of eight that it counts for
 }
 
+// mine is the server that the targets are about.
+func (s scenario) mine() string {
+	if s.subject == "" {
+		return ours
+	}
+	return s.subject
+}
+
 func (s scenario) servers() []string {
-	servers := []string{ours}
+	servers := []string{s.mine()}
 	for _, b := range s.bounds {
 		if b.than != "" && !slices.Contains(servers, b.than) {
 			servers = append(servers, b.than)
@@ -135,7 +146,7 @@ func scenarios() []scenario {
 		{name: "anywhere-15000", measure: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}}.measure, large: true, bounds: []bound{
 			{of: p99, require: 5000, aim: 1000},
 		}},
-	}, burning(), inMemory())
+	}, burning(), fastCGI(), inMemory())
 }
 
 // burning are the cases of handlers that compute. Busy connections can be on one shard

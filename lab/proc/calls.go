@@ -1,0 +1,99 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+)
+
+// Calls counts system calls as they are made: of all processes, told apart by their ids. The
+// kernel does the counting, so that it costs each call about a tenth of a microsecond. It
+// takes the right to load such a program, which root has on most machines.
+type Calls struct {
+	counts *ebpf.Map
+	link   link.Link
+}
+
+// maxCounted is how many processes are told apart. Those that come later are not counted.
+const maxCounted = 16 << 10
+
+// CountCalls begins to count. Close ends it.
+func CountCalls() (*Calls, error) {
+	if err := rlimit.RemoveMemlock(); err != nil {
+		return nil, fmt.Errorf("proc: counting system calls: %w", err)
+	}
+	counts, err := ebpf.NewMap(&ebpf.MapSpec{Name: "calls", Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: maxCounted})
+	if err != nil {
+		return nil, fmt.Errorf("proc: counting system calls: %w", err)
+	}
+	c := &Calls{counts: counts}
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "count_calls", Type: ebpf.RawTracepoint, License: "GPL", Instructions: counting(counts.FD()),
+	})
+	if err == nil {
+		defer program.Close()
+		c.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sys_enter", Program: program})
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("proc: counting system calls: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+// counting adds one to what the map has for the process that makes a call.
+func counting(fd int) asm.Instructions {
+	const key, one = -4, -16 // on the stack
+	return asm.Instructions{
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.StoreMem(asm.RFP, key, asm.R0, asm.Word),
+		asm.LoadMapPtr(asm.R1, fd),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, key),
+		asm.FnMapLookupElem.Call(),
+		asm.JEq.Imm(asm.R0, 0, "first"),
+		asm.Mov.Imm(asm.R1, 1),
+		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+		asm.Ja.Label("end"),
+
+		asm.Mov.Imm(asm.R1, 1).WithSymbol("first"),
+		asm.StoreMem(asm.RFP, one, asm.R1, asm.DWord),
+		asm.LoadMapPtr(asm.R1, fd),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, key),
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, one),
+		asm.Mov.Imm(asm.R4, 0),
+		asm.FnMapUpdateElem.Call(),
+
+		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
+		asm.Return(),
+	}
+}
+
+// Of returns how many calls the processes have made since CountCalls.
+func (c *Calls) Of(processes []Process) (uint64, error) {
+	var all uint64
+	for _, p := range processes {
+		var n uint64
+		err := c.counts.Lookup(uint32(p.PID), &n)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return 0, fmt.Errorf("proc: system calls of process %d: %w", p.PID, err)
+		}
+		all += n
+	}
+	return all, nil
+}
+
+// Close ends the counting.
+func (c *Calls) Close() error {
+	var err error
+	if c.link != nil {
+		err = c.link.Close()
+	}
+	return errors.Join(err, c.counts.Close())
+}

@@ -1,0 +1,41 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"syscall"
+	"testing"
+)
+
+func TestCallsAreCounted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("counting system calls takes root")
+	}
+	c, err := CountCalls()
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip(err) // containers and locked-down kernels do not allow it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	self := []Process{{PID: os.Getpid()}}
+	before, err := c.Of(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const made = 1000
+	for range made {
+		_ = syscall.Getppid()
+	}
+	after, err := c.Of(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := after - before; n < made || n > 2*made {
+		t.Errorf("%d system calls were counted of %d and the few that counting takes", n, made)
+	}
+	if n, err := c.Of([]Process{{PID: 1 << 30}}); n != 0 || err != nil {
+		t.Errorf("a process that there is not: %d, %v", n, err)
+	}
+}
