@@ -84,7 +84,7 @@ var only = []struct {
 	},
 	{
 		// The two shared packages hold what all contenders serve, so that it is the same.
-		"contenders/...", []string{module, module + "/contenders/application", module + "/contenders/cases"}, true,
+		"contenders/...", []string{module, module + "/fcgi", module + "/contenders/application", module + "/contenders/cases"}, true,
 		"a contender is a program like a user's: of ours it sees what users see",
 	},
 }

@@ -97,7 +97,7 @@ func startConstant(b *testing.B, cpus []int) string {
 	r, err := stage.Start(context.Background(), &contender.Contender{Spec: spec, Nginx: programs.Nginx(b)},
 		contender.Setting{Cores: 1, CPUs: cpus, Conf: template.Must(template.New("").Parse(constant))},
 		func(ctx context.Context, address string) error {
-			return equal.Ready(ctx, address, equal.Request{Method: "GET", Path: "/", Host: "a"})
+			return equal.Ready(ctx, spec.At(address), equal.Request{Method: "GET", Path: "/", Host: "a"})
 		})
 	if err != nil {
 		b.Fatal(err)

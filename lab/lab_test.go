@@ -1,11 +1,13 @@
 package lab_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab"
@@ -126,6 +128,49 @@ func TestExperimentsOfTheProject(t *testing.T) {
 			if _, err := contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)); err != nil {
 				t.Error(err)
 			}
+		}
+	}
+}
+
+// Every contender of the project takes part in an experiment: it is built, it answers
+// as the control does or differs as declared, and it bears load.
+func TestContendersOfTheProject(t *testing.T) {
+	programs.Nginx(t)
+	root := programs.Root(t)
+	names, err := lab.Experiments(filepath.Join(root, "experiments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := make(map[string]bool)
+	for _, name := range names {
+		run, _, err := lab.Weigh(context.Background(), lab.Options{
+			Root: root, Experiment: name, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {
+				*all = lab.Trials{Blocks: 1, Measure: yamlfile.Duration(200 * time.Millisecond), Cores: []lab.Cores{0}, Connections: []int{4}}
+			},
+		})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, e := range run.Entrants {
+			took[e.Name] = true
+			if e.Absent != "" || len(e.Versions) == 0 || !e.Answer.KeepAlive {
+				t.Errorf("%s: %s: left out: %q; versions %v, answer %+v", name, e.Name, e.Absent, e.Versions, e.Answer)
+			}
+		}
+		for _, r := range run.Records {
+			if r.Failure != "" || r.Load.Errors.Total() > 0 {
+				t.Errorf("%s: %s failed: %s, %+v", name, r.Contender, r.Failure, r.Load)
+			}
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(root, "contenders", "*", contender.FileName))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		if name := filepath.Base(filepath.Dir(f)); !took[name] {
+			t.Errorf("%s takes part in no experiment", name)
 		}
 	}
 }

@@ -319,11 +319,11 @@ var errNoControl = errors.New("the control could not be measured, and without it
 
 // ask runs a contender for as long as it takes to ask it.
 func (w *weighing) ask(ctx context.Context, c *contender.Contender) (*equal.Answer, error) {
-	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready)
+	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready(c))
 	if err != nil {
 		return nil, err
 	}
-	answer, err := equal.Ask(ctx, r.Address, w.bench.Request)
+	answer, err := equal.Ask(ctx, r.Place(), w.bench.Request)
 	w.written[r.Name] = r.Files
 	return answer, errors.Join(err, r.Stop())
 }

@@ -1,6 +1,6 @@
-// Package application is what every contender of the front experiment serves: a
-// handler that sets four header fields and answers with twelve bytes of body. A
-// response is 153 bytes whichever way it is served.
+// Package application is what every contender of the experiments serves: a handler
+// that sets four header fields and answers with twelve bytes of body. A response by
+// HTTP is 153 bytes whichever way it is served.
 package application
 
 import (

@@ -45,7 +45,7 @@ costs each way. This takes about five minutes.
 Run it in a checkout of the project. What is needed and not there is built, or
 unpacked from its Debian package into .cache/; that takes no privilege. Results go to
 results/: a page to read, and files for other tools.`,
-		Example: "  tare weigh\n  tare weigh front --full\n  tare weigh front --only tare,fasthttp --connections 64",
+		Example: "  tare weigh\n  tare weigh fastcgi\n  tare weigh front --full\n  tare weigh front --only tare,fasthttp --connections 64",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("weigh: want one experiment, got %d: %q", len(args), args)

@@ -6,18 +6,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/fcgi"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/equal"
 	"github.com/tarehq/tare/lab/proc"
@@ -34,24 +33,16 @@ func TestMain(m *testing.M) {
 }
 
 func play(role string, args []string) {
-	serve := func() {
-		fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+args[0], http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/die" {
-				fmt.Println("out of luck")
-				os.Exit(7)
-			}
-			fmt.Fprint(w, os.Getenv("GOMAXPROCS"))
-		})))
-		os.Exit(1)
-	}
 	switch role {
 	case "guard":
 		contender.Guard(os.Stdin)
 	case "server":
-		serve()
+		serve(http.Serve, args[0])
+	case "fastcgi":
+		serve(fcgi.Serve, args[0])
 	case "late":
 		time.Sleep(300 * time.Millisecond)
-		serve()
+		serve(http.Serve, args[0])
 	case "crash":
 		fmt.Println("first line")
 		fmt.Fprintln(os.Stderr, "cannot find my configuration")
@@ -60,14 +51,34 @@ func play(role string, args []string) {
 		time.Sleep(time.Minute)
 	case "stubborn": // ignores being asked to end
 		ignore(syscall.SIGTERM)
-		serve()
+		serve(http.Serve, args[0])
 	case "forks": // leaves a child in a session of its own
 		c := exec.Command("setsid", "sleep", "61")
 		if err := c.Start(); err != nil {
 			panic(err)
 		}
-		serve()
+		serve(http.Serve, args[0])
 	}
+}
+
+// serve serves on a port or on a socket.
+func serve(over func(net.Listener, http.Handler) error, place string) {
+	network, address := "tcp", "127.0.0.1:"+place
+	if filepath.IsAbs(place) {
+		network, address = "unix", place
+	}
+	l, err := net.Listen(network, address)
+	if err == nil {
+		err = over(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/die" {
+				fmt.Println("out of luck")
+				os.Exit(7)
+			}
+			fmt.Fprint(w, os.Getenv("GOMAXPROCS"))
+		}))
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
@@ -85,14 +96,19 @@ func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
 }
 
 // actor is a contender played by the test binary.
-func actor(role string) *contender.Contender {
-	s := &contender.Spec{Name: role, Title: role, Protocol: contender.HTTP, Run: "{bin} play " + role + " {port}"}
+func actor(role string) *contender.Contender { return actorAt(role, contender.HTTP, "{port}") }
+
+func actorAt(role, protocol, place string) *contender.Contender {
+	s := &contender.Spec{Name: role, Title: role, Protocol: protocol, Run: "{bin} play " + role + " " + place}
 	s.Ready.Within = yamlfile.Duration(3 * time.Second)
 	return &contender.Contender{Spec: s, Bin: os.Args[0]}
 }
 
-func probe(ctx context.Context, address string) error {
-	return equal.Ready(ctx, address, equal.Request{Method: "GET", Path: "/", Host: "a"})
+// start starts a contender and waits until it answers.
+func start(ctx context.Context, s *contender.Stage, c *contender.Contender, set contender.Setting) (*contender.Running, error) {
+	return s.Start(ctx, c, set, func(ctx context.Context, address string) error {
+		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a"})
+	})
 }
 
 func TestStartAndStop(t *testing.T) {
@@ -102,13 +118,17 @@ func TestStartAndStop(t *testing.T) {
 		t.Fatal(err)
 	}
 	cpu := cpus[0]
-	for _, role := range []string{"server", "late", "stubborn"} {
-		t.Run(role, func(t *testing.T) {
-			r, err := s.Start(context.Background(), actor(role), contender.Setting{Cores: 3, CPUs: []int{cpu}}, probe)
+	for _, c := range []*contender.Contender{
+		actor("server"), actor("late"), actor("stubborn"),
+		actorAt("server", contender.HTTP, "{socket}"),
+		actorAt("fastcgi", contender.FastCGI, "{port}"), actorAt("fastcgi", contender.FastCGI, "{socket}"),
+	} {
+		t.Run(c.Run, func(t *testing.T) {
+			r, err := start(context.Background(), s, c, contender.Setting{Cores: 3, CPUs: []int{cpu}})
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := equal.Ask(context.Background(), r.Address, equal.Request{Method: "GET", Path: "/", Host: "a"})
+			a, err := equal.Ask(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
 			if err != nil || string(a.Body) != "3" {
 				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
 			}
@@ -126,7 +146,7 @@ func TestStartAndStop(t *testing.T) {
 			if left, _ := proc.Family(family[0].PID); len(left) != 0 {
 				t.Errorf("left running: %v", left)
 			}
-			if c, err := net.Dial("tcp", r.Address); err == nil {
+			if c, err := net.Dial(r.Place().Network(), r.Address); err == nil {
 				c.Close()
 				t.Error("still listening")
 			}
@@ -155,7 +175,7 @@ func TestFailuresToStart(t *testing.T) {
 		s := stage(t, contender.StageOptions{Ports: test.ports})
 		c := actor(test.role)
 		c.Ready.Within = yamlfile.Duration(3 * time.Second) // long beside how long a busy machine may let a test wait
-		_, err := s.Start(context.Background(), c, contender.Setting{Cores: 1}, probe)
+		_, err := start(context.Background(), s, c, contender.Setting{Cores: 1})
 		for _, want := range test.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want %q", test.role, err, want)
@@ -172,7 +192,7 @@ func TestPortTaken(t *testing.T) {
 	}
 	defer taken.Close()
 	s := stage(t, contender.StageOptions{Ports: func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }})
-	_, err = s.Start(context.Background(), actor("server"), contender.Setting{Cores: 1}, probe)
+	_, err = start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
 	if err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Error(err)
 	}
@@ -186,7 +206,7 @@ func TestLongSocketPath(t *testing.T) {
 	t.Setenv("TMPDIR", long)
 	c := actor("silent")
 	c.Run, c.Front = "{bin} play silent {socket}", contender.Nginx
-	_, err := stage(t, contender.StageOptions{}).Start(context.Background(), c, contender.Setting{Cores: 1}, probe)
+	_, err := start(context.Background(), stage(t, contender.StageOptions{}), c, contender.Setting{Cores: 1})
 	if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a folder with a shorter name") {
 		t.Error(err)
 	}
@@ -194,7 +214,7 @@ func TestLongSocketPath(t *testing.T) {
 
 func TestDeathIsNoticed(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
-	r, err := s.Start(context.Background(), actor("server"), contender.Setting{Cores: 1}, probe)
+	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +237,7 @@ func TestDeathIsNoticed(t *testing.T) {
 
 func TestChildrenThatMovedAwayAreEnded(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
-	r, err := s.Start(context.Background(), actor("forks"), contender.Setting{Cores: 1}, probe)
+	r, err := start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +301,7 @@ func TestStopWhileStarting(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := s.Start(ctx, actor("silent"), contender.Setting{Cores: 1}, probe); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := start(ctx, s, actor("silent"), contender.Setting{Cores: 1}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
@@ -319,8 +339,8 @@ func TestSpecFaults(t *testing.T) {
 		{"unknown key", "title: t", "tittle: t", `contender.yaml:1: unknown field "tittle"`},
 		{"protocol", "protocol: http", "protocol: spdy", `contender.yaml:6: protocol "spdy": want http or fastcgi`},
 		{"front", "protocol: http", "protocol: http\nfront: apache", `contender.yaml:7: front "apache": want nginx`},
-		{"fastcgi alone", "protocol: http", "protocol: fastcgi", "contender.yaml:6: a fastcgi application needs a front"},
-		{"socket alone", "{port}", "{socket}", "contender.yaml:5: an application on a unix socket needs a front"},
+		{"fastcgi alone", "protocol: http", "protocol: fastcgi", ""},
+		{"on a socket alone", "{port}", "{socket}", ""},
 		{"no port", "{port}", "80", "contender.yaml:5: run: want {port} or {socket}, and not both"},
 		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": tare cannot provide that; want go or nginx`},
 		{"front without need", "protocol: http", "protocol: http\nfront: nginx", "contender.yaml:3: the front is nginx, but needs does not say so"},
@@ -348,55 +368,5 @@ func TestSpecFaults(t *testing.T) {
 	}
 	if _, err := contender.ReadSpec(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no such contender") {
 		t.Error(err)
-	}
-}
-
-// Every contender of the project is built and gives the bytes that it should.
-func TestContendersOfTheProject(t *testing.T) {
-	root := programs.Root(t)
-	tools := programs.Tools(t)
-	conf, err := contender.ParseNginxConf(filepath.Join(root, "experiments/front/nginx.conf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dirs, err := filepath.Glob(filepath.Join(root, "contenders/*/"+contender.FileName))
-	if err != nil || len(dirs) < 7 {
-		t.Fatal(dirs, err)
-	}
-	s := stage(t, contender.StageOptions{})
-	for _, file := range dirs {
-		spec, err := contender.ReadSpec(filepath.Dir(file))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
-		t.Run(spec.Name, func(t *testing.T) {
-			if slices.Contains(spec.Needs, contender.Nginx) {
-				programs.Nginx(t)
-			}
-			c, err := tools.Prepare(context.Background(), spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if len(c.Versions) == 0 {
-				t.Error("no versions")
-			}
-			r, err := s.Start(context.Background(), c, contender.Setting{Cores: 1, Host: "go.http", Conf: conf}, probe)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := r.Stop(); err != nil {
-					t.Error(err)
-				}
-			}()
-			a, err := equal.Ask(context.Background(), r.Address, equal.Request{Method: "GET", Path: "/", Host: "go.http"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if a.Status != 200 || string(a.Body) != "Hello World\n" || a.Bytes != 153 || !a.KeepAlive {
-				t.Errorf("%d %q %d bytes, keep-alive %v, %v", a.Status, a.Body, a.Bytes, a.KeepAlive, a.Header)
-			}
-		})
 	}
 }

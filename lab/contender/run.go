@@ -41,7 +41,7 @@ type Setting struct {
 // Running is a contender that runs.
 type Running struct {
 	*Contender
-	Address string            // host:port for clients
+	Address string            // for clients: host:port, or the path of a unix socket
 	Files   map[string][]byte // what was written for it, by name: nginx.conf
 
 	stage *Stage
@@ -87,29 +87,33 @@ func (r *Running) launch(set Setting) error {
 		return err
 	}
 	socket := filepath.Join(r.dir, "app.sock")
-	upstream, client := "127.0.0.1:"+strconv.Itoa(port), port
+	r.Address = loopback(port)
+	upstream := r.Address
 	if r.onSocket() {
 		if len(socket) > longestSocket {
 			return fmt.Errorf("the path of its socket, %q, is longer than the %d bytes that the system allows; set TMPDIR to a folder with a shorter name", socket, longestSocket)
 		}
-		upstream = "unix:" + socket
+		r.Address, upstream = socket, "unix:"+socket
 	}
 	words := fill(r.Run, "{bin}", r.Bin, "{dir}", r.dir, "{port}", strconv.Itoa(port), "{socket}", socket)
 	env := []string{"GOMAXPROCS=" + strconv.Itoa(set.Cores)}
 	if err := r.add(RoleApplication, words, env, set.CPUs); err != nil {
 		return err
 	}
-	if r.Front == Nginx {
-		if client, err = r.stage.ports(); err != nil {
-			return err
-		}
-		if err := r.addNginx(set, client, upstream); err != nil {
-			return err
-		}
+	if r.Front == "" {
+		return nil
 	}
-	r.Address = "127.0.0.1:" + strconv.Itoa(client)
-	return nil
+	if port, err = r.stage.ports(); err != nil {
+		return err
+	}
+	r.Address = loopback(port)
+	return r.addNginx(set, port, upstream)
 }
+
+func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+
+// Place is where the contender takes its clients' requests.
+func (r *Running) Place() Place { return r.At(r.Address) }
 
 func (r *Running) addNginx(set Setting, port int, upstream string) error {
 	if set.Conf == nil {
@@ -157,8 +161,8 @@ func (r *Running) add(role string, words, env []string, cpus []int) error {
 	return nil
 }
 
-// await returns when the contender answers, and it is indeed this one: the port
-// must be held by a process that was started here.
+// await returns when the contender answers, and it is indeed this one: a port must
+// be held by a process that was started here.
 func (r *Running) await(ctx context.Context, probe func(context.Context, string) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(r.Ready.Within), errNotReady)
 	defer cancel()
@@ -190,8 +194,12 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 var errNotReady = errors.New("not ready in time")
 
 // assertOwner makes sure that nobody else answers at the contender's address: a
-// survivor of another run, or one that took the port first.
+// survivor of another run, or one that took the port first. A unix socket is in a
+// folder that nobody else was told of.
 func (r *Running) assertOwner() error {
+	if r.Place().Network() == "unix" {
+		return nil
+	}
 	family, err := r.Processes()
 	if err != nil {
 		return err

@@ -46,8 +46,9 @@ type Spec struct {
 	// Protocol is what the application speaks: http or fastcgi.
 	Protocol string `yaml:"protocol"`
 
-	// Front is who stands between the client and the application: nginx, or
-	// nobody if it is empty.
+	// Front is who stands between the client and the application: nginx, or nobody if
+	// it is empty. Clients speak HTTP to a front, and else what the application speaks,
+	// on the port or on the socket.
 	Front string `yaml:"front"`
 
 	// Module is the Go module whose version is shown, besides Go's own.
@@ -60,6 +61,29 @@ type Spec struct {
 
 // onSocket reports whether the application listens on a unix socket.
 func (s *Spec) onSocket() bool { return strings.Contains(s.Run, "{socket}") }
+
+// Place is where a contender takes its clients' requests.
+type Place struct {
+	Protocol string // that clients speak there: HTTP or FastCGI
+	Address  string // host:port, or the path of a unix socket
+}
+
+// Network returns what package net calls the kind of the address.
+func (p Place) Network() string {
+	if filepath.IsAbs(p.Address) {
+		return "unix"
+	}
+	return "tcp"
+}
+
+// At returns the place that the contender is when its clients come to an address: to
+// a front they speak HTTP, to an application what it speaks.
+func (s *Spec) At(address string) Place {
+	if s.Front != "" {
+		return Place{HTTP, address}
+	}
+	return Place{s.Protocol, address}
+}
 
 // ReadSpec reads the contender in a folder. What is wrong with the file is a
 // *yamlfile.Error.
@@ -90,12 +114,6 @@ func (s *Spec) check(f *yamlfile.File) error {
 	}
 	if s.Front != "" && s.Front != Nginx {
 		return f.Fault("$.front", "front %q: want %s, or leave it out", s.Front, Nginx)
-	}
-	if s.Protocol == FastCGI && s.Front == "" {
-		return f.Fault("$.protocol", "a fastcgi application needs a front: clients speak HTTP")
-	}
-	if s.onSocket() && s.Front == "" {
-		return f.Fault("$.run", "an application on a unix socket needs a front: clients come by TCP")
 	}
 	if s.onSocket() == strings.Contains(s.Run, "{port}") {
 		return f.Fault("$.run", "run: want {port} or {socket}, and not both")

@@ -1,8 +1,8 @@
 // Package equal proves that contenders answer alike before anybody compares how
 // fast they do it.
 //
-// It reads responses with net/http, not with this project's own codec, which the
-// load generator uses.
+// It reads answers with net/http, or by FastCGI with a client of its own (fastcgi.go),
+// not with this project's codecs, which the load generator uses.
 package equal
 
 import (
@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/lab/contender"
 )
 
 // Request is what every contender is asked.
@@ -32,7 +34,7 @@ type Answer struct {
 	Status    int         `json:"status"`
 	Header    http.Header `json:"header"`
 	Body      []byte      `json:"body"`
-	Bytes     int         `json:"bytes"`     // of the whole response as it came
+	Bytes     int         `json:"bytes"`     // of the whole response as it came, records included
 	KeepAlive bool        `json:"keepAlive"` // the connection served a second request
 }
 
@@ -40,17 +42,21 @@ type Answer struct {
 const timeout = 3 * time.Second
 
 // Ask sends the request twice over one connection and returns how it was answered.
-func Ask(ctx context.Context, address string, r Request) (*Answer, error) {
+func Ask(ctx context.Context, at contender.Place, r Request) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", address)
+	c, err := d.DialContext(ctx, at.Network(), at.Address)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
+	exchange := byHTTP
+	if at.Protocol == contender.FastCGI {
+		exchange = byFastCGI
+	}
 	var raw bytes.Buffer
 	in := bufio.NewReader(io.TeeReader(c, &raw))
 	a, err := exchange(c, in, r)
@@ -68,15 +74,16 @@ var errNotReady = errors.New("the front answers, but the application behind it d
 
 // Ready returns nil once a contender that is starting answers. That a front answers
 // for an application that is not there yet does not count.
-func Ready(ctx context.Context, address string, r Request) error {
-	a, err := Ask(ctx, address, r)
+func Ready(ctx context.Context, at contender.Place, r Request) error {
+	a, err := Ask(ctx, at, r)
 	if err == nil && a.Status >= http.StatusBadGateway && a.Status <= http.StatusGatewayTimeout {
 		return errNotReady
 	}
 	return err
 }
 
-func exchange(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
+// byHTTP sends a request over a connection that is to be kept, and reads the answer.
+func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
 	if _, err := fmt.Fprintf(out, "%s %s HTTP/1.1\r\nHost: %s\r\n\r\n", r.Method, r.Path, r.Host); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/equal"
 )
 
@@ -16,7 +17,8 @@ func ask(t *testing.T, h http.HandlerFunc) *equal.Answer {
 	t.Helper()
 	s := httptest.NewServer(h)
 	defer s.Close()
-	a, err := equal.Ask(context.Background(), s.Listener.Addr().String(), equal.Request{Method: "GET", Path: "/x", Host: "a.b"})
+	a, err := equal.Ask(context.Background(), contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()},
+		equal.Request{Method: "GET", Path: "/x", Host: "a.b"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,12 +94,12 @@ func TestCompareLooksAtTheWholeBody(t *testing.T) {
 
 func TestReady(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(502) }))
-	r := equal.Request{Method: "GET", Path: "/", Host: "a"}
-	if err := equal.Ready(context.Background(), s.Listener.Addr().String(), r); err == nil || !strings.Contains(err.Error(), "the application behind it does not") {
+	r, at := equal.Request{Method: "GET", Path: "/", Host: "a"}, contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()}
+	if err := equal.Ready(context.Background(), at, r); err == nil || !strings.Contains(err.Error(), "the application behind it does not") {
 		t.Errorf("a front without its application is ready: %v", err)
 	}
 	s.Close()
-	if err := equal.Ready(context.Background(), s.Listener.Addr().String(), r); err == nil {
+	if err := equal.Ready(context.Background(), at, r); err == nil {
 		t.Error("a closed port is ready")
 	}
 }

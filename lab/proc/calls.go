@@ -35,7 +35,7 @@ func CountCalls() (*Calls, error) {
 		Name: "count_calls", Type: ebpf.RawTracepoint, License: "GPL", Instructions: counting(counts.FD()),
 	})
 	if err == nil {
-		defer program.Close()
+		defer func() { _ = program.Close() }()
 		c.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sys_enter", Program: program})
 	}
 	if err != nil {

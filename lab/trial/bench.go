@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"text/template"
 	"time"
 
@@ -35,9 +37,9 @@ type Bench struct {
 // error. The slowest ways need seconds for 5000 connections.
 const requestTimeout = 10 * time.Second
 
-// Ready is a probe for contender.Stage.
-func (b *Bench) Ready(ctx context.Context, address string) error {
-	return equal.Ready(ctx, address, b.Request)
+// Ready returns a probe of a contender, for contender.Stage.
+func (b *Bench) Ready(c *contender.Contender) func(ctx context.Context, address string) error {
+	return func(ctx context.Context, address string) error { return equal.Ready(ctx, c.At(address), b.Request) }
 }
 
 // Setting is how a contender is run under a condition.
@@ -54,7 +56,7 @@ func (b *Bench) Setting(c Condition) contender.Setting {
 // the error is for what goes wrong with the bench, or ctx's.
 func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (rec Record, err error) {
 	rec = Record{Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now()}
-	running, err := b.Stage.Start(ctx, c, b.Setting(slot.Condition), b.Ready)
+	running, err := b.Stage.Start(ctx, c, b.Setting(slot.Condition), b.Ready(c))
 	if ctx.Err() != nil {
 		return rec, ctx.Err()
 	}
@@ -93,7 +95,7 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 	defer restore()
 	before, after := look{running: running}, look{running: running}
 	result, err := load.Run(loadCtx, load.Plan{
-		URL: "http://" + running.Address + b.Request.Path, Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
+		URL: loadURL(running.Place(), b.Request.Path), Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
 		Connections: rec.Connections, Threads: min(len(generator), rec.Connections), CPUs: generator,
 		Warmup: b.Warmup, Duration: b.Measure, Timeout: requestTimeout,
 		Trace: &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress},
@@ -123,6 +125,19 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 	rec.Others = max(0, busy-own)
 	rec.MachineAccepted = after.machine.PassiveOpens - before.machine.PassiveOpens
 	return nil
+}
+
+// loadURL is how the generator is told where to send requests, and in which protocol.
+func loadURL(at contender.Place, path string) string {
+	scheme := "http"
+	if at.Protocol == contender.FastCGI {
+		scheme = "fcgi"
+	}
+	if at.Network() == "tcp" {
+		return scheme + "://" + at.Address + path
+	}
+	socket := url.URL{Path: at.Address}
+	return scheme + "+unix://" + strings.ReplaceAll(socket.EscapedPath(), ":", "%3A") + ":" + path
 }
 
 // look is what there is to see at one end of the measured time.

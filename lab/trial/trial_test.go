@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/fcgi"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -31,15 +33,28 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func play(role, port string) {
-	n := 0
-	err := http.ListenAndServe("127.0.0.1:"+port, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+// play serves on a port or on a socket.
+func play(role, place string) {
+	network, address := "tcp", "127.0.0.1:"+place
+	if filepath.IsAbs(place) {
+		network, address = "unix", place
+	}
+	serve, n := http.Serve, 0
+	if role == "fastcgi" {
+		serve = fcgi.Serve
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	err = serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if role == "closes" {
 			w.Header().Set("Connection", "close")
 		}
 		fmt.Fprint(w, "hello")
 		n++
-		if role == "dies" && n > 1000 {
+		if role == "dies" && n > 100 {
 			fmt.Fprintln(os.Stderr, "enough")
 			os.Exit(4)
 		}
@@ -130,8 +145,10 @@ func allCPUs(t *testing.T) []int {
 	return cpus
 }
 
-func actor(role string) *contender.Contender {
-	s := &contender.Spec{Name: role, Title: role, Protocol: contender.HTTP, Run: "{bin} play " + role + " {port}"}
+func actor(role string) *contender.Contender { return actorAt(role, contender.HTTP, "{port}") }
+
+func actorAt(role, protocol, place string) *contender.Contender {
+	s := &contender.Spec{Name: role, Title: role, Protocol: protocol, Run: "{bin} play " + role + " " + place}
 	s.Ready.Within = yamlfile.Duration(5 * time.Second)
 	return &contender.Contender{Spec: s, Bin: os.Args[0]}
 }
@@ -171,6 +188,31 @@ func TestTrial(t *testing.T) {
 	}
 	if after := allCPUs(t); !slices.Equal(before, after) {
 		t.Errorf("this process had processors %v and has %v", before, after)
+	}
+}
+
+// A contender is loaded where it listens and in its protocol, in a folder of any name.
+func TestTrialWithoutFront(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a:b%2Fc?d#e f")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", folder)
+	b := bench(t)
+	for _, c := range []*contender.Contender{
+		actorAt("server", contender.HTTP, "{socket}"), actorAt("fastcgi", contender.FastCGI, "{socket}"), actorAt("fastcgi", contender.FastCGI, "{port}"),
+	} {
+		r, err := b.Run(context.Background(), c, slot(1))
+		if err != nil || r.Failure != "" {
+			t.Error(c.Run, err, r.Failure)
+			continue
+		}
+		if r.Load.Requests == 0 || r.Load.Errors.Total() > 0 || r.WeightUs() <= 0 {
+			t.Errorf("%s: %d requests, errors %+v, %v µs", c.Run, r.Load.Requests, r.Load.Errors, r.WeightUs())
+		}
+		if spoke := r.Load.FastCGI != nil; spoke != (c.Protocol == contender.FastCGI) {
+			t.Errorf("%s: loaded by FastCGI: %v", c.Run, spoke)
+		}
 	}
 }
 
