@@ -20,8 +20,11 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) test $(RACE) -tags poison -timeout 9m ./...
 
 check-slow: programs ## longer fuzzing, every test many times, and a whole run of each experiment
-	for target in FuzzRequest FuzzResponse FuzzTrailer FuzzChunked; do \
+	for target in FuzzRequest FuzzResponse FuzzTrailer FuzzChunked FuzzCGI; do \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./internal/wire/http1 || exit 1; \
+	done
+	for target in FuzzReader FuzzRequest FuzzPairs; do \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./internal/wire/fcgi || exit 1; \
 	done
 	$(GO) test -run '^$$' -fuzz '^FuzzSameAsNetHTTP$$' -fuzztime 5m ./internal/engine
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 10 -timeout 60m ./internal/... ./load/... ./lab/...

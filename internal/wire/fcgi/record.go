@@ -209,3 +209,10 @@ type Error struct {
 func (e *Error) Error() string { return "fcgi: " + e.What }
 
 func fault(offset int, what string) error { return &Error{Offset: offset, What: what} }
+
+// moved returns an error of this package whose offset counts from so many bytes before.
+func moved(err error, by int) error {
+	e := err.(*Error) //nolint:errorlint // nobody wrapped it
+	e.Offset += by
+	return e
+}

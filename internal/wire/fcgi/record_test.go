@@ -3,6 +3,7 @@ package fcgi
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,7 @@ type recorder struct {
 	consumed int
 	content  []byte // of the record that is being read
 	told     strings.Builder
+	strange  string // what cannot be, whatever the input
 }
 
 // receive reads on and reports whether there was no error.
@@ -43,7 +45,7 @@ func (r *recorder) receive(piece []byte) bool {
 	for {
 		h, n, content, err := r.step()
 		if n < 0 || n > len(r.rest) {
-			fmt.Fprintf(&r.told, "WRONG: %d of %d bytes consumed", n, len(r.rest))
+			r.strange = fmt.Sprintf("%d of %d bytes consumed", n, len(r.rest))
 			return false
 		}
 		at := r.consumed
@@ -55,7 +57,7 @@ func (r *recorder) receive(piece []byte) bool {
 		case h.Type == 0:
 			return true
 		case r.Left() == 0 && len(r.content) != int(h.Length):
-			fmt.Fprintf(&r.told, "WRONG: %d bytes of a record of %d", len(r.content), h.Length)
+			r.strange = fmt.Sprintf("%d bytes of a record of %d", len(r.content), h.Length)
 			return false
 		case r.Left() == 0:
 			fmt.Fprintf(&r.told, "[%d/%d %q]", h.Type, h.ID, r.content)
@@ -87,7 +89,7 @@ func (r *recorder) step() (h Header, n int, content []byte, err error) {
 	}
 	p, n, err := r.Next(rest)
 	if err != nil {
-		err.(*Error).Offset += padding
+		err = moved(err, padding)
 	}
 	if r.Left() > 0 {
 		p.Header = h // more is to be had
@@ -117,13 +119,16 @@ func describe(err error, base int) string {
 
 // readRecords reads a connection's records and tells all that a user can learn, of each
 // record what it says in all of its pieces.
-func readRecords(past bool) func([][]byte) string {
+func readRecords(t testing.TB, past bool) func([][]byte) string {
 	return func(pieces [][]byte) string {
 		r := recorder{past: past}
 		for _, p := range pieces {
 			if !r.receive(p) {
 				break
 			}
+		}
+		if r.strange != "" {
+			t.Fatalf("%q: %s", pieces, r.strange)
 		}
 		return r.String()
 	}
@@ -169,7 +174,7 @@ func TestReader(t *testing.T) {
 	for _, v := range readerVectors {
 		t.Run(v.why, func(t *testing.T) {
 			for _, past := range []bool{false, true} {
-				if got := testkit.EverySplit(t, []byte(v.in), readRecords(past)); got != v.want {
+				if got := testkit.EverySplit(t, []byte(v.in), readRecords(t, past)); got != v.want {
 					t.Errorf("content taken past: %v\ninput %.80q\n got %s\nwant %s", past, v.in, got, v.want)
 				}
 			}
@@ -219,6 +224,45 @@ func TestReaderPieces(t *testing.T) {
 	}
 	if p, n, err = r.Next(message); p.Type != EndRequest || p.Ends() || n != 16 || err != nil {
 		t.Errorf("%+v, %d consumed, %v", p, n, err)
+	}
+}
+
+// Five types are streams; of the others each record is for itself.
+func TestStreams(t *testing.T) {
+	for i := 1; i < 256; i++ {
+		kind := Type(i)
+		stream := slices.Contains([]Type{Params, Stdin, Stdout, Stderr, Data}, kind)
+		var r Reader
+		if p, n, err := r.Next([]byte(plain(kind, 1, "abc")[:10])); (p.Type == kind) != stream || (n == 10) != stream || err != nil {
+			t.Errorf("part of a record of type %d: %+v, %d consumed, %v", kind, p, n, err)
+		}
+		r = Reader{}
+		if p, n, err := r.Next([]byte(plain(kind, 1, ""))); p.Type != kind || p.Ends() != stream || n != HeaderSize || err != nil {
+			t.Errorf("empty record of type %d: %+v, ends: %v, %d consumed, %v", kind, p, p.Ends(), n, err)
+		}
+	}
+}
+
+// What of a piece found no place is returned again.
+func TestTookBack(t *testing.T) {
+	for _, padding := range []int{0, 3} {
+		var r Reader
+		in := []byte(record(Stdin, 1, "hello", padding) + plain(Stdin, 1, ""))
+		got := ""
+		for _, place := range []int{2, 1, 5} {
+			p, n, err := r.Next(in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken := min(place, len(p.Content))
+			rest := len(p.Content) - taken
+			got += string(p.Content[:taken]) + "|"
+			r.Took(-rest)
+			in = in[n-rest:]
+		}
+		if p, n, err := r.Next(in); got != "he|l|lo|" || !p.Ends() || n != padding+HeaderSize || err != nil {
+			t.Errorf("padding of %d: %s, then %+v, %d consumed, %v", padding, got, p, n, err)
+		}
 	}
 }
 

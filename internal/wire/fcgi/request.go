@@ -15,7 +15,8 @@ const (
 	Aborted
 	// Asked is a GET_VALUES record, whose content is in Message.
 	Asked
-	// Unknown is a message of a type that is unknown.
+	// Unknown is a record of a type that is unknown, or is no type of the connection's. Of
+	// Message only the header means anything.
 	Unknown
 	// Second is a BEGIN_REQUEST while another request is being read.
 	Second
@@ -35,20 +36,22 @@ type Request struct {
 	Params []http1.Span
 	// Empty is set if STDIN has ended without content.
 	Empty bool
-	// Records is the state in which STDIN is to be read on.
+	// Records is the state in which STDIN is to be read on, and then the next request: the
+	// padding of the last record may still be to come.
 	Records Reader
 	// Message is the record that the last event was about, if that was not Ready; its content
 	// aliases the input.
 	Message Piece
 
 	begun, listed bool
+	start         int // of a request that has begun
 }
 
 // Reset makes r ready for another request, keeping its memory.
 func (r *Request) Reset() { *r = Request{Params: r.Params[:0]} }
 
 // Pending reports whether a request has begun, or something else is incomplete.
-func (r *Request) Pending() bool { return r.begun || r.Records != Reader{} }
+func (r *Request) Pending() bool { return r.begun || r.Records.left > 0 || r.Records.padding > 0 }
 
 // Drop returns how many of the bytes looked at need not be kept, because no request has
 // begun. The next call of Next is given what follows them.
@@ -66,24 +69,27 @@ func (r *Request) Drop() int {
 func (r *Request) Done() { *r = Request{Params: r.Params[:0], Records: r.Records} }
 
 // Next looks at b, which holds everything received since the request began, and reports
-// what it has come to. After any event but Ready call it again. limit bounds the bytes of
-// all records. After an error only Reset helps.
+// what it has come to. After any event but Ready call it again. limit bounds the bytes from
+// BEGIN_REQUEST to the end of PARAMS, whatever records are among them. An error at fault with a
+// record has the offset where that begins. After an error only Reset helps.
 func (r *Request) Next(b []byte, limit int) (Event, error) {
 	for {
-		if r.listed {
+		if r.listed && r.Records.left == 0 {
 			if event, ok := r.body(b); ok {
 				return event, nil
 			}
 		}
-		at := r.Size
-		p, n, err := r.Records.Next(b[at:])
+		at, end := r.Size, len(b)
+		if r.begun { // what is behind the limit does not count: it may not have come yet
+			end = max(at, min(end, r.start+limit))
+		}
+		p, n, err := r.Records.Next(b[at:end])
 		r.Size += n
 		switch {
 		case err != nil:
-			err.(*Error).Offset += at
-			return More, err
-		case r.Size > limit, p.Type == 0 && len(b) >= limit:
-			return More, &Error{limit, true, "parameters too large"}
+			return More, moved(err, at)
+		case p.Type == 0 && r.begun && len(b) >= r.start+limit:
+			return More, &Error{r.start + limit, true, "parameters too large"}
 		case p.Type == 0:
 			return More, nil
 		}
@@ -116,43 +122,46 @@ func (r *Request) body(b []byte) (event Event, ok bool) {
 
 // take takes a record in, up to STDIN's first.
 func (r *Request) take(p Piece) (Event, error) {
+	start := r.Size - len(p.Content) - HeaderSize // of the record, if this is its first piece
 	switch {
 	case p.Type == GetValues && p.ID == 0:
 		return Asked, nil
+	case p.ID == 0 && r.Records.left > 0:
+		return More, nil // a stream's record is told of once
 	case p.ID == 0 || p.Type > UnknownType:
 		return Unknown, nil
 	case p.Type == BeginRequest:
-		return r.begin(p)
+		return r.begin(p, start)
 	case p.ID != r.ID || !r.begun:
 		return More, nil // section 3.3: of requests that are not active nothing counts
 	case p.Type == AbortRequest:
 		r.begun, r.listed, r.Params = false, false, r.Params[:0]
 		return Aborted, nil
 	case p.Type == Params && r.listed:
-		return More, fault(r.Size, "PARAMS after their end")
+		return More, fault(start, "PARAMS after their end")
 	case p.Type == Params && p.Ends():
 		r.listed = true
 	case p.Type == Params:
 		r.add(span(r.Size-len(p.Content), r.Size))
 	case p.Type == Stdin:
-		return More, fault(r.Size, "STDIN before the end of PARAMS")
+		return More, fault(start, "STDIN before the end of PARAMS")
 	}
 	return More, nil
 }
 
-func (r *Request) begin(p Piece) (Event, error) {
+func (r *Request) begin(p Piece, start int) (Event, error) {
 	begin, err := ParseBegin(p.Content)
 	switch {
 	case err != nil:
-		return More, err
+		return More, moved(err, start)
 	case r.begun && p.ID == r.ID:
-		return More, fault(r.Size, "BEGIN_REQUEST for a request that has begun")
+		return More, fault(start, "BEGIN_REQUEST for a request that has begun")
 	case r.begun:
 		return Second, nil
 	case begin.Role != Responder:
 		return Misplaced, nil
 	}
-	r.begun, r.ID, r.Keep = true, p.ID, begin.Keep
+	r.begun, r.start, r.ID, r.Keep = true, start, p.ID, begin.Keep
 	return More, nil
 }
 

@@ -1,6 +1,7 @@
 package fcgi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,7 +18,9 @@ const roomy = 1 << 20
 // begins behind it.
 type application struct {
 	limit int
+	drops bool // what need not be kept is dropped
 	once  bool // nothing is read behind a request that does not keep the connection
+	last  bool // that has been read
 
 	request Request
 	b       []byte // what came since the request began or, of its body, what was not consumed
@@ -26,8 +29,8 @@ type application struct {
 	all     []*exchange
 	counts  map[Event]int
 	told    strings.Builder
-	err     error // what ended it
-	strange string
+	err     error  // what ended it
+	strange string // what cannot be, whatever the input
 }
 
 // An exchange is a request that was ready.
@@ -62,23 +65,22 @@ func pairs(list []byte) string {
 // receive reads on and reports whether more is to be read.
 func (a *application) receive(piece []byte) bool {
 	a.b = extend(a.b, piece)
-	step := a.readRequest
 	for {
-		if step = a.readRequest; a.open != nil {
+		step := a.readRequest
+		if a.open != nil {
 			step = a.readBody
 		}
 		switch again, err := step(); {
 		case a.strange != "":
-			a.tell("WRONG: %s", a.strange)
 			return false
 		case err != nil:
 			a.err = err
 			a.tell("%s", describe(err, a.at))
 			return false
+		case a.last:
+			return false
 		case !again:
 			return true
-		case a.once && len(a.all) > 0 && a.open == nil, a.once && a.counts[Aborted] > 0:
-			return false
 		}
 	}
 }
@@ -102,12 +104,11 @@ func (a *application) readRequest() (again bool, err error) {
 	}
 	a.counts[event]++
 	switch m := r.Message; event {
-	case More:
-		return false, nil
 	case Ready:
 		a.begin()
 	case Aborted:
-		a.tell("aborted %d", r.ID)
+		a.tell("aborted %d", m.ID)
+		a.last = a.once && !r.Keep
 	case Asked:
 		a.tell("asked %s", pairs(m.Content))
 	case Unknown:
@@ -118,7 +119,10 @@ func (a *application) readRequest() (again bool, err error) {
 		begin, err := ParseBegin(m.Content)
 		a.tell("misplaced %d as %d %v", m.ID, begin.Role, err)
 	}
-	return true, nil
+	if a.drops {
+		a.consume(r.Drop())
+	}
+	return event != More, nil
 }
 
 // begin takes a request that is ready.
@@ -153,10 +157,9 @@ func (a *application) consume(n int) { a.b, a.at = a.b[n:], a.at+n }
 func (a *application) end(how string) {
 	a.open.end = how
 	a.tell("%v", a.open)
+	a.last = a.once && !a.open.keep
 	a.open = nil
-	records := a.request.Records
-	a.request.Reset()
-	a.request.Records = records
+	a.request.Done()
 }
 
 // readBody takes one piece and reports whether there may be another.
@@ -194,14 +197,18 @@ func (a *application) String() string {
 	return a.told.String()
 }
 
-// readRequests tells all that an application can learn of a connection.
-func readRequests(limit int) func([][]byte) string {
+// readRequests tells all that an application can learn of a connection, whether or not it
+// drops what need not be kept.
+func readRequests(t testing.TB, limit int, drops bool) func([][]byte) string {
 	return func(pieces [][]byte) string {
-		a := application{limit: limit}
+		a := application{limit: limit, drops: drops}
 		for _, p := range pieces {
 			if !a.receive(p) {
 				break
 			}
+		}
+		if a.strange != "" {
+			t.Fatalf("%q: %s", pieces, a.strange)
 		}
 		return a.String()
 	}
@@ -283,6 +290,8 @@ var requestVectors = []vector{
 
 	{"3.3: records of inactive ids", plain(Params, 7, list) + between(record(Stdin, 7, "abcdef", 2)), `1 keep=false in 1 ["A=b"] body "" empty`},
 	{"3.3: such that look like ours", between(plain(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, ""))), `1 keep=false in 1 ["A=b"] body "" empty`},
+	{"3.3: such before a body", listed(responder, ab) + plain(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, "")) + plain(Stdin, 1, "real") + plain(Stdin, 1, ""),
+		`1 keep=false in 1 ["A=b"] body "real" ended`},
 	{"3.3: such with padding", between(record(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, ""), 1)), `1 keep=false in 1 ["A=b"] body "" empty`},
 	{"records of ours that a responder has no use for", between(record(Data, 1, "abcdef", 2)), `1 keep=false in 1 ["A=b"] body "" empty`},
 	{"records that only applications send", between(plain(EndRequest, 1, "12345678") + plain(Stdout, 1, "x") + plain(Stderr, 1, "y") + plain(UnknownType, 1, "") + plain(GetValuesResult, 1, "")),
@@ -336,57 +345,142 @@ func between(r string) string {
 func TestRequest(t *testing.T) {
 	for _, v := range requestVectors {
 		t.Run(v.why, func(t *testing.T) {
-			if got := testkit.EverySplit(t, []byte(v.in), readRequests(roomy)); got != v.want {
-				t.Errorf("input %.200q\n got %s\nwant %s", v.in, got, v.want)
+			for _, drops := range []bool{false, true} {
+				if got := testkit.EverySplit(t, []byte(v.in), readRequests(t, roomy, drops)); got != v.want {
+					t.Errorf("input %.200q, dropped: %v\n got %s\nwant %s", v.in, drops, got, v.want)
+				}
 			}
 		})
 	}
 }
 
-// The limit is of all bytes up to the end of the list. Whoever sends as many is served, and
-// whoever sends one more is not.
+// The limit is of all bytes from the beginning to the end of the list. Whoever sends as many
+// is served, and whoever sends one more is not. What came before does not count.
 func TestRequestLimit(t *testing.T) {
-	head := plain(BeginRequest, 1, responder) + record(Params, 1, abcd, 4) + plain(GetValues, 0, "") + plain(Params, 7, "stranger") + plain(Params, 1, list)
+	before := plain(GetValues, 0, "") + plain(Params, 1, "stranger")
+	head := plain(BeginRequest, 1, responder) + record(Params, 1, abcd, 4) + plain(Params, 7, "stranger") + plain(Params, 1, list)
+	whole := len(head) + HeaderSize
 	for _, behind := range []string{
 		plain(Params, 1, "") + plain(Stdin, 1, ""),
 		record(Params, 1, "", 200) + plain(Stdin, 1, strings.Repeat("x", 300)),
 	} {
-		in := []byte(head + behind)
-		whole := len(head) + HeaderSize
-		for limit := 1; limit < whole+4; limit++ {
-			var r Request
-			event, err := r.Next(in, limit)
-			if event == Asked && err == nil {
-				event, err = r.Next(in, limit)
-			}
-			var e *Error
-			switch {
-			case limit >= whole && (event != Ready || err != nil):
-				t.Errorf("%d of %d bytes allowed: event %d, %v", limit, whole, event, err)
-			case limit < whole && (!errors.As(err, &e) || *e != Error{limit, true, "parameters too large"}):
-				t.Errorf("%d of %d bytes allowed: event %d, %v", limit, whole, event, err)
+		for _, before := range []string{"", before} {
+			in := []byte(before + head + behind)
+			for limit := HeaderSize + 8; limit < whole+4; limit++ {
+				event, err := firstEvent(in, limit)
+				if limit >= whole {
+					if event != Ready || err != nil {
+						t.Errorf("%d of %d bytes allowed: event %d, %v", limit, whole, event, err)
+					}
+					continue
+				}
+				_, early := firstEvent(in[:len(before)+limit], limit) // it is known by then
+				for _, err := range []error{err, early} {
+					var e *Error
+					if !errors.As(err, &e) || *e != (Error{len(before) + limit, true, "parameters too large"}) {
+						t.Errorf("%d of %d bytes allowed: %v", limit, whole, err)
+					}
+				}
 			}
 		}
 	}
 }
 
-// Whatever the limit cuts through, what comes first is what is told.
+// firstEvent is what a request comes to, but for questions.
+func firstEvent(in []byte, limit int) (event Event, err error) {
+	var r Request
+	for event = Asked; event == Asked && err == nil; {
+		event, err = r.Next(in, limit)
+	}
+	return event, err
+}
+
+// Whatever the limit cuts through, what is told does not depend on what has arrived, nor on
+// what was dropped.
 func TestRequestLimitAtEverySplit(t *testing.T) {
 	for _, v := range requestVectors {
-		if len(v.in) > 200 {
+		if len(v.in) > 120 {
 			continue
 		}
-		for limit := 1; limit < len(v.in)+2; limit += 1 + len(v.in)/16 {
-			testkit.EverySplit(t, []byte(v.in), readRequests(limit))
+		for limit := 3; limit < len(v.in); limit += 1 + len(v.in)/5 {
+			kept := testkit.EverySplit(t, []byte(v.in), readRequests(t, limit, false))
+			if dropped := testkit.EverySplit(t, []byte(v.in), readRequests(t, limit, true)); dropped != kept {
+				t.Errorf("%s: limit %d\n   kept: %s\ndropped: %s", v.why, limit, kept, dropped)
+			}
 		}
 	}
-	endless := plain(BeginRequest, 1, responder) + strings.Repeat(plain(Stdin, 9, "stranger"), 10)
-	if got := testkit.EverySplit(t, []byte(endless), readRequests(100)); got != "fcgi: parameters too large (too large) at 100" {
-		t.Error(got)
+	const limit, want = 100, "fcgi: parameters too large (too large) at 100"
+	strangers := strings.Repeat(plain(Stdin, 9, "stranger"), 10)
+	for _, in := range []string{
+		plain(BeginRequest, 1, responder) + strangers,
+		plain(BeginRequest, 1, responder) + plain(Params, 1, "") + strangers,
+	} {
+		if got := testkit.EverySplit(t, []byte(in), readRequests(t, limit, false)); got != want {
+			t.Errorf("%q: %s", in, got)
+		}
 	}
-	listed := plain(BeginRequest, 1, responder) + plain(Params, 1, "") + strings.Repeat(plain(Stdin, 9, "stranger"), 10)
-	if got := testkit.EverySplit(t, []byte(listed), readRequests(100)); got != "fcgi: parameters too large (too large) at 100" {
-		t.Error(got)
+}
+
+// What arrives before a request begins can be dropped, however much it is.
+func TestDrop(t *testing.T) {
+	chatter := []byte(record(Stdin, 9, strings.Repeat("x", 1000), 200) + plain(GetValues, 0, "") + record(200, 0, "abc", 1))
+	in := append(bytes.Repeat(chatter, 500), request(responder, ab, "")...)
+	var r Request
+	var b []byte
+	events := make(map[Event]int)
+	for held := 0; len(in) > 0; {
+		b = extend(b, in[:min(len(in), 700)])
+		in = in[min(len(in), 700):]
+		for event := Ready; event != More && events[Ready] == 0; {
+			var err error
+			if event, err = r.Next(b, 64); err != nil {
+				t.Fatal(err)
+			}
+			events[event]++
+			b = b[r.Drop():]
+		}
+		if held = max(held, len(b)); held > 700+HeaderSize {
+			t.Fatalf("%d bytes held", held)
+		}
+	}
+	if events[Asked] != 500 || events[Unknown] != 500 || events[Ready] != 1 || string(r.Params[0].In(b)) != ab {
+		t.Errorf("events %v, parameters at %v", events, r.Params)
+	}
+	if n := r.Drop(); n != 0 {
+		t.Errorf("%d bytes of a request dropped", n)
+	}
+}
+
+// A connection waits for a request if nothing is pending, and else for the rest of one.
+func TestPending(t *testing.T) {
+	a := application{limit: roomy, drops: true}
+	for _, step := range []struct {
+		more string
+		want bool
+	}{
+		{"", false},
+		{plain(GetValues, 0, ""), false},
+		{plain(Stdin, 7, "abc")[:9], true},
+		{plain(Stdin, 7, "abc")[9:], false},
+		{record(Stdin, 7, "abc", 2)[:9], true},
+		{record(Stdin, 7, "abc", 2)[9:12], true},
+		{record(Stdin, 7, "abc", 2)[12:], false},
+		{plain(BeginRequest, 1, authorizer), false},
+		{plain(BeginRequest, 1, keeping), true},
+		{plain(AbortRequest, 1, ""), false},
+		{listed(keeping, ab), true},
+		{plain(Stdin, 1, ""), false},
+		{listed(keeping, abcd), true},
+		{record(Stdin, 1, "xyz", 5), true},
+		{record(Stdin, 1, "", 3)[:10], true},
+		{"\xff", false},
+	} {
+		if !a.receive([]byte(step.more)) {
+			t.Fatal(a.String())
+		}
+		if got := a.request.Pending(); got != step.want {
+			t.Errorf("behind %q: %v", step.more, got)
+		}
 	}
 }
 

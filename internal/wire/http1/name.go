@@ -124,8 +124,11 @@ func LookupVariable(b []byte) Name {
 		return NameUnknown
 	}
 	for i, c := range b {
-		if c == '_' {
+		switch {
+		case c == '_':
 			c = '-'
+		case (c < 'A' || c > 'Z') && (c < '0' || c > '9'):
+			return NameUnknown
 		}
 		name[i] = c
 	}

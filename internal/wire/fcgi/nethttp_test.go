@@ -1,0 +1,529 @@
+package fcgi
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/cgi"
+	"net/http/fcgi"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+const getParams = "\x0e\x03REQUEST_METHODGET\x0f\x08SERVER_PROTOCOLHTTP/1.1\x0b\x02REQUEST_URI/a\x01\x01Ab"
+
+var aGET = request(keeping, getParams, "")
+
+// differences are what we and net/http/fcgi make differently of the same bytes, with what each
+// makes of them. All are deliberate.
+var differences = []struct{ why, in, ours, theirs string }{
+	{"net/http/fcgi takes type 0 like any other that it does not know",
+		plain(0, 1, "") + aGET, "0 served, 0 told; record of type 0", "1 served, 0 told"},
+	{"net/http/fcgi reads messages of any length",
+		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)) + aGET, "0 served, 0 told; message too long", "1 served, 1 told"},
+	{"net/http/fcgi serves what is complete of the parameters when STDIN begins: nothing",
+		plain(BeginRequest, 1, keeping) + plain(Params, 1, getParams) + plain(Stdin, 1, ""), "0 served, 0 told; STDIN before the end of PARAMS", "1 served, 0 told"},
+	{"net/http/fcgi adds parameters that come after their end",
+		listed(keeping, ab) + plain(Params, 1, getParams) + plain(Params, 1, "") + plain(Stdin, 1, ""), "0 served, 0 told; PARAMS after their end", "1 served, 0 told"},
+	{"net/http/fcgi serves requests that interleave, which no web server sends",
+		plain(BeginRequest, 1, keeping) + plain(BeginRequest, 2, keeping) + rename(aGET[16:], 2), "0 served, 0 told; requests interleave", "1 served, 0 told"},
+	{"net/http/fcgi takes 0 for a request's id",
+		rename(aGET, 0), "0 served, 0 told; request 0", "1 served, 0 told"},
+	{"net/http/fcgi tells values to a request, too",
+		plain(GetValues, 1, "") + aGET, "1 served, 0 told; a request asks", "1 served, 1 told"},
+}
+
+// stricter lists the errors after which net/http/fcgi reads on. Of the other differences
+// nothing can be said behind them: the faults of an outcome that are no errors.
+var stricter = []string{"record of type 0", "message too long", "STDIN before the end of PARAMS", "PARAMS after their end"}
+
+func TestDifferencesFromNetHTTP(t *testing.T) {
+	shown := make(map[string]bool)
+	for _, d := range differences {
+		ours := readOurs([]byte(d.in))
+		if theirs := serveTheirs(t, []byte(d.in)); ours.String() != d.ours || theirs.String() != d.theirs {
+			t.Errorf("%s\n  ours %v\n  want %v\ntheirs %v\n  want %v", d.why, ours, d.ours, theirs, d.theirs)
+		}
+		shown[ours.fault] = true
+	}
+	for _, what := range stricter {
+		if !shown[what] {
+			t.Errorf("no row shows that net/http/fcgi reads on after %q", what)
+		}
+	}
+}
+
+// An outcome is what was made of a connection's bytes.
+type outcome struct {
+	served    []string // with all that a handler learns, in any order
+	told      int      // answers to GET_VALUES
+	misplaced int      // requests refused for their role
+	closed    bool     // nothing more is read
+	fault     string   // what is wrong, of ours
+	read      int      // bytes that the outcome is of, of ours
+}
+
+func (o *outcome) String() string {
+	s := fmt.Sprintf("%d served, %d told", len(o.served), o.told)
+	if o.fault != "" {
+		s += "; " + o.fault
+	}
+	return s
+}
+
+// What cannot be compared, though it is no error of ours.
+const (
+	interleaved = "requests interleave"
+	numberZero  = "request 0"
+	asking      = "a request asks"
+)
+
+// compareNetHTTP gives the same bytes to net/http/fcgi and says where it and we differ without
+// a known reason.
+func compareNetHTTP(t *testing.T, in []byte) (ours *outcome, err error) {
+	ours = readOurs(in)
+	if slices.Contains([]string{interleaved, numberZero, asking}, ours.fault) {
+		return ours, nil
+	}
+	theirs := serveTheirs(t, in[:ours.read])
+	switch laxer := slices.Contains(stricter, ours.fault); {
+	case laxer && subset(ours.served, theirs.served):
+		return ours, nil
+	case laxer || !slices.Equal(ours.served, theirs.served):
+		return ours, fmt.Errorf("%v\n  ours %q\ntheirs %q", ours, ours.served, theirs.served)
+	case ours.told != theirs.told || ours.misplaced != theirs.misplaced || ours.closed != theirs.closed:
+		return ours, fmt.Errorf("ours %+v\ntheirs %+v", ours, theirs)
+	}
+	return ours, nil
+}
+
+// subset reports whether all of a is in b, as often.
+func subset(a, b []string) bool {
+	b = slices.Clone(b)
+	for _, s := range a {
+		i := slices.Index(b, s)
+		if i < 0 {
+			return false
+		}
+		b = slices.Delete(b, i, i+1)
+	}
+	return true
+}
+
+// readOurs reads the records that are complete: net/http/fcgi looks at no others.
+func readOurs(in []byte) *outcome {
+	ends := recordEnds(in)
+	in = in[:ends[len(ends)-1]]
+	a := application{limit: roomy, drops: true, once: true}
+	o := &outcome{closed: !a.receive(in), told: a.counts[Asked], misplaced: a.counts[Misplaced], read: len(in)}
+	for _, x := range a.all {
+		o.served = append(o.served, x.asServed())
+	}
+	slices.Sort(o.served)
+	if o.closed {
+		at := a.at
+		var e *Error
+		if errors.As(a.err, &e) {
+			o.fault = e.What
+			at += e.Offset + 1
+		}
+		i, _ := slices.BinarySearch(ends, at)
+		o.read = ends[i]
+	}
+	for _, end := range ends[:len(ends)-1] {
+		switch h := parseHeader(in[end:]); {
+		case end >= o.read:
+		case a.counts[Second] > 0:
+			o.fault = interleaved
+		case h.Type == BeginRequest && h.ID == 0:
+			o.fault = numberZero
+		case h.Type == GetValues && h.ID != 0:
+			o.fault = asking
+		}
+	}
+	return o
+}
+
+// recordEnds returns where the records begin and end that are complete. One of another version
+// is complete with its header.
+func recordEnds(in []byte) (ends []int) {
+	for at := 0; ; {
+		ends = append(ends, at)
+		if len(in)-at < HeaderSize || at > 0 && in[ends[len(ends)-2]] != version {
+			return ends
+		}
+		h := parseHeader(in[at:])
+		if at += HeaderSize; in[at-HeaderSize] == version {
+			at += int(h.Length) + int(h.Padding)
+		}
+		if at > len(in) {
+			return ends
+		}
+	}
+}
+
+// asServed says what a handler of net/http/fcgi would be given. A list that is malformed ends
+// where it is: what to do then is for the user of NextPair to decide.
+func (x *exchange) asServed() string {
+	params := make(map[string]string)
+	for at := 0; at < len(x.list); {
+		p, next, err := NextPair(x.list, at)
+		if err != nil {
+			break
+		}
+		params[string(p.Name.In(x.list))] = string(p.Value.In(x.list))
+		at = next
+	}
+	r, err := cgi.RequestFromMap(params)
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	maps.DeleteFunc(params, func(name, _ string) bool {
+		return strings.HasPrefix(name, "HTTP_") || slices.Contains([]string{
+			"CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "PATH_INFO", "QUERY_STRING", "REMOTE_ADDR", "REMOTE_HOST", "REMOTE_PORT",
+			"REQUEST_METHOD", "REQUEST_URI", "SCRIPT_NAME", "SERVER_PROTOCOL",
+		}, name)
+	})
+	end := x.end
+	if end == "empty" {
+		end = "ended"
+	}
+	return asServed(r, params, x.body, end)
+}
+
+func asServed(r *http.Request, env map[string]string, body []byte, end string) string {
+	for _, values := range r.Header {
+		slices.Sort(values) // names that become one field come in any order
+	}
+	return fmt.Sprintf("%s %s %s host %q, %d bytes from %s, TLS %v, %q, %q, body %q %s", r.Method, r.URL, r.Proto, r.Host,
+		r.ContentLength, r.RemoteAddr, r.TLS != nil, r.Header, env, body, end)
+}
+
+// serveTheirs hands records to net/http/fcgi. Behind each it waits until nothing more is done:
+// requests on one connection are served at the same time there, and one may close it before
+// another has answered.
+func serveTheirs(t *testing.T, in []byte) *outcome {
+	o := new(outcome)
+	synctest.Test(t, func(t *testing.T) {
+		var network testkit.Network
+		l := network.Listen()
+		var calls calls
+		go func() { _ = fcgi.Serve(l, &calls) }()
+		c, err := network.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := recordEnds(in)
+		var answers []byte
+		for i, end := range ends[1:] {
+			_, _ = c.Write(in[ends[i]:end]) // it may have been closed
+			synctest.Wait()
+			var some []byte
+			some, o.closed = c.Received()
+			answers = append(answers, some...)
+		}
+		o.served = calls.told()
+		o.answers(t, answers)
+		c.Close()
+		l.Close()
+	})
+	slices.Sort(o.served)
+	return o
+}
+
+// calls are what a handler was called with.
+type calls struct {
+	mu  sync.Mutex
+	all []*call
+}
+
+type call struct {
+	request *http.Request
+	body    []byte
+	end     string
+}
+
+func (c *calls) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	x := &call{request: r, end: "cut off"}
+	c.mu.Lock()
+	c.all = append(c.all, x)
+	c.mu.Unlock()
+	for b := make([]byte, 1000); ; {
+		n, err := r.Body.Read(b)
+		x.body = append(x.body, b[:n]...)
+		switch {
+		case errors.Is(err, io.EOF):
+			x.end = "ended"
+			return
+		case errors.Is(err, fcgi.ErrRequestAborted):
+			x.end = "aborted"
+			return
+		case err != nil:
+			return
+		}
+	}
+}
+
+func (c *calls) told() (all []string) {
+	for _, x := range c.all {
+		all = append(all, asServed(x.request, fcgi.ProcessEnv(x.request), x.body, x.end))
+	}
+	return all
+}
+
+// answers reads what net/http/fcgi writes: its records have padding.
+func (o *outcome) answers(t *testing.T, b []byte) {
+	var r Reader
+	for len(b) > 0 {
+		p, n, err := r.Next(b)
+		if err != nil || n == 0 || r.Left() > 0 {
+			t.Fatalf("%d bytes of %q: %v", n, b, err)
+		}
+		b = b[n:]
+		switch p.Type {
+		case 0: // padding
+		case Stderr:
+			o.served = append(o.served, "refused: "+string(p.Content))
+		case GetValuesResult:
+			if p.Length > 0 { // and not the end of what it takes for a stream
+				o.told++
+			}
+		case EndRequest:
+			if end, err := ParseEnd(p.Content); err != nil {
+				t.Error(err)
+			} else if end.Status == UnknownRole {
+				o.misplaced++
+			}
+		}
+	}
+}
+
+// rename gives a request's records another id.
+func rename(in string, id byte) string {
+	b := []byte(in)
+	ends := recordEnds(b)
+	for _, at := range ends[:len(ends)-1] {
+		b[at+3] = id
+	}
+	return string(b)
+}
+
+func TestRequestVectorsAgainstNetHTTP(t *testing.T) {
+	vectors := requestVectors
+	for _, e := range specExamples {
+		vectors = append(vectors, vector{e.why, strings.Join(e.received, ""), ""})
+	}
+	for _, v := range vectors {
+		if _, err := compareNetHTTP(t, []byte(v.in)); err != nil {
+			t.Errorf("%s: %q\n%v", v.why, v.in, err)
+		}
+	}
+}
+
+// A maker makes connections that a web server might have, and some that none would.
+type maker struct {
+	*rand.Rand
+	b []byte
+}
+
+func (m *maker) record(t Type, id uint16, content string) {
+	m.b = append(m.b, record(t, id, content, m.IntN(9)*m.IntN(2))...)
+}
+
+// stream cuts content anywhere.
+func (m *maker) stream(t Type, id uint16, content string) {
+	for len(content) > 0 {
+		n := 1 + m.IntN(len(content))
+		m.record(t, id, content[:n])
+		content = content[n:]
+		m.chatter(id)
+	}
+	m.record(t, id, "")
+}
+
+// chatter is what may come between any two records of a request.
+func (m *maker) chatter(id uint16) {
+	switch m.IntN(20) {
+	case 0:
+		m.record(GetValues, 0, "\x0f\x00FCGI_MPXS_CONNS")
+	case 1:
+		m.record(Type(12+m.IntN(9)), 0, "what")
+	case 2:
+		m.record([]Type{Params, Stdin, Data, AbortRequest}[m.IntN(4)], id+1, "stranger")
+	case 3:
+		m.record(Data, id, "data")
+	}
+}
+
+func (m *maker) params(body int) (list string) {
+	text := func(n int) string {
+		b := make([]byte, n)
+		for i := range b {
+			b[i] = "abcXYZ019-_./ \xff"[m.IntN(15)]
+		}
+		return string(b)
+	}
+	add := func(name, value string) { list += string(AppendPair(nil, name, value)) }
+	add("REQUEST_METHOD", []string{"GET", "POST", "PATCH"}[m.IntN(3)])
+	add("SERVER_PROTOCOL", []string{"HTTP/1.1", "HTTP/1.0", "INCLUDED", "HTTP/1.1", "gopher"}[m.IntN(5)])
+	add("REQUEST_URI", "/"+[]string{"", "a?b=c", "%zz", "a/b"}[m.IntN(4)])
+	if body > 0 {
+		add("CONTENT_LENGTH", fmt.Sprint(body))
+	}
+	for range m.IntN(6) {
+		switch m.IntN(3) {
+		case 0:
+			add("HTTP_"+strings.ToUpper(text(1+m.IntN(9))), text(m.IntN(200)))
+		case 1:
+			add([]string{"HTTP_HOST", "REMOTE_ADDR", "REMOTE_PORT", "CONTENT_TYPE", "HTTPS", "QUERY_STRING"}[m.IntN(6)], []string{"on", "127.0.0.1", "80", "a.b"}[m.IntN(4)])
+		case 2:
+			add(text(m.IntN(300)), text(m.IntN(5)))
+		}
+	}
+	return list
+}
+
+func (m *maker) request() {
+	id := uint16(1 + m.IntN(2)*m.IntN(65534))
+	begin := keeping
+	switch m.IntN(8) {
+	case 0:
+		begin = responder
+	case 1:
+		begin = filter
+	}
+	m.chatter(id)
+	m.record(BeginRequest, id, begin)
+	m.chatter(id)
+	if m.IntN(10) == 0 {
+		m.record(AbortRequest, id, "")
+		return
+	}
+	body := strings.Repeat("body", m.IntN(2)*m.IntN(50))
+	m.stream(Params, id, m.params(len(body)))
+	m.chatter(id)
+	if body != "" && m.IntN(10) == 0 {
+		m.record(Stdin, id, body)
+		m.record(AbortRequest, id, "")
+		return
+	}
+	m.stream(Stdin, id, body)
+}
+
+// connection makes a few requests, and spoils some.
+func (m *maker) connection() []byte {
+	m.b = nil
+	for range 1 + m.IntN(3) {
+		m.request()
+	}
+	switch m.IntN(4) {
+	case 0:
+		m.b[m.IntN(len(m.b))] ^= 1 << m.IntN(8)
+	case 1:
+		m.b = m.b[:m.IntN(len(m.b))]
+	}
+	return m.b
+}
+
+func TestConnectionsAgainstNetHTTP(t *testing.T) {
+	const connections = 500
+	m := maker{Rand: rand.New(rand.NewPCG(1, 1))}
+	met := make(map[string]int)
+	for range connections {
+		in := m.connection()
+		ours, err := compareNetHTTP(t, in)
+		if err != nil {
+			t.Errorf("%q\n%v", in, err)
+		}
+		met[ours.fault]++
+		met["told"] += ours.told
+		met["misplaced"] += ours.misplaced
+		for _, x := range ours.served {
+			met["served"]++
+			for _, what := range []string{"refused: ", " aborted", " cut off"} {
+				if strings.Contains(x, what) {
+					met[what]++
+				}
+			}
+		}
+	}
+	t.Log(met)
+	for _, what := range []string{"", "served", "told", "misplaced", "refused: ", " aborted", " cut off", "unknown version of FastCGI"} {
+		if met[what] < connections/200 {
+			t.Errorf("%q was met %d times", what, met[what])
+		}
+	}
+}
+
+// What net/http/fcgi answers, a Reader and CGI read.
+func TestAnswersOfNetHTTP(t *testing.T) {
+	for _, size := range []int{0, 1, 100, MaxContent, 100_000} {
+		page := strings.Repeat("0123456789", size/10+1)[:size]
+		synctest.Test(t, func(t *testing.T) {
+			var network testkit.Network
+			l := network.Listen()
+			defer l.Close()
+			go func() {
+				_ = fcgi.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "text/plain")
+					w.Header().Set("X-Path", r.URL.Path)
+					w.WriteHeader(http.StatusTeapot)
+					_, _ = io.WriteString(w, page)
+				}))
+			}()
+			c, err := network.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, _ = io.WriteString(c, request(responder, getParams, ""))
+			answer, err := io.ReadAll(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, end := readAnswer(t, answer)
+			var head http1.CGI
+			if ok, err := head.Parse(out, http1.Limits{Bytes: 1 << 10, Fields: 10}); !ok || err != nil {
+				t.Fatalf("%.200q: %v %v", out, ok, err)
+			}
+			if head.Status != http.StatusTeapot || string(head.Reason.In(out)) != "I'm a teapot" || len(head.Fields) != 4 ||
+				string(out[head.Size:]) != page || end != (End{Status: Complete}) {
+				t.Errorf("status %d, %d fields, %d bytes, %+v", head.Status, len(head.Fields), len(out)-head.Size, end)
+			}
+		})
+	}
+}
+
+// readAnswer returns what an application writes to STDOUT, and how it ends.
+func readAnswer(t *testing.T, b []byte) (out []byte, end End) {
+	t.Helper()
+	var r Reader
+	ended := false
+	for len(b) > 0 {
+		p, n, err := r.Next(b)
+		switch {
+		case err != nil || n == 0:
+			t.Fatalf("%d bytes of %.80q: %v", n, b, err)
+		case p.Type == Stdout && !ended:
+			out = append(out, p.Content...)
+			ended = p.Ends()
+		case p.Type == EndRequest && ended:
+			if end, err = ParseEnd(p.Content); err != nil {
+				t.Error(err)
+			}
+		case p.Type != 0:
+			t.Errorf("a record of type %d, %d bytes", p.Type, p.Length)
+		}
+		b = b[n:]
+	}
+	return out, end
+}

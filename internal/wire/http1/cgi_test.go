@@ -1,0 +1,210 @@
+package http1
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+func parseCGI(pieces [][]byte) string {
+	var r CGI
+	return grow(pieces, func(b []byte) (bool, error) { return r.Parse(b, testLimits) }, func(b []byte) string {
+		length, ok := r.Length()
+		return fmt.Sprintf("%d %q length %d %v,", r.Status, r.Reason.In(b), length, ok) + describeHead(b, &r.Head)
+	})
+}
+
+// Sections are those of RFC 3875.
+var cgiVectors = []vector{
+	{"6.2.1: a document", "Content-Type: text/plain\n\nbody", `200 "" length 0 false, 1.0 persistent=false size=26 [Content-Type: "text/plain"]`},
+	{"6: lines end in LF", "Status: 404 Not Found\nA: b\n\nbody", `404 "Not Found" length 0 false, 1.0 persistent=false size=28 [Status: "404 Not Found"] [A: "b"]`},
+	{"6: lines end in CRLF", "Status: 404 Not Found\r\nA: b\r\n\r\nbody", `404 "Not Found" length 0 false, 1.0 persistent=false size=31 [Status: "404 Not Found"] [A: "b"]`},
+	{"6: lines end in either", "Status: 404 Not Found\r\nA: b\n\r\nbody", `404 "Not Found" length 0 false, 1.0 persistent=false size=30 [Status: "404 Not Found"] [A: "b"]`},
+	{"and the other way round", "A: b\nC: d\r\n\nbody", `size=12 [A: "b"] [C: "d"]`},
+	{"no fields", "\nA: b\n\n", `200 "" length 0 false, 1.0 persistent=false size=1`},
+	{"no fields, CRLF", "\r\nA: b\n\n", `200 "" length 0 false, 1.0 persistent=false size=2`},
+	{"empty value, space around one", "A:\nB: \t c \t\n\n", `[A: ""] [B: "c"]`},
+	{"incomplete", "Status: 200 OK\nA: b\n", "incomplete"},
+	{"incomplete at a CR", "A: b\r\n\r", "incomplete"},
+
+	{"6.3.3: status without a reason", "Status: 204\n\n", `204 "" length`},
+	{"and with a space behind it", "Status: 204 \r\n\r\n", `204 "" length`},
+	{"6.3.3: name in any case, no space", "sTATUS:500 Oh no\n\n", `500 "Oh no" length`},
+	{"status behind other fields", "A: b\nC: d\nStatus: 201 Created\n\n", `201 "Created" length`},
+	{"least status", "Status: 100 x\n\n", `100 "x" length`},
+	{"greatest status", "Status: 999\n\n", `999 "" length`},
+	{"reason of high bytes", "Status: 200 \xc3\xa9\n\n", `200 "é" length`},
+	{"6.2.3: a redirection", "Location: /x\n\n", `302 "" length 0 false, 1.0 persistent=false size=14 [Location: "/x"]`},
+	{"6.2.4: a redirection with a status", "Location: /x\nStatus: 201 Created\n\n", `201 "Created"`},
+	{"the other way round", "Status: 303 See Other\nlocation: /x\n\n", `303 "See Other"`},
+	{"no redirection", "Content-Location: /x\nLocatio: /y\nLocations: /z\n\n", `200 ""`},
+
+	{"length", "Content-Length: 12\n\n", `200 "" length 12 true`},
+	{"length of 0", "Content-length:0\nStatus: 204 x\n\n", `204 "x" length 0 true`},
+	{"greatest length", "CONTENT-LENGTH: 9223372036854775807\n\n", `length 9223372036854775807 true`},
+	{"length out of range", "A: b\nContent-Length: 9223372036854775808\n\n", "Content-Length out of range at byte 21"},
+	{"signed length", "Content-Length: +1\n\n", "malformed Content-Length at byte 16"},
+	{"empty length", "Content-Length:\n\n", "malformed Content-Length at byte 15"},
+	{"second length", "Content-Length: 1\nContent-Length: 1\n\n", "second Content-Length at byte 34"},
+	{"6.3.4: what is about the connection means nothing", "Connection: keep-alive, x\nTransfer-Encoding: gzip\nTransfer-Encoding: chunked\nHost: a b\nHost: c\nExpect: tea\n" +
+		"Trailer: Host\nUpgrade: h2c\nContent-Length: 5\n\n",
+		`200 "" length 5 true, 1.0 persistent=false size=153 [Connection: "keep-alive, x"] [Transfer-Encoding: "gzip"] [Transfer-Encoding: "chunked"] [Host: "a b"] [Host: "c"] ` +
+			`[Expect: "tea"] [Trailer: "Host"] [Upgrade: "h2c"] [Content-Length: "5"]`},
+
+	{"second status", "Status: 200 OK\nA: b\nstatus: 200 OK\n\n", "second Status at byte 20"},
+	{"status: none", "A: b\nStatus:\n\n", "malformed Status at byte 12"},
+	{"status: two digits", "Status: 20\n\n", "malformed Status at byte 8"},
+	{"status: two digits and a space", "Status: 20 OK\n\n", "malformed Status at byte 8"},
+	{"status: four digits", "Status: 2000\n\n", "malformed Status at byte 8"},
+	{"status: under 100", "Status: 099 x\n\n", "malformed Status at byte 8"},
+	{"status: letters", "Status: abc\n\n", "malformed Status at byte 8"},
+	{"status: sign", "Status: -20\n\n", "malformed Status at byte 8"},
+	{"status: no space before the reason", "Status: 200OK\n\n", "malformed Status at byte 8"},
+	{"status: tab before the reason", "Status: 200\tOK\n\n", "malformed Status at byte 8"},
+	{"status: of HTTP", "Status: HTTP/1.1 200 OK\n\n", "malformed Status at byte 8"},
+	{"the malformed one is told of first", "Status: x\nStatus: 200\n\n", "malformed Status at byte 8"},
+
+	{"a status line", "HTTP/1.1 200 OK\r\n\r\n", "byte not allowed in field name at byte 4"},
+	{"no colon", "A: b\nhello\n\n", "field line without a colon at byte 10"},
+	{"no name", ": b\n\n", "empty field name at byte 0"},
+	{"space before the colon", "A : b\n\n", "space in field name or before its colon at byte 1"},
+	{"folded", "A: b\n c\n\n", "folded field line at byte 5"},
+	{"space on the empty line", "A: b\n \n\n", "folded field line at byte 5"},
+	{"CR in a value", "A: b\rc\n\n", "control byte in field value at byte 4"},
+	{"CR twice", "A: b\r\r\n\n", "control byte in field value at byte 4"},
+	{"CR twice on the empty line", "A: b\n\r\r\n", "byte not allowed in field name at byte 5"},
+	{"NUL in a value", "A: \x00\n\n", "control byte in field value at byte 3"},
+	{"NUL in a status", "Status: 200 \x00\n\n", "control byte in field value at byte 12"},
+
+	{"limit: as many bytes as may be", "A: " + strings.Repeat("a", 4096-5) + "\n\n", `size=4096`},
+	{"limit: one byte more", "A: " + strings.Repeat("a", 4096-4) + "\n\n", "section too large at byte 4096"},
+	{"limit: a line without end", "A: " + strings.Repeat("a", 4096), "section too large at byte 4096"},
+	{"limit: as many fields as may be", strings.Repeat("A: b\n", 32) + "\n", "size=161"},
+	{"limit: one field more", strings.Repeat("A: b\n", 33) + "\n", "too many field lines at byte 160"},
+}
+
+func TestCGI(t *testing.T) {
+	for _, v := range cgiVectors {
+		t.Run(v.why, func(t *testing.T) {
+			if got := testkit.EverySplit(t, []byte(v.in), parseCGI); !strings.Contains(got, v.want) {
+				t.Errorf("input %.200q\n got %s\nwant %s", v.in, got, v.want)
+			}
+		})
+	}
+}
+
+func TestCGIResetForgets(t *testing.T) {
+	var r CGI
+	if ok, err := r.Parse([]byte("Status: 404 Not Found\nContent-Length: 3\n\n"), testLimits); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	r.Reset()
+	if cap(r.Fields) == 0 {
+		t.Error("the memory of the fields is gone")
+	}
+	r.Fields = nil
+	if !reflect.DeepEqual(r, CGI{}) {
+		t.Errorf("remembered: %+v", r)
+	}
+}
+
+// Lines that end in a bare LF are for CGI alone: what reads a response after one does not
+// remember it.
+func TestCGIOnlyIsLax(t *testing.T) {
+	for _, parse := range []func([][]byte) string{parseRequest, parseResponse, parseTrailer} {
+		if got := parse([][]byte{[]byte("\n")}); !strings.Contains(got, "LF without CR at byte 0") {
+			t.Error(got)
+		}
+	}
+}
+
+func TestCGIErrorKinds(t *testing.T) {
+	for in, want := range map[string]Kind{
+		"Status: x\n\n":               Malformed,
+		"A\n":                         Malformed,
+		strings.Repeat("a", 5000):     TooLarge,
+		strings.Repeat("A: b\n", 100): TooLarge,
+	} {
+		var r CGI
+		_, err := r.Parse([]byte(in), testLimits)
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != want {
+			t.Errorf("%.30q: got %v, want kind %d", in, err, want)
+		}
+	}
+}
+
+func TestParsingCGIAllocatesNothing(t *testing.T) {
+	var r CGI
+	in := []byte("Status: 200 OK\nContent-Type: text/plain\nContent-Length: 12\n\n")
+	parse := func() {
+		r.Reset()
+		if ok, err := r.Parse(in, testLimits); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	parse()
+	if n := testing.AllocsPerRun(100, parse); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// stricterCGI lists what we refuse of a program's head and net/textproto reads: it knows no
+// field by its name, nor a limit.
+var stricterCGI = map[string]bool{
+	"malformed Status": true, "second Status": true,
+	"malformed Content-Length": true, "second Content-Length": true, "Content-Length out of range": true,
+	"section too large": true, "too many field lines": true,
+	"folded field line": true, "space in field name or before its colon": true,
+}
+
+// compareCGI reads the fields as net/textproto does, which takes a bare LF, too.
+func compareCGI(in []byte) error {
+	var r CGI
+	complete, err := r.Parse(in, testLimits)
+	theirs, theirErr := textproto.NewReader(bufio.NewReader(bytes.NewReader(in))).ReadMIMEHeader()
+	var e *Error
+	switch {
+	case errors.As(err, &e) && theirErr == nil && !stricterCGI[e.What]:
+		return fmt.Errorf("net/textproto accepts what we refuse: %w", err)
+	case err != nil || !complete:
+		return nil
+	case theirErr != nil:
+		return fmt.Errorf("we accept what net/textproto refuses: %w", theirErr)
+	}
+	ours := make(textproto.MIMEHeader)
+	for _, f := range r.Fields {
+		ours.Add(string(f.Name.In(in)), string(f.Value.In(in)))
+	}
+	if !reflect.DeepEqual(ours, theirs) {
+		return fmt.Errorf("ours %q, net/textproto %q", ours, theirs)
+	}
+	return nil
+}
+
+func TestCGIAgainstTextproto(t *testing.T) {
+	shown := make(map[string]bool)
+	for _, v := range cgiVectors {
+		if err := compareCGI([]byte(v.in)); err != nil {
+			t.Errorf("%s: %.200q: %v", v.why, v.in, err)
+		}
+		var r CGI
+		_, err := r.Parse([]byte(v.in), testLimits)
+		_, theirErr := textproto.NewReader(bufio.NewReader(strings.NewReader(v.in))).ReadMIMEHeader()
+		noteShown(shown, err, theirErr)
+	}
+	for what := range stricterCGI {
+		if !shown[what] {
+			t.Errorf("no vector shows that net/textproto accepts %q", what)
+		}
+	}
+}
+
+func FuzzCGI(f *testing.F) { fuzz(f, cgiVectors, parseCGI, compareCGI) }
