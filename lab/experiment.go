@@ -40,12 +40,13 @@ type Experiment struct {
 	} `yaml:"request"`
 	Expect Expectation `yaml:"expect"`
 
-	Control string   `yaml:"control"`
-	Ways    []string `yaml:"ways"`
-	Rivals  []string `yaml:"rivals"`
-	Ceiling string   `yaml:"ceiling"`
-	Differs []Differ `yaml:"differs"`
-	Nginx   string   `yaml:"nginx"` // a template of contender.NginxConf
+	Control string    `yaml:"control"`
+	Ways    []string  `yaml:"ways"`
+	Rivals  []string  `yaml:"rivals"`
+	Ceiling string    `yaml:"ceiling"`
+	Differs []Differ  `yaml:"differs"`
+	Compare []Compare `yaml:"compare"`
+	Nginx   string    `yaml:"nginx"` // a template of contender.NginxConf
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
@@ -65,6 +66,13 @@ type Differ struct {
 	What       string   `yaml:"what"` // as equal.Difference names it
 	Contenders []string `yaml:"contenders"`
 	Why        string   `yaml:"why"`
+}
+
+// Compare names two contenders that differ in one part, which the report then says the cost of.
+type Compare struct {
+	What string `yaml:"what"` // the part, as the subject of a sentence
+	Of   string `yaml:"of"`
+	Than string `yaml:"than"`
 }
 
 // Trials says how many trials there are, how long, and under which conditions.
@@ -176,6 +184,16 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 		if d.What == "" || d.Why == "" {
 			return f.Fault(fmt.Sprintf("$.differs[%d]", i), "differs: want what and why")
+		}
+	}
+	for i, c := range e.Compare {
+		for _, side := range []struct{ key, name string }{{"of", c.Of}, {"than", c.Than}} {
+			if !slices.Contains(e.Contenders(), side.name) {
+				return f.Fault(fmt.Sprintf("$.compare[%d].%s", i, side.key), "%q takes no part", side.name)
+			}
+		}
+		if c.What == "" {
+			return f.Fault(fmt.Sprintf("$.compare[%d]", i), "compare: want what, of and than")
 		}
 	}
 	for _, t := range []struct {

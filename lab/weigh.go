@@ -162,6 +162,9 @@ func prepare(o Options) (*weighing, error) {
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores), Environment: environment(len(cpus)),
 		Published: published,
 	}
+	for _, c := range e.Compare {
+		w.run.Compare = append(w.run.Compare, report.Comparison(c))
+	}
 	return w, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // connState is where a connection is in its round.
@@ -13,19 +12,12 @@ type connState uint8
 
 const (
 	closed    connState = iota // to be opened by the next sweep
+	queuing                    // likewise: the queue of the server's unix socket is full
 	opening                    // connect was called
 	resting                    // nothing is due
 	sending                    // some of the request is unsent
-	receiving                  // the response's head is incomplete
-	inBody                     // the head is complete, its body is not
+	receiving                  // the response is incomplete
 )
-
-func (s connState) String() string {
-	return [...]string{
-		closed: "closed", opening: "connecting", resting: "resting", sending: "sending the request",
-		receiving: "waiting for a response", inBody: "in a response's body",
-	}[s]
-}
 
 // conn is one connection.
 type conn struct {
@@ -33,36 +25,55 @@ type conn struct {
 	state     connState
 	fresh     bool  // its first attempt to connect is not over
 	accepting bool  // it may be in the server's backlog
+	once      uint8 // how often in a row the server closed it after one response
+	answered  int   // responses on it
 	since     int64 // when connecting began or the request was sent
 	due       int64 // when the request was to be sent
 	turn      int64 // of an open loop, its next
 
-	unsent  int    // bytes of the request
-	partial []byte // of a head that came in pieces
-	status  int    // of the response, in inBody
-	last    bool   // the server closes the connection after this response
-	mode    http1.Mode
-	left    int64 // of a body by length
-	chunks  http1.Chunked
+	unsent int // bytes of the request
+	answer
+	reader reader
 }
 
-// connect opens connection id anew.
+// doing says what a connection is waiting for.
+func (c *conn) doing() string {
+	if c.state >= sending && c.got == inBody {
+		return "in a response's body"
+	}
+	return [...]string{
+		closed: "closed", queuing: "in front of the server's full queue", opening: "connecting", resting: "resting",
+		sending: "sending the request", receiving: "waiting for a response",
+	}[c.state]
+}
+
+// connect opens connection id anew, or tries to again.
 func (w *worker) connect(id int) {
 	c := &w.conns[id]
-	fd, err := poll.Connect(w.address)
+	if c.state != queuing {
+		c.since = w.now
+	}
+	fd, err := w.address.connect()
 	if err == nil {
 		if err = w.poller.Add(fd, id); err != nil {
 			_ = poll.Close(fd)
 		}
 	}
-	c.since = w.now
-	if err != nil {
+	switch {
+	case err == nil:
+		c.fd, c.state = fd, opening
+	case errors.Is(err, poll.ErrAgain):
+		c.state = queuing
+	default:
+		c.state = closed
 		w.note(&w.tally.errors.Connect, err.Error())
-		w.settle(c)
+		w.accepted(c)
 		return
 	}
-	c.fd, c.state, c.accepting = fd, opening, true
-	w.connecting++
+	if !c.accepting {
+		c.accepting = true
+		w.connecting++
+	}
 }
 
 // accepted notes that the server has taken the connection out of its backlog, or that
@@ -93,8 +104,11 @@ func (w *worker) fail(id int, kind *uint64, text string) {
 func (w *worker) hangUp(id int) {
 	c := &w.conns[id]
 	w.accepted(c)
-	_ = poll.Close(c.fd)
-	*c = conn{fd: -1, turn: c.turn, partial: c.partial[:0]}
+	if c.fd >= 0 {
+		_ = poll.Close(c.fd)
+	}
+	c.reader.reset()
+	*c = conn{fd: -1, turn: c.turn, once: c.once, reader: c.reader}
 }
 
 // again closes a connection and opens it at once.
@@ -112,7 +126,7 @@ func (w *worker) serve(e *poll.Event) {
 	if c.state >= resting && e.Readable { // an answer may have come before all was sent
 		w.receive(e.ID, e.Ended)
 	}
-	if c.state == sending && e.Writable {
+	if c.state == sending && c.got < inBody && e.Writable {
 		w.send(e.ID)
 	}
 }
@@ -123,7 +137,7 @@ func (w *worker) opened(id int) {
 		w.fail(id, &w.tally.errors.Connect, err.Error())
 		return
 	}
-	if w.counting {
+	if w.tally.counting {
 		w.tally.connects++
 	} else {
 		w.tally.opened++
@@ -150,7 +164,7 @@ func (w *worker) request(id int) {
 // ask sends a request that is due since then.
 func (w *worker) ask(id int, due int64) {
 	c := &w.conns[id]
-	c.state, c.since, c.due, c.unsent = sending, w.now, due, len(w.payload)
+	c.state, c.since, c.due, c.unsent, c.answer = sending, w.now, due, len(w.payload), answer{}
 	w.send(id)
 }
 
@@ -163,7 +177,7 @@ func (w *worker) send(id int) {
 			return
 		}
 		if err != nil {
-			w.fail(id, &w.tally.errors.Write, "write: "+err.Error())
+			w.broken(id, &w.tally.errors.Write, "write: "+err.Error())
 			return
 		}
 		c.unsent -= n
@@ -184,14 +198,14 @@ func (w *worker) receive(id int, ended bool) {
 		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 			return
 		case err != nil:
-			w.fail(id, &w.tally.errors.Read, "read: "+err.Error())
+			w.broken(id, &w.tally.errors.Read, "read: "+err.Error())
 			return
 		case n == 0:
 			w.ended(id)
 			return
 		}
 		w.now = w.nanos()
-		if w.counting {
+		if w.tally.counting {
 			w.tally.bytes += uint64(n)
 			w.second.Bytes += uint64(n)
 		}
@@ -207,11 +221,14 @@ func (w *worker) ended(id int) {
 	c := &w.conns[id]
 	switch {
 	case c.state == resting: // servers may close what is idle
-	case c.state == inBody && c.mode == http1.UntilClose:
+	case w.parted(c):
+		w.resend(id)
+		return
+	case c.got == inBody && c.reader.untilClose():
 		w.complete(c)
-	case c.state == sending && len(c.partial) == 0:
+	case c.state == sending && c.got == nothing:
 		w.note(&w.tally.errors.Read, "read: connection closed while the request was being sent")
-	case c.state == receiving && len(c.partial) == 0:
+	case c.got == nothing:
 		w.note(&w.tally.errors.Read, "read: connection closed before a response")
 	default:
 		w.note(&w.tally.errors.Read, "read: connection closed in the middle of a response")
@@ -219,121 +236,79 @@ func (w *worker) ended(id int) {
 	w.again(id)
 }
 
+// broken is called when the connection has failed.
+func (w *worker) broken(id int, kind *uint64, text string) {
+	if w.parted(&w.conns[id]) {
+		w.resend(id)
+		return
+	}
+	w.fail(id, kind, text)
+}
+
+// parted reports whether the server may have closed the connection after its last response,
+// as servers may where they cannot announce it, and a request was sent too late.
+func (w *worker) parted(c *conn) bool {
+	return !w.protocol.announces() && c.state >= sending && c.got == nothing && c.answered > 0
+}
+
+// closesOnce is how often in a row a connection must be closed after one response for us to
+// close it ourselves from then on.
+const closesOnce = 2
+
+// resend has the request sent again, on a new connection.
+func (w *worker) resend(id int) {
+	c := &w.conns[id]
+	if c.answered == 1 {
+		c.once++
+	}
+	if w.tally.counting {
+		w.tally.fastCGI.Resent++
+	}
+	w.giveBack(c)
+	w.again(id)
+}
+
 // take consumes input. It reports false when the connection is not to be read
 // further.
 func (w *worker) take(id int, in []byte) bool {
 	c := &w.conns[id]
-	for len(in) > 0 {
-		var n int
-		var err error
-		switch {
-		case c.state == inBody:
-			n, err = w.takeBody(c, in)
-		case c.state == resting || c.unsent == len(w.payload):
-			err = errUnasked
-		default:
-			n, err = w.takeHead(c, in)
-		}
-		in = in[n:]
-		if err == nil && (c.state != inBody || c.mode != http1.NoBody) {
-			continue
-		}
-		if err == nil {
-			w.accepted(c)
-			w.complete(c)
-			if len(in) > 0 {
-				err = errSurplus
-			}
-		}
-		if err != nil {
-			w.note(&w.tally.errors.Read, "read: "+err.Error())
-		}
-		if err != nil || c.last {
-			w.again(id)
-			return false
-		}
-		w.request(id)
-		return c.state != closed
+	n, err := 0, errUnasked
+	if c.state > resting && c.unsent < len(w.payload) {
+		n, err = c.reader.take(in, &c.answer)
 	}
-	return true
+	if err == nil && c.got < whole {
+		return true
+	}
+	if err == nil {
+		w.accepted(c)
+		w.complete(c)
+		if n < len(in) {
+			err = errSurplus
+		}
+	}
+	if err != nil {
+		w.note(&w.tally.errors.Read, "read: "+err.Error())
+	}
+	// Whoever answers before the whole request was sent does not want the rest.
+	if err != nil || c.last || c.unsent > 0 || c.once >= closesOnce {
+		w.again(id)
+		return false
+	}
+	w.request(id)
+	return c.state > opening
 }
 
 var (
-	errUnasked  = errors.New("bytes came before a request was sent")
-	errSurplus  = errors.New("bytes came after a response, before the next request")
-	errSwitched = errors.New("the server switched protocols (status 101)")
+	errUnasked = errors.New("bytes came before a request was sent")
+	errSurplus = errors.New("bytes came after a response, before the next request")
 )
-
-// takeHead parses a head, or keeps what there is of it. A head that comes whole,
-// as nearly all do, is parsed where it was read.
-func (w *worker) takeHead(c *conn, in []byte) (n int, err error) {
-	head, kept := in, len(c.partial)
-	if kept > 0 {
-		c.partial = append(c.partial, in...)
-		head = c.partial
-	}
-	w.response.Reset()
-	complete, err := w.response.Parse(head, w.limits)
-	if err != nil {
-		return 0, err
-	}
-	if !complete {
-		if kept == 0 {
-			c.partial = append(c.partial, in...)
-		}
-		return len(in), nil
-	}
-	c.partial = c.partial[:0]
-	n = w.response.Size - kept
-	if w.response.Status == 101 {
-		return n, errSwitched
-	}
-	if w.response.Status < 200 {
-		return n, nil // an interim response; the final one follows
-	}
-	f := w.response.Body(w.isHead)
-	c.state, c.mode, c.left = inBody, f.Mode, f.Length
-	// Whoever answers before the whole request was sent does not want the rest.
-	c.status, c.last = w.response.Status, !w.response.Persistent || c.unsent > 0
-	c.chunks = http1.Chunked{}
-	return n, nil
-}
-
-// takeBody passes over body bytes. At the body's end mode becomes NoBody.
-func (w *worker) takeBody(c *conn, in []byte) (n int, err error) {
-	switch c.mode {
-	case http1.UntilClose:
-		return len(in), nil
-	case http1.ByLength:
-		n = int(min(c.left, int64(len(in))))
-		if c.left -= int64(n); c.left == 0 {
-			c.mode = http1.NoBody
-		}
-		return n, nil
-	}
-	if !c.chunks.Done() {
-		_, n, err = c.chunks.Next(in)
-		return n, err
-	}
-	return w.takeTrailer(c, in)
-}
-
-func (w *worker) takeTrailer(c *conn, in []byte) (n int, err error) {
-	kept := len(c.partial)
-	c.partial = append(c.partial, in...)
-	var t http1.Trailer
-	complete, err := t.Parse(c.partial, w.limits)
-	if err != nil || !complete {
-		return len(in), err
-	}
-	c.partial = c.partial[:0]
-	c.mode = http1.NoBody
-	return t.Size - kept, nil
-}
 
 // complete counts a response.
 func (w *worker) complete(c *conn) {
-	if !w.counting {
+	if c.answered++; c.answered > 1 {
+		c.once = 0
+	}
+	if !w.tally.counting {
 		return
 	}
 	latency := time.Duration(w.now - c.due)

@@ -264,7 +264,7 @@ func TestEndBeforeTheRequestIsSent(t *testing.T) {
 			}
 			io.WriteString(c, answer)
 			c.(*net.TCPConn).CloseWrite()
-			time.Sleep(100 * time.Millisecond) // closing at once would reset the connection
+			time.Sleep(2 * time.Second) // closing at once would reset the connection
 		})
 		r := run(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
 		if answer != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "") {

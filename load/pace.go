@@ -49,8 +49,18 @@ func (w *worker) isDue(id int) (since int64, ok bool) {
 		if since = p.due(c.turn); since > w.now {
 			return 0, false
 		}
-		c.turn += int64(len(w.conns) / w.stride())
+		c.turn += w.turns()
 		return since, true
+	}
+}
+
+// turns is how many connections of the worker take turns.
+func (w *worker) turns() int64 { return int64(len(w.conns) / w.stride()) }
+
+// giveBack makes a request due again that was not answered.
+func (w *worker) giveBack(c *conn) {
+	if w.pacer != nil {
+		c.turn -= w.turns()
 	}
 }
 
@@ -64,9 +74,8 @@ func (w *worker) pace() {
 	if p.began == 0 {
 		p.began = w.now
 	}
-	busy := int64(len(w.conns) / w.stride())
 	for p.due(p.turn) <= w.now {
-		id := int(p.turn%busy) * w.stride()
+		id := int(p.turn%w.turns()) * w.stride()
 		p.turn++
 		if w.conns[id].state == resting {
 			w.request(id)

@@ -1,9 +1,12 @@
 package load_test
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,6 +68,28 @@ func TestSpareConnections(t *testing.T) {
 			if _, busy := clients.Load(c); busy != (i%3 == 0) {
 				t.Errorf("rate %v: connection %d sent requests: %t", rate, i, busy)
 			}
+		}
+	}
+}
+
+// What comes while nothing was asked is no response.
+func TestBytesWithoutARequest(t *testing.T) {
+	const late = 100 * time.Millisecond // long after a response, and before the next request
+	twice := func(c net.Conn, answer string) {
+		if _, err := c.Read(make([]byte, 4096)); err == nil {
+			io.WriteString(c, answer)
+			time.Sleep(late)
+			io.WriteString(c, answer)
+			io.Copy(io.Discard, c)
+		}
+	}
+	for _, url := range []string{
+		script(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, httpAnswer) }),
+		fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, load.Stdout(cgiAnswer)+load.End(0, 0)) }),
+	} {
+		r := run(t, load.Plan{URL: url, Connections: 1, Rate: 3, Duration: time.Second})
+		if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "bytes came before a request was sent") {
+			t.Errorf("%s: %d requests, errors %+v", url, r.Requests, r.Errors)
 		}
 	}
 }

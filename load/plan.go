@@ -3,19 +3,10 @@ package load
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"net"
-	"net/netip"
-	"net/url"
 	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // What a Plan's zero fields mean.
@@ -28,10 +19,25 @@ const (
 // Plan says what to send, where, with how many connections and for how long. Only
 // URL is required.
 type Plan struct {
-	URL    string   // http://host:port/path; port 80 if there is none
+	// URL is what to load, and how to get there:
+	//
+	//	http://host:port/path      HTTP/1.1 over TCP; port 80 if there is none
+	//	http+unix:///socket:/path  HTTP/1.1 over the unix socket /socket
+	//	fcgi://host:port/path      FastCGI over TCP; port 9000 if there is none
+	//	fcgi+unix:///socket:/path  FastCGI over a unix socket
+	//
+	// A socket's path ends at the first colon; one that belongs to it is written %3A.
+	// Without a path of the request, and the colon, that is "/".
+	URL    string
 	Method string   // GET if empty
 	Header []string // "Name: value" each
 	Body   string
+
+	// Params are parameters of a FastCGI request, "NAME=value" each. They are added to
+	// those that nginx's file fastcgi_params has, or replace them: often DOCUMENT_ROOT,
+	// or SCRIPT_FILENAME, which begins with it. SERVER_ADDR and SERVER_PORT are where the
+	// application listens, REMOTE_ADDR is on the same machine.
+	Params []string
 
 	Connections int           // DefaultConnections if 0
 	Threads     int           // as many as processors, at most Connections, if 0
@@ -75,9 +81,9 @@ type Progress struct {
 // job is a Plan made ready: nothing in it is looked up or worked out again.
 type job struct {
 	Plan
-	address netip.AddrPort
-	payload []byte // the request, as it is sent
-	isHead  bool   // responses have no body, whatever they say
+	protocol protocol
+	address  address
+	payload  []byte // the request, as it is sent
 }
 
 // PlanError is what Run returns when the plan cannot be carried out as it is.
@@ -122,89 +128,17 @@ func (p Plan) prepare(ctx context.Context) (*job, error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}
-	j.isHead = j.Method == "HEAD"
-	u, err := url.Parse(j.URL)
+	to, err := parseURL(j.URL)
 	if err != nil {
-		if bad, ok := errors.AsType[*url.Error](err); ok {
-			err = bad.Err
-		}
-		return nil, badPlan("%q: want http://host:port/path: %v", j.URL, err)
-	}
-	switch {
-	case u.Scheme != "http" || u.Hostname() == "" || !http1.ValidHost([]byte(u.Host)):
-		return nil, badPlan("%q: want http://host:port/path", j.URL)
-	case u.User != nil:
-		return nil, badPlan("%q: a name and password in the URL are not sent: use an Authorization header", u.Redacted())
-	}
-	if j.payload, err = j.render(u); err != nil {
 		return nil, err
 	}
-	j.address, err = resolve(ctx, u, j.Timeout)
-	return j, err
-}
-
-// render makes the bytes of the request.
-func (j *job) render(u *url.URL) ([]byte, error) {
-	target := u.RequestURI()
-	if !http1.ValidToken(j.Method) || !http1.ValidTarget(target) {
-		return nil, badPlan("%q %q is no request line", j.Method, target)
-	}
-	head := http1.AppendRequestLine(nil, j.Method, target)
-	given := make(map[string]bool)
-	var fields []byte
-	for _, line := range j.Header {
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		if !ok || !http1.ValidToken(name) || !http1.ValidValue(value) {
-			return nil, badPlan("header %q: want \"Name: value\"", line)
-		}
-		given[strings.ToLower(name)] = true
-		fields = http1.AppendField(fields, name, value)
-	}
-	if !given["host"] {
-		head = http1.AppendField(head, "Host", u.Host)
-	}
-	head = append(head, fields...)
-	// RFC 9110, 8.6: methods that usually have a body say so when they have none.
-	tells := j.Body != "" || slices.Contains([]string{"POST", "PUT", "PATCH"}, j.Method)
-	if tells && !given["content-length"] && !given["transfer-encoding"] {
-		head = http1.AppendField(head, "Content-Length", strconv.Itoa(len(j.Body)))
-	}
-	return append(http1.AppendHeadEnd(head), j.Body...), nil
-}
-
-// resolve finds the address to connect to.
-func resolve(ctx context.Context, u *url.URL, timeout time.Duration) (netip.AddrPort, error) {
-	port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16)
+	q, err := newRequest(&j.Plan, to)
 	if err != nil {
-		return netip.AddrPort{}, badPlan("port %q: want a number up to 65535", u.Port())
+		return nil, err
 	}
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return netip.AddrPortFrom(addr, uint16(port)), nil
+	if j.address, err = resolve(ctx, &to, j.Timeout); err != nil {
+		return nil, err
 	}
-	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
-	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("load: %w", err)
-	}
-	var all []netip.AddrPort
-	for _, addr := range addrs {
-		all = append(all, netip.AddrPortFrom(addr.Unmap(), uint16(port)))
-	}
-	return firstToAnswer(ctx, all, timeout), nil
-}
-
-// firstToAnswer returns the first address that takes a connection, or else the first
-// of all: a name such as localhost often has two, and a server that listens on one.
-func firstToAnswer(ctx context.Context, all []netip.AddrPort, timeout time.Duration) netip.AddrPort {
-	if len(all) == 1 {
-		return all[0]
-	}
-	dialer := net.Dialer{Timeout: timeout}
-	for _, to := range all {
-		if c, err := dialer.DialContext(ctx, "tcp", to.String()); err == nil {
-			_ = c.Close()
-			return to
-		}
-	}
-	return all[0]
+	j.protocol, j.payload = to.protocol, to.protocol.render(q, j.address)
+	return j, nil
 }

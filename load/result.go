@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/tarehq/tare/load/hist"
@@ -21,12 +22,13 @@ type Result struct {
 	Latency     *hist.Histogram `json:"latency"`
 	Timeline    []Second        `json:"timeline"`
 	Generator   Generator       `json:"generator"`
+	FastCGI     *FastCGI        `json:"fastCGI,omitempty"` // nil unless that was spoken
 }
 
 // Errors counts what went wrong while measuring, by kind.
 type Errors struct {
 	Connect uint64 `json:"connect"` // no connection was made
-	Read    uint64 `json:"read"`    // the connection ended, or brought what is not a response
+	Read    uint64 `json:"read"`    // the connection ended, or brought what is no response, or a refusal
 	Write   uint64 `json:"write"`   // the request could not be sent
 	Timeout uint64 `json:"timeout"` // no connection or response in time
 	Status  uint64 `json:"status"`  // responses of status 400 and above
@@ -87,12 +89,14 @@ func (r *Result) PerCPUSecond() float64 {
 
 // tally is what one worker counts. Only its worker touches it until the end.
 type tally struct {
+	counting                          bool // the phase is measuring
 	requests, bytes, connects, opened uint64
 	statuses                          [1000]uint64 // by status code
 	errors                            Errors
 	latency                           *hist.Histogram
 	timeline                          []Second
 	user, sys                         time.Duration
+	fastCGI                           *FastCGI // nil unless that is spoken
 }
 
 func (r *Result) add(t *tally) {
@@ -112,6 +116,10 @@ func (r *Result) add(t *tally) {
 			r.Timeline = append(r.Timeline, Second{})
 		}
 		r.Timeline[i].add(s)
+	}
+	if t.fastCGI != nil {
+		r.FastCGI = cmp.Or(r.FastCGI, new(FastCGI))
+		r.FastCGI.merge(t.fastCGI)
 	}
 	r.Generator.UserSeconds += t.user.Seconds()
 	r.Generator.SysSeconds += t.sys.Seconds()

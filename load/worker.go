@@ -7,16 +7,12 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
-	"github.com/tarehq/tare/internal/wire/http1"
 	"github.com/tarehq/tare/load/hist"
 )
 
 const (
 	// readSize is the buffer that all of a worker's connections read into.
 	readSize = 64 << 10
-	// maxHead and maxFields bound a response's head.
-	maxHead   = 64 << 10
-	maxFields = 256
 	// maxConnecting is how many connections a worker opens at once. More could
 	// overflow the server's backlog, and each that does waits for a second.
 	maxConnecting = 128
@@ -39,7 +35,6 @@ type worker struct {
 
 	clock      time.Time // what nanosecond counts are relative to
 	now        int64     // when the last piece of input was looked at
-	counting   bool      // the phase is measuring
 	began      int64     // of measuring
 	second     *Second   // of the timeline, now
 	unopened   int       // conns[unopened:] were never opened
@@ -48,9 +43,7 @@ type worker struct {
 	nextSweep  int64
 	pacer      *pacer // nil in a closed loop
 
-	buffer   []byte
-	response http1.Response
-	limits   http1.Limits
+	buffer []byte
 
 	glanceRequests, glanceErrors atomic.Uint64
 }
@@ -62,11 +55,11 @@ func newWorker(r *run, index, conns int) (*worker, error) {
 	}
 	w := &worker{
 		run: r, index: index, poller: p, conns: make([]conn, conns), clock: time.Now(),
-		buffer: make([]byte, readSize), limits: http1.Limits{Bytes: maxHead, Fields: maxFields},
+		buffer: make([]byte, readSize),
 	}
 	w.tally.latency = hist.New()
-	for i := range w.conns {
-		w.conns[i] = conn{fd: -1, fresh: true, turn: int64(i / r.stride())}
+	for i, reader := range r.protocol.readers(conns, r.Method == "HEAD", &w.tally) {
+		w.conns[i] = conn{fd: -1, fresh: true, reader: reader, turn: int64(i / r.stride())}
 	}
 	if r.Rate > 0 {
 		if w.pacer, err = newPacer(p, r.Rate*float64(conns/r.stride())/float64(r.Connections)); err != nil {
@@ -86,11 +79,11 @@ func (w *worker) loop() {
 	var cpu cpuTime
 	for {
 		switch p := phase(w.phase.Load()); {
-		case p == measuring && !w.counting:
+		case p == measuring && !w.tally.counting:
 			cpu = threadTime()
 			w.beginCounting()
-		case p > measuring && w.counting:
-			w.counting = false
+		case p > measuring && w.tally.counting:
+			w.tally.counting = false
 			spent := threadTime()
 			w.tally.user, w.tally.sys = spent.user-cpu.user, spent.sys-cpu.sys
 		}
@@ -142,7 +135,7 @@ func (w *worker) bind() (release func()) {
 }
 
 func (w *worker) beginCounting() {
-	w.counting = true
+	w.tally.counting = true
 	w.began = w.nanos()
 	w.now = w.began
 	w.turnSecond()
@@ -150,7 +143,7 @@ func (w *worker) beginCounting() {
 
 // turnSecond points second at the current second of the timeline.
 func (w *worker) turnSecond() {
-	if !w.counting {
+	if !w.tally.counting {
 		return
 	}
 	n := int((w.now - w.began) / int64(time.Second))
@@ -197,10 +190,12 @@ func (w *worker) sweep() {
 				w.connect(id)
 			}
 		case c.state != resting && w.now-c.since > int64(w.Timeout):
-			if c.state == opening && w.tally.opened == 0 {
+			if c.state <= opening && w.tally.opened == 0 {
 				w.giveUp()
 			}
-			w.fail(id, &w.tally.errors.Timeout, "timeout: "+c.state.String())
+			w.fail(id, &w.tally.errors.Timeout, "timeout: "+c.doing())
+		case c.state == queuing:
+			w.connect(id)
 		}
 	}
 }
@@ -216,7 +211,7 @@ func (w *worker) giveUp() {
 // note counts an error of one kind, if it is measured.
 func (w *worker) note(kind *uint64, text string) {
 	w.noteText(text)
-	if w.counting {
+	if w.tally.counting {
 		*kind++
 		w.second.Errors++
 	}
@@ -232,10 +227,12 @@ func (w *worker) noteText(text string) {
 // ports is kept in TIME_WAIT.
 func (w *worker) close() {
 	for i := range w.conns {
-		if c := &w.conns[i]; c.fd >= 0 {
+		c := &w.conns[i]
+		if c.fd >= 0 {
 			_ = poll.Reset(c.fd)
 			c.fd = -1
 		}
+		c.reader.reset() // it may still have something to tell
 	}
 	if w.pacer != nil {
 		w.pacer.timer.close()

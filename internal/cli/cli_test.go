@@ -19,8 +19,11 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"tare":  func() { os.Exit(cli.Main()) },
-		"hello": hello,
+		"tare":       func() { os.Exit(cli.Main()) },
+		"hello":      hello,
+		"hellounix":  helloUnix,
+		"hellofcgi":  helloFCGI,
+		"refusefcgi": refuseFCGI,
 	})
 }
 

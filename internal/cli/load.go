@@ -27,8 +27,18 @@ func loadCommand(env Env) *cobra.Command {
 		Long: `Keep connections busy with requests for a time, and report rate, latency and errors.
 
 Each connection sends its next request when the response to the last one is
-complete, so the latency is the service time under that many clients.`,
-		Example: "  tare load http://127.0.0.1:8080/ -c 64 -d 10s",
+complete, so the latency is the service time under that many clients.
+
+The URL says what is spoken, and where:
+
+  http://host:port/path      HTTP/1.1
+  http+unix:///socket:/path  HTTP/1.1 over the unix socket /socket
+  fcgi://host:port/path      FastCGI, to an application, as a web server does
+  fcgi+unix:///socket:/path  FastCGI over a unix socket
+
+The path of a socket ends at the first colon. One that belongs to it is written %3A.`,
+		Example: `  tare load http://127.0.0.1:8080/ -c 64 -d 10s
+  tare load fcgi+unix:///run/php/php-fpm.sock:/index.php --param DOCUMENT_ROOT=/var/www/app`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("load: want one URL, got %d arguments", len(args))
@@ -48,6 +58,7 @@ complete, so the latency is the service time under that many clients.`,
 	f.DurationVar(&plan.Timeout, "timeout", load.DefaultTimeout, "`time` to wait for a connection or a response before it counts as an error")
 	f.StringVarP(&plan.Method, "method", "X", "GET", "request `method`")
 	f.StringArrayVarP(&plan.Header, "header", "H", nil, "request header `\"Name: value\"`; may be repeated (default none)")
+	f.StringArrayVar(&plan.Params, "param", nil, "FastCGI parameter `NAME=value`, such as DOCUMENT_ROOT=/srv; may be repeated (default those of nginx's fastcgi_params)")
 	f.StringVar(&plan.Body, "body", "", "request body, as `text` (default none)")
 	f.IntSliceVar(&plan.CPUs, "cpus", nil, "`processors` to bind the threads to, such as 1 or 2,3 (default any)")
 	f.BoolVar(&asJSON, "json", false, "print the result as JSON, with the whole latency histogram")
@@ -73,7 +84,7 @@ func runLoad(ctx context.Context, env Env, plan load.Plan, asJSON bool) error {
 		return err
 	}
 	if r.Requests == 0 && err == nil {
-		return fmt.Errorf("load: no response from %s: %s", r.URL, r.Errors.First)
+		return noResponse(r)
 	}
 	if asJSON {
 		b, jsonErr := json.MarshalIndent(r, "", "  ")
@@ -88,6 +99,13 @@ func runLoad(ctx context.Context, env Env, plan load.Plan, asJSON bool) error {
 		return &exit{exitStop, errors.New("interrupted: the figures are of the time until then")}
 	}
 	return nil
+}
+
+func noResponse(r *load.Result) error {
+	if f := r.FastCGI; f != nil && f.Stderr != "" {
+		return fmt.Errorf("load: no response from %s: %s; first on STDERR: %q", r.URL, r.Errors.First, f.Stderr)
+	}
+	return fmt.Errorf("load: no response from %s: %s", r.URL, r.Errors.First)
 }
 
 // printLoad writes the report for a person.
@@ -112,6 +130,9 @@ func printLoad(out io.Writer, r *load.Result) error {
 	fmt.Fprintf(w, "errors\t%s\n", errorKinds(r.Errors))
 	fmt.Fprintf(w, "connections\t%d made before\t%d while measuring\n", r.Opened, r.Connects)
 	fmt.Fprintf(w, "generator\t%.0f%% busy\t%s requests per CPU second\n", 100*r.Generator.Busy, count(r.PerCPUSecond()))
+	if f := r.FastCGI; f != nil {
+		fmt.Fprintf(w, "FastCGI\t%s on STDERR\t%d exit codes not 0\t%d requests sent again\n", size(float64(f.StderrBytes)), f.Exits, f.Resent)
+	}
 	if len(r.Timeline) > 1 {
 		fmt.Fprintf(w, "each second\t%s\n", sparkline(r.Timeline, r.Seconds))
 	}
@@ -120,6 +141,9 @@ func printLoad(out io.Writer, r *load.Result) error {
 	}
 	if r.Errors.First != "" {
 		fmt.Fprintf(out, "\nfirst error: %s\n", r.Errors.First)
+	}
+	if f := r.FastCGI; f != nil && f.Stderr != "" {
+		fmt.Fprintf(out, "\nfirst on STDERR: %q\n", f.Stderr)
 	}
 	if r.Generator.Busy >= report.BusyBound {
 		fmt.Fprintf(out, "\nThe generator was busy %.0f%% of the time: it, not the server, may have set the pace.\n", 100*r.Generator.Busy)

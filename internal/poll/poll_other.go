@@ -29,6 +29,9 @@ func (*Poller) Close() error { return nil }
 // Connect returns errors.ErrUnsupported.
 func Connect(netip.AddrPort) (int, error) { return -1, errors.ErrUnsupported }
 
+// ConnectUnix returns errors.ErrUnsupported.
+func ConnectUnix(string) (int, error) { return -1, errors.ErrUnsupported }
+
 // ConnectError returns errors.ErrUnsupported.
 func ConnectError(int) error { return errors.ErrUnsupported }
 

@@ -16,17 +16,43 @@ const ErrAgain = syscall.EAGAIN
 // connected once it is writable and ConnectError returns nil.
 func Connect(address netip.AddrPort) (fd int, err error) {
 	domain, to := sockaddr(address)
-	fd, err = syscall.Socket(domain, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return -1, os.NewSyscallError("socket", err)
+	if fd, err = stream(domain); err != nil {
+		return -1, err
 	}
 	err = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
 	if err == nil {
 		err = syscall.Connect(fd, to)
 	}
-	if err != nil && err != syscall.EINPROGRESS {
+	if err != nil && err != syscall.EINPROGRESS { //nolint:errorlint // a bare errno
 		_ = syscall.Close(fd)
 		return -1, os.NewSyscallError("connect", err)
+	}
+	return fd, nil
+}
+
+// ConnectUnix is Connect for the unix socket of that path, an absolute one. Where too many
+// connections wait to be accepted it returns ErrAgain and nothing has begun: no event will
+// tell when there is room.
+func ConnectUnix(path string) (fd int, err error) {
+	if fd, err = stream(syscall.AF_UNIX); err != nil {
+		return -1, err
+	}
+	err = syscall.Connect(fd, &syscall.SockaddrUnix{Name: path})
+	if err == nil {
+		return fd, nil
+	}
+	_ = syscall.Close(fd)
+	if err == ErrAgain { //nolint:errorlint // a bare errno
+		return -1, ErrAgain
+	}
+	return -1, os.NewSyscallError("connect", err)
+}
+
+// stream returns a new socket for a connection.
+func stream(domain int) (fd int, err error) {
+	fd, err = syscall.Socket(domain, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("socket", err)
 	}
 	return fd, nil
 }

@@ -19,7 +19,8 @@ type Analysis struct {
 // Table is the rows of one condition.
 type Table struct {
 	trial.Condition
-	Rows []Row // in the entrants' order; those without a trial are left out
+	Rows  []Row // in the entrants' order; those without a trial are left out
+	Pairs []Pair
 }
 
 // Row is what one contender showed under one condition.
@@ -68,7 +69,7 @@ func Analyze(run *Run) *Analysis {
 				t.Rows = append(t.Rows, row)
 			}
 		}
-		if len(t.Rows) > 0 {
+		if t.Pairs = pairs(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}
 	}

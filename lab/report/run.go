@@ -40,6 +40,8 @@ type Run struct {
 	Environment Environment `json:"environment"`
 	Published   []Published `json:"published"`
 
+	Compare []Comparison `json:"compare"` // of contenders that differ in one part
+
 	// Warnings are about the run as a whole, such as that it was interrupted.
 	Warnings []string `json:"warnings"`
 
@@ -72,6 +74,14 @@ type Entrant struct {
 
 	// Absent says why it took no part, or no further part. Empty if it did.
 	Absent string `json:"absent,omitempty"`
+}
+
+// Comparison is of two contenders that differ in one part, so that the difference is what the
+// part costs.
+type Comparison struct {
+	What string `json:"what"` // the part
+	Of   string `json:"of"`   // the name of the contender that has it
+	Than string `json:"than"` // of the one that has not, or has another
 }
 
 // Declared is a difference that is as it should be.

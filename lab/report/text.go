@@ -64,6 +64,7 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	}
 	_ = w.Flush()
 	fmt.Fprintln(b)
+	t.writePairs(b)
 	warned := false
 	for i := range t.Rows {
 		for _, warning := range t.Rows[i].Warnings {

@@ -23,6 +23,9 @@ func (a *Analysis) Verdict() string {
 	if control == nil || control.Trials == 0 {
 		return noControl
 	}
+	if len(t.Pairs) > 0 {
+		return upper(t.parted()) + "."
+	}
 	var said, same, unclear []string
 	for i := range t.Rows {
 		row := &t.Rows[i]
@@ -47,8 +50,10 @@ func (a *Analysis) Verdict() string {
 	if len(unclear) > 0 {
 		sentence += "; for " + list(unclear) + " this run cannot tell"
 	}
-	return strings.ToUpper(sentence[:1]) + sentence[1:] + "."
+	return upper(sentence) + "."
 }
+
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // Remarks are the sentences behind the verdict.
 func (a *Analysis) Remarks() (remarks []string) {

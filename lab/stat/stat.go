@@ -60,6 +60,20 @@ func Ratio(a, b []float64) (Interval, []error) {
 	return Median(ratios)
 }
 
+// Difference returns by how much more a is than b, paired as for Ratio.
+func Difference(a, b []float64) (Interval, []error) {
+	if len(a) != len(b) {
+		panic("stat: BUG: values are not in pairs")
+	}
+	var differences []float64
+	for i := range a {
+		if d := a[i] - b[i]; !math.IsNaN(d) && !math.IsInf(d, 0) {
+			differences = append(differences, d)
+		}
+	}
+	return Median(differences)
+}
+
 // Finding is what an interval of a ratio says.
 type Finding uint8
 

@@ -1,0 +1,470 @@
+package fcgi_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// canned is an application that takes a request and answers it with pieces, whatever they are,
+// and closes the connection unless told to keep it.
+func canned(t testing.TB, kept bool, pieces ...[]byte) *fcgi.Transport {
+	tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1}
+	tr.DialContext = piped(t, func(p *peer, _ int) {
+		if p.request() == nil {
+			return
+		}
+		for _, piece := range pieces {
+			if _, err := p.Write(piece); err != nil {
+				return
+			}
+		}
+		if kept {
+			p.next()
+		}
+	})
+	return checked(t, tr)
+}
+
+// outcome is all that a caller learns of an answer.
+func outcome(t testing.TB, method string, kept bool, pieces ...[]byte) string {
+	tr := canned(t, kept, pieces...)
+	var log bytes.Buffer
+	tr.Stderr = func(_ *http.Request, text []byte) { log.Write(text) }
+	resp, body, err := answerTo(tr, newRequest(t, method, address, nil))
+	idle := tr.Idle()
+	tr.CloseIdleConnections()
+	return fmt.Sprintf("%s | stderr %q | %d kept", describe(resp, body, err), log.String(), idle)
+}
+
+const head = "Status: 201 Made\r\nContent-Type: text/plain\r\n\r\n"
+
+// rich is an answer with all that may be in one.
+func rich(head string) []byte {
+	b := wire.AppendStream(nil, wire.Stderr, 1, []byte("a warning\n"))
+	b = append(wire.AppendHeader(b, wire.Header{Type: wire.Stdout, ID: 1, Length: uint16(len(head) - 5), Padding: 3}), head[:len(head)-5]+"pad"...)
+	b = wire.AppendStream(b, wire.Stdout, 1, []byte(head[len(head)-5:]+"hel"))
+	b = wire.AppendStream(b, wire.Stderr, 1, []byte("another"))
+	b = wire.AppendStream(b, wire.Stdout, 1, []byte("lo"))
+	b = wire.AppendStreamEnd(b, wire.Stderr, 1)
+	return append(b, ended(7, wire.Complete)...)
+}
+
+// An answer is the same whatever pieces it comes in.
+func TestAnswerInAnyPieces(t *testing.T) {
+	for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1), strings.ReplaceAll(head, "\r", "")} {
+		got := testkit.EverySplit(t, rich(head), func(pieces [][]byte) string { return outcome(t, "GET", true, pieces...) })
+		length := -1
+		header := "Content-Type: text/plain\r\n"
+		if strings.Contains(head, "Length") {
+			length, header = 5, "Content-Length: 5\r\n"+header
+		}
+		want := fmt.Sprintf(`HTTP/1.1 201 Made %d %q "hello" <nil> | stderr "a warning\nanother" | 1 kept`, length, header)
+		if got != want {
+			t.Errorf("\n got %s\nwant %s", got, want)
+		}
+	}
+}
+
+// An answer that is cut off anywhere is an error, and what came before it the beginning of the
+// right body.
+func TestEveryCutIsAnError(t *testing.T) {
+	for _, method := range []string{"GET", "HEAD"} {
+		for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1)} {
+			good := rich(head)
+			for cut := range good {
+				tr := canned(t, false, good[:cut])
+				resp, body, err := answerTo(tr, newRequest(t, method, address, nil))
+				if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix("hello", body) {
+					t.Fatalf("%s, cut at %d of %d: %s", method, cut, len(good), describe(resp, body, err))
+				}
+				if tr.Idle()+tr.Active() != 0 {
+					t.Fatalf("%s, cut at %d: the connection is kept", method, cut)
+				}
+			}
+		}
+	}
+}
+
+// What the transport makes of answers, good ones and others.
+func TestAnswers(t *testing.T) {
+	record := func(typ wire.Type, id uint16, content string) string {
+		return string(wire.AppendHeader(nil, wire.Header{Type: typ, ID: id, Length: uint16(len(content))})) + content
+	}
+	out := func(s string) string { return record(wire.Stdout, 1, s) }
+	end := string(ended(0, wire.Complete))
+	endOnly := string(wire.AppendEnd(nil, 1, wire.End{}))
+	status := func(app uint32, s wire.Status) string { return string(ended(app, s)) }
+	for _, test := range []struct{ name, method, answer, want string }{
+		{"PHP's end, without STDOUT's", "GET", out("\nbody") + endOnly, `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
+		{"redirect", "GET", out("Location: /x\n\n") + end, `HTTP/1.1 302 Found -1 "Location: /x\r\n" "" <nil> | 1 kept`},
+		{"status without words", "GET", out("Status: 299\n\n") + end, `HTTP/1.1 299 -1 "" "" <nil> | 1 kept`},
+		{"exit status after a response", "GET", out("\nbody") + status(255, wire.Complete), `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
+		{"fields of the connection", "GET", out("Connection: close\nKeep-Alive: x\nTransfer-Encoding: chunked\nUpgrade: x\nTrailer: x\nX-a: 1\nx-A: 2\n\nx") + end,
+			`HTTP/1.1 200 OK -1 "X-A: 1\r\nX-A: 2\r\n" "x" <nil> | 1 kept`},
+		{"length", "GET", out("Content-Length: 4\n\nbody") + end, `HTTP/1.1 200 OK 4 "Content-Length: 4\r\n" "body" <nil> | 1 kept`},
+		{"length 0", "GET", out("Content-Length: 0\n\n") + end, `HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
+		{"longer than its length", "GET", out("Content-Length: 4\n\nbo") + out("dy and") + out("more") + end, `HTTP/1.1 200 OK 4 "Content-Length: 4\r\n" "body" <nil> | 1 kept`},
+		{"longer than length 0", "GET", out("Content-Length: 0\n\nbody") + end, `HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
+		{"shorter than its length", "GET", out("Content-Length: 5\n\nbody") + end, `HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "body" unexpected EOF | 0 kept`},
+		{"HEAD", "HEAD", out("Content-Length: 5\n\n") + end, `HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
+		{"HEAD, answered with a body", "HEAD", out("Content-Length: 5\n\nbo") + out("dy") + end, `HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
+		{"204 with a body", "GET", out("Status: 204\n\nbody") + end, `HTTP/1.1 204 No Content 0 "" "" <nil> | 1 kept`},
+		{"304 with a length", "GET", out("Status: 304\nContent-Length: 5\n\n") + end, `HTTP/1.1 304 Not Modified 0 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
+		{"padding behind the end", "GET", out("\nbody") + "\x01\x03\x00\x01\x00\x08\x05\x00" + strings.Repeat("\x00", 8+5), `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
+		{"bytes behind the end", "GET", out("\nbody") + end + "x", `HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
+		{"a record behind the end", "GET", out("\nbody") + end + out("x"), `HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
+
+		{"HTTP", "GET", "HTTP/1.1 400 Bad Request\r\n\r\n", "no response: fcgi: unknown version of FastCGI; does pipe:1 speak FastCGI? | 0 kept"},
+		{"type 0", "GET", record(0, 1, ""), "no response: fcgi: record of type 0; does pipe:1 speak FastCGI? | 0 kept"},
+		{"another request", "GET", record(wire.Stdout, 2, "\n"), "no response: fcgi: the application sent a record of type 6 for request 2, which is out of place | 0 kept"},
+		{"another request's end", "GET", out("\nbody") + string(wire.AppendEnd(nil, 2, wire.End{})), `HTTP/1.1 200 OK -1 "" "body" fcgi: the application sent a record of type 3 for request 2, which is out of place | 0 kept`},
+		{"a web server's record", "GET", record(wire.Stdin, 1, "x"), "no response: fcgi: the application sent a record of type 5 for request 1, which is out of place | 0 kept"},
+		{"an unknown record", "GET", record(99, 1, "x"), "no response: fcgi: the application sent a record of type 99 for request 1, which is out of place | 0 kept"},
+		{"the connection's", "GET", string(wire.AppendUnknownType(nil, 1)), "no response: fcgi: the application sent a record of type 11 for request 0, which is out of place | 0 kept"},
+		{"STDOUT after its end", "GET", out("\nbody") + out("") + out("x"), `HTTP/1.1 200 OK -1 "" "body" fcgi: the application sent a record of type 6 for request 1, which is out of place | 0 kept`},
+		{"malformed end", "GET", out("\nbody") + record(wire.EndRequest, 1, "short"), `HTTP/1.1 200 OK -1 "" "body" fcgi: END_REQUEST is not of 8 bytes | 0 kept`},
+		{"long end", "GET", out("\nbody") + record(wire.EndRequest, 1, strings.Repeat("x", 5000)), `HTTP/1.1 200 OK -1 "" "body" fcgi: message too long; does pipe:1 speak FastCGI? | 0 kept`},
+		{"version within", "GET", out("\nbody") + "\x02", `HTTP/1.1 200 OK -1 "" "body" fcgi: unknown version of FastCGI; does pipe:1 speak FastCGI? | 0 kept`},
+		{"interim", "GET", out("Status: 103\n\n") + end, "no response: fcgi: the application answered with the interim status 103 | 0 kept"},
+		{"switch", "GET", out("Status: 101\n\n") + end, "no response: fcgi: the application answered with the interim status 101 | 0 kept"},
+		{"malformed status", "GET", out("Status: OK\n\n") + end, "no response: fcgi: the response's head: http1: malformed Status at byte 8 | 0 kept"},
+		{"malformed field", "GET", out("no colon\n\n") + end, "no response: fcgi: the response's head: http1: space in field name or before its colon at byte 2 | 0 kept"},
+		{"two lengths", "GET", out("Content-Length: 1\nContent-Length: 1\n\nx") + end, "no response: fcgi: the response's head: http1: second Content-Length at byte 34 | 0 kept"},
+		{"no response", "GET", end, "no response: fcgi: the application ended the request before the response's head did: unexpected EOF | 0 kept"},
+		{"half a head", "GET", out("Status: 200\n") + status(1, wire.Complete), "no response: fcgi: the application ended the request before the response's head did: unexpected EOF | 0 kept"},
+		{"an exit status alone", "GET", status(3, wire.Complete), "no response: fcgi: the application ended the request without a response, with status 3 | 0 kept"},
+		{"overloaded", "GET", status(0, wire.Overloaded), "no response: fcgi: the application is overloaded | 0 kept"},
+		{"overloaded within", "GET", out("\nbody") + status(0, wire.Overloaded), `HTTP/1.1 200 OK -1 "" "body" fcgi: the application is overloaded | 0 kept`},
+		{"cannot multiplex", "GET", status(0, wire.CantMultiplex), "no response: fcgi: the application says that it cannot multiplex | 0 kept"},
+		{"unknown role", "GET", status(0, wire.UnknownRole), "no response: fcgi: the application does not have the role of a Responder | 0 kept"},
+		{"unknown status", "GET", status(0, 9), "no response: fcgi: the application ended the request with the unknown status 9 | 0 kept"},
+	} {
+		got := strings.Replace(outcome(t, test.method, true, []byte(test.answer)), ` | stderr ""`, "", 1)
+		if got != test.want {
+			t.Errorf("%s\n got %s\nwant %s", test.name, got, test.want)
+		}
+	}
+}
+
+// The errors of an application can be told apart.
+func TestTypedErrors(t *testing.T) {
+	for status, want := range map[wire.Status]error{
+		wire.Overloaded: fcgi.ErrOverloaded, wire.CantMultiplex: fcgi.ErrCannotMultiplex, wire.UnknownRole: fcgi.ErrUnknownRole,
+	} {
+		if _, err := canned(t, false, ended(0, status)).RoundTrip(get(t, address)); !errors.Is(err, want) {
+			t.Errorf("%v: %v", status, err)
+		}
+	}
+	_, err := canned(t, false, ended(1<<31, wire.Complete)).RoundTrip(get(t, address))
+	if exit, ok := errors.AsType[*fcgi.ExitError](err); !ok || exit.Status != 1<<31 {
+		t.Errorf("%v", err)
+	}
+}
+
+// A response's head may be as long as is allowed, and no longer.
+func TestHeadLimits(t *testing.T) {
+	field := func(n int) string { return "X: " + strings.Repeat("x", n-len("X: \n\n")) + "\n\n" }
+	for _, test := range []struct {
+		limit int64
+		head  string
+		want  string // of the error
+	}{
+		{0, field(http.DefaultMaxHeaderBytes), ""},
+		{0, field(http.DefaultMaxHeaderBytes + 1), "too large"},
+		{100, field(100), ""},
+		{100, field(101), "too large"},
+		{0, strings.Repeat("X: y\n", 1000) + "\n", ""},
+		{0, strings.Repeat("X: y\n", 1001) + "\n", "too many"},
+	} {
+		tr := canned(t, true, whole(test.head+"body"))
+		tr.MaxResponseHeaderBytes = test.limit
+		resp, body, err := answerTo(tr, get(t, address))
+		if test.want == "" && (err != nil || body != "body" || len(resp.Header["X"]) == 0) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("a head of %d bytes, limit %d: %v, %q; want %q", len(test.head), test.limit, err, body, test.want)
+		}
+	}
+}
+
+// Long records are received where the reader wants them. That makes no difference.
+func TestLongBodies(t *testing.T) {
+	const size = 1 << 20
+	whole, err := io.ReadAll(newPattern(size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		length, sent int // the length that is told, and what is sent
+		ends         bool
+		read         int
+		err          error
+		kept         int
+	}{
+		{-1, size, true, size, nil, 1},
+		{size, size, true, size, nil, 1},
+		{size - 100_000, size, true, size - 100_000, nil, 1}, // the rest is passed over
+		{size - 300_000, size, true, size - 300_000, nil, 0}, // but not any amount
+		{size, size - 1, true, size - 1, io.ErrUnexpectedEOF, 0},
+		{-1, size, false, size, io.ErrUnexpectedEOF, 0},
+		{size, size, false, size, io.ErrUnexpectedEOF, 0},
+		{size, 500_000, false, 500_000, io.ErrUnexpectedEOF, 0},
+		{-1, 500_000, false, 500_000, io.ErrUnexpectedEOF, 0},
+	} {
+		head := "\n"
+		if test.length >= 0 {
+			head = fmt.Sprintf("Content-Length: %d\n\n", test.length)
+		}
+		for _, room := range []int{512, 20_000, 200_000} {
+			answer := wire.AppendStream(nil, wire.Stdout, 1, append([]byte(head), whole[:test.sent]...))
+			if test.ends {
+				answer = append(answer, ended(0, wire.Complete)...)
+			} else {
+				answer = answer[:len(answer)-1]
+				test.read = min(test.read, test.sent-1)
+			}
+			tr := canned(t, test.ends, answer)
+			resp, err := tr.RoundTrip(get(t, address))
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := io.CopyBuffer(struct{ io.Writer }{newPattern(size)}, struct{ io.Reader }{resp.Body}, make([]byte, room))
+			if int(n) != test.read || !errors.Is(err, test.err) || tr.Idle() != test.kept {
+				t.Errorf("%+v, %d bytes at a time: %d bytes, %v, %d kept", test, room, n, err, tr.Idle())
+			}
+			resp.Body.Close()
+		}
+	}
+}
+
+// What a body must not have is not read without end.
+func TestUnwantedBodyIsBounded(t *testing.T) {
+	for _, test := range []struct{ method, head string }{{"HEAD", "\n"}, {"GET", "Content-Length: 4\n\nbody"}, {"GET", "Status: 204\n\n"}} {
+		const most = 1 << 20
+		wrote := make(chan int, 1)
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer, _ int) {
+			p.request()
+			p.out(test.head)
+			n := 0
+			for n < most && p.out(strings.Repeat("x", 4<<10)) == nil {
+				n += 4 << 10
+			}
+			wrote <- n
+		})})
+		if _, body, err := answerTo(tr, newRequest(t, test.method, address, nil)); err != nil || !strings.HasPrefix("body", body) {
+			t.Errorf("%s %q: %q, %v", test.method, test.head, body, err)
+		}
+		if n := <-wrote; n >= most {
+			t.Errorf("%s %q: %d bytes were read", test.method, test.head, n)
+		}
+	}
+}
+
+// A reader that does not read holds the application up: nothing is received ahead of it but a
+// buffer's worth.
+func TestSlowReaderHoldsApplicationUp(t *testing.T) {
+	const ahead = 64 << 10
+	sent := make(chan int, 1<<20)
+	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer, _ int) {
+		p.request()
+		p.out("\n")
+		for n := 0; p.out(strings.Repeat("x", 1000)) == nil; {
+			n += 1000
+			sent <- n
+		}
+		close(sent)
+	})})
+	resp, err := tr.RoundTrip(get(t, address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, size := range []int{1, 10, 100_000, 7} {
+		n, err := io.ReadFull(resp.Body, make([]byte, size))
+		if read += n; err != nil {
+			t.Fatal(err)
+		}
+	}
+	resp.Body.Close()
+	last := 0
+	for n := range sent {
+		last = n
+	}
+	if last < read-2000 || last > read+ahead {
+		t.Errorf("%d bytes were received for %d that were read", last, read)
+	}
+}
+
+// What comes on STDERR goes where it shall, with its request, and does no harm elsewhere.
+func TestStderr(t *testing.T) {
+	long := strings.Repeat("e", 200_000)
+	b := wire.AppendStream(nil, wire.Stderr, 1, []byte(long))
+	b = wire.AppendStream(b, wire.Stdout, 1, []byte("\nbo"))
+	b = wire.AppendStream(b, wire.Stderr, 1, []byte(long))
+	b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
+	b = append(wire.AppendStream(b, wire.Stderr, 1, []byte("last")), ended(0, wire.Complete)...)
+	must(t, canned(t, true, b), get(t, address), "body") // nobody wants it
+	tr := canned(t, true, b)
+	var log strings.Builder
+	r := get(t, address)
+	tr.Stderr = func(of *http.Request, text []byte) {
+		if of != r || len(text) == 0 {
+			t.Errorf("%p, want %p, %d bytes", of, r, len(text))
+		}
+		log.Write(text)
+	}
+	resp, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, room := "", make([]byte, 100_000)
+	for err == nil {
+		var n int
+		n, err = resp.Body.Read(room)
+		body += string(room[:n])
+	}
+	if body != "body" || !errors.Is(err, io.EOF) || log.String() != long+long+"last" {
+		t.Errorf("%d bytes, %v, %d bytes of STDERR", len(body), err, log.Len())
+	}
+}
+
+// A response that is cut off says so, even if the request could not be sent.
+func TestCutAfterFailedWrite(t *testing.T) {
+	body := newClosable(newPattern(20_000))
+	tr := checked(t, &fcgi.Transport{Addr: "pipe:1"})
+	dial := piped(t, func(p *peer, _ int) {
+		p.head()
+		p.out("\nhalf")
+		p.next()
+		<-body.closed // nobody sends any more
+	})
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		nc, err := dial(ctx, network, addr)
+		return &failsLater{Conn: nc}, err
+	}
+	r := newRequest(t, "POST", address, body)
+	r.ContentLength = 20_000
+	if _, got, err := answerTo(tr, r); got != "half" || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// failsLater is a connection whose second write fails.
+type failsLater struct {
+	net.Conn
+	writes int
+}
+
+func (f *failsLater) Write(b []byte) (int, error) {
+	if f.writes++; f.writes == 1 {
+		return f.Conn.Write(b)
+	}
+	n, _ := f.Conn.Write(b[:20])
+	return n, errWanted
+}
+
+// The connection is kept as soon as the end has come, even if the body is not read to the
+// end, or not at all.
+func TestConnectionIsKept(t *testing.T) {
+	for _, read := range []int{0, 1, 4} {
+		tr := canned(t, true, whole("Content-Length: 4\n\nbody"))
+		resp, err := tr.RoundTrip(get(t, address))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.ReadFull(resp.Body, make([]byte, read)); n != read || err != nil {
+			t.Errorf("%d bytes, %v", n, err)
+		}
+		if read < 4 {
+			resp.Body.Close()
+		}
+		if tr.Idle() != 1 {
+			t.Errorf("%d bytes read: the connection is not kept", read)
+		}
+		resp.Body.Close()
+		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil {
+			t.Errorf("read behind Close: %d, %v", n, err)
+		}
+		if tr.Idle() != 1 {
+			t.Errorf("%d bytes read: closing twice closed the connection", read)
+		}
+	}
+}
+
+// Closing a body whose end has not come closes the connection, and ends a Read that waits.
+func TestCloseBeforeTheEnd(t *testing.T) {
+	told := make(chan bool, 1)
+	tr := checked(t, &fcgi.Transport{MaxIdleConns: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
+		p.request()
+		p.out("\nbody")
+		piece, ok := p.next()
+		told <- ok && piece.Type == wire.AbortRequest
+		if _, ok := p.next(); ok {
+			t.Error("something follows the abortion")
+		}
+	})})
+	resp, err := tr.RoundTrip(get(t, address))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(resp.Body, make([]byte, 4)); err != nil {
+		t.Fatal(err)
+	}
+	failed := make(chan error)
+	go func() {
+		_, err := resp.Body.Read(make([]byte, 1))
+		failed <- err
+	}()
+	resp.Body.Close()
+	if err := <-failed; err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a Read that waited: %v", err)
+	}
+	if !<-told {
+		t.Error("the application was not told")
+	}
+	if tr.Idle()+tr.Active() != 0 {
+		t.Error("the connection is kept")
+	}
+}
+
+// A response that breaks off breaks a proxy's, too.
+func TestProxyOfBrokenResponse(t *testing.T) {
+	tr := canned(t, false, wire.AppendStream(nil, wire.Stdout, 1, []byte("\nhalf")))
+	resp, body, err := answerTo(http.DefaultTransport, get(t, proxy(t, tr)))
+	if resp == nil || !strings.HasPrefix("half", body) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%s", describe(resp, body, err))
+	}
+}
+
+// An error of the connection is told as it is.
+func TestReadError(t *testing.T) {
+	for _, test := range []struct{ from, want error }{{errWanted, errWanted}, {nil, io.ErrNoProgress}} {
+		tr := checked(t, &fcgi.Transport{Addr: "x:1", DialContext: func(context.Context, string, string) (net.Conn, error) {
+			here, there := net.Pipe()
+			go io.Copy(io.Discard, there)
+			t.Cleanup(func() { there.Close() })
+			return failing{here, test.from}, nil
+		}})
+		if _, err := tr.RoundTrip(get(t, address)); !errors.Is(err, test.want) {
+			t.Errorf("%v, want %v", err, test.want)
+		}
+	}
+}
+
+// failing is a connection that nothing can be read from.
+type failing struct {
+	net.Conn
+	err error
+}
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }

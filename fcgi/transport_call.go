@@ -1,0 +1,169 @@
+package fcgi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+const (
+	// abortTime bounds telling the application that a request is given up.
+	abortTime = 10 * time.Millisecond
+	// endTime bounds sending the last of a body after the response has ended.
+	endTime = time.Second
+	// answerTime bounds how long a head may take from an application that takes no more.
+	answerTime = time.Second
+)
+
+// call is one attempt to have a request answered: a connection, and what is sent on it.
+// The connection is closed, or given back, by whoever is first: the end of the response, the
+// end of the context, a caller who has had enough.
+type call struct {
+	*request
+	body *source // of this attempt
+	turn
+	unsent bool // nothing was sent at all
+	stale  bool // the connection was found to be closed or broken
+
+	mu       sync.Mutex
+	over     bool        // the connection was closed, given back, or left to the sender
+	left     bool        // the last of these: the sender gives it back
+	cause    error       // why it was closed before the response's end
+	progress progress    // of sending
+	failed   error       // why sending has ended early, if there is no cause
+	answered bool        // the head has come
+	bounded  bool        // there is a read deadline for it
+	unwatch  func() bool // stops watching the context
+}
+
+// errGivenUp is why a connection is closed whose response nobody wants.
+var errGivenUp = errors.New("fcgi: read on a closed response body")
+
+func newCall(q *request, now turn) *call {
+	c := &call{request: q, body: q.body, turn: now}
+	if ctx := q.Context(); ctx.Done() != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.unwatch = context.AfterFunc(ctx, func() { c.abandon(causeOf(ctx)) })
+	}
+	return c
+}
+
+// causeOf says why a context has ended. io.EOF would be taken for the end of a body.
+func causeOf(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, io.EOF) {
+		return cause
+	}
+	return ctx.Err()
+}
+
+// abandon ends the call before the response does. Who reads or writes then gets the cause.
+func (c *call) abandon(cause error) { c.end(cause, false) }
+
+// finish ends the call when the response has ended. clean is whether nothing was received
+// behind it.
+func (c *call) finish(clean bool) { c.end(nil, c.keep && clean) }
+
+func (c *call) end(cause error, reusable bool) {
+	c.mu.Lock()
+	if c.over {
+		c.mu.Unlock()
+		return
+	}
+	c.over, c.cause = true, cause
+	progress := c.progress
+	reusable = reusable && c.failed == nil
+	if c.left = reusable && progress == sendingEnd; c.left {
+		_ = c.nc.SetWriteDeadline(time.Now().Add(endTime))
+	}
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	c.mu.Unlock()
+	switch {
+	case reusable && progress == sendingEnd:
+	case reusable && progress == sent:
+		c.t.giveBack(c.p, c.nc)
+	default:
+		if cause != nil && progress == sent {
+			c.abort()
+		}
+		c.drop()
+	}
+}
+
+// abort tells the application, if it costs nothing, that it may stop. The connection's end
+// says as much to one that listens.
+func (c *call) abort() {
+	if c.nc.SetWriteDeadline(time.Now().Add(abortTime)) == nil {
+		_, _ = c.nc.Write(wire.AppendAbort(nil, requestID))
+	}
+}
+
+// drop closes the connection.
+func (c *call) drop() {
+	c.nc.Close()
+	c.t.giveBack(c.p, nil)
+	if c.body != nil {
+		go c.body.close() // which may wait for Read
+	}
+}
+
+// gotHead ends what is bounded.
+func (c *call) gotHead() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.answered = true
+	if c.bounded && !c.over {
+		c.bounded = false
+		_ = c.nc.SetReadDeadline(time.Time{})
+	}
+}
+
+// bound bounds the time until the head has come. The caller holds mu.
+func (c *call) bound(d time.Duration) {
+	if d > 0 && !c.answered && !c.over {
+		c.bounded = true
+		_ = c.nc.SetReadDeadline(time.Now().Add(d))
+	}
+}
+
+// explain makes the error of a read one that says what has happened.
+func (c *call) explain(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late := errors.Is(err, os.ErrDeadlineExceeded)
+	c.stale = c.cause == nil && (c.failed != nil || !late)
+	switch {
+	case c.cause != nil:
+		return c.cause
+	case c.failed != nil && !c.answered:
+		return fmt.Errorf("fcgi: sending the request: %w", c.failed)
+	case c.bounded && late:
+		return &timeoutError{c.t.ResponseHeaderTimeout}
+	case errors.Is(err, io.EOF):
+		return io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("fcgi: reading the response: %w", err)
+}
+
+// timeoutError says that there was no head in time.
+type timeoutError struct{ after time.Duration }
+
+func (e *timeoutError) Error() string {
+	return "fcgi: no response within " + e.after.String() + " of the request (ResponseHeaderTimeout)"
+}
+
+// Timeout implements net.Error.
+func (e *timeoutError) Timeout() bool { return true }
+
+// Temporary implements net.Error.
+func (e *timeoutError) Temporary() bool { return false }
+
+func (e *timeoutError) Unwrap() error { return os.ErrDeadlineExceeded }

@@ -1,0 +1,314 @@
+package fcgi_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/fcgi"
+)
+
+// paramsOf returns the parameters that an application receives for a request.
+func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]string, error) {
+	t.Helper()
+	got := make(chan *received, 1)
+	tr.Addr = "pipe:1"
+	tr.DialContext = piped(t, func(p *peer, _ int) {
+		if r := p.request(); r != nil {
+			got <- r
+			p.answer("\n")
+		}
+	})
+	resp, err := tr.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body.Close()
+	sent := <-got
+	slices.Sort(sent.names)
+	if len(slices.Compact(slices.Clone(sent.names))) != len(sent.names) {
+		t.Errorf("a parameter is sent twice: %v", sent.names)
+	}
+	return sent.params, nil
+}
+
+// What the path means, by the transport's fields. An empty want is a parameter that is not sent.
+func TestScripts(t *testing.T) {
+	const www = "/var/www"
+	php := &fcgi.Transport{Root: www, SplitPath: ".php"}
+	front := &fcgi.Transport{Root: www, Script: "/index.php"}
+	for _, test := range []struct {
+		tr                       *fcgi.Transport
+		path                     string
+		filename, name, info, is string // SCRIPT_FILENAME, SCRIPT_NAME, PATH_INFO, DOCUMENT_URI
+	}{
+		{&fcgi.Transport{}, "", "", "", "/", "/"},
+		{&fcgi.Transport{}, "/a/b.php", "", "", "/a/b.php", "/a/b.php"},
+		{&fcgi.Transport{}, "/a/../b", "", "", "/a/../b", "/a/../b"}, // not a file's name
+		{&fcgi.Transport{Root: www}, "/a.php", www + "/a.php", "/a.php", "", "/a.php"},
+		{&fcgi.Transport{Root: www + "/"}, "/a.php/b", www + "/a.php/b", "/a.php/b", "", "/a.php/b"},
+		{&fcgi.Transport{Root: www}, "", www + "/index.php", "/index.php", "", "/index.php"},
+		{&fcgi.Transport{Root: www, Index: "main.cgi"}, "/d/", www + "/d/main.cgi", "/d/main.cgi", "", "/d/main.cgi"},
+		{php, "/", www + "/index.php", "/index.php", "", "/index.php"},
+		{php, "/a.php", www + "/a.php", "/a.php", "", "/a.php"},
+		{php, "/a.php/", www + "/a.php", "/a.php", "/", "/a.php/"},
+		{php, "/d/a.php/b/c", www + "/d/a.php", "/d/a.php", "/b/c", "/d/a.php/b/c"},
+		{php, "/a.php/b.php/c", www + "/a.php", "/a.php", "/b.php/c", "/a.php/b.php/c"},
+		{php, "/a.phps/b.php", www + "/a.phps/b.php", "/a.phps/b.php", "", "/a.phps/b.php"},
+		{php, "/a.php.jpg", www + "/a.php.jpg", "/a.php.jpg", "", "/a.php.jpg"},
+		{php, "/a.PHP/b", www + "/a.PHP/b", "/a.PHP/b", "", "/a.PHP/b"},
+		{php, "/d/", www + "/d/index.php", "/d/index.php", "", "/d/index.php"},
+		{php, "/..a/b..php/.c", www + "/..a/b..php", "/..a/b..php", "/.c", "/..a/b..php/.c"},
+		{front, "", www + "/index.php", "/index.php", "", "/index.php"},
+		{front, "/posts/1", www + "/index.php", "/index.php", "", "/index.php"},
+		{front, "/index.php/posts/1", www + "/index.php", "/index.php", "/posts/1", "/index.php/posts/1"},
+		{front, "/index.phpx", www + "/index.php", "/index.php", "", "/index.php"},
+		{&fcgi.Transport{Script: "/app"}, "/app/x", "", "/app", "/x", "/app/x"},
+	} {
+		r := get(t, address)
+		r.URL.Path = test.path
+		got, err := paramsOf(t, checked(t, test.tr), r)
+		if err != nil {
+			t.Errorf("%q: %v", test.path, err)
+			continue
+		}
+		for name, want := range map[string]string{
+			"SCRIPT_FILENAME": test.filename, "SCRIPT_NAME": test.name, "PATH_INFO": test.info, "DOCUMENT_URI": test.is,
+			"DOCUMENT_ROOT": test.tr.Root, "REQUEST_URI": r.URL.RequestURI(),
+		} {
+			if value, sent := got[name]; value != want || sent != (want != "" || name == "SCRIPT_NAME") {
+				t.Errorf("%q with root %q and script %q: %s is %q, want %q", test.path, test.tr.Root, test.tr.Script, name, value, want)
+			}
+		}
+	}
+}
+
+// Nothing is sent for what no path, target, host or field may be.
+func TestRefusedRequests(t *testing.T) {
+	change := func(f func(*http.Request)) *http.Request {
+		r := get(t, address+"a.php")
+		f(r)
+		return r
+	}
+	path := func(p string) *http.Request { return change(func(r *http.Request) { r.URL.Path = p }) }
+	for _, test := range []struct {
+		r    *http.Request
+		want string
+	}{
+		{path("/../etc/passwd"), `".." segment`},
+		{path("/a.php/.."), `".." segment`},
+		{path("/a/../../b.php"), `".." segment`},
+		{path(`/a\..\..\b.php`), `".." segment`},
+		{path(`/..\b.php`), `".." segment`},
+		{get(t, address+"%2e%2e/b.php"), `".." segment`},
+		{get(t, address+"a%2f..%2f..%2fb.php"), `".." segment`},
+		{get(t, address+"a.jpg%00.php"), "control byte"},
+		{get(t, address+"a%0a.php"), "control byte"},
+		{get(t, address+"a%7f.php"), "control byte"},
+		{path("a.php"), "no slash"},
+		{path("*"), "no slash"},
+		{change(func(r *http.Request) { r.URL.RawQuery = "a b" }), "request target"},
+		{change(func(r *http.Request) { r.URL.RawQuery = "a\x00b" }), "request target"},
+		{change(func(r *http.Request) { r.URL.Opaque = "//elsewhere/x" }), "request target"},
+		{change(func(r *http.Request) { r.URL = nil }), "no URL"},
+		{change(func(r *http.Request) { r.Method = "CONNECT" }), "CONNECT"},
+		{change(func(r *http.Request) { r.Method = "A B" }), "malformed method"},
+		{change(func(r *http.Request) { r.Host = "a/b" }), "malformed host"},
+		{change(func(r *http.Request) { r.Host = "a\nb" }), "malformed host"},
+		{change(func(r *http.Request) { r.Header["A B"] = []string{"x"} }), "malformed field name"},
+		{change(func(r *http.Request) { r.Header["Ä"] = []string{"x"} }), "malformed field name"},
+		{change(func(r *http.Request) { r.Header["A"] = []string{"x\x00"} }), "malformed value"},
+		{change(func(r *http.Request) { r.Header["A"] = []string{"x", "y\nz"} }), "malformed value"},
+	} {
+		body := newClosable(strings.NewReader("of the request"))
+		test.r.Body, test.r.ContentLength = body, 14
+		tr := checked(t, &fcgi.Transport{Addr: "/none", Root: "/var/www", DialContext: func(context.Context, string, string) (net.Conn, error) {
+			t.Errorf("%+v: connected", test.r.URL)
+			return nil, errWanted
+		}})
+		if _, err := tr.RoundTrip(test.r); err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "fcgi: ") {
+			t.Errorf("%+v: %v, want %s", test.r.URL, err, test.want)
+		}
+		<-body.closed
+	}
+}
+
+// All parameters of a request that a server has received.
+func TestParams(t *testing.T) {
+	r := newRequest(t, "POST", "https://app.example:8443/d%20e/a.php/i%6efo?q=1&r=%00", strings.NewReader("body"))
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080}))
+	r.RemoteAddr = "[2001:db8::7]:1234"
+	r.RequestURI = "/as/the/client/sent/it"
+	r.Host = "www.example:99"
+	r.TLS = new(tls.ConnectionState)
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
+	r.Header = http.Header{
+		"Content-Type": {"text/x"}, "Content-Length": {"77"}, "Host": {"spoofed"}, "Cookie": {"a=1", "b=2"}, "X-Many": {"one", "two"},
+		"User-Agent": {""}, "Empty": {""}, "None": {}, "X-9": {"Ä\xff"}, "Authorization": {"Basic eDp5"},
+		"Connection": {"x"}, "Keep-Alive": {"x"}, "Te": {"trailers"}, "Transfer-Encoding": {"x"}, "Trailer": {"X"}, "Upgrade": {"x"}, "Expect": {"x"},
+		"Proxy-Connection": {"x"}, "lower-case": {"is upper"},
+	}
+	want := map[string]string{
+		"SCRIPT_FILENAME": "/srv/d e/a.php", "DOCUMENT_ROOT": "/srv", "SCRIPT_NAME": "/d e/a.php", "PATH_INFO": "/info", "DOCUMENT_URI": "/d e/a.php/info",
+		"REQUEST_METHOD": "POST", "REQUEST_URI": "/d%20e/a.php/i%6efo?q=1&r=%00", "QUERY_STRING": "q=1&r=%00", "SERVER_PROTOCOL": "HTTP/2.0",
+		"CONTENT_LENGTH": "4", "CONTENT_TYPE": "text/x", "HTTPS": "on", "REQUEST_SCHEME": "https", "HTTP_HOST": "www.example:99",
+		"SERVER_NAME": "www.example", "SERVER_PORT": "8080", "SERVER_ADDR": "192.0.2.1", "REMOTE_ADDR": "2001:db8::7", "REMOTE_PORT": "1234",
+		"SERVER_SOFTWARE": "tare", "GATEWAY_INTERFACE": "CGI/1.1", "REDIRECT_STATUS": "200",
+		"HTTP_COOKIE": "a=1; b=2", "HTTP_X_MANY": "one, two", "HTTP_EMPTY": "", "HTTP_X_9": "Ä\xff", "HTTP_AUTHORIZATION": "Basic eDp5", "HTTP_LOWER_CASE": "is upper",
+	}
+	got, err := paramsOf(t, checked(t, &fcgi.Transport{Root: "/srv", SplitPath: ".php"}), r)
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v\n got %q\nwant %q", err, got, want)
+	}
+}
+
+// What is not known is not made up, and the rest follows from the URL.
+func TestServerParams(t *testing.T) {
+	for _, test := range []struct {
+		url, host, remote string
+		want              string // HTTP_HOST, SERVER_NAME, SERVER_PORT, REQUEST_SCHEME, HTTPS, REMOTE_ADDR, REMOTE_PORT
+	}{
+		{"http://h/", "", "", `h|h|80|http|-|-|-`},
+		{"https://h/", "", "", `h|h|443|https|on|-|-`},
+		{"fcgi://h:9000/", "", "", `h:9000|h|9000|http|-|-|-`},
+		{"http://h/", "h:", "", `h:|h|80|http|-|-|-`},
+		{"http://h/", "other:1", "", `other:1|other|1|http|-|-|-`},
+		{"http://[::1]/", "", "", `[::1]|[::1]|80|http|-|-|-`},
+		{"http://[::1]:9/", "", "", `[::1]:9|[::1]|9|http|-|-|-`},
+		{"http://[fe80::1%25eth0]:9/", "", "", `[fe80::1]:9|[fe80::1]|9|http|-|-|-`},
+		{"/", "", "", `-|localhost|80|http|-|-|-`},
+		{"http://h/", "", "192.0.2.1:5", `h|h|80|http|-|192.0.2.1|5`},
+		{"http://h/", "", "192.0.2.1", `h|h|80|http|-|192.0.2.1|-`},
+		{"http://h/", "", "[::1]:7", `h|h|80|http|-|::1|7`},
+		{"http://h/", "", "@", `h|h|80|http|-|-|-`},
+		{"http://h/", "", "localhost:5", `h|h|80|http|-|-|-`},
+	} {
+		r := get(t, test.url)
+		if test.host != "" {
+			r.Host = test.host
+		}
+		r.RemoteAddr = test.remote
+		got, err := paramsOf(t, checked(t, &fcgi.Transport{}), r)
+		if err != nil {
+			t.Errorf("%s: %v", test.url, err)
+			continue
+		}
+		var values []string
+		for _, name := range []string{"HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "REQUEST_SCHEME", "HTTPS", "REMOTE_ADDR", "REMOTE_PORT"} {
+			value, sent := got[name]
+			if !sent {
+				value = "-"
+			}
+			values = append(values, value)
+		}
+		if s := strings.Join(values, "|"); s != test.want {
+			t.Errorf("%s, host %q, from %q\n got %s\nwant %s", test.url, test.host, test.remote, s, test.want)
+		}
+	}
+}
+
+// No field of a client's becomes a parameter that means something else.
+func TestSpoofing(t *testing.T) {
+	for name, header := range map[string]http.Header{
+		"httpoxy":                   {"Proxy": {"evil"}},
+		"httpoxy in lower case":     {"proxy": {"evil"}},
+		"underscore":                {"X_User": {"evil"}},
+		"underscore beside":         {"X_User": {"evil"}, "X-User": {"good"}},
+		"dot, which PHP changes":    {"X.User": {"evil"}},
+		"other signs":               {"X!User": {"evil"}, "X~User": {"evil"}, "X'User": {"evil"}, "X^User": {"evil"}},
+		"length":                    {"Content-Length": {"evil"}, "Content_Length": {"evil"}},
+		"type":                      {"Content_Type": {"evil"}},
+		"host":                      {"Host": {"evil"}, "host": {"evil"}},
+		"a setting of PHP":          {"PHP_VALUE": {"evil"}, "PHP-VALUE": {"good"}, "Php-Admin-Value": {"good"}},
+		"the script":                {"SCRIPT_FILENAME": {"evil"}, "Script-Filename": {"good"}},
+		"the client":                {"REMOTE_ADDR": {"evil"}, "Remote-Addr": {"good"}, "Remote_User": {"evil"}},
+		"a value with another name": {"A": {"good\x00HTTP_B=evil"}},
+	} {
+		r := get(t, address)
+		r.Header = header
+		got, err := paramsOf(t, checked(t, &fcgi.Transport{}), r)
+		if name == "a value with another name" {
+			if err == nil {
+				t.Errorf("%s: %q", name, got)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for param, value := range got {
+			if value == "evil" || value == "good" && !strings.HasPrefix(param, "HTTP_") {
+				t.Errorf("%s: %s is %q", name, param, value)
+			}
+		}
+		if _, ok := header["X-User"]; ok && got["HTTP_X_USER"] != "good" {
+			t.Errorf("%s: %q", name, got["HTTP_X_USER"])
+		}
+	}
+}
+
+// The hook sees all parameters, and changes what it likes.
+func TestParamsHook(t *testing.T) {
+	var seen map[string]string
+	long := strings.Repeat("long", 50_000) // more than a record holds
+	tr := checked(t, &fcgi.Transport{Params: func(r *http.Request, p *fcgi.Params) {
+		seen = maps.Collect(p.All())
+		if r.Method != "GET" || p.Get("REQUEST_METHOD") != "GET" || p.Get("NONE") != "" {
+			t.Errorf("%s, %q", r.Method, seen)
+		}
+		for range p.All() {
+			break
+		}
+		p.Set("REQUEST_URI", r.RequestURI)
+		p.Set("LONG", long)
+		p.Set("EMPTY", "")
+		p.Set("PHP_VALUE", "memory_limit=1G")
+		p.Del("SERVER_SOFTWARE")
+		p.Del("NONE")
+	}})
+	r := get(t, address+"new")
+	r.RequestURI = "/old"
+	got, err := paramsOf(t, tr, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := maps.Clone(seen)
+	want["REQUEST_URI"], want["LONG"], want["EMPTY"], want["PHP_VALUE"] = "/old", long, "", "memory_limit=1G"
+	delete(want, "SERVER_SOFTWARE")
+	if !maps.Equal(got, want) {
+		t.Errorf("the application got %v", slices.Sorted(maps.Keys(got)))
+	}
+}
+
+// The hook may keep what it is given.
+func TestParamsMayBeKept(t *testing.T) {
+	var kept []*fcgi.Params
+	tr := checked(t, &fcgi.Transport{Params: func(_ *http.Request, p *fcgi.Params) { kept = append(kept, p) }})
+	for _, path := range []string{"first", "second", "third"} {
+		if _, err := paramsOf(t, tr, get(t, address+path)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(kept) != 3 || kept[0].Get("REQUEST_URI") != "/first" || kept[1].Get("PATH_INFO") != "/second" {
+		t.Errorf("%d, %q", len(kept), kept[0].Get("REQUEST_URI"))
+	}
+}
+
+// The caller's request stays as it was.
+func TestRequestIsNotChanged(t *testing.T) {
+	r := newRequest(t, "POST", address+"a?b", strings.NewReader("body"))
+	r.Header.Set("X-User", "one")
+	header, u := r.Header.Clone(), *r.URL
+	if _, err := paramsOf(t, checked(t, &fcgi.Transport{}), r); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(r.Header) != fmt.Sprint(header) || *r.URL != u || r.ContentLength != 4 || r.Method != "POST" {
+		t.Errorf("%+v", r)
+	}
+}

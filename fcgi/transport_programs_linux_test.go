@@ -1,0 +1,386 @@
+package fcgi_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// start runs a program that listens on a unix socket until the test ends.
+func start(t *testing.T, socket string, env []string, path string, args ...string) {
+	t.Helper()
+	c := exec.Command(path, args...)
+	c.Env = slices.Concat(os.Environ(), env)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	started, stop, exited := make(chan error), make(chan struct{}), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // the kernel ends the program with this thread
+		started <- c.Start()
+		<-stop
+	}()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		c.Wait()
+		close(exited)
+	}()
+	t.Cleanup(func() {
+		c.Process.Signal(syscall.SIGTERM)
+		<-exited
+		close(stop)
+		if t.Failed() {
+			t.Logf("%s: %s", filepath.Base(path), &out)
+		}
+	})
+	eventually(t, filepath.Base(path)+" listens", func() bool {
+		select {
+		case <-exited:
+			t.Fatalf("it has ended: %s", &out)
+		default:
+		}
+		nc, err := net.Dial("unix", socket)
+		if err == nil {
+			nc.Close()
+		}
+		return err == nil
+	})
+}
+
+// php starts php-fpm with two processes, and returns a transport to it. more is added to its
+// configuration.
+func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
+	t.Helper()
+	path, env := programs.PHP(t)
+	dir := t.TempDir()
+	root := filepath.Join(dir, "www")
+	for name, script := range scripts {
+		name = filepath.Join(root, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(script), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, conf := filepath.Join(dir, "s"), filepath.Join(dir, "fpm.conf")
+	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " + socket + "\n" +
+		"php_admin_flag[display_errors] = off\nphp_admin_value[post_max_size] = 64M\n"
+	if os.Getuid() == 0 {
+		text += "user = " + me.Username + "\n"
+	}
+	if err := os.WriteFile(conf, []byte(text+more), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// -R lets it run as root, as tests do in containers.
+	start(t, socket, env, path, "-R", "-n", "-F", "-y", conf, "-p", dir)
+	return checked(t, &fcgi.Transport{Addr: socket, Root: root, SplitPath: ".php", MaxConns: 2, MaxIdleConns: 2})
+}
+
+const dump = `<?php
+header('Content-Type: application/json');
+echo json_encode(['server' => $_SERVER, 'post' => $_POST, 'cookie' => $_COOKIE, 'body' => file_get_contents('php://input')]);
+`
+
+// dumped is what dump answers.
+type dumped struct {
+	Server       map[string]any
+	Post, Cookie any
+	Body         string
+}
+
+func dumpOf(t *testing.T, tr http.RoundTripper, r *http.Request) dumped {
+	t.Helper()
+	var d dumped
+	resp, body, err := answerTo(tr, r)
+	if err == nil {
+		err = json.Unmarshal([]byte(body), &d)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", describe(resp, body, err), err)
+	}
+	return d
+}
+
+func TestPHP(t *testing.T) {
+	tr := php(t, map[string]string{
+		"dump.php": dump, "index.php": "<?php echo 'home';", "dir/index.php": "<?php echo 'dir';", "text.jpg": "<?php echo 'no';",
+		"status.php":  "<?php http_response_code((int)$_GET['s']); if (isset($_GET['to'])) header('Location: ' . $_GET['to']); echo 'body';",
+		"headers.php": "<?php header('X-Many: one'); header('X-Many: two', false); setcookie('a', 'b'); header('Content-Length: 4'); echo 'body';",
+		"fatal.php":   "<?php nothing();",
+		"exit.php":    "<?php echo 'body'; exit(7);",
+		"late.php":    "<?php header('Content-Length: 4'); echo 'bodymore';",
+		"short.php":   "<?php header('Content-Length: 40'); echo 'body';",
+		"log.php":     "<?php error_log('one'); echo 'bo'; flush(); error_log('two'); echo 'dy';",
+	}, "")
+	var log strings.Builder
+	tr.Stderr = func(_ *http.Request, text []byte) { log.Write(text) }
+	t.Run("parameters", func(t *testing.T) {
+		r := newRequest(t, "POST", "http://app.example/dump.php/in/fo?q=1", strings.NewReader(url.Values{"a": {"b c"}}.Encode()))
+		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"c=1", "d=2"}, "Proxy": {"evil"}, "X_User": {"evil"}, "X.User": {"evil"}}
+		r.RemoteAddr = "192.0.2.7:1234"
+		d := dumpOf(t, tr, r)
+		for name, want := range map[string]string{
+			"SCRIPT_FILENAME": tr.Root + "/dump.php", "SCRIPT_NAME": "/dump.php", "PATH_INFO": "/in/fo", "PHP_SELF": "/dump.php/in/fo",
+			"DOCUMENT_ROOT": tr.Root, "REQUEST_URI": "/dump.php/in/fo?q=1", "QUERY_STRING": "q=1", "REQUEST_METHOD": "POST", "CONTENT_LENGTH": "5",
+			"HTTP_HOST": "app.example", "REMOTE_ADDR": "192.0.2.7", "HTTP_COOKIE": "c=1; d=2",
+		} {
+			if d.Server[name] != want {
+				t.Errorf("%s is %q, want %q", name, d.Server[name], want)
+			}
+		}
+		for name, value := range d.Server {
+			if value == "evil" {
+				t.Errorf("%s is evil", name)
+			}
+		}
+		if fmt.Sprint(d.Post, d.Cookie, d.Body) != "map[a:b c] map[c:1 d:2]a=b+c" {
+			t.Errorf("%+v", d)
+		}
+	})
+	t.Run("answers", func(t *testing.T) {
+		for _, test := range []struct{ method, path, want string }{
+			{"GET", "", `200 OK -1 "home" <nil>`},
+			{"GET", "dir/", `200 OK -1 "dir" <nil>`},
+			{"GET", "none.php", `404 Not Found -1 "File not found.\n" <nil>`},
+			{"GET", "text.jpg", `403 Forbidden -1 "Access denied.\n" <nil>`},
+			{"GET", "text.jpg/x.php", `403 Forbidden -1 "Access denied.\n" <nil>`}, // PHP looks for it all the same
+			{"GET", "status.php?s=201", `201 Created -1 "body" <nil>`},
+			{"GET", "status.php?s=204", `204 No Content 0 "" <nil>`},
+			{"GET", "status.php?s=304", `304 Not Modified 0 "" <nil>`},
+			{"GET", "status.php?s=303&to=/x", `303 See Other -1 "body" <nil>`},
+			{"HEAD", "", `200 OK -1 "" <nil>`},
+			{"HEAD", "headers.php", `200 OK 4 "" <nil>`},
+			{"GET", "headers.php", `200 OK 4 "body" <nil>`},
+			{"GET", "fatal.php", `500 Internal Server Error -1 "" <nil>`},
+			{"GET", "exit.php", `200 OK -1 "body" <nil>`},
+			{"GET", "late.php", `200 OK 4 "body" <nil>`},
+			{"GET", "short.php", `200 OK 40 "body" unexpected EOF`},
+		} {
+			resp, body, err := answerTo(tr, newRequest(t, test.method, address+test.path, nil))
+			if err != nil && resp == nil {
+				t.Errorf("%s %s: %v", test.method, test.path, err)
+				continue
+			}
+			if got := fmt.Sprintf("%s %d %q %v", resp.Status, resp.ContentLength, body, err); got != test.want {
+				t.Errorf("%s %s\n got %s\nwant %s", test.method, test.path, got, test.want)
+			}
+			if test.path == "headers.php" && (fmt.Sprint(resp.Header["X-Many"]) != "[one two]" || len(resp.Cookies()) != 1) {
+				t.Errorf("%v", resp.Header)
+			}
+		}
+	})
+	t.Run("log", func(t *testing.T) {
+		log.Reset()
+		must(t, tr, get(t, address+"log.php"), "body")
+		if got := log.String(); !strings.Contains(got, "one") || !strings.Contains(got, "two") {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("body of unknown length", func(t *testing.T) {
+		unknown := func() *http.Request {
+			return newRequest(t, "POST", address+"dump.php", io.MultiReader(strings.NewReader("body")))
+		}
+		if d := dumpOf(t, tr, unknown()); d.Body != "" || d.Server["CONTENT_LENGTH"] != nil {
+			t.Errorf("streamed: %+v", d)
+		}
+		buffering := checked(t, &fcgi.Transport{Addr: tr.Addr, Root: tr.Root, BufferBody: 100})
+		if d := dumpOf(t, buffering, unknown()); d.Body != "body" || d.Server["CONTENT_LENGTH"] != "4" {
+			t.Errorf("buffered: %+v", d)
+		}
+	})
+	t.Run("proxy", func(t *testing.T) {
+		site := proxy(t, tr)
+		r := newRequest(t, "POST", site+"/dump.php?x", io.MultiReader(strings.NewReader("body")))
+		r.ContentLength = 4
+		d := dumpOf(t, http.DefaultTransport, r)
+		_, port, _ := strings.Cut(strings.TrimPrefix(site, "http://"), ":")
+		if d.Body != "body" || d.Server["REMOTE_ADDR"] != "127.0.0.1" || d.Server["SERVER_PORT"] != port || d.Server["SERVER_ADDR"] != "127.0.0.1" {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
+// Long bodies go both ways, and connections are kept with as many processes as there are, which
+// would not do without a bound.
+func TestPHPAtWork(t *testing.T) {
+	tr := php(t, map[string]string{
+		"echo.php":  "<?php readfile('php://input');",
+		"pid.php":   "<?php echo getmypid();",
+		"hang.php":  "<?php echo getmypid(), ' '; flush(); sleep(60);",
+		"large.php": "<?php $s = str_repeat('x', 65536); for ($i = 0; $i < 256; $i++) echo $s;",
+	}, "")
+	const size = 16 << 20
+	r := newRequest(t, "POST", address+"echo.php", newPattern(size))
+	r.ContentLength = size
+	resp, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := io.Copy(struct{ io.Writer }{newPattern(size)}, resp.Body); n != size || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	resp.Body.Close()
+	must(t, tr, get(t, address+"large.php"), strings.Repeat("x", size))
+
+	for i := range 20 { // what PHP does not read does not harm who comes next
+		r := newRequest(t, "POST", address+"pid.php", newPattern(100_000))
+		if r.ContentLength = 100_000; i%2 == 1 {
+			r.ContentLength = -1
+		}
+		if _, pid, err := answerTo(tr, r); err != nil || pid == "" {
+			t.Fatalf("request %d: %q, %v", i, pid, err)
+		}
+	}
+
+	var all sync.WaitGroup
+	pids := make(chan string, 40)
+	for range cap(pids) {
+		all.Go(func() {
+			_, body, err := answerTo(tr, get(t, address+"pid.php"))
+			if err != nil {
+				t.Error(err)
+			}
+			pids <- body
+		})
+	}
+	all.Wait()
+	close(pids)
+	different := make(map[string]bool)
+	for pid := range pids {
+		different[pid] = true
+	}
+	if len(different) > 2 || tr.Idle() != 2 {
+		t.Errorf("%d processes, %d connections", len(different), tr.Idle())
+	}
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	resp, err = tr.RoundTrip(get(t, address+"hang.php").WithContext(ctx))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel(errWanted)
+	if _, err := io.ReadAll(resp.Body); !errors.Is(err, errWanted) {
+		t.Errorf("cancelled: %v", err)
+	}
+	var pid int
+	resp, err = tr.RoundTrip(get(t, address+"hang.php"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fscan(resp.Body, &pid); err != nil || pid <= 1 {
+		t.Fatal(pid, err)
+	}
+	syscall.Kill(pid, syscall.SIGKILL) // a child of the php-fpm that this test has started
+	if _, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("killed: %v", err)
+	}
+	resp.Body.Close()
+}
+
+// Processes that end after a few requests close connections that are kept.
+func TestPHPProcessesThatEnd(t *testing.T) {
+	tr := php(t, map[string]string{"pid.php": "<?php echo getmypid();"}, "pm.max_requests = 3\n")
+	pids := make(map[string]int)
+	for range 30 {
+		_, body, err := answerTo(tr, get(t, address+"pid.php"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids[body]++
+	}
+	if len(pids) < 10 {
+		t.Errorf("%v", pids)
+	}
+}
+
+const wsgi = `
+import json, sys
+from flup.server.fcgi import WSGIServer
+
+def application(environ, start_response):
+    body = environ['wsgi.input'].read(int(environ.get('CONTENT_LENGTH') or 0))
+    environ['wsgi.errors'].write('a line\n')
+    path = environ.get('PATH_INFO', '')
+    if path == '/large':
+        start_response('200 OK', [('Content-Type', 'text/plain')])
+        return (b'x' * 65536 for _ in range(64))
+    if path == '/none':
+        start_response('204 No Content', [])
+        return []
+    if path == '/raise':
+        raise ValueError('raised')
+    answer = json.dumps({'Server': {k: v for k, v in environ.items() if isinstance(v, str)}, 'Body': body.decode('latin-1')}).encode()
+    start_response('201 Made', [('Content-Type', 'application/json'), ('Content-Length', str(len(answer))), ('X-Many', '1'), ('X-Many', '2')])
+    return [answer]
+
+WSGIServer(application, bindAddress=sys.argv[1], debug=False).run()
+`
+
+func TestFlup(t *testing.T) {
+	path, env := programs.Flup(t)
+	dir := t.TempDir()
+	script, socket := filepath.Join(dir, "app.py"), filepath.Join(dir, "s")
+	if err := os.WriteFile(script, []byte(wsgi), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	start(t, socket, env, path, script, socket)
+	for _, kept := range []int{0, 1} {
+		tr := checked(t, &fcgi.Transport{Addr: socket, MaxIdleConns: kept})
+		var log strings.Builder
+		tr.Stderr = func(_ *http.Request, text []byte) { log.Write(text) }
+		for _, body := range []string{"", "body", strings.Repeat("long", 50_000)} {
+			r := newRequest(t, "POST", "https://app.example/in/fo?q=1", strings.NewReader(body))
+			r.Header = http.Header{"X-User": {"good"}, "X_User": {"evil"}, "Proxy": {"evil"}}
+			log.Reset()
+			d := dumpOf(t, tr, r)
+			for name, want := range map[string]string{
+				"SCRIPT_NAME": "", "PATH_INFO": "/in/fo", "QUERY_STRING": "q=1", "REQUEST_METHOD": "POST", "SERVER_NAME": "app.example",
+				"SERVER_PORT": "443", "HTTP_X_USER": "good", "HTTP_HOST": "app.example", "CONTENT_LENGTH": fmt.Sprint(len(body)),
+			} {
+				if d.Server[name] != want {
+					t.Errorf("%s is %q, want %q", name, d.Server[name], want)
+				}
+			}
+			if d.Body != body || d.Server["HTTP_PROXY"] != nil || log.String() != "a line\n" {
+				t.Errorf("%.100q, %q", d.Body, log.String())
+			}
+		}
+		resp, body, err := answerTo(tr, newRequest(t, "HEAD", address, nil))
+		if err != nil || resp.Status != "201 Made" || resp.ContentLength <= 0 || body != "" || len(resp.Header["X-Many"]) != 2 {
+			t.Error(describe(resp, body, err))
+		}
+		must(t, tr, get(t, address+"large"), strings.Repeat("x", 4<<20))
+		if resp := must(t, tr, get(t, address+"none"), ""); resp.StatusCode != http.StatusNoContent {
+			t.Errorf("%s", resp.Status)
+		}
+		if resp, _, err := answerTo(tr, get(t, address+"raise")); err != nil || resp.StatusCode != http.StatusInternalServerError {
+			t.Error(describe(resp, "", err))
+		}
+		if tr.Idle() != kept {
+			t.Errorf("%d connections are kept, want %d", tr.Idle(), kept)
+		}
+	}
+}

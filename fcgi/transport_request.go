@@ -1,0 +1,261 @@
+package fcgi
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"sync/atomic"
+
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+const (
+	// requestID is that of all requests: each has a connection to itself.
+	requestID = 1
+	// smallBody is up to where a body is sent with its request.
+	smallBody = 16 << 10
+	// keptMessage is the most memory of a message that is kept for another request.
+	keptMessage = 64 << 10
+)
+
+// request is what a caller of RoundTrip wants, made ready to be sent.
+type request struct {
+	*http.Request
+	t     *Transport
+	where address
+	keep  bool // the connection may be
+
+	message *message
+	body    *source // what follows the message; nil if nothing does
+	length  int64   // of the body, -1 if it is not known
+	inBody  bool    // body reads the message's memory
+	lent    bool    // the message has another user, who may outlive us
+}
+
+// message is memory for a request as it is sent, up to its body, and for what it is made of.
+type message struct {
+	bytes, list, body []byte
+	params            Params
+}
+
+// source is a request's body. It may be closed while it is read, and is closed once.
+type source struct {
+	io.ReadCloser
+	closed atomic.Bool
+}
+
+// bodyOf returns the body of r, or nil.
+func bodyOf(r *http.Request) *source {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	return &source{ReadCloser: r.Body}
+}
+
+func (s *source) close() {
+	if s != nil && !s.closed.Swap(true) {
+		_ = s.Close()
+	}
+}
+
+// prepare makes the message.
+func (q *request) prepare() (err error) {
+	if q.URL == nil {
+		return errors.New("fcgi: the request has no URL")
+	}
+	if q.where, err = q.t.address(q.Request); err != nil {
+		return err
+	}
+	if q.Context().Err() != nil {
+		return causeOf(q.Context())
+	}
+	if q.message, _ = q.t.messages.Get().(*message); q.message == nil {
+		q.message = new(message)
+	}
+	if err = q.gather(); err != nil {
+		return err
+	}
+	return q.encode()
+}
+
+// encode writes the message: all of it that is not to be streamed.
+func (q *request) encode() error {
+	m := q.message
+	p := &m.params
+	if q.t.Params != nil {
+		p = new(Params) // the caller's to keep
+	}
+	p.text, p.pairs = p.text[:0], p.pairs[:0]
+	if err := q.t.describe(p, q.Request, q.length); err != nil {
+		return err
+	}
+	if q.t.Params != nil {
+		q.t.Params(q.Request, p)
+	}
+	// PHP leaves a body of unknown length where it is, before the next request.
+	q.keep = q.t.MaxIdleConns > 0 && !q.Close && q.length >= 0
+	m.list = p.appendTo(m.list[:0])
+	b := wire.AppendBegin(m.bytes[:0], requestID, wire.Begin{Role: wire.Responder, Keep: q.keep})
+	b = wire.AppendStream(b, wire.Params, requestID, m.list)
+	b = wire.AppendStreamEnd(b, wire.Params, requestID)
+	if q.body == nil {
+		b = wire.AppendStream(b, wire.Stdin, requestID, m.body)
+		b = wire.AppendStreamEnd(b, wire.Stdin, requestID)
+	}
+	m.bytes = b
+	return nil
+}
+
+// gather reads a body that is to be sent with the message, and finds out the length.
+func (q *request) gather() error {
+	q.message.body = q.message.body[:0]
+	switch {
+	case q.body == nil && q.ContentLength > 0:
+		return lengthFault(q.ContentLength, 0)
+	case q.body == nil:
+		return nil
+	}
+	q.length = q.ContentLength
+	if q.length == 0 {
+		q.length = -1 // as net/http understands it
+	}
+	if q.length > smallBody || q.length < 0 && q.t.BufferBody <= 0 {
+		return nil
+	}
+	if err := q.unlessCancelled(q.readWhole); err != nil {
+		return err
+	}
+	q.body.close()
+	q.body = nil
+	if len(q.message.body) > smallBody {
+		q.inBody, q.lent = true, true
+		q.body = q.memory()
+	}
+	return nil
+}
+
+// memory is a body that was gathered and is too long for the message.
+func (q *request) memory() *source {
+	return &source{ReadCloser: io.NopCloser(bytes.NewReader(q.message.body))}
+}
+
+// unlessCancelled calls read with the body, which may wait. If the context ends meanwhile it
+// goes on alone, with the message.
+func (q *request) unlessCancelled(read func(io.Reader) error) error {
+	ctx, body := q.Context(), q.body
+	if ctx.Done() == nil || q.GetBody != nil { // what can be had again is likely in memory
+		return read(body)
+	}
+	done := make(chan error, 1)
+	go func() { done <- read(body) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		q.lent, q.body = true, nil
+		go body.close() // which may wait for Read
+		return causeOf(ctx)
+	}
+}
+
+// readWhole reads a body of the length that is known, or up to the limit of one that is not.
+func (q *request) readWhole(body io.Reader) error {
+	limit := min(q.t.BufferBody, math.MaxInt64-1)
+	into := bytes.NewBuffer(q.message.body)
+	if q.length > 0 {
+		limit = q.length
+		into.Grow(int(limit) + bytes.MinRead)
+	}
+	n, err := io.Copy(into, io.LimitReader(body, limit+1)) // one byte more is too many
+	q.message.body = into.Bytes()
+	switch {
+	case err != nil:
+		return err
+	case q.length > 0 && n != q.length:
+		return lengthFault(q.length, n)
+	case n > limit:
+		return &http.MaxBytesError{Limit: limit}
+	}
+	q.length = n
+	return nil
+}
+
+func lengthFault(want, got int64) error {
+	return fmt.Errorf("fcgi: the request's ContentLength is %d, and its body has %d bytes or more", want, got)
+}
+
+// rewind makes the request ready to be sent again after a call that failed, if it may be.
+func (q *request) rewind(c *call) bool {
+	switch {
+	case q.Context().Err() != nil, !c.unsent && !repeatable(q.Request):
+		return false
+	case q.body == nil:
+		return true // the message has all of it
+	case q.inBody:
+		q.body = q.memory()
+		return true
+	case q.GetBody == nil:
+		return false
+	}
+	body, err := q.GetBody()
+	if err != nil {
+		return false
+	}
+	q.body = &source{ReadCloser: body}
+	return true
+}
+
+// repeatable reports whether sending a request twice is no worse than once, to the best of
+// what net/http knows.
+func repeatable(r *http.Request) bool {
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
+}
+
+// release ends the use of the message.
+func (q *request) release() {
+	m := q.message
+	if m == nil || q.lent || cap(m.bytes)+cap(m.list)+cap(m.body)+cap(m.params.text) > keptMessage {
+		return
+	}
+	poison(m.bytes[:cap(m.bytes)])
+	poison(m.list[:cap(m.list)])
+	poison(m.body[:cap(m.body)])
+	poison(m.params.text[:cap(m.params.text)])
+	q.message = nil
+	q.t.messages.Put(m)
+}
+
+// address is where an application listens.
+type address struct{ network, addr string }
+
+// address returns where a request goes.
+func (t *Transport) address(r *http.Request) (address, error) {
+	switch r.URL.Scheme {
+	case "", "http", "https", "fcgi":
+	default:
+		return address{}, fmt.Errorf("fcgi: unsupported scheme %q", r.URL.Scheme)
+	}
+	if t.Addr == "" {
+		if host, port, err := net.SplitHostPort(r.URL.Host); err != nil || host == "" || port == "" {
+			return address{}, fmt.Errorf("fcgi: %q does not tell host and port of the application, and Addr is not set", r.URL.Host)
+		}
+		return address{"tcp", r.URL.Host}, nil
+	}
+	network := t.Network
+	switch {
+	case network != "":
+	case t.Addr[0] == '/':
+		network = "unix"
+	default:
+		network = "tcp"
+	}
+	return address{network, t.Addr}, nil
+}

@@ -1,0 +1,90 @@
+package poll_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	fd, err := poll.ConnectUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer poll.Close(fd)
+	p := poller(t)
+	if err := p.Add(fd, 7); err != nil {
+		t.Fatal(err)
+	}
+	if e := next(t, p, func(e poll.Event) bool { return e.Writable }); e.ID != 7 || e.Ended || e.Readable {
+		t.Errorf("%+v", e)
+	}
+	if err := poll.ConnectError(fd); err != nil {
+		t.Fatal(err)
+	}
+	server, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	b := make([]byte, 16)
+	if _, err := poll.Recv(fd, b); !errors.Is(err, poll.ErrAgain) {
+		t.Errorf("nothing has come: %v", err)
+	}
+	io.WriteString(server, "pong")
+	next(t, p, func(e poll.Event) bool { return e.Readable })
+	if n, err := poll.Recv(fd, b); string(b[:n]) != "pong" || err != nil {
+		t.Errorf("%q %v", b[:n], err)
+	}
+	server.Close()
+	next(t, p, func(e poll.Event) bool { return e.Readable && e.Ended })
+	if n, err := poll.Recv(fd, b); n != 0 || err != nil {
+		t.Errorf("the end: %d %v", n, err)
+	}
+}
+
+func TestUnixSocketThatTakesNoConnection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for name, want := range map[string]error{path: syscall.ENOENT, "/" + strings.Repeat("s", 107): syscall.EINVAL} {
+		if fd, err := poll.ConnectUnix(name); fd != -1 || !errors.Is(err, want) {
+			t.Errorf("%s: %d, %v", name, fd, err)
+		}
+	}
+	listener, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer poll.Close(listener)
+	if err := syscall.Bind(listener, &syscall.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := poll.ConnectUnix(path); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	if err := syscall.Listen(listener, 1); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		fd, err := poll.ConnectUnix(path)
+		if errors.Is(err, poll.ErrAgain) && fd == -1 {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer poll.Close(fd)
+	}
+	t.Error("a queue for one connection holds ten")
+}

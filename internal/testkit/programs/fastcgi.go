@@ -1,0 +1,136 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// PHP returns a php-fpm that runs, and the environment it needs.
+func PHP(t testing.TB) (path string, env []string) {
+	t.Helper()
+	unpacking.Lock()
+	defer unpacking.Unlock()
+	path, env, err := php(t)
+	if err != nil {
+		missing(t, "php-fpm: "+err.Error())
+	}
+	return path, env
+}
+
+// php finds the machine's php-fpm, or unpacks Debian's packages. Which versions there are
+// depends on the release.
+func php(t testing.TB) (path string, env []string, err error) {
+	for _, pattern := range []string{"/usr/sbin/php-fpm*", "/usr/local/sbin/php-fpm*"} {
+		found, _ := filepath.Glob(pattern)
+		for _, path := range found {
+			if runs(path, nil) == nil {
+				return path, nil, nil
+			}
+		}
+	}
+	tools, ctx := Tools(t), context.Background()
+	name := depends("php-fpm", `^php[0-9.]+-fpm$`, "php8.2-fpm")
+	tree, err := tools.Package(ctx, name)
+	if err != nil {
+		return "", nil, err
+	}
+	found, _ := filepath.Glob(filepath.Join(tree.Root, "usr/sbin/php-fpm*"))
+	if len(found) == 0 {
+		return "", nil, errors.New("its Debian package has no such program")
+	}
+	env = tree.Env()
+	if err = runs(found[0], env); err == nil {
+		return found[0], env, nil
+	}
+	// Of the libraries that it needs one needs another, which Package does not look for.
+	more, moreErr := tools.Package(ctx, depends("libxml2", "^libicu", "libicu72"))
+	if moreErr != nil {
+		return "", nil, errors.Join(err, moreErr)
+	}
+	if env = both(tree.Env(), more.Env()); runs(found[0], env) != nil {
+		return "", nil, err
+	}
+	return found[0], env, nil
+}
+
+// both joins two environments that say where libraries are.
+func both(a, b []string) []string {
+	const key = "LD_LIBRARY_PATH="
+	var dirs []string
+	for _, e := range slices.Concat(a, b) {
+		dirs = append(dirs, strings.TrimPrefix(e, key))
+	}
+	return []string{key + strings.Join(dirs, ":")}
+}
+
+func runs(path string, env []string) error {
+	c := exec.Command(path, "-v")
+	c.Env = slices.Concat(os.Environ(), env)
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s -v: %w: %s", path, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// depends returns the package that another one depends on and whose name matches, or else the
+// standard: the package lists of a new container are empty.
+func depends(name, pattern, standard string) string {
+	out, _ := exec.Command("apt-cache", "depends", name).Output()
+	match := regexp.MustCompile(pattern)
+	for line := range strings.Lines(string(out)) {
+		if _, dep, ok := strings.Cut(strings.TrimSpace(line), "Depends: "); ok && match.MatchString(dep) {
+			return dep
+		}
+	}
+	return standard
+}
+
+// flup is the release of flup that tests use.
+const flup = "flup==1.0.3"
+
+// Flup returns a Python that can import flup, and the environment it needs.
+func Flup(t testing.TB) (path string, env []string) {
+	t.Helper()
+	path, err := exec.LookPath("python3")
+	if err != nil {
+		missing(t, "flup: python3 is not in PATH; \"apt-get install python3-pip\" brings it")
+	}
+	unpacking.Lock()
+	defer unpacking.Unlock()
+	dir := filepath.Join(Root(t), ".cache", "python", flup)
+	if _, err := os.Stat(dir); err != nil {
+		if err := install(path, dir); err != nil {
+			missing(t, err.Error())
+		}
+	}
+	return path, []string{"PYTHONPATH=" + dir}
+}
+
+// install puts flup into a folder, whole or not at all.
+func install(python, dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(dir), "installing-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	fresh := filepath.Join(work, "flup")
+	out, err := exec.Command(python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", fresh, flup).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("pip install %s: %w: %s", flup, err, strings.TrimSpace(string(out)))
+	}
+	if err = os.Rename(fresh, dir); errors.Is(err, os.ErrExist) {
+		err = nil // somebody else was as quick
+	}
+	return err
+}

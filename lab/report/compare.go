@@ -1,0 +1,79 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// Pair is what a comparison showed under one condition.
+type Pair struct {
+	Comparison
+	Of, Than *Row
+	ExtraUs  stat.Interval // what a request costs more, block by block
+	Ratio    stat.Interval
+	AppRatio stat.Interval // of the applications alone, without what is before them
+	Finding  stat.Finding
+}
+
+// pairs are the comparisons of which both sides were measured.
+func pairs(run *Run, t *Table) (all []Pair) {
+	for _, c := range run.Compare {
+		p := Pair{Comparison: c, Of: t.named(c.Of), Than: t.named(c.Than)}
+		if p.Of == nil || p.Than == nil || p.Of.Trials == 0 || p.Than.Trials == 0 {
+			continue
+		}
+		p.ExtraUs, _ = stat.Difference(p.Of.weights, p.Than.weights)
+		p.Ratio, _ = stat.Ratio(p.Of.weights, p.Than.weights)
+		p.AppRatio, _ = stat.Ratio(appWeights(run, p.Of, t.Condition), appWeights(run, p.Than, t.Condition))
+		p.Finding = p.Ratio.Finding()
+		all = append(all, p)
+	}
+	return all
+}
+
+func appWeights(run *Run, row *Row, c trial.Condition) []float64 {
+	return values(perBlock(run, row.Entrant, c), func(r *trial.Record) float64 {
+		user, sys := r.CPUPerRequest(contender.RoleApplication)
+		return us(user + sys)
+	})
+}
+
+// Says is what the comparison comes to.
+func (p *Pair) Says() string {
+	switch p.Finding {
+	case stat.Less:
+		return p.What + " saves " + micros(-p.ExtraUs.Mid)
+	case stat.More:
+		return p.What + " costs " + micros(p.ExtraUs.Mid)
+	case stat.Same:
+		return p.What + " makes no difference"
+	}
+	return p.What + " cannot be told in this run"
+}
+
+// parted answers the question of an experiment that compares parts.
+func (t *Table) parted() string {
+	said := make([]string, len(t.Pairs))
+	for i := range t.Pairs {
+		said[i] = t.Pairs[i].Says()
+	}
+	return list(said)
+}
+
+// writePairs writes what the parts cost, for a terminal.
+func (t *Table) writePairs(b *strings.Builder) {
+	if len(t.Pairs) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "What the parts cost, per request (and of the application alone):\n\n")
+	for i := range t.Pairs {
+		p := &t.Pairs[i]
+		fmt.Fprintf(b, "  %s.\n    %s is %s (%s) times %s; the application alone %s (%s)\n", p.Says(),
+			p.Of.Title, times(p.Ratio.Mid), intervalText(p.Ratio), p.Than.Title, times(p.AppRatio.Mid), intervalText(p.AppRatio))
+	}
+	b.WriteByte('\n')
+}

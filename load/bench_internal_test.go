@@ -1,0 +1,42 @@
+package load
+
+import (
+	"context"
+	"net"
+	"testing"
+)
+
+// BenchmarkTake is what a response costs that was read in one piece.
+func BenchmarkTake(b *testing.B) {
+	const head = "Content-Type: text/plain; charset=utf-8\r\nContent-Length: 12\r\n\r\nHello World\n"
+	for _, test := range []struct{ scheme, response string }{
+		{"http", "HTTP/1.1 200 OK\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\n" + head},
+		{"fcgi", Stdout("Status: 200 OK\r\n"+head) + Stdout("") + End(0, 0)},
+	} {
+		b.Run(test.scheme, func(b *testing.B) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			j, err := Plan{URL: test.scheme + "://" + l.Addr().String(), Connections: 1}.prepare(context.Background())
+			if err != nil {
+				b.Fatal(err)
+			}
+			w, err := newWorker(&run{job: j}, 0, 1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer w.close()
+			w.beginCounting()
+			c, in := &w.conns[0], []byte(test.response)
+			b.ReportAllocs()
+			for b.Loop() {
+				c.state, c.unsent, c.answer = receiving, 0, answer{}
+				if !w.take(0, in) || c.state != resting {
+					b.Fatal(w.tally.errors)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,68 @@
+package load_test
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+const (
+	httpAnswer = "HTTP/1.1 200 OK\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\nContent-Type: text/plain; charset=utf-8\r\n" +
+		"Content-Length: 12\r\n\r\nHello World\n"
+	cgiAnswer = "Status: 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 12\r\n\r\nHello World\n"
+)
+
+// BenchmarkRequest is what a request costs the generator, of its own processor time, when
+// the server does as little as one can.
+func BenchmarkRequest(b *testing.B) {
+	answers := map[string]string{"http": httpAnswer, "fcgi": load.Stdout(cgiAnswer) + load.Stdout("") + load.End(0, 0)}
+	for _, scheme := range []string{"http", "fcgi"} {
+		for _, network := range []string{"tcp", "unix"} {
+			for _, connections := range []int{64, 1000} {
+				b.Run(scheme+"-"+network+"-"+strconv.Itoa(connections), func(b *testing.B) {
+					l, url := listen(b, scheme, network)
+					go parrot(l, answers[scheme])
+					var cpu, requests float64
+					for b.Loop() {
+						r, err := load.Run(context.Background(), load.Plan{
+							URL: url, Connections: connections, Threads: 1, Warmup: 100 * time.Millisecond, Duration: 400 * time.Millisecond,
+						})
+						if err != nil || r.Errors.Total() > 0 {
+							b.Fatal(err, r.Errors)
+						}
+						cpu += r.Generator.UserSeconds + r.Generator.SysSeconds
+						requests += float64(r.Requests)
+					}
+					b.ReportMetric(cpu/requests*1e9, "cpu-ns/request")
+					b.ReportMetric(0, "ns/op")
+				})
+			}
+		}
+	}
+}
+
+// parrot answers whatever comes in one piece.
+func parrot(l net.Listener, answer string) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			in, out := make([]byte, 4096), []byte(answer)
+			for {
+				if _, err := c.Read(in); err != nil {
+					return
+				}
+				if _, err := c.Write(out); err != nil {
+					return
+				}
+			}
+		}()
+	}
+}

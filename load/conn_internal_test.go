@@ -1,0 +1,82 @@
+package load
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// fcgiWorker returns one for a plan of FastCGI, with connections to a listener that takes what comes.
+func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	p.URL, p.Threads = "fcgi://"+l.Addr().String(), 1
+	j, err := p.prepare(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := newWorker(&run{job: j}, 0, conns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.close)
+	return w
+}
+
+// A request that was not answered, because its connection was closed, keeps its turn.
+func TestTurnIsGivenBack(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 3, Spare: 1, Rate: 1000}, 6)
+	w.pacer.began, w.now = 1, 1e9
+	c := &w.conns[2]
+	first, ok := w.isDue(2)
+	if !ok || c.turn != 1+3 {
+		t.Fatalf("due: %t, next turn %d", ok, c.turn)
+	}
+	c.answered = 2
+	w.resend(2)
+	if again, ok := w.isDue(2); !ok || again != first || c.state != opening {
+		t.Errorf("due: %t, since %d and then %d; the connection is %s", ok, first, again, c.doing())
+	}
+}
+
+// A server that closes a connection after its first response once in a while is not one that
+// always does.
+func TestOnceInARow(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 1}, 1)
+	c := &w.conns[0]
+	for _, test := range []struct{ responses, want int }{{1, 1}, {5, 0}, {1, 1}, {2, 0}, {1, 1}, {1, 2}} {
+		for range test.responses {
+			w.complete(c)
+		}
+		w.resend(0)
+		if int(c.once) != test.want || c.answered != 0 {
+			t.Errorf("after %d responses: %d in a row", test.responses, c.once)
+		}
+	}
+}
+
+// A response that comes before the request was sent ends the sending.
+func TestSendingEnds(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 1}, 1)
+	w.open()
+	for events := []poll.Event(nil); len(events) == 0; {
+		var err error
+		if events, err = w.poller.Wait(time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &w.conns[0]
+	for got, want := range map[stage]int{nothing: 0, inHead: 0, inBody: 1} {
+		c.state, c.unsent, c.got = sending, 1, got
+		if w.serve(&poll.Event{Writable: true}); c.unsent != want {
+			t.Errorf("%d: %d bytes unsent, want %d", got, c.unsent, want)
+		}
+	}
+}

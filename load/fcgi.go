@@ -1,0 +1,149 @@
+package load
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// overFCGI is FastCGI as a protocol to load: that of a web server to an application.
+type overFCGI struct{}
+
+const (
+	// fcgiPort is where php-fpm listens, and where nginx's documentation has applications.
+	fcgiPort = "9000"
+	// requestID is the id of every request: each is alone on its connection.
+	requestID = 1
+)
+
+func (overFCGI) port() string      { return fcgiPort }
+func (overFCGI) takesParams() bool { return true }
+func (overFCGI) announces() bool   { return false }
+
+func (overFCGI) render(q *request, to address) []byte {
+	var list []byte
+	for _, p := range paramsOf(q, to) {
+		list = fcgi.AppendPair(list, p.name, p.value)
+	}
+	b := fcgi.AppendBegin(nil, requestID, fcgi.Begin{Role: fcgi.Responder, Keep: true})
+	b = fcgi.AppendStream(b, fcgi.Params, requestID, list)
+	b = fcgi.AppendStreamEnd(b, fcgi.Params, requestID)
+	b = fcgi.AppendStream(b, fcgi.Stdin, requestID, []byte(q.body))
+	return fcgi.AppendStreamEnd(b, fcgi.Stdin, requestID)
+}
+
+const (
+	// defaultRoot is the DOCUMENT_ROOT of a plan that has none.
+	defaultRoot = "/var/www/html"
+	// remotePort stands for the port of a client, which is on the web server's machine.
+	// Real clients have many, but all connections send the same bytes.
+	remotePort = "49152"
+	// software is what calls itself the web server, and the client.
+	software = "tare"
+)
+
+// params are FastCGI parameters, one of each name.
+type params []field
+
+// set adds a parameter, or gives it another value.
+func (p *params) set(name, value string) {
+	for i := range *p {
+		if (*p)[i].name == name {
+			(*p)[i].value = value
+			return
+		}
+	}
+	*p = append(*p, field{name, value})
+}
+
+func (p params) get(name string) string {
+	for _, f := range p {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return ""
+}
+
+// paramsOf returns the parameters of a request: those of nginx's file fastcgi_params, and
+// SCRIPT_FILENAME, which its users add; the header's; and then the plan's own.
+func paramsOf(q *request, to address) params {
+	server := serverOf(to)
+	contentType, _ := q.get("Content-Type")
+	all := params{
+		{"QUERY_STRING", q.query},
+		{"REQUEST_METHOD", q.method},
+		{"CONTENT_TYPE", contentType},
+		{"CONTENT_LENGTH", q.contentLength()},
+		{"SCRIPT_NAME", q.path},
+		{"REQUEST_URI", q.target},
+		{"DOCUMENT_URI", q.path},
+		{"DOCUMENT_ROOT", defaultRoot},
+		{"SCRIPT_FILENAME", ""},
+		{"SERVER_PROTOCOL", "HTTP/1.1"},
+		{"REQUEST_SCHEME", "http"},
+		{"GATEWAY_INTERFACE", "CGI/1.1"},
+		{"SERVER_SOFTWARE", software},
+		{"REMOTE_ADDR", server.Addr().String()},
+		{"REMOTE_PORT", remotePort},
+		{"SERVER_ADDR", server.Addr().String()},
+		{"SERVER_PORT", strconv.Itoa(int(server.Port()))},
+		{"SERVER_NAME", q.name},
+		{"REDIRECT_STATUS", "200"},
+		{"HTTP_HOST", q.host},
+		{"HTTP_USER_AGENT", software},
+	}
+	for _, f := range q.headerParams() {
+		all.set(f.name, f.value)
+	}
+	for _, f := range q.params {
+		all.set(f.name, f.value)
+	}
+	if all.get("SCRIPT_FILENAME") == "" {
+		all.set("SCRIPT_FILENAME", all.get("DOCUMENT_ROOT")+all.get("SCRIPT_NAME"))
+	}
+	return all
+}
+
+// serverOf returns the address of the web server that we play. It is on the application's
+// machine or, in front of a unix socket, on port 80 of this one.
+func serverOf(to address) netip.AddrPort {
+	if to.socket != "" {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 80)
+	}
+	return to.tcp
+}
+
+// headerParams returns the plan's header as parameters. Fields of one name are joined as
+// nginx joins them (RFC 9110, 5.3). Those that have a parameter of their own are left out.
+func (q *request) headerParams() params {
+	var all params
+	for _, f := range q.fields {
+		name := "HTTP_" + strings.ToUpper(strings.ReplaceAll(f.name, "-", "_"))
+		value := all.get(name)
+		switch {
+		case name == "HTTP_CONTENT_TYPE" || name == "HTTP_CONTENT_LENGTH":
+			continue
+		case value == "":
+			value = f.value
+		case name == "HTTP_COOKIE":
+			value += "; " + f.value
+		default:
+			value += ", " + f.value
+		}
+		all.set(name, value)
+	}
+	return all
+}
+
+func (q *request) contentLength() string {
+	if given, ok := q.get("Content-Length"); ok {
+		return given
+	}
+	if q.tellsLength() {
+		return strconv.Itoa(len(q.body))
+	}
+	return ""
+}

@@ -1,0 +1,377 @@
+package load_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/fcgi"
+	"net/http/httptest"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// listen returns a socket, and the URL of its root but for the slash.
+func listen(t testing.TB, scheme, network string) (l net.Listener, url string) {
+	t.Helper()
+	at := "127.0.0.1:0"
+	if network == "unix" {
+		at = filepath.Join(t.TempDir(), "s")
+	}
+	l, err := net.Listen(network, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	if network == "unix" {
+		return l, scheme + "+unix://" + at + ":"
+	}
+	return l, scheme + "://" + l.Addr().String()
+}
+
+// application is net/http/fcgi on a socket of each kind.
+func application(t testing.TB, h http.HandlerFunc) (urls []string) {
+	t.Helper()
+	for _, network := range []string{"tcp", "unix"} {
+		l, url := listen(t, "fcgi", network)
+		go fcgi.Serve(l, h)
+		urls = append(urls, url)
+	}
+	return urls
+}
+
+func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
+	var served atomic.Int64
+	var seen sync.Map
+	urls := application(t, func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		b, _ := io.ReadAll(r.Body)
+		seen.Store(fmt.Sprintf("%s %s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-A"), r.Header.Get("User-Agent"), b), true)
+		if r.RemoteAddr != "127.0.0.1:49152" || r.Host != "a.example" || fcgi.ProcessEnv(r)["SCRIPT_FILENAME"] != "/srv"+r.URL.Path {
+			t.Errorf("%s of %s: %v", r.Host, r.RemoteAddr, fcgi.ProcessEnv(r))
+		}
+		switch r.URL.Path {
+		case "/flushed":
+			io.WriteString(w, strings.Repeat("x", 3000))
+			w.(http.Flusher).Flush()
+			io.WriteString(w, "y")
+		case "/large":
+			w.Write(make([]byte, 300_000))
+		case "/404":
+			http.NotFound(w, r)
+		case "/length":
+			w.Header().Set("Content-Length", "2")
+			io.WriteString(w, "ok")
+		}
+	})
+	for _, url := range urls {
+		for _, test := range []struct {
+			plan   load.Plan
+			seen   string
+			status int
+		}{
+			{load.Plan{URL: url}, "GET /  tare ", 200},
+			{load.Plan{URL: url + "/a?b=c", Header: []string{"X-A: 1", "User-Agent: u"}}, "GET /a?b=c 1 u ", 200},
+			{load.Plan{URL: url + "/post", Method: "POST", Body: "hello"}, "POST /post  tare hello", 200},
+			{load.Plan{URL: url + "/head", Method: "HEAD"}, "HEAD /head  tare ", 200},
+			{load.Plan{URL: url + "/flushed"}, "GET /flushed  tare ", 200},
+			{load.Plan{URL: url + "/large"}, "GET /large  tare ", 200},
+			{load.Plan{URL: url + "/404"}, "GET /404  tare ", 404},
+			{load.Plan{URL: url + "/length", Rate: 300}, "GET /length  tare ", 200},
+		} {
+			t.Run(test.plan.URL, func(t *testing.T) {
+				served.Store(0)
+				test.plan.Connections, test.plan.Threads = 7, 2
+				test.plan.Header = append(test.plan.Header, "Host: a.example")
+				test.plan.Params = []string{"DOCUMENT_ROOT=/srv"}
+				r := run(t, test.plan)
+				if _, ok := seen.LoadAndDelete(test.seen); !ok {
+					t.Error("the application saw something else")
+				}
+				failed := r.Errors.Total()
+				if test.status >= 400 {
+					failed -= r.Requests
+				}
+				if r.Requests == 0 || failed != 0 || r.Statuses[test.status] != r.Requests || r.Connects != 0 || *r.FastCGI != (load.FastCGI{}) {
+					t.Errorf("%d requests, statuses %v, errors %+v, %d connects, %+v", r.Requests, r.Statuses, r.Errors, r.Connects, r.FastCGI)
+				}
+				// Those before and after the measured time are not counted.
+				if n := uint64(served.Load()); r.Requests > n || r.Requests < n/2 {
+					t.Errorf("%d requests counted, %d served", r.Requests, n)
+				}
+				if uint64(r.Latency.Count()) != r.Requests || r.Latency.Max() <= 0 || r.URL != test.plan.URL {
+					t.Errorf("%s: %d latencies, longest %v", r.URL, r.Latency.Count(), r.Latency.Max())
+				}
+			})
+		}
+	}
+}
+
+// Large bodies go both ways, in as many records as it takes.
+func TestFastCGILargeBodies(t *testing.T) {
+	const in, out = 3 << 20, 10 << 20
+	for _, url := range application(t, func(w http.ResponseWriter, r *http.Request) {
+		if n, err := io.Copy(io.Discard, r.Body); n != in || err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(out))
+		w.Write(make([]byte, out))
+	}) {
+		r := run(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", in), Connections: 2, Duration: 500 * time.Millisecond})
+		if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 || r.Bytes < (r.Requests-min(r.Requests, 2))*out {
+			t.Errorf("%s: %d requests of %d bytes, %d connects, errors %+v", url, r.Requests, r.Bytes, r.Connects, r.Errors)
+		}
+	}
+}
+
+// fcgiScript is script for FastCGI: an application that answers by a function of its own.
+func fcgiScript(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
+	_, address, _ := strings.Cut(script(t, serve), "://")
+	return "fcgi://" + address + "/"
+}
+
+// readRequest reads a request up to the end of its body.
+func readRequest(r *bufio.Reader) error {
+	for {
+		header := make([]byte, 8)
+		if _, err := io.ReadFull(r, header); err != nil {
+			return err
+		}
+		n := int(binary.BigEndian.Uint16(header[4:]))
+		if header[0] != 1 || header[3] != 1 {
+			return fmt.Errorf("header % x", header)
+		}
+		if _, err := r.Discard(n + int(header[6])); err != nil {
+			return err
+		}
+		if header[1] == 5 && n == 0 {
+			return nil
+		}
+	}
+}
+
+// answers answers every request with the same pieces, pausing between them, and closes the
+// connection after so many requests; never if that is 0.
+func answers(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
+	return func(_ int, c net.Conn, requests *bufio.Reader) {
+		for n := 1; readRequest(requests) == nil; n++ {
+			for i, p := range pieces {
+				if i > 0 {
+					time.Sleep(2 * time.Millisecond)
+				}
+				io.WriteString(c, p)
+			}
+			if n == limit {
+				return
+			}
+		}
+	}
+}
+
+const plain = "Content-Type: text/plain\r\n\r\n"
+
+func TestFastCGIResponsesInPieces(t *testing.T) {
+	whole := load.Stdout("Status: 200 OK\r\nContent-Length: 2\r\n\r\n") + load.Record(6, 1, "ok", 6) + load.Stdout("") + load.End(0, 0)
+	for name, pieces := range map[string][]string{
+		"header in pieces":  {whole[:3], whole[3:]},
+		"head in pieces":    {whole[:20], whole[20:30], whole[30:]},
+		"body in pieces":    {load.Stdout(plain), load.Stdout("a")[:8], "a", load.Record(6, 1, "bc", 2) + load.End(0, 0)},
+		"padding in pieces": {load.Record(6, 1, plain, 9)[:40], "\x00\x00", "\x00\x00\x00" + load.End(0, 0)},
+		"end in pieces":     {whole[:len(whole)-10], whole[len(whole)-10:]},
+		"at once":           {whole},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := run(t, load.Plan{URL: fcgiScript(t, answers(0, pieces...)), Connections: 3})
+			size := uint64(len(strings.Join(pieces, "")))
+			if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
+				t.Errorf("%d requests, errors %+v, %d connects", r.Requests, r.Errors, r.Connects)
+			}
+			// Each connection may have been in the middle of a response at either end.
+			if r.Bytes > (r.Requests+3)*size || r.Bytes+3*size < r.Requests*size {
+				t.Errorf("%d requests of %d bytes, but %d bytes", r.Requests, size, r.Bytes)
+			}
+		})
+	}
+}
+
+func TestFastCGIErrorsByKind(t *testing.T) {
+	read := func(e load.Errors) uint64 { return e.Read }
+	timeout := func(e load.Errors) uint64 { return e.Timeout }
+	refused := httptest.NewServer(nil)
+	refused.Close()
+	ok := load.Stdout(plain) + load.End(0, 0)
+	for _, test := range []struct {
+		name, url string
+		kind      func(load.Errors) uint64
+		text      string
+		responses bool
+	}{
+		{"refused", strings.Replace(refused.URL, "http", "fcgi", 1), func(e load.Errors) uint64 { return e.Connect }, "connection refused", false},
+		{"no such socket", "fcgi+unix://" + t.TempDir() + "/s", func(e load.Errors) uint64 { return e.Connect }, "connect: no such file or directory", false},
+		{"HTTP server", fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			r.Peek(1)
+			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
+		}), read, "read: fcgi: unknown version", false},
+		{"closes", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read, "read: connection closed before a response", false},
+		{"closes midway", fcgiScript(t, answers(1, load.Stdout(plain))), read, "closed in the middle", false},
+		{"closes in a header", fcgiScript(t, answers(1, ok[:5])), read, "closed in the middle", false},
+		{"closes before the padding", fcgiScript(t, answers(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read, "closed in the middle", false},
+		{"other request", fcgiScript(t, answers(0, load.Record(6, 2, plain, 0))), read, "read: a record came for request 2", false},
+		{"overloaded", fcgiScript(t, answers(0, load.End(0, 2))), read, "read: the application refused: overloaded", false},
+		{"no head", fcgiScript(t, answers(0, load.End(0, 0))), read, "read: the application ended the request before", false},
+		{"malformed head", fcgiScript(t, answers(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read, "read: http1: ", false},
+		{"another length", fcgiScript(t, answers(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read, "read: a body of 2 bytes came, and Content-Length said 3", false},
+		{"too much", fcgiScript(t, answers(0, ok+"surplus")), read, "read: bytes came after a response", true},
+		{"twice", fcgiScript(t, answers(0, ok+ok)), read, "read: bytes came after a response", true},
+		{"silent", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout, "timeout: waiting for a response", false},
+		{"only STDERR", fcgiScript(t, answers(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response", false},
+		{"never ends", fcgiScript(t, answers(0, load.Stdout(plain))), timeout, "timeout: in a response's body", false},
+		{"unavailable", fcgiScript(t, answers(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))), func(e load.Errors) uint64 { return e.Status }, "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := run(t, load.Plan{URL: test.url, Connections: 2, Timeout: 60 * time.Millisecond, Duration: 250 * time.Millisecond})
+			if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
+				t.Errorf("errors %+v", r.Errors)
+			}
+			if test.responses != (r.Requests > 0) || r.FastCGI.Resent != 0 {
+				t.Errorf("%d requests, %d sent again", r.Requests, r.FastCGI.Resent)
+			}
+		})
+	}
+}
+
+// What an application writes to STDERR is no error, and neither is its exit code, but a
+// person can see both.
+func TestStderrAndExitCode(t *testing.T) {
+	answer := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") + load.Stdout("hello") + load.End(3, 0)
+	r := run(t, load.Plan{URL: fcgiScript(t, answers(0, answer)), Connections: 2})
+	f := r.FastCGI
+	if r.Requests == 0 || r.Errors.Total() != 0 || f.Stderr != "PHP Warning: oh\n" || f.Exits != r.Requests {
+		t.Errorf("%d requests, errors %+v, %+v", r.Requests, r.Errors, f)
+	}
+	// Each connection may have been in the middle of a response at either end.
+	if each := uint64(len("PHP Warning: oh\n")); f.StderrBytes > (r.Requests+2)*each || f.StderrBytes+2*each < r.Requests*each {
+		t.Errorf("%d bytes for %d requests", f.StderrBytes, r.Requests)
+	}
+	// It is kept of responses that failed, and of those that did not come in time.
+	for _, rest := range []string{load.End(0, 0), ""} {
+		r := run(t, load.Plan{URL: fcgiScript(t, answers(0, load.Stderr("panic: oh")+rest)), Connections: 1})
+		if r.Requests != 0 || r.FastCGI.Stderr != "panic: oh" {
+			t.Errorf("%d requests, %+v", r.Requests, r.FastCGI)
+		}
+	}
+}
+
+// FastCGI has no word for closing a connection. An application that does it between two
+// responses has made no error; an HTTP server would have announced it.
+func TestClosedWithoutAWord(t *testing.T) {
+	answer := load.Stdout(plain+"hello") + load.End(0, 0)
+	r := run(t, load.Plan{URL: fcgiScript(t, answers(1, answer)), Connections: 3, Duration: 500 * time.Millisecond})
+	// The next connection is opened at once, not by the sweep of every 50 ms.
+	if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < 40 || r.FastCGI.Resent > 2*3 {
+		t.Errorf("one response each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
+	}
+	r = run(t, load.Plan{URL: fcgiScript(t, answers(5, answer)), Connections: 3, Duration: 500 * time.Millisecond})
+	if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < r.Requests/5-3 || r.Connects > r.Requests/5+6 || r.FastCGI.Resent == 0 {
+		t.Errorf("five responses each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
+	}
+	// Nor if the request has been read before.
+	r = run(t, load.Plan{URL: fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
+		for range 5 {
+			if readRequest(r) != nil {
+				return
+			}
+			io.WriteString(c, answer)
+		}
+		readRequest(r)
+	}), Connections: 3, Rate: 400, Duration: 500 * time.Millisecond})
+	if r.Requests < 40 || r.Errors.Total() != 0 || r.FastCGI.Resent == 0 {
+		t.Errorf("no sixth response: %d requests, errors %+v, %+v", r.Requests, r.Errors, r.FastCGI)
+	}
+	r = run(t, load.Plan{Connections: 3, URL: script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+		http.ReadRequest(r)
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		http.ReadRequest(r)
+	})})
+	if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || r.FastCGI != nil {
+		t.Errorf("HTTP: errors %+v, %+v", r.Errors, r.FastCGI)
+	}
+}
+
+// An application may answer before it was sent the whole request.
+func TestFastCGIEndBeforeTheRequestIsSent(t *testing.T) {
+	url := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
+		r.Peek(1)
+		io.WriteString(c, load.Stdout("Status: 413\r\n\r\n")+load.End(0, 0))
+		io.Copy(io.Discard, r) // closing with something unread would reset the connection
+	})
+	r := run(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
+	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "" || r.FastCGI.Resent != 0 {
+		t.Errorf("%d requests, statuses %v, errors %+v, %+v", r.Requests, r.Statuses, r.Errors, r.FastCGI)
+	}
+}
+
+// As for HTTP: for a connection and for a second, not for a request.
+func TestFastCGIRequestsAllocateNothing(t *testing.T) {
+	answer := []byte(load.Stdout(plain+"hello") + load.Stderr("oh") + load.Stdout("") + load.End(0, 0))
+	url := fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) {
+		in := make([]byte, 4096) // a request comes in one piece
+		for {
+			n, err := c.Read(in)
+			if err != nil {
+				return
+			}
+			if !bytes.HasSuffix(in[:n], []byte("\x01\x05\x00\x01\x00\x00\x00\x00")) {
+				t.Errorf("%d bytes came, without the end of STDIN", n)
+			}
+			c.Write(answer)
+		}
+	})
+	var before, after runtime.MemStats
+	r := run(t, load.Plan{URL: url, Connections: 4, Threads: 1, Warmup: 100 * time.Millisecond, Duration: 500 * time.Millisecond,
+		Trace: &load.Trace{Started: func() { runtime.ReadMemStats(&before) }, Ended: func() { runtime.ReadMemStats(&after) }}})
+	if n := after.Mallocs - before.Mallocs; r.Requests < 100 || n > r.Requests/10+50 {
+		t.Errorf("%d allocations for %d requests", n, r.Requests)
+	}
+}
+
+func TestBadFastCGIPlans(t *testing.T) {
+	long := strings.Repeat("s", 107)
+	for want, p := range map[string]load.Plan{
+		"want http://host:port/path or fcgi://host:port/path, over a unix socket": {URL: "gopher://h/"},
+		"only FastCGI takes parameters":                                           {URL: "http://127.0.0.1/", Params: []string{"A=b"}},
+		`parameter "A": want NAME=value`:                                          {URL: "fcgi://127.0.0.1/", Params: []string{"A"}},
+		`parameter "=b": want NAME=value`:                                         {URL: "fcgi://127.0.0.1/", Params: []string{"=b"}},
+		`"fcgi://": want http`:                                                    {URL: "fcgi://"},
+		`"fcgi:///run/a.sock": want http`:                                         {URL: "fcgi:///run/a.sock"},
+		`"fcgi+unix://run/a.sock": want http`:                                     {URL: "fcgi+unix://run/a.sock"},
+		`"fcgi+unix:a.sock": want http`:                                           {URL: "fcgi+unix:a.sock"},
+		`"ftp+unix:///a.sock": want http`:                                         {URL: "ftp+unix:///a.sock"},
+		`"" is no path of a socket`:                                               {URL: "http+unix://"},
+		`"/run/" is no path of a socket`:                                          {URL: "http+unix:///run/:/"},
+		`"/a\x00b" is no path of a socket`:                                        {URL: "http+unix:///a%00b:/"},
+		`"b/c" is no path of a request`:                                           {URL: "http+unix:///a:b/c"},
+		"has 108 bytes, more than the system's 107":                               {URL: "http+unix:///" + long},
+		"use an Authorization header":                                             {URL: "http+unix://u:secret@/a"},
+		`"G T" "/" is no request line`:                                            {URL: "fcgi://127.0.0.1/", Method: "G T"},
+		`port "65536": want a number up to 65535`:                                 {URL: "fcgi://127.0.0.1:65536/"},
+	} {
+		_, err := load.Run(context.Background(), p)
+		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

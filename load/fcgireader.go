@@ -1,0 +1,219 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// FastCGI is what a run saw, while measuring, of what only FastCGI has.
+type FastCGI struct {
+	// Resent counts requests sent again, on another connection, because the application
+	// had closed theirs without an answer, and had answered on it before. It may do so
+	// without a word, so this is no error; one that closes after each of its responses
+	// is soon sent no second request.
+	Resent uint64 `json:"resent"`
+	// Exits counts responses that were whole, but ended with an application status
+	// other than 0: a CGI program's exit code. Web servers pass over it.
+	Exits uint64 `json:"exits"`
+	// StderrBytes counts what applications wrote to STDERR.
+	StderrBytes uint64 `json:"stderrBytes"`
+
+	// Stderr is the beginning of what came on STDERR with the first response, failed ones
+	// and those from before measuring included, that had any.
+	Stderr string `json:"stderr,omitempty"`
+}
+
+func (f *FastCGI) merge(o *FastCGI) {
+	f.Resent += o.Resent
+	f.Exits += o.Exits
+	f.StderrBytes += o.StderrBytes
+	if f.Stderr == "" {
+		f.Stderr = o.Stderr
+	}
+}
+
+// maxStderr bounds FastCGI.Stderr.
+const maxStderr = 512
+
+func (overFCGI) readers(n int, isHead bool, t *tally) []reader {
+	t.fastCGI = new(FastCGI)
+	shared := &fcgiShared{tally: t, isHead: isHead}
+	own, all := make([]fcgiReader, n), make([]reader, n)
+	for i := range own {
+		own[i].fcgiShared = shared
+		all[i] = &own[i]
+	}
+	return all
+}
+
+// fcgiShared is what the FastCGI connections of one worker share.
+type fcgiShared struct {
+	tally    *tally
+	response http1.CGI
+	isHead   bool // bodies may be shorter than they say
+}
+
+// fcgiReader is the reader of a FastCGI connection.
+type fcgiReader struct {
+	*fcgiShared
+	fcgiState
+	partial []byte // of a record that came in pieces and is of use only when complete
+	head    []byte // of a response, if it came in pieces
+	stderr  []byte // its beginning, as long as the tally has none
+}
+
+// fcgiState is how far an fcgiReader is in a response.
+type fcgiState struct {
+	records fcgi.Reader
+	ended   bool  // STDOUT has
+	over    bool  // END_REQUEST has come
+	padding int   // of that, to pass over
+	body    int64 // bytes that came
+	length  int64 // of the body; -1 if that is unknown
+}
+
+func (r *fcgiReader) untilClose() bool { return false }
+
+func (r *fcgiReader) reset() {
+	if len(r.stderr) > 0 && r.tally.fastCGI.Stderr == "" {
+		r.tally.fastCGI.Stderr = string(r.stderr)
+	}
+	r.fcgiState = fcgiState{}
+	r.partial, r.head, r.stderr = r.partial[:0], r.head[:0], r.stderr[:0]
+}
+
+func (r *fcgiReader) take(in []byte, a *answer) (n int, err error) {
+	a.got = max(a.got, inHead)
+	for n < len(in) && !r.over {
+		p, k, err := r.next(in[n:])
+		n += k
+		if err == nil && p.Type != 0 {
+			err = r.record(p, a)
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	if !r.over {
+		return n, nil
+	}
+	k := min(r.padding, len(in)-n)
+	if r.padding -= k; r.padding == 0 {
+		a.got = whole
+		r.reset()
+	}
+	return n + k, nil
+}
+
+// next returns the next piece of a record, or none if it takes more input. What is of no
+// use yet, a header or a message in pieces, is kept, so that all input is consumed.
+func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
+	if len(r.partial) == 0 {
+		p, n, err = r.records.Next(in)
+		if p.Type == 0 && err == nil {
+			r.partial = append(r.partial, in[n:]...)
+			n = len(in)
+		}
+		return p, n, err
+	}
+	// Byte by byte, so that nothing is kept that belongs to what follows.
+	for n < len(in) && len(r.partial) > 0 && err == nil {
+		var k int
+		r.partial = append(r.partial, in[n])
+		n++
+		if p, k, err = r.records.Next(r.partial); k > 0 {
+			r.partial = r.partial[:0] // all of it was consumed
+		}
+	}
+	return p, n, err
+}
+
+var (
+	errNoHead = errors.New("the application ended the request before a complete response head")
+	errStdout = errors.New("STDOUT goes on after its end")
+)
+
+// record takes in a piece of a record.
+func (r *fcgiReader) record(p fcgi.Piece, a *answer) error {
+	switch {
+	case p.ID != requestID:
+		return fmt.Errorf("a record came for request %d, and %d is the only one", p.ID, requestID)
+	case p.Type == fcgi.Stderr:
+		r.note(p.Content)
+		return nil
+	case p.Type == fcgi.EndRequest:
+		return r.end(p, a)
+	case p.Type != fcgi.Stdout:
+		return fmt.Errorf("a record of type %d came, which no application sends in answer to a request", p.Type)
+	case r.ended:
+		return errStdout
+	case p.Ends():
+		r.ended = true
+		return nil
+	case a.got == inBody:
+		r.body += int64(len(p.Content))
+		return nil
+	}
+	return r.parse(p.Content, a)
+}
+
+// parse parses a head, or keeps what there is of it, as httpReader.head does.
+func (r *fcgiReader) parse(content []byte, a *answer) error {
+	head, kept := content, len(r.head)
+	if kept > 0 {
+		r.head = append(r.head, content...)
+		head = r.head
+	}
+	response := &r.response
+	response.Reset()
+	complete, err := response.Parse(head, headLimits())
+	if err != nil {
+		return err
+	}
+	if !complete {
+		if kept == 0 {
+			r.head = append(r.head, content...)
+		}
+		return nil
+	}
+	a.got, a.status = inBody, response.Status
+	r.body, r.length = int64(len(head)-response.Size), -1
+	if n, ok := response.Length(); ok && !r.isHead && http1.BodyAllowed(response.Status) {
+		r.length = n
+	}
+	return nil
+}
+
+// note notes what came on STDERR.
+func (r *fcgiReader) note(text []byte) {
+	f := r.tally.fastCGI
+	if r.tally.counting {
+		f.StderrBytes += uint64(len(text))
+	}
+	if f.Stderr == "" {
+		r.stderr = append(r.stderr, text[:min(len(text), maxStderr-len(r.stderr))]...)
+	}
+}
+
+// end takes in an END_REQUEST record.
+func (r *fcgiReader) end(p fcgi.Piece, a *answer) error {
+	end, err := fcgi.ParseEnd(p.Content)
+	switch {
+	case err != nil:
+		return err
+	case end.Status != fcgi.Complete:
+		return fmt.Errorf("the application refused: %v (protocol status %d)", end.Status, end.Status)
+	case a.got != inBody:
+		return errNoHead
+	case r.length >= 0 && r.body != r.length:
+		return fmt.Errorf("a body of %d bytes came, and Content-Length said %d", r.body, r.length)
+	}
+	if end.App != 0 && r.tally.counting {
+		r.tally.fastCGI.Exits++
+	}
+	r.over, r.padding = true, int(p.Padding)
+	return nil
+}

@@ -1,0 +1,148 @@
+package load
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// overHTTP is HTTP/1.1 as a protocol to load.
+type overHTTP struct{}
+
+func (overHTTP) port() string      { return "80" }
+func (overHTTP) takesParams() bool { return false }
+func (overHTTP) announces() bool   { return true }
+
+func (overHTTP) render(q *request, _ address) []byte {
+	b := http1.AppendRequestLine(nil, q.method, q.target)
+	if !q.has("Host") {
+		b = http1.AppendField(b, "Host", q.host)
+	}
+	for _, f := range q.fields {
+		b = http1.AppendField(b, f.name, f.value)
+	}
+	if q.tellsLength() && !q.has("Content-Length") && !q.has("Transfer-Encoding") {
+		b = http1.AppendField(b, "Content-Length", strconv.Itoa(len(q.body)))
+	}
+	return append(http1.AppendHeadEnd(b), q.body...)
+}
+
+func (overHTTP) readers(n int, isHead bool, _ *tally) []reader {
+	shared := &httpShared{isHead: isHead}
+	own, all := make([]httpReader, n), make([]reader, n)
+	for i := range own {
+		own[i].httpShared = shared
+		all[i] = &own[i]
+	}
+	return all
+}
+
+// httpShared is what the HTTP connections of one worker share.
+type httpShared struct {
+	response http1.Response
+	isHead   bool // responses have no body, whatever they say
+}
+
+// httpReader is the reader of an HTTP connection.
+type httpReader struct {
+	*httpShared
+	partial []byte // of a head or a trailer section that came in pieces
+	mode    http1.Mode
+	left    int64 // of a body by length
+	chunks  http1.Chunked
+}
+
+var errSwitched = errors.New("the server switched protocols (status 101)")
+
+func (r *httpReader) untilClose() bool { return r.mode == http1.UntilClose }
+
+func (r *httpReader) reset() { r.partial, r.mode = r.partial[:0], http1.NoBody }
+
+func (r *httpReader) take(in []byte, a *answer) (n int, err error) {
+	for n < len(in) {
+		var k int
+		if a.got == inBody {
+			k, err = r.body(in[n:])
+		} else {
+			k, err = r.head(in[n:], a)
+		}
+		n += k
+		if err != nil {
+			return n, err
+		}
+		if a.got == inBody && r.mode == http1.NoBody {
+			a.got = whole
+			break
+		}
+	}
+	return n, nil
+}
+
+// head parses a head, or keeps what there is of it. A head that comes whole, as nearly
+// all do, is parsed where it was read.
+func (r *httpReader) head(in []byte, a *answer) (n int, err error) {
+	head, kept := in, len(r.partial)
+	if kept > 0 {
+		r.partial = append(r.partial, in...)
+		head = r.partial
+	}
+	response := &r.response
+	response.Reset()
+	complete, err := response.Parse(head, headLimits())
+	if err != nil {
+		return 0, err
+	}
+	if !complete {
+		if kept == 0 {
+			r.partial = append(r.partial, in...)
+		}
+		a.got = inHead
+		return len(in), nil
+	}
+	r.partial = r.partial[:0]
+	n = response.Size - kept
+	if response.Status == 101 {
+		return n, errSwitched
+	}
+	if response.Status < 200 {
+		a.got = nothing // an interim response; the final one follows
+		return n, nil
+	}
+	f := response.Body(r.isHead)
+	r.mode, r.left, r.chunks = f.Mode, f.Length, http1.Chunked{}
+	*a = answer{inBody, response.Status, !response.Persistent}
+	return n, nil
+}
+
+// body passes over body bytes. At the body's end mode becomes NoBody.
+func (r *httpReader) body(in []byte) (n int, err error) {
+	switch r.mode {
+	case http1.UntilClose:
+		return len(in), nil
+	case http1.ByLength:
+		n = int(min(r.left, int64(len(in))))
+		if r.left -= int64(n); r.left == 0 {
+			r.mode = http1.NoBody
+		}
+		return n, nil
+	}
+	if !r.chunks.Done() {
+		_, n, err = r.chunks.Next(in)
+		return n, err
+	}
+	return r.trailer(in)
+}
+
+func (r *httpReader) trailer(in []byte) (n int, err error) {
+	kept := len(r.partial)
+	r.partial = append(r.partial, in...)
+	var t http1.Trailer
+	complete, err := t.Parse(r.partial, headLimits())
+	if err != nil || !complete {
+		return len(in), err
+	}
+	r.partial = r.partial[:0]
+	r.mode = http1.NoBody
+	return t.Size - kept, nil
+}

@@ -1,0 +1,68 @@
+package load
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// request is what a plan asks for, whatever the protocol.
+type request struct {
+	place
+	method string
+	fields []field // the plan's, in their order
+	params []field // likewise
+	body   string
+}
+
+// field is a header field, or a FastCGI parameter.
+type field struct{ name, value string }
+
+// newRequest checks what a plan sends.
+func newRequest(p *Plan, to place) (*request, error) {
+	if !http1.ValidToken(p.Method) || !http1.ValidTarget(to.target) {
+		return nil, badPlan("%q %q is no request line", p.Method, to.target)
+	}
+	q := &request{place: to, method: p.Method, body: p.Body}
+	for _, line := range p.Header {
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if !ok || !http1.ValidToken(name) || !http1.ValidValue(value) {
+			return nil, badPlan("header %q: want \"Name: value\"", line)
+		}
+		q.fields = append(q.fields, field{name, value})
+	}
+	for _, param := range p.Params {
+		name, value, ok := strings.Cut(param, "=")
+		if !ok || name == "" {
+			return nil, badPlan("parameter %q: want NAME=value", param)
+		}
+		q.params = append(q.params, field{name, value})
+	}
+	if len(q.params) > 0 && !to.protocol.takesParams() {
+		return nil, badPlan("%q: only FastCGI takes parameters", p.URL)
+	}
+	return q, nil
+}
+
+// get returns the value of a header field of the plan, and whether there is one.
+func (q *request) get(name string) (value string, ok bool) {
+	for _, f := range q.fields {
+		if strings.EqualFold(f.name, name) {
+			return f.value, true
+		}
+	}
+	return "", false
+}
+
+func (q *request) has(name string) bool {
+	_, ok := q.get(name)
+	return ok
+}
+
+// tellsLength reports whether a request says how long its body is. Methods that usually
+// have one say so when they have none (RFC 9110, 8.6).
+func (q *request) tellsLength() bool {
+	return q.body != "" || slices.Contains([]string{"POST", "PUT", "PATCH"}, q.method)
+}

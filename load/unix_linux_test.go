@@ -1,0 +1,80 @@
+package load_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+func TestUnixSocket(t *testing.T) {
+	l, url := listen(t, "http", "unix")
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		if r.Host != "localhost" || r.RequestURI != "/a?b=c" {
+			t.Errorf("%s of %s", r.RequestURI, r.Host)
+		}
+		if n != 2<<20 || err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		io.WriteString(w, strings.Repeat("a", 300_000))
+	})}
+	go server.Serve(l)
+	defer server.Close()
+	r := run(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3, Threads: 2})
+	if r.Requests == 0 || r.Statuses[200] != r.Requests || r.Errors.Total() != 0 || r.Opened != 3 || r.Connects != 0 {
+		t.Errorf("%d requests, statuses %v, errors %+v, %d opened, %d connects", r.Requests, r.Statuses, r.Errors, r.Opened, r.Connects)
+	}
+}
+
+// shortQueue returns a unix socket that holds two connections which nobody has accepted.
+func shortQueue(t *testing.T) (path string, l net.Listener) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "s")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 1); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = net.FileListener(f); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return path, l
+}
+
+// A unix socket refuses at once what its queue has no room for. That is no error, unless
+// it lasts.
+func TestFullQueue(t *testing.T) {
+	path, l := shortQueue(t)
+	connected := false
+	r := run(t, load.Plan{
+		URL: "http+unix://" + path, Connections: 200, Timeout: 100 * time.Millisecond,
+		Trace: &load.Trace{Connected: func() { connected = true }},
+	})
+	if !connected || r.Requests != 0 || r.Errors.Timeout == 0 || r.Errors.Timeout != r.Errors.Total() ||
+		!strings.HasPrefix(r.Errors.First, "timeout: ") {
+		t.Errorf("connected: %t; %d requests, errors %+v", connected, r.Requests, r.Errors)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	go server.Serve(l)
+	defer server.Close()
+	r = run(t, load.Plan{URL: "http+unix://" + path, Connections: 20})
+	if r.Opened != 20 || r.Requests == 0 || r.Errors.Total() != 0 {
+		t.Errorf("%d opened, %d requests, errors %+v", r.Opened, r.Requests, r.Errors)
+	}
+}

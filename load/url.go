@@ -1,0 +1,102 @@
+package load
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// place is what a URL says.
+type place struct {
+	protocol protocol
+	host     string // as the Host field has it
+	name     string // of the host, without port
+	port     string
+	socket   string // the path of a unix socket; empty for TCP
+
+	target string // as a request line has it
+	path   string // of it, decoded
+	query  string
+}
+
+const wantURL = "want http://host:port/path or fcgi://host:port/path, over a unix socket http+unix:///socket:/path or fcgi+unix:///socket:/path"
+
+// parseURL takes a plan's URL apart.
+func parseURL(text string) (place, error) {
+	u, err := url.Parse(text)
+	if err != nil {
+		if bad, ok := errors.AsType[*url.Error](err); ok {
+			err = bad.Err
+		}
+		return place{}, badPlan("%q: %s: %v", text, wantURL, err)
+	}
+	if u.User != nil {
+		return place{}, badPlan("%q: a name and password in the URL are not sent: use an Authorization header", u.Redacted())
+	}
+	scheme, isUnix := strings.CutSuffix(u.Scheme, "+unix")
+	var p place
+	switch scheme {
+	case "http":
+		p.protocol = overHTTP{}
+	case "fcgi":
+		p.protocol = overFCGI{}
+	}
+	if p.protocol == nil || u.Opaque != "" || isUnix != (u.Host == "") {
+		return place{}, badPlan("%q: %s", text, wantURL)
+	}
+	if isUnix {
+		err = p.setSocket(u)
+	} else {
+		err = p.setHost(u)
+	}
+	if err != nil {
+		return place{}, badPlan("%q: %v", text, err)
+	}
+	p.target, p.path, p.query = u.RequestURI(), u.Path, u.RawQuery
+	if p.path == "" {
+		p.path = "/"
+	}
+	return p, nil
+}
+
+func (p *place) setHost(u *url.URL) error {
+	if u.Hostname() == "" || !http1.ValidHost([]byte(u.Host)) {
+		return errors.New(wantURL)
+	}
+	p.host, p.name, p.port = u.Host, u.Hostname(), cmp.Or(u.Port(), p.protocol.port())
+	return nil
+}
+
+const (
+	// maxSocketPath is what a unix socket's address has room for (unix(7)).
+	maxSocketPath = 107
+	// socketHost is what a request over a unix socket is sent to: such a URL has no host.
+	socketHost = "localhost"
+)
+
+// setSocket takes the path of u apart, as nginx does: that of a socket and, after a colon,
+// that of the request, which u then has. A colon of the socket's own is written %3A.
+func (p *place) setSocket(u *url.URL) error {
+	socket, path, _ := strings.Cut(u.EscapedPath(), ":")
+	socket, err := url.PathUnescape(socket)
+	if err == nil {
+		u.RawPath = path
+		u.Path, err = url.PathUnescape(path)
+	}
+	switch {
+	case err != nil:
+		return err
+	case socket == "" || strings.HasSuffix(socket, "/") || strings.Contains(socket, "\x00"):
+		return fmt.Errorf("%q is no path of a socket: %s", socket, wantURL)
+	case len(socket) > maxSocketPath:
+		return fmt.Errorf("the socket's path has %d bytes, more than the system's %d", len(socket), maxSocketPath)
+	case path != "" && path[0] != '/':
+		return fmt.Errorf("%q is no path of a request: want a slash after the colon, and %%3A for one in the socket's path", path)
+	}
+	p.host, p.name, p.port, p.socket = socketHost, socketHost, p.protocol.port(), socket
+	return nil
+}
