@@ -97,8 +97,11 @@ func (s scene) load(f *field, r *running) (sample, error) {
 
 func (s scene) plan(f *field, st stream, address string) load.Plan {
 	p := load.Plan{
-		URL: "http://" + address + st.path, Header: st.header, Connections: st.connections, Rate: st.rate,
+		URL: "http://" + address + st.path, Header: st.header, Connections: st.connections,
 		Warmup: f.warmup, Duration: f.load, Timeout: patience, Threads: min(len(f.cpus), st.connections),
+	}
+	if st.rate > 0 {
+		p.Pace = load.Constant(st.rate)
 	}
 	if s.cores == 1 {
 		p.CPUs, p.Threads = f.generator, min(len(f.generator), st.connections)

@@ -29,7 +29,9 @@ type conn struct {
 	answered  int   // responses on it
 	since     int64 // when connecting began or the request was sent
 	due       int64 // when the request was to be sent
-	turn      int64 // of an open loop, its next
+	sent      int64 // when it began to be
+	first     int64 // when the first byte of its response came; 0 before
+	queued    bool  // among the pacer's resting connections
 
 	unsent int // bytes of the request
 	answer
@@ -108,7 +110,7 @@ func (w *worker) hangUp(id int) {
 		_ = poll.Close(c.fd)
 	}
 	c.reader.reset()
-	*c = conn{fd: -1, turn: c.turn, once: c.once, reader: c.reader}
+	*c = conn{fd: -1, queued: c.queued, once: c.once, reader: c.reader}
 }
 
 // again closes a connection and opens it at once.
@@ -164,7 +166,8 @@ func (w *worker) request(id int) {
 // ask sends a request that is due since then.
 func (w *worker) ask(id int, due int64) {
 	c := &w.conns[id]
-	c.state, c.since, c.due, c.unsent, c.answer = sending, w.now, due, len(w.payload), answer{}
+	c.state, c.since, c.due, c.sent, c.first = sending, w.now, due, w.now, 0
+	c.unsent, c.answer = len(w.payload), answer{}
 	w.send(id)
 }
 
@@ -274,6 +277,9 @@ func (w *worker) take(id int, in []byte) bool {
 	c := &w.conns[id]
 	n, err := 0, errUnasked
 	if c.state > resting && c.unsent < len(w.payload) {
+		if c.first == 0 {
+			c.first = w.now
+		}
 		n, err = c.reader.take(in, &c.answer)
 	}
 	if err == nil && c.got < whole {
@@ -314,7 +320,11 @@ func (w *worker) complete(c *conn) {
 	latency := time.Duration(w.now - c.due)
 	w.tally.requests++
 	w.tally.statuses[c.status]++
-	w.tally.latency.Record(latency)
+	w.tally.service.Record(time.Duration(w.now - c.sent))
+	if w.pacer != nil { // in a closed loop it is the same
+		w.tally.latency.Record(latency)
+	}
+	w.tally.firstByte.Record(time.Duration(c.first - c.sent))
 	s := w.second
 	s.Requests++
 	s.LatencySum += latency

@@ -32,17 +32,21 @@ func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 
 // A request that was not answered, because its connection was closed, keeps its turn.
 func TestTurnIsGivenBack(t *testing.T) {
-	w := fcgiWorker(t, Plan{Connections: 3, Spare: 1, Rate: 1000}, 6)
+	w := fcgiWorker(t, Plan{Connections: 3, Spare: 1, Pace: Constant(1000)}, 6)
 	w.pacer.began, w.now = 1, 1e9
 	c := &w.conns[2]
 	first, ok := w.isDue(2)
-	if !ok || c.turn != 1+3 {
-		t.Fatalf("due: %t, next turn %d", ok, c.turn)
+	second, okToo := w.isDue(2)
+	if !ok || !okToo || second != first+1e6 {
+		t.Fatalf("due: %t and %t, since %d and %d", ok, okToo, first, second)
 	}
-	c.answered = 2
+	c.due, c.answered = first, 2
 	w.resend(2)
-	if again, ok := w.isDue(2); !ok || again != first || c.state != opening {
+	if again, ok := w.isDue(4); !ok || again != first || c.state != opening {
 		t.Errorf("due: %t, since %d and then %d; the connection is %s", ok, first, again, c.doing())
+	}
+	if third, ok := w.isDue(4); !ok || third != second+1e6 {
+		t.Errorf("due: %t, since %d; want what follows %d", ok, third, second)
 	}
 }
 

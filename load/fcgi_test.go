@@ -89,7 +89,7 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 			{load.Plan{URL: url + "/flushed"}, "GET /flushed  tare ", 200},
 			{load.Plan{URL: url + "/large"}, "GET /large  tare ", 200},
 			{load.Plan{URL: url + "/404"}, "GET /404  tare ", 404},
-			{load.Plan{URL: url + "/length", Rate: 300}, "GET /length  tare ", 200},
+			{load.Plan{URL: url + "/length", Pace: load.Constant(300)}, "GET /length  tare ", 200},
 		} {
 			t.Run(test.plan.URL, func(t *testing.T) {
 				served.Store(0)
@@ -111,7 +111,7 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 				if n := uint64(served.Load()); r.Requests > n || r.Requests < n/2 {
 					t.Errorf("%d requests counted, %d served", r.Requests, n)
 				}
-				if uint64(r.Latency.Count()) != r.Requests || r.Latency.Max() <= 0 || r.URL != test.plan.URL {
+				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Latency.Max() <= 0 || r.URL != test.plan.URL {
 					t.Errorf("%s: %d latencies, longest %v", r.URL, r.Latency.Count(), r.Latency.Max())
 				}
 			})
@@ -297,7 +297,7 @@ func TestClosedWithoutAWord(t *testing.T) {
 			io.WriteString(c, answer)
 		}
 		readRequest(r)
-	}), Connections: 3, Rate: 400, Duration: 500 * time.Millisecond})
+	}), Connections: 3, Pace: load.Constant(400), Duration: 500 * time.Millisecond})
 	if r.Requests < 40 || r.Errors.Total() != 0 || r.FastCGI.Resent == 0 {
 		t.Errorf("no sixth response: %d requests, errors %+v, %+v", r.Requests, r.Errors, r.FastCGI)
 	}

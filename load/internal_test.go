@@ -106,23 +106,23 @@ func TestFoldTail(t *testing.T) {
 // What the workers counted is added up, but for the busiest one's share.
 func TestResultOfSeveralWorkers(t *testing.T) {
 	tallies := []tally{
-		{requests: 1, bytes: 10, connects: 2, opened: 3, user: 1 * time.Second, sys: 500 * time.Millisecond, latency: hist.New(),
+		{requests: 1, bytes: 10, connects: 2, opened: 3, user: 1 * time.Second, sys: 500 * time.Millisecond, latency: hist.New(), service: hist.New(), firstByte: hist.New(), unanswered: 1, asked: 1.5,
 			errors: Errors{Connect: 1, Read: 2, Write: 3, Timeout: 4, Status: 5}, timeline: []Second{{Requests: 1}}},
-		{requests: 4, bytes: 20, connects: 5, opened: 6, user: 200 * time.Millisecond, sys: 100 * time.Millisecond, latency: hist.New(),
+		{requests: 4, bytes: 20, connects: 5, opened: 6, user: 200 * time.Millisecond, sys: 100 * time.Millisecond, latency: hist.New(), service: hist.New(), firstByte: hist.New(), unanswered: 1, asked: 1.5,
 			errors: Errors{Connect: 6, Read: 7, Write: 8, Timeout: 9, Status: 10, First: "second"}, timeline: []Second{{Requests: 3}, {Requests: 1}}},
 	}
 	tallies[0].statuses[200], tallies[1].statuses[200], tallies[1].statuses[503] = 1, 3, 1
 	tallies[0].latency.Record(time.Second)
 	tallies[1].latency.Record(2 * time.Second)
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
-		r := Result{Seconds: 2, Statuses: make(map[int]uint64), Latency: hist.New()}
+		r := Result{Seconds: 2, Statuses: make(map[int]uint64), Latency: hist.New(), Service: hist.New(), FirstByte: hist.New()}
 		for _, i := range order {
 			r.add(&tallies[i])
 		}
 		latency := r.Latency
-		r.Latency = nil
+		r.Latency, r.Service, r.FirstByte = nil, nil, nil
 		want := Result{
-			Seconds: 2, Requests: 5, Bytes: 30, Connects: 7, Opened: 9, Statuses: map[int]uint64{200: 4, 503: 1},
+			Seconds: 2, Requests: 5, Unanswered: 2, Asked: 3, Bytes: 30, Connects: 7, Opened: 9, Statuses: map[int]uint64{200: 4, 503: 1},
 			Errors:   Errors{Connect: 7, Read: 9, Write: 11, Timeout: 13, Status: 15, First: "second"},
 			Timeline: []Second{{Requests: 4}, {Requests: 1}}, Generator: Generator{UserSeconds: 1.2, SysSeconds: 0.6, Busy: 0.75},
 		}

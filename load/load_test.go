@@ -94,7 +94,7 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 			if n := uint64(served.Load()); r.Requests > n || r.Requests < n/2 {
 				t.Errorf("%d requests counted, %d served", r.Requests, n)
 			}
-			if uint64(r.Latency.Count()) != r.Requests || r.Latency.Max() <= 0 {
+			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Latency.Max() <= 0 {
 				t.Errorf("%d latencies, longest %v", r.Latency.Count(), r.Latency.Max())
 			}
 			if strings.HasSuffix(test.plan.URL, "/close") != (r.Connects > 0) {
@@ -385,7 +385,7 @@ func TestPhasesAndProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back load.Result
-	if err := json.Unmarshal(b, &back); err != nil || back.Latency.Count() != int64(r.Requests) {
+	if err := json.Unmarshal(b, &back); err != nil || back.Service.Count() != int64(r.Requests) || back.Latency.Count() != int64(r.Requests+r.Unanswered) {
 		t.Errorf("%v, %v", err, back.Latency)
 	}
 }
@@ -464,7 +464,7 @@ func TestBadPlans(t *testing.T) {
 		`header "X: a\x00": want`:          {URL: "http://127.0.0.1/", Header: []string{"X: a\x00"}},
 		"threads for -1 connections":       {URL: "http://127.0.0.1/", Connections: -1},
 		"a time is negative":               {URL: "http://127.0.0.1/", Duration: -1},
-		"-1 requests a second":             {URL: "http://127.0.0.1/", Rate: -1},
+		"-1 requests a second":             {URL: "http://127.0.0.1/", Pace: load.Constant(-1)},
 		"-1 spare connections":             {URL: "http://127.0.0.1/", Spare: -1},
 	} {
 		_, err := load.Run(context.Background(), p)

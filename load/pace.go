@@ -4,30 +4,73 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/load/hist"
 )
 
 // timerID is what the poller reports a pacer's timer under.
 const timerID = -1
 
-// pacer says when each request of a worker's open loop is due. Requests are evenly
-// spaced, and connections take turns. A connection that is busy when its turn comes
-// takes it as soon as it can.
+// pacer has a worker's requests sent when they are due. The one that has been due for longest
+// goes to the connection that has rested for longest; while all are busy it waits, and the
+// time it waits is its own.
 type pacer struct {
-	timer *timer
-	gap   float64 // nanoseconds between two turns
-	began int64   // 0 while connections are being made
-	turn  int64   // to come
+	*schedule
+	timer   *timer
+	began   int64   // 0 while connections are being made
+	resting ids     // connections
+	again   []int64 // when requests were due that have to be sent again
+	lag     *hist.Histogram
 }
 
-func newPacer(p *poll.Poller, rate float64) (*pacer, error) {
+func newPacer(p *poll.Poller, s *schedule) (*pacer, error) {
 	t, err := newTimer(p)
 	if err != nil {
 		return nil, err
 	}
-	return &pacer{timer: t, gap: float64(time.Second) / rate}, nil
+	return &pacer{schedule: s, timer: t, lag: hist.New()}, nil
 }
 
-func (p *pacer) due(turn int64) int64 { return p.began + int64(float64(turn)*p.gap) }
+// take returns since when the next request is due, and whether it is by now.
+func (p *pacer) take(now int64) (since int64, ok bool) {
+	if n := len(p.again); n > 0 {
+		since = p.again[0]
+		p.again = append(p.again[:0], p.again[1:]...)
+		return since, true
+	}
+	if p.began == 0 || p.next() > now {
+		return 0, false
+	}
+	since = p.next()
+	p.advance()
+	return since, true
+}
+
+// next returns when the next request of the schedule is due.
+func (p *pacer) next() int64 { return p.began + min(p.due, never) }
+
+// never is later than any run lasts, and far from overflowing.
+const never = int64(1) << 62
+
+// ids is a queue of connections. Each is in it once at most.
+type ids struct {
+	queue []int
+	head  int
+}
+
+func (q *ids) put(id int) { q.queue = append(q.queue, id) }
+
+func (q *ids) take() (id int, ok bool) {
+	if q.head == len(q.queue) {
+		return 0, false
+	}
+	id = q.queue[q.head]
+	if q.head++; q.head == len(q.queue) {
+		q.queue, q.head = q.queue[:0], 0
+	} else if q.head > cap(q.queue)/2 { // what was taken makes room
+		q.queue, q.head = q.queue[:copy(q.queue, q.queue[q.head:])], 0
+	}
+	return id, true
+}
 
 // stride is by how much the numbers of two busy connections differ.
 func (j *job) stride() int { return 1 + j.Spare }
@@ -35,32 +78,30 @@ func (j *job) stride() int { return 1 + j.Spare }
 // isBusy reports whether a connection is one of those that send requests.
 func (w *worker) isBusy(id int) bool { return id%w.stride() == 0 }
 
-// isDue reports whether a connection is to send a request now, and since when.
+// isDue reports whether a connection that has nothing to do is to send a request now, and
+// since when that is due. If not, the connection will be asked.
 func (w *worker) isDue(id int) (since int64, ok bool) {
-	switch p := w.pacer; {
-	case !w.isBusy(id):
+	p := w.pacer
+	if !w.isBusy(id) {
 		return 0, false
-	case p == nil:
+	}
+	if p == nil {
 		return w.now, w.loaded
-	case p.began == 0:
-		return 0, false
-	default:
-		c := &w.conns[id]
-		if since = p.due(c.turn); since > w.now {
-			return 0, false
-		}
-		c.turn += w.turns()
+	}
+	if since, ok = p.take(w.now); ok {
 		return since, true
 	}
+	if c := &w.conns[id]; !c.queued {
+		c.queued = true
+		p.resting.put(id)
+	}
+	return 0, false
 }
-
-// turns is how many connections of the worker take turns.
-func (w *worker) turns() int64 { return int64(len(w.conns) / w.stride()) }
 
 // giveBack makes a request due again that was not answered.
 func (w *worker) giveBack(c *conn) {
 	if w.pacer != nil {
-		c.turn -= w.turns()
+		w.pacer.again = append(w.pacer.again, c.due)
 	}
 }
 
@@ -74,12 +115,21 @@ func (w *worker) pace() {
 	if p.began == 0 {
 		p.began = w.now
 	}
-	for p.due(p.turn) <= w.now {
-		id := int(p.turn%w.turns()) * w.stride()
-		p.turn++
-		if w.conns[id].state == resting {
-			w.request(id)
+	for len(p.again) > 0 || p.next() <= w.now {
+		id, ok := p.resting.take()
+		if !ok {
+			return // whatever becomes free will look
 		}
+		c := &w.conns[id]
+		c.queued = false
+		if c.state != resting {
+			continue // it was closed, and will come again
+		}
+		since, _ := p.take(w.now)
+		if w.tally.counting {
+			p.lag.Record(time.Duration(w.now - since)) // a connection was waiting for it
+		}
+		w.ask(id, since)
 	}
-	p.timer.set(time.Duration(p.due(p.turn) - w.now))
+	p.timer.set(time.Duration(p.next() - w.now))
 }

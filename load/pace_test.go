@@ -20,7 +20,7 @@ func TestRate(t *testing.T) {
 	var clients sync.Map
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
 	defer server.Close()
-	r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Rate: 500, Warmup: 100 * time.Millisecond, Duration: time.Second})
+	r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Pace: load.Constant(500), Warmup: 100 * time.Millisecond, Duration: time.Second})
 	seen := 0
 	clients.Range(func(any, any) bool { seen++; return true })
 	// The bounds leave room for a machine that is busy with other things.
@@ -40,7 +40,7 @@ func TestLatenessCounts(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	r := run(t, load.Plan{URL: server.URL, Connections: 1, Rate: 100, Duration: time.Second})
+	r := run(t, load.Plan{URL: server.URL, Connections: 1, Pace: load.Constant(100), Duration: time.Second})
 	if r.Errors.Total() != 0 || r.Requests < 50 || r.Latency.Quantile(0.9) < nap/4 {
 		t.Errorf("%d requests, errors %+v; one in ten took %v or more, want many that waited for the one that slept",
 			r.Requests, r.Errors, r.Latency.Quantile(0.9))
@@ -49,7 +49,7 @@ func TestLatenessCounts(t *testing.T) {
 
 // Spare connections are opened after each of the others, and send nothing.
 func TestSpareConnections(t *testing.T) {
-	for _, rate := range []float64{0, 1000} {
+	for _, pace := range []load.Pace{{}, load.Constant(1000)} {
 		var opened []string // in order, by the one goroutine that accepts
 		var clients sync.Map
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
@@ -59,14 +59,14 @@ func TestSpareConnections(t *testing.T) {
 			}
 		}
 		server.Start()
-		r := run(t, load.Plan{URL: server.URL, Connections: 4, Threads: 1, Spare: 2, Rate: rate})
+		r := run(t, load.Plan{URL: server.URL, Connections: 4, Threads: 1, Spare: 2, Pace: pace})
 		server.Close()
 		if r.Requests == 0 || r.Errors.Total() != 0 || len(opened) != 12 {
-			t.Errorf("rate %v: %d requests, %d connections, want 12; errors %+v", rate, r.Requests, len(opened), r.Errors)
+			t.Errorf("pace %v: %d requests, %d connections, want 12; errors %+v", pace, r.Requests, len(opened), r.Errors)
 		}
 		for i, c := range opened {
 			if _, busy := clients.Load(c); busy != (i%3 == 0) {
-				t.Errorf("rate %v: connection %d sent requests: %t", rate, i, busy)
+				t.Errorf("pace %v: connection %d sent requests: %t", pace, i, busy)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func TestBytesWithoutARequest(t *testing.T) {
 		script(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, httpAnswer) }),
 		fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, load.Stdout(cgiAnswer)+load.End(0, 0)) }),
 	} {
-		r := run(t, load.Plan{URL: url, Connections: 1, Rate: 3, Duration: time.Second})
+		r := run(t, load.Plan{URL: url, Connections: 1, Pace: load.Constant(3), Duration: time.Second})
 		if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "bytes came before a request was sent") {
 			t.Errorf("%s: %d requests, errors %+v", url, r.Requests, r.Errors)
 		}
@@ -100,7 +100,7 @@ func TestRestingConnectionIsClosed(t *testing.T) {
 	server.Config.IdleTimeout = 20 * time.Millisecond
 	server.Start()
 	defer server.Close()
-	r := run(t, load.Plan{URL: server.URL, Connections: 2, Rate: 10, Duration: time.Second})
+	r := run(t, load.Plan{URL: server.URL, Connections: 2, Pace: load.Constant(10), Duration: time.Second})
 	if r.Requests < 3 || r.Connects == 0 || r.Errors.Total() != 0 {
 		t.Errorf("%d requests, %d connections made, errors %+v", r.Requests, r.Connects, r.Errors)
 	}

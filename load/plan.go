@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"time"
 )
@@ -45,9 +44,9 @@ type Plan struct {
 	Duration    time.Duration // of measuring; DefaultDuration if 0
 	Timeout     time.Duration // for connecting, and for a response; DefaultTimeout if 0
 
-	// Rate is how many requests are due each second, over all connections: an open
-	// loop. 0 is a closed loop.
-	Rate float64
+	// Pace says when requests are due, over all connections: an open loop. The zero value is
+	// a closed loop, in which each connection sends the next when the last was answered.
+	Pace Pace
 
 	// Spare is how many more connections are opened after each of Connections. They
 	// send nothing.
@@ -112,8 +111,11 @@ func (p *Plan) check() error {
 	if p.Duration < 0 || p.Warmup < 0 || p.Timeout < 0 {
 		return badPlan("a time is negative")
 	}
-	if !(p.Rate >= 0) || math.IsInf(p.Rate, 1) || p.Spare < 0 {
-		return badPlan("%v requests a second, %d spare connections: want numbers from 0", p.Rate, p.Spare)
+	if p.Spare < 0 {
+		return badPlan("%d spare connections: want a number from 0", p.Spare)
+	}
+	if err := p.Pace.check(); err != nil {
+		return err
 	}
 	for _, cpu := range p.CPUs {
 		if cpu < 0 {

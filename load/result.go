@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/tarehq/tare/load/hist"
@@ -9,20 +10,34 @@ import (
 
 // Result is what a run measured.
 type Result struct {
-	URL         string          `json:"url"`
-	Connections int             `json:"connections"`
-	Threads     int             `json:"threads"`
-	Seconds     float64         `json:"seconds"` // measured
-	Requests    uint64          `json:"requests"`
-	Bytes       uint64          `json:"bytes"` // received, heads included
-	Statuses    map[int]uint64  `json:"statuses"`
-	Errors      Errors          `json:"errors"`
-	Connects    uint64          `json:"connects"` // connections made while measuring
-	Opened      uint64          `json:"opened"`   // connections made before
-	Latency     *hist.Histogram `json:"latency"`
-	Timeline    []Second        `json:"timeline"`
-	Generator   Generator       `json:"generator"`
-	FastCGI     *FastCGI        `json:"fastCGI,omitempty"` // nil unless that was spoken
+	URL         string         `json:"url"`
+	Connections int            `json:"connections"`
+	Threads     int            `json:"threads"`
+	Seconds     float64        `json:"seconds"` // measured
+	Requests    uint64         `json:"requests"`
+	Bytes       uint64         `json:"bytes"` // received, heads included
+	Statuses    map[int]uint64 `json:"statuses"`
+	Errors      Errors         `json:"errors"`
+	Connects    uint64         `json:"connects"` // connections made while measuring
+	Opened      uint64         `json:"opened"`   // connections made before
+	// Latency is the time from when a request was due to its whole response. In a closed
+	// loop it is due when the last one was answered. It holds also what was not answered in
+	// time, with as long as that has waited: timeouts, and what is Unanswered.
+	Latency *hist.Histogram `json:"latency"`
+	// Service is the time from when a request was sent to its whole response.
+	Service *hist.Histogram `json:"service"`
+	// FirstByte is the time from when a request was sent to its response's first byte.
+	FirstByte *hist.Histogram `json:"firstByte"`
+	// Unanswered is how many requests had been due at the end for longer than 99 in 100 of
+	// the others took from being sent.
+	Unanswered uint64 `json:"unanswered"`
+	// Asked is how many requests were due in the measured time of an open loop; 0 in a closed
+	// one.
+	Asked float64 `json:"asked,omitempty"`
+
+	Timeline  []Second  `json:"timeline"`
+	Generator Generator `json:"generator"`
+	FastCGI   *FastCGI  `json:"fastCGI,omitempty"` // nil unless that was spoken
 }
 
 // Errors counts what went wrong while measuring, by kind.
@@ -67,6 +82,41 @@ type Generator struct {
 	// Busy is the busiest thread's share of one processor, 0 to 1. Near 1 the
 	// generator, not the server, may have set the pace.
 	Busy float64 `json:"busy"`
+	// Lag is by how much later than it was due a request of an open loop was sent that had a
+	// connection at rest: the generator's own fault. Nil in a closed loop.
+	Lag *hist.Histogram `json:"lag,omitempty"`
+}
+
+// When to doubt a result.
+const (
+	// BusyBound is the share of a processor from which on a thread of the generator may
+	// have set the pace.
+	BusyBound = 0.9
+	// lagBound is how late the generator may send one request in a hundred: as a share of
+	// the median latency, and anyway.
+	lagBound, lagFloor = 0.1, 100 * time.Microsecond
+	// answeredBound is the share of requests due that is to be answered.
+	answeredBound = 0.99
+)
+
+// Doubts says why the figures may be the generator's or the plan's rather than the server's;
+// nothing if nothing speaks for that.
+func (r *Result) Doubts() (doubts []string) {
+	say := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
+	g := &r.Generator
+	if g.Busy >= BusyBound {
+		say("the generator was busy %.0f%% of the time: it, not the server, may have set the pace", 100*g.Busy)
+	}
+	if g.Lag != nil {
+		late := g.Lag.Quantile(0.99)
+		if bound := max(lagFloor, time.Duration(lagBound*float64(r.Latency.Quantile(0.5)))); late > bound {
+			say("the generator was late: it sent one request in a hundred %v or more after it was due, although a connection was free", late.Round(time.Microsecond))
+		}
+	}
+	if answered := float64(r.Requests); r.Asked > 0 && answered < answeredBound*r.Asked {
+		say("of %.0f requests that were due %.0f were answered: the server, or %d connections, were too few for the rate", r.Asked, answered, r.Connections)
+	}
+	return doubts
 }
 
 // PerSecond returns the rate of requests.
@@ -93,7 +143,9 @@ type tally struct {
 	requests, bytes, connects, opened uint64
 	statuses                          [1000]uint64 // by status code
 	errors                            Errors
-	latency                           *hist.Histogram
+	latency, service, firstByte       *hist.Histogram
+	unanswered                        uint64
+	asked                             float64
 	timeline                          []Second
 	user, sys                         time.Duration
 	fastCGI                           *FastCGI // nil unless that is spoken
@@ -106,6 +158,10 @@ func (r *Result) add(t *tally) {
 	r.Opened += t.opened
 	r.Errors.merge(t.errors)
 	r.Latency.Merge(t.latency)
+	r.Service.Merge(t.service)
+	r.FirstByte.Merge(t.firstByte)
+	r.Unanswered += t.unanswered
+	r.Asked += t.asked
 	for code, n := range t.statuses {
 		if n > 0 {
 			r.Statuses[code] += n

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -124,10 +125,17 @@ func (r *run) watch(ctx context.Context, d time.Duration, measuring bool) (time.
 func (r *run) result(took time.Duration) *Result {
 	res := &Result{
 		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: took.Seconds(),
-		Statuses: make(map[int]uint64), Latency: hist.New(),
+		Statuses: make(map[int]uint64), Latency: hist.New(), Service: hist.New(), FirstByte: hist.New(),
 	}
 	for _, w := range r.workers {
 		res.add(&w.tally)
+		if w.pacer != nil {
+			res.Generator.Lag = cmp.Or(res.Generator.Lag, hist.New())
+			res.Generator.Lag.Merge(w.pacer.lag)
+		}
+	}
+	if !r.Pace.open() {
+		res.Latency.Merge(res.Service)
 	}
 	res.foldTail()
 	return res

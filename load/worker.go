@@ -57,12 +57,13 @@ func newWorker(r *run, index, conns int) (*worker, error) {
 		run: r, index: index, poller: p, conns: make([]conn, conns), clock: time.Now(),
 		buffer: make([]byte, readSize),
 	}
-	w.tally.latency = hist.New()
+	w.tally.latency, w.tally.service, w.tally.firstByte = hist.New(), hist.New(), hist.New()
 	for i, reader := range r.protocol.readers(conns, r.Method == "HEAD", &w.tally) {
-		w.conns[i] = conn{fd: -1, fresh: true, reader: reader, turn: int64(i / r.stride())}
+		w.conns[i] = conn{fd: -1, fresh: true, reader: reader}
 	}
-	if r.Rate > 0 {
-		if w.pacer, err = newPacer(p, r.Rate*float64(conns/r.stride())/float64(r.Connections)); err != nil {
+	if r.Pace.open() {
+		share := float64(conns/r.stride()) / float64(r.Connections)
+		if w.pacer, err = newPacer(p, newSchedule(&r.Pace, share, index, r.Threads)); err != nil {
 			w.close()
 			return nil, fmt.Errorf("load: %w", err)
 		}
@@ -83,9 +84,9 @@ func (w *worker) loop() {
 			cpu = threadTime()
 			w.beginCounting()
 		case p > measuring && w.tally.counting:
-			w.tally.counting = false
 			spent := threadTime()
 			w.tally.user, w.tally.sys = spent.user-cpu.user, spent.sys-cpu.sys
+			w.endCounting()
 		}
 		if phase(w.phase.Load()) == stopped {
 			return
@@ -141,6 +142,33 @@ func (w *worker) beginCounting() {
 	w.turnSecond()
 }
 
+// endCounting counts what is still to be answered. Whatever has waited for longer than nearly
+// all took that were answered is as much a part of the distribution as they are: a server that
+// stops to answer would look quick otherwise.
+func (w *worker) endCounting() {
+	const usualShare = 0.99
+	w.now = w.nanos()
+	usual := int64(w.tally.service.Quantile(usualShare))
+	unanswered := func(since int64) {
+		if waited := w.now - since; waited > usual {
+			w.tally.unanswered++
+			w.tally.latency.Record(time.Duration(waited))
+		}
+	}
+	for id := range w.conns {
+		if c := &w.conns[id]; c.state >= sending {
+			unanswered(c.due)
+		}
+	}
+	if p := w.pacer; p != nil && p.began > 0 {
+		w.tally.asked = (p.profile.by(w.now-p.began) - p.profile.by(w.began-p.began)) / p.gap
+		for since, ok := p.take(w.now); ok; since, ok = p.take(w.now) {
+			unanswered(since)
+		}
+	}
+	w.tally.counting = false
+}
+
 // turnSecond points second at the current second of the timeline.
 func (w *worker) turnSecond() {
 	if !w.tally.counting {
@@ -193,11 +221,20 @@ func (w *worker) sweep() {
 			if c.state <= opening && w.tally.opened == 0 {
 				w.giveUp()
 			}
-			w.fail(id, &w.tally.errors.Timeout, "timeout: "+c.doing())
+			w.timeOut(id)
 		case c.state == queuing:
 			w.connect(id)
 		}
 	}
+}
+
+// timeOut gives a connection up that takes too long. A request on it has taken at least as long.
+func (w *worker) timeOut(id int) {
+	c := &w.conns[id]
+	if c.state >= sending && w.tally.counting {
+		w.tally.latency.Record(time.Duration(w.now - c.due))
+	}
+	w.fail(id, &w.tally.errors.Timeout, "timeout: "+c.doing())
 }
 
 // giveUp ends the first attempts of connections that were never opened. It is called

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/lab/trial"
+
+	"github.com/tarehq/tare/load"
 )
 
 // Bounds at which a reader is warned.
@@ -14,9 +16,6 @@ const (
 	// littleBound is how far connections may differ from rate times mean latency.
 	// In a closed loop they are equal, if what was measured is what happened.
 	littleBound = 0.05
-	// BusyBound is the share of a processor from which on the generator may be
-	// what sets the pace.
-	BusyBound = 0.9
 	// othersBound is the share of a processor that programs which are not measured
 	// may have used.
 	othersBound = 0.15
@@ -94,7 +93,7 @@ func littlesLaw(a *Analysis, t *Table, row *Row) string {
 }
 
 func generatorBound(_ *Analysis, _ *Table, row *Row) string {
-	if row.Busy < BusyBound {
+	if row.Busy < load.BusyBound {
 		return ""
 	}
 	return fmt.Sprintf("the generator was %.0f %% busy: the rate may be its own, not the server's", 100*row.Busy)
