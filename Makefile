@@ -26,7 +26,9 @@ check-slow: programs ## longer fuzzing, every test many times, and a whole run o
 	for target in FuzzReader FuzzRequest FuzzPairs; do \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./internal/wire/fcgi || exit 1; \
 	done
-	$(GO) test -run '^$$' -fuzz '^FuzzSameAsNetHTTP$$' -fuzztime 5m ./internal/engine
+	for target in FuzzSameAsNetHTTP FuzzFastCGI; do \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 5m ./internal/engine || exit 1; \
+	done
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 10 -timeout 60m ./internal/... ./load/... ./lab/...
 	$(GO) run ./cmd/tare weigh
 

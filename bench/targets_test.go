@@ -19,15 +19,16 @@ const (
 
 // What is measured, with its unit.
 const (
-	cpu     = "cpu-µs"     // user and system time of the server, for each request
-	rate    = "req/s"      //
-	p50     = "p50-µs"     // of latency
-	p99     = "p99-µs"     //
-	spent   = "ns/req"     // of the time of all processors there are
-	memory  = "B/conn"     // resident, over the process at rest
-	resting = "cpu-%"      // while nothing is asked
-	appCPU  = "app-cpu-µs" // of the application behind nginx alone, for each request
-	calls   = "calls/req"  // system calls of the application
+	cpu       = "cpu-µs"        // user and system time of the server, for each request
+	rate      = "req/s"         //
+	p50       = "p50-µs"        // of latency
+	p99       = "p99-µs"        //
+	spent     = "ns/req"        // of the time of all processors there are
+	memory    = "B/conn"        // resident, over the process at rest
+	resting   = "cpu-%"         // while nothing is asked
+	appCPU    = "app-cpu-µs"    // of the application behind nginx alone, for each request
+	calls     = "calls/req"     // system calls of the application
+	transfers = "transfers/req" // those of them that read or write
 )
 
 // bound is a target: of what, and compared with whom.

@@ -9,8 +9,11 @@
 // # What differs from net/http/fcgi
 //
 //   - Requests look like those of an HTTP server: RequestURI is set, URL is the path and the
-//     query, Close is false. ContentLength is -1 if there is a body and no CONTENT_LENGTH. A body that is
-//     shorter or longer than CONTENT_LENGTH is an error of Read.
+//     query, Close is false, and a name that is given several times has all its values.
+//     ContentLength is -1 if there is a body and no CONTENT_LENGTH. A body that is shorter or
+//     longer than CONTENT_LENGTH is an error of Read.
+//   - So do responses: fields that are set behind WriteHeader are not sent, and a body that is
+//     empty or encoded gets no Content-Type.
 //   - The request's context is cancelled when the web server closes the connection, aborts the
 //     request, or the handler returns.
 //   - A panic of a handler ends its connection, is logged unless it is http.ErrAbortHandler,

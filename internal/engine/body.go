@@ -23,9 +23,10 @@ type body struct {
 	coded  *coded // of a body by chunks, and of any in FastCGI's records
 	err    error  // sticky; io.EOF once all was read
 	mode   http1.Mode
-	closed bool // by the handler
 	over   bool // the exchange is over, or the connection was taken over
+	ending bool // of FastCGI: the end is waited for, or whoever reads will meet it
 
+	closed   atomic.Bool // by the handler
 	returned atomic.Bool // the handler has; a Read that still waits is to give up
 
 	bounded   bool // the read deadline of this exchange is set
@@ -52,8 +53,8 @@ func (b *body) init(x *exchange, f http1.Framing, expects bool) {
 // Read implements io.Reader. Each call makes at most one call to the network.
 func (b *body) Read(p []byte) (int, error) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed || b.over {
+	defer b.unlock()
+	if b.closed.Load() || b.over {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	return b.readLocked(p)
@@ -62,9 +63,7 @@ func (b *body) Read(p []byte) (int, error) {
 // Close implements io.Closer. What is left of the body is read, or not, when the
 // handler returns.
 func (b *body) Close() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.closed = true
+	b.closed.Store(true)
 	return nil
 }
 
@@ -227,7 +226,7 @@ func (b *body) dismiss() {
 		b.mu.Lock()
 		b.x.conn().readDeadline = longAgo()
 	}
-	b.closed = true
+	b.closed.Store(true)
 	b.mu.Unlock()
 }
 
@@ -302,7 +301,7 @@ func (b *body) complete() bool { return errors.Is(b.err, io.EOF) }
 // been read.
 func (b *body) watch() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	defer b.unlock()
 	switch {
 	case b.over || b.wantWatch:
 	case b.complete():
@@ -310,6 +309,17 @@ func (b *body) watch() {
 		b.x.conn().link.beginWatch(b.x)
 	default:
 		b.wantWatch = true
+	}
+}
+
+// unlock unlocks the mutex. If a watch is wanted and nothing is missing but the end, that is
+// read, too.
+func (b *body) unlock() {
+	missing := b.wantWatch && !b.ending && b.onlyEndMissing()
+	b.ending = b.ending || missing
+	b.mu.Unlock()
+	if missing {
+		go b.awaitEnd()
 	}
 }
 

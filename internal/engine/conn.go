@@ -118,6 +118,8 @@ func (c *conn) exchange(x *exchange) bool {
 // abort ends the exchange that a handler's panic, or runtime.Goexit in it, cut
 // off. err is what recover returned.
 func (c *conn) abort(err any) {
+	c.seal.send() // answers to what came before this request
+
 	if err != nil && err != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		stack := make([]byte, 64<<10)
 		stack = stack[:runtime.Stack(stack, false)]
@@ -217,6 +219,9 @@ func (c *conn) gathering() bool { return c.gathers && len(c.out) < outSize }
 func (c *conn) trim() {
 	if cap(c.request.Fields) > keptFields {
 		c.request.Fields = nil
+	}
+	if cap(c.params.Params) > keptFields {
+		c.params.Params = nil
 	}
 	if cap(c.out) > keptOut {
 		c.out = nil

@@ -56,7 +56,7 @@ func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
 	if err := x.route(); err != nil {
 		return nil, err
 	}
-	x.header(h.Fields, head, textproto.CanonicalMIMEHeaderKey)
+	x.header(h.Fields, len(h.Fields)-1, head, textproto.CanonicalMIMEHeaderKey) // one of them is Host
 	if err := x.framing(h); err != nil {
 		return nil, err
 	}
@@ -123,12 +123,12 @@ func plainPath(s string) bool {
 	return true
 }
 
-// header fills Request.Header from the fields. canonical spells a name that the codec does
-// not know.
-func (x *exchange) header(fields []http1.Field, head string, canonical func(string) string) {
+// header fills Request.Header from the fields, with n values most likely. canonical spells a
+// name that the codec does not know.
+func (x *exchange) header(fields []http1.Field, n int, head string, canonical func(string) string) {
 	header := make(http.Header, len(fields))
 	values := x.values[:0]
-	if n := len(fields) - 1; n > cap(values) { // one of them is Host
+	if n > cap(values) {
 		values = make([]string, 0, n)
 	}
 	var seen http1.NameSet // spares most names the question whether the map has them

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/tarehq/tare/internal/wire/fcgi"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -16,17 +17,19 @@ var (
 	ErrAborted    = errors.New("fcgi: request aborted by web server")
 	ErrConnClosed = errors.New("fcgi: connection to web server closed")
 	errOverlong   = errors.New("fcgi: body longer than CONTENT_LENGTH")
+	errBegun      = errors.New("fcgi: BEGIN_REQUEST for a request that has begun")
 	errChatter    = errors.New("fcgi: too many records that do not belong to the request")
 )
 
 // records is what of an exchange belongs to FastCGI.
 type records struct {
 	raw string // the list of parameters
+	own bool   // the record that is being read is the body's
 
 	// What a watch needs, which may not look into the conn.
 	id     uint16
-	ahead  []byte // what had arrived behind the body when it began
-	reader fcgi.Reader
+	reader fcgi.Reader // of what follows the body
+	rest   []byte      // of that, what was looked at and is no whole record
 }
 
 func (b *body) initRecords(x *exchange, coded *coded, empty bool) {
@@ -44,7 +47,7 @@ func (b *body) readRecords(p []byte) (int, error) {
 	c := b.x.conn()
 	reader := &c.params.Records
 	for {
-		if c.next == c.end && reader.Left() > 0 { // past the input buffer: one copy less
+		if c.next == c.end && reader.Left() > 0 && b.coded.own { // past the input buffer: one copy less
 			b.bound()
 			n, err := c.nc.Read(p[:min(len(p), reader.Left())])
 			reader.Took(n)
@@ -66,6 +69,7 @@ func (b *body) readRecords(p []byte) (int, error) {
 		case piece.Ends():
 			return b.streamEnd()
 		default:
+			b.coded.own = true
 			n := copy(p, piece.Content)
 			rest := len(piece.Content) - n
 			reader.Took(-rest)
@@ -94,6 +98,27 @@ func (b *body) streamEnd() (int, error) {
 	return 0, io.EOF
 }
 
+// onlyEndMissing reports whether all of a body was read but the record that ends it. Who knows
+// the length may never ask for that.
+func (b *body) onlyEndMissing() bool {
+	return b.mode == http1.UntilClose && b.err == nil && b.left == 0
+}
+
+// awaitEnd reads that record for the sake of what arrives behind it, unless somebody else is
+// about to.
+func (b *body) awaitEnd() {
+	if !b.mu.TryLock() {
+		return
+	}
+	defer b.mu.Unlock()
+	if b.over || b.returned.Load() {
+		return
+	}
+	if _, err := b.readLocked(make([]byte, 1)); isTimeout(err) && b.returned.Load() {
+		b.err = nil // it was told to leave, and drain will look again
+	}
+}
+
 // lostRecords is lost in FastCGI's words.
 func (b *body) lostRecords(err error) error {
 	if err = b.lost(err); errors.Is(err, io.ErrUnexpectedEOF) {
@@ -105,6 +130,7 @@ func (b *body) lostRecords(err error) error {
 // aside deals with a record in the middle of the body that is not the body's.
 func (b *body) aside(p fcgi.Piece) error {
 	c := b.x.conn()
+	b.coded.own = false
 	event := fcgi.More
 	switch {
 	case p.Type == fcgi.AbortRequest && p.ID == c.params.ID:
@@ -112,10 +138,11 @@ func (b *body) aside(p fcgi.Piece) error {
 		return ErrAborted
 	case p.Type == fcgi.GetValues && p.ID == 0:
 		event = fcgi.Asked
+	case p.ID == 0 && c.params.Records.Left() > 0: // a stream's record is told of once
 	case p.ID == 0 || p.Type > fcgi.UnknownType:
 		event = fcgi.Unknown
 	case p.Type == fcgi.BeginRequest && p.ID == c.params.ID:
-		return errChatter
+		return errBegun
 	case p.Type == fcgi.BeginRequest:
 		event = fcgi.Second
 	}
@@ -142,27 +169,38 @@ func (b *body) recordsArrived() bool {
 	}
 }
 
-// beginWatch notes what had arrived behind the body.
-func (r *records) beginWatch(c *conn) {
-	r.id, r.reader, r.ahead = c.params.ID, c.params.Records, bytes.Clone(c.in[c.next:c.end])
+// beginWatch notes where the body has ended, and reports whether the request's abortion is in
+// what has arrived behind it.
+func (r *records) beginWatch(c *conn) (aborted bool) {
+	r.id, r.reader, r.rest = c.params.ID, c.params.Records, nil
+	return r.follow(c.in[c.next:c.end])
 }
 
-// aborted reports whether the request's abortion is in what had arrived and what has since.
-func (r *records) aborted(since []byte) bool {
-	if r == nil {
-		return false
+// follow reports whether the request's abortion is in what has arrived since.
+func (r *records) follow(b []byte) (aborted bool) {
+	if len(r.rest) > 0 {
+		b = slices.Concat(r.rest, b)
 	}
-	reader, b := r.reader, append(r.ahead[:len(r.ahead):len(r.ahead)], since...)
 	for {
-		p, n, err := reader.Next(b)
-		if err != nil || p.Type == 0 {
+		p, n, err := r.reader.Next(b)
+		b = b[n:]
+		switch {
+		case err != nil:
+			r.rest = bytes.Clone(b[:min(len(b), fcgi.HeaderSize)]) // and no more: it will not get better
 			return false
-		}
-		if p.Type == fcgi.AbortRequest && p.ID == r.id {
+		case p.Type == 0:
+			r.rest = bytes.Clone(b)
+			return false
+		case p.Type == fcgi.AbortRequest && p.ID == r.id:
 			return true
 		}
-		b = b[n:]
 	}
+}
+
+// foresees is follow for what will be looked at again.
+func (r *records) foresees(b []byte) (aborted bool) {
+	ahead := *r
+	return ahead.follow(b)
 }
 
 // fastCGI returns what of x belongs to FastCGI, or nil.
@@ -205,11 +243,13 @@ func (w *response) Stderr() io.Writer {
 	return stderr{w}
 }
 
-// stderr is a response's error stream, which ends with its handler.
-type stderr struct{ *response }
+// stderr is a response's error stream, which ends with its handler. It shall have no method of
+// the response's: io.WriteString and io.Copy would prefer those that write the body.
+type stderr struct{ response *response }
 
 // Write implements io.Writer.
-func (w stderr) Write(p []byte) (int, error) {
+func (s stderr) Write(p []byte) (int, error) {
+	w := s.response
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.usable(); err != nil {

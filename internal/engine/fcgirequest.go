@@ -54,7 +54,7 @@ func newFastCGIExchange(c *conn, list []byte) (*exchange, error) {
 	if err := x.apply(&v); err != nil {
 		return nil, err
 	}
-	x.header(c.request.Fields, raw, canonicalVariable)
+	x.header(c.request.Fields, len(c.request.Fields), raw, canonicalVariable)
 	x.request.Body = http.NoBody
 	if !c.params.Empty || x.request.ContentLength > 0 {
 		x.request.Body = &x.body
@@ -64,6 +64,9 @@ func newFastCGIExchange(c *conn, list []byte) (*exchange, error) {
 	}
 	x.body.initRecords(&x.exchange, &x.coded, c.params.Empty)
 	x.resp.init(c, &x.exchange, 1, c.params.Keep)
+	if x.body.mode != http1.NoBody {
+		x.resp.duplex.Store(true) // a web server reads while it sends
+	}
 	return &x.exchange, nil
 }
 
@@ -161,7 +164,11 @@ func (x *exchange) apply(v *variables) error {
 	}
 	if v.protocol != r.Proto { // which is HTTP/1.1
 		var ok bool
-		if r.ProtoMajor, r.ProtoMinor, ok = http.ParseHTTPVersion(v.protocol); !ok {
+		r.ProtoMajor, r.ProtoMinor, ok = http.ParseHTTPVersion(v.protocol)
+		if v.protocol == "INCLUDED" { // in another document (RFC 3875, 4.1.16); as net/http/cgi has it
+			r.ProtoMajor, ok = 1, true
+		}
+		if !ok {
 			return errProtocol
 		}
 		r.Proto = v.protocol
@@ -191,7 +198,9 @@ func (x *exchange) apply(v *variables) error {
 func (x *exchange) locate(v *variables) error {
 	r := &x.request
 	if v.uri != "" {
-		r.RequestURI = v.uri
+		if r.RequestURI = v.uri; !http1.ValidTarget(v.uri) {
+			return errTarget
+		}
 		return x.route()
 	}
 	x.url = url.URL{Path: v.scriptName + v.pathInfo, RawQuery: v.query}

@@ -103,26 +103,41 @@ func (c *netConn) takeOver() (net.Conn, error) {
 // readHead waits for a request and reads its head into c.request. It answers a
 // malformed one itself and reports whether there is one to serve.
 func (c *netConn) readHead(first bool) bool {
-	if c.next == c.end {
-		c.next, c.end, c.in = 0, 0, c.kept
-		c.trim()
-		if !c.await(first) {
+	for {
+		if c.next == c.end {
+			c.next, c.end, c.in = 0, 0, c.kept
+			c.trim()
+			if !c.await(first) {
+				return false
+			}
+		}
+		if !c.becomeActive() {
+			return false
+		}
+		if complete, ok := c.receiveHead(first); complete || !ok {
+			return ok
+		}
+		if !c.becomeIdle() { // what came was about the connection
 			return false
 		}
 	}
-	if !c.becomeActive() {
-		return false
-	}
+}
+
+// receiveHead reads on until a head is complete, or nothing that has arrived is part of one.
+func (c *netConn) receiveHead(first bool) (complete, ok bool) {
 	bounded := false
 	if c.read > 0 {
 		c.began = c.beginning(first)
 	}
 	for {
 		if complete, ok := c.protocol.head(c.conn); complete || !ok {
-			return ok
+			return complete, ok
 		}
 		if c.flush() != nil { // of what is answered before a request is complete
-			return false
+			return false, false
+		}
+		if c.next == c.end && !c.params.Pending() {
+			return false, true
 		}
 		if !bounded { // only a head that comes in pieces costs a deadline
 			bounded = true
@@ -131,9 +146,9 @@ func (c *netConn) readHead(first bool) bool {
 		switch err := c.fill(); {
 		case errors.Is(err, io.EOF):
 			c.refuse(http.StatusBadRequest, "head cut off")
-			return false
+			return false, false
 		case err != nil:
-			return false
+			return false, false
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/tarehq/tare/internal/wire/fcgi"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -26,9 +27,7 @@ type params struct {
 const maxReplies = 1 << 10
 
 func (p *params) reset() {
-	if p.Pending() || p.Size > 0 {
-		p.Request.Reset()
-	}
+	p.Reset()
 	p.replies = nil
 }
 
@@ -43,15 +42,37 @@ func (overFastCGI) head(c *conn) (complete, ok bool) {
 		if event == fcgi.Ready {
 			return true, true
 		}
-		c.out = appendReply(c.out, event, r.Message)
 		c.next += r.Drop()
 		if event == fcgi.More {
 			return false, true
+		}
+		if c.write > 0 && len(c.out) == 0 { // else what is there has its deadline
+			_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
+		}
+		c.out = appendReply(c.out, event, r.Message)
+		if event == fcgi.Aborted {
+			r.ID = 0 // nothing else is to be said to it
+		}
+		if endsConn(event, r) {
+			c.part()
+			return false, false
 		}
 		if len(c.out) >= outSize && c.flush() != nil {
 			return false, false
 		}
 	}
+}
+
+// endsConn reports whether an event ended a request that did not ask to keep the connection.
+func endsConn(event fcgi.Event, r *fcgi.Request) bool {
+	switch event {
+	case fcgi.Aborted:
+		return !r.Keep
+	case fcgi.Misplaced:
+		begin, err := fcgi.ParseBegin(r.Message.Content)
+		return err == nil && !begin.Keep
+	}
+	return false
 }
 
 // appendReply appends the answer to what is not a request.
@@ -74,12 +95,12 @@ func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 func (overFastCGI) begin(c *conn) *exchange {
 	in, p := c.in[c.next:c.end], &c.params
 	var list []byte
-	for i, piece := range p.Params {
-		if i == 0 {
-			list = piece.In(in) // nearly always all of it
-			continue
+	if len(p.Params) == 1 { // as nearly always
+		list = p.Params[0].In(in)
+	} else {
+		for _, piece := range p.Params {
+			list = append(list, piece.In(in)...)
 		}
-		list = append(list[:len(list):len(list)], piece.In(in)...)
 	}
 	x, err := newFastCGIExchange(c, list)
 	c.next += p.Size
@@ -105,6 +126,7 @@ func (c *conn) refuseParams(err error) {
 		c.refuse(http.StatusRequestHeaderFieldsTooLarge, e.What)
 	default: // whose records these are is not known
 		c.logf("fcgi: connection from %s closed: %s", c.template.RemoteAddr, e.What)
+		c.part() // with the answers to what came before
 	}
 }
 
@@ -150,6 +172,7 @@ func (overFastCGI) carries(string) bool { return false }
 // delimit has nothing to decide: the stream's end is the body's. Whether the connection is
 // kept is the peer's choice, unless the server is stopping.
 func (overFastCGI) delimit(w *response) {
+	w.conn.openRecord() // for the rest of the head: the error stream may have come between
 	if !w.conn.reuses() {
 		w.close = true
 	}

@@ -30,6 +30,11 @@ func (c *conn) refuseHead(err error) {
 // is our own text: nothing that the client sent is echoed.
 func (c *conn) refuse(status int, why string) {
 	c.protocol.refuse(c, status, why)
+	c.part()
+}
+
+// part sends what is due, and gives the client time to read it.
+func (c *conn) part() {
 	if c.write > 0 {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
 	}

@@ -383,9 +383,13 @@ func (c *conn) leavePartial(k *sock) *partial {
 		p = new(partial)
 	}
 	p.request, p.began = c.request, c.began
-	if c.params.Pending() {
-		params := c.params.Request
-		p.params = &params
+	if !c.params.Pending() {
+		p.params = nil // of a request that was aborted
+	} else {
+		if p.params == nil {
+			p.params = new(fcgi.Request)
+		}
+		*p.params = c.params.Request
 	}
 	switch {
 	case c.request.Size == 0 && !c.own(c.in): // it was partial before

@@ -75,7 +75,10 @@ type partial struct {
 }
 
 // sides are where Read and Write wait.
-type sides struct{ read, write chan struct{} }
+type sides struct {
+	read, write chan struct{}
+	told        bool // the loop tells of room for output
+}
 
 func newSock(h *home, fd int, remote string) *sock {
 	k := &sock{home: h, fd: int32(fd), remote: remote, opened: h.shard.group.now()}
@@ -149,7 +152,7 @@ func (k *sock) lookForDeparture() {
 		gone := poll.Ended(int(k.fd))
 		if records := x.fastCGI(); records != nil && !gone {
 			var b [peekSize]byte
-			gone = records.aborted(b[:poll.Peek(int(k.fd), b[:])])
+			gone = records.foresees(b[:poll.Peek(int(k.fd), b[:])])
 		}
 		k.release()
 		if gone {
@@ -285,8 +288,9 @@ func (k *sock) raw() net.Conn { return k }
 // beginWatch implements link. The loop does the watching; what has happened before
 // is looked for here.
 func (k *sock) beginWatch(x *exchange) {
-	if records := x.fastCGI(); records != nil {
-		records.beginWatch(k.runs)
+	if records := x.fastCGI(); records != nil && records.beginWatch(k.runs) {
+		x.ctx.cancel(context.Canceled)
+		return
 	}
 	k.watched.Store(x)
 	k.lookForDeparture()

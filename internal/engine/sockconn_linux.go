@@ -39,7 +39,7 @@ func (k *sock) Read(p []byte) (int, error) {
 		case err != poll.ErrAgain: //nolint:errorlint // a bare errno
 			return 0, k.opError("read", os.NewSyscallError("recv", err))
 		}
-		if !k.wait(&k.readDeadline, waited, func(s *sides) chan struct{} { return s.read }) {
+		if !k.wait(forInput, waited) {
 			return 0, net.ErrClosed
 		}
 	}
@@ -66,7 +66,7 @@ func (k *sock) Write(p []byte) (written int, err error) {
 		if written == len(p) {
 			return written, nil
 		}
-		if !k.wait(&k.writeDeadline, waited, func(s *sides) chan struct{} { return s.write }) {
+		if !k.wait(forOutput, waited) {
 			return written, net.ErrClosed
 		}
 	}
@@ -97,7 +97,7 @@ func (k *sock) writePieces(pieces [][]byte) error {
 		if len(pieces) == 0 {
 			return nil
 		}
-		if !k.wait(&k.writeDeadline, waited, func(s *sides) chan struct{} { return s.write }) {
+		if !k.wait(forOutput, waited) {
 			return net.ErrClosed
 		}
 	}
@@ -113,17 +113,32 @@ func (k *sock) passed(deadline *instant) bool {
 	return *deadline != 0 && k.group().now() >= *deadline
 }
 
+// direction is what a call waits for.
+type direction uint8
+
+const (
+	forInput direction = iota
+	forOutput
+)
+
 // wait waits until the loop notes something on a side, the deadline changes or
 // passes, or the sock is closed, when it reports false. On each side one may wait at a
 // time: the mutexes of the body and of the response see to that. The first call of a Read or
 // Write only makes sure that the loop knows where to ring and gives up the lead:
 // what happened before that is found by trying once more.
-func (k *sock) wait(deadline *instant, again bool, side func(*sides) chan struct{}) bool {
+func (k *sock) wait(what direction, again bool) bool {
 	k.mu.Lock()
 	if k.sides == nil {
-		k.sides = &sides{make(chan struct{}, 1), make(chan struct{}, 1)}
+		k.sides = &sides{read: make(chan struct{}, 1), write: make(chan struct{}, 1)}
 	}
-	bell, until := side(k.sides), *deadline
+	bell, until := k.sides.read, k.readDeadline
+	if what == forOutput {
+		bell, until = k.sides.write, k.writeDeadline
+		if !k.sides.told {
+			k.sides.told = true
+			_ = k.home.shard.loop.AddOutput(int(k.fd), int(k.fd)) // if it fails the connection has been closed
+		}
+	}
 	k.mu.Unlock()
 	if !again {
 		k.runs.giveUpLead()
@@ -201,7 +216,7 @@ func (k *sock) sendfile(from int, left int64) (sent int64, unable bool, err erro
 		case !errors.Is(err, syscall.EAGAIN):
 			return sent, false, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 		}
-		if !k.wait(&k.writeDeadline, waited, func(s *sides) chan struct{} { return s.write }) {
+		if !k.wait(forOutput, waited) {
 			return sent, false, net.ErrClosed
 		}
 		waited = true

@@ -16,6 +16,11 @@ type watch struct {
 
 // beginWatch implements link.
 func (c *netConn) beginWatch(x *exchange) {
+	records := x.fastCGI()
+	if records != nil && records.beginWatch(c.conn) {
+		x.ctx.cancel(context.Canceled)
+		return
+	}
 	if c.end == len(c.in) {
 		c.makeRoom()
 	}
@@ -24,18 +29,15 @@ func (c *netConn) beginWatch(x *exchange) {
 	}
 	w := &watch{stopped: make(chan struct{})}
 	c.watching = w
-	room, records := c.in[c.end:], x.fastCGI()
-	if records != nil {
-		records.beginWatch(c.conn)
-	}
+	room := c.in[c.end:]
 	go func() {
 		defer close(w.stopped)
 		for again := true; again; again = records != nil && w.n < len(room) {
 			n, err := c.nc.Read(room[w.n:])
-			w.n += n
-			if err != nil && !isTimeout(err) || records.aborted(room[:w.n]) {
+			if err != nil && !isTimeout(err) || records != nil && records.follow(room[w.n:w.n+n]) {
 				x.ctx.cancel(context.Canceled)
 			}
+			w.n += n
 			if err != nil {
 				return
 			}

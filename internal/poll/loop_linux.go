@@ -17,7 +17,7 @@ type Loop struct {
 	file   *os.File // the epoll descriptor's owner; it must outlive its use
 	raw    syscall.RawConn
 	look   func(uintptr) bool
-	looks  int // since Wait was called
+	looks  int // of Go's poller, since Wait was called
 	n      int // what the last one found
 	err    error
 
@@ -62,8 +62,18 @@ func NewLoop() (*Loop, error) {
 	return l, nil
 }
 
-// Add reports fd under id from now on, as Poller.Add does.
-func (l *Loop) Add(fd, id int) error { return l.poller.Add(fd, id) }
+// Add reports under id from now on when something arrives on fd. Closing fd ends that. Room for
+// output is not told of: a unix socket gets some whenever its peer reads, and each answer would
+// be followed by an event that means nothing.
+func (l *Loop) Add(fd, id int) error {
+	return l.poller.control(syscall.EPOLL_CTL_ADD, fd, id, input)
+}
+
+// AddOutput reports from now on also when there is room for output on a descriptor that was
+// added, and once if there is.
+func (l *Loop) AddOutput(fd, id int) error {
+	return l.poller.control(syscall.EPOLL_CTL_MOD, fd, id, input|syscall.EPOLLOUT)
+}
 
 // Remove ends that for a descriptor that stays open.
 func (l *Loop) Remove(fd int) error {

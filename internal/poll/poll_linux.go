@@ -31,12 +31,16 @@ func New() (*Poller, error) {
 	return &Poller{fd: fd}, nil
 }
 
+// input is what tells of input, and of the end.
+const input = syscall.EPOLLIN | syscall.EPOLLRDHUP | edge
+
 // Add reports fd under id from now on. Closing fd ends that.
 func (p *Poller) Add(fd, id int) error {
-	return syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, fd, &syscall.EpollEvent{
-		Events: syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | edge,
-		Fd:     int32(id),
-	})
+	return p.control(syscall.EPOLL_CTL_ADD, fd, id, input|syscall.EPOLLOUT)
+}
+
+func (p *Poller) control(op, fd, id int, events uint32) error {
+	return syscall.EpollCtl(p.fd, op, fd, &syscall.EpollEvent{Events: events, Fd: int32(id)})
 }
 
 // Wait returns what has happened, waiting for at most timeout until something has.

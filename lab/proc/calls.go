@@ -10,23 +10,26 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 )
 
-// Calls counts system calls as they are made: of all processes, told apart by their ids. The
-// kernel does the counting, so that it costs each call about a tenth of a microsecond. It
-// takes the right to load such a program, which root has on most machines.
+// Calls counts system calls as they are made: of all processes, told apart by their ids, and by
+// the calls' numbers. The kernel does the counting, so that it costs each call about a tenth of a
+// microsecond. It takes the right to load such a program, which root has on most machines.
 type Calls struct {
 	counts *ebpf.Map
 	link   link.Link
 }
 
-// maxCounted is how many processes are told apart. Those that come later are not counted.
-const maxCounted = 16 << 10
+// maxCounted is how many calls of processes are told apart. Those that come later are not counted.
+const maxCounted = 64 << 10
+
+// counted is what is counted together.
+type counted struct{ PID, Number uint32 }
 
 // CountCalls begins to count. Close ends it.
 func CountCalls() (*Calls, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("proc: counting system calls: %w", err)
 	}
-	counts, err := ebpf.NewMap(&ebpf.MapSpec{Name: "calls", Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: maxCounted})
+	counts, err := ebpf.NewMap(&ebpf.MapSpec{Name: "calls", Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: maxCounted})
 	if err != nil {
 		return nil, fmt.Errorf("proc: counting system calls: %w", err)
 	}
@@ -44,10 +47,13 @@ func CountCalls() (*Calls, error) {
 	return c, nil
 }
 
-// counting adds one to what the map has for the process that makes a call.
+// counting adds one to what the map has for the process that makes a call. The tracepoint's
+// arguments are the registers and the call's number.
 func counting(fd int) asm.Instructions {
-	const key, one = -4, -16 // on the stack
+	const key, number, one = -8, -4, -16 // on the stack
 	return asm.Instructions{
+		asm.LoadMem(asm.R1, asm.R1, 8, asm.DWord),
+		asm.StoreMem(asm.RFP, number, asm.R1, asm.Word),
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.RSh.Imm(asm.R0, 32),
 		asm.StoreMem(asm.RFP, key, asm.R0, asm.Word),
@@ -75,18 +81,23 @@ func counting(fd int) asm.Instructions {
 	}
 }
 
-// Of returns how many calls the processes have made since CountCalls.
-func (c *Calls) Of(processes []Process) (uint64, error) {
-	var all uint64
-	for _, p := range processes {
-		var n uint64
-		err := c.counts.Lookup(uint32(p.PID), &n)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return 0, fmt.Errorf("proc: system calls of process %d: %w", p.PID, err)
+// Of returns how many calls of each number the processes have made since CountCalls.
+func (c *Calls) Of(processes []Process) (map[int]uint64, error) {
+	made := make(map[int]uint64)
+	var of counted
+	var n uint64
+	all := c.counts.Iterate()
+	for all.Next(&of, &n) {
+		for _, p := range processes {
+			if int(of.PID) == p.PID {
+				made[int(of.Number)] += n
+			}
 		}
-		all += n
 	}
-	return all, nil
+	if err := all.Err(); err != nil {
+		return nil, fmt.Errorf("proc: counted system calls: %w", err)
+	}
+	return made, nil
 }
 
 // Close ends the counting.

@@ -1,0 +1,385 @@
+package fcgi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// nginxConf is nginx in front of an application, in each of the ways that make a difference to
+// that: connections kept or not, bodies gathered or passed on.
+const nginxConf = `daemon off;
+master_process off;
+pid DIR/pid;
+error_log DIR/error.log info;
+events { worker_connections 256; }
+http {
+	access_log off;
+	client_body_temp_path DIR/a; fastcgi_temp_path DIR/b; proxy_temp_path DIR/c; uwsgi_temp_path DIR/d; scgi_temp_path DIR/e;
+	client_max_body_size 64m;
+	upstream kept { server unix:DIR/app; keepalive 16; keepalive_requests 1000000; }
+	server {
+		listen unix:DIR/front;
+		include ETC/fastcgi_params;
+		location /kept/ { fastcgi_pass kept; fastcgi_keep_conn on; }
+		location /once/ { fastcgi_pass unix:DIR/app; }
+		location /passed/ { fastcgi_pass kept; fastcgi_keep_conn on; fastcgi_request_buffering off; fastcgi_buffering off; }
+	}
+}
+`
+
+// front is nginx, and a client of it.
+type front struct {
+	dir    string
+	client *http.Client
+}
+
+// get asks for a path.
+func (f *front) get(t testing.TB, path string) (*http.Response, string) {
+	t.Helper()
+	resp, err := f.client.Get("http://example.org" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+// log is what nginx has logged so far.
+func (f *front) log(t testing.TB) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(f.dir, "error.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// behindNginx runs a test with an application behind nginx, on shards and on the portable
+// path. There is to be no complaint in nginx's log but for expected ones.
+func behindNginx(t *testing.T, app http.HandlerFunc, expected []string, test func(t *testing.T, f *front, accepted *atomic.Int32)) {
+	t.Helper()
+	tool := programs.Nginx(t)
+	for _, path := range []string{"shards", "portable"} {
+		t.Run(path, func(t *testing.T) {
+			f := &front{dir: shortDir(t)}
+			conf := strings.NewReplacer("DIR", f.dir, "ETC", tool.Etc).Replace(nginxConf)
+			if err := os.WriteFile(filepath.Join(f.dir, "conf"), []byte(conf), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l, err := net.Listen("unix", filepath.Join(f.dir, "app"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			accepted := new(atomic.Int32)
+			if path == "portable" {
+				l = countedListener{l, accepted}
+			}
+			s := &fcgi.Server{Handler: app}
+			served := make(chan error, 1)
+			go func() { served <- s.Serve(l) }()
+			t.Cleanup(func() {
+				if err := s.Shutdown(context.Background()); err != nil {
+					t.Error(err)
+				}
+				if err := <-served; err != http.ErrServerClosed {
+					t.Errorf("Serve returned %v", err)
+				}
+			})
+			f.start(t, tool.Bin, tool.Env)
+			test(t, f, accepted)
+			for line := range strings.Lines(f.log(t)) {
+				if faulty(line) && !slices.ContainsFunc(expected, func(e string) bool { return strings.Contains(line, e) }) {
+					t.Errorf("nginx says %s", line)
+				}
+			}
+		})
+	}
+}
+
+// shortDir is a folder for sockets, whose names may not be long.
+func shortDir(t testing.TB) string {
+	dir, err := os.MkdirTemp("", "nginx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// faulty reports whether a line of nginx's log may be a complaint about an application.
+func faulty(line string) bool {
+	return !strings.Contains(line, "buffered to a temporary file") && strings.Contains(line, "upstream") ||
+		strings.Contains(line, "[error]") || strings.Contains(line, "[crit]") || strings.Contains(line, "[alert]")
+}
+
+// start starts nginx, and ends it with the test.
+func (f *front) start(t *testing.T, bin string, env []string) {
+	var said bytes.Buffer
+	c := exec.Command(bin, "-p", f.dir, "-c", filepath.Join(f.dir, "conf"), "-e", filepath.Join(f.dir, "error.log"))
+	c.Env, c.Stdout, c.Stderr = append(os.Environ(), env...), &said, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(f.dir, "front"))
+	}
+	transport := &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 100}
+	f.client = &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		_ = c.Process.Kill()
+		<-ended
+	})
+	eventually(t, "nginx listens", func() bool {
+		select {
+		case err := <-ended:
+			t.Fatalf("nginx ended: %v\n%s", err, said.Bytes())
+		default:
+		}
+		nc, err := dial(t.Context(), "", "")
+		if err == nil {
+			nc.Close()
+		}
+		return err == nil
+	})
+}
+
+// countedListener counts what it accepts, which takes the portable path: on shards nothing is
+// counted.
+type countedListener struct {
+	net.Listener
+	n *atomic.Int32
+}
+
+func (l countedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.n.Add(1)
+	}
+	return c, err
+}
+
+// ways are the locations of nginxConf.
+var ways = []string{"/kept/", "/once/", "/passed/"}
+
+// What a client of nginx sees of an application's answers.
+func TestNginxAnswers(t *testing.T) {
+	big := strings.Repeat("0123456789abcdef", 1<<17)
+	app := func(w http.ResponseWriter, r *http.Request) {
+		switch filepath.Base(r.URL.Path) {
+		case "204":
+			w.WriteHeader(http.StatusNoContent)
+		case "304":
+			w.Header().Set("Etag", `"e"`)
+			w.WriteHeader(http.StatusNotModified)
+		case "302":
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		case "404":
+			http.NotFound(w, r)
+		case "big":
+			io.WriteString(w, big)
+		case "sized":
+			w.Header().Set("Content-Length", fmt.Sprint(len(big)))
+			io.WriteString(w, big)
+		case "sum":
+			sum := sha256.New()
+			n, err := io.Copy(sum, r.Body)
+			fmt.Fprintf(w, "%d %x %v", n, sum.Sum(nil), err)
+		default:
+			fmt.Fprintf(w, "%s %s %s %s %v %s %s", r.Method, r.RequestURI, r.URL.Path, r.Host, r.ContentLength, r.Header.Get("X-Own-Field"), fcgi.ProcessEnv(r)["GATEWAY_INTERFACE"])
+		}
+	}
+	behindNginx(t, app, nil, func(t *testing.T, f *front, _ *atomic.Int32) {
+		for _, way := range ways {
+			for range 3 {
+				for path, want := range map[string]string{"204": "", "304": "", "302": "<a href=\"/elsewhere\">Found</a>.\n\n", "404": "404 page not found\n"} {
+					if resp, body := f.get(t, way+path); fmt.Sprint(resp.StatusCode) != path || body != want {
+						t.Errorf("%s%s: got %d %q, want %q", way, path, resp.StatusCode, body, want)
+					}
+				}
+				for path, length := range map[string]int64{"big": -1, "sized": int64(len(big))} {
+					if resp, body := f.get(t, way+path); body != big || resp.ContentLength != length {
+						t.Errorf("%s%s: %d bytes, length %d", way, path, len(body), resp.ContentLength)
+					}
+					resp, err := f.client.Head("http://example.org" + way + path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if resp.Body.Close(); resp.StatusCode != 200 || resp.ContentLength != length {
+						t.Errorf("HEAD %s%s: %v", way, path, resp)
+					}
+				}
+			}
+			req, _ := http.NewRequest("PUT", "http://example.org"+way+"a%20b?c=d%20e", strings.NewReader("body"))
+			req.Header.Set("X-Own-Field", "own")
+			resp, err := f.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if want := fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way, way); string(b) != want {
+				t.Errorf("got %s, want %s", b, want)
+			}
+			f.upload(t, way+"sum", 1<<20)
+		}
+	})
+}
+
+// upload sends a body by length and by chunks, and checks the sum that comes back.
+func (f *front) upload(t *testing.T, path string, size int) {
+	t.Helper()
+	body := bytes.Repeat([]byte("0123456789abcdef"), size/16)
+	want := fmt.Sprintf("%d %x <nil>", size, sha256.Sum256(body))
+	for _, r := range []io.Reader{bytes.NewReader(body), io.MultiReader(bytes.NewReader(body))} {
+		resp, err := f.client.Post("http://example.org"+path, "a/b", r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		if resp.Body.Close(); err != nil || string(b) != want {
+			t.Errorf("%s: %d %q, %v; want %q", path, resp.StatusCode, b, err, want)
+		}
+	}
+}
+
+// nginx uses a kept connection again: what we send ends where it expects that.
+func TestNginxKeepsConnections(t *testing.T) {
+	app := func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s", b)
+	}
+	behindNginx(t, app, nil, func(t *testing.T, f *front, accepted *atomic.Int32) {
+		const n = 50
+		for _, way := range ways {
+			before := accepted.Load()
+			for i := range n {
+				want := strings.Repeat("x", i*i*i)
+				resp, err := f.client.Post("http://example.org"+way, "a/b", strings.NewReader(want))
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, _ := io.ReadAll(resp.Body)
+				if resp.Body.Close(); string(b) != want {
+					t.Errorf("%d bytes of %d", len(b), len(want))
+				}
+			}
+			made := accepted.Load() - before
+			// Those that pass bodies on are answered before nginx knows that it has sent all.
+			expect := map[string]int32{"/kept/": 1, "/once/": n, "/passed/": 0}[way] // the first and the last share theirs
+			if accepted.Load() > 0 && made != expect {
+				t.Errorf("%s: %d connections for %d requests", way, made, n)
+			}
+		}
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				for j := range 30 {
+					want := fmt.Sprintf("%d-%d", i, j)
+					resp, err := f.client.Post("http://example.org"+ways[j%3], "a/b", strings.NewReader(want))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if b, _ := io.ReadAll(resp.Body); string(b) != want {
+						t.Errorf("got %q, want %s", b, want)
+					}
+					resp.Body.Close()
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// When a client leaves, nginx closes its connection to us, and the request's context is
+// cancelled, whatever the handler does then.
+func TestNginxClientLeaves(t *testing.T) {
+	begun, ended := make(chan bool), make(chan error)
+	app := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			io.ReadFull(r.Body, make([]byte, r.ContentLength)) // and no further
+		} else {
+			io.Copy(io.Discard, r.Body)
+		}
+		begun <- true
+		<-r.Context().Done()
+		ended <- r.Context().Err()
+	}
+	behindNginx(t, app, []string{"client closed connection", "client prematurely closed", "closed keepalive connection"}, func(t *testing.T, f *front, _ *atomic.Int32) {
+		for _, way := range ways {
+			for method, size := range map[string]int{"GET": 0, "POST": 40_000, "PUT": 100} {
+				ctx, leave := context.WithCancel(t.Context())
+				req, err := http.NewRequestWithContext(ctx, method, "http://example.org"+way, strings.NewReader(strings.Repeat("x", size)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				failed := make(chan error, 1)
+				go func() {
+					resp, err := f.client.Do(req)
+					if err == nil {
+						resp.Body.Close()
+					}
+					failed <- err
+				}()
+				<-begun
+				leave()
+				if err := <-ended; err != context.Canceled {
+					t.Errorf("%s %s: context %v", method, way, err)
+				}
+				if err := <-failed; err == nil {
+					t.Errorf("%s %s was answered", method, way)
+				}
+			}
+		}
+	})
+}
+
+// What is written to Stderr is in nginx's log, and so is that a handler has failed.
+func TestNginxLogs(t *testing.T) {
+	app := func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "panic") {
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprintf(fcgi.Stderr(w), "told about %s, before", r.URL.Path)
+		io.WriteString(w, "body")
+		fmt.Fprintf(fcgi.Stderr(w), "told about %s, then", r.URL.Path)
+	}
+	expected := []string{"FastCGI sent in stderr", "upstream prematurely closed", "while reading response header", "Connection reset by peer"}
+	behindNginx(t, app, expected, func(t *testing.T, f *front, _ *atomic.Int32) {
+		for _, way := range ways {
+			if _, body := f.get(t, way+"x"); body != "body" {
+				t.Errorf("%s: %q", way, body)
+			}
+			for _, when := range []string{"before", "then"} {
+				want := fmt.Sprintf("told about %sx, %s", way, when)
+				eventually(t, want+" is logged", func() bool { return strings.Contains(f.log(t), want) })
+			}
+			if resp, _ := f.get(t, way+"panic"); resp.StatusCode != http.StatusBadGateway {
+				t.Errorf("%s: a panic is a %s", way, resp.Status)
+			}
+		}
+	})
+}

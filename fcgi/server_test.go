@@ -1,0 +1,344 @@
+package fcgi_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/fcgi"
+)
+
+// ProcessEnv is what is not found in the Request, and its caller's own.
+func TestServerProcessEnv(t *testing.T) {
+	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		env := fcgi.ProcessEnv(r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, 1))) // a derived one
+		env["DOCUMENT_ROOT"] = "overwritten"
+		fmt.Fprint(w, fcgi.ProcessEnv(r))
+	})}, "tcp", "127.0.0.1:0")
+	got := dialServer(t, at).ask("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x", "HTTPS", "on", "PATH_INFO", "/", "QUERY_STRING", "",
+		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b", "HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
+	if want := "map[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if env := fcgi.ProcessEnv(httptest.NewRequest(http.MethodGet, "/", nil)); env != nil {
+		t.Errorf("of a request that did not come by FastCGI: %v", env)
+	}
+}
+
+// wrapper is a middleware's ResponseWriter.
+type wrapper struct{ http.ResponseWriter }
+
+func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Stderr is found under what middleware makes of a ResponseWriter, and not where there is
+// none.
+func TestServerStderr(t *testing.T) {
+	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(fcgi.Stderr(wrapper{wrapper{w}}), "one ")
+		io.WriteString(w, "body")
+		io.WriteString(fcgi.Stderr(w), "two ")
+		io.Copy(fcgi.Stderr(w), strings.NewReader("three"))
+	})}, "tcp", "127.0.0.1:0")
+	if got := dialServer(t, at).ask("/", ""); got.err != "one two three" || got.body() != "body" {
+		t.Errorf("got %+v", got)
+	}
+	if w := fcgi.Stderr(wrapper{httptest.NewRecorder()}); w != nil {
+		t.Errorf("a recorder has %v", w)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	web := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, fcgi.Stderr(w), fcgi.ProcessEnv(r))
+	})})
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(l) }()
+	defer func() { web.Close(); <-served }()
+	resp, err := http.Get("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, _ := io.ReadAll(resp.Body); string(b) != "<nil> map[]" {
+		t.Errorf("over HTTP there is %s", b)
+	}
+}
+
+// A Server without a handler is for http.DefaultServeMux.
+func TestServerDefaultHandler(t *testing.T) {
+	old := http.DefaultServeMux
+	http.DefaultServeMux = http.NewServeMux()
+	t.Cleanup(func() { http.DefaultServeMux = old })
+	http.HandleFunc("/default", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "default") })
+	at := runServer(t, &fcgi.Server{}, "tcp", "127.0.0.1:0")
+	if got := dialServer(t, at).ask("/default", "").body(); got != "default" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// "OPTIONS *" is the handler's, as with net/http/fcgi.
+func TestServerOptions(t *testing.T) {
+	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Method+r.RequestURI) })}, "tcp", "127.0.0.1:0")
+	if got := dialServer(t, at).ask("*", "", "REQUEST_METHOD", "OPTIONS").body(); got != "OPTIONS*" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// Each field of a Server means what it says.
+func TestServerFields(t *testing.T) {
+	type key struct{}
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %v %v", b, err != nil, r.Context().Value(key{}))
+	})
+	var mu sync.Mutex
+	var logged bytes.Buffer
+	whole := oneRequest("/", "body")
+	for name, test := range map[string]struct {
+		server *fcgi.Server
+		send   string
+		want   string // in the answer
+		closed bool   // then, or instead
+	}{
+		"nothing":           {&fcgi.Server{}, whole, "body false <nil>", false},
+		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: 20 * time.Millisecond}, whole[:30], "", true},
+		"ReadTimeout":       {&fcgi.Server{ReadTimeout: 20 * time.Millisecond}, whole[:len(whole)-10], "bo true <nil>", true},
+		"IdleTimeout":       {&fcgi.Server{IdleTimeout: 20 * time.Millisecond}, whole, "body false <nil>", true},
+		"MaxParamBytes":     {&fcgi.Server{MaxParamBytes: 100}, oneRequest("/"+strings.Repeat("x", 6000), ""), "431 Request Header Fields Too Large", true},
+		"BaseContext":       {&fcgi.Server{BaseContext: func(net.Listener) context.Context { return context.WithValue(t.Context(), key{}, "base") }}, whole, "body false base", false},
+		"Dispatch":          {&fcgi.Server{Dispatch: tare.OwnGoroutine}, whole, "body false <nil>", false},
+		"ErrorLog":          {&fcgi.Server{ErrorLog: log.New(writerFunc(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return logged.Write(p) }), "", 0)}, "GET / HTTP/1.1\r\n\r\n", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test.server.Handler = echo
+			w := dialServer(t, runServer(t, test.server, "tcp", "127.0.0.1:0"))
+			io.WriteString(w, test.send)
+			if got, err := w.reply(); !strings.Contains(got.body(), test.want) || (err == nil) != (test.want != "") {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if !test.closed {
+				w.ask("/", "again")
+			} else if got, err := w.reply(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("not closed: %+v, %v", got, err)
+			}
+		})
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !strings.Contains(logged.String(), "unknown version of FastCGI") {
+		t.Errorf("logged %q", logged.String())
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// WriteTimeout ends a handler that writes to nobody.
+func TestServerWriteTimeout(t *testing.T) {
+	failed := make(chan error, 1)
+	at := runServer(t, &fcgi.Server{WriteTimeout: 20 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				failed <- err
+				return
+			}
+		}
+	})}, "unix", filepath.Join(t.TempDir(), "s"))
+	io.WriteString(dialServer(t, at), oneRequest("/", ""))
+	select {
+	case <-failed:
+	case <-time.After(patience):
+		t.Error("the handler still writes")
+	}
+}
+
+// The errors are those that Read returns.
+func TestServerBodyErrors(t *testing.T) {
+	ended := make(chan error, 1)
+	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		ended <- err
+	})}, "tcp", "127.0.0.1:0")
+	part := strings.TrimSuffix(oneRequest("/", "body"), "\x01\x05\x00\x01\x00\x00\x00\x00")
+	w := dialServer(t, at)
+	io.WriteString(w, part+"\x01\x02\x00\x01\x00\x00\x00\x00")
+	if err := <-ended; !errors.Is(err, fcgi.ErrRequestAborted) {
+		t.Errorf("aborted: %v", err)
+	}
+	w = dialServer(t, at)
+	io.WriteString(w, part)
+	w.Close()
+	if err := <-ended; !errors.Is(err, fcgi.ErrConnClosed) {
+		t.Errorf("closed: %v", err)
+	}
+}
+
+// Shutdown waits for what runs and closes what waits; Serve returns at once, and will not
+// serve again.
+func TestServerShutdown(t *testing.T) {
+	begun, release := make(chan bool), make(chan bool)
+	s := &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			begun <- true
+			<-release
+		}
+		io.WriteString(w, "done")
+	})}
+	var served []chan error
+	var all []net.Addr
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		l, err := net.Listen(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- s.Serve(l) }()
+		served, all = append(served, done), append(all, l.Addr())
+	}
+	idle, busy := dialServer(t, all[0]), dialServer(t, all[1])
+	idle.ask("/", "")
+	io.WriteString(busy, oneRequest("/long", ""))
+	<-begun
+	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while a handler runs: %v", err)
+	}
+	for _, done := range served {
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	}
+	if _, err := idle.reply(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection: %v", err)
+	}
+	done := make(chan error)
+	go func() { done <- s.Shutdown(t.Context()) }()
+	release <- true
+	if r, err := busy.reply(); err != nil || r.body() != "done" {
+		t.Errorf("the last answer: %+v, %v", r, err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("Serve behind Shutdown returned %v", err)
+	}
+	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		c.Close()
+		t.Error("its listener is open")
+	}
+}
+
+// A Server that never served can be told to stop.
+func TestServerThatNeverServed(t *testing.T) {
+	s := new(fcgi.Server)
+	if err := errors.Join(s.Shutdown(t.Context()), s.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
+// Serve returns what accepting fails with.
+func TestServeUntilAcceptFails(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error)
+	go func() { served <- fcgi.Serve(l, http.NotFoundHandler()) }()
+	if got := dialServer(t, l.Addr()).ask("/", "").out; !strings.HasPrefix(got, "Status: 404 Not Found\r\n") {
+		t.Errorf("got %q", got)
+	}
+	l.Close()
+	if err := <-served; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve returned %v", err)
+	}
+}
+
+// TestServedByStandardInput is the process that TestServeStandardInput starts.
+func TestServedByStandardInput(t *testing.T) {
+	if os.Getenv("TARE_FCGI_STDIN") == "" {
+		t.Skip("is run by TestServeStandardInput")
+	}
+	s := new(fcgi.Server)
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.URL.Path, maps.Collect(maps.All(fcgi.ProcessEnv(r))))
+		if r.URL.Path == "/stop" {
+			go s.Shutdown(context.Background())
+		}
+	})
+	if err := s.Serve(nil); !errors.Is(err, http.ErrServerClosed) {
+		t.Errorf("Serve returned %v", err)
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+}
+
+// A web server, or spawn-fcgi, starts an application with the listening socket as its
+// standard input.
+func TestServeStandardInput(t *testing.T) {
+	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		t.Run(network, func(t *testing.T) {
+			l, err := net.Listen(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			f, err := l.(interface{ File() (*os.File, error) }).File()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServedByStandardInput$")
+			child.Env, child.Stdin = append(os.Environ(), "TARE_FCGI_STDIN=1", "GORACE=atexit_sleep_ms=0"), f
+			var said bytes.Buffer
+			child.Stdout, child.Stderr = &said, &said
+			if err := child.Start(); err != nil {
+				t.Fatal(err)
+			}
+			w := dialServer(t, l.Addr())
+			for _, path := range []string{"/1", "/2", "/stop"} {
+				if got, want := w.ask(path, "", "REMOTE_USER", "ann").body(), path+"map[REMOTE_USER:ann]"; got != want {
+					t.Errorf("got %q, want %q", got, want)
+				}
+			}
+			if _, err := w.reply(); !errors.Is(err, io.EOF) {
+				t.Errorf("not closed: %v", err)
+			}
+			if err := child.Wait(); err != nil {
+				t.Errorf("the server ended with %v\n%s", err, said.Bytes())
+			}
+		})
+	}
+}
+
+// Standard input that is no listening socket is an error.
+func TestServeStandardInputThatIsNone(t *testing.T) {
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServedByStandardInput$")
+	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // and no input
+	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve returned file") {
+		t.Errorf("it said %s, %v", out, err)
+	}
+}

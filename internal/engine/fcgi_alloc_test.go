@@ -1,0 +1,161 @@
+package engine_test
+
+import (
+	"io"
+	"log"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// budgetSmallFCGI is in allocations per request beyond what an empty loop costs: the slab, the
+// list's string, RemoteAddr, and the map's two parts. A browser's head and a response's field
+// cost what they do over HTTP, and RemoteAddr.
+const budgetSmallFCGI = 5
+
+// browserByFCGI is what nginx makes of browserGET.
+func browserByFCGI() string {
+	list := slices.Clone(likeNginx[:len(likeNginx)-4]) // without the two fields of a small one
+	lines := strings.Split(strings.TrimSpace(browserGET), "\r\n")
+	for _, line := range lines[2:] {
+		name, value, _ := strings.Cut(line, ": ")
+		list = append(list, "HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
+	}
+	return listed(list...)
+}
+
+func TestAllocationsByFCGI(t *testing.T) {
+	withoutReserve(t)
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const n = 2000
+	body := []byte("Hello World\n")
+	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
+	withField := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Content-Type"] = []string{"text/plain"}
+		w.Write(body)
+	})
+	for _, test := range []struct {
+		name    string
+		request string
+		handler http.Handler
+		budget  float64
+	}{
+		{"small GET", listed(likeNginx...), plain, budgetSmallFCGI},
+		{"small GET, a field in the response", listed(likeNginx...), withField, budgetSmallFCGI + budgetHeader},
+		{"browser's GET", browserByFCGI(), withField, budgetBrowser + 1 + budgetHeader},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			run := func(n int) float64 {
+				return testing.AllocsPerRun(1, func() { serveRepeatedly(fcgiServer(&http.Server{Handler: test.handler}), test.request, n) })
+			}
+			perRequest := (run(2*n) - run(n)) / n
+			if perRequest > test.budget+0.1 {
+				t.Errorf("%.2f allocations a request, want at most %v", perRequest, test.budget)
+			}
+			t.Logf("%.2f allocations a request", perRequest)
+		})
+	}
+}
+
+// hostileFCGI are streams that are small for what they might cost.
+func hostileFCGI() map[string]string {
+	all := fcgiCorpus()
+	list := nameValues(ask{}.list()...)
+	for name, text := range map[string]string{
+		"list in records of a byte":     begins(1, true) + strings.Repeat(rec(paramsStream, 1, "\x00"), 110_000) + rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
+		"list in records of two":        begins(1, true) + inRecords(paramsStream, 1, 99, list) + strings.Repeat(rec(paramsStream, 1, "\x00\x00"), 100_000) + rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
+		"empty parameters":              listed(append(ask{}.list(), make([]string, 500_000)...)...),
+		"fields":                        listed(append(ask{}.list(), fcgiFields(1000)...)...),
+		"too many fields":               listed(append(ask{}.list(), fcgiFields(20_000)...)...),
+		"one field":                     listed(append(ask{}.list(), repeated(990, "HTTP_A", "")...)...),
+		"types":                         listed(append(ask{}.list(), repeated(50_000, "CONTENT_TYPE", "a")...)...),
+		"a large list":                  ask{params: []string{"HTTP_X", strings.Repeat("x", 900<<10)}}.String(),
+		"too large a list":              ask{params: []string{"HTTP_X", strings.Repeat("x", 2<<20)}}.String(),
+		"a query":                       ask{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
+		"escapes":                       ask{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
+		"unescaped":                     located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
+		"pipelined":                     strings.Repeat(aGET("/"), 2000),
+		"pipelined posts":               strings.Repeat(aPOST("x"), 2000),
+		"aborted":                       strings.Repeat(begins(1, true)+abort, 10_000),
+		"refused":                       begins(1, true) + strings.Repeat(begins(2, true), 10_000),
+		"other roles":                   strings.Repeat(rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"), 10_000),
+		"questions":                     strings.Repeat(question, 10_000),
+		"empty questions":               strings.Repeat(rec(getValues, 0, ""), 20_000),
+		"a long question":               strings.Repeat(rec(getValues, 0, strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 240)), 20),
+		"unknown types":                 strings.Repeat(rec(99, 0, ""), 20_000),
+		"strangers":                     strings.Repeat(rec(stdinStream, 9, ""), 20_000),
+		"strangers' padding":            strings.Repeat(padded(stdinStream, 9, "", 255), 1000),
+		"body of one byte each":         ask{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
+		"strangers in a body":           sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(rec(stdinStream, 9, ""), 20_000) + rec(stdinStream, 1, ""),
+		"questions in a body":           sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(question, 20_000) + rec(stdinStream, 1, ""),
+		"a large body":                  aPOST(strings.Repeat("x", 1<<20)),
+		"a length that is large":        ask{method: "POST", params: []string{"CONTENT_LENGTH", "9223372036854775807"}, body: strings.Repeat("x", 1<<20)}.String(),
+		"strangers behind a request":    aPOST("x") + strings.Repeat(rec(stdinStream, 9, ""), 500) + rec(getValues, 0, strings.Repeat("\x00\x00", 2000)),
+		"records cut off":               aPOST("x") + rec(getValues, 0, strings.Repeat("\x00\x00", 2000))[:4000],
+		"bytes behind a malformed one":  aPOST("x") + "\x02" + strings.Repeat("x", 3000),
+		"padding behind each":           strings.Repeat(padded(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00", 255)+padded(abortRequest, 1, "", 255), 1000),
+		"nothing":                       "",
+		"a list that lies, a large one": begins(1, true) + rec(paramsStream, 1, "\xff\xff\xff\xff\xff\xff\xff\xff"+strings.Repeat("x", 60_000)) + rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
+	} {
+		all[name] = text
+	}
+	return all
+}
+
+func repeated(n int, pair ...string) (pairs []string) {
+	for range n {
+		pairs = append(pairs, pair...)
+	}
+	return pairs
+}
+
+// fcgiReaders are handlers that use a request in ways that may cost.
+var fcgiReaders = map[string]http.HandlerFunc{
+	"read":   func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, struct{ io.Reader }{r.Body}) },
+	"unread": func(http.ResponseWriter, *http.Request) {},
+	"watched": func(_ http.ResponseWriter, r *http.Request) {
+		_ = r.Context().Err()
+		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
+		_ = r.Context().Err()
+	},
+	"parameters": func(_ http.ResponseWriter, r *http.Request) {
+		for range engine.FastCGIParams(r.Context()) {
+			continue
+		}
+	},
+}
+
+// What a web server makes us allocate is in proportion to what it sends.
+func TestAmplificationByFCGI(t *testing.T) {
+	withoutReserve(t)
+	if raceEnabled {
+		t.Skip("the race detector allocates, too")
+	}
+	for name, text := range hostileFCGI() {
+		t.Run(name, func(t *testing.T) {
+			for how, h := range fcgiReaders {
+				s := fcgiServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
+				c := &oneShot{text: text, closed: make(chan bool)}
+				l := &oneListener{conn: c, closed: make(chan bool)}
+				var before, after runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+				served := goServe(s, l)
+				<-c.closed
+				runtime.ReadMemStats(&after)
+				s.Close()
+				<-served
+				got, bound := after.TotalAlloc-before.TotalAlloc, uint64(allocatedFixed+allocatedPerByte*len(text))
+				if got > bound {
+					t.Errorf("%s: allocated %d for %d bytes, want at most %d", how, got, len(text), bound)
+				}
+			}
+		})
+	}
+}

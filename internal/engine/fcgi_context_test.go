@@ -1,0 +1,397 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// waiter is a handler that waits for its context's end, and the test that it waits for.
+type waiter struct {
+	entered chan context.Context
+	proceed chan bool // before it asks for its context
+	waits   chan bool // it has asked
+}
+
+func newWaiter() *waiter {
+	return &waiter{make(chan context.Context, 1), make(chan bool, 1), make(chan bool, 1)}
+}
+
+func (h *waiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, read := r.Context(), r.URL.Query().Get("read")
+	if r.URL.Path != "/wait" {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s%v", r.URL.Path, b, err)
+		return
+	}
+	if read == "late" {
+		_ = ctx.Err() // asks
+	}
+	switch read {
+	case "":
+	case "length":
+		io.ReadFull(r.Body, make([]byte, r.ContentLength))
+	default:
+		io.Copy(io.Discard, r.Body)
+	}
+	h.entered <- ctx
+	<-h.proceed
+	done := ctx.Done()
+	h.waits <- true
+	select {
+	case <-done:
+		fmt.Fprint(w, ctx.Err())
+	case <-time.After(20 * time.Second):
+		fmt.Fprint(w, "never cancelled")
+	}
+}
+
+const wait = "/wait"
+
+var (
+	abort    = rec(abortRequest, 1, "")
+	question = rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", ""))
+)
+
+// abortions are ways for a request's abortion to arrive.
+var abortions = map[string]struct {
+	with   string // in the request's own packet
+	before string // behind it, before the handler asks
+	after  []string
+}{
+	"before it is asked":             {before: abort},
+	"while it waits":                 {after: []string{abort}},
+	"in the request's packet":        {with: abort},
+	"in pieces":                      {after: strings.SplitAfter(abort, "")},
+	"begun with the request":         {with: abort[:3], after: []string{abort[3:]}},
+	"begun before it is asked":       {before: abort[:5], after: []string{abort[5:]}},
+	"behind a question":              {after: []string{question, abort}},
+	"behind a question, in pieces":   {after: strings.SplitAfter(question+abort, "")},
+	"behind a question in packet":    {with: question, after: []string{abort}},
+	"both in the packet":             {with: question + abort},
+	"behind part of a question":      {with: question[:12], after: []string{question[12:] + abort}},
+	"behind another's":               {with: rec(abortRequest, 2, ""), after: []string{abort}},
+	"behind others' records":         {before: rec(stdinStream, 2, strings.Repeat("\x01", 100)), after: []string{padded(stdinStream, 2, "", 50) + abort}},
+	"behind a stream cut off":        {with: rec(stdinStream, 2, strings.Repeat("\x01", 100))[:50], after: []string{rec(stdinStream, 2, strings.Repeat("\x01", 100))[50:] + abort}},
+	"behind padding":                 {before: padded(paramsStream, 3, "x", 200), after: []string{abort}},
+	"behind the next request":        {with: aGET("/next") + abort},
+	"behind the next one, in pieces": {with: aGET("/next")[:20], after: []string{aGET("/next")[20:], abort[:2], abort[2:]}},
+}
+
+// A request's context is cancelled by its abortion, whenever and however that arrives. The
+// connection is kept, and what came with it is answered.
+func TestFCGIAbort(t *testing.T) {
+	h := newWaiter()
+	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
+		for kind, request := range map[string]string{
+			"GET": aGET(wait), "POST": ask{uri: wait + "?read=all", body: "hello", length: true}.String(),
+			"asked before": ask{uri: wait + "?read=late", body: "hello"}.String(),
+		} {
+			for name, way := range abortions {
+				s.Run(kind+"/"+name, func(t *testing.T) {
+					p := s.in(t).peer()
+					defer p.Close()
+					io.WriteString(p, request+way.with)
+					<-h.entered
+					io.WriteString(p, way.before)
+					h.proceed <- true
+					<-h.waits
+					for _, piece := range way.after {
+						io.WriteString(p, piece)
+					}
+					if a := p.answer(); a.body != context.Canceled.Error() {
+						t.Error(a)
+					}
+					if all := way.with + strings.Join(way.after, ""); strings.Contains(all, "/next") {
+						if a := p.answer(); a.body != "/next <nil>" {
+							t.Errorf("next: %v", a)
+						}
+					}
+					if a := p.ask(aPOST("x")); a.body != "/ x<nil>" {
+						t.Errorf("then: %v", a)
+					}
+					if all := way.with + way.before + strings.Join(way.after, ""); strings.Contains(all, "MPXS") != (len(p.told) == 1) {
+						t.Errorf("was told %q", p.told)
+					}
+				})
+			}
+		}
+	})
+}
+
+// A handler that knows the length of a body may never ask for its end. Its context is
+// cancelled all the same, whenever the end arrives.
+func TestFCGIContextBehindABodyOfKnownLength(t *testing.T) {
+	h := newWaiter()
+	end := rec(stdinStream, 1, "")
+	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
+		for _, size := range []int{1, 100, 70_000} {
+			body := strings.TrimSuffix(inRecords(stdinStream, 1, 65528, strings.Repeat("x", size)), end)
+			for name, way := range map[string]struct {
+				with, before, after string
+				leave               bool
+			}{
+				"abort, at once":      {with: end + abort},
+				"abort, before":       {with: end, before: abort},
+				"abort, after":        {with: end, after: abort},
+				"end and abort later": {after: end + abort},
+				"end later, abort":    {before: end, after: abort},
+				"abort for the end":   {before: abort},
+				"abort then":          {after: abort},
+				"leave":               {with: end, leave: true},
+				"leave, end later":    {after: end, leave: true},
+				"leave, no end":       {leave: true},
+			} {
+				s.Run(fmt.Sprint(name, "/", size), func(t *testing.T) {
+					p := s.in(t).peer()
+					defer p.Close()
+					head := ask{method: "POST", uri: wait + "?read=length", params: []string{"CONTENT_LENGTH", fmt.Sprint(size)}}.head()
+					io.WriteString(p, head+body+way.with)
+					ctx := <-h.entered
+					io.WriteString(p, way.before)
+					h.proceed <- true
+					<-h.waits
+					io.WriteString(p, way.after)
+					if way.leave {
+						p.Close()
+						<-ctx.Done()
+						return
+					}
+					if a := p.answer(); a.body != context.Canceled.Error() {
+						t.Error(a)
+					}
+				})
+			}
+		}
+	})
+}
+
+// Such a handler may also return before the end arrives. The connection is kept for all
+// that.
+func TestFCGIEndBehindTheHandler(t *testing.T) {
+	done := make(chan bool)
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.Context().Err()
+		io.ReadFull(r.Body, make([]byte, r.ContentLength))
+		_ = r.Context().Err()
+
+		done <- true
+	}), func(s *fcgiSite) {
+		p := s.peer()
+		for range 3 {
+			io.WriteString(p, sized(5)+rec(stdinStream, 1, "hello"))
+			<-done
+			io.WriteString(p, rec(stdinStream, 1, ""))
+			p.answer()
+		}
+	})
+}
+
+// A request's context is cancelled when the web server leaves, however that is asked.
+func TestFCGIDeparture(t *testing.T) {
+	ways := map[string]func(context.Context, chan bool){
+		"/done": func(ctx context.Context, asked chan bool) { done := ctx.Done(); asked <- true; <-done },
+		"/err": func(ctx context.Context, asked chan bool) {
+			err := ctx.Err()
+			for asked <- true; err == nil; err = ctx.Err() {
+				time.Sleep(time.Millisecond)
+			}
+		},
+		"/derived": func(ctx context.Context, asked chan bool) {
+			ctx, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			asked <- true
+			<-ctx.Done()
+		},
+		"/after": func(ctx context.Context, asked chan bool) {
+			done := make(chan bool)
+			context.AfterFunc(ctx, func() { close(done) })
+			asked <- true
+			<-done
+		},
+	}
+	entered, asked, ended := make(chan bool), make(chan bool, 1), make(chan error)
+	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
+		entered <- true
+		io.Copy(io.Discard, r.Body)
+		ways[r.URL.Path](r.Context(), asked)
+		ended <- r.Context().Err()
+	}), func(s *fcgiSite) {
+		for way := range ways {
+			for _, request := range []string{aGET(way), ask{uri: way, body: "hello", length: true}.String(), ask{uri: way, once: true}.String()} {
+				for _, how := range []string{"close", "close early", "closeWrite"} {
+					p := s.peer()
+					io.WriteString(p, request)
+					<-entered
+					if how != "close early" {
+						<-asked
+					}
+					if how == "closeWrite" {
+						p.closeWrite()
+					} else {
+						p.Close()
+					}
+					if how == "close early" {
+						<-asked
+					}
+					if err := <-ended; !errors.Is(err, context.Canceled) {
+						s.Errorf("%s, %s: %v", way, how, err)
+					}
+					p.Close()
+				}
+			}
+		}
+	})
+}
+
+// While the web server only waits, or asks for other things, nothing is cancelled. When the
+// handler returns, its context is.
+func TestFCGIContextLives(t *testing.T) {
+	h := newWaiter()
+	var ctx context.Context
+	release := make(chan bool)
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != wait {
+			h.ServeHTTP(w, r)
+			return
+		}
+		io.Copy(io.Discard, r.Body)
+		_ = r.Context().Err()
+		h.entered <- r.Context()
+		<-release
+		fmt.Fprint(w, r.Context().Err())
+	}), func(s *fcgiSite) {
+		for _, request := range []string{aGET(wait), ask{uri: wait, body: "hello"}.String()} {
+			p := s.peer()
+			io.WriteString(p, request)
+			ctx = <-h.entered
+			io.WriteString(p, question+rec(abortRequest, 2, "")+rec(stdinStream, 5, abort))
+			io.WriteString(p, aGET("/next"))
+			for range 5 { // time for what has arrived to be looked at
+				s.ask(aGET("/other"))
+			}
+			select {
+			case <-ctx.Done():
+				s.Error("cancelled while the handler ran")
+			default:
+			}
+			release <- true
+			if a := p.answer(); a.body != "<nil>" {
+				s.Error(a)
+			}
+			<-ctx.Done()
+			if a := p.answer(); a.body != "/next <nil>" {
+				s.Error(a)
+			}
+		}
+	})
+}
+
+// Close ends the contexts of requests that run.
+func TestFCGICloseCancels(t *testing.T) {
+	h := newWaiter()
+	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
+		p := s.peer()
+		io.WriteString(p, aGET(wait))
+		ctx := <-h.entered
+		h.proceed <- true
+		<-h.waits
+		s.server.Close()
+		<-ctx.Done()
+		if a, err := p.tryAnswer(); err == nil {
+			s.Errorf("got %v", a)
+		}
+	})
+}
+
+// Who reads a body learns how the web server gave up on it.
+func TestFCGIBodyIsGivenUp(t *testing.T) {
+	entered := make(chan bool)
+	type end struct{ err, ctx error }
+	ended := make(chan end)
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		io.ReadFull(r.Body, make([]byte, 2))
+		entered <- true
+		_, err := io.Copy(io.Discard, r.Body)
+		ended <- end{err, r.Context().Err()}
+		io.WriteString(w, "sorry")
+	}), func(s *fcgiSite) {
+		for name, test := range map[string]struct {
+			send string
+			want error
+		}{
+			"abort":               {abort, engine.ErrAborted},
+			"abort in a record":   {"lo" + abort, engine.ErrAborted},
+			"abort and a request": {abort + aGET("/"), engine.ErrAborted},
+			"close":               {"", engine.ErrConnClosed},
+			"close in a record":   {rec(stdinStream, 1, "0123456789")[:11], engine.ErrConnClosed},
+			"close in a header":   {rec(stdinStream, 1, "0123456789")[:3], engine.ErrConnClosed},
+		} {
+			for _, length := range []string{"9", ""} {
+				p := s.peer()
+				part, rest := rec(stdinStream, 1, "hel"), test.send
+				if strings.HasPrefix(rest, "lo") {
+					part = rec(stdinStream, 1, "hello")[:11]
+				}
+				io.WriteString(p, ask{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head()+part)
+				<-entered
+				io.WriteString(p, rest)
+				if !errors.Is(test.want, engine.ErrAborted) {
+					p.closeWrite()
+				}
+				if got := <-ended; !errors.Is(got.err, test.want) || !errors.Is(got.ctx, context.Canceled) {
+					s.Errorf("%s: %v, context %v; want %v", name, got.err, got.ctx, test.want)
+				}
+				if a := p.answer(); a.body != "sorry" {
+					s.Errorf("%s: %v", name, a)
+				}
+				p.Close()
+			}
+		}
+	})
+}
+
+// A request that is aborted before it is complete is answered at once, and no handler sees
+// it. The connection is kept if it was to be.
+func TestFCGIAbortBeforeTheHandler(t *testing.T) {
+	everyFCGIMode(t, handle(newWaiter().ServeHTTP), func(s *fcgiSite) {
+		for name, part := range map[string]string{
+			"begun": "", "part of the list": rec(paramsStream, 1, "\x01\x01A"), "all of the list": rec(paramsStream, 1, nameValues(ask{}.list()...)) + rec(paramsStream, 1, ""),
+			"padding": padded(paramsStream, 1, "", 9),
+		} {
+			for _, keep := range []bool{true, false} {
+				for _, bytewise := range []bool{false, true} {
+					p := s.peer()
+					text := begins(1, keep) + part + abort
+					next := aGET("/next")
+					if !keep {
+						next = ""
+					}
+					if bytewise {
+						for i := range len(text + next) {
+							io.WriteString(p, (text + next)[i:i+1])
+						}
+					} else {
+						p.send(text + next)
+					}
+					if a := p.answer(); a.status != requestComplete || a.stdout != nil {
+						s.Errorf("%s: %v", name, a)
+					}
+					if !keep {
+						p.mustClose()
+					} else if a := p.answer(); a.body != "/next <nil>" {
+						s.Errorf("%s: then %v", name, a)
+					}
+					p.Close()
+				}
+			}
+		}
+	})
+}

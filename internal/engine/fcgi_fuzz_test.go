@@ -1,0 +1,140 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// fcgiCorpus is every stream that a test has thought of, but for the large ones.
+func fcgiCorpus() map[string]string {
+	all := make(map[string]string)
+	add := func(name, text string) {
+		if len(text) < 5000 {
+			all[name] = text
+		}
+	}
+	for name, r := range fcgiRequests {
+		add("request/"+name, r.request+aGET("/next"))
+	}
+	for name, r := range fcgiBodies {
+		add("body/"+name, r.request+aGET("/next"))
+	}
+	for name, pieces := range fcgiStreams {
+		add("stream/"+name, strings.Join(pieces, ""))
+	}
+	for name, way := range abortions {
+		add("abortion/"+name, aPOST("hello")+way.with+way.before+strings.Join(way.after, "")+aGET("/next"))
+	}
+	put := ask{method: "PUT", body: aGET("/smuggled"), length: true}
+	for name, text := range map[string]string{
+		"unread":          put.String() + aGET("/next"),
+		"unread, padded":  put.head() + padded(stdinStream, 1, put.body, 200) + padded(stdinStream, 1, "", 200) + aGET("/next"),
+		"questions":       question + begins(1, true) + question + aGET("/")[16:] + question + sized(2) + question + rec(stdinStream, 1, "h") + question + inRecords(stdinStream, 1, 1, "e") + question,
+		"aborted":         begins(1, true) + rec(paramsStream, 1, "\x01\x01Ab") + abort + begins(2, true) + rec(abortRequest, 2, "") + aGET("/"),
+		"interleaved":     ask{id: 1}.head()[:40] + ask{id: 2}.String() + ask{id: 1}.head()[40:] + ask{id: 3}.String() + rec(stdinStream, 1, ""),
+		"strangers":       rec(stdinStream, 0, "abcdef") + begins(1, true) + rec(paramsStream, 0, "abcdef") + aGET("/")[16:] + sized(3) + rec(stdinStream, 0, "abcdef") + rec(stdinStream, 1, "abc") + rec(stdoutStream, 0, "x") + rec(stdinStream, 1, ""),
+		"unknown types":   padded(99, 0, "abc", 9) + sized(3) + padded(99, 1, "abc", 9) + inRecords(stdinStream, 1, 2, "abc"),
+		"cut off":         aGET("/") + aPOST("hello")[:100],
+		"many":            strings.Repeat(aGET("/")+aPOST("x"), 5),
+		"a long question": begins(1, true) + rec(getValues, 0, strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 100)) + aGET("/")[16:],
+	} {
+		add(name, text)
+	}
+	return all
+}
+
+// fcgiProbe reads a body, or leaves it, and tells all there is to tell.
+func fcgiProbe(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPut {
+		io.ReadFull(r.Body, make([]byte, 3))
+	} else {
+		fcgiDump(w, r)
+	}
+	if r.Method != http.MethodGet {
+		_ = r.Context().Err() // begins to watch
+	}
+}
+
+// inOrder describes what came back, in the order in which it did. Anything but whole records
+// fails the test.
+func inOrder(t *testing.T, all []byte, closed bool) string {
+	p := newFCGIPeer(t, nil)
+	p.in.Reset(bytes.NewReader(all))
+	var s strings.Builder
+	for {
+		kind, id, content, err := p.record()
+		if err == nil {
+			var a *answer
+			if a, err = p.take(kind, id, content); a != nil {
+				a.header.Del("Date")
+				fmt.Fprintln(&s, a)
+			}
+		}
+		for _, told := range p.told {
+			fmt.Fprintln(&s, told)
+		}
+		p.told = nil
+		if err != nil {
+			for id, a := range p.open {
+				a.stdout, _, _ = bytes.Cut(a.stdout, []byte("Date: "))
+				fmt.Fprintf(&s, "%d: cut off after %q\n", id, a.stdout)
+			}
+			if err != io.EOF {
+				t.Errorf("%v in %q", err, all)
+			}
+			fmt.Fprintf(&s, "closed=%v\n", closed)
+			return s.String()
+		}
+	}
+}
+
+// cutAt cuts text into pieces, at random but the same for the same seed.
+func cutAt(text string, seed uint64) (pieces []string) {
+	rnd := rand.New(rand.NewPCG(seed, uint64(len(text))))
+	longest := 1 + rnd.IntN(1+len(text)/2)
+	for len(text) > 0 {
+		n := min(len(text), 1+rnd.IntN(longest))
+		pieces, text = append(pieces, text[:n]), text[n:]
+	}
+	return pieces
+}
+
+// FuzzFastCGI sends any bytes whole and in pieces. The answers are the same, and there is
+// nothing in them but records.
+func FuzzFastCGI(f *testing.F) {
+	seed := uint64(0)
+	for _, text := range fcgiCorpus() {
+		seed++
+		f.Add(text, seed)
+	}
+	f.Fuzz(func(t *testing.T, in string, seed uint64) {
+		if len(in) > 5000 {
+			return
+		}
+		samePieces(t, fcgiProbe, in, cutAt(in, seed))
+	})
+}
+
+// samePieces fails unless a stream gets the same answers in pieces as whole.
+func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
+	t.Helper()
+	whole, closed := fcgiExchange(t, fcgiServer, h, []string{in}, 0)
+	split, closedToo := fcgiExchange(t, fcgiServer, h, pieces, 0)
+	if got, want := inOrder(t, split, closedToo), inOrder(t, whole, closed); got != want {
+		t.Errorf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
+	}
+}
+
+// Every stream of the corpus gives the same answers byte by byte.
+func TestFCGICorpusByteByByte(t *testing.T) {
+	for name, text := range fcgiCorpus() {
+		t.Run(name, func(t *testing.T) {
+			samePieces(t, fcgiProbe, text, strings.Split(text, ""))
+		})
+	}
+}

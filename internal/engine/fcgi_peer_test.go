@@ -1,0 +1,401 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"net/textproto"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// This file is the web server's side of FastCGI. It is written from the specification and
+// without the codec that the server has: what that gets wrong shall be seen.
+
+// The types of records (section 8).
+const (
+	beginRequest    = 1
+	abortRequest    = 2
+	endRequest      = 3
+	paramsStream    = 4
+	stdinStream     = 5
+	stdoutStream    = 6
+	stderrStream    = 7
+	dataStream      = 8
+	getValues       = 9
+	getValuesResult = 10
+	unknownType     = 11
+)
+
+// The statuses of END_REQUEST (section 5.5).
+const (
+	requestComplete = 0
+	cantMultiplex   = 1
+	unknownRole     = 3
+)
+
+// largestContent is what fits into a record.
+const largestContent = 65535
+
+// rec is a record without padding.
+func rec(kind int, id int, content string) string { return padded(kind, id, content, 0) }
+
+// padded is a record with some.
+func padded(kind, id int, content string, padding int) string {
+	n := len(content)
+	if n > largestContent {
+		panic("content too large for a record")
+	}
+	header := []byte{1, byte(kind), byte(id >> 8), byte(id), byte(n >> 8), byte(n), byte(padding), 0}
+	return string(header) + content + strings.Repeat("\xaa", padding)
+}
+
+// inRecords is content in records of size bytes, and the empty one behind them.
+func inRecords(kind, id, size int, content string) string {
+	var s strings.Builder
+	for len(content) > 0 {
+		n := min(len(content), size)
+		s.WriteString(rec(kind, id, content[:n]))
+		content = content[n:]
+	}
+	return s.String() + rec(kind, id, "")
+}
+
+// begins is the record that begins a responder's request.
+func begins(id int, keep bool) string {
+	if keep {
+		return rec(beginRequest, id, "\x00\x01\x01\x00\x00\x00\x00\x00")
+	}
+	return rec(beginRequest, id, "\x00\x01\x00\x00\x00\x00\x00\x00")
+}
+
+// nameValues is a list of names and values (section 3.4).
+func nameValues(pairs ...string) string {
+	var b []byte
+	for i := 0; i < len(pairs); i += 2 {
+		for _, s := range pairs[i : i+2] {
+			if len(s) < 128 {
+				b = append(b, byte(len(s)))
+			} else {
+				b = binary.BigEndian.AppendUint32(b, uint32(len(s))|1<<31)
+			}
+		}
+		b = append(append(b, pairs[i]...), pairs[i+1]...)
+	}
+	return string(b)
+}
+
+// ask is a request.
+type ask struct {
+	id     int    // 0 is 1
+	once   bool   // the connection is not to be kept
+	method string // "" is GET
+	uri    string // REQUEST_URI; "" is /
+	params []string
+	body   string
+	length bool // CONTENT_LENGTH is the body's
+}
+
+// head is the request up to its body.
+func (a ask) head() string {
+	return begins(a.number(), !a.once) + inRecords(paramsStream, a.number(), largestContent, nameValues(a.list()...))
+}
+
+func (a ask) number() int {
+	if a.id == 0 {
+		return 1
+	}
+	return a.id
+}
+
+func (a ask) list() []string {
+	all := []string{"REQUEST_METHOD", a.method, "REQUEST_URI", a.uri, "SERVER_PROTOCOL", "HTTP/1.1"}
+	if a.method == "" {
+		all[1] = http.MethodGet
+	}
+	if a.uri == "" {
+		all[3] = "/"
+	}
+	if a.length {
+		all = append(all, "CONTENT_LENGTH", fmt.Sprint(len(a.body)))
+	}
+	return append(all, a.params...)
+}
+
+func (a ask) String() string {
+	return a.head() + inRecords(stdinStream, a.number(), largestContent, a.body)
+}
+
+// aGET and aPOST are requests that most tests are content with. The connection is kept.
+func aGET(uri string) string { return ask{uri: uri}.String() }
+
+func aPOST(body string) string { return ask{method: "POST", body: body, length: true}.String() }
+
+// answer is what came back for a request.
+type answer struct {
+	id             int
+	stdout, stderr []byte
+	ended          bool // STDOUT is
+	app            uint32
+	status         byte // of END_REQUEST
+
+	code   int
+	header http.Header
+	body   string
+}
+
+func (a *answer) String() string {
+	if a == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("%d for %d (%d): %d %v %q, errors %q", a.status, a.id, a.app, a.code, a.header, shorten([]byte(a.body)), shorten(a.stderr))
+}
+
+// parse splits STDOUT as web servers do (RFC 3875, 6.2).
+func (a *answer) parse() error {
+	head, body, found := strings.Cut(string(a.stdout), "\r\n\r\n")
+	if !found {
+		return fmt.Errorf("no head in %.200q", a.stdout)
+	}
+	fields, err := textproto.NewReader(bufio.NewReader(strings.NewReader(head + "\r\n\r\n"))).ReadMIMEHeader()
+	if err != nil {
+		return err
+	}
+	a.header, a.body = http.Header(fields), body
+	status := a.header.Values("Status")
+	if len(status) != 1 || !strings.HasPrefix(head, "Status: ") {
+		return fmt.Errorf("status %q", status)
+	}
+	_, err = fmt.Sscan(status[0], &a.code)
+	return err
+}
+
+// fcgiPeer is a web server's connection.
+type fcgiPeer struct {
+	*testing.T
+	net.Conn
+	in   *bufio.Reader
+	open map[int]*answer
+	told []string // records about the connection
+}
+
+func newFCGIPeer(t *testing.T, c net.Conn) *fcgiPeer {
+	return &fcgiPeer{T: t, Conn: c, in: bufio.NewReader(c), open: make(map[int]*answer)}
+}
+
+// record reads a record.
+func (p *fcgiPeer) record() (kind, id int, content []byte, err error) {
+	var h [8]byte
+	if _, err := io.ReadFull(p.in, h[:]); err != nil {
+		return 0, 0, nil, err
+	}
+	if h[0] != 1 || h[7] != 0 {
+		return 0, 0, nil, fmt.Errorf("header % x", h)
+	}
+	content = make([]byte, int(binary.BigEndian.Uint16(h[4:]))+int(h[6]))
+	_, err = io.ReadFull(p.in, content)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return int(h[1]), int(binary.BigEndian.Uint16(h[2:])), content[:len(content)-int(h[6])], err
+}
+
+// tryAnswer reads up to the next END_REQUEST. io.EOF says that the connection was closed
+// between two answers.
+func (p *fcgiPeer) tryAnswer() (*answer, error) {
+	for {
+		kind, id, content, err := p.record()
+		if err != nil {
+			if err == io.EOF && len(p.open) > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, err
+		}
+		done, err := p.take(kind, id, content)
+		if done != nil || err != nil {
+			return done, err
+		}
+	}
+}
+
+// take takes a record in, and returns the answer that it ends.
+func (p *fcgiPeer) take(kind, id int, content []byte) (*answer, error) {
+	if id == 0 {
+		p.told = append(p.told, fmt.Sprintf("%d %q", kind, content))
+		return nil, nil
+	}
+	a := p.open[id]
+	if a == nil {
+		a = &answer{id: id}
+		p.open[id] = a
+	}
+	switch {
+	case kind == stdoutStream && !a.ended:
+		a.stdout = append(a.stdout, content...)
+		a.ended = len(content) == 0
+		return nil, nil
+	case kind == stderrStream:
+		a.stderr = append(a.stderr, content...)
+		return nil, nil
+	case kind == endRequest && len(content) == 8 && a.ended == (a.stdout != nil):
+		delete(p.open, id)
+		a.app, a.status = binary.BigEndian.Uint32(content), content[4]
+		if a.stdout != nil {
+			return a, a.parse()
+		}
+		return a, nil
+	}
+	return nil, fmt.Errorf("record of type %d out of place: %q", kind, content)
+}
+
+// answer is tryAnswer for an answer that must come.
+func (p *fcgiPeer) answer() *answer {
+	p.Helper()
+	a, err := p.tryAnswer()
+	if err != nil {
+		p.Fatalf("no answer: %v; so far %v", err, p.open)
+	}
+	return a
+}
+
+// send sends text while answers are read.
+func (p *fcgiPeer) send(text string) (sent chan error) {
+	sent = make(chan error, 1)
+	go func() {
+		_, err := io.WriteString(p.Conn, text)
+		sent <- err
+	}()
+	return sent
+}
+
+// ask sends a request and returns the answer.
+func (p *fcgiPeer) ask(request string) *answer {
+	p.Helper()
+	p.send(request)
+	return p.answer()
+}
+
+// mustClose fails unless the server closes the connection without another answer.
+func (p *fcgiPeer) mustClose() {
+	p.Helper()
+	if a, err := p.tryAnswer(); err != io.EOF {
+		p.Errorf("not closed: %v, %v", a, err)
+	}
+}
+
+// closeWrite says that nothing more comes.
+func (p *fcgiPeer) closeWrite() {
+	p.Helper()
+	if err := p.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// fcgiSite is a server that speaks FastCGI.
+type fcgiSite struct{ *site }
+
+// peer connects. The connection gives up on a server that hangs.
+func (s *fcgiSite) peer() *fcgiPeer {
+	s.Helper()
+	return newFCGIPeer(s.T, s.connect())
+}
+
+// ask sends a request on a connection of its own.
+func (s *fcgiSite) ask(request string) *answer {
+	s.Helper()
+	p := s.peer()
+	defer p.Close()
+	return p.ask(request)
+}
+
+// in is the same site in another test.
+func (s *fcgiSite) in(t *testing.T) *fcgiSite {
+	other := *s.site
+	other.T = t
+	return &fcgiSite{&other}
+}
+
+// dispatched are the kinds of connection on shards where handlers run elsewhere than they do
+// by default.
+var dispatched = map[string]engine.Dispatch{"tcp, on loop": engine.OnLoop, "tcp, own goroutine": engine.OwnGoroutine}
+
+// everyFCGIMode runs a test over every kind of connection. Afterwards nothing may be left
+// of the server.
+func everyFCGIMode(t *testing.T, settings func() *http.Server, test func(*fcgiSite)) {
+	t.Helper()
+	someFCGIModes(t, settings, test, append(slices.Sorted(maps.Keys(dispatched)), "memory", "net.Conn", "tcp", "unix")...)
+}
+
+// bothFCGIPaths runs it on shards and on the portable path.
+func bothFCGIPaths(t *testing.T, settings func() *http.Server, test func(*fcgiSite)) {
+	t.Helper()
+	someFCGIModes(t, settings, test, "tcp", "net.Conn")
+}
+
+func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSite), names ...string) {
+	t.Helper()
+	for _, mode := range names {
+		t.Run(mode, func(t *testing.T) {
+			mustEnd := engineGoroutines()
+			kind, _, _ := strings.Cut(mode, ", ")
+			l, dial := modes[kind](t)
+			s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
+			set := settings()
+			set.ErrorLog, set.DisableGeneralOptionsHandler = log.New(s.logged, "", 0), true
+			s.server = engine.New(set)
+			s.server.FastCGI, s.server.Dispatch = true, dispatched[mode]
+			s.served = goServe(s.server, l)
+			t.Cleanup(func() {
+				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				defer cancel()
+				if err := s.server.Shutdown(ctx); err != nil {
+					t.Errorf("shutdown: %v", err)
+					s.server.Close()
+				}
+				if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("Serve returned %v", err)
+				}
+				eventually(t, "goroutines of the server are left", func() bool { return engineGoroutines() <= mustEnd })
+			})
+			test(&fcgiSite{s})
+		})
+	}
+}
+
+// engineGoroutines counts the goroutines that run the server's code or were started by it.
+func engineGoroutines() (n int) {
+	all := make([]byte, 4<<20)
+	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
+		if strings.Contains(stack, "tare/internal/engine.") {
+			n++
+		}
+	}
+	return n
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Error(what)
+			return
+		}
+	}
+}
+
+// timedOutErr reports whether an error is a deadline's.
+func timedOutErr(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -1,0 +1,336 @@
+package engine_test
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	stdfcgi "net/http/fcgi"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// fcgiMakers are the two that are compared here.
+var fcgiMakers = map[string]func(*http.Server) server{
+	"net/http/fcgi": func(s *http.Server) server { return &stdServer{s.Handler, make(chan net.Listener, 1)} },
+	"tare":          fcgiServer,
+}
+
+func fcgiServer(settings *http.Server) server {
+	s := engine.New(settings)
+	s.FastCGI = true
+	return s
+}
+
+// stdServer is net/http/fcgi's, which can only be stopped by way of its listener.
+type stdServer struct {
+	handler http.Handler
+	started chan net.Listener
+}
+
+func (s *stdServer) Serve(l net.Listener) error { s.started <- l; return stdfcgi.Serve(l, s.handler) }
+func (s *stdServer) Close() error               { return (<-s.started).Close() }
+
+// fcgiTranscript sends pieces to a server, each when it has done all it can with those before,
+// and returns what came back in words; of answers what correct has made of them.
+func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string, correct func(*answer)) string {
+	// Of the bubble's time some passes for each, or net/http/fcgi would begin with the next.
+	all, closed := fcgiExchange(t, newServer, h, pieces, 10*time.Millisecond)
+	return describeFCGI(t, all, correct) + fmt.Sprintf("closed=%v\n", closed)
+}
+
+// fcgiExchange returns what comes back, and whether the connection was closed.
+func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string, each time.Duration) (all []byte, closed bool) {
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true})
+		done := goServe(s, nw.Listen())
+		c, err := nw.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		collect := func(d time.Duration) {
+			pass(d)
+			for more := true; more; pass(0) { // the network holds little at a time
+				data, eof := c.Received()
+				all, closed, more = append(all, data...), closed || eof, len(data) > 0
+			}
+		}
+		for _, p := range pieces {
+			for len(p) > 0 && !closed { // no more than the network holds
+				n := min(len(p), 60<<10)
+				if _, err := io.WriteString(c, p[:n]); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+					t.Fatal(err)
+				}
+				p = p[n:]
+				collect(each)
+			}
+		}
+		c.CloseWrite()
+		collect(time.Minute) // servers linger
+		s.Close()
+		c.Close()
+		<-done
+	})
+	return all, closed
+}
+
+// describeFCGI decodes answers, in the order of their ids: net/http/fcgi's come as they like.
+func describeFCGI(t *testing.T, all []byte, correct func(*answer)) string {
+	p := newFCGIPeer(t, nil)
+	p.in.Reset(bytes.NewReader(all))
+	texts := make(map[int]string)
+	for {
+		a, err := p.tryAnswer()
+		if err != nil {
+			for id, cut := range p.open {
+				texts[id] += fmt.Sprintf("%d: cut off after %q\n", id, shorten(cut.stdout))
+			}
+			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				texts[1<<16] = fmt.Sprintln("ended by", err)
+			}
+			break
+		}
+		a.header.Del("Date")
+		if correct != nil && a.stdout != nil {
+			correct(a)
+		}
+		texts[a.id] += fmt.Sprintf("%d: ended as %d with %d\n", a.id, a.status, a.app)
+		if a.stdout != nil {
+			texts[a.id] += fmt.Sprintf("%v stderr %q\n%s\n", a.header, a.stderr, shorten([]byte(a.body)))
+		}
+	}
+	for _, told := range p.told {
+		texts[0] += told + "\n"
+	}
+	var text strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(texts)) {
+		text.WriteString(texts[id])
+	}
+	return text.String()
+}
+
+// fcgiReport answers with what a handler learns of its request that both servers have the
+// same words for.
+func fcgiReport(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	w.Header().Set("Content-Type", "text/plain")
+	w.(http.Flusher).Flush() // no length is told
+	fmt.Fprintf(w, "%s %s %d.%d path %q query %q\n", r.Method, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path, r.URL.RawQuery)
+	fmt.Fprintf(w, "host %q remote %q tls %v\n", r.Host, r.RemoteAddr, r.TLS != nil)
+	fmt.Fprintf(w, "header %v\nlength %d\nbody %q %v\n", r.Header, r.ContentLength, shorten(body), err)
+	env := stdfcgi.ProcessEnv(r)
+	if env == nil {
+		env = maps.Collect(engine.FastCGIParams(r.Context()))
+		maps.DeleteFunc(env, func(name, _ string) bool {
+			return strings.HasPrefix(name, "HTTP_") || slices.Contains(foundInRequest, name)
+		})
+	}
+	fmt.Fprintf(w, "env %v\n", env)
+}
+
+// foundInRequest are the parameters that ProcessEnv leaves out.
+var foundInRequest = []string{
+	"CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "PATH_INFO", "QUERY_STRING", "REMOTE_ADDR", "REMOTE_HOST", "REMOTE_PORT",
+	"REQUEST_METHOD", "REQUEST_URI", "SCRIPT_NAME", "SERVER_PROTOCOL",
+}
+
+func TestFCGIRequestsAsNetHTTPShowsThem(t *testing.T) {
+	for name, r := range fcgiRequests {
+		t.Run("request/"+name, func(t *testing.T) {
+			why := otherwiseThanStd["request/"+name]
+			if strings.HasPrefix(r.want, "400 ") {
+				why = refusals
+			}
+			sameFCGI(t, why, http.HandlerFunc(fcgiReport), []string{r.request}, nil)
+		})
+	}
+	for name, r := range fcgiBodies {
+		t.Run("body/"+name, func(t *testing.T) {
+			sameFCGI(t, otherwiseThanStd["body/"+name], http.HandlerFunc(fcgiReport), []string{r.request}, nil)
+		})
+	}
+}
+
+// fcgiStreams are more than a request.
+var fcgiStreams = map[string][]string{
+	"kept":                      {aGET("/1"), aPOST("2"), aGET("/3")},
+	"not kept":                  {ask{once: true}.String(), aGET("/2")},
+	"other ids":                 {ask{id: 7, uri: "/7"}.String() + ask{id: 8, uri: "/8", body: "x", length: true}.String() + ask{id: 65535}.String()},
+	"byte by byte":              strings.SplitAfter(aPOST("hello")+aGET("/2"), ""),
+	"nothing":                   {""},
+	"interleaved":               {ask{id: 1}.head() + ask{id: 2, uri: "/2"}.String() + rec(stdinStream, 1, "")},
+	"begun twice":               {begins(1, true) + begins(1, true)},
+	"begun twice, later":        {ask{}.head() + aGET("/")},
+	"aborted at once":           {begins(1, true) + abort, aGET("/")},
+	"aborted, not kept":         {begins(1, false) + abort, aGET("/")},
+	"aborted behind the list":   {ask{}.head(), abort, aGET("/")},
+	"aborted behind the end":    {aGET("/"), abort, aGET("/2")},
+	"abort of nothing":          {abort + rec(abortRequest, 9, "") + aGET("/")},
+	"unknown ids":               {rec(paramsStream, 9, "x") + rec(stdinStream, 9, "x") + rec(stdinStream, 9, "") + aGET("/")},
+	"data":                      {ask{}.head() + inRecords(dataStream, 1, 2, "data") + rec(stdinStream, 1, "")},
+	"filter":                    {rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"), aGET("/")},
+	"filter, not kept":          {rec(beginRequest, 1, "\x00\x03\x00\x00\x00\x00\x00\x00"), aGET("/")},
+	"question":                  {question, aGET("/")},
+	"unknown type":              {rec(99, 0, "x"), aGET("/")},
+	"unknown type of a request": {begins(1, true) + rec(99, 1, "x") + aGET("/")[16:]},
+	"HTTP":                      {get},
+	"garbage behind a request":  {aGET("/"), get},
+	"cut off":                   {ask{}.head()},
+	"cut off in a header":       {aGET("/")[:5]},
+	"cut off in the body":       {sized(5) + rec(stdinStream, 1, "he")},
+	"body before the list":      {begins(1, true) + rec(stdinStream, 1, "x") + rec(stdinStream, 1, "")},
+	"list behind its end":       {ask{}.head() + rec(paramsStream, 1, nameValues("A", "b")) + rec(paramsStream, 1, "") + rec(stdinStream, 1, "")},
+	"short beginning":           {rec(beginRequest, 1, "\x00\x01")},
+	"a large body":              {aPOST(strings.Repeat("x", 300_000)), aGET("/")},
+}
+
+func TestFCGIStreamsAsNetHTTPReadsThem(t *testing.T) {
+	for name, pieces := range fcgiStreams {
+		t.Run(name, func(t *testing.T) {
+			sameFCGI(t, otherwiseThanStd["stream/"+name], http.HandlerFunc(fcgiReport), pieces, nil)
+		})
+	}
+}
+
+func TestFCGIResponsesAsNetHTTPWritesThem(t *testing.T) {
+	for name, h := range handlers {
+		if strings.Contains(name, "panic") || name == "abort" || name == "hijack" {
+			continue // net/http/fcgi would end the process
+		}
+		for method, body := range map[string]string{"GET": "", "HEAD": "", "POST": "hello"} {
+			t.Run(name+"/"+method, func(t *testing.T) {
+				request := ask{method: method, body: body, length: body != ""}.String()
+				why := cmp.Or(otherwiseThanStd["response/"+name], otherwiseThanStd["response/"+name+"/"+method])
+				sameFCGI(t, why, h, []string{request, request}, func(a *answer) { asWeAnswer(a, method) })
+			})
+		}
+	}
+}
+
+// What the package documentation says of differences. Those that begin with "detail: " are not
+// worth a word there.
+const (
+	refusals      = "Malformed parameters, header fields and hosts that HTTP would not allow are answered with 400"
+	likeHTTP      = "Requests look like those of an HTTP server"
+	allValues     = "a name that is given several times has all its values"
+	unknownLength = "ContentLength is -1 if there is a body and no CONTENT_LENGTH"
+	wrongLength   = "A body that is shorter or longer than CONTENT_LENGTH is an error of Read"
+	lateFields    = "fields that are set behind WriteHeader are not sent"
+	oneAtATime    = "A connection serves one request at a time, and FCGI_MPXS_CONNS is 0"
+	noInterim     = "Interim responses (1xx) are not sent, for CGI has none"
+	noEnd         = "What is longer or shorter than the handler's Content-Length ends the connection"
+	toTheHandler  = "detail: the handler learns of it, and its answer is sent"
+	oneField      = "detail: CONTENT_TYPE and HTTP_CONTENT_TYPE are one field"
+)
+
+// otherwiseThanStd are the cases in which we differ, with the reason. Each is checked to
+// differ still.
+var otherwiseThanStd = map[string]string{
+	"request/absolute target":         likeHTTP,
+	"request/both types":              oneField,
+	"request/both types, other order": oneField,
+	"request/coding of the client's":  likeHTTP,
+	"request/no name behind HTTP_":    "detail: there is no field without a name",
+	"request/pragma":                  likeHTTP,
+	"request/remote, bad port":        "detail: there is no such port",
+	"request/repeated names":          allValues,
+	"request/without, nothing":        likeHTTP,
+	"request/without, unescaped":      "detail: what is in SCRIPT_NAME and PATH_INFO has been unescaped",
+	"body/no length":                  unknownLength,
+	"body/empty length":               unknownLength,
+	"body/shorter":                    wrongLength,
+	"body/shorter, none at all":       wrongLength,
+	"body/longer":                     wrongLength,
+	"body/longer, by a record":        wrongLength,
+	"body/longer than nothing":        wrongLength,
+	"body/records before it":          oneAtATime,
+	"body/an application's":           "detail: records that only applications send are no question",
+	"body/begun again":                toTheHandler,
+	"body/no record":                  toTheHandler,
+	"stream/interleaved":              oneAtATime,
+	"stream/question":                 oneAtATime,
+	"stream/unknown type":             "detail: what is unknown is answered (section 4.2)",
+	"stream/cut off":                  "detail: who has said that nothing more comes may still read",
+	"stream/cut off in the body":      "detail: who has said that nothing more comes may still read",
+	"stream/body before the list":     "detail: records out of order end the connection",
+	"stream/list behind its end":      "detail: records out of order end the connection",
+	"stream/filter, not kept":         "detail: what the request did not ask to keep is closed",
+	"response/599":                    "detail: no status is without words",
+	"response/changed value":          lateFields,
+	"response/late field":             lateFields,
+	"response/close body/POST":        "detail: the error has the words that it has over HTTP",
+	"response/content/HEAD":           "detail: a type that the handler sets is like one that is guessed",
+	"response/early hints":            noInterim,
+	"response/length, none/GET":       noEnd,
+	"response/length, none/POST":      noEnd,
+	"response/length, short/GET":      noEnd,
+	"response/length, short/POST":     noEnd,
+	"response/length, long":           noEnd,
+	"response/max bytes/GET":          likeHTTP,
+	"response/max bytes/POST":         likeHTTP,
+}
+
+// Whoever reads the package documentation learns of the differences.
+func TestFCGIDifferencesAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../fcgi/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "\n//", "\n")), " ")
+	for name, reason := range otherwiseThanStd {
+		if !strings.HasPrefix(reason, "detail: ") && !strings.Contains(doc, reason) {
+			t.Errorf("%s: the documentation does not say %q", name, reason)
+		}
+	}
+	if !strings.Contains(doc, refusals) {
+		t.Errorf("the documentation does not say %q", refusals)
+	}
+}
+
+// asWeAnswer makes of an answer by net/http/fcgi what ours would be, as the package
+// documentation says.
+func asWeAnswer(a *answer, method string) {
+	for _, name := range []string{"Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"} {
+		a.header.Del(name)
+	}
+	noBody := a.code == 204 || a.code == 304
+	guessed := a.header.Get("Content-Type") == "text/plain; charset=utf-8"
+	if guessed && (noBody || a.body == "" || a.header.Get("Content-Encoding") != "") {
+		a.header.Del("Content-Type")
+	}
+	if noBody || method == "HEAD" {
+		a.body = ""
+	}
+}
+
+// sameFCGI compares the two. An answer of net/http/fcgi's is corrected first.
+func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct func(*answer)) {
+	t.Helper()
+	length := func(a *answer) { a.header.Del("Content-Length") }
+	ours := fcgiTranscript(t, fcgiMakers["tare"], h, pieces, length)
+	theirs := fcgiTranscript(t, fcgiMakers["net/http/fcgi"], h, pieces, func(a *answer) {
+		length(a)
+		if correct != nil {
+			correct(a)
+		}
+	})
+	switch equal := ours == theirs; {
+	case equal && why != "":
+		t.Errorf("no longer differs: %s", why)
+	case !equal && why == "":
+		t.Errorf("request %.300q\n--- net/http/fcgi\n%s--- tare\n%s", pieces, theirs, ours)
+	}
+}

@@ -1,0 +1,311 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// inFCGIBubble is inBubble for a server that speaks FastCGI.
+func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		s := engine.New(settings)
+		s.FastCGI = true
+		done := goServe(s, nw.Listen())
+		c, err := nw.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, s, c)
+		c.Close()
+		s.Close()
+		<-done
+	})
+}
+
+// A request that never becomes complete has its time, and so has a connection that waits
+// for one.
+func TestFCGITimeouts(t *testing.T) {
+	const second = time.Second
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%v", timedOut(err))
+	})
+	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(ask{}.list()...))
+	for _, test := range []struct {
+		name     string
+		settings *http.Server
+		send     []string // a second apart
+		want     time.Duration
+	}{
+		{"default: nothing sent", &http.Server{}, nil, 30 * second},
+		{"default: part of a header", &http.Server{}, []string{begin[:1], begin[1:2], begin[2:3]}, 27 * second},
+		{"default: no list", &http.Server{}, []string{begin}, 29 * second},
+		{"default: part of the list", &http.Server{}, []string{begin, list[:20], list[20:40]}, 27 * second},
+		{"default: no end of the list", &http.Server{}, []string{begin, list}, 28 * second},
+		{"default: no body", &http.Server{}, []string{ask{}.head()}, 29 * second},
+		{"default: records of others", &http.Server{}, []string{rec(stdinStream, 7, "x"), rec(dataStream, 7, "x"), rec(stdinStream, 7, "")}, 27 * second},
+		{"default: part of others' record", &http.Server{}, []string{padded(stdinStream, 7, "xxxxx", 99)[:20], "y"}, 28 * second},
+		{"default: questions", &http.Server{}, []string{question, question, question}, 27 * second},
+		{"default: aborted", &http.Server{}, []string{begin, abort, begin}, 27 * second},
+		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{begin, list[:20], list[20:40]}, 2 * second},
+		{"ReadTimeout bounds parameters", &http.Server{ReadTimeout: 5 * second}, []string{begin}, 4 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second}, []string{begin}, 6 * second},
+		{"second request", &http.Server{ReadHeaderTimeout: 5 * second}, []string{aGET("/"), "", begin, list[:20]}, 3 * second},
+		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{aGET("/")}, 4 * second},
+		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second}, []string{aGET("/"), "", aGET("/"), "", aGET("/")}, 4 * second},
+		{"ReadTimeout bounds idleness", &http.Server{ReadTimeout: 9 * second}, []string{aGET("/")}, 8 * second},
+		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second}, []string{sized(9) + rec(stdinStream, 1, "ab"), rec(stdinStream, 1, "c")}, 3 * second},
+		{"no bound on idleness", &http.Server{}, []string{aGET("/")}, -1},
+		{"no bound on bodies", &http.Server{}, []string{sized(9) + rec(stdinStream, 1, "ab")}, -1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.settings.Handler = answer
+			inFCGIBubble(t, test.settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				for _, p := range test.send {
+					io.WriteString(c, p)
+					pass(second)
+				}
+				if test.want < 0 {
+					pass(1000 * time.Hour)
+					if _, closed := c.Received(); closed {
+						t.Error("closed")
+					}
+					return
+				}
+				if got := closedAfter(c); got != test.want {
+					t.Errorf("closed after %v, want %v", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// The same on shards, where another clock bounds the waiting: who stops is told apart from who
+// goes on.
+func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
+	someFCGIModes(t, func() *http.Server {
+		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond, Handler: http.HandlerFunc(dump)}
+	}, func(s *fcgiSite) {
+		whole := aPOST("hello")
+		for _, cut := range []int{0, 1, 8, 16, 30, 60, strings.Index(whole, "hello") - 8, len(whole)} {
+			p := s.peer()
+			io.WriteString(p, whole[:cut])
+			for _, trickle := range []string{"", question, rec(stdinStream, 9, "x")} {
+				io.WriteString(p, trickle) // after what was sent it is nothing, or breaks a record
+			}
+			if rest := p.rest(); strings.Contains(rest, "200") != (cut == len(whole)) {
+				s.Errorf("%d bytes of %d: %s", cut, len(whole), rest)
+			}
+		}
+	}, "tcp", "unix")
+}
+
+// What a handler left of a body is not waited for without end, nor what precedes its
+// records.
+func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
+	for name, h := range leaveBody {
+		if name == "panic" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, length := range []string{"1000", ""} {
+				inFCGIBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+					io.WriteString(c, ask{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
+					start, stop := time.Now(), make(chan bool)
+					go func() { // as slowly as it pleases
+						for {
+							select {
+							case <-stop:
+								return
+							case <-time.After(time.Second):
+								io.WriteString(c, rec(stdinStream, 9, "other"))
+							}
+						}
+					}()
+					p := newFCGIPeer(t, c)
+					a := p.answer()
+					p.mustClose()
+					close(stop)
+					if took := time.Since(start); took > 31*time.Second || a.code >= 400 && a.code < 500 != (name == "error" || name == "max bytes") {
+						t.Errorf("%v after %v", a, took)
+					}
+				})
+			}
+		})
+	}
+}
+
+// A goroutine that a handler left waiting for the body does not hold the response up.
+func TestFCGITimeoutHandlerAndSlowBody(t *testing.T) {
+	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	for _, part := range []string{rec(stdinStream, 1, "x"), rec(stdinStream, 1, "01234567")[:12]} {
+		settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
+		inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			io.WriteString(c, sized(1000)+part)
+			pass(2 * time.Second)
+			if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") {
+				t.Errorf("%q", b)
+			}
+		})
+	}
+}
+
+// A handler whose peer does not read is held for WriteTimeout, and learns of it.
+func TestFCGIWriteTimeout(t *testing.T) {
+	var failed error
+	var after time.Duration
+	settings := &http.Server{WriteTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		for failed == nil {
+			_, failed = w.Write(make([]byte, 10000))
+		}
+		after = time.Since(start)
+		if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil || r.Context().Err() == nil {
+			t.Errorf("error stream: %v, context %v", err, r.Context().Err())
+		}
+	})}
+	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, aGET("/"))
+		pass(time.Minute)
+		if after != 5*time.Second || failed == nil {
+			t.Errorf("failed with %v after %v", failed, after)
+		}
+	})
+}
+
+// Questions that are not read the answers of end the connection at the same time, and so do
+// those that arrive one by one.
+func TestFCGIWriteTimeoutOfReplies(t *testing.T) {
+	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(dump)}
+	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		start := time.Now()
+		for text := strings.Repeat(question, 1000); ; {
+			if _, err := io.WriteString(c, text); err != nil {
+				break
+			}
+		}
+		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
+			t.Errorf("closed after %v", took)
+		}
+	})
+}
+
+// Deadlines that a handler sets hold for its request only.
+func TestFCGIHandlersDeadlines(t *testing.T) {
+	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/next" {
+			return
+		}
+		control := http.NewResponseController(w)
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)), control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
+			t.Error(err)
+		}
+		start := time.Now()
+		_, err := io.ReadAll(r.Body)
+		fmt.Fprint(w, timedOut(err), " ", time.Since(start))
+	})}
+	for _, body := range []string{rec(stdinStream, 1, "x"), inRecords(stdinStream, 1, 9, "ab")} {
+		inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			p := newFCGIPeer(t, c)
+			io.WriteString(c, sized(2)+body)
+			if a := p.answer(); strings.HasSuffix(body, rec(stdinStream, 1, "")) {
+				if a.body != "false 0s" {
+					t.Error(a)
+				}
+				pass(3 * time.Hour)
+				p.ask(aGET("/next"))
+			} else if a.body != "true 1s" {
+				t.Error(a)
+			}
+		})
+	}
+}
+
+// Shutdown waits for a request that runs, and leaves a new connection a little time.
+func TestFCGIShutdown(t *testing.T) {
+	begun, release := make(chan bool), make(chan bool)
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			begun <- true
+			<-release
+		}
+		io.WriteString(w, r.URL.Path)
+	}), func(s *fcgiSite) {
+		idle, busy, asked := s.peer(), s.peer(), s.peer()
+		idle.ask(aGET("/"))
+		asked.ask(aGET("/"))
+		io.WriteString(asked, question) // which is no request
+		if kind, _, _, err := asked.record(); kind != getValuesResult || err != nil {
+			s.Errorf("record of type %d, %v", kind, err)
+		}
+		io.WriteString(busy, aGET("/long"))
+		<-begun
+		done := make(chan error)
+		go func() { done <- s.server.Shutdown(context.Background()) }()
+		idle.mustClose()
+		asked.mustClose()
+		select {
+		case err := <-done:
+			s.Errorf("did not wait: %v", err)
+		default:
+		}
+		if c, err := s.dial(); err == nil {
+			c.SetDeadline(time.Now().Add(10 * time.Second))
+			if n, err := c.Read(make([]byte, 1)); err == nil || timedOutErr(err) {
+				s.Errorf("a new connection read %d bytes, %v", n, err)
+			}
+			c.Close()
+		}
+		release <- true
+		if a := busy.answer(); a.body != "/long" {
+			s.Error(a)
+		}
+		busy.mustClose()
+		if err := <-done; err != nil {
+			s.Error(err)
+		}
+	})
+}
+
+// SetKeepAlivesEnabled(false) closes connections that wait, and others when they are done.
+func TestFCGIKeepAlivesDisabled(t *testing.T) {
+	begun, release := make(chan bool), make(chan bool)
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			begun <- true
+			<-release
+		}
+		io.WriteString(w, r.URL.Path)
+	}), func(s *fcgiSite) {
+		idle, busy := s.peer(), s.peer()
+		idle.ask(aGET("/"))
+		io.WriteString(busy, aGET("/long"))
+		<-begun
+		s.server.SetKeepAlivesEnabled(false)
+		idle.mustClose()
+		release <- true
+		if a := busy.answer(); a.body != "/long" {
+			s.Error(a)
+		}
+		busy.mustClose()
+		p := s.peer()
+		p.ask(aGET("/"))
+		p.mustClose()
+		s.server.SetKeepAlivesEnabled(true)
+		p = s.peer()
+		p.ask(aGET("/"))
+		p.ask(aGET("/"))
+	})
+}
