@@ -2,6 +2,7 @@ package fcgi_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -47,7 +48,7 @@ func ExampleServer() {
 		}
 	})
 	defer stopped()
-	if err := server.Serve(nil); err != http.ErrServerClosed { // standard input is the socket
+	if err := server.Serve(nil); !errors.Is(err, http.ErrServerClosed) { // standard input is the socket
 		log.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -173,15 +174,17 @@ func TestFCGIContextBehindABodyOfKnownLength(t *testing.T) {
 	})
 }
 
-// Such a handler may also return before the end arrives. The connection is kept for all
-// that.
+// Such a handler may also close the body, and return, before the end arrives. The connection is
+// kept for all that.
 func TestFCGIEndBehindTheHandler(t *testing.T) {
 	done := make(chan bool)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		_ = r.Context().Err()
 		io.ReadFull(r.Body, make([]byte, r.ContentLength))
-		_ = r.Context().Err()
-
+		for range 100 { // whoever waits for the end shall have begun to
+			runtime.Gosched()
+		}
+		r.Body.Close()
 		done <- true
 	}), func(s *fcgiSite) {
 		p := s.peer()

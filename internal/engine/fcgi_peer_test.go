@@ -207,7 +207,7 @@ func (p *fcgiPeer) record() (kind, id int, content []byte, err error) {
 	}
 	content = make([]byte, int(binary.BigEndian.Uint16(h[4:]))+int(h[6]))
 	_, err = io.ReadFull(p.in, content)
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return int(h[1]), int(binary.BigEndian.Uint16(h[2:])), content[:len(content)-int(h[6])], err
@@ -219,7 +219,7 @@ func (p *fcgiPeer) tryAnswer() (*answer, error) {
 	for {
 		kind, id, content, err := p.record()
 		if err != nil {
-			if err == io.EOF && len(p.open) > 0 {
+			if errors.Is(err, io.EOF) && len(p.open) > 0 {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -101,7 +102,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string, test fun
 				if err := s.Shutdown(context.Background()); err != nil {
 					t.Error(err)
 				}
-				if err := <-served; err != http.ErrServerClosed {
+				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 					t.Errorf("Serve returned %v", err)
 				}
 			})
@@ -346,7 +347,7 @@ func TestNginxClientLeaves(t *testing.T) {
 				}()
 				<-begun
 				leave()
-				if err := <-ended; err != context.Canceled {
+				if err := <-ended; !errors.Is(err, context.Canceled) {
 					t.Errorf("%s %s: context %v", method, way, err)
 				}
 				if err := <-failed; err == nil {
