@@ -139,23 +139,32 @@ func TestAmplificationByFCGI(t *testing.T) {
 	}
 	for name, text := range hostileFCGI() {
 		t.Run(name, func(t *testing.T) {
+			bound := uint64(allocatedFixed + allocatedPerByte*len(text))
 			for how, h := range fcgiReaders {
-				s := fcgiServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
-				c := &oneShot{text: text, closed: make(chan bool)}
-				l := &oneListener{conn: c, closed: make(chan bool)}
-				var before, after runtime.MemStats
-				runtime.GC()
-				runtime.ReadMemStats(&before)
-				served := goServe(s, l)
-				<-c.closed
-				runtime.ReadMemStats(&after)
-				s.Close()
-				<-served
-				got, bound := after.TotalAlloc-before.TotalAlloc, uint64(allocatedFixed+allocatedPerByte*len(text))
+				got := allocatedFor(h, text)
+				for i := 0; i < 3 && got > bound; i++ { // what else the process does is not in all of them
+					got = min(got, allocatedFor(h, text))
+				}
 				if got > bound {
 					t.Errorf("%s: allocated %d for %d bytes, want at most %d", how, got, len(text), bound)
 				}
 			}
 		})
 	}
+}
+
+// allocatedFor is what a server allocates for a connection on which text arrives.
+func allocatedFor(h http.Handler, text string) uint64 {
+	s := fcgiServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
+	c := &oneShot{text: text, closed: make(chan bool)}
+	l := &oneListener{conn: c, closed: make(chan bool)}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	served := goServe(s, l)
+	<-c.closed
+	runtime.ReadMemStats(&after)
+	s.Close()
+	<-served
+	return after.TotalAlloc - before.TotalAlloc
 }
