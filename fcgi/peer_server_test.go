@@ -1,6 +1,7 @@
 package fcgi_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -107,7 +108,7 @@ func runServer(t testing.TB, s *fcgi.Server, network, address string) net.Addr {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if err := <-served; err != http.ErrServerClosed {
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("Serve returned %v", err)
 		}
 	})

@@ -189,10 +189,7 @@ func streamed(mode string) int64 {
 // A body is streamed to a handler, and back by it at the same time, at constant memory.
 func TestFCGIStreams(t *testing.T) {
 	withoutReserve(t)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		io.Copy(w, r.Body)
-	}), func(s *fcgiSite) {
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }), func(s *fcgiSite) {
 		size := streamed(s.mode)
 		for _, length := range [][]string{{"CONTENT_LENGTH", fmt.Sprint(size)}, nil} {
 			p := s.peer()

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -33,6 +34,7 @@ func fcgiCorpus() map[string]string {
 	put := ask{method: "PUT", body: aGET("/smuggled"), length: true}
 	for name, text := range map[string]string{
 		"unread":          put.String() + aGET("/next"),
+		"unread, asked":   put.head() + rec(stdinStream, 1, "abc") + question + begins(2, true) + inRecords(stdinStream, 1, 5, put.body[3:]) + aGET("/next"),
 		"unread, padded":  put.head() + padded(stdinStream, 1, put.body, 200) + padded(stdinStream, 1, "", 200) + aGET("/next"),
 		"questions":       question + begins(1, true) + question + aGET("/")[16:] + question + sized(2) + question + rec(stdinStream, 1, "h") + question + inRecords(stdinStream, 1, 1, "e") + question,
 		"aborted":         begins(1, true) + rec(paramsStream, 1, "\x01\x01Ab") + abort + begins(2, true) + rec(abortRequest, 2, "") + aGET("/"),
@@ -84,7 +86,7 @@ func inOrder(t *testing.T, all []byte, closed bool) string {
 				a.stdout, _, _ = bytes.Cut(a.stdout, []byte("Date: "))
 				fmt.Fprintf(&s, "%d: cut off after %q\n", id, a.stdout)
 			}
-			if err != io.EOF {
+			if !errors.Is(err, io.EOF) {
 				t.Errorf("%v in %q", err, all)
 			}
 			fmt.Fprintf(&s, "closed=%v\n", closed)

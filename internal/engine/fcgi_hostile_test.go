@@ -240,6 +240,19 @@ func TestFCGIManagementRecords(t *testing.T) {
 	})
 }
 
+// They are also answered where a handler left them unread.
+func TestFCGIManagementRecordsUnread(t *testing.T) {
+	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
+		p := s.peer()
+		io.WriteString(p, sized(5)+rec(stdinStream, 1, "he")+question+inRecords(stdinStream, 1, 9, "llo"))
+		p.answer()
+		if kind, id, content, err := p.record(); kind != getValuesResult || id != 0 || err != nil {
+			s.Errorf("record of type %d for %d: %q, %v", kind, id, content, err)
+		}
+		p.ask(aGET("/"))
+	})
+}
+
 // A flood of questions costs who sends it as much as us: each is answered, and nothing is
 // kept.
 func TestFCGIQuestionFlood(t *testing.T) {

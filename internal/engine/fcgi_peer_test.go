@@ -291,7 +291,7 @@ func (p *fcgiPeer) ask(request string) *answer {
 // mustClose fails unless the server closes the connection without another answer.
 func (p *fcgiPeer) mustClose() {
 	p.Helper()
-	if a, err := p.tryAnswer(); err != io.EOF {
+	if a, err := p.tryAnswer(); !errors.Is(err, io.EOF) {
 		p.Errorf("not closed: %v, %v", a, err)
 	}
 }

@@ -315,12 +315,8 @@ func TestFCGIHandlersThatEndBadly(t *testing.T) {
 		"Goexit":         func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
 		"nil map":        func(http.ResponseWriter, *http.Request) { var m map[int]int; m[0]++ }, //nolint:staticcheck // that is the panic
 		"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
-		"panic, flushed": func(w http.ResponseWriter, _ *http.Request) {
-			http.NewResponseController(w).EnableFullDuplex() // or the rest of the body is waited for
-			w.(http.Flusher).Flush()
-			panic("ouch")
-		},
-		"panic, told": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(stderrOf(w), "x"); panic("ouch") },
+		"panic, flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
+		"panic, told":    func(w http.ResponseWriter, _ *http.Request) { io.WriteString(stderrOf(w), "x"); panic("ouch") },
 		"abort, read": func(_ http.ResponseWriter, r *http.Request) {
 			io.ReadFull(r.Body, make([]byte, 2))
 			panic(http.ErrAbortHandler)

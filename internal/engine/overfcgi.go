@@ -112,6 +112,11 @@ func (overFastCGI) begin(c *conn) *exchange {
 }
 
 func (overFastCGI) next(c *conn) {
+	if len(c.params.replies) > 0 { // to what came in a body that was read behind its response
+		c.out = append(c.out, c.params.replies...)
+		c.params.replies = nil
+		_ = c.flush() // the next answer will meet the same error
+	}
 	c.params.Done()
 	c.request.Reset()
 }

@@ -61,7 +61,7 @@ func (t *Table) parted() string {
 	for i := range t.Pairs {
 		said[i] = t.Pairs[i].Says()
 	}
-	return list(said)
+	return strings.Join(said, "; ")
 }
 
 // writePairs writes what the parts cost, for a terminal.

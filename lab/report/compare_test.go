@@ -28,7 +28,7 @@ func TestComparisons(t *testing.T) {
 	if math.Abs(p.Ratio.Mid-2.3) > 1e-3 || math.Abs(p.AppRatio.Mid-1.1) > 1e-3 {
 		t.Errorf("the proxy is %v times, its application %v; want 2.3 and 1.1", p.Ratio.Mid, p.AppRatio.Mid)
 	}
-	const want = "The proxy costs 17.5 µs, our engine saves 4.73 µs and being the twin makes no difference."
+	const want = "The proxy costs 17.5 µs; our engine saves 4.73 µs; being the twin makes no difference."
 	if got := a.Verdict(); got != want {
 		t.Errorf("verdict:\n%s\nwant\n%s", got, want)
 	}
