@@ -327,8 +327,6 @@ func (w *worker) complete(c *conn) {
 	w.tally.firstByte.Record(time.Duration(c.first - c.sent))
 	s := w.second
 	s.Requests++
-	s.LatencySum += latency
-	s.LatencyMax = max(s.LatencyMax, latency)
 	if c.status >= 400 {
 		w.tally.errors.Status++
 		s.Errors++

@@ -3,7 +3,9 @@ package load
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net/netip"
 	"runtime"
 	"time"
 )
@@ -20,10 +22,12 @@ const (
 type Plan struct {
 	// URL is what to load, and how to get there:
 	//
-	//	http://host:port/path      HTTP/1.1 over TCP; port 80 if there is none
-	//	http+unix:///socket:/path  HTTP/1.1 over the unix socket /socket
-	//	fcgi://host:port/path      FastCGI over TCP; port 9000 if there is none
-	//	fcgi+unix:///socket:/path  FastCGI over a unix socket
+	//	http://host:port/path       HTTP over TCP; port 80 if there is none
+	//	https://host:port/path      HTTP over TLS; port 443
+	//	fcgi://host:port/path       FastCGI over TCP; port 9000
+	//	fcgis://host:port/path      FastCGI over TLS
+	//	http+unix:///socket:/path   over the unix socket /socket; likewise https+unix,
+	//	                            fcgi+unix and fcgis+unix
 	//
 	// A socket's path ends at the first colon; one that belongs to it is written %3A.
 	// Without a path of the request, and the colon, that is "/".
@@ -38,11 +42,50 @@ type Plan struct {
 	// application listens, REMOTE_ADDR is on the same machine.
 	Params []string
 
+	// Version is the version of HTTP to speak. Of HTTP/2, connections have as many streams
+	// at a time as Pipeline says.
+	Version Version
+
+	// List holds requests to send instead of the one above, each worker in the order of the
+	// list. What one of them leaves empty is the plan's; its Header is added to the plan's.
+	List []Request
+	// Shuffle takes a request of the List at random each time.
+	Shuffle bool
+	// Template has values put into URLs, headers and bodies anew for each request, where
+	// these expressions are:
+	//
+	//	{{seq}}         0, 1, 2 and so on: another for each request of the run
+	//	{{seq 5 9}}     5, 6, 7, 8, 9, 5 and so on
+	//	{{random 5 9}}  one of 5 to 9, at random
+	//	{{hex 8}}       eight hexadecimal digits, at random
+	Template bool
+
+	// Resolve has names lead to other addresses, each "host:port:address" as curl has it.
+	Resolve []string
+	// Sources are local addresses to connect from, in turn, when one has no more ports. If
+	// there are none, that is the system's choice, and to a loopback address of IPv4 others
+	// of those when it has no more ports.
+	Sources []netip.Addr
+	// TLS is how to speak TLS; nil is Go's defaults. The ServerName it lacks is the URL's
+	// host.
+	TLS *tls.Config
+
 	Connections int           // DefaultConnections if 0
 	Threads     int           // as many as processors, at most Connections, if 0
 	Warmup      time.Duration // before measuring
-	Duration    time.Duration // of measuring; DefaultDuration if 0
-	Timeout     time.Duration // for connecting, and for a response; DefaultTimeout if 0
+	// Duration is how long to measure. 0 is DefaultDuration, or until Requests have been
+	// sent and answered, if that is set.
+	Duration time.Duration
+	Requests uint64        // after how many measured requests to end; no bound if 0
+	Timeout  time.Duration // for connecting, and for a response; DefaultTimeout if 0
+
+	// PerConnection is how many requests a connection is used for; no bound if 0. The last
+	// of them says that it is the last.
+	PerConnection int
+	// Pipeline is how many requests a connection has under way at a time; 1 if 0.
+	Pipeline int
+	// Think is how long a connection rests after each response, at random up to that.
+	Think time.Duration
 
 	// Pace says when requests are due, over all connections: an open loop. The zero value is
 	// a closed loop, in which each connection sends the next when the last was answered.
@@ -52,6 +95,12 @@ type Plan struct {
 	// send nothing.
 	Spare int
 
+	// Expect says which responses are right. What is not counts as an error.
+	Expect Expect
+
+	// Samples is how many requests to keep the times of, one by one, from the first on.
+	Samples int
+
 	// CPUs are the processors that threads are bound to, in turn. Empty leaves
 	// that to the system.
 	CPUs []int
@@ -60,12 +109,42 @@ type Plan struct {
 	Trace *Trace
 }
 
+// Request is one of a plan's List.
+type Request struct {
+	// URL is like a plan's, of the same server, or only a path, which begins with a slash.
+	URL    string
+	Method string
+	Header []string
+	Body   string
+}
+
+// Version is a version of HTTP.
+type Version uint8
+
+const (
+	HTTP11 Version = iota
+	// HTTP10 keeps a connection only if the response says "Connection: keep-alive", for
+	// which it asks if the plan's header does.
+	HTTP10
+	// HTTP2 is agreed on with TLS, and taken for granted without it.
+	HTTP2
+)
+
+// Expect says which responses are right. The zero value accepts those whose status is below
+// 400.
+type Expect struct {
+	Status     []int    // one of these
+	BodySHA256 string   // of the body as it is sent, in hexadecimal
+	Header     []string // each "Name: value", or "Name" for any value; all of them
+}
+
 // Trace is a set of hooks, each of which may be nil. They are called one at a time, by
 // the goroutine that called Run.
 type Trace struct {
 	Connected func()         // all connections were made, or could not be
 	Started   func()         // just before measuring
 	Progress  func(Progress) // about ten times a second
+	Second    func(Second)   // after each whole second of measuring
 	Ended     func()         // just after measuring, while connections are still open
 }
 

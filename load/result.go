@@ -15,7 +15,9 @@ type Result struct {
 	Threads     int            `json:"threads"`
 	Seconds     float64        `json:"seconds"` // measured
 	Requests    uint64         `json:"requests"`
-	Bytes       uint64         `json:"bytes"` // received, heads included
+	Bytes       uint64         `json:"bytes"`     // received, heads included
+	BodyBytes   uint64         `json:"bodyBytes"` // received in the bodies of whole responses
+	SentBytes   uint64         `json:"sentBytes"`
 	Statuses    map[int]uint64 `json:"statuses"`
 	Errors      Errors         `json:"errors"`
 	Connects    uint64         `json:"connects"` // connections made while measuring
@@ -28,6 +30,10 @@ type Result struct {
 	Service *hist.Histogram `json:"service"`
 	// FirstByte is the time from when a request was sent to its response's first byte.
 	FirstByte *hist.Histogram `json:"firstByte"`
+	// Connect is the time it took to make each connection, before measuring too. Handshake is
+	// that of TLS, which comes after it; nil without TLS.
+	Connect   *hist.Histogram `json:"connect"`
+	Handshake *hist.Histogram `json:"handshake,omitempty"`
 	// Unanswered is how many requests had been due at the end for longer than 99 in 100 of
 	// the others took from being sent.
 	Unanswered uint64 `json:"unanswered"`
@@ -35,10 +41,51 @@ type Result struct {
 	// one.
 	Asked float64 `json:"asked,omitempty"`
 
+	// Timeline has the seconds of the measured time; the last may be a part of one.
 	Timeline  []Second  `json:"timeline"`
 	Generator Generator `json:"generator"`
 	FastCGI   *FastCGI  `json:"fastCGI,omitempty"` // nil unless that was spoken
+
+	// Head is the head of the first response.
+	Head string `json:"head,omitempty"`
+	// Samples are as many requests as the plan has kept, in the order in which they ended.
+	Samples []Sample `json:"-"`
+	// Windows are, for each thread, how many responses came in each tenth of a second. The
+	// last window of a thread may be shorter.
+	Windows [][]uint32 `json:"-"`
 }
+
+// Sample is one request that was answered, or failed. Times count from when measuring began.
+type Sample struct {
+	// Connect is how long the connection took to be made, TLS included, if that was made for
+	// this request; 0 if it was there.
+	Connect time.Duration
+	// Due is when it was to be sent, Sent when it began to be, First when the first byte of
+	// its response came (0: none) and Done the last byte, or the failure.
+	Due, Sent, First, Done time.Duration
+
+	Connection int32 // which of the plan's, from 0
+	Request    int32 // which of the plan's List, from 0
+	Status     int32 // 0 if there was no response
+	Kept       bool  // the connection was used for it not as the last time
+	Failure    Failure
+	Body       int64 // bytes of the response's body
+	Bytes      int64 // of the whole response
+}
+
+// Failure is why a request failed.
+type Failure uint8
+
+const (
+	Fine Failure = iota
+	FailedConnect
+	FailedRead
+	FailedWrite
+	FailedTimeout
+	FailedStatus
+	FailedBody
+	FailedHeader
+)
 
 // Errors counts what went wrong while measuring, by kind.
 type Errors struct {
@@ -46,14 +93,16 @@ type Errors struct {
 	Read    uint64 `json:"read"`    // the connection ended, or brought what is no response, or a refusal
 	Write   uint64 `json:"write"`   // the request could not be sent
 	Timeout uint64 `json:"timeout"` // no connection or response in time
-	Status  uint64 `json:"status"`  // responses of status 400 and above
+	Status  uint64 `json:"status"`  // responses of status 400 and above, or that was not expected
+	Body    uint64 `json:"body"`    // responses with another body than expected
+	Header  uint64 `json:"header"`  // responses without an expected header field
 
 	// First is the text of the first error, which may be one from before measuring.
 	First string `json:"first,omitempty"`
 }
 
 // Total returns the number of errors of all kinds.
-func (e Errors) Total() uint64 { return e.Connect + e.Read + e.Write + e.Timeout + e.Status }
+func (e Errors) Total() uint64 { return e.Connect + e.Read + e.Write + e.Timeout + e.Status + e.Body + e.Header }
 
 func (e *Errors) merge(o Errors) {
 	e.Connect += o.Connect
@@ -61,6 +110,8 @@ func (e *Errors) merge(o Errors) {
 	e.Write += o.Write
 	e.Timeout += o.Timeout
 	e.Status += o.Status
+	e.Body += o.Body
+	e.Header += o.Header
 	if e.First == "" {
 		e.First = o.First
 	}
@@ -68,11 +119,11 @@ func (e *Errors) merge(o Errors) {
 
 // Second is one second of the measured time; the last one may be shorter.
 type Second struct {
-	Requests   uint64        `json:"requests"`
-	Bytes      uint64        `json:"bytes"`
-	Errors     uint64        `json:"errors"`
-	LatencySum time.Duration `json:"latencySumNs"`
-	LatencyMax time.Duration `json:"latencyMaxNs"`
+	Requests uint64 `json:"requests"`
+	Bytes    uint64 `json:"bytes"`
+	Errors   uint64 `json:"errors"`
+	// Latency is like the Result's, of this second. After the first hour it is not kept.
+	Latency hist.Packed `json:"latency"`
 }
 
 // Generator is what generating the load cost, in the measured time.
@@ -205,6 +256,4 @@ func (s *Second) add(o Second) {
 	s.Requests += o.Requests
 	s.Bytes += o.Bytes
 	s.Errors += o.Errors
-	s.LatencySum += o.LatencySum
-	s.LatencyMax = max(s.LatencyMax, o.LatencyMax)
 }

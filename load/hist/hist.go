@@ -97,15 +97,23 @@ func (h *Histogram) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &s); err != nil {
 		return err
 	}
-	counts, err := hdr.Decode([]byte(s.Encoded))
+	fresh := New()
+	if err := fresh.decode(s.Encoded, s.Sum, s.Max); err != nil {
+		return err
+	}
+	*h = *fresh
+	return nil
+}
+
+// decode adds to an empty histogram what was encoded.
+func (h *Histogram) decode(text string, sum, longest time.Duration) error {
+	counts, err := hdr.Decode([]byte(text))
 	if err != nil {
 		return fmt.Errorf("hist: %w", err)
 	}
-	fresh := New()
-	if dropped := fresh.counts.Merge(counts); dropped != 0 {
+	if dropped := h.counts.Merge(counts); dropped != 0 {
 		return fmt.Errorf("hist: %d of %d durations are outside 0 to %v", dropped, counts.TotalCount(), Longest)
 	}
-	fresh.sum, fresh.max = s.Sum, s.Max
-	*h = *fresh
+	h.sum, h.max = sum, longest
 	return nil
 }
