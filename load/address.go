@@ -2,10 +2,12 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
@@ -17,22 +19,23 @@ type address struct {
 	socket string // the path of a unix socket; empty for TCP
 }
 
-// connect begins a connection. It returns poll.ErrAgain when a unix socket's queue is full.
-func (a *address) connect() (fd int, err error) {
-	if a.socket != "" {
-		return poll.ConnectUnix(a.socket)
-	}
-	return poll.Connect(a.tcp)
-}
-
-// resolve finds the address of a place.
-func resolve(ctx context.Context, p *place, timeout time.Duration) (address, error) {
+// resolve finds the address of a place. The plan's Resolve goes first.
+func resolve(ctx context.Context, p *place, given []string, timeout time.Duration) (address, error) {
 	if p.socket != "" {
 		return address{socket: p.socket}, nil
 	}
 	port, err := strconv.ParseUint(p.port, 10, 16)
 	if err != nil {
 		return address{}, badPlan("port %q: want a number up to 65535", p.port)
+	}
+	for _, line := range given {
+		addr, matches, err := parseResolve(line, p)
+		if err != nil {
+			return address{}, err
+		}
+		if matches {
+			return address{tcp: netip.AddrPortFrom(addr, uint16(port))}, nil
+		}
 	}
 	if addr, err := netip.ParseAddr(p.name); err == nil {
 		return address{tcp: netip.AddrPortFrom(addr, uint16(port))}, nil
@@ -46,6 +49,18 @@ func resolve(ctx context.Context, p *place, timeout time.Duration) (address, err
 		all = append(all, netip.AddrPortFrom(addr.Unmap(), uint16(port)))
 	}
 	return address{tcp: firstToAnswer(ctx, all, timeout)}, nil
+}
+
+// parseResolve reads "host:port:address" and reports whether that is about the place. The host may
+// be "*".
+func parseResolve(line string, p *place) (addr netip.Addr, matches bool, err error) {
+	host, rest, _ := strings.Cut(line, ":")
+	port, text, ok := strings.Cut(rest, ":")
+	addr, err = netip.ParseAddr(strings.Trim(text, "[]"))
+	if _, bad := strconv.ParseUint(port, 10, 16); !ok || err != nil || bad != nil || host == "" {
+		return addr, false, badPlan("resolve %q: want host:port:address, as in example.com:443:127.0.0.1", line)
+	}
+	return addr, port == p.port && (host == "*" || strings.EqualFold(host, p.name)), nil
 }
 
 // firstToAnswer returns the first address that takes a connection, or else the first
@@ -63,3 +78,6 @@ func firstToAnswer(ctx context.Context, all []netip.AddrPort, timeout time.Durat
 	}
 	return all[0]
 }
+
+// noPort reports whether a connection was not made for lack of a port on our side.
+func noPort(err error) bool { return errors.Is(err, poll.ErrNoPort) }

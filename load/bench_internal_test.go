@@ -23,7 +23,7 @@ func BenchmarkTake(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			w, err := newWorker(&run{job: j}, 0, 1)
+			w, err := newWorker(newRun(j), 0, 0, 1)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -32,8 +32,8 @@ func BenchmarkTake(b *testing.B) {
 			c, in := &w.conns[0], []byte(test.response)
 			b.ReportAllocs()
 			for b.Loop() {
-				c.state, c.unsent, c.answer = receiving, 0, answer{}
-				if !w.take(0, in) || c.state != resting {
+				c.state, c.flying, c.flights[0] = open, 1, flight{message: &w.messages[0], busy: true}
+				if !w.take(0, in) || c.flying != 0 {
 					b.Fatal(w.tally.errors)
 				}
 			}

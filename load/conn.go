@@ -7,46 +7,87 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// connState is where a connection is in its round.
+// connState is where a connection is in its life.
 type connState uint8
 
 const (
-	closed    connState = iota // to be opened by the next sweep
-	queuing                    // likewise: the queue of the server's unix socket is full
-	opening                    // connect was called
-	resting                    // nothing is due
-	sending                    // some of the request is unsent
-	receiving                  // the response is incomplete
+	closed  connState = iota // to be opened by the next sweep
+	queuing                  // likewise: the queue of the server's unix socket is full
+	opening                  // connect was called
+	shaking                  // TLS is being agreed on
+	open                     // requests can be sent
 )
 
 // conn is one connection.
 type conn struct {
+	connKept
 	fd        int
 	state     connState
-	fresh     bool  // its first attempt to connect is not over
-	accepting bool  // it may be in the server's backlog
-	once      uint8 // how often in a row the server closed it after one response
-	answered  int   // responses on it
-	since     int64 // when connecting began or the request was sent
-	due       int64 // when the request was to be sent
-	sent      int64 // when it began to be
-	first     int64 // when the first byte of its response came; 0 before
-	queued    bool  // among the pacer's resting connections
+	last      bool          // no more requests are to be sent on it
+	watched   bool          // room for output is reported
+	asked     int           // requests sent on it
+	answered  int           // responses on it
+	since     int64         // when connecting began
+	took      time.Duration // to connect, if no request was sent since
+	out       []byte        // to be sent
+	committed int64         // bytes of requests that were handed to it
+	tls       *tlsConn      // nil without TLS
 
-	unsent int // bytes of the request
+	flying int // requests under way
+	head   int // the oldest of them, where answers come in turn
 	answer
-	reader reader
+}
+
+// connKept is what a connection keeps when it is closed and opened again.
+type connKept struct {
+	reader    reader
+	mux       multiplexer // the reader, if requests share the connection
+	flights   []flight
+	own       []byte // memory for out
+	check     *check // nil if any response is right
+	fresh     bool   // its first attempt to connect is not over
+	accepting bool   // it may be in the server's backlog
+	queued    bool   // among the pacer's resting connections
+	once      uint8  // how often in a row the server closed it after one response
+	wake      int64  // until when its user thinks
+}
+
+// flight is one request under way.
+type flight struct {
+	message *message
+	due     int64 // when the request was to be sent
+	sent    int64 // when it began to be
+	first   int64 // when the first byte of its response came; 0 before
+	end     int64 // conn.committed, after it
+	took    time.Duration
+	bytes   int64 // of its response
+	busy    bool
+	counted bool // it is one of a plan's number of requests
+}
+
+// unsent returns how many bytes wait for room.
+func (c *conn) unsent() int {
+	if c.tls != nil {
+		return len(c.out) + len(c.tls.out)
+	}
+	return len(c.out)
 }
 
 // doing says what a connection is waiting for.
 func (c *conn) doing() string {
-	if c.state >= sending && c.got == inBody {
+	switch {
+	case c.state < open:
+		return [...]string{
+			closed: "closed", queuing: "in front of the server's full queue", opening: "connecting", shaking: "agreeing on TLS",
+		}[c.state]
+	case c.flying == 0:
+		return "resting"
+	case c.got == inBody:
 		return "in a response's body"
+	case c.unsent() > 0:
+		return "sending the request"
 	}
-	return [...]string{
-		closed: "closed", queuing: "in front of the server's full queue", opening: "connecting", resting: "resting",
-		sending: "sending the request", receiving: "waiting for a response",
-	}[c.state]
+	return "waiting for a response"
 }
 
 // connect opens connection id anew, or tries to again.
@@ -55,9 +96,9 @@ func (w *worker) connect(id int) {
 	if c.state != queuing {
 		c.since = w.now
 	}
-	fd, err := w.address.connect()
+	fd, err := w.route.connect(&w.address)
 	if err == nil {
-		if err = w.poller.Add(fd, id); err != nil {
+		if err = w.watch(fd, id); err != nil {
 			_ = poll.Close(fd)
 		}
 	}
@@ -68,14 +109,37 @@ func (w *worker) connect(id int) {
 		c.state = queuing
 	default:
 		c.state = closed
-		w.note(&w.tally.errors.Connect, err.Error())
-		w.accepted(c)
+		w.cannotConnect(id, FailedConnect, err.Error())
 		return
 	}
 	if !c.accepting {
 		c.accepting = true
 		w.connecting++
 	}
+	if c.state == opening && w.address.socket != "" { // connected at once, or not at all
+		w.opened(id)
+	}
+}
+
+// watch has the poller report a new connection. Over TCP that tells also when it is connected. A
+// unix socket has room for output each time its peer reads, which is not worth to be told.
+func (w *worker) watch(fd, id int) error {
+	if w.address.socket != "" {
+		return w.poller.AddInput(fd, id)
+	}
+	return w.poller.Add(fd, id)
+}
+
+// cannotConnect counts a connection that was not made. One of a number of requests has failed
+// with it: otherwise a server that is gone would be called on for ever.
+func (w *worker) cannotConnect(id int, kind Failure, text string) {
+	w.note(kind, text)
+	w.refused.Add(1)
+	if w.isBusy(id) && w.limited() && w.tally.counting && w.budget.take() {
+		w.sample(&Sample{Due: w.at(w.now), Sent: w.at(w.now), Done: w.at(w.now), Connection: w.number(id), Failure: kind})
+		w.budget.done()
+	}
+	w.hangUp(id)
 }
 
 // accepted notes that the server has taken the connection out of its backlog, or that
@@ -96,21 +160,74 @@ func (w *worker) settle(c *conn) {
 	}
 }
 
-// fail counts an error and closes the connection; a sweep opens it again.
-func (w *worker) fail(id int, kind *uint64, text string) {
-	w.note(kind, text)
-	w.hangUp(id)
+// opened is called when the socket is connected.
+func (w *worker) opened(id int) {
+	c := &w.conns[id]
+	if err := poll.ConnectError(c.fd); err != nil {
+		w.cannotConnect(id, FailedConnect, err.Error())
+		return
+	}
+	c.took = time.Duration(w.now - c.since)
+	w.tally.connect.Record(c.took)
+	if w.tls == nil {
+		w.ready(id)
+		return
+	}
+	c.state, c.tls = shaking, newTLSConn(c.fd, w.tls)
+	w.shake(id)
 }
 
-// hangUp closes a connection on our side.
+// ready is called when requests can be sent.
+func (w *worker) ready(id int) {
+	c := &w.conns[id]
+	if w.tally.counting {
+		w.tally.connects++
+	} else {
+		w.tally.opened++
+	}
+	w.reach()
+	c.state, c.took = open, time.Duration(w.now-c.since)
+	if c.mux != nil {
+		c.own = c.mux.greet(c.own[:0])
+		c.out = c.own
+		w.flush(id)
+		if c.state != open {
+			return
+		}
+	}
+	if w.pacer == nil && !w.loaded && w.isBusy(id) && !w.limited() {
+		w.ask(id, w.now) // the answer tells that the server has accepted
+		w.flush(id)
+		return
+	}
+	if w.pacer != nil || !w.isBusy(id) {
+		w.accepted(c)
+	}
+	w.request(id)
+}
+
+// reach notes that the server takes connections.
+func (w *worker) reach() {
+	if !w.reached.Load() {
+		w.reached.Store(true)
+	}
+	if w.refused.Load() > 0 {
+		w.refused.Store(0)
+	}
+}
+
+// hangUp closes a connection on our side. Requests under way on it have been dealt with.
 func (w *worker) hangUp(id int) {
 	c := &w.conns[id]
 	w.accepted(c)
 	if c.fd >= 0 {
 		_ = poll.Close(c.fd)
 	}
+	if c.tls != nil {
+		c.tls.release()
+	}
 	c.reader.reset()
-	*c = conn{fd: -1, queued: c.queued, once: c.once, reader: c.reader}
+	*c = conn{fd: -1, connKept: c.connKept}
 }
 
 // again closes a connection and opens it at once.
@@ -119,103 +236,67 @@ func (w *worker) again(id int) {
 	w.connect(id)
 }
 
+// fail counts an error for each request under way, or one, and closes the connection; a sweep
+// opens it again.
+func (w *worker) fail(id int, kind Failure, text string) {
+	c := &w.conns[id]
+	if c.flying == 0 {
+		w.note(kind, text)
+	}
+	for i := range c.flights {
+		if f := &c.flights[i]; f.busy {
+			w.note(kind, text)
+			w.failed(id, f, kind)
+		}
+	}
+	w.hangUp(id)
+}
+
+// failed ends a request without a response.
+func (w *worker) failed(id int, f *flight, kind Failure) {
+	w.sample(&Sample{
+		Connect: f.took, Due: w.at(f.due), Sent: w.at(f.sent), First: w.at(f.first), Done: w.at(w.now),
+		Connection: w.number(id), Request: f.message.number, Failure: kind, Bytes: f.bytes,
+	})
+	f.busy = false
+	if f.counted {
+		w.budget.done()
+	}
+}
+
+// takeBack has the requests that are under way on a connection sent again, on whichever is free.
+// It is called when the server closed the connection as it may.
+func (w *worker) takeBack(c *conn) {
+	for i := range c.flights {
+		f := &c.flights[i]
+		if !f.busy {
+			continue
+		}
+		f.busy = false
+		if f.counted {
+			w.budget.giveBack()
+		}
+		if w.pacer != nil {
+			w.pacer.again = append(w.pacer.again, f.due)
+		}
+	}
+}
+
 // serve does what an event allows.
 func (w *worker) serve(e *poll.Event) {
 	c := &w.conns[e.ID]
 	if c.state == opening && e.Writable {
 		w.opened(e.ID)
 	}
-	if c.state >= resting && e.Readable { // an answer may have come before all was sent
+	if c.state == shaking {
+		w.shake(e.ID)
+		return
+	}
+	if c.state == open && e.Readable { // an answer may have come before all was sent
 		w.receive(e.ID, e.Ended)
 	}
-	if c.state == sending && c.got < inBody && e.Writable {
-		w.send(e.ID)
-	}
-}
-
-func (w *worker) opened(id int) {
-	c := &w.conns[id]
-	if err := poll.ConnectError(c.fd); err != nil {
-		w.fail(id, &w.tally.errors.Connect, err.Error())
-		return
-	}
-	if w.tally.counting {
-		w.tally.connects++
-	} else {
-		w.tally.opened++
-	}
-	if w.pacer == nil && !w.loaded && w.isBusy(id) {
-		w.ask(id, w.now) // the answer tells that the server has accepted
-		return
-	}
-	w.accepted(c)
-	w.request(id)
-}
-
-// request begins a round, or lets the connection rest until its turn.
-func (w *worker) request(id int) {
-	c := &w.conns[id]
-	due, ok := w.isDue(id)
-	if !ok {
-		c.state = resting
-		return
-	}
-	w.ask(id, due)
-}
-
-// ask sends a request that is due since then.
-func (w *worker) ask(id int, due int64) {
-	c := &w.conns[id]
-	c.state, c.since, c.due, c.sent, c.first = sending, w.now, due, w.now, 0
-	c.unsent, c.answer = len(w.payload), answer{}
-	w.send(id)
-}
-
-func (w *worker) send(id int) {
-	c := &w.conns[id]
-	request := w.payload
-	for c.unsent > 0 {
-		n, err := poll.Send(c.fd, request[len(request)-c.unsent:])
-		if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-			return
-		}
-		if err != nil {
-			w.broken(id, &w.tally.errors.Write, "write: "+err.Error())
-			return
-		}
-		c.unsent -= n
-	}
-	c.state = receiving
-}
-
-// receive reads until that would block, and takes in what comes. A read that does
-// not fill the buffer has emptied the socket: what comes later makes another event. So
-// there is no second read to learn that nothing is left, which saves a system call for
-// each response (BenchmarkRecvNothing of internal/poll). Only when the peer has ended, of
-// which no further event would tell, reading goes on.
-func (w *worker) receive(id int, ended bool) {
-	c := &w.conns[id]
-	for {
-		n, err := poll.Recv(c.fd, w.buffer)
-		switch {
-		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
-			return
-		case err != nil:
-			w.broken(id, &w.tally.errors.Read, "read: "+err.Error())
-			return
-		case n == 0:
-			w.ended(id)
-			return
-		}
-		w.now = w.nanos()
-		if w.tally.counting {
-			w.tally.bytes += uint64(n)
-			w.second.Bytes += uint64(n)
-		}
-		fd := c.fd
-		if !w.take(id, w.buffer[:n]) || c.fd != fd || n < len(w.buffer) && !ended {
-			return
-		}
+	if c.state == open && e.Writable && c.unsent() > 0 && c.got < inBody {
+		w.flush(e.ID)
 	}
 }
 
@@ -223,24 +304,28 @@ func (w *worker) receive(id int, ended bool) {
 func (w *worker) ended(id int) {
 	c := &w.conns[id]
 	switch {
-	case c.state == resting: // servers may close what is idle
+	case c.flying == 0: // servers may close what is idle
 	case w.parted(c):
 		w.resend(id)
 		return
 	case c.got == inBody && c.reader.untilClose():
-		w.complete(c)
-	case c.state == sending && c.got == nothing:
-		w.note(&w.tally.errors.Read, "read: connection closed while the request was being sent")
-	case c.got == nothing:
-		w.note(&w.tally.errors.Read, "read: connection closed before a response")
+		w.complete(id, w.answering(c))
+		w.takeBack(c)
 	default:
-		w.note(&w.tally.errors.Read, "read: connection closed in the middle of a response")
+		kind := "connection closed in the middle of a response"
+		if c.got == nothing {
+			kind = "connection closed before a response"
+			if c.unsent() > 0 {
+				kind = "connection closed while the request was being sent"
+			}
+		}
+		w.fail(id, FailedRead, "read: "+kind)
 	}
 	w.again(id)
 }
 
 // broken is called when the connection has failed.
-func (w *worker) broken(id int, kind *uint64, text string) {
+func (w *worker) broken(id int, kind Failure, text string) {
 	if w.parted(&w.conns[id]) {
 		w.resend(id)
 		return
@@ -251,7 +336,7 @@ func (w *worker) broken(id int, kind *uint64, text string) {
 // parted reports whether the server may have closed the connection after its last response,
 // as servers may where they cannot announce it, and a request was sent too late.
 func (w *worker) parted(c *conn) bool {
-	return !w.protocol.announces() && c.state >= sending && c.got == nothing && c.answered > 0
+	return !w.protocol.announces() && c.flying > 0 && c.got == nothing && c.answered > 0
 }
 
 // closesOnce is how often in a row a connection must be closed after one response for us to
@@ -267,68 +352,6 @@ func (w *worker) resend(id int) {
 	if w.tally.counting {
 		w.tally.fastCGI.Resent++
 	}
-	w.giveBack(c)
+	w.takeBack(c)
 	w.again(id)
-}
-
-// take consumes input. It reports false when the connection is not to be read
-// further.
-func (w *worker) take(id int, in []byte) bool {
-	c := &w.conns[id]
-	n, err := 0, errUnasked
-	if c.state > resting && c.unsent < len(w.payload) {
-		if c.first == 0 {
-			c.first = w.now
-		}
-		n, err = c.reader.take(in, &c.answer)
-	}
-	if err == nil && c.got < whole {
-		return true
-	}
-	if err == nil {
-		w.accepted(c)
-		w.complete(c)
-		if n < len(in) {
-			err = errSurplus
-		}
-	}
-	if err != nil {
-		w.note(&w.tally.errors.Read, "read: "+err.Error())
-	}
-	// Whoever answers before the whole request was sent does not want the rest.
-	if err != nil || c.last || c.unsent > 0 || c.once >= closesOnce {
-		w.again(id)
-		return false
-	}
-	w.request(id)
-	return c.state > opening
-}
-
-var (
-	errUnasked = errors.New("bytes came before a request was sent")
-	errSurplus = errors.New("bytes came after a response, before the next request")
-)
-
-// complete counts a response.
-func (w *worker) complete(c *conn) {
-	if c.answered++; c.answered > 1 {
-		c.once = 0
-	}
-	if !w.tally.counting {
-		return
-	}
-	latency := time.Duration(w.now - c.due)
-	w.tally.requests++
-	w.tally.statuses[c.status]++
-	w.tally.service.Record(time.Duration(w.now - c.sent))
-	if w.pacer != nil { // in a closed loop it is the same
-		w.tally.latency.Record(latency)
-	}
-	w.tally.firstByte.Record(time.Duration(c.first - c.sent))
-	s := w.second
-	s.Requests++
-	if c.status >= 400 {
-		w.tally.errors.Status++
-		s.Errors++
-	}
 }

@@ -22,7 +22,7 @@ func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := newWorker(&run{job: j}, 0, conns)
+	w, err := newWorker(newRun(j), 0, 0, conns)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 
 // A request that was not answered, because its connection was closed, keeps its turn.
 func TestTurnIsGivenBack(t *testing.T) {
-	w := fcgiWorker(t, Plan{Connections: 3, Spare: 1, Pace: Constant(1000)}, 6)
+	w := fcgiWorker(t, Plan{Connections: 3, Spare: 1, Pace: Constant(1000)}, 3)
 	w.pacer.began, w.now = 1, 1e9
 	c := &w.conns[2]
 	first, ok := w.isDue(2)
@@ -40,7 +40,7 @@ func TestTurnIsGivenBack(t *testing.T) {
 	if !ok || !okToo || second != first+1e6 {
 		t.Fatalf("due: %t and %t, since %d and %d", ok, okToo, first, second)
 	}
-	c.due, c.answered = first, 2
+	c.flights[0], c.flying, c.answered = flight{due: first, busy: true}, 1, 2
 	w.resend(2)
 	if again, ok := w.isDue(4); !ok || again != first || c.state != opening {
 		t.Errorf("due: %t, since %d and then %d; the connection is %s", ok, first, again, c.doing())
@@ -57,7 +57,9 @@ func TestOnceInARow(t *testing.T) {
 	c := &w.conns[0]
 	for _, test := range []struct{ responses, want int }{{1, 1}, {5, 0}, {1, 1}, {2, 0}, {1, 1}, {1, 2}} {
 		for range test.responses {
-			w.complete(c)
+			c.status, c.slot, c.flying = 200, 0, 1
+			c.flights[0].message = &w.messages[0]
+			w.complete(0, &c.flights[0])
 		}
 		w.resend(0)
 		if int(c.once) != test.want || c.answered != 0 {
@@ -78,9 +80,9 @@ func TestSendingEnds(t *testing.T) {
 	}
 	c := &w.conns[0]
 	for got, want := range map[stage]int{nothing: 0, inHead: 0, inBody: 1} {
-		c.state, c.unsent, c.got = sending, 1, got
-		if w.serve(&poll.Event{Writable: true}); c.unsent != want {
-			t.Errorf("%d: %d bytes unsent, want %d", got, c.unsent, want)
+		c.state, c.out, c.got = open, []byte("x"), got
+		if w.serve(&poll.Event{Writable: true}); c.unsent() != want {
+			t.Errorf("%d: %d bytes unsent, want %d", got, c.unsent(), want)
 		}
 	}
 }

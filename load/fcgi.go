@@ -18,16 +18,17 @@ const (
 	requestID = 1
 )
 
-func (overFCGI) port() string      { return fcgiPort }
-func (overFCGI) takesParams() bool { return true }
-func (overFCGI) announces() bool   { return false }
+func (overFCGI) port(bool) string   { return fcgiPort }
+func (overFCGI) takesParams() bool  { return true }
+func (overFCGI) takesSeveral() bool { return false }
+func (overFCGI) announces() bool    { return false }
 
-func (overFCGI) render(q *request, to address) []byte {
+func (overFCGI) render(dst []byte, q *request, to address, last bool) []byte {
 	var list []byte
 	for _, p := range paramsOf(q, to) {
 		list = fcgi.AppendPair(list, p.name, p.value)
 	}
-	b := fcgi.AppendBegin(nil, requestID, fcgi.Begin{Role: fcgi.Responder, Keep: true})
+	b := fcgi.AppendBegin(dst, requestID, fcgi.Begin{Role: fcgi.Responder, Keep: !last})
 	b = fcgi.AppendStream(b, fcgi.Params, requestID, list)
 	b = fcgi.AppendStreamEnd(b, fcgi.Params, requestID)
 	b = fcgi.AppendStream(b, fcgi.Stdin, requestID, []byte(q.body))

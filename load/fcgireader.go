@@ -38,9 +38,9 @@ func (f *FastCGI) merge(o *FastCGI) {
 // maxStderr bounds FastCGI.Stderr.
 const maxStderr = 512
 
-func (overFCGI) readers(n int, isHead bool, t *tally) []reader {
+func (overFCGI) readers(n int, t *tally) []reader {
 	t.fastCGI = new(FastCGI)
-	shared := &fcgiShared{tally: t, isHead: isHead}
+	shared := &fcgiShared{tally: t}
 	own, all := make([]fcgiReader, n), make([]reader, n)
 	for i := range own {
 		own[i].fcgiShared = shared
@@ -53,7 +53,6 @@ func (overFCGI) readers(n int, isHead bool, t *tally) []reader {
 type fcgiShared struct {
 	tally    *tally
 	response http1.CGI
-	isHead   bool // bodies may be shorter than they say
 }
 
 // fcgiReader is the reader of a FastCGI connection.
@@ -71,7 +70,6 @@ type fcgiState struct {
 	ended   bool  // STDOUT has
 	over    bool  // END_REQUEST has come
 	padding int   // of that, to pass over
-	body    int64 // bytes that came
 	length  int64 // of the body; -1 if that is unknown
 }
 
@@ -154,7 +152,7 @@ func (r *fcgiReader) record(p fcgi.Piece, a *answer) error {
 		r.ended = true
 		return nil
 	case a.got == inBody:
-		r.body += int64(len(p.Content))
+		a.data(p.Content)
 		return nil
 	}
 	return r.parse(p.Content, a)
@@ -179,9 +177,16 @@ func (r *fcgiReader) parse(content []byte, a *answer) error {
 		}
 		return nil
 	}
-	a.got, a.status = inBody, response.Status
-	r.body, r.length = int64(len(head)-response.Size), -1
-	if n, ok := response.Length(); ok && !r.isHead && http1.BodyAllowed(response.Status) {
+	if r.tally.head == "" {
+		r.tally.head = string(head[:response.Size])
+	}
+	if a.checked != nil {
+		a.checked.head(head, &response.Head)
+	}
+	a.begin(response.Status, false)
+	a.data(head[response.Size:])
+	r.length = -1
+	if n, ok := response.Length(); ok && !a.isHead && http1.BodyAllowed(response.Status) {
 		r.length = n
 	}
 	return nil
@@ -208,8 +213,8 @@ func (r *fcgiReader) end(p fcgi.Piece, a *answer) error {
 		return fmt.Errorf("the application refused: %v (protocol status %d)", end.Status, end.Status)
 	case a.got != inBody:
 		return errNoHead
-	case r.length >= 0 && r.body != r.length:
-		return fmt.Errorf("a body of %d bytes came, and Content-Length said %d", r.body, r.length)
+	case r.length >= 0 && a.body != r.length:
+		return fmt.Errorf("a body of %d bytes came, and Content-Length said %d", a.body, r.length)
 	}
 	if end.App != 0 && r.tally.counting {
 		r.tally.fastCGI.Exits++

@@ -7,15 +7,22 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// overHTTP is HTTP/1.1 as a protocol to load.
-type overHTTP struct{}
+// overHTTP is HTTP/1.0 or 1.1 as a protocol to load.
+type overHTTP struct{ minor int }
 
-func (overHTTP) port() string      { return "80" }
-func (overHTTP) takesParams() bool { return false }
-func (overHTTP) announces() bool   { return true }
+func (overHTTP) port(secure bool) string {
+	if secure {
+		return "443"
+	}
+	return "80"
+}
 
-func (overHTTP) render(q *request, _ address) []byte {
-	b := http1.AppendRequestLine(nil, q.method, q.target)
+func (overHTTP) takesParams() bool  { return false }
+func (overHTTP) takesSeveral() bool { return true }
+func (overHTTP) announces() bool    { return true }
+
+func (o overHTTP) render(dst []byte, q *request, _ address, last bool) []byte {
+	b := http1.AppendRequestLine(dst, o.minor, q.method, q.target)
 	if !q.has("Host") {
 		b = http1.AppendField(b, "Host", q.host)
 	}
@@ -25,11 +32,14 @@ func (overHTTP) render(q *request, _ address) []byte {
 	if q.tellsLength() && !q.has("Content-Length") && !q.has("Transfer-Encoding") {
 		b = http1.AppendField(b, "Content-Length", strconv.Itoa(len(q.body)))
 	}
+	if last && o.minor > 0 && !q.has("Connection") {
+		b = http1.AppendField(b, "Connection", "close")
+	}
 	return append(http1.AppendHeadEnd(b), q.body...)
 }
 
-func (overHTTP) readers(n int, isHead bool, _ *tally) []reader {
-	shared := &httpShared{isHead: isHead}
+func (o overHTTP) readers(n int, t *tally) []reader {
+	shared := &httpShared{tally: t, minor: o.minor}
 	own, all := make([]httpReader, n), make([]reader, n)
 	for i := range own {
 		own[i].httpShared = shared
@@ -40,8 +50,9 @@ func (overHTTP) readers(n int, isHead bool, _ *tally) []reader {
 
 // httpShared is what the HTTP connections of one worker share.
 type httpShared struct {
+	tally    *tally
 	response http1.Response
-	isHead   bool // responses have no body, whatever they say
+	minor    int // of the requests' version
 }
 
 // httpReader is the reader of an HTTP connection.
@@ -63,7 +74,7 @@ func (r *httpReader) take(in []byte, a *answer) (n int, err error) {
 	for n < len(in) {
 		var k int
 		if a.got == inBody {
-			k, err = r.body(in[n:])
+			k, err = r.body(in[n:], a)
 		} else {
 			k, err = r.head(in[n:], a)
 		}
@@ -100,6 +111,7 @@ func (r *httpReader) head(in []byte, a *answer) (n int, err error) {
 		a.got = inHead
 		return len(in), nil
 	}
+	text := head
 	r.partial = r.partial[:0]
 	n = response.Size - kept
 	if response.Status == 101 {
@@ -109,26 +121,41 @@ func (r *httpReader) head(in []byte, a *answer) (n int, err error) {
 		a.got = nothing // an interim response; the final one follows
 		return n, nil
 	}
-	f := response.Body(r.isHead)
+	if r.tally.head == "" {
+		r.tally.head = string(text[:response.Size])
+	}
+	if a.checked != nil {
+		a.checked.head(text, &response.Head)
+	}
+	f := response.Body(a.isHead)
 	r.mode, r.left, r.chunks = f.Mode, f.Length, http1.Chunked{}
-	*a = answer{inBody, response.Status, !response.Persistent}
+	a.begin(response.Status, !r.keeps())
 	return n, nil
 }
 
+// keeps reports whether the server keeps the connection after the response. To a request of
+// HTTP/1.0 it has to say so, whatever its own version.
+func (r *httpReader) keeps() bool {
+	return r.response.Persistent && (r.minor > 0 || r.response.KeepsAlive())
+}
+
 // body passes over body bytes. At the body's end mode becomes NoBody.
-func (r *httpReader) body(in []byte) (n int, err error) {
+func (r *httpReader) body(in []byte, a *answer) (n int, err error) {
 	switch r.mode {
 	case http1.UntilClose:
+		a.data(in)
 		return len(in), nil
 	case http1.ByLength:
 		n = int(min(r.left, int64(len(in))))
+		a.data(in[:n])
 		if r.left -= int64(n); r.left == 0 {
 			r.mode = http1.NoBody
 		}
 		return n, nil
 	}
 	if !r.chunks.Done() {
-		_, n, err = r.chunks.Next(in)
+		data, n, err := r.chunks.Next(in)
+		a.data(data)
 		return n, err
 	}
 	return r.trailer(in)

@@ -37,10 +37,16 @@ func TestRequestBytes(t *testing.T) {
 		j, err := test.plan.prepare(context.Background())
 		if err != nil {
 			t.Errorf("%+v: %v", test.plan, err)
-		} else if string(j.payload) != test.want {
-			t.Errorf(" got %q\nwant %q", j.payload, test.want)
+		} else if got := newMessage(j, j.requests[0].request, 0, nil); string(got.text) != test.want {
+			t.Errorf(" got %q\nwant %q", got.text, test.want)
 		}
 	}
+}
+
+// payload is what a job sends, if that is always the same.
+func payload(j *job) string {
+	m := newMessage(j, j.requests[0].request, 0, nil)
+	return string(m.text)
 }
 
 func TestDefaults(t *testing.T) {
@@ -52,14 +58,14 @@ func TestDefaults(t *testing.T) {
 	if one := (Plan{Connections: 1}).withDefaults(); one.Threads != 1 {
 		t.Errorf("%d threads for one connection", one.Threads)
 	}
-	set := Plan{Method: "PUT", Connections: 3, Threads: 2, Warmup: 1, Duration: 2, Timeout: 3, Trace: p.Trace}
+	set := Plan{Method: "PUT", Connections: 3, Threads: 2, Warmup: 1, Duration: 2, Timeout: 3, Pipeline: 1, Trace: p.Trace}
 	if got := set.withDefaults(); !reflect.DeepEqual(got, set) {
 		t.Errorf("%+v became %+v", set, got)
 	}
 }
 
 func TestCheck(t *testing.T) {
-	ok := Plan{Connections: 1, Threads: 1, CPUs: []int{0}}
+	ok := Plan{Connections: 1, Threads: 1, Pipeline: 1, CPUs: []int{0}}
 	if err := ok.check(); err != nil {
 		t.Error(err)
 	}
@@ -76,59 +82,77 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-func TestFoldTail(t *testing.T) {
-	one := Second{Requests: 1, Bytes: 2, Errors: 3}
-	two := Second{Requests: 2, Bytes: 4, Errors: 6}
+// What came after a run's last second is added to that.
+func TestTimeline(t *testing.T) {
+	one, two := Second{Requests: 1, Bytes: 2, Errors: 3}, Second{Requests: 2, Bytes: 4, Errors: 6}
 	both := Second{Requests: 3, Bytes: 6, Errors: 9}
 	for _, test := range []struct {
-		seconds    float64
+		took       time.Duration
 		have, want []Second
 	}{
-		{0.05, []Second{one}, []Second{one}},
-		{0.5, []Second{one, two}, []Second{both}},
-		{1, []Second{one}, []Second{one}},
-		{1, []Second{one, two}, []Second{both}},
-		{1.05, []Second{one, two}, []Second{both}},
-		{1.05, []Second{two, one}, []Second{both}},
-		{1.2, []Second{one, two}, []Second{one, two}},
-		{1.2, []Second{one, {}, two}, []Second{one, two}},
-		{2, []Second{one}, []Second{one}},
-		{2.05, []Second{one, one, two}, []Second{one, both}},
+		{50 * time.Millisecond, []Second{one}, []Second{one}},
+		{500 * time.Millisecond, []Second{one, two}, []Second{both}},
+		{time.Second, []Second{one}, []Second{one}},
+		{time.Second, []Second{one, two}, []Second{both}},
+		{1050 * time.Millisecond, []Second{one, two}, []Second{both}},
+		{1050 * time.Millisecond, []Second{two, one}, []Second{both}},
+		{1200 * time.Millisecond, []Second{one, two}, []Second{one, two}},
+		{1200 * time.Millisecond, []Second{one, {}, two}, []Second{one, two}},
+		{2 * time.Second, []Second{one}, []Second{one}},
+		{2050 * time.Millisecond, []Second{one, one, two}, []Second{one, both}},
 	} {
-		r := Result{Seconds: test.seconds, Timeline: append([]Second(nil), test.have...)}
-		if r.foldTail(); !reflect.DeepEqual(r.Timeline, test.want) {
-			t.Errorf("%vs of %v became %v, want %v", test.seconds, test.have, r.Timeline, test.want)
+		for _, workers := range []int{1, 2} { // of two, the second one tells nothing
+			var told []Second
+			s := newSeconds(workers, func(s Second) { told = append(told, s) })
+			for i, second := range test.have {
+				h := hist.New()
+				h.RecordN(time.Duration(second.Requests)*time.Millisecond, int64(second.Requests))
+				s.add(&part{i, second, h})
+			}
+			got := s.timeline(test.took)
+			for i := range got {
+				if got[i].Latency.Count != int64(got[i].Requests) {
+					t.Errorf("second %d: %d requests, %d latencies", i, got[i].Requests, got[i].Latency.Count)
+				}
+				got[i].Latency = hist.Packed{}
+			}
+			if !reflect.DeepEqual(got, test.want) || (len(told) > 0) != (workers == 1) {
+				t.Errorf("%vs of %v became %v, want %v; %d were told of", test.took, test.have, got, test.want, len(told))
+			}
 		}
 	}
 }
 
 // What the workers counted is added up, but for the busiest one's share.
 func TestResultOfSeveralWorkers(t *testing.T) {
-	tallies := []tally{
-		{requests: 1, bytes: 10, connects: 2, opened: 3, user: 1 * time.Second, sys: 500 * time.Millisecond, latency: hist.New(), service: hist.New(), firstByte: hist.New(), unanswered: 1, asked: 1.5,
-			errors: Errors{Connect: 1, Read: 2, Write: 3, Timeout: 4, Status: 5}, timeline: []Second{{Requests: 1}}},
-		{requests: 4, bytes: 20, connects: 5, opened: 6, user: 200 * time.Millisecond, sys: 100 * time.Millisecond, latency: hist.New(), service: hist.New(), firstByte: hist.New(), unanswered: 1, asked: 1.5,
-			errors: Errors{Connect: 6, Read: 7, Write: 8, Timeout: 9, Status: 10, First: "second"}, timeline: []Second{{Requests: 3}, {Requests: 1}}},
+	tallies := []tally{newTally(), newTally()}
+	for i, t := range tallies {
+		n := uint64(i + 1)
+		t.requests, t.bytes, t.bodies, t.sent, t.connects, t.opened, t.asked = n, 10*n, 5*n, 7*n, 2*n, 3*n, 1.5
+		t.user, t.sys = time.Duration(n)*time.Second, 500*time.Millisecond
+		t.errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n, Header: 7 * n}
+		t.statuses[200] = n
+		t.unmet.Record(time.Duration(n) * time.Second)
+		tallies[i] = t
 	}
-	tallies[0].statuses[200], tallies[1].statuses[200], tallies[1].statuses[503] = 1, 3, 1
-	tallies[0].latency.Record(time.Second)
-	tallies[1].latency.Record(2 * time.Second)
+	tallies[1].statuses[503], tallies[1].errors.First, tallies[0].head = 1, "second", "HTTP/1.1 200 OK"
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
-		r := Result{Seconds: 2, Statuses: make(map[int]uint64), Latency: hist.New(), Service: hist.New(), FirstByte: hist.New()}
+		r := Result{Seconds: 2, Statuses: make(map[int]uint64)}
+		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake = hist.New(), hist.New(), hist.New(), hist.New(), hist.New()
 		for _, i := range order {
 			r.add(&tallies[i])
 		}
 		latency := r.Latency
-		r.Latency, r.Service, r.FirstByte = nil, nil, nil
+		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake, r.Windows = nil, nil, nil, nil, nil, nil
 		want := Result{
-			Seconds: 2, Requests: 5, Unanswered: 2, Asked: 3, Bytes: 30, Connects: 7, Opened: 9, Statuses: map[int]uint64{200: 4, 503: 1},
-			Errors:   Errors{Connect: 7, Read: 9, Write: 11, Timeout: 13, Status: 15, First: "second"},
-			Timeline: []Second{{Requests: 4}, {Requests: 1}}, Generator: Generator{UserSeconds: 1.2, SysSeconds: 0.6, Busy: 0.75},
+			Seconds: 2, Requests: 3, Asked: 3, Bytes: 30, BodyBytes: 15, SentBytes: 21, Connects: 6, Opened: 9, Statuses: map[int]uint64{200: 3, 503: 1},
+			Errors:    Errors{Connect: 3, Read: 6, Write: 9, Timeout: 12, Status: 15, Body: 18, Header: 21, First: "second"},
+			Generator: Generator{UserSeconds: 3, SysSeconds: 1, Busy: 1.25}, Head: "HTTP/1.1 200 OK",
 		}
 		if !reflect.DeepEqual(r, want) || latency.Count() != 2 || latency.Max() != 2*time.Second {
 			t.Errorf("\n got %+v\nwant %+v", r, want)
 		}
-		if r.Errors.Total() != 55 || r.PerSecond() != 2.5 || r.PerCPUSecond() < 2.77 || r.PerCPUSecond() > 2.78 {
+		if r.Errors.Total() != 84 || r.PerSecond() != 1.5 || r.PerCPUSecond() != 0.75 {
 			t.Errorf("%d errors, %v/s, %v per CPU second", r.Errors.Total(), r.PerSecond(), r.PerCPUSecond())
 		}
 	}
@@ -175,9 +199,8 @@ func TestNoMoreThanSomeAtATime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{job: j}
-	r.pending.Store(conns)
-	w, err := newWorker(r, 0, conns)
+	r := newRun(j)
+	w, err := newWorker(r, 0, 0, conns)
 	if err != nil {
 		t.Fatal(err)
 	}

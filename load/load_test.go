@@ -168,20 +168,37 @@ func TestResponsesInPieces(t *testing.T) {
 	}
 }
 
-func TestErrorsByKind(t *testing.T) {
-	refused, err := net.Listen("tcp", "127.0.0.1:0")
+// Where no connection can be made a run ends at once, and says why.
+func TestNobodyThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused.Close()
+	l.Close()
+	for url, want := range map[string]string{
+		"http://" + l.Addr().String():       "connection refused",
+		"fcgi://" + l.Addr().String():       "connection refused",
+		"http://255.255.255.255:1/":         "connect: ",
+		"fcgi+unix://" + t.TempDir() + "/s": "connect: no such file or directory",
+	} {
+		for _, p := range []load.Plan{{Duration: time.Hour}, {Requests: 1e9}, {Requests: 1, Pace: load.Constant(1)}} {
+			p.URL = url
+			r, err := load.Run(context.Background(), p)
+			failed, ok := errors.AsType[*load.ConnectError](err)
+			if !ok || failed.URL != url || !strings.Contains(failed.First, want) || r == nil || r.Requests != 0 {
+				t.Errorf("%s: %+v, %v", url, r, err)
+			}
+		}
+	}
+}
+
+func TestErrorsByKind(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		url  string
 		kind func(load.Errors) uint64
 		text string
 	}{
-		{"refused", "http://" + refused.Addr().String(), func(e load.Errors) uint64 { return e.Connect }, "connection refused"},
-		{"no route", "http://255.255.255.255:1/", func(e load.Errors) uint64 { return e.Connect }, "connect: "},
 		{"closes", script(t, func(_ int, c net.Conn, r *bufio.Reader) { http.ReadRequest(r) }),
 			func(e load.Errors) uint64 { return e.Read }, "closed before a response"},
 		{"closes midway", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
@@ -449,7 +466,7 @@ func TestStopsWhenTold(t *testing.T) {
 
 func TestBadPlans(t *testing.T) {
 	for want, p := range map[string]load.Plan{
-		"want http://host:port/path":       {URL: "https://127.0.0.1/"},
+		"want http://host:port/path":       {URL: "gopher://127.0.0.1/"},
 		`"127.0.0.1:80": want http://host`: {URL: "127.0.0.1:80"},
 		`"unix:///s": want http://host`:    {URL: "unix:///s"},
 		"invalid port":                     {URL: "http://127.0.0.1:x/"},

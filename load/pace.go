@@ -3,7 +3,6 @@ package load
 import (
 	"time"
 
-	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/load/hist"
 )
 
@@ -22,12 +21,8 @@ type pacer struct {
 	lag     *hist.Histogram
 }
 
-func newPacer(p *poll.Poller, s *schedule) (*pacer, error) {
-	t, err := newTimer(p)
-	if err != nil {
-		return nil, err
-	}
-	return &pacer{schedule: s, timer: t, lag: hist.New()}, nil
+func newPacer(t *timer, s *schedule) *pacer {
+	return &pacer{schedule: s, timer: t, lag: hist.New()}
 }
 
 // take returns since when the next request is due, and whether it is by now.
@@ -43,6 +38,11 @@ func (p *pacer) take(now int64) (since int64, ok bool) {
 	since = p.next()
 	p.advance()
 	return since, true
+}
+
+// isDue reports whether a request is due.
+func (p *pacer) isDue(now int64) bool {
+	return len(p.again) > 0 || p.began > 0 && p.next() <= now
 }
 
 // next returns when the next request of the schedule is due.
@@ -86,22 +86,20 @@ func (w *worker) isDue(id int) (since int64, ok bool) {
 		return 0, false
 	}
 	if p == nil {
-		return w.now, w.loaded
+		return w.now, w.loaded && w.conns[id].wake <= w.now && w.mayAsk()
 	}
-	if since, ok = p.take(w.now); ok {
-		return since, true
+	if p.isDue(w.now) && w.mayAsk() {
+		return p.take(w.now)
 	}
-	if c := &w.conns[id]; !c.queued {
-		c.queued = true
-		p.resting.put(id)
-	}
+	w.rest(id)
 	return 0, false
 }
 
-// giveBack makes a request due again that was not answered.
-func (w *worker) giveBack(c *conn) {
-	if w.pacer != nil {
-		w.pacer.again = append(w.pacer.again, c.due)
+// rest has the pacer know a connection that can take a request.
+func (w *worker) rest(id int) {
+	if c := &w.conns[id]; !c.queued {
+		c.queued = true
+		w.pacer.resting.put(id)
 	}
 }
 
@@ -115,21 +113,28 @@ func (w *worker) pace() {
 	if p.began == 0 {
 		p.began = w.now
 	}
-	for len(p.again) > 0 || p.next() <= w.now {
+	for p.isDue(w.now) {
 		id, ok := p.resting.take()
 		if !ok {
 			return // whatever becomes free will look
 		}
 		c := &w.conns[id]
 		c.queued = false
-		if c.state != resting {
+		if c.state != open || c.flying == len(c.flights) {
 			continue // it was closed, and will come again
+		}
+		if !w.mayAsk() {
+			return
 		}
 		since, _ := p.take(w.now)
 		if w.tally.counting {
 			p.lag.Record(time.Duration(w.now - since)) // a connection was waiting for it
 		}
 		w.ask(id, since)
+		w.flush(id)
+		if c.state == open && c.flying < len(c.flights) {
+			w.rest(id)
+		}
 	}
 	p.timer.set(time.Duration(p.next() - w.now))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"slices"
 	"time"
 )
 
@@ -161,7 +162,15 @@ type job struct {
 	Plan
 	protocol protocol
 	address  address
-	payload  []byte // the request, as it is sent
+	tls      *tls.Config // nil without TLS
+	requests []asked
+	expected expectation
+}
+
+// asked is one of a plan's requests.
+type asked struct {
+	*request
+	expressions []expression // of a template
 }
 
 // PlanError is what Run returns when the plan cannot be carried out as it is.
@@ -175,23 +184,38 @@ func badPlan(format string, args ...any) error { return &PlanError{fmt.Sprintf(f
 func (p Plan) withDefaults() Plan {
 	p.Method = cmp.Or(p.Method, "GET")
 	p.Connections = cmp.Or(p.Connections, DefaultConnections)
+	p.Pipeline = cmp.Or(p.Pipeline, 1)
 	p.Threads = cmp.Or(p.Threads, min(runtime.NumCPU(), p.Connections))
-	p.Duration = cmp.Or(p.Duration, DefaultDuration)
+	if p.Requests == 0 {
+		p.Duration = cmp.Or(p.Duration, DefaultDuration)
+	}
 	p.Timeout = cmp.Or(p.Timeout, DefaultTimeout)
 	p.Trace = cmp.Or(p.Trace, &Trace{})
 	return p
 }
+
+// maxPipeline bounds how many requests a connection has under way.
+const maxPipeline = 1024
 
 // check says what is wrong with a plan's numbers.
 func (p *Plan) check() error {
 	if p.Connections < 1 || p.Threads < 1 || p.Threads > p.Connections {
 		return badPlan("%d threads for %d connections: need at least one of each, and no more threads than connections", p.Threads, p.Connections)
 	}
-	if p.Duration < 0 || p.Warmup < 0 || p.Timeout < 0 {
+	if p.Duration < 0 || p.Warmup < 0 || p.Timeout < 0 || p.Think < 0 {
 		return badPlan("a time is negative")
 	}
 	if p.Spare < 0 {
 		return badPlan("%d spare connections: want a number from 0", p.Spare)
+	}
+	if p.PerConnection < 0 || p.Pipeline < 1 || p.Samples < 0 {
+		return badPlan("%d requests on a connection, %d at a time, %d samples: want numbers from 0", p.PerConnection, p.Pipeline, p.Samples)
+	}
+	if p.Pipeline > maxPipeline {
+		return badPlan("%d requests at a time on a connection: want at most %d", p.Pipeline, maxPipeline)
+	}
+	if p.Pace.open() && (p.Pipeline > 1 && p.Version != HTTP2 || p.Think > 0) {
+		return badPlan("a rate says when requests are sent: it goes with neither pipelining nor time to think")
 	}
 	if err := p.Pace.check(); err != nil {
 		return err
@@ -209,17 +233,80 @@ func (p Plan) prepare(ctx context.Context) (*job, error) {
 	if err := j.check(); err != nil {
 		return nil, err
 	}
-	to, err := parseURL(j.URL)
+	to, err := j.readRequests()
 	if err != nil {
 		return nil, err
 	}
-	q, err := newRequest(&j.Plan, to)
+	if j.expected, err = j.Expect.prepare(); err != nil {
+		return nil, err
+	}
+	j.protocol = to.protocol
+	if j.Pipeline > 1 && !j.protocol.takesSeveral() {
+		return nil, badPlan("%d requests at a time on a connection: FastCGI has one", j.Pipeline)
+	}
+	if to.secure {
+		j.tls = newTLSConfig(&j.Plan, &to)
+	}
+	j.address, err = resolve(ctx, &to, j.Resolve, j.Timeout)
+	return j, err
+}
+
+// readRequests takes the plan's requests apart, and returns where they go.
+func (j *job) readRequests() (to place, err error) {
+	list := j.List
+	if len(list) == 0 {
+		list = []Request{{}}
+	}
+	for i, r := range list {
+		q, expressions, err := j.readRequest(r)
+		if err != nil {
+			return to, err
+		}
+		if i == 0 {
+			to = q.place
+		}
+		if !to.sameServer(&q.place) {
+			return to, badPlan("%q and %q are not of one server", j.requests[0].host, q.host)
+		}
+		j.requests = append(j.requests, asked{q, expressions})
+	}
+	return to, nil
+}
+
+func (j *job) readRequest(r Request) (*request, []expression, error) {
+	p := j.Plan
+	p.URL = against(p.URL, r.URL)
+	p.Method = cmp.Or(r.Method, p.Method)
+	p.Header = append(slices.Clip(p.Header), r.Header...)
+	p.Body = cmp.Or(r.Body, p.Body)
+	var expressions []expression
+	if p.Template {
+		if err := p.mark(&expressions); err != nil {
+			return nil, nil, err
+		}
+	}
+	to, err := parseURL(p.URL, p.Version)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if j.address, err = resolve(ctx, &to, j.Timeout); err != nil {
-		return nil, err
+	q, err := newRequest(&p, to)
+	return q, expressions, err
+}
+
+// mark marks the expressions of all that may hold some.
+func (p *Plan) mark(all *[]expression) (err error) {
+	p.Header, p.Params = slices.Clone(p.Header), slices.Clone(p.Params)
+	texts := []*string{&p.URL, &p.Body}
+	for i := range p.Header {
+		texts = append(texts, &p.Header[i])
 	}
-	j.protocol, j.payload = to.protocol, to.protocol.render(q, j.address)
-	return j, nil
+	for i := range p.Params {
+		texts = append(texts, &p.Params[i])
+	}
+	for _, text := range texts {
+		if *text, err = marked(*text, all); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,11 +6,13 @@ import "github.com/tarehq/tare/internal/wire/http1"
 // both: connections, times, counts.
 type protocol interface {
 	// port is that of a URL without one.
-	port() string
-	// render makes the bytes of the request. All connections send the same.
-	render(q *request, to address) []byte
+	port(secure bool) string
+	// render appends the bytes of a request; last says that it is the last on its connection.
+	render(dst []byte, q *request, to address, last bool) []byte
 	// readers makes a reader for each of n connections of a worker.
-	readers(n int, isHead bool, t *tally) []reader
+	readers(n int, t *tally) []reader
+	// takesSeveral reports whether a connection may have several requests under way.
+	takesSeveral() bool
 	// takesParams reports whether a plan's parameters mean something.
 	takesParams() bool
 	// announces reports whether a server says in a response that it will close the
@@ -29,11 +31,41 @@ type reader interface {
 	reset()
 }
 
-// answer is how much of a response has come, and what it says. The zero value is none.
+// multiplexer is a reader whose connection carries several exchanges at a time, whose answers
+// come in any order, and on which more is sent than requests.
+type multiplexer interface {
+	reader
+	// greet appends what a new connection begins with.
+	greet(dst []byte) []byte
+	// ask appends a request, whose answers will have that slot.
+	ask(dst []byte, m *message, slot int) []byte
+	// reply appends what is due in answer to what was taken.
+	reply(dst []byte) []byte
+}
+
+// answer is how much of a response has come, and what it says.
 type answer struct {
 	got    stage
-	status int  // from inBody on
-	last   bool // the server closes the connection after it; from inBody on
+	status int   // from inBody on
+	last   bool  // the server closes the connection after it; from inBody on
+	body   int64 // bytes of the body that have come
+
+	slot    int    // of the request that is answered; -1 if there is none
+	isHead  bool   // there is no body, whatever the head says
+	checked *check // what looks at it; nil if nothing does
+}
+
+// begin begins a final response.
+func (a *answer) begin(status int, last bool) {
+	a.got, a.status, a.last, a.body = inBody, status, last, 0
+}
+
+// data takes in a piece of the body.
+func (a *answer) data(piece []byte) {
+	a.body += int64(len(piece))
+	if a.checked != nil {
+		_, _ = a.checked.hash.Write(piece)
+	}
 }
 
 // stage is how much of a response has come.

@@ -12,8 +12,8 @@ import (
 func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 	return func(pieces [][]byte) string {
 		t := tally{counting: true}
-		r := p.readers(1, isHead, &t)[0]
-		var a answer
+		r := p.readers(1, &t)[0]
+		a := answer{isHead: isHead}
 		consumed := 0
 		for i, piece := range pieces {
 			n, err := r.take(piece, &a)
@@ -117,12 +117,12 @@ func TestReadersAreReusable(t *testing.T) {
 		response string
 		begun    string // another that does not end
 	}{
-		{overHTTP{}, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSum: 1\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nok"},
-		{overHTTP{}, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 O"},
+		{overHTTP{1}, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSum: 1\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nok"},
+		{overHTTP{1}, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 O"},
 		{overFCGI{}, Record(6, 1, "Content-Length: 2\r\n\r\nok", 5) + Record(6, 1, "", 0) + Record(3, 1, strings.Repeat("\x00", 8), 7), Stdout("A: b\n\nb") + Record(6, 1, "", 0)},
 		{overFCGI{}, Stdout("\r\n") + End(0, 0), Record(6, 1, "A: b\r\nC:", 9)[:19]},
 	} {
-		r := test.readers(1, false, new(tally))[0]
+		r := test.readers(1, new(tally))[0]
 		for i := range 6 {
 			var a answer
 			if i%2 == 1 {
@@ -158,7 +158,7 @@ func TestHTTPResponses(t *testing.T) {
 		"HTTP/1.1 101 Switching Protocols\r\n\r\n":                                                          errSwitched.Error(),
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd":                                    "chunk data not followed by CRLF",
 	} {
-		if got := testkit.EverySplit(t, []byte(in), describe(overHTTP{}, false)); !strings.HasPrefix(strings.TrimPrefix(got, "http1: "), want) {
+		if got := testkit.EverySplit(t, []byte(in), describe(overHTTP{1}, false)); !strings.HasPrefix(strings.TrimPrefix(got, "http1: "), want) {
 			t.Errorf("%q:\n got %s\nwant %s", in, got, want)
 		}
 	}

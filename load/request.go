@@ -46,6 +46,13 @@ func newRequest(p *Plan, to place) (*request, error) {
 	return q, nil
 }
 
+// clone returns a request that shares nothing that can be changed.
+func (q *request) clone() *request {
+	c := *q
+	c.fields, c.params = slices.Clone(q.fields), slices.Clone(q.params)
+	return &c
+}
+
 // get returns the value of a header field of the plan, and whether there is one.
 func (q *request) get(name string) (value string, ok bool) {
 	for _, f := range q.fields {

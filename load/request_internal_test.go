@@ -106,7 +106,7 @@ HTTP_USER_AGENT=tare
 			t.Errorf("%+v: %v", test.plan, err)
 			continue
 		}
-		got := spell(t, j.payload)
+		got := spell(t, []byte(payload(j)))
 		for _, want := range test.want {
 			if !strings.Contains(got, want) {
 				t.Errorf(" got %s\nwant %s", got, want)
@@ -128,7 +128,7 @@ func TestURLs(t *testing.T) {
 		"fcgi+unix:///run/a.sock:/b:c/:d":  `"/run/a.sock" fcgi://localhost:9000 Host localhost /b:c/:d "/b:c/:d" ""`,
 		"fcgi+unix:///a%3Ab%20c:/d%3ae%20": `"/a:b c" fcgi://localhost:9000 Host localhost /d%3ae%20 "/d:e " ""`,
 	} {
-		p, err := parseURL(text)
+		p, err := parseURL(text, HTTP11)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -142,7 +142,7 @@ func TestURLs(t *testing.T) {
 		}
 	}
 	long := "/" + strings.Repeat("s", maxSocketPath-1)
-	if p, err := parseURL("http+unix://" + long); err != nil || p.socket != long {
+	if p, err := parseURL("http+unix://"+long, HTTP11); err != nil || p.socket != long {
 		t.Errorf("%q: %v", p.socket, err)
 	}
 }

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -102,7 +101,17 @@ type Errors struct {
 }
 
 // Total returns the number of errors of all kinds.
-func (e Errors) Total() uint64 { return e.Connect + e.Read + e.Write + e.Timeout + e.Status + e.Body + e.Header }
+func (e Errors) Total() uint64 {
+	return e.Connect + e.Read + e.Write + e.Timeout + e.Status + e.Body + e.Header
+}
+
+// of returns the count of one kind.
+func (e *Errors) of(f Failure) *uint64 {
+	return [...]*uint64{
+		FailedConnect: &e.Connect, FailedRead: &e.Read, FailedWrite: &e.Write, FailedTimeout: &e.Timeout,
+		FailedStatus: &e.Status, FailedBody: &e.Body, FailedHeader: &e.Header,
+	}[f]
+}
 
 func (e *Errors) merge(o Errors) {
 	e.Connect += o.Connect
@@ -188,72 +197,10 @@ func (r *Result) PerCPUSecond() float64 {
 	return float64(r.Requests) / cpu
 }
 
-// tally is what one worker counts. Only its worker touches it until the end.
-type tally struct {
-	counting                          bool // the phase is measuring
-	requests, bytes, connects, opened uint64
-	statuses                          [1000]uint64 // by status code
-	errors                            Errors
-	latency, service, firstByte       *hist.Histogram
-	unanswered                        uint64
-	asked                             float64
-	timeline                          []Second
-	user, sys                         time.Duration
-	fastCGI                           *FastCGI // nil unless that is spoken
+// ConnectError is what Run returns when no connection could be made at all.
+type ConnectError struct {
+	URL   string
+	First string // the first of the reasons
 }
 
-func (r *Result) add(t *tally) {
-	r.Requests += t.requests
-	r.Bytes += t.bytes
-	r.Connects += t.connects
-	r.Opened += t.opened
-	r.Errors.merge(t.errors)
-	r.Latency.Merge(t.latency)
-	r.Service.Merge(t.service)
-	r.FirstByte.Merge(t.firstByte)
-	r.Unanswered += t.unanswered
-	r.Asked += t.asked
-	for code, n := range t.statuses {
-		if n > 0 {
-			r.Statuses[code] += n
-		}
-	}
-	for i, s := range t.timeline {
-		if i == len(r.Timeline) {
-			r.Timeline = append(r.Timeline, Second{})
-		}
-		r.Timeline[i].add(s)
-	}
-	if t.fastCGI != nil {
-		r.FastCGI = cmp.Or(r.FastCGI, new(FastCGI))
-		r.FastCGI.merge(t.fastCGI)
-	}
-	r.Generator.UserSeconds += t.user.Seconds()
-	r.Generator.SysSeconds += t.sys.Seconds()
-	if r.Seconds > 0 {
-		r.Generator.Busy = max(r.Generator.Busy, (t.user+t.sys).Seconds()/r.Seconds)
-	}
-}
-
-// shortTail is a part of a second too short to tell a rate by.
-const shortTail = 0.1
-
-// foldTail adds what the timeline has after the last second of the measured time to
-// that second. A part of a second counts as one if it is longer than shortTail.
-func (r *Result) foldTail() {
-	whole := int(r.Seconds)
-	if r.Seconds-float64(whole) > shortTail {
-		whole++
-	}
-	for whole > 0 && len(r.Timeline) > whole {
-		tail, last := r.Timeline[len(r.Timeline)-1], &r.Timeline[len(r.Timeline)-2]
-		r.Timeline = r.Timeline[:len(r.Timeline)-1]
-		last.add(tail)
-	}
-}
-
-func (s *Second) add(o Second) {
-	s.Requests += o.Requests
-	s.Bytes += o.Bytes
-	s.Errors += o.Errors
-}
+func (e *ConnectError) Error() string { return "load: no connection to " + e.URL + ": " + e.First }

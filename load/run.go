@@ -1,7 +1,6 @@
 package load
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -26,31 +25,48 @@ type run struct {
 	*job
 	phase   atomic.Int32
 	pending atomic.Int64 // connections neither made nor given up for the first time
+	reached atomic.Bool  // a connection was made
+	refused atomic.Int64 // attempts to connect that failed since one was made
+	sampled atomic.Int64
+	budget  *budget
 	workers []*worker
+
+	parts   chan part            // from the workers
+	spare   chan *hist.Histogram // for them
+	seconds *seconds
 }
 
-// glanceEvery is how often Trace.Progress is called.
-const glanceEvery = 100 * time.Millisecond
+const (
+	// glanceEvery is how often Trace.Progress is called.
+	glanceEvery = 100 * time.Millisecond
+	// refusals is how often in a row each connection may be refused before a run of a number of
+	// requests ends: nobody is there any more.
+	refusals = 20
+)
 
 // Run carries out the plan. When ctx ends early, the result of what was measured
-// until then is returned with ctx's error.
+// until then is returned with ctx's error. If no connection can be made the error is a
+// *ConnectError, also with a result; if the plan is wrong, a *PlanError.
 func Run(ctx context.Context, p Plan) (*Result, error) {
 	j, err := p.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	r := &run{job: j}
-	r.pending.Store(int64(j.Connections * j.stride()))
+	r := newRun(j)
 	left := j.Connections
 	for i := range j.Threads {
 		share := left / (j.Threads - i)
-		left -= share
-		w, err := newWorker(r, i, share*j.stride())
+		w, err := newWorker(r, i, j.Connections-left, share)
 		if err != nil {
 			r.closeWorkers()
 			return nil, err
 		}
+		left -= share
 		r.workers = append(r.workers, w)
+	}
+	if j.atOnce() {
+		call(j.Trace.Started)
+		r.phase.Store(int32(measuring))
 	}
 	var running sync.WaitGroup
 	for _, w := range r.workers {
@@ -58,35 +74,71 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	}
 	took, err := r.conduct(ctx)
 	r.phase.Store(int32(stopped))
-	running.Wait()
-	return r.result(took), err
+	go func() {
+		running.Wait()
+		close(r.parts)
+	}()
+	for p := range r.parts {
+		r.takeIn(&p)
+	}
+	return r.result(took), r.unreached(err)
+}
+
+func newRun(j *job) *run {
+	r := &run{
+		job: j, budget: newBudget(j.Requests), seconds: newSeconds(j.Threads, j.Trace.Second),
+		parts: make(chan part, 2*j.Threads), spare: make(chan *hist.Histogram, 2*j.Threads),
+	}
+	r.pending.Store(int64(j.Connections * j.stride()))
+	return r
+}
+
+// unreached makes an error of a run that made no connection.
+func (r *run) unreached(err error) error {
+	if err != nil || r.reached.Load() {
+		return err
+	}
+	failed := &ConnectError{URL: r.URL}
+	for _, w := range r.workers {
+		if failed.First == "" {
+			failed.First = w.tally.errors.First
+		}
+	}
+	return failed
 }
 
 // conduct moves the run from phase to phase and returns how long it measured.
 func (r *run) conduct(ctx context.Context) (took time.Duration, err error) {
-	tick := time.NewTicker(glanceEvery / 10)
-	for r.pending.Load() > 0 && err == nil { // each worker bounds its connects by Timeout
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			err = ctx.Err()
+	if !r.atOnce() {
+		if err := r.connectAll(ctx); err != nil || !r.reached.Load() {
+			return 0, err
 		}
+		call(r.Trace.Connected)
+		r.phase.Store(int32(warming))
+		if _, err = r.watch(ctx, r.Warmup, false); err != nil {
+			return 0, err
+		}
+		call(r.Trace.Started)
+		r.phase.Store(int32(measuring))
 	}
-	tick.Stop()
-	if err != nil {
-		return 0, err
-	}
-	call(r.Trace.Connected)
-	r.phase.Store(int32(warming))
-	if _, err = r.watch(ctx, r.Warmup, false); err != nil {
-		return 0, err
-	}
-	call(r.Trace.Started)
-	r.phase.Store(int32(measuring))
 	took, err = r.watch(ctx, r.Duration, true)
 	r.phase.Store(int32(stopping))
 	call(r.Trace.Ended)
 	return took, err
+}
+
+// connectAll waits until all connections were made, or could not be.
+func (r *run) connectAll(ctx context.Context) error {
+	tick := time.NewTicker(glanceEvery / 10)
+	defer tick.Stop()
+	for r.pending.Load() > 0 { // each worker bounds its connects by Timeout
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 func call(hook func()) {
@@ -95,50 +147,67 @@ func call(hook func()) {
 	}
 }
 
-// watch lets d pass, telling of the progress, and returns how long it took.
-func (r *run) watch(ctx context.Context, d time.Duration, measuring bool) (time.Duration, error) {
+// watch lets d pass, telling of the progress, and returns how long it took. Measuring ends
+// earlier when all requests of the plan's number have been dealt with; without d, only then.
+func (r *run) watch(ctx context.Context, d time.Duration, isMeasuring bool) (time.Duration, error) {
 	start := time.Now()
-	end := time.NewTimer(d)
-	defer end.Stop()
+	var end <-chan time.Time
+	if d > 0 || !isMeasuring {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		end = timer.C
+	}
 	glance := time.NewTicker(glanceEvery)
 	defer glance.Stop()
 	for {
 		select {
-		case <-end.C:
+		case <-end:
+			return time.Since(start), nil
+		case <-r.budget.spent:
 			return time.Since(start), nil
 		case <-ctx.Done():
 			return time.Since(start), ctx.Err()
+		case p := <-r.parts:
+			r.takeIn(&p)
 		case <-glance.C:
+			if r.isLost() {
+				return time.Since(start), nil
+			}
+			r.tell(isMeasuring, time.Since(start))
 		}
-		if r.Trace.Progress == nil {
-			continue
-		}
-		p := Progress{Measuring: measuring, Elapsed: time.Since(start)}
-		for _, w := range r.workers {
-			p.Requests += w.glanceRequests.Load()
-			p.Errors += w.glanceErrors.Load()
-		}
-		r.Trace.Progress(p)
 	}
 }
 
-func (r *run) result(took time.Duration) *Result {
-	res := &Result{
-		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: took.Seconds(),
-		Statuses: make(map[int]uint64), Latency: hist.New(), Service: hist.New(), FirstByte: hist.New(),
+// isLost reports whether a plan's number of requests will not be reached, because nobody takes
+// connections.
+func (r *run) isLost() bool {
+	if !r.limited() {
+		return false
 	}
+	return r.pending.Load() == 0 && !r.reached.Load() || r.refused.Load() > refusals*int64(r.Connections)
+}
+
+// tell tells how the run goes.
+func (r *run) tell(isMeasuring bool, elapsed time.Duration) {
+	if r.Trace.Progress == nil {
+		return
+	}
+	p := Progress{Measuring: isMeasuring, Elapsed: elapsed}
 	for _, w := range r.workers {
-		res.add(&w.tally)
-		if w.pacer != nil {
-			res.Generator.Lag = cmp.Or(res.Generator.Lag, hist.New())
-			res.Generator.Lag.Merge(w.pacer.lag)
-		}
+		p.Requests += w.glanceRequests.Load()
+		p.Errors += w.glanceErrors.Load()
 	}
-	if !r.Pace.open() {
-		res.Latency.Merge(res.Service)
+	r.Trace.Progress(p)
+}
+
+// takeIn takes in a worker's part of a second, and returns its histogram.
+func (r *run) takeIn(p *part) {
+	r.seconds.add(p)
+	p.latency.Reset()
+	select {
+	case r.spare <- p.latency:
+	default:
 	}
-	res.foldTail()
-	return res
 }
 
 func (r *run) closeWorkers() {

@@ -13,6 +13,7 @@ import (
 // place is what a URL says.
 type place struct {
 	protocol protocol
+	secure   bool   // over TLS
 	host     string // as the Host field has it
 	name     string // of the host, without port
 	port     string
@@ -23,10 +24,10 @@ type place struct {
 	query  string
 }
 
-const wantURL = "want http://host:port/path or fcgi://host:port/path, over a unix socket http+unix:///socket:/path or fcgi+unix:///socket:/path"
+const wantURL = "want http://host:port/path or fcgi://host:port/path, https or fcgis for TLS, over a unix socket http+unix:///socket:/path and the like"
 
 // parseURL takes a plan's URL apart.
-func parseURL(text string) (place, error) {
+func parseURL(text string, version Version) (place, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		if bad, ok := errors.AsType[*url.Error](err); ok {
@@ -40,11 +41,12 @@ func parseURL(text string) (place, error) {
 	scheme, isUnix := strings.CutSuffix(u.Scheme, "+unix")
 	var p place
 	switch scheme {
-	case "http":
-		p.protocol = overHTTP{}
-	case "fcgi":
+	case "http", "https":
+		p.protocol = version.protocol()
+	case "fcgi", "fcgis":
 		p.protocol = overFCGI{}
 	}
+	p.secure = strings.HasSuffix(scheme, "s")
 	if p.protocol == nil || u.Opaque != "" || isUnix != (u.Host == "") {
 		return place{}, badPlan("%q: %s", text, wantURL)
 	}
@@ -63,11 +65,32 @@ func parseURL(text string) (place, error) {
 	return p, nil
 }
 
+// against returns a URL of the list: all of it, or a path on the plan's server.
+func against(plan, own string) string {
+	if own == "" || !strings.HasPrefix(own, "/") {
+		return cmp.Or(own, plan)
+	}
+	scheme, rest, _ := strings.Cut(plan, "://")
+	if strings.HasSuffix(scheme, "+unix") {
+		socket, _, _ := strings.Cut(rest, ":")
+		return scheme + "://" + socket + ":" + own
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return scheme + "://" + rest + own
+}
+
+// sameServer reports whether two places differ only in what is asked for there.
+func (p *place) sameServer(o *place) bool {
+	return p.protocol == o.protocol && p.secure == o.secure && p.name == o.name && p.port == o.port && p.socket == o.socket
+}
+
 func (p *place) setHost(u *url.URL) error {
 	if u.Hostname() == "" || !http1.ValidHost([]byte(u.Host)) {
 		return errors.New(wantURL)
 	}
-	p.host, p.name, p.port = u.Host, u.Hostname(), cmp.Or(u.Port(), p.protocol.port())
+	p.host, p.name, p.port = u.Host, u.Hostname(), cmp.Or(u.Port(), p.protocol.port(p.secure))
 	return nil
 }
 
@@ -97,6 +120,6 @@ func (p *place) setSocket(u *url.URL) error {
 	case path != "" && path[0] != '/':
 		return fmt.Errorf("%q is no path of a request: want a slash after the colon, and %%3A for one in the socket's path", path)
 	}
-	p.host, p.name, p.port, p.socket = socketHost, socketHost, p.protocol.port(), socket
+	p.host, p.name, p.port, p.socket = socketHost, socketHost, p.protocol.port(p.secure), socket
 	return nil
 }

@@ -29,54 +29,83 @@ const (
 type worker struct {
 	*run
 	index  int
+	before int // connections of the workers before
 	poller *poll.Poller
+	timer  *timer
 	conns  []conn
 	tally  tally
+
+	messages []message
+	turn     int // of the messages, in order
+	values   values
 
 	clock      time.Time // what nanosecond counts are relative to
 	now        int64     // when the last piece of input was looked at
 	began      int64     // of measuring
-	second     *Second   // of the timeline, now
+	interval             // the present second of it
+	window               // the present tenth
 	unopened   int       // conns[unopened:] were never opened
 	connecting int       // connections that may be in the server's backlog
-	loaded     bool      // a closed loop has begun
+	route      route
+	loaded     bool // a closed loop has begun
 	nextSweep  int64
 	pacer      *pacer // nil in a closed loop
+	thinking   thinkers
 
 	buffer []byte
 
 	glanceRequests, glanceErrors atomic.Uint64
 }
 
-func newWorker(r *run, index, conns int) (*worker, error) {
+// newWorker makes worker index, for some busy connections after those of the workers before.
+func newWorker(r *run, index, before, conns int) (*worker, error) {
 	p, err := poll.New()
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	w := &worker{
-		run: r, index: index, poller: p, conns: make([]conn, conns), clock: time.Now(),
-		buffer: make([]byte, readSize),
+		run: r, index: index, before: before, poller: p, conns: make([]conn, conns*r.stride()), clock: time.Now(), tally: newTally(),
+		buffer: make([]byte, readSize), interval: interval{latency: hist.New()},
+		route: newRoute(r.Sources, &r.address, index, r.Threads), values: values{int64(index), int64(r.Threads)},
 	}
-	w.tally.latency, w.tally.service, w.tally.firstByte = hist.New(), hist.New(), hist.New()
-	for i, reader := range r.protocol.readers(conns, r.Method == "HEAD", &w.tally) {
-		w.conns[i] = conn{fd: -1, fresh: true, reader: reader}
+	w.prepare()
+	if w.timer, err = newTimer(p); err != nil {
+		w.close()
+		return nil, fmt.Errorf("load: %w", err)
 	}
 	if r.Pace.open() {
-		share := float64(conns/r.stride()) / float64(r.Connections)
-		if w.pacer, err = newPacer(p, newSchedule(&r.Pace, share, index, r.Threads)); err != nil {
-			w.close()
-			return nil, fmt.Errorf("load: %w", err)
-		}
+		share := float64(conns) / float64(r.Connections)
+		w.pacer = newPacer(w.timer, newSchedule(&r.Pace, share, index, r.Threads))
 	}
 	return w, nil
+}
+
+// prepare makes what the worker's connections need.
+func (w *worker) prepare() {
+	for i, a := range w.requests {
+		var f *fill
+		if len(a.expressions) > 0 {
+			f = newFill(a.request, a.expressions)
+		}
+		w.messages = append(w.messages, newMessage(w.job, a.request, i, f))
+	}
+	w.turn = w.index * len(w.messages) / w.Threads
+	flights := make([]flight, len(w.conns)*w.Pipeline)
+	for i, reader := range w.protocol.readers(len(w.conns), &w.tally) {
+		c := conn{fd: -1, answer: answer{slot: -1}}
+		c.fresh, c.reader, c.flights = true, reader, flights[:w.Pipeline:w.Pipeline]
+		c.mux, _ = reader.(multiplexer)
+		c.check = w.expected.newCheck()
+		w.conns[i], flights = c, flights[w.Pipeline:]
+	}
 }
 
 func (w *worker) nanos() int64 { return int64(time.Since(w.clock)) }
 
 // loop is the worker's goroutine.
 func (w *worker) loop() {
-	defer w.close()
 	defer w.bind()()
+	defer w.close() // on the same thread: handshakes are its coroutines
 	var cpu cpuTime
 	for {
 		switch p := phase(w.phase.Load()); {
@@ -94,11 +123,13 @@ func (w *worker) loop() {
 		w.open()
 		w.begin()
 		w.pace()
+		w.wakeUp()
 		events, err := w.poller.Wait(sweepEvery)
 		if err != nil {
 			panic("load: BUG: cannot wait: " + err.Error())
 		}
 		w.now = w.nanos()
+		w.turnWindow()
 		w.turnSecond()
 		for i := range events {
 			if events[i].ID != timerID {
@@ -139,46 +170,30 @@ func (w *worker) beginCounting() {
 	w.tally.counting = true
 	w.began = w.nanos()
 	w.now = w.began
-	w.turnSecond()
+	w.interval.latency.Reset()
+	w.window = window{ends: w.began + int64(windowLength)}
 }
 
-// endCounting counts what is still to be answered. Whatever has waited for longer than nearly
-// all took that were answered is as much a part of the distribution as they are: a server that
-// stops to answer would look quick otherwise.
+// endCounting notes how long what is still to be answered has waited.
 func (w *worker) endCounting() {
-	const usualShare = 0.99
 	w.now = w.nanos()
-	usual := int64(w.tally.service.Quantile(usualShare))
-	unanswered := func(since int64) {
-		if waited := w.now - since; waited > usual {
-			w.tally.unanswered++
-			w.tally.latency.Record(time.Duration(waited))
-		}
-	}
+	waits := func(since int64) { w.tally.waiting.Record(time.Duration(w.now - since)) }
 	for id := range w.conns {
-		if c := &w.conns[id]; c.state >= sending {
-			unanswered(c.due)
+		for i := range w.conns[id].flights {
+			if f := &w.conns[id].flights[i]; f.busy {
+				waits(f.due)
+			}
 		}
 	}
 	if p := w.pacer; p != nil && p.began > 0 {
 		w.tally.asked = (p.profile.by(w.now-p.began) - p.profile.by(w.began-p.began)) / p.gap
 		for since, ok := p.take(w.now); ok; since, ok = p.take(w.now) {
-			unanswered(since)
+			waits(since)
 		}
 	}
+	w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
+	w.handOver()
 	w.tally.counting = false
-}
-
-// turnSecond points second at the current second of the timeline.
-func (w *worker) turnSecond() {
-	if !w.tally.counting {
-		return
-	}
-	n := int((w.now - w.began) / int64(time.Second))
-	for len(w.tally.timeline) <= n {
-		w.tally.timeline = append(w.tally.timeline, Second{})
-	}
-	w.second = &w.tally.timeline[n]
 }
 
 // open begins to open connections that never were, a few at a time.
@@ -198,7 +213,7 @@ func (w *worker) begin() {
 	w.loaded = true
 	w.now = w.nanos()
 	for id := range w.conns[:w.unopened] {
-		if w.conns[id].state == resting {
+		if c := &w.conns[id]; c.state == open && c.flying == 0 {
 			w.request(id)
 		}
 	}
@@ -209,7 +224,7 @@ func (w *worker) sweep() {
 	w.nextSweep = w.now + int64(sweepEvery)
 	for id := range w.conns[:w.unopened] {
 		c := &w.conns[id]
-		if c.accepting && c.state > opening && w.now-c.since > int64(acceptTime) {
+		if c.accepting && c.state > shaking && w.now-c.since > int64(acceptTime) {
 			w.accepted(c)
 		}
 		switch {
@@ -217,10 +232,12 @@ func (w *worker) sweep() {
 			if w.connecting < maxConnecting {
 				w.connect(id)
 			}
-		case c.state != resting && w.now-c.since > int64(w.Timeout):
-			if c.state <= opening && w.tally.opened == 0 {
+		case c.state < open && w.now-c.since > int64(w.Timeout):
+			if !w.reached.Load() {
 				w.giveUp()
 			}
+			w.cannotConnect(id, FailedTimeout, "timeout: "+c.doing())
+		case c.state == open && w.isOver(c):
 			w.timeOut(id)
 		case c.state == queuing:
 			w.connect(id)
@@ -228,13 +245,25 @@ func (w *worker) sweep() {
 	}
 }
 
+// isOver reports whether a request on the connection has taken too long.
+func (w *worker) isOver(c *conn) bool {
+	for i := range c.flights {
+		if f := &c.flights[i]; f.busy && w.now-f.sent > int64(w.Timeout) {
+			return true
+		}
+	}
+	return false
+}
+
 // timeOut gives a connection up that takes too long. A request on it has taken at least as long.
 func (w *worker) timeOut(id int) {
 	c := &w.conns[id]
-	if c.state >= sending && w.tally.counting {
-		w.tally.latency.Record(time.Duration(w.now - c.due))
+	for i := range c.flights {
+		if f := &c.flights[i]; f.busy && w.tally.counting {
+			w.tally.unmet.Record(time.Duration(w.now - f.due))
+		}
 	}
-	w.fail(id, &w.tally.errors.Timeout, "timeout: "+c.doing())
+	w.fail(id, FailedTimeout, "timeout: "+c.doing())
 }
 
 // giveUp ends the first attempts of connections that were never opened. It is called
@@ -246,10 +275,10 @@ func (w *worker) giveUp() {
 }
 
 // note counts an error of one kind, if it is measured.
-func (w *worker) note(kind *uint64, text string) {
+func (w *worker) note(kind Failure, text string) {
 	w.noteText(text)
 	if w.tally.counting {
-		*kind++
+		*w.tally.errors.of(kind)++
 		w.second.Errors++
 	}
 }
@@ -269,10 +298,13 @@ func (w *worker) close() {
 			_ = poll.Reset(c.fd)
 			c.fd = -1
 		}
+		if c.tls != nil {
+			c.tls.release()
+		}
 		c.reader.reset() // it may still have something to tell
 	}
-	if w.pacer != nil {
-		w.pacer.timer.close()
+	if w.timer != nil {
+		w.timer.close()
 	}
 	_ = w.poller.Close()
 }

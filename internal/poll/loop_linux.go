@@ -66,14 +66,12 @@ func NewLoop() (*Loop, error) {
 // output is not told of: a unix socket gets some whenever its peer reads, and each answer would
 // be followed by an event that means nothing.
 func (l *Loop) Add(fd, id int) error {
-	return l.poller.control(syscall.EPOLL_CTL_ADD, fd, id, input)
+	return l.poller.AddInput(fd, id)
 }
 
 // AddOutput reports from now on also when there is room for output on a descriptor that was
 // added, and once if there is.
-func (l *Loop) AddOutput(fd, id int) error {
-	return l.poller.control(syscall.EPOLL_CTL_MOD, fd, id, input|syscall.EPOLLOUT)
-}
+func (l *Loop) AddOutput(fd, id int) error { return l.poller.AddOutput(fd, id) }
 
 // Remove ends that for a descriptor that stays open.
 func (l *Loop) Remove(fd int) error {

@@ -39,6 +39,17 @@ func (p *Poller) Add(fd, id int) error {
 	return p.control(syscall.EPOLL_CTL_ADD, fd, id, input|syscall.EPOLLOUT)
 }
 
+// AddInput is Add for when something arrives only.
+func (p *Poller) AddInput(fd, id int) error {
+	return p.control(syscall.EPOLL_CTL_ADD, fd, id, input)
+}
+
+// AddOutput reports from now on also when there is room for output on a descriptor that was
+// added by AddInput, and once if there is.
+func (p *Poller) AddOutput(fd, id int) error {
+	return p.control(syscall.EPOLL_CTL_MOD, fd, id, input|syscall.EPOLLOUT)
+}
+
 func (p *Poller) control(op, fd, id int, events uint32) error {
 	return syscall.EpollCtl(p.fd, op, fd, &syscall.EpollEvent{Events: events, Fd: int32(id)})
 }

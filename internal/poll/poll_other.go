@@ -20,14 +20,23 @@ func New() (*Poller, error) { return nil, errors.ErrUnsupported }
 // Add returns errors.ErrUnsupported.
 func (*Poller) Add(_, _ int) error { return errors.ErrUnsupported }
 
+// AddInput returns errors.ErrUnsupported.
+func (*Poller) AddInput(_, _ int) error { return errors.ErrUnsupported }
+
+// AddOutput returns errors.ErrUnsupported.
+func (*Poller) AddOutput(_, _ int) error { return errors.ErrUnsupported }
+
 // Wait returns errors.ErrUnsupported.
 func (*Poller) Wait(time.Duration) ([]Event, error) { return nil, errors.ErrUnsupported }
 
 // Close does nothing.
 func (*Poller) Close() error { return nil }
 
+// ErrNoPort is what Connect returns on Linux when no port is left.
+var ErrNoPort = errors.New("poll: no port is left for that peer")
+
 // Connect returns errors.ErrUnsupported.
-func Connect(netip.AddrPort) (int, error) { return -1, errors.ErrUnsupported }
+func Connect(netip.Addr, netip.AddrPort) (int, error) { return -1, errors.ErrUnsupported }
 
 // ConnectUnix returns errors.ErrUnsupported.
 func ConnectUnix(string) (int, error) { return -1, errors.ErrUnsupported }

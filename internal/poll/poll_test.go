@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"syscall"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func connected(t testing.TB, address string) (fd int, server net.Conn) {
 		t.Skip(err)
 	}
 	defer l.Close()
-	if fd, err = poll.Connect(l.Addr().(*net.TCPAddr).AddrPort()); err != nil {
+	if fd, err = poll.Connect(netip.Addr{}, l.Addr().(*net.TCPAddr).AddrPort()); err != nil {
 		t.Fatal(err)
 	}
 	if server, err = l.Accept(); err != nil {
@@ -111,7 +112,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 	to := l.Addr().(*net.TCPAddr).AddrPort()
 	l.Close()
-	fd, err := poll.Connect(to)
+	fd, err := poll.Connect(netip.Addr{}, to)
 	if err == nil {
 		defer poll.Close(fd)
 		p := poller(t)

@@ -12,14 +12,22 @@ import (
 // ErrAgain is what Recv and Send return when they would block.
 const ErrAgain = syscall.EAGAIN
 
-// Connect begins a connection to a TCP address. The result is non-blocking; it is
+// ErrNoPort is what Connect returns when the address it connects from has no port left for
+// that peer.
+const ErrNoPort = syscall.EADDRNOTAVAIL
+
+// Connect begins a connection to a TCP address, from an address of this machine or, if that
+// is the zero value, from where the system thinks best. The result is non-blocking; it is
 // connected once it is writable and ConnectError returns nil.
-func Connect(address netip.AddrPort) (fd int, err error) {
+func Connect(from netip.Addr, address netip.AddrPort) (fd int, err error) {
 	domain, to := sockaddr(address)
 	if fd, err = stream(domain); err != nil {
 		return -1, err
 	}
 	err = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1)
+	if err == nil && from.IsValid() {
+		err = bind(fd, from)
+	}
 	if err == nil {
 		err = syscall.Connect(fd, to)
 	}
@@ -28,6 +36,19 @@ func Connect(address netip.AddrPort) (fd int, err error) {
 		return -1, os.NewSyscallError("connect", err)
 	}
 	return fd, nil
+}
+
+// bindAddressNoPort is IP_BIND_ADDRESS_NO_PORT, which package syscall lacks: the port is
+// chosen when the peer is known, so that one port can serve for many peers (ip(7)).
+const bindAddressNoPort = 24
+
+// bind gives a socket its own address.
+func bind(fd int, from netip.Addr) error {
+	if err := syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, bindAddressNoPort, 1); err != nil {
+		return err
+	}
+	_, own := sockaddr(netip.AddrPortFrom(from, 0))
+	return syscall.Bind(fd, own)
 }
 
 // ConnectUnix is Connect for the unix socket of that path, an absolute one. Where too many

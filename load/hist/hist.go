@@ -37,6 +37,16 @@ func (h *Histogram) Record(d time.Duration) {
 	}
 }
 
+// RecordN adds a duration n times.
+func (h *Histogram) RecordN(d time.Duration, n int64) {
+	d = min(max(d, 0), Longest)
+	h.sum += d * time.Duration(n)
+	h.max = max(h.max, d)
+	if err := h.counts.RecordValues(int64(d), n); err != nil {
+		panic("hist: BUG: duration out of range: " + err.Error())
+	}
+}
+
 // Merge adds all that o holds.
 func (h *Histogram) Merge(o *Histogram) {
 	if dropped := h.counts.Merge(o.counts); dropped != 0 {

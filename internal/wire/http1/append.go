@@ -13,13 +13,14 @@ func AppendStatusLine(dst []byte, minor, code int, reason string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendRequestLine appends "method target HTTP/1.1 CRLF". It writes what it is
+// AppendRequestLine appends "method target HTTP/1.minor CRLF". It writes what it is
 // given: ValidToken and ValidTarget say whether that is a request line.
-func AppendRequestLine(dst []byte, method, target string) []byte {
+func AppendRequestLine(dst []byte, minor int, method, target string) []byte {
 	dst = append(dst, method...)
 	dst = append(dst, ' ')
 	dst = append(dst, target...)
-	return append(dst, " HTTP/1.1\r\n"...)
+	dst = append(dst, " HTTP/1."...)
+	return append(dst, '0'+byte(minor), '\r', '\n')
 }
 
 // AppendField appends a field line. Space and line ends around the value are

@@ -32,7 +32,7 @@ func TestAppendedHeadsAreRead(t *testing.T) {
 			t.Errorf("%q is written as %q", in, got)
 		}
 	}
-	if got := string(AppendRequestLine(nil, "GET", "/x")); got != "GET /x HTTP/1.1\r\n" {
+	if got := string(AppendRequestLine(nil, 1, "GET", "/x")); got != "GET /x HTTP/1.1\r\n" {
 		t.Error(got)
 	}
 }

@@ -128,6 +128,10 @@ func (h *Head) checkCoding() error {
 	return nil
 }
 
+// KeepsAlive reports whether the message says that its sender keeps the connection, as senders
+// did before HTTP/1.1 (RFC 9112, C.2.2). The head must be complete.
+func (h *Head) KeepsAlive() bool { return h.keepAlive && !h.close }
+
 func (h *Head) decidePersistence() {
 	h.Persistent = !h.close && (h.Minor > 0 || h.keepAlive)
 }

@@ -1,0 +1,121 @@
+package load
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// expectation is an Expect, worked out.
+type expectation struct {
+	statuses *[1000]bool // nil: those below 400
+	sum      []byte      // SHA-256 of the body; nil: any body
+	fields   []expectedField
+}
+
+type expectedField struct {
+	name, value string
+	any         bool // any value will do
+}
+
+func (e *Expect) prepare() (expectation, error) {
+	var x expectation
+	for _, status := range e.Status {
+		if status < 200 || status > 999 {
+			return x, badPlan("expected status %d: want one from 200 to 999", status)
+		}
+		if x.statuses == nil {
+			x.statuses = new([1000]bool)
+		}
+		x.statuses[status] = true
+	}
+	if e.BodySHA256 != "" {
+		sum, err := hex.DecodeString(e.BodySHA256)
+		if err != nil || len(sum) != sha256.Size {
+			return x, badPlan("expected SHA-256 %q: want %d hexadecimal digits", e.BodySHA256, 2*sha256.Size)
+		}
+		x.sum = sum
+	}
+	for _, line := range e.Header {
+		name, value, hasValue := strings.Cut(line, ":")
+		if !http1.ValidToken(name) {
+			return x, badPlan("expected header %q: want \"Name: value\" or \"Name\"", line)
+		}
+		x.fields = append(x.fields, expectedField{name, strings.TrimSpace(value), !hasValue})
+	}
+	return x, nil
+}
+
+// newCheck returns what a connection needs to look at its responses; nil if their status is all
+// that counts.
+func (x *expectation) newCheck() *check {
+	if x.sum == nil && len(x.fields) == 0 {
+		return nil
+	}
+	return &check{expectation: x, hash: sha256.New(), missing: make([]bool, len(x.fields))}
+}
+
+// check looks at one response at a time.
+type check struct {
+	*expectation
+	hash    hash.Hash
+	missing []bool // the expected fields that were not there
+}
+
+// begin begins a response.
+func (k *check) begin() {
+	k.hash.Reset()
+	for i := range k.missing {
+		k.missing[i] = true
+	}
+}
+
+// field looks at a header field.
+func (k *check) field(name, value []byte) {
+	for i, f := range k.fields {
+		if strings.EqualFold(f.name, string(name)) && (f.any || f.value == string(value)) {
+			k.missing[i] = false
+		}
+	}
+}
+
+// head looks at all fields of a head.
+func (k *check) head(text []byte, h *http1.Head) {
+	k.begin()
+	for _, f := range h.Fields {
+		k.field(f.Name.In(text), f.Value.In(text))
+	}
+}
+
+// judge says what is wrong with a whole response; Fine if nothing is.
+func (w *worker) judge(c *conn) (failure Failure, text string) {
+	x := &w.expected
+	if x.statuses != nil {
+		if !x.statuses[c.status] {
+			return FailedStatus, fmt.Sprintf("status %d came, which was not expected", c.status)
+		}
+	} else if c.status >= 400 {
+		return FailedStatus, ""
+	}
+	k := c.check
+	if k == nil {
+		return Fine, ""
+	}
+	for i, missing := range k.missing {
+		if missing {
+			return FailedHeader, fmt.Sprintf("a response came without the expected header field %q", k.fields[i].name)
+		}
+	}
+	if x.sum == nil || c.isHead {
+		return Fine, ""
+	}
+	if sum := k.hash.Sum(nil); !bytes.Equal(sum, x.sum) {
+		return FailedBody, fmt.Sprintf("a body of %d bytes came whose SHA-256 is %x", c.body, sum)
+	}
+	return Fine, ""
+}

@@ -1,0 +1,55 @@
+package load
+
+import (
+	"math/rand/v2"
+)
+
+// message is one of a plan's requests, made ready.
+type message struct {
+	number int32 // in the plan's List
+	isHead bool  // its response has no body
+
+	text, final []byte // as it is sent; final, as the last on its connection
+	fill        *fill  // what is different each time; nil if nothing is
+}
+
+func newMessage(j *job, q *request, number int, f *fill) message {
+	m := message{number: int32(number), isHead: q.method == "HEAD", fill: f}
+	if f == nil {
+		m.text = j.protocol.render(nil, q, j.address, false)
+		m.final = j.protocol.render(nil, q, j.address, true)
+	}
+	return m
+}
+
+// fixed reports whether all that is sent is known before.
+func (m *message) fixed() bool { return m.fill == nil }
+
+// bytes returns a fixed message.
+func (m *message) bytes(last bool) []byte {
+	if last {
+		return m.final
+	}
+	return m.text
+}
+
+// appendTo appends the message to what is to be sent.
+func (m *message) appendTo(dst []byte, w *worker, last bool) []byte {
+	if m.fixed() {
+		return append(dst, m.bytes(last)...)
+	}
+	return w.protocol.render(dst, m.fill.next(&w.values), w.address, last)
+}
+
+// pick returns the message that is next.
+func (w *worker) pick() *message {
+	if len(w.messages) == 1 {
+		return &w.messages[0]
+	}
+	if w.Shuffle {
+		return &w.messages[rand.IntN(len(w.messages))]
+	}
+	m := &w.messages[w.turn]
+	w.turn = (w.turn + 1) % len(w.messages)
+	return m
+}

@@ -1,0 +1,160 @@
+package load
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"strings"
+)
+
+// A template's expressions are first replaced by marks, which are part of any URL without being
+// changed by it. So a request with expressions is checked and taken apart like any other, and
+// what has to be put in each time is known by its marks.
+const (
+	markBegin = "~tare~"
+	markEnd   = "~"
+)
+
+// expression is what stands between two pairs of braces.
+type expression struct {
+	kind     expressionKind
+	from, to int64
+}
+
+type expressionKind uint8
+
+const (
+	sequence expressionKind = iota
+	random
+	hexadecimal
+)
+
+const (
+	// maxNumber is the highest number of an expression.
+	maxNumber = 1 << 60
+	// maxHex is how many digits an expression makes at most.
+	maxHex = 1024
+)
+
+const wantExpression = "want {{seq}}, {{seq 5 9}}, {{random 5 9}} or {{hex 8}}"
+
+// marked replaces the expressions of a text by marks, and adds them to those there are.
+func marked(text string, all *[]expression) (string, error) {
+	var out strings.Builder
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, "{{")
+		out.WriteString(before)
+		if !found {
+			return out.String(), nil
+		}
+		inside, behind, closed := strings.Cut(after, "}}")
+		e, ok := parseExpression(strings.Fields(inside))
+		if !closed || !ok {
+			return "", badPlan("template %q: %s", text, wantExpression)
+		}
+		out.WriteString(markBegin + strconv.Itoa(len(*all)) + markEnd)
+		*all = append(*all, e)
+		rest = behind
+	}
+}
+
+func parseExpression(words []string) (e expression, ok bool) {
+	if len(words) == 0 {
+		return e, false
+	}
+	var numbers []int64
+	for _, word := range words[1:] {
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err != nil || n < 0 || n > maxNumber {
+			return e, false
+		}
+		numbers = append(numbers, n)
+	}
+	switch {
+	case words[0] == "seq" && len(numbers) == 0:
+		return expression{sequence, 0, maxNumber}, true
+	case words[0] == "seq" && len(numbers) == 2 && numbers[0] <= numbers[1]:
+		return expression{sequence, numbers[0], numbers[1]}, true
+	case words[0] == "random" && len(numbers) == 2 && numbers[0] <= numbers[1]:
+		return expression{random, numbers[0], numbers[1]}, true
+	case words[0] == "hex" && len(numbers) == 1 && 0 < numbers[0] && numbers[0] <= maxHex:
+		return expression{kind: hexadecimal, to: numbers[0]}, true
+	}
+	return e, false
+}
+
+// values is where a worker's values come from: the sequences of all workers are disjoint.
+type values struct{ count, step int64 }
+
+func (e *expression) append(dst []byte, n int64) []byte {
+	switch e.kind {
+	case sequence:
+		return strconv.AppendInt(dst, e.from+n%(e.to-e.from+1), 10)
+	case random:
+		return strconv.AppendInt(dst, e.from+rand.Int64N(e.to-e.from+1), 10)
+	}
+	for range e.to {
+		dst = append(dst, "0123456789abcdef"[rand.IntN(16)])
+	}
+	return dst
+}
+
+// fill is a request whose parts hold marks.
+type fill struct {
+	marked      *request
+	expressions []expression
+
+	parts  []*string // of filled, that hold marks
+	texts  []string  // what they hold
+	filled *request  // the last one made
+}
+
+// newFill returns what makes requests of one that holds marks.
+func newFill(q *request, expressions []expression) *fill {
+	f := &fill{marked: q, expressions: expressions, filled: q.clone()}
+	own := f.filled
+	parts := []*string{&own.target, &own.path, &own.query, &own.body}
+	for i := range own.fields {
+		parts = append(parts, &own.fields[i].value)
+	}
+	for i := range own.params {
+		parts = append(parts, &own.params[i].value)
+	}
+	for _, p := range parts {
+		if strings.Contains(*p, markBegin) {
+			f.parts, f.texts = append(f.parts, p), append(f.texts, *p)
+		}
+	}
+	return f
+}
+
+// next returns the next request, which is valid until the next call.
+func (f *fill) next(v *values) *request {
+	chosen := make([]string, len(f.expressions))
+	for i := range f.expressions {
+		chosen[i] = string(f.expressions[i].append(nil, v.count))
+	}
+	v.count += v.step
+	for i, p := range f.parts {
+		*p = unmark(f.texts[i], chosen)
+	}
+	return f.filled
+}
+
+// unmark puts values in where the marks are.
+func unmark(text string, chosen []string) string {
+	var out strings.Builder
+	for {
+		before, after, found := strings.Cut(text, markBegin)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		digits, rest, _ := strings.Cut(after, markEnd)
+		i, err := strconv.Atoi(digits)
+		if err != nil || i >= len(chosen) {
+			panic("load: BUG: a mark that no expression made: " + digits)
+		}
+		out.WriteString(chosen[i])
+		text = rest
+	}
+}

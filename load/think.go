@@ -1,0 +1,53 @@
+package load
+
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+)
+
+// thinkers are connections whose users think, the next to be done first.
+type thinkers []thinker
+
+type thinker struct {
+	wake int64
+	id   int
+}
+
+func (t thinkers) Len() int           { return len(t) }
+func (t thinkers) Less(i, j int) bool { return t[i].wake < t[j].wake }
+func (t thinkers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
+func (t *thinkers) Push(x any)        { *t = append(*t, x.(thinker)) } //nolint:forcetypeassert // container/heap's way
+func (t *thinkers) Pop() any {
+	last := len(*t) - 1
+	x := (*t)[last]
+	*t = (*t)[:last]
+	return x
+}
+
+// thinks has a connection's user think before the next request.
+func (w *worker) thinks(id int) {
+	if w.Think == 0 {
+		return
+	}
+	c := &w.conns[id]
+	c.wake = w.now + rand.Int64N(int64(w.Think)+1)
+	heap.Push(&w.thinking, thinker{c.wake, id})
+}
+
+// wakeUp lets those go on who have thought enough, and sets the timer for the next.
+func (w *worker) wakeUp() {
+	if w.Think == 0 {
+		return
+	}
+	w.now = w.nanos()
+	for len(w.thinking) > 0 && w.thinking[0].wake <= w.now {
+		t := heap.Pop(&w.thinking).(thinker) //nolint:forcetypeassert // thinkers hold nothing else
+		if w.conns[t.id].state == open {
+			w.request(t.id)
+		}
+	}
+	if len(w.thinking) > 0 {
+		w.timer.set(time.Duration(w.thinking[0].wake - w.now))
+	}
+}

@@ -1,0 +1,196 @@
+package load
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// tlsConn is the TLS of one connection. Package tls wants a connection that waits. Here it gets
+// one that says it cannot now, which ends a read but spoils nothing. A handshake does not survive
+// that: it runs as a coroutine of the worker, and gives way wherever it would wait.
+type tlsConn struct {
+	conn *tls.Conn
+	fd   int
+	out  []byte // encrypted, to be sent
+
+	giveWay func(struct{}) bool // while shaking hands
+	resume  func() (struct{}, bool)
+	stop    func()
+	err     error // of the handshake
+}
+
+func newTLSConn(fd int, config *tls.Config) *tlsConn {
+	t := &tlsConn{fd: fd}
+	t.conn = tls.Client((*tlsSocket)(t), config)
+	t.resume, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		t.giveWay = yield
+		t.err = t.conn.Handshake()
+		t.giveWay = nil
+	})
+	return t
+}
+
+// handshake goes on with the handshake and reports whether it is over.
+func (t *tlsConn) handshake() (over bool, err error) {
+	if _, more := t.resume(); more {
+		return false, nil
+	}
+	return true, t.err
+}
+
+// release ends a handshake that is under way. The descriptor is the caller's.
+func (t *tlsConn) release() { t.stop() }
+
+// read is poll.Recv of what was encrypted.
+func (t *tlsConn) read(b []byte) (int, error) {
+	n, err := t.conn.Read(b)
+	switch {
+	case n > 0:
+		return n, nil // whatever else there is, the next read tells
+	case errors.Is(err, errWouldBlock):
+		return 0, poll.ErrAgain
+	case errors.Is(err, io.EOF):
+		return 0, nil
+	}
+	return 0, err
+}
+
+// flush sends what was encrypted, and returns poll.ErrAgain if there is no room for all.
+func (t *tlsConn) flush() error {
+	for len(t.out) > 0 {
+		n, err := poll.Send(t.fd, t.out)
+		if err != nil {
+			return err
+		}
+		t.out = t.out[n:]
+	}
+	t.out = nil
+	return nil
+}
+
+// tlsSocket is the connection below the TLS.
+type tlsSocket tlsConn
+
+// wouldBlock is the error of a read that would have to wait: a passing one, as package tls sees it.
+type wouldBlock struct{}
+
+func (wouldBlock) Error() string   { return "load: nothing has arrived" }
+func (wouldBlock) Timeout() bool   { return true }
+func (wouldBlock) Temporary() bool { return true }
+
+var errWouldBlock error = wouldBlock{}
+
+var errHungUp = errors.New("the connection was given up")
+
+func (s *tlsSocket) Read(b []byte) (int, error) {
+	for {
+		n, err := poll.Recv(s.fd, b)
+		switch {
+		case err == poll.ErrAgain && s.giveWay == nil: //nolint:errorlint // a bare errno
+			return 0, errWouldBlock
+		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
+			if !s.giveWay(struct{}{}) {
+				return 0, errHungUp
+			}
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+	}
+}
+
+// Write takes all of b: what cannot be sent now is kept for flush.
+func (s *tlsSocket) Write(b []byte) (int, error) {
+	kept := len(s.out) > 0
+	s.out = append(s.out, b...)
+	if kept {
+		return len(b), nil
+	}
+	err := (*tlsConn)(s).flush()
+	if err != nil && err != poll.ErrAgain { //nolint:errorlint // a bare errno
+		return 0, err
+	}
+	return len(b), nil
+}
+
+func (*tlsSocket) Close() error                     { return nil }
+func (*tlsSocket) LocalAddr() net.Addr              { return nil }
+func (*tlsSocket) RemoteAddr() net.Addr             { return nil }
+func (*tlsSocket) SetDeadline(time.Time) error      { return nil }
+func (*tlsSocket) SetReadDeadline(time.Time) error  { return nil }
+func (*tlsSocket) SetWriteDeadline(time.Time) error { return nil }
+
+// newTLSConfig returns how a plan speaks TLS with a place.
+func newTLSConfig(p *Plan, to *place) *tls.Config {
+	config := &tls.Config{}
+	if p.TLS != nil {
+		config = p.TLS.Clone()
+	}
+	if config.ServerName == "" {
+		config.ServerName = to.name
+	}
+	if len(config.NextProtos) == 0 {
+		config.NextProtos = p.Version.names()
+	}
+	return config
+}
+
+// shake goes on with a connection's handshake.
+func (w *worker) shake(id int) {
+	c := &w.conns[id]
+	over, err := c.tls.handshake()
+	if err == nil {
+		err = w.flushed(id, c.tls.flush())
+	}
+	if err == nil && over && w.Version == HTTP2 {
+		if agreed := c.tls.conn.ConnectionState().NegotiatedProtocol; agreed != "h2" {
+			err = fmt.Errorf("the server does not speak HTTP/2: it chose %q by ALPN", agreed)
+		}
+	}
+	switch {
+	case err != nil:
+		w.cannotConnect(id, FailedConnect, "TLS: "+err.Error())
+	case over:
+		w.now = w.nanos()
+		w.tally.shake.Record(time.Duration(w.now-c.since) - c.took)
+		w.ready(id)
+	}
+}
+
+// flushed turns the error of a flush that found no room into waiting for some.
+func (w *worker) flushed(id int, err error) error {
+	if err == poll.ErrAgain { //nolint:errorlint // a bare errno
+		w.awaitRoom(id)
+		return nil
+	}
+	return err
+}
+
+// flushTLS is flush over TLS.
+func (w *worker) flushTLS(id int) {
+	c := &w.conns[id]
+	var err error
+	if n := len(c.out); n > 0 {
+		if w.tally.counting {
+			w.tally.sent += uint64(n)
+		}
+		_, err = c.tls.conn.Write(c.out)
+		c.out = nil
+	}
+	if err == nil {
+		err = w.flushed(id, c.tls.flush())
+	}
+	if err != nil {
+		w.broken(id, FailedWrite, "write: "+err.Error())
+	}
+}
