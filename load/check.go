@@ -102,7 +102,7 @@ func (w *worker) judge(c *conn) (failure Failure, text string) {
 	} else if c.status >= 400 {
 		return FailedStatus, ""
 	}
-	k := c.check
+	k := c.checked
 	if k == nil {
 		return Fine, ""
 	}

@@ -268,17 +268,20 @@ func (w *worker) failed(id int, f *flight, kind Failure) {
 // It is called when the server closed the connection as it may.
 func (w *worker) takeBack(c *conn) {
 	for i := range c.flights {
-		f := &c.flights[i]
-		if !f.busy {
-			continue
+		if c.flights[i].busy {
+			w.takeBackOne(c, &c.flights[i])
 		}
-		f.busy = false
-		if f.counted {
-			w.budget.giveBack()
-		}
-		if w.pacer != nil {
-			w.pacer.again = append(w.pacer.again, f.due)
-		}
+	}
+}
+
+func (w *worker) takeBackOne(c *conn, f *flight) {
+	f.busy = false
+	c.flying--
+	if f.counted {
+		w.budget.giveBack()
+	}
+	if w.pacer != nil {
+		w.pacer.again = append(w.pacer.again, f.due)
 	}
 }
 
@@ -295,7 +298,7 @@ func (w *worker) serve(e *poll.Event) {
 	if c.state == open && e.Readable { // an answer may have come before all was sent
 		w.receive(e.ID, e.Ended)
 	}
-	if c.state == open && e.Writable && c.unsent() > 0 && c.got < inBody {
+	if c.state == open && e.Writable && c.unsent() > 0 && (c.mux != nil || c.got < inBody) {
 		w.flush(e.ID)
 	}
 }

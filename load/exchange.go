@@ -10,7 +10,7 @@ import (
 // request sends what a connection may send now, or lets it rest until its turn.
 func (w *worker) request(id int) {
 	c := &w.conns[id]
-	for c.flying < len(c.flights) && !c.last {
+	for c.hasRoom() {
 		due, ok := w.isDue(id)
 		if !ok {
 			break
@@ -20,6 +20,11 @@ func (w *worker) request(id int) {
 	if len(c.out) > 0 {
 		w.flush(id)
 	}
+}
+
+// hasRoom reports whether one more request can be sent on the connection.
+func (c *conn) hasRoom() bool {
+	return c.flying < len(c.flights) && !c.last && (c.mux == nil || c.mux.takes(c.flying))
 }
 
 // ask puts a request into the connection's output that is due since then.
@@ -35,12 +40,14 @@ func (w *worker) ask(id int, due int64) {
 	before := len(c.out)
 	switch {
 	case c.mux != nil:
-		c.own = c.mux.ask(w.toOwn(c), m, slot)
-		c.out = c.own
+		var last bool
+		w.rendered = m.appendTo(w.rendered[:0], w, c.last)
+		c.own, last = c.mux.ask(c.toOwn(), w.rendered, m.isHead, slot)
+		c.out, c.last = c.own, c.last || last
 	case m.fixed() && len(c.out) == 0:
-		c.out = m.bytes(c.last)
+		c.out, c.own = m.bytes(c.last), c.own[:0]
 	default:
-		c.own = m.appendTo(w.toOwn(c), w, c.last)
+		c.own = m.appendTo(c.toOwn(), w, c.last)
 		c.out = c.own
 	}
 	c.committed += int64(len(c.out) - before)
@@ -53,7 +60,12 @@ func (w *worker) ask(id int, due int64) {
 
 // toOwn moves what is still to be sent to the beginning of the connection's own memory, where
 // more can follow.
-func (w *worker) toOwn(c *conn) []byte { return append(c.own[:0], c.out...) }
+func (c *conn) toOwn() []byte {
+	if len(c.out) == len(c.own) { // it is there
+		return c.own
+	}
+	return append(c.own[:0], c.out...)
+}
 
 // flush sends what there is room for.
 func (w *worker) flush(id int) {
@@ -150,6 +162,13 @@ func (w *worker) take(id int, in []byte) bool {
 			return false
 		}
 		in = in[n:]
+		if c.mux != nil && w.attend(id) {
+			if c.last && c.flying == 0 {
+				w.again(id)
+				return false
+			}
+			continue
+		}
 		if c.got < whole {
 			continue
 		}
@@ -170,11 +189,41 @@ func (w *worker) take(id int, in []byte) bool {
 		}
 	}
 	if c.mux != nil {
-		c.own = c.mux.reply(w.toOwn(c))
+		c.own = c.mux.reply(c.toOwn())
 		c.out = c.own
 	}
 	w.request(id)
 	return c.state == open
+}
+
+// attend does what a multiplexer's connection needs besides responses. It reports whether there
+// is no response then.
+func (w *worker) attend(id int) bool {
+	c := &w.conns[id]
+	if c.goes {
+		c.last = true
+		for slot := range c.flights {
+			if f := &c.flights[slot]; f.busy && c.mux.number(slot) > c.lastStream {
+				w.takeBackOne(c, f)
+			}
+		}
+		return true
+	}
+	if c.got < whole {
+		return true
+	}
+	f := w.answering(c)
+	switch {
+	case c.again:
+		w.takeBackOne(c, f)
+	case c.fault != "":
+		w.note(FailedRead, "read: "+c.fault)
+		w.failed(id, f, FailedRead)
+		c.flying--
+	default:
+		return false
+	}
+	return true
 }
 
 // unasked is called when bytes came that answer nothing.

@@ -38,9 +38,9 @@ func (f *FastCGI) merge(o *FastCGI) {
 // maxStderr bounds FastCGI.Stderr.
 const maxStderr = 512
 
-func (overFCGI) readers(n int, t *tally) []reader {
-	t.fastCGI = new(FastCGI)
-	shared := &fcgiShared{tally: t}
+func (overFCGI) readers(n int, s shared) []reader {
+	s.tally.fastCGI = new(FastCGI)
+	shared := &fcgiShared{tally: s.tally}
 	own, all := make([]fcgiReader, n), make([]reader, n)
 	for i := range own {
 		own[i].fcgiShared = shared

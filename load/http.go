@@ -38,8 +38,8 @@ func (o overHTTP) render(dst []byte, q *request, _ address, last bool) []byte {
 	return append(http1.AppendHeadEnd(b), q.body...)
 }
 
-func (o overHTTP) readers(n int, t *tally) []reader {
-	shared := &httpShared{tally: t, minor: o.minor}
+func (o overHTTP) readers(n int, s shared) []reader {
+	shared := &httpShared{tally: s.tally, minor: o.minor}
 	own, all := make([]httpReader, n), make([]reader, n)
 	for i := range own {
 		own[i].httpShared = shared

@@ -120,7 +120,7 @@ func (w *worker) pace() {
 		}
 		c := &w.conns[id]
 		c.queued = false
-		if c.state != open || c.flying == len(c.flights) {
+		if c.state != open || !c.hasRoom() {
 			continue // it was closed, and will come again
 		}
 		if !w.mayAsk() {
@@ -132,7 +132,7 @@ func (w *worker) pace() {
 		}
 		w.ask(id, since)
 		w.flush(id)
-		if c.state == open && c.flying < len(c.flights) {
+		if c.state == open && c.hasRoom() {
 			w.rest(id)
 		}
 	}

@@ -10,7 +10,7 @@ type protocol interface {
 	// render appends the bytes of a request; last says that it is the last on its connection.
 	render(dst []byte, q *request, to address, last bool) []byte
 	// readers makes a reader for each of n connections of a worker.
-	readers(n int, t *tally) []reader
+	readers(n int, s shared) []reader
 	// takesSeveral reports whether a connection may have several requests under way.
 	takesSeveral() bool
 	// takesParams reports whether a plan's parameters mean something.
@@ -37,10 +37,22 @@ type multiplexer interface {
 	reader
 	// greet appends what a new connection begins with.
 	greet(dst []byte) []byte
-	// ask appends a request, whose answers will have that slot.
-	ask(dst []byte, m *message, slot int) []byte
+	// takes reports whether the server takes one more request besides those under way.
+	takes(flying int) bool
+	// ask appends a request that was rendered, whose answer will have that slot. It reports
+	// whether the connection takes no more after it.
+	ask(dst, text []byte, isHead bool, slot int) (out []byte, last bool)
 	// reply appends what is due in answer to what was taken.
 	reply(dst []byte) []byte
+	// number tells the request in a slot from those before and after it.
+	number(slot int) uint32
+}
+
+// shared is what the readers of one worker have in common.
+type shared struct {
+	tally    *tally
+	expected *expectation
+	depth    int // requests under way on a connection, at most
 }
 
 // answer is how much of a response has come, and what it says.
@@ -53,6 +65,12 @@ type answer struct {
 	slot    int    // of the request that is answered; -1 if there is none
 	isHead  bool   // there is no body, whatever the head says
 	checked *check // what looks at it; nil if nothing does
+
+	// These are a multiplexer's.
+	fault      string // why the request failed, and the connection did not
+	again      bool   // it is to be sent again
+	goes       bool   // the server takes no more requests on the connection
+	lastStream uint32 // it answers none after that
 }
 
 // begin begins a final response.

@@ -12,7 +12,7 @@ import (
 func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 	return func(pieces [][]byte) string {
 		t := tally{counting: true}
-		r := p.readers(1, &t)[0]
+		r := p.readers(1, shared{tally: &t})[0]
 		a := answer{isHead: isHead}
 		consumed := 0
 		for i, piece := range pieces {
@@ -122,7 +122,7 @@ func TestReadersAreReusable(t *testing.T) {
 		{overFCGI{}, Record(6, 1, "Content-Length: 2\r\n\r\nok", 5) + Record(6, 1, "", 0) + Record(3, 1, strings.Repeat("\x00", 8), 7), Stdout("A: b\n\nb") + Record(6, 1, "", 0)},
 		{overFCGI{}, Stdout("\r\n") + End(0, 0), Record(6, 1, "A: b\r\nC:", 9)[:19]},
 	} {
-		r := test.readers(1, new(tally))[0]
+		r := test.readers(1, shared{tally: new(tally)})[0]
 		for i := range 6 {
 			var a answer
 			if i%2 == 1 {

@@ -52,7 +52,8 @@ type worker struct {
 	pacer      *pacer // nil in a closed loop
 	thinking   thinkers
 
-	buffer []byte
+	buffer   []byte // what all of its connections read into
+	rendered []byte // a request, before a multiplexer has it
 
 	glanceRequests, glanceErrors atomic.Uint64
 }
@@ -91,7 +92,7 @@ func (w *worker) prepare() {
 	}
 	w.turn = w.index * len(w.messages) / w.Threads
 	flights := make([]flight, len(w.conns)*w.Pipeline)
-	for i, reader := range w.protocol.readers(len(w.conns), &w.tally) {
+	for i, reader := range w.protocol.readers(len(w.conns), shared{&w.tally, &w.expected, w.Pipeline}) {
 		c := conn{fd: -1, answer: answer{slot: -1}}
 		c.fresh, c.reader, c.flights = true, reader, flights[:w.Pipeline:w.Pipeline]
 		c.mux, _ = reader.(multiplexer)

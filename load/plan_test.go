@@ -1,0 +1,354 @@
+package load_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// observer is a server that notes what it is asked for, on which connections.
+type observer struct {
+	*httptest.Server
+	mu      sync.Mutex
+	asked   map[string]int // "METHOD target body"
+	peers   map[string]int // requests, by the client's address
+	headers http.Header    // of the last one
+	opened  atomic.Int64
+}
+
+// observe starts one, after start did with its configuration what it wanted.
+func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) *observer {
+	t.Helper()
+	o := &observer{asked: make(map[string]int), peers: make(map[string]int)}
+	o.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		o.mu.Lock()
+		o.asked[fmt.Sprintf("%s %s %.40s", r.Method, r.URL.RequestURI(), body)]++
+		o.peers[r.RemoteAddr]++
+		o.headers = r.Header
+		o.mu.Unlock()
+		if also != nil {
+			also(w, r)
+		}
+	}))
+	o.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			o.opened.Add(1)
+		}
+	}
+	o.Config.ErrorLog = nil
+	start(o.Server)
+	t.Cleanup(o.Close)
+	return o
+}
+
+func plainly(s *httptest.Server) { s.Start() }
+
+// total returns how many requests came.
+func (o *observer) total() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range o.asked {
+		n += k
+	}
+	return n
+}
+
+// modes are the ways in which plans of HTTP go.
+func modes() map[string]struct {
+	start func(*httptest.Server)
+	plan  func(*load.Plan)
+} {
+	insecure := &tls.Config{InsecureSkipVerify: true}
+	return map[string]struct {
+		start func(*httptest.Server)
+		plan  func(*load.Plan)
+	}{
+		"plain": {plainly, func(*load.Plan) {}},
+		"TLS":   {func(s *httptest.Server) { s.StartTLS() }, func(p *load.Plan) { p.TLS = insecure }},
+		"HTTP/2 over TLS": {func(s *httptest.Server) {
+			s.EnableHTTP2 = true
+			s.StartTLS()
+		}, func(p *load.Plan) { p.TLS, p.Version = insecure, load.HTTP2 }},
+		"HTTP/2": {func(s *httptest.Server) {
+			s.Config.Protocols = new(http.Protocols)
+			s.Config.Protocols.SetUnencryptedHTTP2(true)
+			s.Start()
+		}, func(p *load.Plan) { p.Version = load.HTTP2 }},
+		"pipelined": {plainly, func(p *load.Plan) { p.Pipeline = 4 }},
+		"HTTP/2, four streams": {func(s *httptest.Server) {
+			s.EnableHTTP2 = true
+			s.StartTLS()
+		}, func(p *load.Plan) { p.TLS, p.Version, p.Pipeline = insecure, load.HTTP2, 4 }},
+		"one request on a connection": {plainly, func(p *load.Plan) { p.PerConnection = 1 }},
+		"three requests on a TLS connection": {func(s *httptest.Server) { s.StartTLS() }, func(p *load.Plan) {
+			p.TLS, p.PerConnection = insecure, 3
+		}},
+		"HTTP/1.0": {plainly, func(p *load.Plan) { p.Version = load.HTTP10 }},
+		"HTTP/1.0, kept": {plainly, func(p *load.Plan) {
+			p.Version, p.Header = load.HTTP10, []string{"Connection: Keep-Alive"}
+		}},
+		"open loop": {plainly, func(p *load.Plan) { p.Pace = load.Constant(2000) }},
+		"HTTP/2 in an open loop": {func(s *httptest.Server) {
+			s.EnableHTTP2 = true
+			s.StartTLS()
+		}, func(p *load.Plan) {
+			p.TLS, p.Version, p.Pipeline, p.Pace = insecure, load.HTTP2, 3, load.Constant(2000)
+		}},
+		"thinking": {plainly, func(p *load.Plan) { p.Think = time.Millisecond }},
+	}
+}
+
+// A number of requests is exactly that, whatever carries them, and all of them are answered.
+func TestNumberOfRequests(t *testing.T) {
+	for name, mode := range modes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const n = 403
+			o := observe(t, mode.start, nil)
+			p := load.Plan{URL: o.URL + "/a?b", Connections: 7, Threads: 2, Requests: n, Samples: n + 1, Timeout: 20 * time.Second}
+			mode.plan(&p)
+			r := run(t, p)
+			if r.Requests != n || o.total() != n || r.Statuses[200] != n || r.Errors.Total() != 0 || o.asked["GET /a?b "] != n {
+				t.Fatalf("%d requests, %d arrived, statuses %v, errors %+v", r.Requests, o.total(), r.Statuses, r.Errors)
+			}
+			made := r.Opened + r.Connects
+			// Some may still be making when the last request is answered.
+			if seen := o.opened.Load(); seen < int64(made) || seen > int64(made)+7 || r.Connect.Count() < int64(made) || (r.Handshake != nil) != (p.TLS != nil) {
+				t.Errorf("%d connections were made, the server saw %d; %d times of connecting", made, o.opened.Load(), r.Connect.Count())
+			}
+			if p.PerConnection > 0 && made < n/uint64(p.PerConnection) || p.PerConnection == 0 && p.Header == nil && (made > 7) != (p.Version == load.HTTP10) {
+				t.Errorf("%d connections were made", made)
+			}
+			checkSamples(t, r, int(n))
+			var sum, windows uint64
+			for _, s := range r.Timeline {
+				sum += s.Requests
+				if s.Latency.Count != int64(s.Requests) {
+					t.Errorf("a second of %d requests and %d latencies", s.Requests, s.Latency.Count)
+				}
+			}
+			for _, thread := range r.Windows {
+				for _, count := range thread {
+					windows += uint64(count)
+				}
+			}
+			if sum != n || windows != n || len(r.Windows) != 2 {
+				t.Errorf("%d requests in the timeline, %d in %d threads' windows", sum, windows, len(r.Windows))
+			}
+		})
+	}
+}
+
+func checkSamples(t *testing.T, r *load.Result, n int) {
+	t.Helper()
+	if len(r.Samples) != n {
+		t.Fatalf("%d samples, want %d", len(r.Samples), n)
+	}
+	connected, last := 0, time.Duration(0)
+	for _, s := range r.Samples {
+		if s.Connect > 0 {
+			connected++
+		}
+		if s.Due > s.Sent || s.Sent > s.First || s.First > s.Done || s.Done < last || s.Status != 200 || s.Failure != load.Fine || s.Bytes == 0 {
+			t.Fatalf("sample %+v after one that ended at %v", s, last)
+		}
+		last = s.Done
+	}
+	if made := int(r.Opened + r.Connects); connected > made || connected == 0 {
+		t.Errorf("%d samples had their connection made for them, of %d connections", connected, made)
+	}
+}
+
+// Bodies go both ways, whole, in every mode: they are larger than any buffer and any window.
+func TestBodies(t *testing.T) {
+	const bodies = 8
+	body := strings.Repeat("0123456789abcdef", 20_000)
+	sum := sha256.Sum256([]byte(body))
+	for name, mode := range modes() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := observe(t, mode.start, func(w http.ResponseWriter, r *http.Request) {
+				if r.ContentLength != int64(len(body)) {
+					t.Errorf("a body of %d bytes was announced", r.ContentLength)
+				}
+				w.Header().Set("X-Kind", "large")
+				io.WriteString(w, body)
+			})
+			p := load.Plan{URL: o.URL, Method: "POST", Body: body, Connections: 3, Threads: 1, Requests: bodies, Timeout: 20 * time.Second}
+			p.Expect = load.Expect{Status: []int{200}, BodySHA256: hex.EncodeToString(sum[:]), Header: []string{"x-kind: large", "Content-Type"}}
+			mode.plan(&p)
+			r := run(t, p)
+			if r.Requests != bodies || r.Errors.Total() != 0 || r.BodyBytes != bodies*uint64(len(body)) || r.SentBytes < r.BodyBytes || r.Bytes < r.BodyBytes && p.TLS == nil {
+				t.Errorf("%d requests, %d bytes of bodies, %d sent, errors %+v", r.Requests, r.BodyBytes, r.SentBytes, r.Errors)
+			}
+			if !strings.Contains(strings.ToLower(r.Head), "x-kind: large\r\n") {
+				t.Errorf("head %q", r.Head)
+			}
+			p.Expect = load.Expect{BodySHA256: strings.Repeat("0", 64)}
+			if r = run(t, p); r.Errors.Body != bodies || r.Errors.Total() != bodies || !strings.Contains(r.Errors.First, hex.EncodeToString(sum[:])) {
+				t.Errorf("another body: errors %+v", r.Errors)
+			}
+			p.Expect = load.Expect{Header: []string{"X-Kind: small"}}
+			if r = run(t, p); r.Errors.Header != bodies || r.Errors.Total() != bodies || !strings.Contains(r.Errors.First, `"X-Kind"`) {
+				t.Errorf("another field: errors %+v", r.Errors)
+			}
+			p.Expect = load.Expect{Status: []int{204}}
+			if r = run(t, p); r.Errors.Status != bodies || r.Errors.Total() != bodies {
+				t.Errorf("another status: errors %+v", r.Errors)
+			}
+		})
+	}
+}
+
+// A list of requests goes in order, or at random, and what a request of it leaves out is the
+// plan's.
+func TestList(t *testing.T) {
+	for _, shuffle := range []bool{false, true} {
+		o := observe(t, plainly, nil)
+		r := run(t, load.Plan{
+			URL: o.URL + "/plan", Method: "PUT", Header: []string{"X-Plan: 1"}, Body: "b", Connections: 2, Threads: 1, Requests: 300, Shuffle: shuffle,
+			List: []load.Request{{}, {URL: "/a", Method: "GET"}, {URL: o.URL + "/c", Body: "own", Header: []string{"X-Own: 2"}}},
+		})
+		want := map[string]int{"PUT /plan b": 100, "GET /a b": 100, "PUT /c own": 100}
+		if r.Errors.Total() != 0 || !shuffle && !maps.Equal(o.asked, want) {
+			t.Errorf("asked for %v; errors %+v", o.asked, r.Errors)
+		}
+		for line := range want {
+			if n := o.asked[line]; n < 50 || n > 150 {
+				t.Errorf("shuffled: %q came %d times", line, n)
+			}
+		}
+		if o.headers.Get("X-Plan") != "1" {
+			t.Errorf("header %v", o.headers)
+		}
+	}
+}
+
+// A template's values are different in each request, and lengths are those of what is sent.
+func TestTemplate(t *testing.T) {
+	for _, name := range []string{"plain", "HTTP/2 over TLS", "pipelined"} {
+		mode := modes()[name]
+		o := observe(t, mode.start, nil)
+		p := load.Plan{
+			URL: o.URL + "/items/{{seq}}?r={{random 5 7}}", Method: "POST", Body: "{{hex 4}}{{seq 8 12}}", Header: []string{"X-N: n{{random 3 3}}"},
+			Template: true, Connections: 4, Threads: 2, Requests: 200,
+		}
+		mode.plan(&p)
+		r := run(t, p)
+		if r.Errors.Total() != 0 || len(o.asked) != 200 || o.headers.Get("X-N") != "n3" {
+			t.Fatalf("%s: %d different requests, X-N %q, errors %+v", name, len(o.asked), o.headers.Get("X-N"), r.Errors)
+		}
+		var numbers []int
+		tails := make(map[string]int)
+		for line := range o.asked {
+			var n, random int
+			var body string
+			if _, err := fmt.Sscanf(line, "POST /items/%d?r=%d %s", &n, &random, &body); err != nil || random < 5 || random > 7 || len(body) < 5 || len(body) > 6 {
+				t.Fatalf("%s: %q: %v", name, line, err)
+			}
+			numbers = append(numbers, n)
+			tails[body[4:]]++
+		}
+		if slices.Sort(numbers); len(slices.Compact(numbers)) != 200 || len(tails) != 5 {
+			t.Errorf("%s: numbers %v, ends of bodies %v", name, numbers, tails)
+		}
+	}
+}
+
+// A name can be made to lead elsewhere, and connections to come from elsewhere.
+func TestResolveAndSources(t *testing.T) {
+	o := observe(t, plainly, nil)
+	_, port, _ := strings.Cut(strings.TrimPrefix(o.URL, "http://"), ":")
+	r := run(t, load.Plan{
+		URL: "http://no.such.name.invalid:" + port + "/", Connections: 3, PerConnection: 1, Requests: 30,
+		Resolve: []string{"other:1:127.0.0.9", "NO.such.name.invalid:" + port + ":127.0.0.1"},
+		Sources: []netip.Addr{netip.MustParseAddr("127.0.0.77")},
+	})
+	if r.Requests != 30 || r.Errors.Total() != 0 {
+		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+	}
+	for peer := range o.peers {
+		if !strings.HasPrefix(peer, "127.0.0.77:") {
+			t.Errorf("a connection came from %s", peer)
+		}
+	}
+}
+
+// What a plan asks for and cannot be is said, before anything is sent.
+func TestBadWishes(t *testing.T) {
+	const url = "http://127.0.0.1:1/"
+	for want, p := range map[string]load.Plan{
+		"are not of one server":          {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
+		"FastCGI has one":                {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
+		"neither pipelining nor time":    {URL: url, Pace: load.Constant(1), Think: 1},
+		"at most 1024":                   {URL: url, Pipeline: 1025},
+		`resolve "a:1": want`:            {URL: url, Resolve: []string{"a:1"}},
+		`resolve "a:b:127.0.0.1": want`:  {URL: url, Resolve: []string{"a:b:127.0.0.1"}},
+		"expected status 99":             {URL: url, Expect: load.Expect{Status: []int{99}}},
+		`expected SHA-256 "ab"`:          {URL: url, Expect: load.Expect{BodySHA256: "ab"}},
+		`expected header "a b"`:          {URL: url, Expect: load.Expect{Header: []string{"a b"}}},
+		`template "{{x}}": want {{seq}}`: {URL: url, Template: true, Body: "{{x}}"},
+		`template "{{seq": want {{seq}}`: {URL: url, Template: true, Body: "{{seq"},
+		"want numbers from 0":            {URL: url, PerConnection: -1},
+	} {
+		_, err := load.Run(context.Background(), p)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// Connections to a server of loopback may come from more addresses than one, when the ports of one are
+// used up.
+func TestManyShortConnections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes 9000 connections")
+	}
+	o := observe(t, plainly, nil)
+	r := run(t, load.Plan{URL: o.URL, Connections: 8, Threads: 1, PerConnection: 1, Requests: 9000})
+	hosts := make(map[string]bool)
+	for peer := range o.peers {
+		host, _, _ := net.SplitHostPort(peer)
+		hosts[host] = true
+	}
+	if r.Requests != 9000 || r.Errors.Total() != 0 || len(hosts) != 3 {
+		t.Errorf("%d requests from %d addresses, errors %+v", r.Requests, len(hosts), r.Errors)
+	}
+}
+
+// A server that goes away for good ends a run that has no other end.
+func TestServerGoesAway(t *testing.T) {
+	var server *httptest.Server
+	var served atomic.Int64
+	server = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if served.Add(1) == 50 {
+			server.Listener.Close()
+			go server.CloseClientConnections()
+		}
+	}))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 2, Requests: 1e9, Samples: 100})
+	if r.Requests < 20 || r.Errors.Connect == 0 {
+		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+	}
+}
