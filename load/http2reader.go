@@ -283,13 +283,13 @@ func (r *http2Reader) settings(f *http2.SettingsFrame) error {
 // read, too: it may change the table of later ones.
 func (r *http2Reader) fragment(b []byte, ended bool, a *answer) error {
 	if _, err := r.decoder.Write(b); err != nil {
-		return err
+		return fmt.Errorf("header block: %w", err)
 	}
 	if !ended {
 		return nil
 	}
 	if err := r.decoder.Close(); err != nil {
-		return err
+		return fmt.Errorf("header block: %w", err)
 	}
 	st := r.block
 	r.block, r.telling = nil, nil

@@ -1,0 +1,203 @@
+package load_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare/load"
+)
+
+// peer is a server's side of an HTTP/2 connection, frame by frame.
+type peer struct {
+	*http2.Framer
+	net.Conn
+	number int // of the connection
+	block  bytes.Buffer
+	hpack  *hpack.Encoder
+}
+
+// http2Script is script for HTTP/2. The settings are sent already.
+func http2Script(t *testing.T, settings []http2.Setting, serve func(p *peer)) string {
+	return script(t, func(n int, c net.Conn, r *bufio.Reader) {
+		if _, err := io.ReadFull(r, make([]byte, len(http2.ClientPreface))); err != nil {
+			return
+		}
+		p := &peer{Framer: http2.NewFramer(c, r), Conn: c, number: n}
+		p.hpack = hpack.NewEncoder(&p.block)
+		p.WriteSettings(settings...)
+		serve(p)
+	})
+}
+
+// request reads up to the end of the next request, and returns its stream; 0 at the end.
+func (p *peer) request() uint32 {
+	for {
+		f, err := p.ReadFrame()
+		if err != nil {
+			return 0
+		}
+		switch f := f.(type) {
+		case *http2.HeadersFrame:
+			if f.StreamEnded() {
+				return f.StreamID
+			}
+		case *http2.DataFrame:
+			if f.StreamEnded() {
+				return f.StreamID
+			}
+		}
+	}
+}
+
+func (p *peer) headers(id uint32, end bool, fields ...string) {
+	p.block.Reset()
+	for i := 0; i < len(fields); i += 2 {
+		p.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.block.Bytes(), EndHeaders: true, EndStream: end})
+}
+
+// answerAll answers whatever comes.
+func (p *peer) answerAll() {
+	for id := p.request(); id != 0; id = p.request() {
+		p.headers(id, true, ":status", "200")
+	}
+}
+
+// Whatever a server may do with a connection is no error: end it, refuse requests, answer them in any
+// order, give interim responses and trailers, hold back its window.
+func TestHTTP2AsItMayBe(t *testing.T) {
+	for name, test := range map[string]struct {
+		settings []http2.Setting
+		serve    func(p *peer)
+		body     string
+	}{
+		"goes away after two": {nil, func(p *peer) {
+			p.headers(p.request(), true, ":status", "200")
+			id := p.request()
+			p.WriteGoAway(id, http2.ErrCodeNo, nil)
+			p.headers(id, true, ":status", "200")
+			for p.request() != 0 { // what was on its way
+			}
+		}, ""},
+		"refuses every other": {nil, func(p *peer) {
+			for id := p.request(); id != 0; id = p.request() {
+				if id%4 == 1 {
+					p.WriteRSTStream(id, http2.ErrCodeRefusedStream)
+					continue
+				}
+				p.headers(id, true, ":status", "200")
+			}
+		}, ""},
+		"one at a time": {[]http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1}}, (*peer).answerAll, ""},
+		"in any order": {nil, func(p *peer) {
+			for {
+				first := p.request()
+				if first == 0 {
+					return
+				}
+				p.headers(first, false, ":status", "200")
+				p.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // there may be no other
+				if second := p.request(); second != 0 {
+					p.headers(second, true, ":status", "200")
+				}
+				p.SetReadDeadline(time.Time{})
+				p.WriteData(first, true, []byte("late"))
+			}
+		}, ""},
+		"interim, ping, trailers, padding": {nil, func(p *peer) {
+			for id := p.request(); id != 0; id = p.request() {
+				p.WritePing(false, [8]byte{1})
+				p.headers(id, false, ":status", "103", "link", "x")
+				p.headers(id, false, ":status", "200", "content-length", "2")
+				p.WriteDataPadded(id, false, []byte("ok"), make([]byte, 100))
+				p.headers(id, true, "sum", "1")
+			}
+		}, ""},
+		"small windows": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 10}}, func(p *peer) {
+			left := make(map[uint32]int)
+			for {
+				f, err := p.ReadFrame()
+				if err != nil {
+					return
+				}
+				switch f := f.(type) {
+				case *http2.HeadersFrame:
+					left[f.StreamID] = 3000
+				case *http2.DataFrame:
+					left[f.StreamID] -= len(f.Data())
+					p.WriteWindowUpdate(f.StreamID, 700)
+					p.WriteWindowUpdate(0, 700)
+					if f.StreamEnded() && left[f.StreamID] == 0 {
+						p.headers(f.StreamID, true, ":status", "200")
+					}
+				}
+			}
+		}, strings.Repeat("b", 3000)},
+		"window that grows later": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(p *peer) {
+			p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100_000})
+			p.WriteWindowUpdate(0, 1<<30)
+			p.answerAll()
+		}, strings.Repeat("b", 70_000)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := load.Plan{URL: http2Script(t, test.settings, test.serve), Version: load.HTTP2, Connections: 2, Pipeline: 3, Requests: 40, Body: test.body}
+			r := run(t, p)
+			if r.Requests != 40 || r.Errors.Total() != 0 || r.Statuses[200] != 40 {
+				t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
+			}
+		})
+	}
+}
+
+// What a server must not do is an error that says so.
+func TestHTTP2Errors(t *testing.T) {
+	each := func(answer func(p *peer, id uint32)) func(p *peer) {
+		return func(p *peer) {
+			for id := p.request(); id != 0; id = p.request() {
+				answer(p, id)
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		serve func(p *peer)
+		want  string
+	}{
+		"reset":         {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal) }), "read: the server reset the stream: INTERNAL_ERROR"},
+		"closes":        {func(p *peer) { p.request() }, "closed before a response"},
+		"no head":       {each(func(p *peer, id uint32) { p.WriteData(id, true, []byte("x")) }), "ended the stream before a response"},
+		"no status":     {each(func(p *peer, id uint32) { p.headers(id, true, "a", "b") }), "ended the stream before a response"},
+		"short":         {each(func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "content-length", "5") }), "a body of 0 bytes came, and content-length said 5"},
+		"ends in anger": {each(func(p *peer, _ uint32) { p.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("slow")) }), `ENHANCE_YOUR_CALM "slow"`},
+		"pushes": {each(func(p *peer, id uint32) {
+			p.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, BlockFragment: []byte{0x82}, EndHeaders: true})
+		}), "the server pushes"},
+		"large frame": {each(func(p *peer, id uint32) { p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000)) }), "a frame of 20000 bytes came"},
+		"bad frame":   {each(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }), "FRAME_SIZE_ERROR"},
+		"bad block": {each(func(p *peer, id uint32) {
+			p.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, []byte{0xff, 0xff, 0xff})
+		}), "read: header block: decoding error"},
+		"not HTTP/2":   {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) }, "a frame of 4740180 bytes came"},
+		"never ends":   {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }), "timeout: in a response's body"},
+		"says nothing": {func(p *peer) { io.Copy(io.Discard, p.Conn) }, "timeout: waiting for a response"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := run(t, load.Plan{
+				URL: http2Script(t, nil, test.serve), Version: load.HTTP2, Connections: 1, Requests: 3, Timeout: 100 * time.Millisecond,
+			})
+			if n := r.Errors.Total(); n < 3 || n > 4 || !strings.Contains(r.Errors.First, test.want) {
+				t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+			}
+		})
+	}
+}

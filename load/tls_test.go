@@ -1,0 +1,97 @@
+package load_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// A certificate is checked, for the name in the URL.
+func TestCertificates(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ErrorLog = nil
+	server.StartTLS()
+	defer server.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	port := strings.TrimPrefix(server.URL, "https://127.0.0.1:")
+	for _, test := range []struct {
+		url    string
+		config *tls.Config
+		want   string // of the error; none if empty
+	}{
+		{server.URL, &tls.Config{RootCAs: roots}, ""},
+		{"https://example.com:" + port, &tls.Config{RootCAs: roots}, ""},
+		{server.URL, nil, "TLS: tls: failed to verify certificate"},
+		{"https://other.test:" + port, &tls.Config{RootCAs: roots}, "not other.test"},
+		{"https://other.test:" + port, &tls.Config{RootCAs: roots, ServerName: "example.com"}, ""},
+	} {
+		r, err := load.Run(context.Background(), load.Plan{
+			URL: test.url, TLS: test.config, Resolve: []string{"*:" + port + ":127.0.0.1"}, Connections: 2, Requests: 10,
+		})
+		if test.want == "" {
+			if err != nil || r.Requests != 10 || r.Errors.Total() != 0 {
+				t.Errorf("%s: %v, %+v", test.url, err, r)
+			}
+			continue
+		}
+		failed, ok := errors.AsType[*load.ConnectError](err)
+		if !ok || !strings.Contains(failed.First, test.want) {
+			t.Errorf("%s: got %v, want %s", test.url, err, test.want)
+		}
+	}
+}
+
+// Whoever does not speak TLS, or stops to, holds nobody up.
+func TestTLSFailures(t *testing.T) {
+	plain := httptest.NewServer(nil)
+	defer plain.Close()
+	for name, test := range map[string]struct {
+		url     string
+		version load.Version
+		want    string
+	}{
+		"plain":   {strings.Replace(plain.URL, "http", "https", 1), 0, "first record does not look like a TLS handshake"},
+		"silent":  {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })), 0, "timeout: agreeing on TLS"},
+		"closes":  {secure(script(t, func(_ int, _ net.Conn, r *bufio.Reader) { r.Peek(1) })), 0, "TLS: "},
+		"dribble": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.WriteString(c, "\x16\x03\x03"); io.Copy(io.Discard, r) })), 0, "timeout: agreeing on TLS"},
+		"HTTP/1":  {tlsServer(t), load.HTTP2, "does not speak HTTP/2: it chose \"\" by ALPN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := load.Run(context.Background(), load.Plan{
+				URL: test.url, Version: test.version, TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 200, Timeout: 300 * time.Millisecond, Duration: time.Hour,
+			})
+			failed, ok := errors.AsType[*load.ConnectError](err)
+			if !ok || !strings.Contains(failed.First, test.want) || time.Since(start) > time.Minute {
+				t.Errorf("got %v after %v, want %s", err, time.Since(start), test.want)
+			}
+		})
+	}
+}
+
+func secure(url string) string { return strings.Replace(url, "http://", "https://", 1) }
+
+// tlsServer is one that does not know of ALPN.
+func tlsServer(t *testing.T) string {
+	s := httptest.NewTLSServer(nil)
+	t.Cleanup(s.Close)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go http.Serve(l, nil)
+	return "https://" + l.Addr().String()
+}
