@@ -2,7 +2,7 @@ package load
 
 import "sync/atomic"
 
-// budget is a plan's number of requests, which its workers share.
+// budget is a plan's number of requests, or of errors, which its workers share.
 type budget struct {
 	total uint64
 	taken atomic.Uint64

@@ -94,7 +94,7 @@ func (c *conn) doing() string {
 func (w *worker) connect(id int) {
 	c := &w.conns[id]
 	if c.state != queuing {
-		c.since = w.now
+		c.since = w.nanos() // many may begin since now
 	}
 	fd, err := w.route.connect(&w.address)
 	if err == nil {
@@ -167,6 +167,7 @@ func (w *worker) opened(id int) {
 		w.cannotConnect(id, FailedConnect, err.Error())
 		return
 	}
+	w.now = w.nanos()
 	c.took = time.Duration(w.now - c.since)
 	w.tally.connect.Record(c.took)
 	if w.tls == nil {

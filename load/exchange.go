@@ -271,8 +271,7 @@ func (w *worker) complete(id int, f *flight) {
 	if failure != Fine {
 		w.noteText(text)
 		if w.tally.counting {
-			*w.tally.errors.of(failure)++
-			w.second.Errors++
+			w.countError(failure)
 		}
 	}
 	if w.Samples > 0 {

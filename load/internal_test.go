@@ -211,7 +211,7 @@ func TestNoMoreThanSomeAtATime(t *testing.T) {
 			t.Fatalf("%d of %d are connecting, %d pending", w.connecting, w.unopened, r.pending.Load())
 		}
 	}
-	w.now = int64(w.Timeout) + 1 // and no event was looked at
+	w.now = 2 * int64(w.Timeout) // and no event was looked at
 	w.sweep()
 	if w.connecting != 0 || r.pending.Load() != 0 {
 		t.Errorf("%d are connecting after a timeout, %d pending", w.connecting, r.pending.Load())

@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -330,17 +331,26 @@ func TestRequestsAllocateNothing(t *testing.T) {
 	url := script(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		in := make([]byte, 4096) // a request comes in one piece
 		for {
-			if _, err := c.Read(in); err != nil {
+			n, err := c.Read(in)
+			if err != nil {
 				return
 			}
-			c.Write(answer)
+			for range bytes.Count(in[:n], []byte("\r\n\r\n")) {
+				c.Write(answer)
+			}
 		}
 	})
-	var before, after runtime.MemStats
-	r := run(t, load.Plan{URL: url, Connections: 4, Threads: 1, Warmup: 100 * time.Millisecond, Duration: 500 * time.Millisecond,
-		Trace: &load.Trace{Started: func() { runtime.ReadMemStats(&before) }, Ended: func() { runtime.ReadMemStats(&after) }}})
-	if n := after.Mallocs - before.Mallocs; r.Requests < 100 || n > r.Requests/10+50 {
-		t.Errorf("%d allocations for %d requests", n, r.Requests)
+	for name, p := range map[string]load.Plan{
+		"plain": {}, "pipelined": {Pipeline: 4}, "a list": {List: []load.Request{{}, {URL: "/a"}}, Shuffle: true},
+		"open loop": {Pace: load.Constant(4000)}, "expecting": {Expect: load.Expect{Header: []string{"Content-Length: 2"}}},
+	} {
+		var before, after runtime.MemStats
+		p.URL, p.Connections, p.Threads, p.Warmup, p.Duration = url, 4, 1, 100*time.Millisecond, 500*time.Millisecond
+		p.Trace = &load.Trace{Started: func() { runtime.ReadMemStats(&before) }, Ended: func() { runtime.ReadMemStats(&after) }}
+		r := run(t, p)
+		if n := after.Mallocs - before.Mallocs; r.Requests < 100 || n > r.Requests/10+50 {
+			t.Errorf("%s: %d allocations for %d requests", name, n, r.Requests)
+		}
 	}
 }
 

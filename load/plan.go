@@ -99,6 +99,9 @@ type Plan struct {
 	// Expect says which responses are right. What is not counts as an error.
 	Expect Expect
 
+	// MaxErrors is after how many measured errors the run ends; no bound if 0.
+	MaxErrors uint64
+
 	// Samples is how many requests to keep the times of, one by one, from the first on.
 	Samples int
 
@@ -123,6 +126,7 @@ type Request struct {
 type Version uint8
 
 const (
+	// HTTP11 is HTTP/1.1.
 	HTTP11 Version = iota
 	// HTTP10 keeps a connection only if the response says "Connection: keep-alive", for
 	// which it asks if the plan's header does.

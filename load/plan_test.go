@@ -336,6 +336,17 @@ func TestManyShortConnections(t *testing.T) {
 	}
 }
 
+// A run ends early when there were as many errors as it has patience for.
+func TestMaxErrors(t *testing.T) {
+	o := observe(t, plainly, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
+	for _, p := range []load.Plan{{Duration: time.Hour}, {Requests: 1e9}} {
+		p.URL, p.Connections, p.MaxErrors = o.URL, 3, 20
+		if r := run(t, p); r.Errors.Total() < 20 || r.Errors.Status != r.Errors.Total() {
+			t.Errorf("errors %+v", r.Errors)
+		}
+	}
+}
+
 // A server that goes away for good ends a run that has no other end.
 func TestServerGoesAway(t *testing.T) {
 	var server *httptest.Server

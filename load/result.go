@@ -76,14 +76,14 @@ type Sample struct {
 type Failure uint8
 
 const (
-	Fine Failure = iota
-	FailedConnect
-	FailedRead
-	FailedWrite
-	FailedTimeout
-	FailedStatus
-	FailedBody
-	FailedHeader
+	Fine          Failure = iota // it did not
+	FailedConnect                // no connection could be made for it
+	FailedRead                   // the connection ended, or brought what is no response
+	FailedWrite                  // it could not be sent
+	FailedTimeout                // there was no whole response in time
+	FailedStatus                 // the response had a status of 400 and above, or one that was not expected
+	FailedBody                   // the response had another body than expected
+	FailedHeader                 // the response lacked an expected header field
 )
 
 // Errors counts what went wrong while measuring, by kind.

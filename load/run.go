@@ -23,13 +23,14 @@ const (
 // run is a job under way: what its workers and its conductor share.
 type run struct {
 	*job
-	phase   atomic.Int32
-	pending atomic.Int64 // connections neither made nor given up for the first time
-	reached atomic.Bool  // a connection was made
-	refused atomic.Int64 // attempts to connect that failed since one was made
-	sampled atomic.Int64
-	budget  *budget
-	workers []*worker
+	phase    atomic.Int32
+	pending  atomic.Int64 // connections neither made nor given up for the first time
+	reached  atomic.Bool  // a connection was made
+	refused  atomic.Int64 // attempts to connect that failed since one was made
+	sampled  atomic.Int64
+	budget   *budget // of requests
+	patience *budget // for errors
+	workers  []*worker
 
 	parts   chan part            // from the workers
 	spare   chan *hist.Histogram // for them
@@ -86,7 +87,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 
 func newRun(j *job) *run {
 	r := &run{
-		job: j, budget: newBudget(j.Requests), seconds: newSeconds(j.Threads, j.Trace.Second),
+		job: j, budget: newBudget(j.Requests), patience: newBudget(j.MaxErrors), seconds: newSeconds(j.Threads, j.Trace.Second),
 		parts: make(chan part, 2*j.Threads), spare: make(chan *hist.Histogram, 2*j.Threads),
 	}
 	r.pending.Store(int64(j.Connections * j.stride()))
@@ -164,6 +165,8 @@ func (r *run) watch(ctx context.Context, d time.Duration, isMeasuring bool) (tim
 		case <-end:
 			return time.Since(start), nil
 		case <-r.budget.spent:
+			return time.Since(start), nil
+		case <-r.patience.spent:
 			return time.Since(start), nil
 		case <-ctx.Done():
 			return time.Since(start), ctx.Err()

@@ -54,7 +54,7 @@ func (t *tlsConn) read(b []byte) (int, error) {
 	switch {
 	case n > 0:
 		return n, nil // whatever else there is, the next read tells
-	case errors.Is(err, errWouldBlock):
+	case errors.Is(err, wouldBlock{}):
 		return 0, poll.ErrAgain
 	case errors.Is(err, io.EOF):
 		return 0, nil
@@ -85,8 +85,6 @@ func (wouldBlock) Error() string   { return "load: nothing has arrived" }
 func (wouldBlock) Timeout() bool   { return true }
 func (wouldBlock) Temporary() bool { return true }
 
-var errWouldBlock error = wouldBlock{}
-
 var errHungUp = errors.New("the connection was given up")
 
 func (s *tlsSocket) Read(b []byte) (int, error) {
@@ -94,7 +92,7 @@ func (s *tlsSocket) Read(b []byte) (int, error) {
 		n, err := poll.Recv(s.fd, b)
 		switch {
 		case err == poll.ErrAgain && s.giveWay == nil: //nolint:errorlint // a bare errno
-			return 0, errWouldBlock
+			return 0, wouldBlock{}
 		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 			if !s.giveWay(struct{}{}) {
 				return 0, errHungUp

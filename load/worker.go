@@ -279,8 +279,15 @@ func (w *worker) giveUp() {
 func (w *worker) note(kind Failure, text string) {
 	w.noteText(text)
 	if w.tally.counting {
-		*w.tally.errors.of(kind)++
-		w.second.Errors++
+		w.countError(kind)
+	}
+}
+
+func (w *worker) countError(kind Failure) {
+	*w.tally.errors.of(kind)++
+	w.second.Errors++
+	if w.MaxErrors > 0 {
+		w.patience.done()
 	}
 }
 

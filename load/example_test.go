@@ -1,0 +1,104 @@
+package load_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// hello serves what the examples load.
+func hello() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		fmt.Fprintln(w, "hello")
+	}))
+}
+
+// A closed loop: each connection sends the next request when the last was answered.
+func ExampleRun() {
+	server := hello()
+	defer server.Close()
+	r, err := load.Run(context.Background(), load.Plan{
+		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond, Duration: 200 * time.Millisecond,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("answers:", r.Requests > 0, "errors:", r.Errors.Total(), "all of status 200:", r.Statuses[200] == r.Requests)
+	fmt.Println("a latency:", r.Latency.Quantile(0.99) > 0)
+	// Output:
+	// answers: true errors: 0 all of status 200: true
+	// a latency: true
+}
+
+// An open loop: requests are due at times of their own. Latency counts from then, so that it shows
+// what would have waited for a server that stalls.
+func ExamplePace() {
+	server := hello()
+	defer server.Close()
+	r, err := load.Run(context.Background(), load.Plan{
+		URL: server.URL, Connections: 8, Duration: 500 * time.Millisecond,
+		Pace: load.Pace{Steps: []load.Step{{From: 0, To: 400, For: 250 * time.Millisecond}, {From: 400, To: 400}}, Poisson: true, Seed: 1},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("due:", r.Asked > 100, "since due and since sent:", r.Latency.Count() >= r.Service.Count())
+	fmt.Println("the generator's own lag is known:", r.Generator.Lag.Count() > 0)
+	// Output:
+	// due: true since due and since sent: true
+	// the generator's own lag is known: true
+}
+
+// A number of requests from a list, with values of their own, each kept with its times; whatever is not as
+// expected is an error.
+func ExamplePlan_requests() {
+	server := hello()
+	defer server.Close()
+	r, err := load.Run(context.Background(), load.Plan{
+		URL: server.URL, Connections: 2, Requests: 100, Samples: 100, Template: true,
+		List: []load.Request{
+			{URL: "/users/{{random 1 1000}}"},
+			{URL: "/orders", Method: "POST", Body: `{"number": {{seq}}}`, Header: []string{"Content-Type: application/json"}},
+		},
+		Expect: load.Expect{Status: []int{200}, Header: []string{"Content-Type: text/plain"}},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	slowest := r.Samples[0]
+	for _, s := range r.Samples {
+		if s.Done-s.Sent > slowest.Done-slowest.Sent {
+			slowest = s
+		}
+	}
+	fmt.Println(r.Requests, "answered,", r.Errors.Total(), "not as expected; the slowest had status", slowest.Status)
+	// Output:
+	// 100 answered, 0 not as expected; the slowest had status 200
+}
+
+// A run ends with its context, and what was measured until then is returned.
+func ExampleRun_cancel() {
+	server := hello()
+	defer server.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r, err := load.Run(ctx, load.Plan{URL: server.URL, Duration: time.Hour, Trace: &load.Trace{
+		Progress: func(p load.Progress) {
+			if p.Requests > 10 {
+				cancel()
+			}
+		},
+	}})
+	fmt.Println(errors.Is(err, context.Canceled), r.Requests > 10)
+	// Output:
+	// true true
+}

@@ -1,0 +1,128 @@
+package load_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// isSlow reports whether tests may take minutes.
+func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
+
+// Whatever a run keeps is for a connection or for a second, not for a request: its memory stays as it is.
+func TestMemoryStays(t *testing.T) {
+	requests := uint64(300_000)
+	if isSlow() {
+		requests = 10_000_000
+	}
+	answer := []byte(httpAnswer)
+	url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+		for { // whatever number of requests has come is answered at once
+			if _, err := r.Peek(1); err != nil {
+				return
+			}
+			in, _ := r.Peek(r.Buffered())
+			n := bytes.Count(in, []byte("\r\n\r\n"))
+			if n == 0 {
+				time.Sleep(time.Microsecond) // a part of one
+				continue
+			}
+			end := bytes.LastIndex(in, []byte("\r\n\r\n")) + 4
+			r.Discard(end)
+			if _, err := c.Write(bytes.Repeat(answer, n)); err != nil {
+				return
+			}
+		}
+	})
+	var first, last uint64
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	r := run(t, load.Plan{URL: url, Connections: 32, Pipeline: 8, Threads: 1, Requests: requests, Warmup: 200 * time.Millisecond, Trace: &load.Trace{
+		Progress: func(p load.Progress) {
+			switch {
+			case p.Requests < requests/4:
+				first = heap()
+			case p.Requests > requests*3/4:
+				last = heap()
+			}
+		},
+		Ended: func() { last = heap() },
+	}})
+	const room = 2 << 20 // for what the histograms of some seconds take, and what the server has in hand
+	if r.Requests != requests || r.Errors.Total() != 0 || last > first+room {
+		t.Errorf("%d requests, errors %+v; %d bytes in use in the first quarter, %d at the end", r.Requests, r.Errors, first, last)
+	}
+}
+
+// As many connections as a process may have descriptors for are made, quickly, and all are used.
+func TestAsManyConnectionsAsCanBe(t *testing.T) {
+	connections := 3000
+	if isSlow() {
+		connections = 18_000
+	}
+	url := elsewhere(t)
+	r := run(t, load.Plan{URL: url, Connections: connections, Duration: 2 * time.Second, Samples: 10 * connections, Timeout: 30 * time.Second})
+	used := make(map[int32]bool)
+	for _, s := range r.Samples {
+		used[s.Connection] = true
+	}
+	if r.Errors.Total() != 0 || r.Opened != uint64(connections) || r.Connects != 0 || len(used) != connections {
+		t.Errorf("%d requests on %d of %d connections; %d and %d were made; errors %+v", r.Requests, len(used), connections, r.Opened, r.Connects, r.Errors)
+	}
+}
+
+// serveEnv has this test program be a server, with descriptors of its own.
+const serveEnv = "TARE_LOAD_TEST_SERVES"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveEnv) == "" {
+		os.Exit(m.Run())
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	go parrot(l, httpAnswer)
+	os.Stdout.WriteString(l.Addr().String() + "\n")
+	io.Copy(io.Discard, os.Stdin) // until the test ends
+}
+
+// elsewhere starts a server in another process and returns its URL.
+func elsewhere(t *testing.T) string {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), serveEnv+"=1")
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		c.Wait()
+	})
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "http://" + strings.TrimSpace(address)
+}
