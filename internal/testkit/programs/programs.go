@@ -1,5 +1,5 @@
-// Package programs brings the real programs that tests use: nginx, wrk, a browser, php-fpm,
-// flup. One that cannot be had is a visible skip, or a failure where the environment says
+// Package programs brings the real programs that tests use: nginx, wrk, ab, siege, a browser,
+// php-fpm, flup. One that cannot be had is a visible skip, or a failure where the environment says
 // CI=true.
 package programs
 

@@ -1,0 +1,126 @@
+package ab
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// request is one that counts as complete. Times are in microseconds, as ab takes them.
+type request struct {
+	start   time.Duration // since measuring began
+	connect int64
+	total   int64 // connecting included
+	wait    int64 // from when it was sent to the first byte
+}
+
+func (r *request) processing() int64 { return r.total - r.connect }
+
+// outcome is a run as ab would have counted it.
+type outcome struct {
+	seconds  float64
+	requests []request // in the order in which they ended
+
+	documentLength                       int64
+	connect, receive, length, exceptions int // failures, of which one request may have several
+	writes, non2xx, kept                 int
+	transferred, html, sent              int64
+	stop                                 *stop // what would have ended ab; nil if it had gone on
+
+	ended time.Duration // when the last request was complete, since measuring began
+}
+
+func (o *outcome) failed() int { return o.connect + o.receive + o.length + o.exceptions }
+
+// count makes ab's counts of what the generator kept. ab takes every response for complete
+// that ended, however it did.
+func (c *Command) count(r *load.Result) *outcome {
+	o := &outcome{seconds: r.Seconds, sent: int64(r.SentBytes)}
+	samples := r.Samples[:min(len(r.Samples), c.requests)]
+	good, unanswered, refused := false, false, 0
+	for i := range samples {
+		s := &samples[i]
+		o.transferred += s.Bytes
+		o.html += s.Body
+		why := causeOf(s.Failure, r.Errors.First)
+		if why == timeout {
+			if o.isSilent(s) {
+				o.stop = pollTimeout()
+				return o
+			}
+			unanswered = true
+			continue
+		}
+		if (why == reset || why == unconnected) && !c.goOn {
+			o.stop = socketStop(why, r.Errors.First)
+			return o
+		}
+		o.countFailure(why, &refused)
+		o.countResponse(s)
+		if !good && why == nothing {
+			good, o.documentLength = true, s.Body
+		} else if good && !c.anyLength && (s.Body != o.documentLength || why != nothing) {
+			o.length++
+		}
+		o.requests = append(o.requests, requestOf(s))
+		o.ended = s.Done
+	}
+	if len(o.requests) == c.requests {
+		o.seconds = o.ended.Seconds()
+	}
+	if unanswered && c.limit == 0 {
+		o.stop = pollTimeout() // without a time limit ab waits for all
+	}
+	// The kernel reports a refusal twice to ab, of which every second one is an exception.
+	o.exceptions += (refused + 1) / 2
+	return o
+}
+
+// isSilent reports whether no request was complete while one was not answered. ab ends then.
+func (o *outcome) isSilent(unanswered *load.Sample) bool { return o.ended <= unanswered.Sent }
+
+func (o *outcome) countFailure(why cause, refused *int) {
+	switch why {
+	case reset:
+		o.receive++
+		o.exceptions++
+	case unconnected:
+		o.receive++
+		*refused++
+	case unsent:
+		o.writes++
+	}
+}
+
+func (o *outcome) countResponse(s *load.Sample) {
+	if s.Status != 0 && s.Status/100 != 2 {
+		o.non2xx++
+	}
+	if s.Kept && s.Status != 0 {
+		o.kept++
+	}
+}
+
+func requestOf(s *load.Sample) request {
+	q := request{start: s.Sent - s.Connect, connect: s.Connect.Microseconds()}
+	q.total = (s.Done - s.Sent + s.Connect).Microseconds()
+	if s.First > s.Sent {
+		q.wait = (s.First - s.Sent).Microseconds()
+	}
+	return q
+}
+
+// server is the Server field of a response's head, up to the first space, as ab finds it.
+func server(head string) string {
+	i := strings.Index(strings.ToLower(head), "server:")
+	if i < 0 {
+		return ""
+	}
+	const valueAt = len("server: ")
+	value := head[min(len(head), i+valueAt):]
+	if end := strings.IndexFunc(value, func(r rune) bool { return r <= ' ' }); end >= 0 {
+		value = value[:end]
+	}
+	return value
+}

@@ -1,0 +1,112 @@
+package ab
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// Plan returns what to run. Its Trace writes progress to what Begin was given.
+func (c *Command) Plan() load.Plan {
+	p := load.Plan{
+		URL:         c.to.url(),
+		Method:      c.method,
+		Header:      c.headerLines(),
+		Body:        c.body,
+		Version:     load.HTTP10,
+		Connections: c.concurrency,
+		Duration:    c.limit,
+		Requests:    uint64(c.requests),
+		Timeout:     c.timeout,
+		Samples:     c.requests,
+		Trace: &load.Trace{
+			Started:  func() { c.started = time.Now() },
+			Progress: func(g load.Progress) { c.progress(g) },
+		},
+	}
+	if c.source.IsValid() {
+		p.Sources = []netip.Addr{c.source}
+	}
+	if c.to.secure {
+		p.TLS = c.tlsConfig()
+	}
+	return p
+}
+
+// headerLines are the fields in ab's order: those of -H come before Host.
+func (c *Command) headerLines() (lines []string) {
+	if c.keepAlive {
+		lines = append(lines, "Connection: Keep-Alive")
+	}
+	if c.cookie != "" {
+		lines = append(lines, "Cookie: "+c.cookie)
+	}
+	lines = append(lines, c.credentials...)
+	if c.sendsBody {
+		lines = append(lines, "Content-length: "+strconv.Itoa(len(c.body)), "Content-type: "+c.contentType)
+	}
+	lines = append(lines, c.header...)
+	for _, own := range []struct{ name, line string }{
+		{"Host", c.to.hostLine()},
+		{"User-Agent", "User-Agent: ApacheBench/2.3"},
+		{"Accept", "Accept: */*"},
+	} {
+		if _, ok := c.given(own.name); !ok {
+			lines = append(lines, own.line)
+		}
+	}
+	return lines
+}
+
+// given returns the value that -H gives to a header field.
+func (c *Command) given(name string) (value string, ok bool) {
+	i := slices.IndexFunc(c.header, func(line string) bool {
+		n, _, _ := strings.Cut(line, ":")
+		return strings.EqualFold(n, name)
+	})
+	if i < 0 {
+		return "", false
+	}
+	_, value, _ = strings.Cut(c.header[i], ":")
+	return strings.TrimSpace(value), true
+}
+
+// Begin prints what ab does before it runs.
+func (c *Command) Begin(stdout, stderr io.Writer) {
+	c.stderr = stderr
+	if c.html {
+		fmt.Fprint(stdout, "<p>\n This is ApacheBench, Version 2.3 <i>&lt;$Revision$&gt;</i><br>\n"+
+			" Copyright 1996 Adam Twiss, Zeus Technology Ltd, http://www.zeustech.net/<br>\n"+
+			" Licensed to The Apache Software Foundation, http://www.apache.org/<br>\n</p>\n<p>\n")
+		return
+	}
+	fmt.Fprint(stdout, "This is ApacheBench, Version 2.3 <$Revision$>\n"+
+		"Copyright 1996 Adam Twiss, Zeus Technology Ltd, http://www.zeustech.net/\n"+
+		"Licensed to The Apache Software Foundation, http://www.apache.org/\n\n")
+	fmt.Fprintf(stdout, "Benchmarking %s (be patient)", c.to.host)
+	if c.beat > 0 {
+		fmt.Fprintln(stdout)
+	} else {
+		fmt.Fprint(stdout, "...")
+	}
+}
+
+func (c *Command) progress(g load.Progress) {
+	if g.Measuring {
+		c.tell(int(g.Requests))
+	}
+}
+
+// tell writes the lines of progress that are due when so many requests are done.
+func (c *Command) tell(done int) {
+	for c.beat > 0 && c.stderr != nil && (c.told+1)*c.beat <= min(done, c.requests) {
+		c.told++
+		fmt.Fprintf(c.stderr, "Completed %d requests\n", c.told*c.beat)
+	}
+}

@@ -1,0 +1,136 @@
+package ab
+
+import (
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+)
+
+// session is what the first handshake agreed on.
+type session struct {
+	once           sync.Once
+	protocol, temp string // as ab prints them
+}
+
+// setProtocol is -f: one version of TLS only.
+func (c *Command) setProtocol(name string) error {
+	versions := map[string]uint16{"TLS1": tls.VersionTLS10, "TLS1.1": tls.VersionTLS11, "TLS1.2": tls.VersionTLS12, "TLS1.3": tls.VersionTLS13}
+	if strings.EqualFold(name, "ALL") {
+		return nil
+	}
+	v, ok := versions[strings.ToUpper(name)]
+	if !ok {
+		return fmt.Errorf("%q: want TLS1, TLS1.1, TLS1.2, TLS1.3 or ALL", name)
+	}
+	c.tls.MinVersion, c.tls.MaxVersion = v, v
+	return nil
+}
+
+// setCertificate is -E: a file with a client's certificates and key.
+func (c *Command) setCertificate(file string) error {
+	pair, err := tls.LoadX509KeyPair(file, file)
+	c.tls.Certificates = []tls.Certificate{pair}
+	return err
+}
+
+// tlsConfig is ab's way to speak TLS: no certificate is verified.
+func (c *Command) tlsConfig() *tls.Config {
+	config := c.tls.Clone()
+	config.InsecureSkipVerify = true
+	config.ServerName = c.serverName()
+	if config.ServerName == "" {
+		config.ServerName = c.to.host // an address, which is not sent
+	}
+	if config.MinVersion == 0 {
+		config.MinVersion = tls.VersionTLS10
+	}
+	// Those that OpenSSL 3.0 offers, which ab is linked with.
+	config.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP521, tls.CurveP384}
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		c.session.once.Do(func() { c.session.protocol, c.session.temp = protocolLine(&s), tempKey(s.CurveID) })
+		return nil
+	}
+	return config
+}
+
+// serverName is the name that the handshake says; addresses are not said.
+func (c *Command) serverName() string {
+	name := c.to.host
+	if host, ok := c.given("Host"); ok {
+		name = host
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return ""
+	}
+	return name
+}
+
+// protocolLine is OpenSSL's version, cipher suite, and the bits of the server's key and of the
+// cipher's.
+func protocolLine(s *tls.ConnectionState) string {
+	version := "TLSv1"
+	if minor := s.Version - tls.VersionTLS10; minor > 0 {
+		version = fmt.Sprintf("TLSv1.%d", minor)
+	}
+	keyBits := 0
+	if len(s.PeerCertificates) > 0 {
+		keyBits = publicBits(s.PeerCertificates[0])
+	}
+	suite := tls.CipherSuiteName(s.CipherSuite)
+	return fmt.Sprintf("%s,%s,%d,%d", version, opensslName(suite), keyBits, cipherBits(suite))
+}
+
+func publicBits(cert *x509.Certificate) int {
+	switch key := cert.PublicKey.(type) {
+	case *rsa.PublicKey:
+		return key.N.BitLen()
+	case *ecdsa.PublicKey:
+		return key.Params().BitSize
+	}
+	return 256 // Ed25519, as OpenSSL counts it
+}
+
+func cipherBits(suite string) int {
+	switch {
+	case strings.Contains(suite, "_128_"):
+		return 128
+	case strings.Contains(suite, "3DES"):
+		return 168
+	}
+	return 256
+}
+
+// opensslName is OpenSSL's name of a cipher suite: ECDHE-RSA-AES128-GCM-SHA256 for
+// TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. Those of TLS 1.3 have one name only.
+func opensslName(suite string) string {
+	exchange, cipher, ok := strings.Cut(strings.TrimPrefix(suite, "TLS_"), "_WITH_")
+	if !ok {
+		return suite
+	}
+	cipher = strings.NewReplacer("AES_128", "AES128", "AES_256", "AES256", "_CBC", "", "CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305", "3DES_EDE", "DES_CBC3").Replace(cipher)
+	if exchange == "RSA" {
+		return strings.ReplaceAll(cipher, "_", "-")
+	}
+	return strings.ReplaceAll(exchange+"_"+cipher, "_", "-")
+}
+
+// tempKey is OpenSSL's name and size of the server's temporary key; empty if there was none, or
+// with TLS 1.2, of which a handshake tells it later than we ask.
+func tempKey(curve tls.CurveID) string {
+	switch curve {
+	case tls.X25519:
+		return "X25519 253 bits"
+	case tls.CurveP256:
+		return "ECDH prime256v1 256 bits"
+	case tls.CurveP384:
+		return "ECDH secp384r1 384 bits"
+	case tls.CurveP521:
+		return "ECDH secp521r1 521 bits"
+	}
+	return ""
+}

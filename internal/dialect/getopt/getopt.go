@@ -1,0 +1,155 @@
+// Package getopt reads command lines as getopt_long(3) does, which the tools were written
+// with whose command lines we understand: -c10, -c 10, -kc10, --connections 10,
+// --connections=10, --conn 10.
+package getopt
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Arity says whether a flag takes a value.
+type Arity uint8
+
+const (
+	None     Arity = iota // no value
+	Required              // the rest of the word, or the next
+	Optional              // the rest of the word, or what follows =
+)
+
+// Flag is one that a command line may have.
+type Flag struct {
+	Short byte   // 0 if it has none
+	Long  string // empty if it has none; may be cut short where that is clear
+	Takes Arity
+}
+
+// Given is a flag that a command line has.
+type Given struct {
+	Flag
+	As    string // with its dashes, as it was written
+	Value string // empty if there was none
+}
+
+// Order says where flags may be.
+type Order uint8
+
+const (
+	Anywhere Order = iota // among the rest
+	First                 // before all that is no flag
+)
+
+// Parse takes a command line apart, without the program's name: the flags in their order, and
+// the rest. "--" ends the flags. An error names the flag.
+func Parse(args []string, flags []Flag, order Order) (given []Given, rest []string, err error) {
+	for len(args) > 0 {
+		word := args[0]
+		args = args[1:]
+		var more []Given
+		switch {
+		case word == "--":
+			return given, append(rest, args...), nil
+		case strings.HasPrefix(word, "--"):
+			more, args, err = long(word, args, flags)
+		case len(word) > 1 && word[0] == '-':
+			more, args, err = short(word, args, flags)
+		case order == First:
+			return given, append([]string{word}, args...), nil
+		default:
+			rest = append(rest, word)
+		}
+		given = append(given, more...)
+		if err != nil {
+			return given, rest, err
+		}
+	}
+	return given, rest, nil
+}
+
+// short reads a word of short flags. Its last may take the next word.
+func short(word string, args []string, flags []Flag) (given []Given, left []string, err error) {
+	for i := 1; i < len(word); i++ {
+		f, ok := byLetter(word[i], flags)
+		g := Given{Flag: f, As: "-" + word[i:i+1]}
+		if !ok {
+			return given, args, &UnknownError{g.As}
+		}
+		if f.Takes == None {
+			given = append(given, g)
+			continue
+		}
+		g.Value = word[i+1:]
+		if g.Value == "" && f.Takes == Required {
+			if len(args) == 0 {
+				return given, args, fmt.Errorf("flag %s: its value is missing", g.As)
+			}
+			g.Value, args = args[0], args[1:]
+		}
+		return append(given, g), args, nil
+	}
+	return given, args, nil
+}
+
+func byLetter(letter byte, flags []Flag) (Flag, bool) {
+	for _, f := range flags {
+		if f.Short == letter {
+			return f, true
+		}
+	}
+	return Flag{}, false
+}
+
+// long reads a word that is a long flag. It may take the next word.
+func long(word string, args []string, flags []Flag) (given []Given, left []string, err error) {
+	name, value, has := strings.Cut(word[2:], "=")
+	as := "--" + name
+	f, err := byName(name, as, flags)
+	if err != nil {
+		return nil, args, err
+	}
+	switch {
+	case has && f.Takes == None:
+		return nil, args, fmt.Errorf("flag %s takes no value, got %q", as, value)
+	case !has && f.Takes == Required:
+		if len(args) == 0 {
+			return nil, args, fmt.Errorf("flag %s: its value is missing", as)
+		}
+		value, args = args[0], args[1:]
+	}
+	return []Given{{Flag: f, As: as, Value: value}}, args, nil
+}
+
+// byName finds a flag by its name, or by how that begins if no other begins so.
+func byName(name, as string, flags []Flag) (found Flag, err error) {
+	var candidates []string
+	for _, f := range flags {
+		if f.Long == name && name != "" {
+			return f, nil
+		}
+		if f.Long != "" && strings.HasPrefix(f.Long, name) {
+			found = f
+			candidates = append(candidates, "--"+f.Long)
+		}
+	}
+	switch len(candidates) {
+	case 0:
+		return found, &UnknownError{as}
+	case 1:
+		return found, nil
+	}
+	return found, fmt.Errorf("flag %s could be any of %s", as, strings.Join(candidates, ", "))
+}
+
+// UnknownError is about a flag that there is not.
+type UnknownError struct{ Flag string }
+
+func (e *UnknownError) Error() string { return fmt.Sprintf("unknown flag %q", e.Flag) }
+
+// Unknown returns the flag that err says is unknown; empty if it says something else.
+func Unknown(err error) string {
+	if e, ok := errors.AsType[*UnknownError](err); ok {
+		return e.Flag
+	}
+	return ""
+}

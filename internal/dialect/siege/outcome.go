@@ -1,0 +1,106 @@
+package siege
+
+import (
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// outcome is a run as siege would have counted it.
+type outcome struct {
+	hits, successful, failed uint64
+	unanswered               uint64 // of the failed, those without a response
+	seconds                  float64
+	megabytes                float64
+	total                    time.Duration // of all transactions, connecting included
+	longest, shortest        time.Duration
+	timed                    int // how many transactions the times are of
+}
+
+// count makes siege's counts. What it calls a failure is a failed socket and some statuses; the
+// times and the bytes of those responses are in the sums all the same.
+func count(r *load.Result) outcome {
+	const mega = 1024 * 1024
+	e := &r.Errors
+	o := outcome{
+		seconds: r.Seconds, megabytes: float64(r.BodyBytes) / mega,
+		unanswered: e.Connect + e.Read + e.Write + e.Timeout,
+	}
+	o.failed = o.unanswered
+	for status, n := range r.Statuses {
+		if isHit(status) {
+			o.hits += n
+		}
+		if isFailure(status) {
+			o.failed += n
+		}
+		if isSuccess(status) {
+			o.successful += n
+		}
+	}
+	for i := range r.Samples {
+		if s := &r.Samples[i]; s.Status != 0 && s.Status != teapot {
+			o.add(s.Done - s.Sent + s.Connect)
+		}
+	}
+	// The times of the others, if there are any, are taken to be like those.
+	if n := o.responses(r); o.timed > 0 && n > o.timed {
+		o.total = time.Duration(float64(o.total) / float64(o.timed) * float64(n))
+	}
+	return o
+}
+
+// responses is how many transactions have a time.
+func (o *outcome) responses(r *load.Result) int {
+	return int(r.Requests - r.Statuses[teapot])
+}
+
+func (o *outcome) add(took time.Duration) {
+	if o.timed == 0 || took < o.shortest {
+		o.shortest = took
+	}
+	o.longest = max(o.longest, took)
+	o.total += took
+	o.timed++
+}
+
+// teapot is the status that siege takes for the answer of what is no HTTP server.
+const teapot = 418
+
+// isFailure reports whether siege counts a response among the failed.
+func isFailure(status int) bool {
+	return status == 408 || status == teapot || 500 <= status && status <= 509
+}
+
+// isHit reports whether siege counts a response as a transaction.
+func isHit(status int) bool { return !isFailure(status) || status == teapot }
+
+func isSuccess(status int) bool { return status < 400 || status == 401 || status == 407 }
+
+func (o *outcome) availability() float64 {
+	return 100 * ratio(float64(o.hits), float64(o.hits+o.failed))
+}
+
+func (o *outcome) responseTime() float64 { return ratio(o.total.Seconds(), float64(o.hits)) }
+
+func (o *outcome) concurrency() float64 { return ratio(o.total.Seconds(), o.seconds) }
+
+func (o *outcome) rate() float64 { return ratio(float64(o.hits), o.seconds) }
+
+func (o *outcome) throughput() float64 { return ratio(o.megabytes, o.seconds) }
+
+// least is the shortest transaction. Without a success siege prints none.
+func (o *outcome) least() float64 {
+	if o.successful == 0 {
+		return 0
+	}
+	return o.shortest.Seconds()
+}
+
+// ratio is a/b, or 0 where siege does not divide.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}

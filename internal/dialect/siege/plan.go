@@ -1,0 +1,103 @@
+package siege
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/load"
+)
+
+// maxSamples bounds the memory for the times of requests. Of the requests after those only
+// what is counted is known.
+const maxSamples = 2_000_000
+
+// Plan returns what to run.
+func (c *Command) Plan() load.Plan {
+	p := load.Plan{
+		URL:         c.server.scheme + "://" + c.server.authority() + c.urls[0].path,
+		Header:      c.headerLines(),
+		Connections: c.users,
+		Duration:    c.time,
+		Timeout:     c.timeout,
+		Think:       c.delay,
+		Shuffle:     c.random,
+		// A number, even one that is out of reach, has connecting measured, as siege does.
+		Requests: c.requests(),
+		Samples:  int(min(c.requests(), maxSamples)),
+	}
+	if c.http10 {
+		p.Version = load.HTTP10
+	}
+	if !c.keepAlive {
+		p.PerConnection = 1
+	}
+	if c.server.scheme == "https" {
+		p.TLS = &tls.Config{InsecureSkipVerify: true} // siege verifies nothing
+	}
+	if len(c.urls) == 1 {
+		only := c.request(&c.urls[0])
+		p.Method, p.Body = only.Method, only.Body
+		p.Header = append(p.Header, only.Header...)
+		return p
+	}
+	for i := range c.urls {
+		p.List = append(p.List, c.request(&c.urls[i]))
+	}
+	return p
+}
+
+func (c *Command) request(t *target) load.Request {
+	r := load.Request{URL: t.path, Method: t.method, Body: t.body}
+	if t.hasBody {
+		r.Header = []string{"Content-Type: " + c.contentType, "Content-Length: " + strconv.Itoa(len(t.body))}
+	}
+	return r
+}
+
+// headerLines are the fields in siege's order: those of -H come before Connection.
+func (c *Command) headerLines() (lines []string) {
+	given := func(name string) func(line string) bool {
+		return func(line string) bool {
+			return len(line) > len(name) && strings.EqualFold(line[:len(name)+1], name+":")
+		}
+	}
+	if !slices.ContainsFunc(c.header, given("Host")) {
+		lines = append(lines, c.server.hostLine())
+	}
+	// siege looks at the first of them only.
+	if len(c.header) == 0 || !given("Accept")(c.header[0]) {
+		lines = append(lines, "Accept: */*")
+	}
+	lines = append(lines, "Accept-Encoding: "+c.encoding, "User-Agent: "+c.agent)
+	lines = append(lines, c.header...)
+	if c.keepAlive {
+		return append(lines, "Connection: keep-alive")
+	}
+	return append(lines, "Connection: close")
+}
+
+// Begin prints what siege does before it runs.
+func (c *Command) Begin(stdout, stderr io.Writer) {
+	if c.capped > 0 {
+		pad := "  "
+		if c.limit > 999 {
+			pad = " "
+		}
+		const rule = "================================================================\n"
+		fmt.Fprintf(stdout, "\n%sWARNING: The number of users is capped at %d.%sTo increase this\n"+
+			"         limit, search your .siegerc file for 'limit' and change\n"+
+			"         its value. Make sure you read the instructions there...\n%s", rule, c.limit, pad, rule)
+	}
+	fmt.Fprint(stderr, c.notice)
+	if c.quiet {
+		return
+	}
+	fmt.Fprintf(stderr, "** SIEGE 4.0.7\n** Preparing %d concurrent users for battle.\nThe server is now under siege...", c.users)
+	if c.verbose {
+		fmt.Fprintln(stderr)
+	}
+}

@@ -1,0 +1,223 @@
+package siege_test
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/dialect/dialecttest"
+	"github.com/tarehq/tare/internal/dialect/siege"
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/load"
+)
+
+// installed is the configuration that siege installs, but for JSON and a line for each
+// transaction.
+const installed = `
+color = off
+parser = true
+limit = 255
+protocol = HTTP/1.1
+chunked = true
+connection = close
+concurrent = 25
+delay = 0.0
+accept-encoding = gzip, deflate
+url-escaping = true
+unique = true
+`
+
+// run is what a command line did.
+type run struct {
+	stdout, stderr string
+	sent           string // the first request
+	requests       int    // that the server saw
+	connections    int
+}
+
+// theirs runs siege. Unless rc is the name of a file, it has the configuration that siege
+// installs.
+func theirs(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
+	t.Helper()
+	path, env := programs.Siege(t)
+	s.Reset()
+	if rc == "" {
+		rc = file(t, installed)
+	}
+	c := exec.CommandContext(t.Context(), path, append([]string{"-R", rc}, args...)...)
+	c.Env = append(os.Environ(), env...)
+	var stdout, stderr bytes.Buffer
+	c.Stdout, c.Stderr = &stdout, &stderr
+	if err := c.Run(); err != nil {
+		t.Fatal(err)
+	}
+	return run{stdout.String(), stderr.String(), s.First(), s.Requests(), s.Connections()}
+}
+
+// ours runs the same command line as "tare siege" does.
+func ours(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
+	t.Helper()
+	if rc != "" {
+		args = append([]string{"-R", rc}, args...)
+	}
+	s.Reset()
+	c, err := siege.Parse(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	c.Begin(&stdout, &stderr)
+	r, err := load.Run(t.Context(), c.Plan())
+	if r == nil {
+		t.Fatal(err)
+	}
+	if err := c.Report(&stdout, &stderr, r); err != nil {
+		t.Fatal(err)
+	}
+	return run{stdout.String(), stderr.String(), s.First(), s.Requests(), s.Connections()}
+}
+
+// shape is what a report must have in common with siege's, whatever the times. Failures of
+// single sockets are told by siege alone.
+func shape(text string) string {
+	text = regexp.MustCompile(`\[.*error.*\] socket: .*\n`).ReplaceAllString(text, "\n")
+	text = strings.ReplaceAll(text, "\n\n", "\n")
+	return dialecttest.Shape(text, regexp.MustCompile(`:[ \t]*[0-9.]+( |,|$)|^HTTP`))
+}
+
+// counts are the lines of a report that say the same of each run.
+func counts(text string) string {
+	var same []string
+	for line := range strings.Lines(text) {
+		if regexp.MustCompile(`(?i)(transactions"?:|availability|data.transferred|preparing)`).MatchString(line) {
+			same = append(same, line)
+		}
+	}
+	return strings.Join(same, "")
+}
+
+func compare(t *testing.T, theirs, ours run) {
+	t.Helper()
+	for _, c := range []struct{ what, theirs, ours string }{
+		{"request", theirs.sent, ours.sent},
+		{"shape on stdout", shape(theirs.stdout), shape(ours.stdout)},
+		{"shape on stderr", shape(theirs.stderr), shape(ours.stderr)},
+		{"counts on stdout", counts(theirs.stdout), counts(ours.stdout)},
+		{"counts on stderr", counts(theirs.stderr), counts(ours.stderr)},
+		{"requests that came", strconv.Itoa(theirs.requests), strconv.Itoa(ours.requests)},
+	} {
+		if c.theirs != c.ours {
+			t.Errorf("%s: siege has\n%s\nours has\n%s", c.what, c.theirs, c.ours)
+		}
+	}
+	if strings.Contains(theirs.sent, "keep-alive") && theirs.connections != ours.connections {
+		t.Errorf("siege made %d connections, ours %d", theirs.connections, ours.connections)
+	}
+	if t.Failed() {
+		t.Logf("siege printed\n%s\n%s\nours printed\n%s\n%s", theirs.stdout, theirs.stderr, ours.stdout, ours.stderr)
+	}
+}
+
+// answer answers by the path; of some, every tenth request in another way.
+func answer() http.Handler {
+	body := strings.Repeat("x", 100_000)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		tenth := dialecttest.Number(r)%10 == 0
+		w.Header().Set("Content-Type", "text/plain")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		switch {
+		case r.URL.Path == "/missing" && tenth:
+			w.WriteHeader(http.StatusNotFound)
+		case r.URL.Path == "/fault" && tenth:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.URL.Path == "/none" && tenth:
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprint(w, body)
+	})
+}
+
+func TestLikeRealOne(t *testing.T) {
+	s := dialecttest.NewServer(t, answer())
+	data := file(t, "a=b&c=d\n")
+	urls := file(t, "HERE="+s.URL+"\n# a comment\n$(HERE)/one\n"+s.URL+"two?a=b POST name=value\n"+s.URL+"three PUT <"+data+"\n"+s.URL+"four DELETE\n")
+	kept := file(t, strings.ReplaceAll(installed, "= close", "= keep-alive"))
+	old := file(t, strings.ReplaceAll(installed, "HTTP/1.1", "HTTP/1.0")+"user-agent = me\nheader = X-A: b\n")
+	for _, c := range []struct{ rc, line string }{
+		{"", "-c 5 -r 20 URL"},
+		{"", "-r 4 URLpath/file?q=1"},
+		{"", "-c 2 -r 20 URLmissing"},
+		{"", "-c 2 -r 20 URLfault"},
+		{"", "-c 2 -r 20 URLnone"},
+		{"", "-c 3 -r 2 -v URLpath"},
+		{"", "-c 3 -r 2 -q URL"},
+		{"", "-c 3 -r 10 -j URL"},
+		{"", "-b -d 3 -c 2 -r 3 -H X-A:~b -A me -T text/plain URL"},
+		{"", "-c 1 -r 1 -H Host:~other.example URL"},
+		{"", "-c 1 -r 1 -H Accept:~text/html URL"},
+		{"", "-c 2 -r once -f " + urls},
+		{"", "-c 2 -r 4 -i -f " + urls},
+		{"", "-c 1 -r 4 -v -f " + urls},
+		{kept, "-c 5 -r 20 URL"},
+		{old, "-c 5 -r 20 URL"},
+	} {
+		t.Run(c.line, func(t *testing.T) {
+			args := strings.Fields(strings.ReplaceAll(c.line, "URL", s.URL))
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "~", " ")
+			}
+			th, our := theirs(t, s, c.rc, args), ours(t, s, c.rc, args)
+			if strings.Contains(c.line, "-f") && !strings.Contains(c.line, "-c 1 ") { // which comes first is chance
+				th.sent, our.sent = "", ""
+			}
+			compare(t, th, our)
+		})
+	}
+}
+
+func TestPostLikeRealOne(t *testing.T) {
+	s := dialecttest.NewServer(t, answer())
+	for _, what := range []string{"POST a=b&c=d", "PUT <" + file(t, " 1,2\n"), "DELETE", "PATCH x", "OPTIONS"} {
+		t.Run(what, func(t *testing.T) {
+			args := []string{"-c", "1", "-r", "2", "-T", "text/csv", s.URL + "path " + what}
+			compare(t, theirs(t, s, "", args), ours(t, s, "", args))
+		})
+	}
+}
+
+func TestTimeLikeRealOne(t *testing.T) {
+	s := dialecttest.NewServer(t, answer())
+	args := []string{"-c", "2", "-t", "1S", "-r", "3", s.URL}
+	th, our := theirs(t, s, "", args), ours(t, s, "", args)
+	// siege's sentence about the conflict has colours.
+	sentence := regexp.MustCompile(`(?s)^.*defaulting`)
+	th.stderr, our.stderr = sentence.ReplaceAllString(th.stderr, ""), sentence.ReplaceAllString(our.stderr, "")
+	wide := regexp.MustCompile(`<[0-9]+\.`)
+	if wide.ReplaceAllString(shape(th.stderr), "<.") != wide.ReplaceAllString(shape(our.stderr), "<.") {
+		t.Errorf("siege printed\n%s\nours printed\n%s", th.stderr, our.stderr)
+	}
+}
+
+func TestLogLikeRealOne(t *testing.T) {
+	s := dialecttest.NewServer(t, answer())
+	logged := func(run func(*testing.T, *dialecttest.Server, string, []string) run) string {
+		name := file(t, "") + ".log"
+		run(t, s, "", []string{"-c", "2", "-r", "5", "-q", "-m", "a mark", "-l" + name, s.URL})
+		b, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Without a tick of its clock siege divides by 0.
+		text := regexp.MustCompile(`,( +)(inf|-?nan)`).ReplaceAllString(string(b), ",$1 0.00")
+		return regexp.MustCompile(`[0-9.]+`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(text, " "), "N")
+	}
+	if th, our := logged(theirs), logged(ours); th != our {
+		t.Errorf("siege wrote\n%s\nours\n%s", th, our)
+	}
+}

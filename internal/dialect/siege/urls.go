@@ -1,0 +1,170 @@
+package siege
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// place is a server, as a URL names it.
+type place struct {
+	scheme, host string // the host as it is written, brackets of IPv6 included
+	port         int
+}
+
+func (p place) authority() string {
+	return net.JoinHostPort(strings.Trim(p.host, "[]"), strconv.Itoa(p.port))
+}
+
+// hostLine is the header line that names the server.
+func (p place) hostLine() string {
+	if p.port == defaultPort(p.scheme) {
+		return "Host: " + p.host
+	}
+	return fmt.Sprintf("Host: %s:%d", p.host, p.port)
+}
+
+func defaultPort(scheme string) int {
+	if scheme == "https" {
+		return 443
+	}
+	return 80
+}
+
+// target is one of the URLs, with what to send there.
+type target struct {
+	place
+	method, path, body string
+	hasBody            bool   // its request is one that says how long its body is
+	shown              string // in the line of a transaction
+}
+
+// parseFile reads a file of URLs: one in each line, NAME=value for lines below that have
+// $(NAME), and comments after #.
+func (c *Command) parseFile(name, text string) (urls []target, err error) {
+	vars := make(variables)
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = withoutComment(line)
+		if line == "" {
+			continue
+		}
+		if isVariable(line) {
+			key, value, _ := strings.Cut(line, "=")
+			vars[key] = strings.TrimLeft(value, " \t=:")
+			continue
+		}
+		t, err := c.parseTarget(vars.expand(line))
+		if err != nil {
+			return nil, fmt.Errorf("siege: %s:%d: %w", name, number, err)
+		}
+		if len(urls) > 0 && t.place != urls[0].place {
+			return nil, fmt.Errorf("siege: %s:%d: %q is another server than the first URL's: only one is supported", name, number, t.authority())
+		}
+		urls = append(urls, t)
+	}
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("siege: %s has no URL", name)
+	}
+	return urls, nil
+}
+
+// withoutComment cuts a comment off that is a line or follows a word without a slash: a URL
+// may have a #.
+func withoutComment(line string) string {
+	line = strings.TrimSpace(line)
+	if strings.HasPrefix(line, "#") {
+		return ""
+	}
+	if strings.Contains(line, " ") && !strings.Contains(line, "/") {
+		line, _, _ = strings.Cut(line, "#")
+	}
+	return strings.TrimSpace(line)
+}
+
+// isVariable reports whether a line is NAME=value.
+func isVariable(line string) bool {
+	name, _, ok := strings.Cut(line, "=")
+	return ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+}
+
+// parseTarget reads a URL, which may lack its scheme, and what follows it: a method, and data
+// or < and the name of a file.
+func (c *Command) parseTarget(text string) (t target, err error) {
+	text = strings.TrimSpace(text)
+	t.method = "GET"
+	for _, method := range []string{"POST", "PUT", "PATCH", "OPTIONS", "DELETE"} {
+		if url, data, ok := strings.Cut(text, " "+method); ok {
+			t.method, t.hasBody, text = method, true, strings.TrimSpace(url)
+			if t.body, err = bodyOf(strings.TrimLeft(data, " \t")); err != nil {
+				return t, err
+			}
+			break
+		}
+	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		scheme, rest = "http", text
+	}
+	t.scheme = strings.ToLower(scheme)
+	if t.scheme != "http" && t.scheme != "https" {
+		return t, fmt.Errorf("scheme %q is not supported: want http or https", scheme)
+	}
+	authority, path := rest, "/"
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	path, _, _ = strings.Cut(path, "#")
+	t.path = escape("/" + strings.TrimPrefix(path, "/"))
+	if t.shown = t.path; t.hasBody {
+		t.shown = t.scheme + "://" + rest
+	}
+	authority = authority[strings.LastIndexByte(authority, '@')+1:] // siege sends no credentials of a URL
+	t.host, t.port, err = splitPort(authority, defaultPort(t.scheme))
+	return t, err
+}
+
+func splitPort(authority string, standard int) (host string, port int, err error) {
+	colon := strings.LastIndexByte(authority, ':')
+	if colon < 0 || strings.HasSuffix(authority, "]") {
+		host, port = authority, standard
+	} else {
+		host = authority[:colon]
+		port, err = strconv.Atoi(authority[colon+1:])
+		if err != nil || port < 1 || port > 65535 {
+			return "", 0, fmt.Errorf("port %q: want a number from 1 to 65535", authority[colon+1:])
+		}
+	}
+	if host == "" {
+		err = errors.New("want a host")
+	}
+	return host, port, err
+}
+
+// bodyOf returns the data, or what is in the file that "<file" names. Space around that is
+// dropped, as siege does with what may be text.
+func bodyOf(data string) (string, error) {
+	file, ok := strings.CutPrefix(data, "<")
+	if !ok {
+		return data, nil
+	}
+	b, err := os.ReadFile(strings.TrimSpace(file))
+	return strings.TrimSpace(string(b)), err
+}
+
+// escape encodes what no URL has.
+func escape(path string) string {
+	var out strings.Builder
+	for i := range len(path) {
+		if b := path[i]; b <= ' ' || b >= 0x7f || strings.IndexByte("\"<>\\^`{|}", b) >= 0 {
+			fmt.Fprintf(&out, "%%%02X", b)
+		} else {
+			out.WriteByte(b)
+		}
+	}
+	return out.String()
+}

@@ -1,0 +1,158 @@
+package wrk
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/internal/dialect"
+	"github.com/tarehq/tare/internal/dialect/getopt"
+)
+
+// wrk's own defaults.
+const (
+	defaultThreads     = 2
+	defaultConnections = 10
+	defaultDuration    = 10 * time.Second
+	defaultTimeout     = 2 * time.Second
+)
+
+// Bounds of what a command line can ask for.
+const (
+	// maxThreads is half of what Go lets a program have.
+	maxThreads = 5000
+	// maxConnections is more than a system has descriptors for.
+	maxConnections = 1 << 24
+	maxSeconds     = 365 * 24 * 60 * 60
+)
+
+const versionText = "wrk as tare has it: the command lines of wrk 4.2.0, and of 1.0.0 with -r\n"
+
+const usageText = `Usage: tare wrk [flags] URL
+
+The command lines of wrk, and its report, by the generator of tare.
+
+  -c, --connections N   connections to keep open (default 10)
+  -d, --duration T      how long to load (default 10s)
+  -t, --threads N       threads, among which the connections are divided (default 2)
+  -H, --header "N: V"   a header field of the request; may be repeated
+  -L, --latency         print the distribution of latency
+  -T, --timeout T       latency above this counts as a timeout (default 2s)
+  -r, --requests N      how many requests to make, as in wrk 1.0, whose report is printed then
+  -v, --version         print the version
+      --no-footnotes    say nothing of where wrk's figures mislead
+
+Numbers may have a unit (1k, 1M, 1G), times as well (2s, 2m, 2h).
+wrk's -s (Lua scripts) is not supported, nor are wrk2's -R, -U, --u_latency and -B.
+`
+
+type flag = dialect.Flag[Command]
+
+// flags are those of both versions, and wrk2's that wrk does not have.
+func flags() []flag {
+	value := func(short byte, long string, set func(c *Command, value string) error) flag {
+		return flag{Flag: getopt.Flag{Short: short, Long: long, Takes: getopt.Required}, Set: set}
+	}
+	plain := func(short byte, long string, set func(c *Command)) flag {
+		return flag{Flag: getopt.Flag{Short: short, Long: long}, Set: func(c *Command, _ string) error { set(c); return nil }}
+	}
+	return []flag{
+		value('c', "connections", func(c *Command, v string) error { return readNumber(&c.connections, v) }),
+		value('d', "duration", func(c *Command, v string) error { c.timed = true; return readTime(&c.duration, v) }),
+		value('t', "threads", func(c *Command, v string) error { return readNumber(&c.threads, v) }),
+		value('s', "script", nil),
+		value('H', "header", (*Command).setHeader),
+		plain('L', "latency", func(c *Command) { c.latency = true }),
+		value('T', "timeout", func(c *Command, v string) error { return readTime(&c.timeout, v) }),
+		value('r', "requests", func(c *Command, v string) error { c.old = true; return readNumber(&c.requests, v) }),
+		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return asked(usageText) }},
+		plain('v', "version", func(c *Command) { c.version = true }),
+
+		value('R', "rate", nil),
+		{Flag: getopt.Flag{Short: 'U', Long: "u_latency"}},
+		{Flag: getopt.Flag{Short: 'B', Long: "batch_latency"}},
+	}
+}
+
+// exitCode is wrk's without a run, even where help was asked for.
+const exitCode = 1
+
+// asked ends the command with a text.
+func asked(text string) error {
+	return &dialect.UsageError{Tool: "wrk", Text: text, Code: exitCode}
+}
+
+// Parse reads a command line of wrk's, without the program's name. Its error is a
+// *dialect.UsageError.
+func Parse(args []string) (*Command, error) {
+	c := &Command{
+		threads: defaultThreads, connections: defaultConnections, duration: defaultDuration, timeout: defaultTimeout,
+	}
+	rest, err := dialect.Apply("wrk", c, args, flags(), getopt.Anywhere)
+	if err == nil {
+		err = c.finish(rest)
+	}
+	if err != nil {
+		return nil, dialect.Usage("wrk", err, exitCode)
+	}
+	return c, nil
+}
+
+func readNumber(to *uint64, text string) error {
+	n, err := ofNumbers().read(text)
+	*to = n
+	return err
+}
+
+func readTime(to *time.Duration, text string) error {
+	n, err := ofSeconds().read(text)
+	if n > maxSeconds {
+		return fmt.Errorf("%q: want at most a year", text)
+	}
+	*to = time.Duration(n) * time.Second
+	return err
+}
+
+// setHeader adds a field, or replaces the one of the same name.
+func (c *Command) setHeader(line string) error {
+	name, _, ok := strings.Cut(line, ":")
+	if !ok {
+		return fmt.Errorf("%q: want \"Name: value\"", line)
+	}
+	c.header = slices.DeleteFunc(c.header, func(other string) bool { return strings.HasPrefix(other, name+":") })
+	c.header = append(c.header, line)
+	return nil
+}
+
+// finish checks the whole.
+func (c *Command) finish(rest []string) error {
+	switch {
+	case len(rest) == 0 && c.version:
+		return asked(versionText + usageText)
+	case len(rest) == 0:
+		return errors.New("wrk: the URL is missing")
+	case len(rest) > 1:
+		return fmt.Errorf("wrk: %q: want one URL; scripts, and their arguments, are not supported", rest[1])
+	case c.old && c.timed:
+		return errors.New("wrk: want --requests, as wrk 1.0 has it, or --duration, not both")
+	case c.threads == 0 || c.old && c.requests == 0 || c.duration == 0:
+		return errors.New("wrk: threads, requests and duration cannot be 0")
+	case c.threads > maxThreads || c.connections > maxConnections:
+		return fmt.Errorf("wrk: want at most %d threads and %d connections", maxThreads, maxConnections)
+	case c.connections < c.threads:
+		return errors.New("number of connections must be >= threads")
+	case c.old && c.requests < c.threads:
+		return errors.New("wrk: want at least as many requests as threads: each makes its share")
+	}
+	if c.old {
+		c.duration = 0
+	}
+	c.url = rest[0]
+	if u, err := url.Parse(c.url); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("invalid URL: %s", c.url)
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package wrk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"syscall"
+)
+
+// Probe asks for a connection, as wrk does before all else. Its error is what wrk says then, and
+// nothing else.
+func (c *Command) Probe(ctx context.Context) error {
+	u, err := url.Parse(c.url)
+	if err != nil {
+		return err
+	}
+	service := u.Port()
+	if service == "" {
+		service = u.Scheme
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), service))
+	if err == nil {
+		return conn.Close()
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		reason := "Temporary failure in name resolution" // as gai_strerror(3) has both
+		if dns.IsNotFound {
+			reason = "Name or service not known"
+		}
+		return unreachable(fmt.Sprintf("unable to resolve %s:%s %s", u.Hostname(), service, reason))
+	}
+	reason := err.Error()
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		reason = errno.Error()
+		reason = strings.ToUpper(reason[:1]) + reason[1:] // as strerror(3) has it
+	}
+	return unreachable(fmt.Sprintf("unable to connect to %s:%s %s", u.Hostname(), service, reason))
+}
+
+// unreachable is why there is nobody to load, in wrk's words.
+type unreachable string
+
+func (e unreachable) Error() string { return string(e) }
+
+// End says it, and returns wrk's exit code.
+func (e unreachable) End(_, stderr io.Writer) (code int) {
+	fmt.Fprintln(stderr, string(e))
+	return exitCode
+}

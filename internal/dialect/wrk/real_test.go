@@ -1,0 +1,186 @@
+package wrk_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/dialect/dialecttest"
+	"github.com/tarehq/tare/internal/dialect/wrk"
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/load"
+)
+
+// answer says hello, at /missing with 404; at /close it ends the connection after that, and at
+// /abort before.
+func answer(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/missing":
+		w.WriteHeader(http.StatusNotFound)
+	case "/close":
+		w.Header().Set("Connection", "close")
+	case "/abort":
+		panic(http.ErrAbortHandler)
+	}
+	fmt.Fprint(w, "hello")
+}
+
+// words are those of a command line, in which _ stands for a space that ends none.
+func words(line string) []string {
+	all := strings.Fields(line)
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], "_", " ")
+	}
+	return all
+}
+
+// ours runs a command line as "tare wrk" does.
+func ours(t *testing.T, line string) (report string, r *load.Result) {
+	t.Helper()
+	c, err := wrk.Parse(words(line))
+	if err == nil {
+		err = c.Probe(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, stderr strings.Builder
+	c.Begin(&out, &stderr)
+	r, err = load.Run(t.Context(), c.Plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Report(&out, &stderr, r); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v, on stderr %q", err, stderr.String())
+	}
+	return out.String(), r
+}
+
+// startTheirs starts wrk. What it prints is there when end has been called.
+func startTheirs(t *testing.T, line string) (stdout, stderr *strings.Builder, end func() error) {
+	t.Helper()
+	path, env := programs.Wrk(t)
+	c := exec.CommandContext(t.Context(), path, words(line)...)
+	c.Env = append(os.Environ(), env...)
+	stdout, stderr = new(strings.Builder), new(strings.Builder)
+	c.Stdout, c.Stderr = stdout, stderr
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return stdout, stderr, c.Wait
+}
+
+// shape is a report with N for every number with its unit, and one space for any. That of -v,
+// which is our own, is not part of it.
+func shape(report string) string {
+	report = report[max(0, strings.Index(report, "Running ")):]
+	report = regexp.MustCompile(`-nan|\d+(\.\d+)?(us|ms|[smhkKMGT])?B?\b`).ReplaceAllString(report, "N")
+	return regexp.MustCompile(` +`).ReplaceAllString(report, " ")
+}
+
+// cutPath cuts the path from the end of a command line, without its slash.
+func cutPath(line string) (args, path string) {
+	i := strings.LastIndex(line, " /")
+	return line[:i], line[i+2:]
+}
+
+// The same command lines to wrk and to us, each with a server like the other's: the reports have
+// the same lines, and the servers get the same requests over as many connections.
+func TestSameAsWrk(t *testing.T) {
+	for _, line := range []string{
+		"-t2 -c5 -d1s --latency /",
+		"-t1 -c3 -d1 -H X-A:_1 -H Accept:_text/html -H X-A:_2 /missing",
+		"-t2 -c4 -d1s /close",
+		"-t1 -c2 -d1s --latency /abort",
+		"--threads 3 --conn=7 --dur 1 -L --timeout 9s -v /?q=1",
+	} {
+		t.Run(line, func(t *testing.T) {
+			t.Parallel()
+			their, our := dialecttest.NewServer(t, http.HandlerFunc(answer)), dialecttest.NewServer(t, http.HandlerFunc(answer))
+			args, path := cutPath(line)
+			want, _, end := startTheirs(t, args+" "+their.URL+path)
+			got, r := ours(t, args+" "+our.URL+path)
+			if err := end(); err != nil {
+				t.Fatal(err)
+			}
+			if shape(got) != shape(want.String()) {
+				t.Errorf("got\n%s\nwrk has\n%s", got, want)
+			}
+			if got, want := lines(our), lines(their); !slices.Equal(got, want) {
+				t.Errorf("%q was sent, by wrk %q", got, want)
+			}
+			if path != "close" && path != "abort" && our.Connections() != their.Connections() {
+				t.Errorf("%d connections came, from wrk %d", our.Connections(), their.Connections())
+			}
+			if n := uint64(our.Requests()); n < r.Requests {
+				t.Errorf("%d requests were reported, %d came", r.Requests, n)
+			}
+		})
+	}
+}
+
+// lines are those of the first request, sorted, as wrk's fields are in no order, without the
+// host, which has another port.
+func lines(s *dialecttest.Server) []string {
+	first := strings.ReplaceAll(s.First(), strings.Trim(s.URL, "htp:/"), "host")
+	return slices.Sorted(strings.SplitSeq(first, "\r\n"))
+}
+
+// A certificate that nobody has signed is as good as any, as for wrk.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewTLSServer(http.HandlerFunc(answer))
+	defer s.Close()
+	want, _, end := startTheirs(t, "-t1 -c2 -d1s "+s.URL+"/missing")
+	got, r := ours(t, "-t1 -c2 -d1s "+s.URL+"/missing")
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if r.Requests == 0 || shape(got) != shape(want.String()) {
+		t.Errorf("got\n%s\nwrk has\n%s", got, want)
+	}
+}
+
+// As wrk 1.0 did it, each request is made and answered, and no more.
+func TestRequests(t *testing.T) {
+	for _, c := range []struct {
+		line     string
+		requests int
+	}{
+		{"-t32 -c32 -r1k /", 992},
+		{"-t3 -c10 -r100 /close", 99},
+		{"-t2 -c4 -r2 /missing", 2},
+	} {
+		s := dialecttest.NewServer(t, http.HandlerFunc(answer))
+		args, path := cutPath(c.line)
+		report, r := ours(t, args+" "+s.URL+path)
+		if r.Requests != uint64(c.requests) || s.Requests() != c.requests || !strings.Contains(report, fmt.Sprintf("\n  %d requests in ", c.requests)) {
+			t.Errorf("%s: %d requests answered, %d came, want %d\n%s", c.line, r.Requests, s.Requests(), c.requests, report)
+		}
+		if !strings.HasPrefix(report, "Making ") {
+			t.Errorf("%s: got\n%s", c.line, report)
+		}
+	}
+}
+
+func TestProbe(t *testing.T) {
+	for _, url := range []string{"http://127.0.0.1:1/", "https://127.0.0.1:1", "http://no..name:80/", "http://no..name/"} {
+		stdout, want, end := startTheirs(t, "-d1 "+url)
+		if err := end(); err == nil || stdout.Len() > 0 {
+			t.Fatalf("%s: wrk ended with %v after printing %q", url, err, stdout)
+		}
+		c, err := wrk.Parse([]string{"-d1", url})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Probe(t.Context()); err == nil || err.Error()+"\n" != want.String() {
+			t.Errorf("%s: got %v, wrk says %q", url, err, want)
+		}
+	}
+}

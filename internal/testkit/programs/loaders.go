@@ -1,0 +1,91 @@
+package programs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// AB returns an ab that runs, and the environment it needs.
+func AB(t testing.TB) (path string, env []string) {
+	t.Helper()
+	// libexpat1 is what libaprutil1 needs.
+	path, env, err := loader(t, "ab", "apache2-utils", nil, "libexpat1")
+	if err != nil {
+		missing(t, "ab: "+err.Error())
+	}
+	return path, env
+}
+
+// Siege returns a siege 4.0 that runs, and the environment it needs, in which there is no
+// configuration of a user's.
+func Siege(t testing.TB) (path string, env []string) {
+	t.Helper()
+	// Without that folder siege makes one, with a configuration in it.
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, ".siege"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rc := filepath.Join(home, ".siege", "siege.conf")
+	if err := os.WriteFile(rc, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	path, env, err := loader(t, "siege", "siege", []string{"HOME=" + home})
+	if err != nil {
+		missing(t, "siege: "+err.Error())
+	}
+	out, _ := version(path, env)
+	if !strings.Contains(out, "SIEGE 4.0.") {
+		missing(t, fmt.Sprintf("siege: want 4.0, got %q", out))
+	}
+	return path, env
+}
+
+// loader finds the machine's load generator of that name, or unpacks its Debian package, and
+// should that not do, more packages.
+func loader(t testing.TB, name, pkg string, own []string, more ...string) (path string, env []string, err error) {
+	if path, err := exec.LookPath(name); err == nil {
+		if _, err = version(path, own); err == nil {
+			return path, own, nil
+		}
+	}
+	unpacking.Lock()
+	defer unpacking.Unlock()
+	tools, ctx := Tools(t), context.Background()
+	tree, err := tools.Package(ctx, pkg)
+	if err != nil {
+		return "", nil, err
+	}
+	path = filepath.Join(tree.Root, "usr/bin", name)
+	libraries := tree.Env()
+	if _, err = version(path, slices.Concat(own, libraries)); err == nil {
+		return path, slices.Concat(own, libraries), nil
+	}
+	for _, pkg := range more {
+		another, moreErr := tools.Package(ctx, pkg)
+		if moreErr != nil {
+			return "", nil, errors.Join(err, moreErr)
+		}
+		libraries = both(libraries, another.Env())
+	}
+	env = slices.Concat(own, libraries)
+	_, err = version(path, env)
+	return path, env, err
+}
+
+// version asks a program for its version.
+func version(path string, env []string) (string, error) {
+	c := exec.Command(path, "-V")
+	c.Env = slices.Concat(os.Environ(), env)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s -V: %w: %s", path, err, strings.TrimSpace(string(out)))
+	}
+	return string(out), nil
+}
