@@ -50,6 +50,14 @@ var bans = []ban{
 	{"load/hist", "net", "a histogram is numbers"},
 	{"load/hist", "internal/...", "a histogram is numbers"},
 
+	{"load/report", "lab/...", "a run of the generator can be reported without the lab"},
+	{"load/report", "internal/engine", "the ruler does not lean on what it measures"},
+	{"load/report", "os", "a report is written to what it is given"},
+
+	{"internal/dialect/...", "internal/engine", "other tools' command lines are about load"},
+	{"internal/dialect/...", ".", "other tools' command lines are about load"},
+	{"internal/dialect/...", "lab/...", "other tools' command lines are about load"},
+
 	{"lab/...", "internal/engine", "ours is started as a process, like any rival"},
 	{"lab/...", ".", "ours is started as a process, like any rival"},
 	{"lab/...", "internal/cli", "the lab can be used without the command line"},
@@ -83,6 +91,18 @@ var only = []struct {
 		"a codec is bytes in, offsets out: it does not read, wait, log, share or know the time",
 	},
 	{
+		"internal/dialect/...", []string{module + "/load", module + "/load/hist", module + "/internal/dialect", module + "/internal/dialect/getopt"}, true,
+		"a dialect is flags in, report out: what runs between is the generator's",
+	},
+	{
+		"load/compare", []string{module + "/load", module + "/load/hist", module + "/load/report", module + "/lab/stat"}, true,
+		"a comparison is of results: of the lab it uses the statistics",
+	},
+	{
+		"internal/page", nil, true,
+		"what pages have in common is below all that write one",
+	},
+	{
 		// The two shared packages hold what all contenders serve, so that it is the same.
 		"contenders/...", []string{module, module + "/fcgi", module + "/contenders/application", module + "/contenders/cases"}, true,
 		"a contender is a program like a user's: of ours it sees what users see",
@@ -91,11 +111,16 @@ var only = []struct {
 
 // onlyBy lists packages that nobody else may import.
 var onlyBy = map[string][]string{
-	"internal/cli":              {"cmd/tare"},
-	"internal/testkit":          nil, // tests only
-	"internal/testkit/programs": nil,
-	"internal/engine":           {".", "fcgi"},
-	"lab":                       {"internal/cli"},
+	"internal/cli":                 {"cmd/tare"},
+	"internal/dialect":             {"internal/cli"},
+	"internal/dialect/ab":          {"internal/cli"},
+	"internal/dialect/dialecttest": nil, // tests only
+	"internal/dialect/siege":       {"internal/cli"},
+	"internal/dialect/wrk":         {"internal/cli"},
+	"internal/testkit":             nil, // tests only
+	"internal/testkit/programs":    nil,
+	"internal/engine":              {".", "fcgi"},
+	"lab":                          {"internal/cli"},
 }
 
 // A room is a folder with Go files: what they import, whatever the operating system
@@ -294,7 +319,9 @@ var mayBeVar = map[string]string{
 	"internal/engine.keepAlive":     "a header value, only read",
 	"fcgi.ErrRequestAborted":        "an error of the engine's",
 	"fcgi.ErrConnClosed":            "an error of the engine's",
+	"internal/page.style":           "an embedded file",
 	"lab/report.pageSource":         "an embedded file",
+	"load/report.pageSource":        "an embedded file",
 }
 
 // Package variables are errors, embedded files and tables. Anything else would be

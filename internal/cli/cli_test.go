@@ -23,7 +23,11 @@ func TestMain(m *testing.M) {
 		"hello":      hello,
 		"hellounix":  helloUnix,
 		"hellofcgi":  helloFCGI,
+		"helloqueue": helloQueue,
 		"refusefcgi": refuseFCGI,
+		"statuses":   statuses,
+		"silent":     silent,
+		"hellotls":   helloTLS,
 	})
 }
 

@@ -2,19 +2,23 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarehq/tare/lab/proc"
 	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/report"
 )
 
+// exitConnect is load's exit code if no connection could be made.
+const exitConnect = 3
+
 func loadCommand(env Env) *cobra.Command {
-	var plan load.Plan
-	var asJSON bool
-	pace := paceFlag{&plan.Pace}
+	flags := new(loadFlags)
 	c := &cobra.Command{
 		Use:   "load URL",
 		Short: "Generate load and measure what comes back",
@@ -27,80 +31,85 @@ requests are due at times of their own, and their latency counts from then: an o
 
 The URL says what is spoken, and where:
 
-  http://host:port/path      HTTP/1.1
-  http+unix:///socket:/path  HTTP/1.1 over the unix socket /socket
+  http://host:port/path      HTTP/1.1, or what --http1.0 and --http2 say
+  https://host:port/path     over TLS
+  http+unix:///socket:/path  over the unix socket /socket; likewise https+unix
   fcgi://host:port/path      FastCGI, to an application, as a web server does
-  fcgi+unix:///socket:/path  FastCGI over a unix socket
+  fcgi+unix:///socket:/path  FastCGI over a unix socket; fcgis and fcgis+unix over TLS
 
-The path of a socket ends at the first colon. One that belongs to it is written %3A.`,
+The path of a socket ends at the first colon. One that belongs to it is written %3A.
+
+The exit code is 0 if all was well, 1 if anything was not as expected, 2 if the command line
+is wrong, 3 if no connection could be made, and 130 after an interrupt.`,
 		Example: `  tare load http://127.0.0.1:8080/ -c 64 -d 10s
-  tare load http://127.0.0.1:8080/ -c 256 --rate 5000 --poisson
+  tare load http://127.0.0.1:8080/ -c 256 --rate 5000 --poisson --html run.html
+  tare load http://127.0.0.1:8080/ -c 256 --find-max --slo 'p99<10ms,errors<0.1%'
+  tare load http://127.0.0.1:8080/ --urls paths.txt --shuffle -n 100000 --json=run.json
   tare load fcgi+unix:///run/php/php-fpm.sock:/index.php --param DOCUMENT_ROOT=/var/www/app`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) > 1 || len(args) == 0 && flags.urls == "" {
 				return fmt.Errorf("load: want one URL, got %d arguments", len(args))
 			}
 			return nil
 		},
 		RunE: run(func(ctx context.Context, args []string) error {
-			plan.URL = args[0]
-			return runLoad(ctx, env, plan, asJSON)
+			if err := flags.ready(env, args); err != nil {
+				return usage(err)
+			}
+			if flags.find.on {
+				return runFindMax(ctx, env, flags)
+			}
+			return runLoad(ctx, env, flags)
 		}),
 	}
-	f := c.Flags()
-	f.IntVarP(&plan.Connections, "connections", "c", load.DefaultConnections, "`number` of connections to keep busy")
-	f.DurationVarP(&plan.Duration, "duration", "d", load.DefaultDuration, "`time` to measure, such as 500ms or 1m")
-	f.DurationVarP(&plan.Warmup, "warmup", "w", 0, "`time` to load before measuring (default 0s)")
-	f.IntVarP(&plan.Threads, "threads", "t", 0, "`number` of threads (default one for each processor)")
-	f.DurationVar(&plan.Timeout, "timeout", load.DefaultTimeout, "`time` to wait for a connection or a response before it counts as an error")
-	f.VarP(pace, "rate", "R", "`requests` due each second: 1000, from 0 to 1000 in a minute as 0:1000/1m, or several such steps as 500/10s,1000/10s (default a closed loop)")
-	f.BoolVar(&plan.Pace.Poisson, "poisson", false, "with --rate: requests come at random, like those of independent users, not evenly spaced")
-	f.StringVarP(&plan.Method, "method", "X", "GET", "request `method`")
-	f.StringArrayVarP(&plan.Header, "header", "H", nil, "request header `\"Name: value\"`; may be repeated (default none)")
-	f.StringArrayVar(&plan.Params, "param", nil, "FastCGI parameter `NAME=value`, such as DOCUMENT_ROOT=/srv; may be repeated (default those of nginx's fastcgi_params)")
-	f.StringVar(&plan.Body, "body", "", "request body, as `text` (default none)")
-	f.IntSliceVar(&plan.CPUs, "cpus", nil, "`processors` to bind the threads to, such as 1 or 2,3 (default any)")
-	f.BoolVar(&asJSON, "json", false, "print the result as JSON, with the whole latency histogram")
+	c.Flags().SortFlags = false
+	flags.define(c)
+	c.AddCommand(loadCompareCommand(env))
 	return c
 }
 
-func runLoad(ctx context.Context, env Env, plan load.Plan, asJSON bool) error {
-	p := newProgress(env.Stderr, plan.Duration)
-	plan.Trace = &load.Trace{Progress: func(g load.Progress) {
-		if !g.Measuring {
-			p.set(0, "warming up")
-			return
-		}
-		p.set(g.Elapsed, "%s of %s  %s requests/s  %d errors",
-			g.Elapsed.Round(glance), plan.Duration, count(float64(g.Requests)/g.Elapsed.Seconds()), g.Errors)
-	}}
-	if plan.Pace.Poisson && len(plan.Pace.Steps) == 0 {
-		return usage(errors.New("load: --poisson says how the requests of a --rate come; give one"))
+func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
+	if err := flags.outputs.open(env); err != nil {
+		return usage(err)
 	}
-	r, err := load.Run(ctx, plan)
-	p.end()
+	defer flags.outputs.close()
+	about := about(flags)
+	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
+	flags.plan.Trace.Started = func() { about.Started = time.Now() }
+	r, err := load.Run(ctx, flags.plan)
+	watch.end()
+	if err := loadFailure(r, err); err != nil {
+		return err
+	}
+	if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}); outErr != nil {
+		return outErr
+	}
+	switch n := r.Errors.Total(); {
+	case err != nil:
+		return &exit{exitStop, errors.New("interrupted: the figures are of the time until then")}
+	case n > 0:
+		return fmt.Errorf("load: not all was as expected: errors: %d", n)
+	}
+	return nil
+}
+
+// loadFailure is the error of a run that has nothing to show.
+func loadFailure(r *load.Result, err error) error {
 	if _, ok := errors.AsType[*load.PlanError](err); ok {
 		return usage(err)
 	}
-	if r == nil {
+	if _, ok := errors.AsType[*load.ConnectError](err); ok {
+		return &exit{exitConnect, err}
+	}
+	switch {
+	case r == nil:
 		return err
+	case r.Requests > 0:
+		return nil
+	case err != nil:
+		return &exit{exitStop, errors.New("interrupted before any response came")}
 	}
-	if r.Requests == 0 && err == nil {
-		return noResponse(r)
-	}
-	if asJSON {
-		b, jsonErr := json.MarshalIndent(r, "", "  ")
-		if jsonErr != nil {
-			return jsonErr
-		}
-		fmt.Fprintln(env.Stdout, string(b))
-	} else if err := printLoad(env.Stdout, r); err != nil {
-		return err
-	}
-	if err != nil {
-		return &exit{exitStop, errors.New("interrupted: the figures are of the time until then")}
-	}
-	return nil
+	return noResponse(r)
 }
 
 func noResponse(r *load.Result) error {
@@ -108,4 +117,29 @@ func noResponse(r *load.Result) error {
 		return fmt.Errorf("load: no response from %s: %s; first on STDERR: %q", r.URL, r.Errors.First, f.Stderr)
 	}
 	return fmt.Errorf("load: no response from %s: %s", r.URL, r.Errors.First)
+}
+
+// showLoad writes the report and the files.
+func showLoad(env Env, flags *loadFlags, r *report.Run) error {
+	if !flags.outputs.printed() {
+		if err := r.WriteText(env.Stdout); err != nil {
+			return err
+		}
+	}
+	if n := flags.plan.Samples; n > 0 && len(r.Samples) >= n {
+		fmt.Fprintf(env.Stderr, "only the first %d requests are in --samples; --keep keeps more\n", n)
+	}
+	return flags.outputs.write(env, r)
+}
+
+// about is what a report says of the run besides its result.
+func about(flags *loadFlags) report.About {
+	return report.About{
+		Tool:  version() + " " + runtime.Version(),
+		Flags: flags.given(),
+		Machine: report.Machine{
+			CPU: proc.CPUModel(), Cores: runtime.NumCPU(), Memory: proc.MemoryTotal(),
+			Kernel: runtime.GOOS + " " + proc.Sysctl("kernel.osrelease"),
+		},
+	}
 }

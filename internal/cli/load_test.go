@@ -1,12 +1,15 @@
 package cli_test
 
 import (
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/fcgi"
+	"net/http/httptest"
 	"os"
+	"strconv"
 )
 
 // These serve on the network and at the address of their first arguments, and write to a
@@ -48,6 +51,56 @@ func serve(on func(net.Listener) error) {
 	}
 	if err == nil {
 		err = on(l)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// statuses answers with the status that the path says, the body that came, and what the
+// request was as headers.
+func statuses() {
+	serveHTTP(os.Args[1], func(w http.ResponseWriter, r *http.Request) {
+		code, err := strconv.Atoi(r.URL.Path[1:])
+		if err != nil {
+			code = http.StatusBadRequest
+		}
+		w.Header().Set("Method", r.Method)
+		w.Header().Set("Query", r.URL.RawQuery)
+		w.WriteHeader(code)
+		if code != http.StatusNoContent {
+			_, _ = io.Copy(w, r.Body)
+		}
+	})
+}
+
+// silent never answers.
+func silent() { serveHTTP(os.Args[1], func(http.ResponseWriter, *http.Request) { select {} }) }
+
+// serveHTTP writes where it serves to a file, without a path.
+func serveHTTP(name string, handler http.HandlerFunc) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err == nil {
+		err = os.WriteFile(name, []byte("http://"+l.Addr().String()), 0o600)
+	}
+	if err == nil {
+		err = http.Serve(l, handler)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// helloTLS serves over TLS. It writes where to a file, and its certificate to another.
+func helloTLS() {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(greet))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	b := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	err := os.WriteFile(os.Args[2], b, 0o600)
+	if err == nil {
+		err = os.WriteFile(os.Args[1], []byte(s.URL), 0o600)
+	}
+	if err == nil {
+		select {}
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)

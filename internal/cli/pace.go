@@ -9,31 +9,40 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// paceFlag is a load.Pace on the command line: steps with commas between them, each a rate or
-// two with a colon between, and after a slash how long that takes.
-type paceFlag struct{ *load.Pace }
+// textFlag is a flag whose text a function reads.
+type textFlag struct {
+	kind string
+	read func(text string) error
+	text string // what was given last
+}
 
 // Type implements pflag.Value.
-func (paceFlag) Type() string { return "rate" }
+func (f *textFlag) Type() string { return f.kind }
 
 // String implements pflag.Value.
-func (p paceFlag) String() string { return "" }
+func (f *textFlag) String() string { return f.text }
 
 // Set implements pflag.Value.
-func (p paceFlag) Set(text string) error {
-	p.Steps = nil
+func (f *textFlag) Set(text string) error {
+	f.text = text
+	return f.read(text)
+}
+
+// parsePace reads the steps of a load.Pace: with commas between them, each a rate or two with a
+// colon between, and after a slash how long that takes.
+func parsePace(text string) (all []load.Step, err error) {
 	steps := strings.Split(text, ",")
 	for i, step := range steps {
 		s, err := parseStep(step)
 		if err != nil {
-			return fmt.Errorf("%q: %w", step, err)
+			return nil, fmt.Errorf("%q: %w", step, err)
 		}
 		if s.For == 0 && (i < len(steps)-1 || s.From != s.To) {
-			return fmt.Errorf("%q: say how long that takes, as in %s/10s", step, step)
+			return nil, fmt.Errorf("%q: say how long that takes, as in %s/10s", step, step)
 		}
-		p.Steps = append(p.Steps, s)
+		all = append(all, s)
 	}
-	return nil
+	return all, nil
 }
 
 func parseStep(text string) (s load.Step, err error) {

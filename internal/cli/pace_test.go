@@ -8,22 +8,20 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-func TestPaceFlag(t *testing.T) {
+func TestPace(t *testing.T) {
 	for text, want := range map[string][]load.Step{
 		"1000":                 {{From: 1000, To: 1000}},
 		"2.5k":                 {{From: 2500, To: 2500}},
 		"0:1000/1m":            {{From: 0, To: 1000, For: time.Minute}},
 		"500/10s,0/1s,1k:1/2s": {{From: 500, To: 500, For: 10 * time.Second}, {For: time.Second}, {From: 1000, To: 1, For: 2 * time.Second}},
 	} {
-		var p load.Pace
-		if err := (paceFlag{&p}).Set(text); err != nil || !reflect.DeepEqual(p.Steps, want) {
-			t.Errorf("%q: %v, %v; want %v", text, p.Steps, err, want)
+		if got, err := parsePace(text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "x", "-1", "NaN", "1:2", "1,2", "1/", "1/0s", "1/-1s", "1/x", ":", "1/1s,"} {
-		var p load.Pace
-		if (paceFlag{&p}).Set(text) == nil {
-			t.Errorf("%q: no error, %v", text, p.Steps)
+		if got, err := parsePace(text); err == nil {
+			t.Errorf("%q: no error, %v", text, got)
 		}
 	}
 }

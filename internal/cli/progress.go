@@ -3,11 +3,11 @@ package cli
 import (
 	"fmt"
 	"io"
-	"sync/atomic"
+	"strings"
+	"sync"
 	"time"
 
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
+	"github.com/tarehq/tare/load/report"
 )
 
 const (
@@ -17,70 +17,75 @@ const (
 	plainEvery = 10 * time.Second
 )
 
-// progress shows how far a command has come: a bar that is redrawn on a terminal, a
-// line now and then elsewhere.
+// progress shows how far a command has come: lines that are redrawn on a terminal, a line
+// now and then elsewhere.
 type progress struct {
-	out  io.Writer
-	text atomic.Pointer[string]
+	out   io.Writer
+	block *block // nil where nothing can be redrawn
 
-	container *mpb.Progress // nil where nothing can be redrawn
-	bar       *mpb.Bar
-	printed   time.Time
+	mu      sync.Mutex
+	whole   time.Duration
+	printed time.Time
 }
 
 // newProgress shows progress towards total on w.
 func newProgress(w io.Writer, total time.Duration) *progress {
-	p := &progress{out: w, printed: time.Now()}
-	empty := ""
-	p.text.Store(&empty)
-	if canRedraw(w) {
-		p.container = mpb.New(mpb.WithOutput(w), mpb.WithWidth(barWidth), mpb.WithRefreshRate(glance))
-		p.bar = p.container.New(int64(total), mpb.BarStyle().Lbound("").Rbound("").Filler("█").Tip("▌").Padding("░"),
-			mpb.BarRemoveOnComplete(),
-			mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return *p.text.Load() })))
-	}
-	return p
+	return &progress{out: w, block: newBlock(w), whole: total, printed: time.Now()}
 }
 
-// glance is how often the bar is redrawn.
-const glance = 100 * time.Millisecond
-
-// set shows that done of the total has been done, and a text.
-func (p *progress) set(done time.Duration, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	p.text.Store(&text)
-	if p.bar != nil {
-		p.bar.SetCurrent(int64(done))
+// show draws lines on a terminal. Elsewhere it prints the plain one if it is time for one.
+func (p *progress) show(lines []string, plain string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.block != nil {
+		p.block.draw(lines)
 		return
 	}
 	if now := time.Now(); now.Sub(p.printed) >= plainEvery {
 		p.printed = now
-		fmt.Fprintln(p.out, text)
+		fmt.Fprintln(p.out, plain)
 	}
+}
+
+// set shows that done of the total has been done, and a text.
+func (p *progress) set(done time.Duration, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	p.mu.Lock()
+	whole := p.whole
+	p.mu.Unlock()
+	p.show([]string{bar(float64(done)/float64(max(whole, 1))) + " " + text}, text)
 }
 
 // total corrects the total.
 func (p *progress) total(total time.Duration) {
-	if p.bar != nil {
-		p.bar.SetTotal(int64(total), false)
-	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.whole = total
 }
 
 // say prints a line that stays.
 func (p *progress) say(format string, args ...any) {
-	line := fmt.Sprintf(format, args...) + "\n"
-	if p.container != nil {
-		if _, err := io.WriteString(p.container, line); err == nil {
-			return
-		}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	line := fmt.Sprintf(format, args...)
+	if p.block != nil {
+		p.block.above(line)
+		return
 	}
-	_, _ = io.WriteString(p.out, line)
+	fmt.Fprintln(p.out, line)
 }
 
-// end takes the bar away.
+// end takes away what can be redrawn.
 func (p *progress) end() {
-	if p.bar != nil {
-		p.bar.Abort(true)
-		p.container.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.block != nil {
+		p.block.clear()
 	}
+}
+
+// bar draws a share of what is to be done.
+func bar(share float64) string {
+	done := report.Bar(min(max(share, 0), 1), barWidth)
+	return done + strings.Repeat("░", barWidth-len([]rune(done)))
 }

@@ -26,13 +26,20 @@ func TestWhereABarIsDrawn(t *testing.T) {
 	p := newProgress(terminal, time.Second)
 	p.set(time.Millisecond, "x")
 	p.end()
-	if p.bar != nil {
+	if p.block != nil {
 		t.Error("a bar on a dumb terminal")
 	}
 }
 
 // pseudoTerminal opens the program's side of one.
 func pseudoTerminal(t *testing.T) *os.File {
+	t.Helper()
+	terminal, _ := bothSides(t)
+	return terminal
+}
+
+// bothSides opens a pseudo terminal: the program's side, and that of who looks at it.
+func bothSides(t *testing.T) (terminal, master *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -46,10 +53,10 @@ func pseudoTerminal(t *testing.T) *os.File {
 	if err != nil {
 		t.Fatal(err)
 	}
-	terminal, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
+	terminal, err = os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skip(err)
 	}
 	t.Cleanup(func() { terminal.Close() })
-	return terminal
+	return terminal, master
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/lab"
 	"github.com/tarehq/tare/lab/report"
 	"github.com/tarehq/tare/lab/yamlfile"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 // defaultExperiment is what weigh does when it is told nothing.
@@ -245,7 +246,7 @@ func showWeighing(p *progress, g lab.Progress) {
 	p.total(g.Total)
 	rate := "starting"
 	if g.PerSecond > 0 {
-		rate = count(g.PerSecond) + " requests/s"
+		rate = loadreport.Count(g.PerSecond) + " requests/s"
 	}
 	p.set(g.Done, "block %d of %d  %d connections  %s  %s  %s left", g.Block, g.Blocks, g.Condition.Connections,
 		g.Contender, rate, (g.Total - g.Done).Round(time.Second))

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
+	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
 )
@@ -22,16 +22,10 @@ type chart struct {
 	Right  float64
 	Foot   float64 // where the rows end and the axis's numbers begin
 	Unit   string
-	Ticks  []tick
+	Ticks  []page.Tick
 	Bands  []mark // vertical stripes behind all rows: X0 to X1
 	Rows   []chartRow
 	Alt    string // the chart in words
-}
-
-// tick is a number on the axis.
-type tick struct {
-	X     float64
-	Label string
 }
 
 // chartRow is one contender's row.
@@ -68,56 +62,21 @@ const (
 	axisHeight  = 40
 )
 
-// axis maps values to positions.
-type axis struct {
-	min, max float64
-	log      bool
+// newAxis is the horizontal axis of a chart.
+func newAxis(lo, hi float64) page.Axis {
+	return page.Axis{Min: lo, Max: hi, From: chartLeft, To: chartWidth - chartMargin}
 }
 
-func (a axis) x(v float64) float64 {
-	lo, hi := a.min, a.max
-	if a.log {
-		v, lo, hi = math.Log(math.Max(v, a.min)), math.Log(lo), math.Log(hi)
-	}
-	share := math.Min(1, math.Max(0, (v-lo)/(hi-lo)))
-	return math.Round(10*(chartLeft+share*(chartWidth-chartLeft-chartMargin))) / 10
+// newLogAxis is one on which equal ratios are equally far apart.
+func newLogAxis(lo, hi float64) page.Axis {
+	a := newAxis(lo, hi)
+	a.Log = true
+	return a
 }
 
-// ticks are round numbers from min to max: multiples of 1, 2 or 5.
-func (a axis) ticks(format func(float64) string) (all []tick) {
-	if a.log {
-		for e := math.Floor(math.Log10(a.min)); e <= math.Ceil(math.Log10(a.max)); e++ {
-			for _, m := range []float64{1, 2, 5} {
-				if v := m * math.Pow(10, e); v >= a.min*0.999 && v <= a.max*1.001 {
-					all = append(all, tick{a.x(v), format(v)})
-				}
-			}
-		}
-		return all
-	}
-	const about = 6
-	step := niceStep((a.max - a.min) / about)
-	for v := math.Ceil(a.min/step) * step; v <= a.max*1.0001; v += step {
-		all = append(all, tick{a.x(v), format(v)})
-	}
-	return all
-}
-
-func niceStep(rough float64) float64 {
-	p := math.Pow(10, math.Floor(math.Log10(rough)))
-	for _, m := range []float64{1, 2, 5} {
-		if rough <= m*p {
-			return m * p
-		}
-	}
-	return 10 * p
-}
-
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
-
-// newChart lays out n rows.
-func newChart(a axis, unit string, format func(float64) string) *chart {
-	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit, Ticks: a.ticks(format)}
+// newChart begins a chart without rows.
+func newChart(a page.Axis, unit string) *chart {
+	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit, Ticks: a.Ticks(page.Number)}
 }
 
 // addRow begins a row for a contender.
@@ -136,8 +95,8 @@ func (t *Table) WeightChart() *chart {
 	for _, row := range t.Rows {
 		most = max(most, row.WeightUs.Mid, finite(row.WeightUs.Hi))
 	}
-	a := axis{min: 0, max: max(most*1.02, 1e-3)}
-	c := newChart(a, "µs of processor time per request", number)
+	a := newAxis(0, max(most*1.02, 1e-3))
+	c := newChart(a, "µs of processor time per request")
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 {
@@ -151,17 +110,17 @@ func (t *Table) WeightChart() *chart {
 				us    float64
 			}{{"user", p.UserUs}, {"sys", p.SysUs}} {
 				r.Bars = append(r.Bars, mark{
-					Class: p.Role + "-" + piece.class, X0: a.x(at), X1: a.x(at + piece.us),
+					Class: p.Role + "-" + piece.class, X0: a.At(at), X1: a.At(at + piece.us),
 					Title: fmt.Sprintf("%s: %s, %s: %s", row.Title, p.Role, piece.class, micros(piece.us)),
 				})
 				at += piece.us
 			}
 		}
-		end := a.x(row.WeightUs.Mid)
+		end := a.At(row.WeightUs.Mid)
 		if row.WeightUs.Known() {
-			r.Lines = append(r.Lines, mark{Class: "whisker", X0: a.x(row.WeightUs.Lo), X1: a.x(row.WeightUs.Hi),
+			r.Lines = append(r.Lines, mark{Class: "whisker", X0: a.At(row.WeightUs.Lo), X1: a.At(row.WeightUs.Hi),
 				Title: fmt.Sprintf("%s: %s to %s", row.Title, micros(row.WeightUs.Lo), micros(row.WeightUs.Hi))})
-			end = a.x(row.WeightUs.Hi)
+			end = a.At(row.WeightUs.Hi)
 		}
 		r.Texts = append(r.Texts, mark{X0: end + 8, Text: micros(row.WeightUs.Mid)})
 		c.Alt += fmt.Sprintf("%s: %s. ", row.Title, micros(row.WeightUs.Mid))
@@ -203,10 +162,10 @@ func (t *Table) RatioChart() *chart {
 			}
 		}
 	}
-	scale := axis{min: lo * 0.93, max: hi * 1.07, log: true}
-	c := newChart(scale, "times the control's processor time per request", number)
+	scale := newLogAxis(lo*0.93, hi*1.07)
+	c := newChart(scale, "times the control's processor time per request")
 	control := t.Row(Control)
-	c.Bands = []mark{{Class: "same", X0: scale.x(1 - stat.Margin), X1: scale.x(1 + stat.Margin), Title: stat.Same.String()}}
+	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.Margin), X1: scale.At(1 + stat.Margin), Title: stat.Same.String()}}
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == Control || math.IsNaN(row.Ratio.Mid) {
@@ -217,17 +176,17 @@ func (t *Table) RatioChart() *chart {
 		for block, weight := range row.weights {
 			if v := weight / control.weights[block]; v == finite(v) {
 				most = max(most, v)
-				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.x(v), Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
+				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.At(v), Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
 			}
 		}
 		text := times(row.Ratio.Mid)
 		if row.Ratio.Known() {
 			text += "  " + row.Finding.String()
-			r.Lines = append(r.Lines, mark{Class: "interval", X0: scale.x(row.Ratio.Lo), X1: scale.x(row.Ratio.Hi),
+			r.Lines = append(r.Lines, mark{Class: "interval", X0: scale.At(row.Ratio.Lo), X1: scale.At(row.Ratio.Hi),
 				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid, 100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})
 		}
-		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.x(row.Ratio.Mid), Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
-		r.Texts = append(r.Texts, mark{X0: scale.x(most) + 12, Text: text})
+		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.At(row.Ratio.Mid), Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
+		r.Texts = append(r.Texts, mark{X0: scale.At(most) + 12, Text: text})
 		c.Alt += fmt.Sprintf("%s: %s times (%s). ", row.Title, times(row.Ratio.Mid), intervalText(row.Ratio))
 	}
 	return c
@@ -246,8 +205,8 @@ func (t *Table) LatencyChart() *chart {
 			hi = max(hi, ms(row.Latency.Quantile(0.999)))
 		}
 	}
-	scale := axis{min: max(lo*0.8, 1e-3), max: max(hi*1.2, lo*2), log: true}
-	c := newChart(scale, "ms, in a closed loop", number)
+	scale := newLogAxis(max(lo*0.8, 1e-3), max(hi*1.2, lo*2))
+	c := newChart(scale, "ms, in a closed loop")
 	for _, q := range quantiles {
 		c.Legend = append(c.Legend, mark{Class: q.class, Text: q.name})
 	}
@@ -257,10 +216,10 @@ func (t *Table) LatencyChart() *chart {
 			continue
 		}
 		r := c.addRow(row)
-		r.Lines = append(r.Lines, mark{Class: "span", X0: scale.x(ms(row.Latency.Quantile(0.5))), X1: scale.x(ms(row.Latency.Quantile(0.999)))})
+		r.Lines = append(r.Lines, mark{Class: "span", X0: scale.At(ms(row.Latency.Quantile(0.5))), X1: scale.At(ms(row.Latency.Quantile(0.999)))})
 		for _, q := range quantiles {
 			v := row.Latency.Quantile(q.q)
-			r.Dots = append(r.Dots, mark{Class: q.class, X0: scale.x(ms(v)), Title: fmt.Sprintf("%s: %s of requests within %s", row.Title, q.name, millis(v))})
+			r.Dots = append(r.Dots, mark{Class: q.class, X0: scale.At(ms(v)), Title: fmt.Sprintf("%s: %s of requests within %s", row.Title, q.name, millis(v))})
 			c.Alt += fmt.Sprintf("%s %s %s. ", row.Title, q.name, millis(v))
 		}
 	}
@@ -274,8 +233,8 @@ func (a *Analysis) ShapeChart() *chart {
 	for _, row := range s.rows {
 		most = max(most, slices.Max(row.ratios))
 	}
-	scale := axis{min: 0, max: most * 1.05}
-	c := newChart(scale, "requests per second, relative to the control", number)
+	scale := newAxis(0, most*1.05)
+	c := newChart(scale, "requests per second, relative to the control")
 	published := len(s.columns) - len(a.Tables)
 	for i, column := range s.columns {
 		c.Legend = append(c.Legend, mark{Class: shapeClass(i, published), Text: column})
@@ -284,7 +243,7 @@ func (a *Analysis) ShapeChart() *chart {
 		r := c.addRow(&Row{Entrant: &Entrant{Title: row.title, Kind: Way}})
 		for i, v := range row.ratios {
 			if v > 0 {
-				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.x(v), Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
+				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v), Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
 				c.Alt += fmt.Sprintf("%s, %s: %.2f. ", row.title, s.columns[i], v)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/lab/stat"
 )
 
@@ -19,12 +20,12 @@ var pageSource string
 
 // writePage writes the report as one HTML file that needs nothing else.
 func (a *Analysis) writePage(w io.Writer) error {
-	page, err := template.New("page").Funcs(pageFuncs()).Parse(pageSource)
+	parsed, err := template.New("page").Funcs(pageFuncs()).Parse(pageSource)
 	if err != nil {
 		panic(fmt.Sprintf("report: BUG: %v", err))
 	}
 	var b bytes.Buffer
-	if err := page.Execute(&b, a); err != nil {
+	if err := parsed.Execute(&b, a); err != nil {
 		panic(fmt.Sprintf("report: BUG: %v", err))
 	}
 	_, err = w.Write(b.Bytes())
@@ -37,6 +38,7 @@ func pageFuncs() template.FuncMap {
 		return func() string { return fmt.Sprintf("%.0f %%", 100*share) }
 	}
 	return template.FuncMap{
+		"style":      page.Style,
 		"micros":     micros,
 		"times":      times,
 		"interval":   intervalText,

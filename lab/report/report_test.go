@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -463,7 +462,7 @@ func TestPage(t *testing.T) {
 	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dom := browse(t, chromium, dir, "--dump-dom", "file://"+file)
+	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
 		"A request costs 13.5 µs of processor time with net/http", "What a request weighs", "Times the control", "Latency",
 		"The published shape, and ours", "Are they equal?", "other<br>accepts/s", "0.300", "How this was measured", "net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
@@ -477,49 +476,9 @@ func TestPage(t *testing.T) {
 	}
 	for _, scheme := range []string{"light", "dark"} {
 		shot := filepath.Join(dir, scheme+".png")
-		browse(t, chromium, dir, "--window-size=1200,3000", "--hide-scrollbars", "--blink-settings=preferredColorScheme="+map[string]string{"light": "1", "dark": "0"}[scheme], "--screenshot="+shot, "file://"+file)
+		programs.Screenshot(t, chromium, dir, file, shot, scheme == "dark", "1200,3000")
 		if info, err := os.Stat(shot); err != nil || info.Size() < 50_000 {
 			t.Errorf("%s: %v, %v", scheme, info, err)
-		}
-	}
-}
-
-func browse(t *testing.T, chromium, dir string, args ...string) string {
-	t.Helper()
-	c := exec.Command(chromium, append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--user-data-dir=" + filepath.Join(dir, "profile"),
-	}, args...)...)
-	var stderr bytes.Buffer
-	c.Stderr = &stderr
-	out, err := c.Output()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
-	return string(out)
-}
-
-func TestAxis(t *testing.T) {
-	for _, test := range []struct {
-		a    axis
-		want string
-	}{
-		{axis{min: 0, max: 60}, "0 10 20 30 40 50 60"},
-		{axis{min: 0, max: 7}, "0 2 4 6"},
-		{axis{min: 0.4, max: 6, log: true}, "0.5 1 2 5"},
-		{axis{min: 0.09, max: 21, log: true}, "0.1 0.2 0.5 1 2 5 10 20"},
-	} {
-		var labels []string
-		at := 0.0
-		for _, tick := range test.a.ticks(number) {
-			labels = append(labels, tick.Label)
-			if tick.X < at {
-				t.Errorf("%+v: ticks go back", test.a)
-			}
-			at = tick.X
-		}
-		if got := strings.Join(labels, " "); got != test.want {
-			t.Errorf("%+v: got %s, want %s", test.a, got, test.want)
 		}
 	}
 }

@@ -1,0 +1,162 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/load"
+)
+
+// readFiles reads the files that the flags name.
+func (f *loadFlags) readFiles(env Env) (err error) {
+	if f.bodyFile == stdio && f.urls == stdio {
+		return errors.New("load: standard input cannot be both --body-file and --urls")
+	}
+	if f.bodyFile != "" {
+		if f.command.Flags().Changed("body") {
+			return errors.New("load: want --body or --body-file, not both")
+		}
+		if f.plan.Body, err = readInput(env, f.bodyFile); err != nil {
+			return fmt.Errorf("load: --body-file: %w", err)
+		}
+	}
+	if f.urls != "" {
+		text, err := readInput(env, f.urls)
+		if err == nil {
+			f.plan.List, err = parseRequests(text)
+		}
+		if err != nil {
+			return fmt.Errorf("load: --urls %s: %w", f.urls, err)
+		}
+	} else if f.plan.Shuffle {
+		return errors.New("load: --shuffle takes --urls at random; give a file of them")
+	}
+	return f.readTLS(env)
+}
+
+// stdio names standard input, or output, where a file is wanted.
+const stdio = "-"
+
+// maxInput bounds what is read of a file: what is more was hardly meant.
+const maxInput = 1 << 30
+
+// path is where a file is that the command line names.
+func (e Env) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(e.Dir, name)
+}
+
+// readInput reads a file that a flag names.
+func readInput(env Env, name string) (string, error) {
+	in := env.Stdin
+	if name != stdio {
+		file, err := os.Open(env.path(name))
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		in = file
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err == nil && len(b) > maxInput {
+		err = fmt.Errorf("more than %d bytes", maxInput)
+	}
+	return string(b), err
+}
+
+// readTLS makes the plan's TLS of the flags for it, if there are any.
+func (f *loadFlags) readTLS(env Env) error {
+	if !f.insecure && f.caCert == "" && f.cert == "" && f.key == "" && f.sni == "" {
+		return nil
+	}
+	config := &tls.Config{InsecureSkipVerify: f.insecure, ServerName: f.sni}
+	if f.caCert != "" {
+		pem, err := readInput(env, f.caCert)
+		if err != nil {
+			return fmt.Errorf("load: --cacert: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM([]byte(pem)) {
+			return fmt.Errorf("load: --cacert %s: no PEM certificate", f.caCert)
+		}
+	}
+	if f.key != "" && f.cert == "" {
+		return errors.New("load: --key belongs to a --cert; give one")
+	}
+	if f.cert != "" {
+		key := f.key
+		if key == "" {
+			key = f.cert
+		}
+		pair, err := tls.LoadX509KeyPair(env.path(f.cert), env.path(key))
+		if err != nil {
+			return fmt.Errorf("load: --cert: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	f.plan.TLS = config
+	return nil
+}
+
+// parseStatuses reads statuses with commas between them; 2xx stands for all from 200 to 299.
+func parseStatuses(text string) (all []int, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		if class, ok := strings.CutSuffix(part, "xx"); ok && len(class) == 1 && class >= "1" && class <= "9" {
+			first := 100 * int(class[0]-'0')
+			for code := first; code < first+100; code++ {
+				all = append(all, code)
+			}
+			continue
+		}
+		code, err := strconv.Atoi(part)
+		if err != nil || code < 100 || code > 999 {
+			return nil, fmt.Errorf("%q: want a status such as 200, or 2xx", part)
+		}
+		all = append(all, code)
+	}
+	return all, nil
+}
+
+func parseAddresses(text string) (all []netip.Addr, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		a, err := netip.ParseAddr(part)
+		if err != nil {
+			return nil, fmt.Errorf("%q: want an IP address", part)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// parseRequests reads a list of requests: a line for each, a method if it is not the plan's, and
+// a URL or a path. Lines that begin with # say nothing.
+func parseRequests(text string) (all []load.Request, err error) {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		words := strings.Fields(line)
+		switch {
+		case len(words) == 0 || strings.HasPrefix(words[0], "#"):
+		case len(words) == 1:
+			all = append(all, load.Request{URL: words[0]})
+		case len(words) == 2:
+			all = append(all, load.Request{Method: words[0], URL: words[1]})
+		default:
+			return nil, fmt.Errorf("line %d: want [METHOD] and a URL or a path, got %d words", n, len(words))
+		}
+	}
+	if all == nil {
+		return nil, errors.New("no URL in it")
+	}
+	return all, nil
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/report"
+)
+
+const (
+	// glance is to what times are rounded that are shown while they pass.
+	glance = 100 * time.Millisecond
+	// liveSeconds is how many of the last seconds are shown.
+	liveSeconds = 40
+)
+
+// live shows a run of the generator while it goes on. It is used by one goroutine.
+type live struct {
+	*progress
+	plan    *load.Plan
+	now     load.Progress
+	last    []load.Progress // of about the last second, oldest first
+	seconds []load.Second   // at most liveSeconds
+}
+
+// newLive shows the runs of a plan, and has it tell how they go.
+func newLive(p *progress, plan *load.Plan) *live {
+	l := &live{progress: p, plan: plan}
+	plan.Trace = &load.Trace{Progress: l.glance, Second: l.second}
+	l.show([]string{fmt.Sprintf("connecting: %d", plan.Connections)}, "")
+	return l
+}
+
+// glance takes in how far the run is, and shows it.
+func (l *live) glance(g load.Progress) {
+	if g.Measuring != l.now.Measuring {
+		l.last = nil
+	}
+	l.now = g
+	l.last = append(l.last, g)
+	for g.Elapsed-l.last[0].Elapsed > time.Second {
+		l.last = l.last[1:]
+	}
+	if !g.Measuring {
+		text := fmt.Sprintf("warming up, %s of %s", g.Elapsed.Round(glance), l.plan.Warmup)
+		l.show([]string{bar(float64(g.Elapsed)/float64(max(l.plan.Warmup, 1))) + "  " + text}, text)
+		return
+	}
+	l.show(l.lines(), l.plain())
+}
+
+// second takes in a whole second.
+func (l *live) second(s load.Second) {
+	if len(l.seconds) == liveSeconds {
+		l.seconds = append(l.seconds[:0], l.seconds[1:]...)
+	}
+	l.seconds = append(l.seconds, s)
+}
+
+// rate returns the requests per second of about the last second.
+func (l *live) rate() float64 {
+	first, took := load.Progress{}, l.now.Elapsed
+	if len(l.last) > 1 {
+		first = l.last[0]
+		took -= first.Elapsed
+	}
+	if took <= 0 {
+		return 0
+	}
+	return float64(l.now.Requests-min(first.Requests, l.now.Requests)) / took.Seconds()
+}
+
+// lines are what a terminal shows.
+func (l *live) lines() []string {
+	share, text := l.done()
+	lines := []string{
+		bar(share) + "  " + text,
+		l.line("requests/s", report.Count(l.rate()), func(s *load.Second) float64 { return float64(s.Requests) }),
+	}
+	if n := len(l.seconds); n > 0 && l.seconds[n-1].Latency.Count > 0 {
+		now := &l.seconds[n-1].Latency
+		lines = append(lines,
+			l.line("p50", report.Duration(now.P50), func(s *load.Second) float64 { return float64(s.Latency.P50) }),
+			l.line("p99", report.Duration(now.P99), func(s *load.Second) float64 { return float64(s.Latency.P99) }))
+	}
+	if l.now.Errors == 0 {
+		return append(lines, fmt.Sprintf("%-10s  none", "errors"))
+	}
+	return append(lines, l.line("errors", report.Count(float64(l.now.Errors)), func(s *load.Second) float64 { return float64(s.Errors) }))
+}
+
+// line is a figure as it is now, and as it was in the last seconds.
+func (l *live) line(name, now string, of func(*load.Second) float64) string {
+	values := make([]float64, len(l.seconds))
+	for i := range l.seconds {
+		values[i] = of(&l.seconds[i])
+	}
+	return fmt.Sprintf("%-10s  %-9s  %s", name, now, report.Sparkline(values, liveSeconds))
+}
+
+// done is how much of the run is done: of its time, or of its requests if that is more.
+func (l *live) done() (share float64, text string) {
+	elapsed := l.now.Elapsed.Round(glance)
+	if l.plan.Duration > 0 {
+		share = float64(l.now.Elapsed) / float64(l.plan.Duration)
+		text = fmt.Sprintf("%s of %s", elapsed, l.plan.Duration)
+	} else {
+		text = elapsed.String()
+	}
+	if n := l.plan.Requests; n > 0 {
+		share = max(share, float64(l.now.Requests)/float64(n))
+		text = fmt.Sprintf("%s of %s requests, %s", report.Count(float64(l.now.Requests)), report.Count(float64(n)), text)
+	}
+	return share, text
+}
+
+// plain is what is shown now and then where nothing can be redrawn.
+func (l *live) plain() string {
+	_, text := l.done()
+	text += fmt.Sprintf("  %s requests/s", report.Count(l.rate()))
+	if n := len(l.seconds); n > 0 && l.seconds[n-1].Latency.Count > 0 {
+		now := &l.seconds[n-1].Latency
+		text += fmt.Sprintf("  p50 %s  p99 %s", report.Duration(now.P50), report.Duration(now.P99))
+	}
+	return text + fmt.Sprintf("  %d errors", l.now.Errors)
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/report"
+)
+
+// The size of a curve in characters, without its labels.
+const (
+	curveWidth  = 60
+	curveHeight = 12
+)
+
+// What a curve is drawn with.
+const (
+	heldMark   = '●'
+	failedMark = '×'
+	limitMark  = '┄'
+)
+
+// rateCurve draws the 99th percentile over the rate, in text. Rates are linear, from 0; times are
+// logarithmic.
+type rateCurve struct {
+	cells   [curveHeight][curveWidth]rune // the first row is the top
+	low, up float64                       // nanoseconds
+	most    float64                       // rate
+	limited bool                          // the goal bounds what is drawn
+}
+
+func newRateCurve(tries []load.Try, goal load.Goal) *rateCurve {
+	c := &rateCurve{low: math.Inf(1)}
+	for _, t := range tries {
+		if t.P99 > 0 {
+			c.low, c.up, c.most = min(c.low, float64(t.P99)), max(c.up, float64(t.P99)), max(c.most, t.Rate)
+		}
+	}
+	if c.most == 0 {
+		return c
+	}
+	const apart = 2 // the ends at least, so that there is something between them
+	c.up = max(c.up, apart*c.low)
+	for _, b := range goal.Bounds {
+		if b.Figure == load.Quantile && b.Name() == "p99" && float64(b.Most) >= c.low && float64(b.Most) <= c.up {
+			c.limited = true
+			for x := range curveWidth {
+				c.cells[c.row(b.Most)][x] = limitMark
+			}
+		}
+	}
+	for _, held := range []bool{false, true} {
+		mark := failedMark
+		if held {
+			mark = heldMark
+		}
+		for _, t := range tries {
+			if t.P99 > 0 && t.Held == held {
+				c.cells[c.row(t.P99)][int(t.Rate/c.most*(curveWidth-1)+0.5)] = mark
+			}
+		}
+	}
+	return c
+}
+
+// row is where a time is.
+func (c *rateCurve) row(d time.Duration) int {
+	share := math.Log(float64(d)/c.low) / math.Log(c.up/c.low)
+	return curveHeight - 1 - int(min(max(share, 0), 1)*(curveHeight-1)+0.5)
+}
+
+// at is the time in the middle of a row.
+func (c *rateCurve) at(row int) time.Duration {
+	share := float64(curveHeight-1-row) / (curveHeight - 1)
+	return time.Duration(c.low * math.Pow(c.up/c.low, share))
+}
+
+// String returns the lines; nothing if there is nothing to draw.
+func (c *rateCurve) String() string {
+	if c.most == 0 {
+		return ""
+	}
+	const every = 4 // rows to a label
+	var s strings.Builder
+	fmt.Fprintf(&s, "\n%8s\n", "p99")
+	for i := range c.cells {
+		label, axis := "", "│"
+		if i%every == 0 || i == curveHeight-1 {
+			label, axis = report.Duration(c.at(i)), "┤"
+		}
+		line := strings.Map(func(r rune) rune {
+			if r == 0 {
+				return ' '
+			}
+			return r
+		}, string(c.cells[i][:]))
+		fmt.Fprintf(&s, "%8s %s%s\n", label, axis, strings.TrimRight(line, " "))
+	}
+	fmt.Fprintf(&s, "%8s └%s\n", "", strings.Repeat("─", curveWidth))
+	half, most := report.Count(c.most/2), report.Count(c.most)
+	middle := curveWidth/2 + len(half)/2
+	fmt.Fprintf(&s, "%8s  0%*s%*s requests/s\n", "", middle-1, half, curveWidth-middle, most)
+	fmt.Fprintf(&s, "\n%c holds  %c does not", heldMark, failedMark)
+	if c.limited {
+		fmt.Fprintf(&s, "  %c goal", limitMark)
+	}
+	return s.String() + "\n"
+}

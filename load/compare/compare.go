@@ -1,0 +1,270 @@
+// Package compare says by how much two runs of the generator, or two sets of them, differ, and
+// whether that is more than their own unrest.
+package compare
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/load/hist"
+	"github.com/tarehq/tare/load/report"
+)
+
+// Side is one of the two that are compared: a run, or several of the same.
+type Side struct {
+	Name string
+	Runs []*report.Run
+}
+
+// Comparison is what two sides differ in.
+type Comparison struct {
+	A, B Side
+	Rows []Row
+	// Differences are in what was asked for, and where: what the figures may differ by.
+	Differences []string
+	// Remarks say which intervals there are not, and why.
+	Remarks []string
+}
+
+// Row is one figure of both sides.
+type Row struct {
+	Name string
+	A, B string // as they are written
+	// Ratio is B's to A's, with its interval. It is NaN if there is none.
+	Ratio stat.Interval
+	// Better says whether more or less of it is better.
+	Better Direction
+	// First is set for the figure by which runs of this kind are judged.
+	First bool
+}
+
+// Direction is which way is better.
+type Direction int8
+
+const (
+	Less Direction = iota // of latency, errors and cost
+	More                  // of the rate
+)
+
+// Finding is what a row shows.
+type Finding uint8
+
+const (
+	Unknown      Finding = iota // there is no interval
+	NoDifference                // the interval holds 1
+	Faster                      // it lies on the better side of 1
+	Slower                      // on the other
+)
+
+func (f Finding) String() string {
+	return [...]string{"", "no difference shown", "faster", "slower"}[f]
+}
+
+// Finding says whether B is faster than A by this row: whether the interval of the ratio lies on
+// one side of 1.
+func (r *Row) Finding() Finding {
+	switch i := r.Ratio; {
+	case !i.Known():
+		return Unknown
+	case i.Contains(1):
+		return NoDifference
+	case (i.Lo > 1) == (r.Better == More):
+		return Faster
+	}
+	return Slower
+}
+
+// none is the interval of nothing.
+func none() stat.Interval {
+	return stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}
+}
+
+// figure is something that a side has an amount of.
+type figure struct {
+	name   string
+	better Direction
+	format func(float64) string
+	of     func(*whole) float64
+	// by works the figure out from parts of the timeline; nil where it has none of it.
+	by func(*sum) float64
+}
+
+// Names of figures that are more than names.
+const (
+	rateName   = "requests/s"
+	tailName   = "p99"
+	errorsName = "errors"
+)
+
+// figures are what is compared, in this order.
+func figures() []figure {
+	all := []figure{
+		{rateName, More, report.Count, (*whole).rate, (*sum).rate},
+		{"mean", Less, nanoseconds, func(w *whole) float64 { return float64(w.latency.Mean()) }, (*sum).mean},
+	}
+	for _, q := range []float64{0.5, 0.9, 0.99} {
+		all = append(all, figure{
+			fmt.Sprintf("p%.0f", 100*q), Less, nanoseconds,
+			func(w *whole) float64 { return float64(w.latency.Quantile(q)) },
+			func(s *sum) float64 { return s.quantile(q) },
+		})
+	}
+	return append(all,
+		figure{errorsName, Less, func(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) }, (*whole).errorShare, (*sum).errorShare},
+		figure{"generator's CPU a request", Less, nanoseconds, (*whole).cpu, nil})
+}
+
+func nanoseconds(ns float64) string { return report.Duration(time.Duration(ns)) }
+
+// whole is all that the runs of a side measured.
+type whole struct {
+	requests, errors, seconds, cpuSeconds float64
+	latency                               *hist.Histogram
+}
+
+func newWhole(runs []*report.Run) *whole {
+	w := &whole{latency: hist.New()}
+	for _, r := range runs {
+		w.requests += float64(r.Requests)
+		w.errors += float64(r.Errors.Total())
+		w.seconds += r.Seconds
+		w.cpuSeconds += r.Generator.UserSeconds + r.Generator.SysSeconds
+		w.latency.Merge(r.Latency)
+	}
+	return w
+}
+
+func (w *whole) rate() float64       { return w.requests / w.seconds }
+func (w *whole) errorShare() float64 { return w.errors / (w.requests + w.errors) }
+func (w *whole) cpu() float64        { return w.cpuSeconds / w.requests * float64(time.Second) }
+
+// Compare compares b with a.
+func Compare(a, b Side) (*Comparison, error) {
+	if len(a.Runs) == 0 || len(b.Runs) == 0 {
+		return nil, errors.New("compare: want a run on each side")
+	}
+	c := &Comparison{A: a, B: b, Differences: differences(a.Runs, b.Runs)}
+	seriesA, remarkA := newSeries(a)
+	seriesB, remarkB := newSeries(b)
+	c.remark(remarkA)
+	c.remark(remarkB)
+	all := figures()
+	intervals := make([]stat.Interval, len(all))
+	for i := range intervals {
+		intervals[i] = none()
+	}
+	wholeA, wholeB := newWhole(a.Runs), newWhole(b.Runs)
+	if seriesA.enough() && seriesB.enough() {
+		intervals = bootstrap(seriesA, seriesB, all, resamples)
+	}
+	first := rateName
+	openA, openB := a.Runs[0].Open(), b.Runs[0].Open()
+	if openA || openB { // the rate is what was asked for
+		first = tailName
+	}
+	if openA != openB {
+		c.remark("One loop is open and one is closed: their figures mean different things.")
+	}
+	for i, f := range all {
+		row := Row{Name: f.name, Better: f.better, First: f.name == first}
+		inA, inB := f.of(wholeA), f.of(wholeB)
+		row.A, row.B = f.format(inA), f.format(inB)
+		row.Ratio = shift(intervals[i], inB/inA)
+		c.Rows = append(c.Rows, row)
+	}
+	return c, nil
+}
+
+func (c *Comparison) remark(text string) {
+	if text != "" && !slices.Contains(c.Remarks, text) {
+		c.Remarks = append(c.Remarks, text)
+	}
+}
+
+// shift puts an interval, whose bounds are factors, around a ratio.
+func shift(i stat.Interval, ratio float64) stat.Interval {
+	if math.IsNaN(ratio) || math.IsInf(ratio, 0) || ratio == 0 {
+		return none()
+	}
+	if !i.Known() {
+		return stat.Interval{Lo: math.Inf(-1), Mid: ratio, Hi: math.Inf(1)}
+	}
+	return stat.Interval{Lo: ratio * i.Lo, Mid: ratio, Hi: ratio * i.Hi}
+}
+
+// differences are in what the sides were asked to do. Of several runs the first stands for all.
+func differences(runsA, runsB []*report.Run) (all []string) {
+	a, b := runsA[0], runsB[0]
+	say := func(what string, a, b any) {
+		if a != b {
+			all = append(all, fmt.Sprintf("%s: %v and %v", what, a, b))
+		}
+	}
+	say("URL", a.URL, b.URL)
+	say("connections", a.Connections, b.Connections)
+	say("threads", a.Threads, b.Threads)
+	say("loop", loop(a), loop(b))
+	names := slices.Sorted(maps.Keys(a.About.Flags))
+	names = append(names, slices.Sorted(maps.Keys(b.About.Flags))...)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if name != "connections" && name != "threads" {
+			say("--"+name, given(a, name), given(b, name))
+		}
+	}
+	say("tare", a.About.Tool, b.About.Tool)
+	say("processor", a.About.Machine.CPU, b.About.Machine.CPU)
+	say("processors", a.About.Machine.Cores, b.About.Machine.Cores)
+	say("kernel", a.About.Machine.Kernel, b.About.Machine.Kernel)
+	return all
+}
+
+func loop(r *report.Run) string {
+	if r.Open() {
+		return "open"
+	}
+	return "closed"
+}
+
+func given(r *report.Run, flag string) string {
+	if v, ok := r.About.Flags[flag]; ok {
+		return v
+	}
+	return "not given"
+}
+
+// Verdict says in a sentence what the comparison comes to.
+func (c *Comparison) Verdict() string {
+	by := map[Finding][]string{}
+	var first *Row
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		if row.First {
+			first = row
+			continue
+		}
+		by[row.Finding()] = append(by[row.Finding()], row.Name)
+	}
+	said := ""
+	switch f := first.Finding(); f {
+	case Unknown:
+		return fmt.Sprintf("No verdict: there are no intervals. The ratio of %s is %.3f.", first.Name, first.Ratio.Mid)
+	case NoDifference:
+		said = fmt.Sprintf("No difference shown in %s", first.Name)
+	default:
+		said = fmt.Sprintf("B is %s: %s %.3f times A's", f, first.Name, first.Ratio.Mid)
+	}
+	said += fmt.Sprintf(" (%.3f to %.3f)", first.Ratio.Lo, first.Ratio.Hi)
+	for _, f := range []Finding{Faster, Slower} {
+		if len(by[f]) > 0 {
+			said += fmt.Sprintf("; %s by %s", f, strings.Join(by[f], ", "))
+		}
+	}
+	return said + "."
+}

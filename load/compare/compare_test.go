@@ -1,0 +1,290 @@
+package compare
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+	"github.com/tarehq/tare/load/report"
+)
+
+// machine makes runs of a server. Its speed wanders from second to second, and a busy second may
+// be followed by another.
+type machine struct {
+	*rand.Rand
+	wander float64 // how far, as a share
+	follow float64 // how much of it is the last second's, 0 to 1
+}
+
+// seconds are the times of each of n seconds' requests, speed times as fast as usual, and rounded
+// to steps.
+func (m *machine) seconds(n int, usual, speed float64, step time.Duration) [][]time.Duration {
+	drift := m.NormFloat64()
+	all := make([][]time.Duration, n)
+	for i := range all {
+		drift = m.follow*drift + math.Sqrt(1-m.follow*m.follow)*m.NormFloat64()
+		now := speed * math.Exp(m.wander*drift)
+		for range int(usual * now) {
+			d := time.Duration((1 + 0.3*m.ExpFloat64()) / now * 1e6)
+			all[i] = append(all[i], d.Round(step))
+		}
+	}
+	return all
+}
+
+// series are some seconds as they are drawn: few requests, of few different times, to be quick.
+func (m *machine) series(n int, speed float64) *series {
+	s := &series{known: true, runs: [][]second{nil}}
+	numbers := make(map[time.Duration]int32)
+	for _, times := range m.seconds(n, 200, speed, 100*time.Microsecond) {
+		counts := make(map[time.Duration]float64)
+		for _, d := range times {
+			counts[d]++
+		}
+		x := second{length: 1, requests: float64(len(times))}
+		for d, n := range counts {
+			if _, ok := numbers[d]; !ok {
+				numbers[d] = int32(len(numbers))
+			}
+			x.bins = append(x.bins, bin{numbers[d], n})
+		}
+		s.runs[0] = append(s.runs[0], x)
+	}
+	s.sortTimes(numbers)
+	return s
+}
+
+// run is a run of some seconds.
+func (m *machine) run(t *testing.T, n int, speed float64) *report.Run {
+	t.Helper()
+	r := &report.Run{Result: load.Result{
+		URL: "http://h/", Connections: 8, Threads: 1, Seconds: float64(n), Latency: hist.New(),
+		Generator: load.Generator{UserSeconds: 0.1 * float64(n)},
+	}}
+	h := hist.New()
+	for _, times := range m.seconds(n, 500, speed, 10*time.Microsecond) {
+		h.Reset()
+		for _, d := range times {
+			h.Record(d)
+		}
+		packed, err := h.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Timeline = append(r.Timeline, load.Second{Requests: uint64(len(times)), Latency: packed})
+		r.Requests += uint64(len(times))
+		r.Latency.Merge(h)
+	}
+	return r
+}
+
+func all(s *series) *sum {
+	whole := newSum(s)
+	for _, run := range s.runs {
+		for i := range run {
+			whole.add(&run[i])
+		}
+	}
+	return whole
+}
+
+// Of equal runs few may show a difference: about 5 in 100, whatever the figure. Where seconds
+// depend on each other it may be more, but not much.
+func TestEqualRuns(t *testing.T) {
+	for _, test := range []struct {
+		seconds     int
+		follow      float64
+		pairs, most int
+	}{{10, 0, 200, 18}, {24, 0, 200, 20}, {60, 0.5, 40, 9}} {
+		m := &machine{rand.New(rand.NewPCG(3, uint64(test.seconds))), 0.05, test.follow}
+		shown := make(map[string]int)
+		for range test.pairs {
+			a, b := m.series(test.seconds, 1), m.series(test.seconds, 1)
+			for i, interval := range bootstrap(a, b, figures(), 250) {
+				if f := figures()[i]; f.by != nil {
+					row := Row{Ratio: shift(interval, f.by(all(b))/f.by(all(a)))}
+					if row.Finding() > NoDifference {
+						shown[f.name]++
+					}
+				}
+			}
+		}
+		if len(shown) == 0 {
+			t.Errorf("%d seconds: none of %d equal pairs differ: intervals are too wide", test.seconds, test.pairs)
+		}
+		for _, name := range []string{"requests/s", "mean", "p50", "p90", "p99"} {
+			if n := shown[name]; n > test.most {
+				t.Errorf("%d seconds: %s: %d of %d equal pairs differ", test.seconds, name, n, test.pairs)
+			}
+		}
+	}
+}
+
+// A difference of 5 % is found, and its direction is told. For the 99th percentile these runs
+// have too few requests.
+func TestDifference(t *testing.T) {
+	m := &machine{rand.New(rand.NewPCG(5, 5)), 0.02, 0}
+	a, b := m.run(t, 16, 1), m.run(t, 16, 1.05)
+	c := compareRuns(t, "a", a, "b", b)
+	for _, name := range []string{"requests/s", "mean", "p50", "p90"} {
+		if r := row(t, c, name); r.Finding() != Faster {
+			t.Errorf("%s: %v, %+v", name, r.Finding(), r)
+		}
+	}
+	rate := row(t, c, "requests/s").Ratio
+	if rate.Mid < 1.03 || rate.Mid > 1.07 || !rate.Contains(1.05) {
+		t.Errorf("the rate's ratio is %v", rate)
+	}
+	if back := compareRuns(t, "b", b, "a", a); row(t, back, "requests/s").Finding() != Slower || row(t, back, "p50").Finding() != Slower {
+		t.Errorf("the other way round: %s", back.Verdict())
+	}
+	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n", "Intervals are of the unrest within these runs.")
+	same := compareRuns(t, "a", a, "a", a)
+	wantText(t, same, "No difference shown in requests/s (0.9", "1.000   0.9")
+	if len(same.Differences)+len(same.Remarks) > 0 {
+		t.Errorf("a run differs from itself: %q %q", same.Differences, same.Remarks)
+	}
+}
+
+// Short runs, and those without histograms, have ratios and say why there is no more.
+func TestWithoutIntervals(t *testing.T) {
+	m := &machine{rand.New(rand.NewPCG(6, 6)), 0.02, 0}
+	short, other := m.run(t, 5, 1), m.run(t, 20, 2)
+	c := compareRuns(t, "short.json", short, "b", other)
+	wantText(t, c, "short.json is too short for intervals: want 8 seconds or more.", "No verdict: there are no intervals. The ratio of requests/s is 1.9")
+	bare := m.run(t, 20, 1)
+	for i := range bare.Timeline {
+		bare.Timeline[i].Latency = hist.Packed{}
+	}
+	c = compareRuns(t, "bare.json", bare, "b", other)
+	wantText(t, c, "bare.json has no histogram of each second", "B is faster: requests/s")
+	if r := row(t, c, "p50"); r.Ratio.Known() || r.Ratio.Mid < 0.45 || r.Ratio.Mid > 0.55 {
+		t.Errorf("p50: %+v", r)
+	}
+	if r := row(t, c, "errors"); !math.IsNaN(r.Ratio.Mid) || r.A != "0%" {
+		t.Errorf("without errors: %+v", r)
+	}
+}
+
+// Runs of hours are drawn in fewer parts, of which nothing is lost.
+func TestLongRun(t *testing.T) {
+	m := &machine{rand.New(rand.NewPCG(7, 7)), 0.02, 0}
+	r := m.run(t, 10, 1)
+	r.Timeline = slices.Repeat(r.Timeline, 25)
+	r.Seconds = float64(len(r.Timeline))
+	s, remark := newSeries(Side{"r", []*report.Run{r}})
+	whole := all(s)
+	if len(s.runs[0]) > mostSeconds || remark != "" || whole.length != 250 || whole.requests != 25*float64(r.Requests) || whole.count != whole.requests {
+		t.Errorf("%d parts, %q; %v seconds, %v requests, %v times", len(s.runs[0]), remark, whole.length, whole.requests, whole.count)
+	}
+	if p50 := time.Duration(whole.quantile(0.5)); p50 < 1100*time.Microsecond || p50 > 1300*time.Microsecond {
+		t.Errorf("p50 %v", p50)
+	}
+}
+
+// Of several runs a side the interval holds what differs from run to run, too.
+func TestSeveralRuns(t *testing.T) {
+	m := &machine{rand.New(rand.NewPCG(8, 8)), 0.01, 0}
+	var a, b []*report.Run
+	for _, speed := range []float64{0.9, 1, 1.1} {
+		a, b = append(a, m.run(t, 12, speed)), append(b, m.run(t, 12, speed*1.05))
+	}
+	within := compareRuns(t, "a", a[1], "b", b[1])
+	c, err := Compare(Side{"a", a}, Side{"b", b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row(t, within, "requests/s").Finding() != Faster || row(t, c, "requests/s").Finding() != NoDifference {
+		t.Errorf("of one run each:\n%s\nof three:\n%s", text(t, within), text(t, c))
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	m := &machine{rand.New(rand.NewPCG(9, 9)), 0.01, 0}
+	a, b := m.run(t, 10, 1), m.run(t, 10, 1)
+	b.URL, b.Connections, b.Asked = "http://other/", 16, 5000
+	a.About.Machine.Cores, b.About.Machine.Cores = 2, 4
+	a.About.Flags = map[string]string{"connections": "8", "pipeline": "4"}
+	b.About.Flags = map[string]string{"connections": "16", "rate": "500"}
+	wantText(t, compareRuns(t, "a", a, "b", b),
+		"they differ in URL: http://h/ and http://other/\n", "in connections: 8 and 16\n", "in loop: closed and open\n",
+		"in --pipeline: 4 and not given\n", "in --rate: not given and 500\n", "in processors: 2 and 4\n", "requests/s", "One loop is open and one is closed")
+	once, again := compareRuns(t, "a", a, "b", b), compareRuns(t, "a", a, "b", b)
+	if text(t, once) != text(t, again) {
+		t.Error("the same comparison comes to something else")
+	}
+	a.Asked = 5000 // of two open loops the latency is judged
+	if c := compareRuns(t, "a", a, "b", b); !row(t, c, "p99").First {
+		t.Errorf("judged by another: %s", c.Verdict())
+	}
+	if _, err := Compare(Side{"a", nil}, Side{"b", nil}); err == nil {
+		t.Error("nothing can be compared")
+	}
+}
+
+// Between the times that there are a quantile is in proportion.
+func TestQuantileOfSum(t *testing.T) {
+	s := newSum(&series{times: []float64{100, 200, 300}})
+	s.add(&second{bins: []bin{{0, 50}, {1, 40}, {2, 10}}})
+	for q, want := range map[float64]float64{0.25: 100, 0.5: 100, 0.7: 150, 0.9: 200, 0.95: 250, 1: 300} {
+		if got := s.quantile(q); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v: %v, want %v", q, got, want)
+		}
+	}
+	s.reset()
+	if !math.IsNaN(s.quantile(0.5)) || !math.IsNaN(s.mean()) {
+		t.Error("nothing has a quantile")
+	}
+}
+
+// Values of tables of Student's distribution.
+func TestStudent(t *testing.T) {
+	for freedom, want := range map[float64]float64{4: 2.776, 10: 2.228, 30: 2.042, 1000: 1.962} {
+		if got := student(freedom); math.Abs(got-want) > 0.02 {
+			t.Errorf("%v: %v, want %v", freedom, got, want)
+		}
+	}
+}
+
+func compareRuns(t *testing.T, nameA string, a *report.Run, nameB string, b *report.Run) *Comparison {
+	t.Helper()
+	c, err := Compare(Side{nameA, []*report.Run{a}}, Side{nameB, []*report.Run{b}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func row(t *testing.T, c *Comparison, name string) *Row {
+	t.Helper()
+	for i := range c.Rows {
+		if c.Rows[i].Name == name {
+			return &c.Rows[i]
+		}
+	}
+	t.Fatalf("no row %s", name)
+	return nil
+}
+
+func text(t *testing.T, c *Comparison) string {
+	t.Helper()
+	var b strings.Builder
+	if err := c.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func wantText(t *testing.T, c *Comparison, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if s := text(t, c); !strings.Contains(s, part) {
+			t.Errorf("no %q in\n%s", part, s)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package compare
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/tarehq/tare/lab/stat"
+)
+
+// WriteText writes the comparison for a person at a terminal.
+func (c *Comparison) WriteText(out io.Writer) error {
+	var b strings.Builder
+	for _, side := range []struct {
+		letter string
+		Side
+	}{{"A", c.A}, {"B", c.B}} {
+		fmt.Fprintf(&b, "%s  %s\n", side.letter, side.Name)
+		for _, r := range side.Runs {
+			fmt.Fprintf(&b, "   %s  %s  %.1fs\n", r.URL, r.About.Started.Format("2006-01-02 15:04:05"), r.Seconds)
+		}
+	}
+	fmt.Fprintln(&b)
+	for _, d := range c.Differences {
+		fmt.Fprintf(&b, "they differ in %s\n", d)
+	}
+	if len(c.Differences) > 0 {
+		fmt.Fprintln(&b)
+	}
+	c.writeRows(&b)
+	fmt.Fprintf(&b, "\n%s\n", c.Verdict())
+	for _, remark := range c.Remarks {
+		fmt.Fprintln(&b, remark)
+	}
+	if known := func(r Row) bool { return r.Ratio.Known() }; slices.ContainsFunc(c.Rows, known) && min(len(c.A.Runs), len(c.B.Runs)) == 1 {
+		fmt.Fprintln(&b, "Intervals are of the unrest within these runs. How far runs of the same lie apart, several of each side show.")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (c *Comparison) writeRows(b *strings.Builder) {
+	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
+	wide := 0
+	for i := range c.Rows {
+		wide = max(wide, len(c.Rows[i].Name))
+	}
+	fmt.Fprintf(w, "%-*s\tA\tB\tB/A\t%.0f%% interval\t\n", wide, "", 100*stat.Confidence)
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		ratio, interval := "", ""
+		if !math.IsNaN(r.Ratio.Mid) {
+			ratio = fmt.Sprintf("%.3f", r.Ratio.Mid)
+		}
+		if r.Ratio.Known() {
+			interval = fmt.Sprintf("%.3f–%.3f", r.Ratio.Lo, r.Ratio.Hi)
+		}
+		fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t  %s\n", wide, r.Name, r.A, r.B, ratio, interval, r.word())
+	}
+	_ = w.Flush()
+}
+
+// word is the finding of a row, in the word that fits it.
+func (r *Row) word() string {
+	f := r.Finding()
+	if r.Name == errorsName {
+		switch f {
+		case Faster:
+			return "fewer"
+		case Slower:
+			return "more"
+		}
+	}
+	return f.String()
+}

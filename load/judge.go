@@ -1,0 +1,121 @@
+package load
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/tarehq/tare/load/hist"
+)
+
+// judge says why a result of a plan with a rate does not show that the server holds the rate; nothing
+// if it does. generator is whether that is the generator's fault: it was busy, or without what it
+// was late nothing would have been missed.
+func judge(g Goal, p *Plan, r *Result) (why []string, generator bool) {
+	if r.Generator.Busy >= BusyBound {
+		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*r.Generator.Busy))
+	}
+	seen := appearance{Result: r, plan: p}
+	misses := seen.misses(g)
+	generator = len(why) > 0
+	if lag := r.Generator.Lag; len(misses) > 0 && lag != nil && lag.Count() > 0 {
+		seen.lag = lag
+		if len(seen.misses(g)) == 0 {
+			generator = true
+			why = append(why, fmt.Sprintf("the generator sent one request in a hundred %v late", lag.Quantile(0.99).Round(time.Microsecond)))
+		}
+	}
+	return append(why, misses...), generator
+}
+
+// appearance is a result as it would look, had the generator not been late.
+type appearance struct {
+	*Result
+	plan *Plan
+	lag  *hist.Histogram // nil to take the result as it is
+}
+
+// misses says what keeps the rate from counting as held.
+func (a appearance) misses(g Goal) (why []string) {
+	if a.Requests == 0 {
+		return []string{"nothing was answered"}
+	}
+	if short := a.Asked - float64(a.Requests); short > (1-answeredBound)*a.Asked+a.underWay() {
+		why = append(why, fmt.Sprintf("answered %.3g%% of what was due, want %.0f%%", 100*float64(a.Requests)/a.Asked, 100*answeredBound))
+	}
+	for _, b := range g.Bounds {
+		if !a.keeps(b) {
+			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), b.Text(a.Result), b.limit()))
+		}
+	}
+	return why
+}
+
+// underWay is how many requests more may have been under way at the end than at the beginning,
+// although the server keeps up: by chance, and because even the quickest answers take longer than
+// the warm-up.
+func (a appearance) underWay() float64 {
+	const deviations = 3
+	rate := a.Asked / max(a.Seconds, 1e-9)
+	during := func(d time.Duration) float64 { return rate * d.Seconds() }
+	n := 1 + during(max(0, a.Latency.Quantile(0.01)-a.plan.Warmup))
+	if a.lag != nil {
+		n += during(a.lag.Quantile(0.99))
+	}
+	variance := during(a.Latency.Quantile(0.5))
+	if a.plan.Pace.Poisson {
+		variance += a.Asked
+	}
+	return n + deviations*math.Sqrt(variance)
+}
+
+func (a appearance) keeps(b Bound) bool {
+	if b.Figure == ErrorShare {
+		share := a.ErrorShare()
+		return share < b.Share || b.Equal && share <= b.Share
+	}
+	took := b.timeIn(a.Latency)
+	if a.lag != nil {
+		took -= b.timeIn(a.lag)
+	}
+	return took < b.Most || b.Equal && took <= b.Most
+}
+
+// timeIn returns the bound's figure of a distribution.
+func (b Bound) timeIn(h *hist.Histogram) time.Duration {
+	switch b.Figure {
+	case Mean:
+		return h.Mean()
+	case Max:
+		return h.Max()
+	}
+	return h.Quantile(b.Quantile)
+}
+
+// Text returns what the bound's figure is in a result, with its unit.
+func (b Bound) Text(r *Result) string {
+	if b.Figure == ErrorShare {
+		return fmt.Sprintf("%.3g%%", 100*r.ErrorShare())
+	}
+	const digits = 3
+	took := b.timeIn(r.Latency)
+	unit := time.Duration(1)
+	for took/unit >= time.Duration(math.Pow10(digits)) {
+		unit *= 10
+	}
+	return took.Round(unit).String()
+}
+
+// ErrorShare returns the share of errors, and of what was Unanswered, in what was asked: 0 to 1.
+// In a closed loop all is asked that was answered or failed.
+func (r *Result) ErrorShare() float64 {
+	bad := float64(r.Errors.Total() + r.Unanswered)
+	asked := r.Asked
+	if asked == 0 {
+		asked = max(float64(r.Requests), bad)
+	}
+	if bad == 0 {
+		return 0
+	}
+	return min(1, bad/max(asked, 1))
+}

@@ -1,0 +1,382 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+	"golang.org/x/perf/benchfmt"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// sample is a run of 3.5 seconds with 10,000 requests a second, of 1 ms and a tail.
+func sample(t *testing.T) *Run {
+	t.Helper()
+	random := rand.New(rand.NewPCG(1, 1))
+	r := &Run{
+		Result: load.Result{
+			URL: "http://127.0.0.1:8080/api/users?a=b", Connections: 64, Threads: 2, Seconds: 3.5,
+			Statuses: map[int]uint64{200: 34990, 503: 10}, Errors: load.Errors{Status: 10, Connect: 2, First: "status 503"},
+			Opened: 64, Connects: 2, Head: "HTTP/1.1 200 OK\r\nServer: <b>\r\n\r\n",
+			Latency: hist.New(), Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(), Handshake: hist.New(),
+			Generator: load.Generator{UserSeconds: 0.5, SysSeconds: 1.25, Busy: 0.25},
+		},
+		About: About{
+			Started: time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), Tool: "v1.0",
+			Flags: map[string]string{"connections": "64"}, Machine: Machine{CPU: "A Processor", Cores: 2, Memory: 8e9, Kernel: "linux 6"},
+		},
+	}
+	for _, n := range []int{10000, 10000, 10000, 5000} {
+		second := hist.New()
+		for range n {
+			d := time.Millisecond + time.Duration(random.ExpFloat64()*2e5)
+			second.Record(d)
+			r.FirstByte.Record(d / 2)
+		}
+		packed, err := second.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Timeline = append(r.Timeline, load.Second{Requests: uint64(n), Latency: packed})
+		r.Latency.Merge(second)
+		r.Service.Merge(second)
+		r.Requests += uint64(n)
+	}
+	r.Bytes, r.BodyBytes, r.SentBytes = 120*r.Requests, 5*r.Requests, 80*r.Requests
+	r.Connect.Record(300 * time.Microsecond)
+	r.Handshake.Record(2 * time.Millisecond)
+	return r
+}
+
+// opened makes an open loop of a run, in which requests waited before they were sent.
+func opened(r *Run) *Run {
+	r.Asked = 35100
+	r.Unanswered = 100
+	r.Latency.Record(80 * time.Millisecond)
+	r.Generator.Lag = hist.New()
+	r.Generator.Lag.Record(time.Microsecond)
+	return r
+}
+
+func text(t *testing.T, r *Run) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func wantLines(t *testing.T, text string, patterns ...string) {
+	t.Helper()
+	for _, pattern := range patterns {
+		if !regexp.MustCompile("(?m)" + pattern).MatchString(text) {
+			t.Errorf("no line like %s in\n%s", pattern, text)
+		}
+	}
+}
+
+func TestText(t *testing.T) {
+	wantLines(t, text(t, sample(t)),
+		`^http://127.0.0.1:8080/api/users\?a=b$`, `^64 connections, 2 threads, 3.5s, closed loop$`,
+		`^ +mean +stdev +min +p50 +p90 +p99 +p99\.9 +max$`,
+		`^ *connect +300µs`, `^ *TLS handshake +2ms`, `^ *first byte +\d`, `^ *latency +1\.2ms +\d+µs +1ms +1\.14ms `,
+		`^percentiles of latency$`, `^ +50%  +1\.14ms  █+`, `^ +99\.9% `, `^ +99\.99% `, `^ +max  .* █{44}$`,
+		`^requests +35000 +10,000/s$`, `^received +4\.2 MB +1\.2 MB/s +5 B of body a request$`, `^sent +2\.8 MB`,
+		`^statuses +200: 34990  503: 10$`, `^errors +connect 2  status 10$`, `^connections +64 made before +2 while measuring$`,
+		`^generator +25% busy +75% headroom +50µs of processor time a request$`,
+		`^each second +████  10,000 to 10,000 requests/s$`, `^first error: status 503$`,
+	)
+	if s := text(t, sample(t)); strings.Contains(s, "99.999%") || strings.Contains(s, "since due") {
+		t.Errorf("more nines than 35,000 requests tell, or an open loop:\n%s", s)
+	}
+	r := opened(sample(t))
+	r.Generator.Busy = 0.97
+	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `, `^due +35100 +99\.7% answered$`, `^unanswered +100 at the end$`,
+		`^percentiles of latency: █ since sent, ░ since due \(logarithmic, from 5\d\dµs\)$`, `^ +max +80ms  █+░+$`,
+		`^The generator was busy 97% of the time: it, not the server`)
+}
+
+// Whatever fails while it is written is told.
+func TestWriteFails(t *testing.T) {
+	r := sample(t)
+	for name, write := range map[string]func() error{
+		"text": func() error { return r.WriteText(full{}) }, "CSV": func() error { return r.WriteCSV(full{}) },
+		"samples": func() error { return r.WriteSamples(full{}) }, "HDR log": func() error { return r.WriteHDRLog(full{}) },
+		"benchmark": func() error { return r.WriteBench(full{}) }, "page": func() error { return r.WritePage(full{}) },
+	} {
+		if err := write(); !errors.Is(err, errFull) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+var errFull = errors.New("full")
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestNumbers(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0µs", 123: "0.123µs", 94463: "94.5µs", 999499: "999µs", 999600: "1ms", 12345678: "12.3ms", 999600 * time.Microsecond: "1s",
+		61 * time.Second: "61s", 20 * time.Minute: "1200s",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("%d: %s, want %s", d, got, want)
+		}
+	}
+	for n, want := range map[float64]string{0: "0", 999: "999", 116154: "116,154", 1e6: "1,000,000"} {
+		if got := Count(n); got != want {
+			t.Errorf("%v: %s, want %s", n, got, want)
+		}
+	}
+	for n, want := range map[float64]string{0: "0 B", 999.9: "1 KB", 121: "121 B", 4.2e6: "4.2 MB", 5e15: "5e+03 TB"} {
+		if got := Size(n); got != want {
+			t.Errorf("%v: %s, want %s", n, got, want)
+		}
+	}
+	for s, want := range map[string]string{
+		Sparkline(nil, 5): "", Sparkline([]float64{0, 0}, 5): "▁▁", Sparkline([]float64{0, 7}, 5): "▁█",
+		Sparkline([]float64{7, 7, 0, 0, 7, 0}, 3): "█▁▅", Bar(0, 4): "", Bar(1, 4): "████", Bar(0.53125, 4): "██▏",
+	} {
+		if s != want {
+			t.Errorf("%q, want %q", s, want)
+		}
+	}
+}
+
+func TestShares(t *testing.T) {
+	if got := shares(1000); !slices.Equal(got, []float64{0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999}) {
+		t.Errorf("of 1000: %v", got)
+	}
+	if got := shares(1); !slices.Equal(got, []float64{0.5, 0.75, 0.9}) {
+		t.Errorf("of one: %v", got)
+	}
+	for _, n := range []int64{0, 1, 1 << 60} {
+		for _, p := range curve(hist.New(), 40) {
+			if p.share < 0 || p.share >= 1 {
+				t.Errorf("of %d: %v", n, p)
+			}
+		}
+	}
+}
+
+func TestCSV(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample(t).WriteCSV(&b); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil || len(rows) != 2 {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	for name, want := range map[string]string{
+		"started": "2026-01-02T03:04:05.678Z", "requests": "35000", "requests_per_sec": "10000", "errors": "12", "connect_errors": "2",
+		"latency_min_ns": "999936", "generator_busy": "0.25", "doubts": "",
+	} {
+		if i := slices.Index(rows[0], name); i < 0 || rows[1][i] != want {
+			t.Errorf("%s: %v", name, rows)
+		}
+	}
+}
+
+func TestSamples(t *testing.T) {
+	r := sample(t)
+	r.Samples = []load.Sample{
+		{Connect: 5, Due: 10, Sent: 11, First: 20, Done: 21, Connection: 3, Request: 1, Status: 200, Kept: true, Body: 5, Bytes: 120},
+		{Due: 30, Sent: 30, Done: 99, Failure: load.FailedTimeout},
+	}
+	var b bytes.Buffer
+	if err := r.WriteSamples(&b); err != nil {
+		t.Fatal(err)
+	}
+	const want = "connect_ns,due_ns,sent_ns,first_ns,done_ns,status,bytes,body_bytes,failure,connection,request,kept\n" +
+		"5,10,11,20,21,200,120,5,,3,1,true\n0,30,30,0,99,0,0,0,timeout,0,0,false\n"
+	if b.String() != want {
+		t.Errorf("got %s", b.String())
+	}
+}
+
+// The tools of HdrHistogram read the log: each second, when it was, and all that it holds.
+func TestHDRLog(t *testing.T) {
+	r := sample(t)
+	r.URL += "\n1,1,1,x"
+	r.Timeline = slices.Insert(r.Timeline, 2, load.Second{Requests: 7}) // not kept
+	r.Seconds++
+	var b bytes.Buffer
+	if err := r.WriteHDRLog(&b); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "\n#[Histogram log format version 1.3]\n") {
+		t.Errorf("no version in %s", b.String())
+	}
+	in := hdr.NewHistogramLogReader(&b)
+	start, total := r.About.Started.UnixMilli(), int64(0)
+	for i, want := range []struct{ from, to int64 }{{0, 1000}, {1000, 2000}, {3000, 4000}, {4000, 4500}} {
+		h, err := in.NextIntervalHistogram()
+		if err != nil || h == nil {
+			t.Fatalf("line %d: %v, %v", i, h, err)
+		}
+		// The reader cuts what floats lack of whole milliseconds.
+		if from, to := h.StartTimeMs()-start, h.EndTimeMs()-start; from < want.from-1 || from > want.from || to < want.to-1 || to > want.to || h.Tag() != "latency" {
+			t.Errorf("line %d: %d to %d, tag %q", i, from, to, h.Tag())
+		}
+		total += h.TotalCount()
+		if p50 := h.ValueAtPercentile(50); p50 < 1.1e6 || p50 > 1.2e6 {
+			t.Errorf("line %d: p50 %d", i, p50)
+		}
+	}
+	if h, err := in.NextIntervalHistogram(); h != nil || err != nil || total != r.Latency.Count() {
+		t.Errorf("after the last: %v, %v; %d of %d", h, err, total, r.Latency.Count())
+	}
+}
+
+// Runs that follow each other in a file are results of one benchmark.
+func TestBench(t *testing.T) {
+	var b bytes.Buffer
+	for range 2 {
+		if err := sample(t).WriteBench(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := benchfmt.NewReader(&b, "runs")
+	results := 0
+	for in.Scan() {
+		switch rec := in.Result().(type) {
+		case *benchfmt.SyntaxError:
+			t.Error(rec)
+		case *benchfmt.Result:
+			results++
+			if rec.Name.String() != "Load/path=_api_users/connections=64" || rec.Iters != 35000 {
+				t.Errorf("%s, %d", rec.Name, rec.Iters)
+			}
+			for unit, want := range map[string]float64{"req/s": 10000, "B/req": 120, "errors/req": 12.0 / 35000, "mean-sec": sample(t).Latency.Mean().Seconds(), "user-sec/req": 0.5 / 35000} {
+				if got, ok := rec.Value(unit); !ok || got < want*0.999999 || got > want*1.000001 {
+					t.Errorf("%s: %v, %v", unit, got, ok)
+				}
+			}
+		}
+	}
+	if in.Err() != nil || results != 2 {
+		t.Errorf("%d results, %v", results, in.Err())
+	}
+	if m := in.Units().Get("req/s", "better"); m == nil || m.Value != "higher" {
+		t.Errorf("benchstat is not told that more req/s are better: %v", m)
+	}
+}
+
+func TestBenchName(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://h": "_", "http://h/": "_", "http://h/a/b": "_a_b", "http://h/a%20b?c": "_a%20b", "http+unix:///run/s:/a": "_a", "fcgi+unix:///run/s": "_",
+		"://": "_",
+	} {
+		if got := benchName(url); got != want {
+			t.Errorf("%s: %s, want %s", url, got, want)
+		}
+	}
+}
+
+// What is written as JSON is read again, by who knows only load.Result as well.
+func TestJSON(t *testing.T) {
+	r := opened(sample(t))
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Read(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := json.Marshal(back)
+	if err != nil || !bytes.Equal(b, again) {
+		t.Errorf("%v:\n%.2000s\n%.2000s", err, b, again)
+	}
+	var plain load.Result
+	if err := json.Unmarshal(b, &plain); err != nil || plain.Requests != r.Requests || plain.Timeline[0].Latency.Count != 10000 {
+		t.Errorf("%v, %+v", err, plain)
+	}
+	for _, bad := range []string{"", "{}", "[]", `{"latency":null,"requests":1}`, `{"latency":{"hdrV2":"x"}}`, `{"requests":5,"seconds":1}`} {
+		if _, err := Read(strings.NewReader(bad)); err == nil {
+			t.Errorf("%s is read", bad)
+		}
+	}
+}
+
+// The page needs nothing from anywhere: it opens offline, in light and in dark.
+func TestPage(t *testing.T) {
+	var pages []string
+	for _, r := range []*Run{sample(t), opened(sample(t)), long(t)} {
+		var b bytes.Buffer
+		if err := r.WritePage(&b); err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, b.String())
+		for _, bad := range []string{"src=", "<link", "url(", "@import", "<script", "NaN", "Inf", "ZgotmplZ", "%!", "<no value>", "Server: <b>"} {
+			if strings.Contains(b.String(), bad) {
+				t.Errorf("the page has %q", bad)
+			}
+		}
+	}
+	if n := len(pages[2]); n > 200_000 || !strings.Contains(pages[2], "9 seconds are drawn together") {
+		t.Errorf("the page of an hour has %d bytes", n)
+	}
+	chromium := programs.Chromium(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "run.html")
+	if err := os.WriteFile(file, []byte(pages[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dom, messages := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
+	for _, want := range []string{
+		"10,000 requests a second; half were answered within 1.14ms", "12 errors", "since due", "since sent", "TLS handshake", "503", "error: connect",
+		"First error: status 503", "Server: &lt;b&gt;", "A Processor, 2 processors, 8 GB of memory", "--connections", "99.99%", "<path",
+	} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page as the browser sees it lacks %q", want)
+		}
+	}
+	if strings.Contains(messages, "CONSOLE") {
+		t.Errorf("the browser complains: %s", messages)
+	}
+	for _, dark := range []bool{false, true} {
+		shot := filepath.Join(dir, "page.png")
+		programs.Screenshot(t, chromium, dir, file, shot, dark, "400,3000")
+		if info, err := os.Stat(shot); err != nil || info.Size() < 50_000 {
+			t.Errorf("dark %v: %v, %v", dark, info, err)
+		}
+		if err := os.Remove(shot); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// long is a run of more than an hour, whose last seconds have no histograms.
+func long(t *testing.T) *Run {
+	t.Helper()
+	r := sample(t)
+	second := r.Timeline[0]
+	r.Timeline = nil
+	for i := range 4000 {
+		s := second
+		if i >= 3600 {
+			s.Latency = hist.Packed{}
+		}
+		r.Timeline = append(r.Timeline, s)
+	}
+	r.Seconds = 4000
+	return r
+}

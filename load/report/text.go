@@ -1,0 +1,195 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+const (
+	// barWidth is how many columns the bars of the percentile curve may take.
+	barWidth = 44
+	// sparkWidth is how many columns the timeline may take.
+	sparkWidth = 60
+	// logFrom is how many times the shortest bar the longest may be before bars are drawn
+	// on a logarithmic scale, on which the short ones can still be seen.
+	logFrom = 40
+)
+
+// WriteText writes the report for a person at a terminal.
+func (r *Run) WriteText(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n%s\n\n", r.URL, r.circumstances())
+	r.writeTimes(&b)
+	r.writeCurve(&b)
+	r.writeFigures(&b)
+	if r.Errors.First != "" {
+		fmt.Fprintf(&b, "\nfirst error: %s\n", r.Errors.First)
+	}
+	if f := r.FastCGI; f != nil && f.Stderr != "" {
+		fmt.Fprintf(&b, "\nfirst on STDERR: %q\n", f.Stderr)
+	}
+	for _, doubt := range r.Doubts() {
+		fmt.Fprintf(&b, "\n%s.\n", sentence(doubt))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// sentence begins with a capital letter.
+func sentence(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// circumstances are the few words that figures mean nothing without.
+func (r *Run) circumstances() string {
+	loop := "closed loop"
+	if r.open() {
+		loop = "open loop"
+	}
+	return fmt.Sprintf("%s, %s, %ss, %s", plural(r.Connections, "connection"), plural(r.Threads, "thread"), threeDigits(r.Seconds), loop)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// newTable aligns cells that end in tabs.
+func newTable(b *strings.Builder, flags uint) *tabwriter.Writer {
+	return tabwriter.NewWriter(b, 0, 8, 2, ' ', flags)
+}
+
+// writeTimes writes a row for each distribution of times.
+func (r *Run) writeTimes(b *strings.Builder) {
+	w := newTable(b, tabwriter.AlignRight)
+	all := r.Times()
+	wide := 0
+	for _, t := range all {
+		wide = max(wide, len(t.Name))
+	}
+	fmt.Fprintf(w, "%-*s\tmean\tstdev\tmin\tp50\tp90\tp99\tp99.9\tmax\t\n", wide, "")
+	for _, t := range all {
+		fmt.Fprintf(w, "%-*s\t", wide, t.Name)
+		for _, d := range []time.Duration{
+			t.Mean(), t.Stdev(), t.Quantile(0), t.Quantile(0.5), t.Quantile(0.9), t.Quantile(0.99), t.Quantile(0.999), t.Max(),
+		} {
+			fmt.Fprintf(w, "%s\t", Duration(d))
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush()
+	fmt.Fprintln(b)
+}
+
+// writeCurve draws the percentile curve, turned: each row is half as many requests further
+// into the tail. In an open loop the bar has two parts: since sent, and the wait before.
+func (r *Run) writeCurve(b *strings.Builder) {
+	at := shares(r.Latency.Count())
+	scale := newBarScale(r.Latency.Quantile(at[0]), r.Latency.Max())
+	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()], scale.note())
+	row := func(name string, due, sent time.Duration) {
+		bar := Bar(scale.share(due), barWidth)
+		if r.open() {
+			whole := len([]rune(bar))
+			bar = strings.Repeat("█", min(whole, int(scale.share(sent)*barWidth+0.5)))
+			bar += strings.Repeat("░", whole-len([]rune(bar)))
+		}
+		fmt.Fprintf(b, "%10s  %8s  %s\n", name, Duration(due), bar)
+	}
+	for _, share := range at {
+		row(Percent(share), r.Latency.Quantile(share), r.Service.Quantile(share))
+	}
+	row("max", r.Latency.Max(), r.Service.Max())
+	fmt.Fprintln(b)
+}
+
+// barScale maps times to lengths of bars.
+type barScale struct {
+	from, to time.Duration
+	log      bool
+}
+
+// newBarScale makes a scale for bars from the shortest to the longest.
+func newBarScale(shortest, longest time.Duration) barScale {
+	if shortest > 0 && longest > logFrom*shortest {
+		return barScale{shortest / 2, longest, true}
+	}
+	return barScale{0, max(longest, 1), false}
+}
+
+func (s barScale) share(d time.Duration) float64 {
+	if s.log {
+		return max(0, math.Log(float64(max(d, 1))/float64(s.from))/math.Log(float64(s.to)/float64(s.from)))
+	}
+	return float64(d) / float64(s.to)
+}
+
+func (s barScale) note() string {
+	if s.log {
+		return fmt.Sprintf(" (logarithmic, from %s)", Duration(s.from))
+	}
+	return ""
+}
+
+// writeFigures writes all that is a number or a few.
+func (r *Run) writeFigures(b *strings.Builder) {
+	w := newTable(b, 0)
+	line := func(name string, cells ...string) {
+		fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(cells, "\t"))
+	}
+	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
+	if r.open() {
+		line("due", fmt.Sprintf("%.0f", r.Asked), fmt.Sprintf("%.1f%% answered", 100*float64(r.Requests)/r.Asked))
+	}
+	if r.Unanswered > 0 {
+		line("unanswered", fmt.Sprintf("%d at the end", r.Unanswered))
+	}
+	line("received", Size(float64(r.Bytes)), Size(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s", Size(r.perRequest(float64(r.BodyBytes)))+" of body a request")
+	line("sent", Size(float64(r.SentBytes)), Size(float64(r.SentBytes)/max(r.Seconds, 1e-9))+"/s")
+	line("statuses", r.statuses())
+	line("errors", r.errorText())
+	line("connections", fmt.Sprintf("%d made before", r.Opened), fmt.Sprintf("%d while measuring", r.Connects))
+	if f := r.FastCGI; f != nil {
+		line("FastCGI", Size(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d exit codes not 0", f.Exits), fmt.Sprintf("%d requests sent again", f.Resent))
+	}
+	g := &r.Generator
+	cpu := g.UserSeconds + g.SysSeconds
+	line("generator", fmt.Sprintf("%.0f%% busy", 100*g.Busy), fmt.Sprintf("%.0f%% headroom", 100*max(0, 1-g.Busy)),
+		Duration(time.Duration(r.perRequest(cpu)*1e9))+" of processor time a request")
+	if len(r.Timeline) > 1 {
+		rates := r.rates()
+		line("each second", Sparkline(rates, sparkWidth)+"  "+Count(slices.Min(rates))+" to "+Count(slices.Max(rates))+" requests/s")
+	}
+	_ = w.Flush()
+}
+
+func (r *Run) statuses() string {
+	var parts []string
+	for _, code := range slices.Sorted(maps.Keys(r.Statuses)) {
+		parts = append(parts, fmt.Sprintf("%d: %d", code, r.Statuses[code]))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// errorText is the errors by kind, in a line.
+func (r *Run) errorText() string {
+	var parts []string
+	for _, k := range errorKinds(&r.Errors) {
+		parts = append(parts, fmt.Sprintf("%s %d", k.Name, k.Count))
+	}
+	if parts == nil {
+		return "none"
+	}
+	return strings.Join(parts, "  ")
+}

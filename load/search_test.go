@@ -1,0 +1,316 @@
+package load_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// fake answers runs of a search: up to a capacity all that is asked for, within 1 ms, and above
+// it less, later and later.
+type fake struct {
+	capacity  float64
+	generator float64                                     // the most that it can send; no bound if 0
+	disturb   func(run int, rate float64, r *load.Result) // may be nil
+	plans     []load.Plan
+}
+
+func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
+	f.plans = append(f.plans, p)
+	r := &load.Result{
+		URL: p.URL, Seconds: p.Duration.Seconds(), Opened: 1,
+		Latency: hist.New(), Service: hist.New(), Generator: load.Generator{Lag: hist.New()},
+	}
+	rate, took := f.capacity, time.Millisecond
+	if len(p.Pace.Steps) > 0 {
+		rate = p.Pace.Steps[0].To
+		r.Asked = rate * r.Seconds
+		if rate > f.capacity {
+			took = time.Second
+		}
+	}
+	if f.generator > 0 && rate > f.generator {
+		r.Generator.Busy = 1
+	}
+	r.Requests = uint64(min(rate, f.capacity) * r.Seconds)
+	for i := range 100 {
+		r.Latency.Record(took * time.Duration(i+1) / 100)
+		r.Generator.Lag.Record(time.Microsecond)
+	}
+	if f.disturb != nil {
+		f.disturb(len(f.plans), rate, r)
+	}
+	return r, nil
+}
+
+func mustGoal(t *testing.T, text string) load.Goal {
+	t.Helper()
+	g, err := load.ParseGoal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// The fakes are searched in steps of 1 s, of which the lowest has 10 requests.
+func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.Found {
+	t.Helper()
+	s.Run, s.Step = f.run, time.Second
+	if len(s.Goal.Bounds) == 0 {
+		s.Goal = mustGoal(t, "p99<10ms")
+	}
+	found, err := s.Find(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found.Tries) != len(f.plans) {
+		t.Errorf("%d tries, %d runs", len(found.Tries), len(f.plans))
+	}
+	return found
+}
+
+// rates shows what was tried, for errors.
+func rates(f *load.Found) string {
+	var s strings.Builder
+	for _, t := range f.Tries {
+		fmt.Fprintf(&s, " %s %.0f %t", t.Purpose, t.Rate, t.Held)
+	}
+	return s.String()
+}
+
+func TestSearchFindsTheCapacity(t *testing.T) {
+	for _, capacity := range []float64{11, 300, 41_500, 7e6} {
+		for _, from := range []float64{0, capacity / 50, capacity, 10 * capacity} {
+			found := find(t, &fake{capacity: capacity}, load.Search{From: from, Precision: 0.01}, load.Plan{})
+			if found.Verdict != load.Settled || found.Holds > capacity || found.Fails <= capacity || found.Fails > found.Holds*1.01 {
+				t.Errorf("capacity %v, from %v: %v holds, %v does not, %s:%s", capacity, from, found.Holds, found.Fails, found.Verdict, rates(found))
+			}
+			if n := len(found.Tries); n > 40 {
+				t.Errorf("capacity %v, from %v: %d runs", capacity, from, n)
+			}
+		}
+	}
+}
+
+// What fails is run twice, what is found twice more, and each run has the plan's pace.
+func TestSearchRuns(t *testing.T) {
+	f := &fake{capacity: 1000}
+	plan := load.Plan{URL: "http://x/", Connections: 7, Pace: load.Pace{Poisson: true, Seed: 3}, Requests: 5, Duration: time.Hour}
+	told := 0
+	found := find(t, f, load.Search{From: 600, Precision: 0.5, Tried: func(load.Try) { told++ }}, plan)
+	want := []float64{600, 1200, 1200, 848.528, 848.528, 848.528}
+	for i, p := range f.plans {
+		if i >= len(want) || p.Pace.Steps[0].To-want[i] > 0.01 || want[i]-p.Pace.Steps[0].To > 0.01 {
+			t.Fatalf("run %d:%s", i, rates(found))
+		}
+		if !p.Pace.Poisson || p.Pace.Seed != 3 || p.Connections != 7 || p.Requests != 0 || p.Duration != time.Second || p.Warmup != time.Second/5 {
+			t.Errorf("run %d: %+v", i, p)
+		}
+	}
+	if len(f.plans) != len(want) || told != len(want) || found.Tries[5].Purpose != load.ToConfirm {
+		t.Errorf("%d runs, told of %d:%s", len(f.plans), told, rates(found))
+	}
+	if try := found.Tries[1]; try.Held || try.P99 < 980*time.Millisecond || try.Achieved != 1000 || len(try.Why) != 2 || !strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {
+		t.Errorf("%+v", try)
+	}
+	if len(plan.Pace.Steps) != 0 {
+		t.Error("the plan was changed")
+	}
+}
+
+// One run of a machine that is disturbed does not count, neither below the capacity nor, the
+// other way, above it.
+func TestSearchAmongNoise(t *testing.T) {
+	const capacity = 1000
+	for every := 2; every < 9; every++ {
+		last := 0.0
+		f := &fake{capacity: capacity}
+		f.disturb = func(run int, rate float64, r *load.Result) {
+			if rate <= capacity && run%every == 0 && rate != last {
+				r.Latency.Reset()
+				r.Latency.Record(time.Second)
+				last = rate // the second run at a rate is never disturbed
+			}
+		}
+		found := find(t, f, load.Search{From: 100}, load.Plan{})
+		if found.Holds > capacity || found.Holds < 0.9*capacity {
+			t.Errorf("one in %d disturbed: %v holds, %v does not:%s", every, found.Holds, found.Fails, rates(found))
+		}
+	}
+	lucky := &fake{capacity: capacity}
+	lucky.disturb = func(_ int, rate float64, r *load.Result) {
+		if n := len(lucky.plans); rate > capacity && n > 1 && rate == 1600 && lucky.plans[n-2].Pace.Steps[0].To < rate {
+			r.Latency.Reset()
+			r.Latency.Record(time.Millisecond)
+			r.Requests = uint64(r.Asked)
+		}
+	}
+	found := find(t, lucky, load.Search{From: 800}, load.Plan{})
+	if found.Verdict != load.Settled || found.Holds > capacity || found.Holds < 0.7*capacity || found.Fails > 1600 {
+		t.Errorf("one that held by luck: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict, rates(found))
+	}
+}
+
+func TestSearchWithoutAnEnd(t *testing.T) {
+	if f := find(t, &fake{capacity: 1}, load.Search{From: 5000}, load.Plan{}); f.Verdict != load.NothingHolds || f.Holds != 0 || f.Fails != 10 {
+		t.Errorf("nothing holds: %+v:%s", f.Verdict, rates(f))
+	}
+	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, To: 5000}, load.Plan{}); f.Verdict != load.AllHolds || f.Holds != 5000 || f.Fails != 0 {
+		t.Errorf("all holds: %v, %s:%s", f.Holds, f.Verdict, rates(f))
+	}
+	f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 9}, load.Plan{})
+	if f.Verdict != load.Unsettled || f.Holds != 100*1<<5 || len(f.Tries) > 9 {
+		t.Errorf("few runs: %v, %s:%s", f.Holds, f.Verdict, rates(f))
+	}
+	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 1}, load.Plan{}); f.Verdict != load.Unsettled || f.Holds != 0 || len(f.Tries) > 1 {
+		t.Errorf("one run: %v, %s:%s", f.Holds, f.Verdict, rates(f))
+	}
+}
+
+// Where the generator cannot keep up nothing is learnt of the server.
+func TestSearchOfTheGeneratorsLimit(t *testing.T) {
+	f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 1500}, load.Plan{})
+	if f.Verdict != load.GeneratorBound || f.Holds != 3000 || f.Fails != 6000 || !f.Tries[len(f.Tries)-3].Generator {
+		t.Errorf("%v holds, %s:%s", f.Holds, f.Verdict, rates(f))
+	}
+	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000}, load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds != 2500 {
+		t.Errorf("from above: %v holds, %s:%s", f.Holds, f.Verdict, rates(f))
+	}
+	// What is late by the generator's fault, and would have been in time without, is not the
+	// server's. What is late anyway is.
+	for lag, want := range map[time.Duration]bool{15 * time.Millisecond: true, 2 * time.Millisecond: false} {
+		late := &fake{capacity: 1e6, disturb: func(_ int, rate float64, r *load.Result) {
+			if rate > 1000 {
+				r.Latency.Reset()
+				r.Latency.Record(20 * time.Millisecond)
+				r.Generator.Lag.Reset()
+				r.Generator.Lag.Record(lag)
+			}
+		}}
+		if f := find(t, late, load.Search{From: 900}, load.Plan{}); (f.Verdict == load.GeneratorBound) != want {
+			t.Errorf("late by %v: %s:%s", lag, f.Verdict, rates(f))
+		}
+	}
+}
+
+// Errors, and what was never answered, are shares of what was asked.
+func TestSearchCountsErrors(t *testing.T) {
+	for name, count := range map[string]func(r *load.Result){
+		"errors":     func(r *load.Result) { r.Errors.Status = uint64(r.Asked / 50) },
+		"unanswered": func(r *load.Result) { r.Unanswered = uint64(r.Asked / 50) },
+	} {
+		f := &fake{capacity: 1e6, disturb: func(_ int, rate float64, r *load.Result) {
+			if rate > 3000 {
+				count(r)
+			}
+		}}
+		found := find(t, f, load.Search{Goal: mustGoal(t, "errors<1%"), From: 2000}, load.Plan{})
+		if found.Verdict != load.Settled || found.Holds > 3000 || found.Fails < 3000 || !strings.HasPrefix(found.Tries[1].Why[0], "errors 2%, want <1%") {
+			t.Errorf("%s: %v holds, %v does not:%s", name, found.Holds, found.Fails, rates(found))
+		}
+	}
+}
+
+func TestSearchIsEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &fake{capacity: 1000}
+	s := load.Search{From: 100, Step: time.Second, Run: func(ctx context.Context, p load.Plan) (*load.Result, error) {
+		if len(f.plans) == 2 {
+			cancel()
+		}
+		r, _ := f.run(ctx, p)
+		return r, ctx.Err()
+	}}
+	found, err := s.Find(ctx, load.Plan{})
+	if !errors.Is(err, context.Canceled) || len(found.Tries) != 2 || found.Verdict != load.Unsettled || found.Holds != 0 {
+		t.Errorf("%v, %+v", err, found)
+	}
+	for _, bad := range []load.Search{
+		{From: -1}, {From: 2, To: 1}, {Precision: 1}, {Precision: -0.1}, {Step: -1}, {Confirmations: -1}, {Runs: -1}, {To: 1e10},
+	} {
+		if _, ok := errors.AsType[*load.PlanError](second(bad.Find(t.Context(), load.Plan{}))); !ok {
+			t.Errorf("%+v is accepted", bad)
+		}
+	}
+	if _, ok := errors.AsType[*load.PlanError](second(load.Search{}.Find(t.Context(), load.Plan{Pace: load.Constant(5)}))); !ok {
+		t.Error("a plan with a rate is accepted")
+	}
+}
+
+func second(_ *load.Found, err error) error { return err }
+
+// queue serves requests one after the other, each for the same time, whatever the machine is
+// like: its capacity is known.
+func queue(capacity float64) http.HandlerFunc {
+	var mu sync.Mutex
+	var free time.Time // when it will have served all that has come
+	each := time.Duration(float64(time.Second) / capacity)
+	return func(http.ResponseWriter, *http.Request) {
+		mu.Lock()
+		if now := time.Now(); free.Before(now) {
+			free = now
+		}
+		free = free.Add(each)
+		done := free
+		mu.Unlock()
+		time.Sleep(time.Until(done))
+	}
+}
+
+// A server of a known capacity is found to have it, by real runs. It never seems to have more. It
+// may seem to have less on a machine that is busy with other things, so that it is searched again
+// then.
+func TestSearchOfAServer(t *testing.T) {
+	const capacity, searches = 800, 4
+	server := httptest.NewServer(queue(capacity))
+	defer server.Close()
+	s := load.Search{Goal: mustGoal(t, "p50<100ms,errors<=0"), From: 0.4 * capacity, Step: 250 * time.Millisecond, Precision: 0.2}
+	for range searches {
+		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 200, Threads: 1, Warmup: 30 * time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.Holds > 1.15*capacity {
+			t.Errorf("%v holds:%s", found.Holds, rates(found))
+		}
+		if found.Verdict == load.Settled && found.Holds >= 0.6*capacity && found.Fails < 1.6*capacity {
+			return
+		}
+		t.Logf("%v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict, rates(found))
+	}
+	t.Errorf("the capacity was not found in %d searches", searches)
+}
+
+// Without a first rate a closed loop tells one; where nobody is the search says so.
+func TestSearchBegins(t *testing.T) {
+	server := httptest.NewServer(queue(400))
+	defer server.Close()
+	s := load.Search{Step: 300 * time.Millisecond, To: 1, Confirmations: 1}
+	found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 20, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 || first.Achieved == 0 {
+		t.Errorf("the closed loop: %+v", first)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := s.Find(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); err == nil {
+		t.Error("nobody was there, and no error")
+	} else if _, ok := errors.AsType[*load.ConnectError](err); !ok {
+		t.Errorf("%v, want a ConnectError", err)
+	}
+}
