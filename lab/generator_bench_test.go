@@ -5,19 +5,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"text/template"
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
-	"github.com/tarehq/tare/lab/equal"
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/lab/yamlfile"
@@ -38,14 +39,40 @@ http {
 	error_log /dev/null crit;
 	keepalive_requests 1000000000;
 	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
-	server { listen 127.0.0.1:{{.Port}}; location / { return 200 "Hello World\n"; } }
+	server { listen 127.0.0.1:{{.Port}} VERSION; location / { return 200 "Hello World\n"; } }
 }
 `
 
-// BenchmarkGenerator measures how many requests tare load and wrk make of a second
-// of their own processor time, in turn, against the same nginx.
+// rivalry is a load that tare and another generator make in turn.
+type rivalry struct {
+	name        string
+	version     string   // of HTTP that the server speaks on its port: "" or "http2"
+	ours        []string // flags of tare load
+	tool        func(b *testing.B) (path string, env []string)
+	theirs      []string // flags of the tool, before the URL
+	connections int
+	responses   string // of the tool's report, the number of requests that were answered
+}
+
+func rivalries() []rivalry {
+	seconds := strconv.Itoa(pairSeconds)
+	wrk := func(b *testing.B) (string, []string) { return programs.Wrk(b) }
+	ab := func(b *testing.B) (string, []string) { return programs.AB(b) }
+	siege := func(b *testing.B) (string, []string) { return programs.Siege(b) }
+	const wrkSays, h2loadSays = `(\d+) requests in`, `(\d+) succeeded`
+	return []rivalry{
+		{"wrk", "", nil, wrk, []string{"-t1", "-c64", "-d" + seconds + "s"}, 64, wrkSays},
+		{"wrk", "", nil, wrk, []string{"-t1", "-c1000", "-d" + seconds + "s"}, 1000, wrkSays},
+		{"h2load", "", nil, h2load, []string{"--h1", "-t1", "-c64", "-D" + seconds}, 64, h2loadSays},
+		{"h2load-http2", "http2", []string{"--http2", "--pipeline", "16"}, h2load, []string{"-t1", "-c8", "-m16", "-D" + seconds}, 8, h2loadSays},
+		{"ab", "", []string{"--http1.0", "-H", "Connection: keep-alive"}, ab, []string{"-k", "-q", "-c64", "-t" + seconds, "-n100000000"}, 64, `Complete requests: +(\d+)`},
+		{"siege", "", []string{"--close"}, siege, []string{"-b", "-j", "-c64", "-t" + seconds + "S"}, 64, `"transactions":\s+(\d+)`},
+	}
+}
+
+// BenchmarkGenerator measures how many requests tare load and other generators make of a
+// second of their own processor time, in turn, against the same nginx.
 func BenchmarkGenerator(b *testing.B) {
-	wrk, wrkEnv := programs.Wrk(b)
 	tare := filepath.Join(b.TempDir(), "tare")
 	if out, err := exec.Command("go", "build", "-o", tare, "../cmd/tare").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
@@ -58,25 +85,26 @@ func BenchmarkGenerator(b *testing.B) {
 	if servers == nil {
 		b.Skip("needs two processors")
 	}
-	address := startConstant(b, servers)
-	on := []string{"-c", fmt.Sprint(generator[0])}
-	for _, connections := range []int{64, 1000} {
-		b.Run(fmt.Sprintf("connections=%d", connections), func(b *testing.B) {
-			ours := slices.Concat(on, []string{tare, "load", address, "-t", "1", "-c", fmt.Sprint(connections), "-d", fmt.Sprintf("%ds", pairSeconds), "--json"})
-			theirs := slices.Concat(on, []string{wrk, "-t1", "-c" + fmt.Sprint(connections), "-d" + fmt.Sprint(pairSeconds) + "s", address})
+	on := []string{"-c", strconv.Itoa(generator[0])}
+	for _, r := range rivalries() {
+		b.Run(fmt.Sprintf("%s/connections=%d", r.name, r.connections), func(b *testing.B) {
+			path, env := r.tool(b)
+			address := startConstant(b, servers, r.version)
+			ours := slices.Concat(on, []string{tare, "load", address, "-t", "1", "-c", strconv.Itoa(r.connections), "-d", fmt.Sprintf("%ds", pairSeconds), "--json"}, r.ours)
+			theirs := slices.Concat(on, []string{path}, r.theirs, []string{address})
 			var a, w []float64
 			for b.Loop() {
 				a, w = nil, nil
 				for range pairs {
 					a = append(a, perCPUSecond(b, ours, nil, requestsOfTare))
-					w = append(w, perCPUSecond(b, theirs, wrkEnv, requestsOfWrk))
+					w = append(w, perCPUSecond(b, theirs, env, r.requests))
 				}
 			}
 			ratio, _ := stat.Ratio(a, w)
 			mine, _ := stat.Median(a)
 			its, _ := stat.Median(w)
 			b.ReportMetric(mine.Mid, "tare-req/cpu-s")
-			b.ReportMetric(its.Mid, "wrk-req/cpu-s")
+			b.ReportMetric(its.Mid, "its-req/cpu-s")
 			b.ReportMetric(ratio.Mid, "ratio")
 			b.ReportMetric(ratio.Lo, "ratio-lo")
 			b.ReportMetric(ratio.Hi, "ratio-hi")
@@ -85,7 +113,17 @@ func BenchmarkGenerator(b *testing.B) {
 	}
 }
 
-func startConstant(b *testing.B, cpus []int) string {
+// h2load is the machine's. Its Debian package needs too many others to be unpacked.
+func h2load(b *testing.B) (path string, env []string) {
+	b.Helper()
+	path, err := exec.LookPath("h2load")
+	if err != nil {
+		b.Skipf("%v: it is in Debian's package nghttp2-client", err)
+	}
+	return path, nil
+}
+
+func startConstant(b *testing.B, cpus []int, version string) string {
 	b.Helper()
 	stage, err := contender.NewStage(contender.StageOptions{})
 	if err != nil {
@@ -95,9 +133,13 @@ func startConstant(b *testing.B, cpus []int) string {
 	spec := &contender.Spec{Name: "constant", Title: "constant", Protocol: contender.HTTP, Front: contender.Nginx, Run: "sleep infinity"}
 	spec.Ready.Within = yamlfile.Duration(5 * time.Second)
 	r, err := stage.Start(context.Background(), &contender.Contender{Spec: spec, Nginx: programs.Nginx(b)},
-		contender.Setting{Cores: 1, CPUs: cpus, Conf: template.Must(template.New("").Parse(constant))},
+		contender.Setting{Cores: 1, CPUs: cpus, Conf: template.Must(template.New("").Parse(strings.Replace(constant, "VERSION", version, 1)))},
 		func(ctx context.Context, address string) error {
-			return equal.Ready(ctx, spec.At(address), equal.Request{Method: "GET", Path: "/", Host: "a"})
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err == nil {
+				_ = c.Close()
+			}
+			return err
 		})
 	if err != nil {
 		b.Fatal(err)
@@ -143,8 +185,9 @@ func requestsOfTare(out []byte) (float64, error) {
 	return float64(r.Requests), err
 }
 
-func requestsOfWrk(out []byte) (float64, error) {
-	m := regexp.MustCompile(`(\d+) requests in`).FindSubmatch(out)
+// requests reads the rival's report.
+func (r *rivalry) requests(out []byte) (float64, error) {
+	m := regexp.MustCompile(r.responses).FindSubmatch(out)
 	if m == nil || bytes.Contains(out, []byte("Socket errors")) {
 		return 0, fmt.Errorf("not as expected")
 	}

@@ -59,6 +59,8 @@ type ids struct {
 
 func (q *ids) put(id int) { q.queue = append(q.queue, id) }
 
+func (q *ids) len() int { return len(q.queue) - q.head }
+
 func (q *ids) take() (id int, ok bool) {
 	if q.head == len(q.queue) {
 		return 0, false

@@ -188,7 +188,14 @@ func (w *worker) endCounting() {
 	}
 	if p := w.pacer; p != nil && p.began > 0 {
 		w.tally.asked = (p.profile.by(w.now-p.began) - p.profile.by(w.began-p.began)) / p.gap
+		free := p.resting.len()
 		for since, ok := p.take(w.now); ok; since, ok = p.take(w.now) {
+			if free > 0 { // we did not come to it: it was not asked
+				free--
+				w.tally.asked--
+				p.lag.Record(time.Duration(w.now - since))
+				continue
+			}
 			waits(since)
 		}
 	}
