@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -64,7 +65,8 @@ func (x *expectation) newCheck() *check {
 type check struct {
 	*expectation
 	hash    hash.Hash
-	missing []bool // the expected fields that were not there
+	missing []bool            // the expected fields that were not there
+	sum     [sha256.Size]byte // memory for the body's
 }
 
 // begin begins a response.
@@ -93,29 +95,30 @@ func (k *check) head(text []byte, h *http1.Head) {
 }
 
 // judge says what is wrong with a whole response; Fine if nothing is.
-func (w *worker) judge(c *conn) (failure Failure, text string) {
-	x := &w.expected
-	if x.statuses != nil {
-		if !x.statuses[c.status] {
-			return FailedStatus, fmt.Sprintf("status %d came, which was not expected", c.status)
-		}
-	} else if c.status >= 400 {
-		return FailedStatus, ""
+func (x *expectation) judge(a *answer) Failure {
+	if x.statuses != nil && !x.statuses[a.status] || x.statuses == nil && a.status >= 400 {
+		return FailedStatus
 	}
-	k := c.checked
-	if k == nil {
-		return Fine, ""
+	k := a.checked
+	switch {
+	case k == nil:
+		return Fine
+	case slices.Contains(k.missing, true):
+		return FailedHeader
+	case x.sum != nil && !a.isHead && !bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum):
+		return FailedBody
 	}
-	for i, missing := range k.missing {
-		if missing {
-			return FailedHeader, fmt.Sprintf("a response came without the expected header field %q", k.fields[i].name)
-		}
+	return Fine
+}
+
+// describe says what judge has found.
+func (f Failure) describe(a *answer) string {
+	switch f {
+	case FailedHeader:
+		k := a.checked
+		return fmt.Sprintf("a response came without the expected header field %q", k.fields[slices.Index(k.missing, true)].name)
+	case FailedBody:
+		return fmt.Sprintf("a body of %d bytes came whose SHA-256 is %x", a.body, a.checked.hash.Sum(nil))
 	}
-	if x.sum == nil || c.isHead {
-		return Fine, ""
-	}
-	if sum := k.hash.Sum(nil); !bytes.Equal(sum, x.sum) {
-		return FailedBody, fmt.Sprintf("a body of %d bytes came whose SHA-256 is %x", c.body, sum)
-	}
-	return Fine, ""
+	return fmt.Sprintf("status %d came", a.status)
 }

@@ -266,10 +266,12 @@ func (w *worker) complete(id int, f *flight) {
 	if c.answered++; c.answered > 1 {
 		c.once = 0
 	}
-	failure, text := w.judge(c)
+	failure := w.expected.judge(&c.answer)
 	w.count(f, c.status, c.body)
 	if failure != Fine {
-		w.noteText(text)
+		if w.tally.errors.First == "" {
+			w.noteText(failure.describe(&c.answer))
+		}
 		if w.tally.counting {
 			w.countError(failure)
 		}

@@ -158,7 +158,7 @@ type Progress struct {
 	Measuring bool
 	Elapsed   time.Duration // of warm-up or of measuring
 	Requests  uint64        // measured so far
-	Errors    uint64
+	Errors    Errors        // likewise
 }
 
 // job is a Plan made ready: nothing in it is looked up or worked out again.

@@ -198,7 +198,9 @@ func (r *run) tell(isMeasuring bool, elapsed time.Duration) {
 	p := Progress{Measuring: isMeasuring, Elapsed: elapsed}
 	for _, w := range r.workers {
 		p.Requests += w.glanceRequests.Load()
-		p.Errors += w.glanceErrors.Load()
+		if e := w.glanceErrors.Load(); e != nil {
+			p.Errors.merge(*e)
+		}
 	}
 	r.Trace.Progress(p)
 }

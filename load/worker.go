@@ -55,7 +55,9 @@ type worker struct {
 	buffer   []byte // what all of its connections read into
 	rendered []byte // a request, before a multiplexer has it
 
-	glanceRequests, glanceErrors atomic.Uint64
+	glanceRequests atomic.Uint64
+	glanceErrors   atomic.Pointer[Errors] // nil as long as there are none
+	errorsSeen     uint64                 // in the last one
 }
 
 // newWorker makes worker index, for some busy connections after those of the workers before.
@@ -141,7 +143,11 @@ func (w *worker) loop() {
 			w.sweep()
 		}
 		w.glanceRequests.Store(w.tally.requests)
-		w.glanceErrors.Store(w.tally.errors.Total())
+		if n := w.tally.errors.Total(); n != w.errorsSeen {
+			seen := w.tally.errors
+			w.glanceErrors.Store(&seen)
+			w.errorsSeen = n
+		}
 	}
 }
 

@@ -76,6 +76,7 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 		return err
 	}}, "expect-status", "`statuses` that are right, such as 200,304 or 2xx; all others are errors (default all below 400)")
 	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "", "SHA-256 of the right body, in `hexadecimal` (default any body)")
+	set.Uint64Var(&plan.MaxErrors, "max-errors", 0, "`number` of errors after which to end (default no bound)")
 	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil, "header `\"Name: value\"`, or Name, that a response must have; may be repeated (default none)")
 }
 
@@ -103,7 +104,7 @@ func planned() []string {
 	return []string{
 		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline", "cpus",
 		"method", "header", "body", "body-file", "param", "urls", "shuffle", "template",
-		"expect-status", "expect-body-sha256", "expect-header",
+		"expect-status", "expect-body-sha256", "expect-header", "max-errors",
 		"http1.0", "http2", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert", "cert", "sni",
 		"find-max", "slo", "from", "to", "precision",
 	}

@@ -84,10 +84,16 @@ func (l *live) lines() []string {
 			l.line("p50", report.Duration(now.P50), func(s *load.Second) float64 { return float64(s.Latency.P50) }),
 			l.line("p99", report.Duration(now.P99), func(s *load.Second) float64 { return float64(s.Latency.P99) }))
 	}
-	if l.now.Errors == 0 {
+	if l.now.Errors.Total() == 0 {
 		return append(lines, fmt.Sprintf("%-10s  none", "errors"))
 	}
-	return append(lines, l.line("errors", report.Count(float64(l.now.Errors)), func(s *load.Second) float64 { return float64(s.Errors) }))
+	lines = append(lines,
+		l.line("errors", report.Count(float64(l.now.Errors.Total())), func(s *load.Second) float64 { return float64(s.Errors) }),
+		fmt.Sprintf("%-10s  %s", "", report.Errors(&l.now.Errors)))
+	if first := l.now.Errors.First; first != "" {
+		lines = append(lines, fmt.Sprintf("%-10s  %s", "first", first))
+	}
+	return lines
 }
 
 // line is a figure as it is now, and as it was in the last seconds.
@@ -123,5 +129,5 @@ func (l *live) plain() string {
 		now := &l.seconds[n-1].Latency
 		text += fmt.Sprintf("  p50 %s  p99 %s", report.Duration(now.P50), report.Duration(now.P99))
 	}
-	return text + fmt.Sprintf("  %d errors", l.now.Errors)
+	return text + fmt.Sprintf("  %d errors", l.now.Errors.Total())
 }

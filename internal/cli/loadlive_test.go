@@ -35,9 +35,10 @@ func TestLive(t *testing.T) {
 	if got := l.plain(); got != "12s of 10s  1,000 requests/s  p50 1ms  p99 2ms  0 errors" {
 		t.Errorf("got %s", got)
 	}
-	tell.Progress(load.Progress{Measuring: true, Elapsed: 13 * time.Second, Requests: 13000, Errors: 7})
-	if got := l.lines(); got[len(got)-1] != "errors      7          ▁▁▂▂▃▃▅▅▆▆▇▇█" {
-		t.Errorf("errors: %q", got)
+	tell.Progress(load.Progress{Measuring: true, Elapsed: 13 * time.Second, Requests: 13000, Errors: load.Errors{Read: 4, Status: 3, First: "read: oh"}})
+	want = "errors      7          ▁▁▂▂▃▃▅▅▆▆▇▇█\n            read 4  status 3\nfirst       read: oh"
+	if got := strings.Join(l.lines(), "\n"); !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}
 	if out.Len() != 0 {
 		t.Errorf("no terminal, and no time for a line: %q", out.String())

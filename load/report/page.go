@@ -51,7 +51,7 @@ func pageFuncs() template.FuncMap {
 // Verdict is the run in a sentence.
 func (r *Run) Verdict() string {
 	if r.Requests == 0 {
-		return "Nothing was answered: " + r.errorText() + "."
+		return "Nothing was answered: " + Errors(&r.Errors) + "."
 	}
 	failed := "no errors"
 	if n := r.Errors.Total(); n > 0 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/tarehq/tare/load"
 )
 
 const (
@@ -158,7 +160,7 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	line("received", Size(float64(r.Bytes)), Size(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s", Size(r.perRequest(float64(r.BodyBytes)))+" of body a request")
 	line("sent", Size(float64(r.SentBytes)), Size(float64(r.SentBytes)/max(r.Seconds, 1e-9))+"/s")
 	line("statuses", r.statuses())
-	line("errors", r.errorText())
+	line("errors", Errors(&r.Errors))
 	line("connections", fmt.Sprintf("%d made before", r.Opened), fmt.Sprintf("%d while measuring", r.Connects))
 	if f := r.FastCGI; f != nil {
 		line("FastCGI", Size(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d exit codes not 0", f.Exits), fmt.Sprintf("%d requests sent again", f.Resent))
@@ -182,10 +184,10 @@ func (r *Run) statuses() string {
 	return strings.Join(parts, "  ")
 }
 
-// errorText is the errors by kind, in a line.
-func (r *Run) errorText() string {
+// Errors writes errors by kind, in a line.
+func Errors(e *load.Errors) string {
 	var parts []string
-	for _, k := range errorKinds(&r.Errors) {
+	for _, k := range errorKinds(e) {
 		parts = append(parts, fmt.Sprintf("%s %d", k.Name, k.Count))
 	}
 	if parts == nil {
