@@ -19,7 +19,7 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) test -run 'Alloc|Amplification|Leftover' ./internal/engine ./internal/wire/http1 ./load
 	$(GO) test $(RACE) -tags poison -timeout 9m ./...
 
-check-slow: programs ## longer fuzzing, every test many times, and a whole run of each experiment
+check-slow: programs ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
 	for target in FuzzRequest FuzzResponse FuzzTrailer FuzzChunked FuzzCGI; do \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./internal/wire/http1 || exit 1; \
 	done
@@ -30,6 +30,7 @@ check-slow: programs ## longer fuzzing, every test many times, and a whole run o
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 5m ./internal/engine || exit 1; \
 	done
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 10 -timeout 60m ./internal/... ./load/... ./lab/...
+	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClock$$' -v ./bench
 	$(GO) run ./cmd/tare weigh
 
 bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)

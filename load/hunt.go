@@ -74,11 +74,17 @@ func (h *hunt) bracket(ctx context.Context, rate float64) error {
 }
 
 // isNarrow reports whether the bracket is as narrow as it is to be.
-func (h *hunt) isNarrow() bool { return h.high <= h.low*(1+h.Precision) }
+func (h *hunt) isNarrow() bool {
+	precision := h.Precision
+	if h.bound {
+		precision = max(precision, boundPrecision)
+	}
+	return h.high <= h.low*(1+precision)
+}
 
 // bisect brings the bracket together. Rates are compared by their ratios.
 func (h *hunt) bisect(ctx context.Context) error {
-	for h.low > 0 && !h.isNarrow() && !h.bound && !h.spent() {
+	for h.low > 0 && h.high > 0 && !h.isNarrow() && !h.spent() {
 		if _, err := h.holds(ctx, math.Sqrt(h.low*h.high), ToBisect); err != nil {
 			return err
 		}
@@ -195,10 +201,11 @@ func (h *hunt) carryOut(ctx context.Context, p Plan, t Try) (Try, error) {
 	if err != nil {
 		return t, err
 	}
-	t.Result, t.Achieved, t.ErrorShare = r, r.PerSecond(), r.ErrorShare()
+	seen := appearance{Result: r, plan: &p}
+	t.Result, t.Achieved, t.ErrorShare = r, r.PerSecond(), seen.errorShare()
 	t.P50, t.P99 = r.Latency.Quantile(0.5), r.Latency.Quantile(0.99)
 	if t.Rate > 0 {
-		t.Why, t.Generator = judge(h.Goal, &p, r)
+		t.Why, t.Generator = judge(h.Goal, seen)
 	}
 	t.Held = len(t.Why) == 0
 	h.found.Tries = append(h.found.Tries, t)

@@ -8,17 +8,16 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// judge says why a result of a plan with a rate does not show that the server holds the rate; nothing
+// judge says why a result of an open loop does not show that the server holds the rate; nothing
 // if it does. generator is whether that is the generator's fault: it was busy, or without what it
 // was late nothing would have been missed.
-func judge(g Goal, p *Plan, r *Result) (why []string, generator bool) {
-	if r.Generator.Busy >= BusyBound {
-		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*r.Generator.Busy))
+func judge(g Goal, seen appearance) (why []string, generator bool) {
+	if busy := seen.Generator.Busy; busy >= BusyBound {
+		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*busy))
 	}
-	seen := appearance{Result: r, plan: p}
 	misses := seen.misses(g)
 	generator = len(why) > 0
-	if lag := r.Generator.Lag; len(misses) > 0 && lag != nil && lag.Count() > 0 {
+	if lag := seen.Generator.Lag; len(misses) > 0 && lag != nil && lag.Count() > 0 {
 		seen.lag = lag
 		if len(seen.misses(g)) == 0 {
 			generator = true
@@ -45,7 +44,7 @@ func (a appearance) misses(g Goal) (why []string) {
 	}
 	for _, b := range g.Bounds {
 		if !a.keeps(b) {
-			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), b.Text(a.Result), b.limit()))
+			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), a.text(b), b.limit()))
 		}
 	}
 	return why
@@ -71,7 +70,7 @@ func (a appearance) underWay() float64 {
 
 func (a appearance) keeps(b Bound) bool {
 	if b.Figure == ErrorShare {
-		share := a.ErrorShare()
+		share := a.errorShare()
 		return share < b.Share || b.Equal && share <= b.Share
 	}
 	took := b.timeIn(a.Latency)
@@ -92,13 +91,19 @@ func (b Bound) timeIn(h *hist.Histogram) time.Duration {
 	return h.Quantile(b.Quantile)
 }
 
-// Text returns what the bound's figure is in a result, with its unit.
-func (b Bound) Text(r *Result) string {
+// text returns what the bound's figure is.
+func (a appearance) text(b Bound) string {
+	t := Try{ErrorShare: a.errorShare(), Result: a.Result}
+	return t.Figure(b)
+}
+
+// Figure returns what a bound's figure was, with its unit.
+func (t *Try) Figure(b Bound) string {
 	if b.Figure == ErrorShare {
-		return fmt.Sprintf("%.3g%%", 100*r.ErrorShare())
+		return fmt.Sprintf("%.3g%%", 100*t.ErrorShare)
 	}
 	const digits = 3
-	took := b.timeIn(r.Latency)
+	took := b.timeIn(t.Result.Latency)
 	unit := time.Duration(1)
 	for took/unit >= time.Duration(math.Pow10(digits)) {
 		unit *= 10
@@ -106,16 +111,33 @@ func (b Bound) Text(r *Result) string {
 	return took.Round(unit).String()
 }
 
-// ErrorShare returns the share of errors, and of what was Unanswered, in what was asked: 0 to 1.
-// In a closed loop all is asked that was answered or failed.
-func (r *Result) ErrorShare() float64 {
-	bad := float64(r.Errors.Total() + r.Unanswered)
-	asked := r.Asked
-	if asked == 0 {
-		asked = max(float64(r.Requests), bad)
-	}
+// errorShare is a Try's ErrorShare. In a closed loop all is asked that was answered or failed.
+func (a appearance) errorShare() float64 {
+	bad := float64(a.Errors.Total()) + a.lost()
 	if bad == 0 {
 		return 0
 	}
+	asked := a.Asked
+	if asked == 0 {
+		asked = max(float64(a.Requests), bad)
+	}
 	return min(1, bad/max(asked, 1))
+}
+
+// underWayPart is the share of the measured time for which a request may be under way at its end
+// and not count as one without an answer.
+const underWayPart = 0.01
+
+// lost is how many requests had no answer at the end and, had they been usual, would have.
+func (a appearance) lost() float64 {
+	if a.Unanswered == 0 || a.Asked == 0 {
+		return 0
+	}
+	slow := int64(0)
+	for d, n := range a.Latency.All() {
+		if d.Seconds() > underWayPart*a.Seconds {
+			slow += n
+		}
+	}
+	return max(0, min(float64(a.Unanswered), float64(slow))-a.underWay())
 }

@@ -134,6 +134,7 @@ func (w *worker) pace() {
 		}
 		w.ask(id, since)
 		w.flush(id)
+		w.now = w.nanos() // the next one is sent that much later
 		if c.state == open && c.hasRoom() {
 			w.rest(id)
 		}

@@ -158,8 +158,12 @@ func (r *run) watch(ctx context.Context, d time.Duration, isMeasuring bool) (tim
 		defer timer.Stop()
 		end = timer.C
 	}
-	glance := time.NewTicker(glanceEvery)
-	defer glance.Stop()
+	var glance <-chan time.Time
+	if r.Trace.Progress != nil || r.limited() { // waking up for nothing could delay a worker
+		ticker := time.NewTicker(glanceEvery)
+		defer ticker.Stop()
+		glance = ticker.C
+	}
 	for {
 		select {
 		case <-end:
@@ -172,7 +176,7 @@ func (r *run) watch(ctx context.Context, d time.Duration, isMeasuring bool) (tim
 			return time.Since(start), ctx.Err()
 		case p := <-r.parts:
 			r.takeIn(&p)
-		case <-glance.C:
+		case <-glance:
 			if r.isLost() {
 				return time.Since(start), nil
 			}

@@ -20,8 +20,8 @@ const (
 // A rate holds if a run at it keeps to the goal, answers 99 of 100 requests that were due, and
 // the generator was not busy. One run that does not hold is made again, and the second counts:
 // a machine is disturbed now and then. Where the generator is to blame for both, because it was
-// busy or the goal was missed by no more than it was late, the search ends: above is nothing to be
-// learnt of the server. The rate is doubled until it does not hold, or divided by
+// busy or the goal was missed by no more than it was late, nothing is learnt of the server: the
+// search ends a little below, and says so. The rate is doubled until it does not hold, or divided by
 // four until it does; then the gap is halved until it is narrow. The rate found is confirmed by
 // more runs, and lowered if most of them do not hold.
 type Search struct {
@@ -58,11 +58,13 @@ type Try struct {
 	Why       []string `json:"why,omitempty"`
 	Generator bool     `json:"generatorBound,omitempty"`
 
-	Achieved   float64       `json:"achieved"` // responses each second
-	P50        time.Duration `json:"p50Ns"`    // since due
-	P99        time.Duration `json:"p99Ns"`
-	ErrorShare float64       `json:"errorShare"`
-	Result     *Result       `json:"result"`
+	Achieved float64       `json:"achieved"` // responses each second
+	P50      time.Duration `json:"p50Ns"`    // since due
+	P99      time.Duration `json:"p99Ns"`
+	// ErrorShare is the share of errors, and of what was not answered, in what was asked. What is
+	// under way at the end does not count, unless that is more or has taken longer than usual.
+	ErrorShare float64 `json:"errorShare"`
+	Result     *Result `json:"result"`
 }
 
 // Purpose is what a Try is for.
@@ -105,6 +107,8 @@ const (
 	closedPart = 0.5
 	// warmupPart is how long the warm-up is unless the plan says, likewise.
 	warmupPart = 0.2
+	// boundPrecision is like Precision, where the generator is the limit, which matters less.
+	boundPrecision = 0.25
 	// maxConfirmations bounds what a search may ask for.
 	maxConfirmations = 100
 )

@@ -180,10 +180,10 @@ func TestSearchWithoutAnEnd(t *testing.T) {
 // Where the generator cannot keep up nothing is learnt of the server.
 func TestSearchOfTheGeneratorsLimit(t *testing.T) {
 	f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 1500}, load.Plan{})
-	if f.Verdict != load.GeneratorBound || f.Holds != 3000 || f.Fails != 6000 || !f.Tries[len(f.Tries)-3].Generator {
+	if f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds || len(f.Tries) > 9 || !f.Tries[2].Generator {
 		t.Errorf("%v holds, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
-	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000}, load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds != 2500 {
+	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000}, load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds {
 		t.Errorf("from above: %v holds, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
 	// What is late by the generator's fault, and would have been in time without, is not the
@@ -205,9 +205,15 @@ func TestSearchOfTheGeneratorsLimit(t *testing.T) {
 
 // Errors, and what was never answered, are shares of what was asked.
 func TestSearchCountsErrors(t *testing.T) {
+	const usual = 7 // that may be under way at the end, by chance, at 4000/s and 1 ms
 	for name, count := range map[string]func(r *load.Result){
-		"errors":     func(r *load.Result) { r.Errors.Status = uint64(r.Asked / 50) },
-		"unanswered": func(r *load.Result) { r.Unanswered = uint64(r.Asked / 50) },
+		"errors": func(r *load.Result) { r.Errors.Status = uint64(r.Asked / 50) },
+		"unanswered": func(r *load.Result) {
+			r.Unanswered = uint64(r.Asked/50) + usual
+			for range r.Unanswered {
+				r.Latency.Record(r.Latency.Max() + time.Second/10)
+			}
+		},
 	} {
 		f := &fake{capacity: 1e6, disturb: func(_ int, rate float64, r *load.Result) {
 			if rate > 3000 {
@@ -215,9 +221,14 @@ func TestSearchCountsErrors(t *testing.T) {
 			}
 		}}
 		found := find(t, f, load.Search{Goal: mustGoal(t, "errors<1%"), From: 2000}, load.Plan{})
-		if found.Verdict != load.Settled || found.Holds > 3000 || found.Fails < 3000 || !strings.HasPrefix(found.Tries[1].Why[0], "errors 2%, want <1%") {
-			t.Errorf("%s: %v holds, %v does not:%s", name, found.Holds, found.Fails, rates(found))
+		if found.Verdict != load.Settled || found.Holds > 3000 || found.Fails < 3000 || !strings.HasPrefix(found.Tries[1].Why[0], "errors 2") {
+			t.Errorf("%s: %v holds, %v does not:%s %v", name, found.Holds, found.Fails, rates(found), found.Tries[1].Why)
 		}
+	}
+	// What is under way at the end for no longer than others is no error.
+	f := &fake{capacity: 1e6, disturb: func(_ int, _ float64, r *load.Result) { r.Unanswered = 50 }}
+	if found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000}, load.Plan{}); found.Verdict != load.AllHolds {
+		t.Errorf("under way: %s:%s %v", found.Verdict, rates(found), found.Tries[0].Why)
 	}
 }
 

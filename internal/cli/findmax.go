@@ -204,7 +204,7 @@ func figures(f *load.Found) string {
 	}
 	var all []string
 	for _, b := range f.Goal.Bounds {
-		all = append(all, b.Name()+" "+b.Text(t.Result))
+		all = append(all, b.Name()+" "+t.Figure(b))
 	}
 	if len(all) == 0 {
 		all = append(all, "p99 "+report.Duration(t.P99))

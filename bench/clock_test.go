@@ -1,0 +1,313 @@
+package bench_test
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"text/template"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/load"
+)
+
+// How true the generator's times are to be, when it has time to spare.
+const (
+	clockBusy = 0.2                  // it is to be no busier than this
+	clockP50  = 5 * time.Microsecond // by how much the medians may differ
+	clockP99  = 0.05                 // likewise the 99th percentiles, as a share
+	// clockMissed is how many exchanges, as a share, either side may not have seen: those under
+	// way when the stamps begin and end.
+	clockMissed = 0.01
+)
+
+// napPath is what the server of this file answers late, by nap.
+const (
+	napPath = "/nap"
+	nap     = time.Millisecond
+)
+
+// The environment that has the test measure, and the test's own program serve.
+const (
+	clockAsked  = "TARE_CLOCK"
+	clockServer = "TARE_CLOCK_SERVER"
+)
+
+// clockRounds is how often each server is loaded. What counts is the median of the rounds: a
+// machine that does something else in one of them delays either clock's user, not both alike.
+const clockRounds = 5
+
+// timed is a run as both clocks saw it.
+type timed struct {
+	result *load.Result
+	kernel []time.Duration // in order
+}
+
+// timedCase is a server at a rate, with its rounds.
+type timedCase struct {
+	name, url string
+	rate      float64
+	rounds    []timed
+}
+
+// The generator's times are compared with the kernel's: an eBPF program takes the time when the
+// generator's calls that send begin and those that receive end. The generator runs in the test's
+// process, whose calls alone are timed; its are the only ones there on sockets by sendto and
+// recvfrom, for package net reads and writes. So that the hooks of the run can say when to begin
+// and to end, which a process of its own could not; and the server is another process, so that
+// neither scheduler nor collector is shared.
+func TestClock(t *testing.T) {
+	if os.Getenv(clockServer) != "" {
+		serveNaps()
+	}
+	if os.Getenv(clockAsked) == "" {
+		t.Skip("checks the generator's clock against the kernel's, for a minute: set " + clockAsked + "=1")
+	}
+	probe, err := proc.TakeStamps(os.Getpid())
+	if err != nil {
+		t.Skipf("the kernel does not let us see its clock: %v", err)
+	}
+	probe.Close()
+	f := clockField(t)
+	stepAside(t, f)
+	hello := func(server string) string {
+		r, err := f.start(server, f.server, "/hello")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = r.stop() })
+		return "http://" + r.Address + "/hello"
+	}
+	site, naps := hello(nginx), "http://"+startNaps(t, f)
+	cases := []timedCase{
+		{name: "nginx", url: site, rate: 1000}, {name: "nginx", url: site, rate: 2000},
+		{name: "net/http", url: naps + "/", rate: 2000}, {name: "net/http, 1 ms late", url: naps + napPath, rate: 2000},
+	}
+	for range clockRounds {
+		for i := range cases {
+			c := &cases[i]
+			c.rounds = append(c.rounds, timeRun(t, f, c.url, c.rate))
+		}
+	}
+	t.Logf("\n%s", clockTable(cases))
+	for _, c := range cases {
+		if err := c.check(); err != nil {
+			t.Errorf("%s, %.0f/s: %v", c.name, c.rate, err)
+		}
+	}
+}
+
+// clockField is a field of servers to start, without what other targets need.
+func clockField(t *testing.T) *field {
+	f := &field{contenders: make(map[string]*contender.Contender), conf: template.Must(template.New("").Parse(constant))}
+	var err error
+	if f.cpus, err = contender.AllCPUs(); err != nil {
+		t.Fatal(err)
+	}
+	if f.server, f.generator = trial.Layout(f.cpus, 1); f.server == nil {
+		t.Skip("needs two processors: one for servers and one for the load")
+	}
+	f.prepare(t)
+	return f
+}
+
+// stepAside keeps the threads of this process that do not generate load, those of the runtime
+// among them, off the generator's processor. One that runs there is let in by the kernel when a
+// call of the generator's ends, after the kernel has taken its time and before the generator can:
+// one exchange in a hundred, at a thousand a second, then seems 50 µs longer to the generator.
+func stepAside(t *testing.T, f *field) {
+	t.Helper()
+	move := func(cpus []int) {
+		var set unix.CPUSet
+		for _, cpu := range cpus {
+			set.Set(cpu)
+		}
+		threads, err := filepath.Glob("/proc/self/task/*")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, thread := range threads {
+			id, err := strconv.Atoi(filepath.Base(thread))
+			if err == nil {
+				err = unix.SchedSetaffinity(id, &set)
+			}
+			if err != nil && !errors.Is(err, unix.ESRCH) { // one that has ended
+				t.Fatal(err)
+			}
+		}
+	}
+	move(f.server)
+	t.Cleanup(func() { move(f.cpus) })
+}
+
+// timeRun loads a server, and has the kernel take the times.
+func timeRun(t *testing.T, f *field, url string, rate float64) (r timed) {
+	t.Helper()
+	var stamps *proc.Stamps
+	var begin, end error
+	p := load.Plan{
+		URL: url, Connections: 64, Threads: 1, CPUs: f.generator[:1], Pace: load.Constant(rate),
+		Warmup: 500 * time.Millisecond, Duration: 3 * time.Second, Timeout: patience,
+		Trace: &load.Trace{
+			Started: func() { stamps, begin = proc.TakeStamps(os.Getpid()) },
+			Ended: func() {
+				if begin == nil {
+					r.kernel, end = stamps.Times()
+				}
+			},
+		},
+	}
+	var err error
+	r.result, err = load.Run(context.Background(), p)
+	if stamps != nil {
+		defer func() { _ = stamps.Close() }()
+	}
+	if err := errors.Join(err, begin, end, r.complete()); err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+	return r
+}
+
+// complete says whether both clocks saw the same exchanges.
+func (r timed) complete() error {
+	if r.result == nil {
+		return nil // there is an error already
+	}
+	if len(r.kernel) == 0 {
+		return errors.New("the kernel saw no exchange: is this a PID namespace of its own?")
+	}
+	if n := r.result.Errors.Total(); n > 0 {
+		return fmt.Errorf("%d errors: %s", n, r.result.Errors.First)
+	}
+	if missed := math.Abs(float64(len(r.kernel)) - float64(r.result.Requests)); missed > clockMissed*float64(r.result.Requests) {
+		return fmt.Errorf("the generator counted %d exchanges, the kernel %d", r.result.Requests, len(r.kernel))
+	}
+	return nil
+}
+
+// at is the kernel's quantile, by the rule of package hist.
+func (r timed) at(q float64) time.Duration {
+	return r.kernel[max(0, int(math.Ceil(q*float64(len(r.kernel))))-1)]
+}
+
+// mine is the generator's quantile.
+func (r timed) mine(q float64) time.Duration { return r.result.Service.Quantile(q) }
+
+// typical is the median of a figure of the rounds.
+func (c *timedCase) typical(figure func(timed) float64) float64 {
+	var all []float64
+	for _, r := range c.rounds {
+		all = append(all, figure(r))
+	}
+	return median(all).Mid
+}
+
+func (c *timedCase) busy() float64 {
+	return c.typical(func(r timed) float64 { return r.result.Generator.Busy })
+}
+
+// apart50 is by how many microseconds the generator's median is more than the kernel's.
+func (c *timedCase) apart50() float64 {
+	return c.typical(func(r timed) float64 { return micros(r.mine(0.5) - r.at(0.5)) })
+}
+
+// apart99 is by how much the generator's 99th percentile is more than the kernel's, as a share.
+func (c *timedCase) apart99() float64 {
+	return c.typical(func(r timed) float64 { return float64(r.mine(0.99))/float64(r.at(0.99)) - 1 })
+}
+
+// check says what is not as it is to be.
+func (c *timedCase) check() error {
+	var errs []error
+	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if busy := c.busy(); busy > clockBusy {
+		say("the generator was %.0f%% busy, want at most %.0f%%", 100*busy, 100*clockBusy)
+	}
+	if d := c.apart50(); math.Abs(d) > micros(clockP50) {
+		say("the generator's median differs by %.1f µs, want at most %v", d, clockP50)
+	}
+	if d := c.apart99(); math.Abs(d) > clockP99 {
+		say("the generator's 99th percentile differs by %.1f%%, want at most %.0f%%", 100*d, 100*clockP99)
+	}
+	return errors.Join(errs...)
+}
+
+// clockTable has the medians of the rounds.
+func clockTable(cases []timedCase) string {
+	var s strings.Builder
+	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "server\trate\tbusy\tp50: generator\tkernel\tapart\tp99: generator\tkernel\tapart")
+	for _, c := range cases {
+		quantile := func(q float64) (mine, kernel float64) {
+			return c.typical(func(r timed) float64 { return micros(r.mine(q)) }), c.typical(func(r timed) float64 { return micros(r.at(q)) })
+		}
+		mine50, kernel50 := quantile(0.5)
+		mine99, kernel99 := quantile(0.99)
+		fmt.Fprintf(w, "%s\t%.0f/s\t%.0f%%\t%.1f µs\t%.1f µs\t%+.1f µs\t%.1f µs\t%.1f µs\t%+.1f%%\n", c.name, c.rate, 100*c.busy(),
+			mine50, kernel50, c.apart50(), mine99, kernel99, 100*c.apart99())
+	}
+	_ = w.Flush()
+	return s.String()
+}
+
+// startNaps has this program serve in another process, on the servers' processor, and returns its
+// address.
+func startNaps(t *testing.T, f *field) (address string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.server[0]), os.Args[0], "-test.run=^TestClock$")
+	c.Env = append(os.Environ(), clockServer+"=1")
+	out, err := c.StdoutPipe()
+	in, inErr := c.StdinPipe() // it ends with this process
+	if err := cmp.Or(err, inErr, c.Start()); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		cancel()
+		_ = c.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// serveNaps serves until standard input ends, and does not return.
+func serveNaps() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	fmt.Println(l.Addr())
+	go func() {
+		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == napPath {
+				time.Sleep(nap)
+			}
+			_, _ = io.WriteString(w, body)
+		}))
+	}()
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	os.Exit(0)
+}

@@ -1,0 +1,240 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/rlimit"
+)
+
+// Stamps are times between a process's calls that send on a socket and those that receive what
+// comes back, by the kernel's clock: from when sendto or sendmsg began until recvfrom or recvmsg
+// brought bytes on the same descriptor. A response of several pieces ends with its first; of
+// requests that are under way together on a descriptor only the last is timed. Reads and writes
+// do not count: runtimes wake themselves by those.
+type Stamps struct {
+	reading *ebpf.Map // by thread, the descriptor of the call that it is in
+	sent    *ebpf.Map // by descriptor, the time
+	times   *ebpf.Map // a queue
+	links   []link.Link
+}
+
+// What is kept. More threads or descriptors than these are not timed.
+const (
+	maxStampedThreads     = 1 << 10
+	maxStampedDescriptors = 64 << 10
+	maxStamps             = 1 << 20
+)
+
+// TakeStamps begins to time the exchanges of a process. Close ends it. It takes the same right
+// as CountCalls, and that the process's id is the kernel's: that it is in no PID namespace of
+// its own.
+func TakeStamps(pid int) (*Stamps, error) {
+	s := new(Stamps)
+	err := rlimit.RemoveMemlock()
+	for _, m := range []struct {
+		to   **ebpf.Map
+		spec ebpf.MapSpec
+	}{
+		{&s.reading, ebpf.MapSpec{Name: "reading", Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: maxStampedThreads}},
+		{&s.sent, ebpf.MapSpec{Name: "sent", Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: maxStampedDescriptors}},
+		{&s.times, ebpf.MapSpec{Name: "times", Type: ebpf.Queue, ValueSize: 8, MaxEntries: maxStamps}},
+	} {
+		if err == nil {
+			*m.to, err = ebpf.NewMap(&m.spec)
+		}
+	}
+	if err == nil {
+		err = s.attach("sys_exit", s.leaving(pid))
+	}
+	if err == nil {
+		err = s.attach("sys_enter", s.entering(pid))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("proc: timing system calls: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// attach has a program run at a tracepoint.
+func (s *Stamps) attach(tracepoint string, instructions asm.Instructions) error {
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "stamps", Type: ebpf.RawTracepoint, License: "GPL", Instructions: instructions})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = program.Close() }()
+	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: program})
+	if err == nil {
+		s.links = append(s.links, l)
+	}
+	return err
+}
+
+// Where the programs keep things on their stack.
+const (
+	atDescriptor = -8
+	atTime       = -16
+	atThread     = -24
+)
+
+// ofProcess ends a program unless it runs for a thread of the process, whose id it leaves at
+// atThread.
+func ofProcess(pid int) asm.Instructions {
+	return asm.Instructions{
+		asm.Mov.Reg(asm.R6, asm.R1),
+		asm.FnGetCurrentPidTgid.Call(),
+		asm.StoreMem(asm.RFP, atThread, asm.R0, asm.Word),
+		asm.RSh.Imm(asm.R0, 32),
+		asm.JNE.Imm(asm.R0, int32(pid), "end"),
+	}
+}
+
+func end() asm.Instructions {
+	return asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return()}
+}
+
+// keyed calls a helper on a map with a key, or a value, from the stack.
+func keyed(call asm.BuiltinFunc, m *ebpf.Map, key int32) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMapPtr(asm.R1, m.FD()),
+		asm.Mov.Reg(asm.R2, asm.RFP),
+		asm.Add.Imm(asm.R2, key),
+		call.Call(),
+	}
+}
+
+// put stores a value from the stack in a map.
+func put(m *ebpf.Map, key, value int32) asm.Instructions {
+	return slices.Concat(asm.Instructions{
+		asm.Mov.Reg(asm.R3, asm.RFP),
+		asm.Add.Imm(asm.R3, value),
+		asm.Mov.Imm(asm.R4, 0),
+	}, keyed(asm.FnMapUpdateElem, m, key))
+}
+
+// firstArgument is where the registers that a tracepoint is given have a call's first argument.
+func firstArgument() int32 {
+	if runtime.GOARCH == "arm64" {
+		return 0 // x0
+	}
+	return 112 // rdi
+}
+
+// entering notes the descriptor of a call, and of one that sends the time. The tracepoint's
+// arguments are the registers and the call's number.
+func (s *Stamps) entering(pid int) asm.Instructions {
+	return slices.Concat(
+		ofProcess(pid),
+		asm.Instructions{
+			asm.LoadMem(asm.R7, asm.R6, 8, asm.DWord),
+			asm.JEq.Imm(asm.R7, syscall.SYS_SENDTO, "call"),
+			asm.JEq.Imm(asm.R7, syscall.SYS_SENDMSG, "call"),
+			asm.JEq.Imm(asm.R7, syscall.SYS_RECVFROM, "call"),
+			asm.JNE.Imm(asm.R7, syscall.SYS_RECVMSG, "end"),
+
+			asm.Mov.Reg(asm.R1, asm.RFP).WithSymbol("call"),
+			asm.Add.Imm(asm.R1, atDescriptor),
+			asm.Mov.Imm(asm.R2, 8),
+			asm.LoadMem(asm.R3, asm.R6, 0, asm.DWord),
+			asm.Add.Imm(asm.R3, firstArgument()),
+			asm.FnProbeReadKernel.Call(),
+			asm.JNE.Imm(asm.R0, 0, "end"),
+			asm.JEq.Imm(asm.R7, syscall.SYS_RECVFROM, "receive"),
+			asm.JEq.Imm(asm.R7, syscall.SYS_RECVMSG, "receive"),
+			asm.FnKtimeGetNs.Call(),
+			asm.StoreMem(asm.RFP, atTime, asm.R0, asm.DWord),
+		},
+		put(s.sent, atDescriptor, atTime),
+		asm.Instructions{
+			asm.Ja.Label("end"),
+			asm.Mov.Imm(asm.R0, 0).WithSymbol("receive"),
+		},
+		put(s.reading, atThread, atDescriptor),
+		end(),
+	)
+}
+
+// leaving takes the time when a call has received bytes. The tracepoint's arguments are the
+// registers and what the call returns.
+func (s *Stamps) leaving(pid int) asm.Instructions {
+	return slices.Concat(
+		ofProcess(pid),
+		asm.Instructions{
+			asm.FnKtimeGetNs.Call(),
+			asm.Mov.Reg(asm.R7, asm.R0),
+		},
+		keyed(asm.FnMapLookupElem, s.reading, atThread),
+		asm.Instructions{
+			asm.JEq.Imm(asm.R0, 0, "end"),
+			asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+			asm.StoreMem(asm.RFP, atDescriptor, asm.R1, asm.DWord),
+		},
+		keyed(asm.FnMapDeleteElem, s.reading, atThread),
+		asm.Instructions{
+			asm.LoadMem(asm.R1, asm.R6, 8, asm.DWord),
+			asm.JSLE.Imm(asm.R1, 0, "end"),
+		},
+		keyed(asm.FnMapLookupElem, s.sent, atDescriptor),
+		asm.Instructions{
+			asm.JEq.Imm(asm.R0, 0, "end"),
+			asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
+			asm.Sub.Reg(asm.R7, asm.R1),
+		},
+		keyed(asm.FnMapDeleteElem, s.sent, atDescriptor),
+		asm.Instructions{
+			asm.StoreMem(asm.RFP, atTime, asm.R7, asm.DWord),
+			asm.Mov.Imm(asm.R3, 0),
+		},
+		keyed(asm.FnMapPushElem, s.times, atTime),
+		end(),
+	)
+}
+
+// Times ends the timing and returns the times, shortest first.
+func (s *Stamps) Times() ([]time.Duration, error) {
+	if err := s.detach(); err != nil {
+		return nil, err
+	}
+	var times []time.Duration
+	for {
+		var t time.Duration
+		err := s.times.LookupAndDelete(nil, &t)
+		switch {
+		case errors.Is(err, ebpf.ErrKeyNotExist):
+			slices.Sort(times)
+			return times, nil
+		case err != nil:
+			return nil, fmt.Errorf("proc: timed system calls: %w", err)
+		case len(times) == maxStamps-1:
+			return nil, fmt.Errorf("proc: timed system calls: there is no room for %d: time fewer", maxStamps)
+		}
+		times = append(times, t)
+	}
+}
+
+func (s *Stamps) detach() error {
+	var errs []error
+	for _, l := range s.links {
+		errs = append(errs, l.Close())
+	}
+	s.links = nil
+	return errors.Join(errs...)
+}
+
+// Close ends the timing, and forgets the times.
+func (s *Stamps) Close() error {
+	errs := []error{s.detach()}
+	for _, m := range []*ebpf.Map{s.reading, s.sent, s.times} {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,47 @@
+package report
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// A browser shows the page, and has nothing to complain of.
+func TestPageInABrowser(t *testing.T) {
+	var page bytes.Buffer
+	if err := opened(sample(t)).WritePage(&page); err != nil {
+		t.Fatal(err)
+	}
+	chromium := programs.Chromium(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "run.html")
+	if err := os.WriteFile(file, page.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dom, messages := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
+	for _, want := range []string{
+		"10,000 requests a second; half were answered within 1.14ms", "12 errors", "since due", "since sent", "TLS handshake", "503", "error: connect",
+		"First error: status 503", "Server: &lt;b&gt;", "A Processor, 2 processors, 8 GB of memory", "--connections", "99.99%", "<path",
+	} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page as the browser sees it lacks %q", want)
+		}
+	}
+	if strings.Contains(messages, "CONSOLE") {
+		t.Errorf("the browser complains: %s", messages)
+	}
+	for _, dark := range []bool{false, true} {
+		shot := filepath.Join(dir, "page.png")
+		programs.Screenshot(t, chromium, dir, file, shot, dark, "400,3000")
+		if info, err := os.Stat(shot); err != nil || info.Size() < 50_000 {
+			t.Errorf("dark %v: %v, %v", dark, info, err)
+		}
+		if err := os.Remove(shot); err != nil {
+			t.Error(err)
+		}
+	}
+}
