@@ -125,7 +125,7 @@ func (w *worker) receive(id int, ended bool) {
 		w.now = w.nanos()
 		if w.tally.counting {
 			w.tally.bytes += uint64(n)
-			w.second.Bytes += uint64(n)
+			w.present.second.Bytes += uint64(n)
 		}
 		fd := c.fd
 		if !w.take(id, w.buffer[:n]) || c.fd != fd || n < len(w.buffer) && !ended && c.tls == nil {
@@ -302,12 +302,12 @@ func (w *worker) count(f *flight, status int, body int64) {
 	w.tally.requests++
 	w.tally.statuses[status]++
 	w.tally.bodies += uint64(body)
-	w.second.Requests++
+	w.present.second.Requests++
 	w.tally.firstByte.Record(time.Duration(f.first - f.sent))
 	if w.pacer == nil { // in a closed loop it is due when it is sent
-		w.interval.latency.Record(service)
+		w.present.latency.Record(service)
 		return
 	}
 	w.tally.service.Record(service)
-	w.interval.latency.Record(time.Duration(w.now - f.due))
+	w.present.latency.Record(time.Duration(w.now - f.due))
 }

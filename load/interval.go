@@ -18,20 +18,20 @@ func (w *worker) turnSecond() {
 	if !w.tally.counting {
 		return
 	}
-	if n := int((w.now - w.began) / int64(time.Second)); n > w.interval.index {
+	if n := int((w.now - w.began) / int64(time.Second)); n > w.present.index {
 		w.handOver()
-		w.interval.index = n
+		w.present.index = n
 	}
 }
 
 // handOver gives the conductor what was measured of the present second.
 func (w *worker) handOver() {
-	w.parts <- part{w.interval.index, w.second, w.interval.latency}
-	w.second = Second{}
+	w.parts <- part{w.present.index, w.present.second, w.present.latency}
+	w.present.second = Second{}
 	select {
-	case w.interval.latency = <-w.spare:
+	case w.present.latency = <-w.spare:
 	default:
-		w.interval.latency = hist.New()
+		w.present.latency = hist.New()
 	}
 }
 
@@ -46,9 +46,9 @@ type window struct {
 
 // turnWindow begins a new window, if it is time.
 func (w *worker) turnWindow() {
-	for w.tally.counting && w.now >= w.window.ends {
-		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
-		w.window.before = w.tally.requests
-		w.window.ends += int64(windowLength)
+	for w.tally.counting && w.now >= w.tenth.ends {
+		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
+		w.tenth.before = w.tally.requests
+		w.tenth.ends += int64(windowLength)
 	}
 }

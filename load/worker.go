@@ -42,8 +42,8 @@ type worker struct {
 	clock      time.Time // what nanosecond counts are relative to
 	now        int64     // when the last piece of input was looked at
 	began      int64     // of measuring
-	interval             // the present second of it
-	window               // the present tenth
+	present    interval  // second of it
+	tenth      window    // of that second
 	unopened   int       // conns[unopened:] were never opened
 	connecting int       // connections that may be in the server's backlog
 	route      route
@@ -68,7 +68,7 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 	}
 	w := &worker{
 		run: r, index: index, before: before, poller: p, conns: make([]conn, conns*r.stride()), clock: time.Now(), tally: newTally(),
-		buffer: make([]byte, readSize), interval: interval{latency: hist.New()},
+		buffer: make([]byte, readSize), present: interval{latency: hist.New()},
 		route: newRoute(r.Sources, &r.address, index, r.Threads), values: values{int64(index), int64(r.Threads)},
 	}
 	w.prepare()
@@ -177,8 +177,8 @@ func (w *worker) beginCounting() {
 	w.tally.counting = true
 	w.began = w.nanos()
 	w.now = w.began
-	w.interval.latency.Reset()
-	w.window = window{ends: w.began + int64(windowLength)}
+	w.present.latency.Reset()
+	w.tenth = window{ends: w.began + int64(windowLength)}
 }
 
 // endCounting notes how long what is still to be answered has waited.
@@ -205,7 +205,7 @@ func (w *worker) endCounting() {
 			waits(since)
 		}
 	}
-	w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
+	w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
 	w.handOver()
 	w.tally.counting = false
 }
@@ -298,7 +298,7 @@ func (w *worker) note(kind Failure, text string) {
 
 func (w *worker) countError(kind Failure) {
 	*w.tally.errors.of(kind)++
-	w.second.Errors++
+	w.present.second.Errors++
 	if w.MaxErrors > 0 {
 		w.patience.done()
 	}
