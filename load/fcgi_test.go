@@ -314,7 +314,7 @@ func TestFastCGIEndBeforeTheRequestIsSent(t *testing.T) {
 		io.Copy(io.Discard, r) // closing with something unread would reset the connection
 	})
 	r := run(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
-	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "" || r.FastCGI.Resent != 0 {
+	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "status 413 came" || r.FastCGI.Resent != 0 {
 		t.Errorf("%d requests, statuses %v, errors %+v, %+v", r.Requests, r.Statuses, r.Errors, r.FastCGI)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -55,7 +56,7 @@ func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) 
 			o.opened.Add(1)
 		}
 	}
-	o.Config.ErrorLog = nil
+	o.Config.ErrorLog = log.New(io.Discard, "", 0)
 	start(o.Server)
 	t.Cleanup(o.Close)
 	return o
