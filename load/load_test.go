@@ -206,6 +206,19 @@ func TestErrorsByKind(t *testing.T) {
 			http.ReadRequest(r)
 			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
 		}), func(e load.Errors) uint64 { return e.Read }, "closed in the middle"},
+		{"resets", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			c.(*net.TCPConn).SetLinger(0)
+		}), func(e load.Errors) uint64 { return e.Read }, "read: connection reset by peer"},
+		{"head that never ends", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			for {
+				if _, err := io.WriteString(c, "X: y\r\n"); err != nil {
+					return
+				}
+			}
+		}), func(e load.Errors) uint64 { return e.Read }, "too many field lines"},
 		{"malformed", script(t, each("SSH-2.0-nonsense\r\n")), func(e load.Errors) uint64 { return e.Read }, "malformed protocol version"},
 		{"too much", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurplus")), func(e load.Errors) uint64 { return e.Read }, "read: bytes came after a response"},
 		{"twice", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")),

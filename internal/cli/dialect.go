@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,11 @@ type tool interface {
 // prober is a tool that tries to connect before all else.
 type prober interface {
 	Probe(ctx context.Context) error
+}
+
+// quitter is a tool that ends before its time when too much goes wrong.
+type quitter interface {
+	GivesUp(e *load.Errors) bool
 }
 
 // ending is an error that a tool has words of its own for.
@@ -93,7 +99,9 @@ func speak(ctx context.Context, env Env, t tool, footnotes bool) error {
 		}
 	}
 	t.Begin(env.Stdout, env.Stderr)
-	r, runErr := load.Run(ctx, t.Plan())
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	r, runErr := load.Run(ctx, planOf(t, giveUp))
 	if r == nil {
 		return runErr
 	}
@@ -111,6 +119,27 @@ func speak(ctx context.Context, env Env, t tool, footnotes bool) error {
 		return &exit{code: exited.Code}
 	}
 	return nil
+}
+
+// planOf returns the tool's plan, which has giveUp called when the tool would.
+func planOf(t tool, giveUp func()) load.Plan {
+	p := t.Plan()
+	q, ok := t.(quitter)
+	if !ok {
+		return p
+	}
+	trace := *cmp.Or(p.Trace, &load.Trace{})
+	tell := trace.Progress
+	trace.Progress = func(g load.Progress) {
+		switch {
+		case q.GivesUp(&g.Errors):
+			giveUp()
+		case tell != nil:
+			tell(g)
+		}
+	}
+	p.Trace = &trace
+	return p
 }
 
 // endAs ends a command as the tool does, if that has words for err.

@@ -72,3 +72,8 @@ func socketStop(why cause, first string) *stop {
 	text := errno.Error()
 	return &stop{fmt.Sprintf("%s: %s%s (%d)\n", call, strings.ToUpper(text[:1]), text[1:], int(errno)), int(errno)}
 }
+
+// GivesUp reports whether ab ends: it does when a socket fails, without -r.
+func (c *Command) GivesUp(e *load.Errors) bool {
+	return !c.goOn && (e.Connect > 0 || e.Read > 0 && causeOf(load.FailedRead, e.First) == reset)
+}

@@ -104,3 +104,9 @@ func ratio(a, b float64) float64 {
 	}
 	return a / b
 }
+
+// GivesUp reports whether siege ends. Of its failures those are known here, while it runs, that
+// brought no response.
+func (c *Command) GivesUp(e *load.Errors) bool {
+	return e.Connect+e.Read+e.Write+e.Timeout >= maxFailures
+}
