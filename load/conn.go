@@ -90,8 +90,18 @@ func (c *conn) doing() string {
 	return "waiting for a response"
 }
 
-// connect opens connection id anew, or tries to again.
+// connect opens connection id, or tries to again, and counts it as one that may wait in
+// the server's backlog.
 func (w *worker) connect(id int) {
+	if c := &w.conns[id]; !c.accepting {
+		c.accepting = true
+		w.connecting++
+	}
+	w.dial(id)
+}
+
+// dial opens connection id.
+func (w *worker) dial(id int) {
 	c := &w.conns[id]
 	if c.state != queuing {
 		c.since = w.nanos() // many may begin since now
@@ -111,10 +121,6 @@ func (w *worker) connect(id int) {
 		c.state = closed
 		w.cannotConnect(id, FailedConnect, err.Error())
 		return
-	}
-	if !c.accepting {
-		c.accepting = true
-		w.connecting++
 	}
 	if c.state == opening && w.address.socket != "" { // connected at once, or not at all
 		w.opened(id)
@@ -231,10 +237,11 @@ func (w *worker) hangUp(id int) {
 	*c = conn{fd: -1, connKept: c.connKept}
 }
 
-// again closes a connection and opens it at once.
+// again closes a connection and opens it at once. It is not counted: where a server closes
+// all connections, those that are opened anew would leave no turn to those that never were.
 func (w *worker) again(id int) {
 	w.hangUp(id)
-	w.connect(id)
+	w.dial(id)
 }
 
 // fail counts an error for each request under way, or one, and closes the connection; a sweep

@@ -1,0 +1,31 @@
+package load_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// Where a server closes each connection, those that are opened anew leave a turn to
+// those that never were.
+func TestAllConnectToOneThatCloses(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+	}))
+	defer server.Close()
+	const patience = 30 * time.Second // it takes a tenth of a second, or for ever
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	connected := false
+	r, err := load.Run(ctx, load.Plan{
+		URL: server.URL, Connections: 300, Threads: 1, Warmup: time.Millisecond, Duration: 100 * time.Millisecond,
+		Trace: &load.Trace{Connected: func() { connected = true }},
+	})
+	if err != nil || !connected || r.Requests == 0 {
+		t.Errorf("connected: %v; %+v, %v", connected, r, err)
+	}
+}
