@@ -19,6 +19,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/inmemory"
 )
 
 const (
@@ -92,11 +93,11 @@ func (w *workload) warm(serve func(net.Listener) error, d time.Duration) error {
 // run loads a server for a time, and tells how long all it was sent took.
 func (w *workload) run(serve func(net.Listener) error, d time.Duration) (took time.Duration, served uint64, err error) {
 	start := time.Now()
-	n := newNetwork(w.request(), w.requests, w.clients, d)
-	if err := serve(n); err != nil && !errors.Is(err, io.EOF) {
+	l := inmemory.Listen(inmemory.Load{Request: w.request(), Requests: w.requests, Clients: w.clients, For: d})
+	if err := serve(l); err != nil && !errors.Is(err, io.EOF) {
 		return 0, 0, err
 	}
-	served, ok := n.drain(w.clients, patience)
+	served, ok := l.Drain(patience)
 	took = time.Since(start)
 	switch {
 	case !ok:

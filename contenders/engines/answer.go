@@ -1,0 +1,76 @@
+package engines
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/tarehq/tare/internal/inmemory"
+)
+
+// answer is what a server answers, but for its date.
+type answer struct {
+	text     []byte
+	from, to int // of the date's value
+}
+
+// firstAnswer asks a server once and reads its answer in full.
+func firstAnswer(server Server, requests int) (*answer, error) {
+	var text bytes.Buffer
+	l := inmemory.Listen(inmemory.Load{Request: request(), Requests: requests, Clients: 1, Total: 1, Answers: func() io.Writer { return &text }})
+	if err := run(server, l, 1); err != nil {
+		return nil, err
+	}
+	if err := server.Close(); err != nil {
+		return nil, err
+	}
+	from := bufio.NewReader(bytes.NewReader(text.Bytes()))
+	resp, err := http.ReadResponse(from, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w in the answer %q", err, text.Bytes())
+	}
+	got, err := io.ReadAll(resp.Body)
+	date := []byte(resp.Header.Get("Date"))
+	at := bytes.Index(text.Bytes(), date)
+	_, end := from.Peek(1)
+	whole := end != nil && bytes.HasSuffix(text.Bytes(), []byte("\r\n\r\n"+body))
+	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/plain" || string(got) != body || len(date) == 0 || !whole {
+		return nil, fmt.Errorf("want status 200, text/plain, a date and %q, got %q", body, text.Bytes())
+	}
+	return &answer{text.Bytes(), at, at + len(date)}, nil
+}
+
+// client compares what a server writes with what it must. It forgives the date, which
+// passes.
+type client struct {
+	want    *answer
+	at      int // in the answer that comes
+	answers int // that have come
+	err     error
+}
+
+func (c *client) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0 && c.err == nil; {
+		end := len(c.want.text)
+		switch {
+		case c.at < c.want.from:
+			end = c.want.from
+		case c.at < c.want.to:
+			end = c.want.to
+		}
+		n := min(len(rest), end-c.at)
+		isDate := c.at >= c.want.from && c.at < c.want.to
+		if !isDate && !bytes.Equal(rest[:n], c.want.text[c.at:c.at+n]) {
+			c.err = fmt.Errorf("answer %d differs from the first: want %q, got %q", c.answers+1, c.want.text[c.at:], rest)
+			return 0, c.err
+		}
+		rest = rest[n:]
+		if c.at += n; c.at == len(c.want.text) {
+			c.at = 0
+			c.answers++
+		}
+	}
+	return len(p), c.err
+}

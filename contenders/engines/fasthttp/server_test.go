@@ -1,0 +1,55 @@
+// Package fasthttp_test measures fasthttp, through its own API.
+package fasthttp_test
+
+import (
+	"testing"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tarehq/tare/contenders/engines"
+)
+
+// perClient is how many connections of a client may end while its next is accepted.
+const perClient = 16
+
+type server struct{ fasthttp.Server }
+
+// Close has nothing to give back: Serve has. Shutdown would wait a tenth of a second.
+func (s *server) Close() error { return nil }
+
+func newServer(site *engines.Site) engines.Server {
+	answer, last := site.Body(), site.Last()
+	return &server{fasthttp.Server{Concurrency: perClient * site.Clients, Handler: func(ctx *fasthttp.RequestCtx) {
+		ctx.Success("text/plain", answer)
+		if last {
+			ctx.SetConnectionClose()
+		}
+		site.Note(ctx.IsGet())
+	}}}
+}
+
+func serverGet(b *testing.B, site *engines.Site) { engines.ServerGet(b, site, newServer) }
+
+func BenchmarkServerGet1ReqPerConn(b *testing.B) { serverGet(b, engines.PerConn(1)) }
+
+func BenchmarkServerGet2ReqPerConn(b *testing.B) { serverGet(b, engines.PerConn(2)) }
+
+func BenchmarkServerGet10ReqPerConn(b *testing.B) { serverGet(b, engines.PerConn(10)) }
+
+func BenchmarkServerGet10KReqPerConn(b *testing.B) { serverGet(b, engines.PerConn(10000)) }
+
+func BenchmarkServerGet1ReqPerConn10KClients(b *testing.B) {
+	serverGet(b, engines.PerConn10KClients(1))
+}
+
+func BenchmarkServerGet2ReqPerConn10KClients(b *testing.B) {
+	serverGet(b, engines.PerConn10KClients(2))
+}
+
+func BenchmarkServerGet10ReqPerConn10KClients(b *testing.B) {
+	serverGet(b, engines.PerConn10KClients(10))
+}
+
+func BenchmarkServerGet100ReqPerConn10KClients(b *testing.B) {
+	serverGet(b, engines.PerConn10KClients(100))
+}

@@ -1,0 +1,133 @@
+package engines
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/inmemory"
+)
+
+const (
+	// body is the body of an answer.
+	body = "Hello, world!"
+
+	// manyClients is the number of connections of the benchmarks that have many.
+	manyClients = 10_000
+
+	// patience is how long a server may take to finish what it has begun.
+	patience = 10 * time.Second
+)
+
+// request has the fields, and within a few bytes the length, of the write-up's.
+func request() []byte {
+	return []byte("GET /some/page?query HTTP/1.1\r\nHost: example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101\r\n" +
+		"Referer: http://example.org/from?page=1\r\nCookie: session=0123456789; theme=dark; seen=abcdef\r\n\r\n")
+}
+
+// Server is what is measured.
+type Server interface {
+	// Serve takes connections until the listener has no more.
+	Serve(net.Listener) error
+	// Close gives back what the server holds, when its connections are closed.
+	Close() error
+}
+
+// Site is what servers serve, in two ways: as an http.Handler, and for those that
+// have another API in parts.
+type Site struct {
+	Clients int // connections at a time
+
+	requests int // on each connection
+	handled  atomic.Int64
+	wrong    atomic.Int64
+}
+
+// Body is what is answered, as text/plain.
+func (s *Site) Body() []byte { return []byte(body) }
+
+// Last reports whether a server is to close the connection after its answer.
+func (s *Site) Last() bool { return s.requests == 1 }
+
+// Note counts a request, and whether it came as it was sent.
+func (s *Site) Note(isGet bool) {
+	s.handled.Add(1)
+	if !isGet {
+		s.wrong.Add(1)
+	}
+}
+
+// Handler answers for net/http and what is compatible with it.
+func (s *Site) Handler() http.Handler {
+	answer, last := s.Body(), s.Last()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/plain")
+		if last {
+			h.Set("Connection", "close")
+		}
+		_, _ = w.Write(answer)
+		s.Note(r.Method == http.MethodGet)
+	})
+}
+
+// PerConn is a benchmark of as many clients as there are processors, with so many
+// requests on each connection.
+func PerConn(requests int) *Site { return &Site{requests: requests, Clients: runtime.NumCPU()} }
+
+// PerConn10KClients is one of ten thousand clients.
+func PerConn10KClients(requests int) *Site { return &Site{requests: requests, Clients: manyClients} }
+
+// ServerGet has a server answer b.N requests and checks every byte of every answer.
+func ServerGet(b *testing.B, site *Site, start func(*Site) Server) {
+	want, err := firstAnswer(start(site), site.requests)
+	if err != nil {
+		b.Fatal(err)
+	}
+	site.handled.Store(0)
+	var clients []*client
+	l := inmemory.Listen(inmemory.Load{
+		Request: request(), Requests: site.requests, Clients: site.Clients, Total: b.N,
+		Answers: func() io.Writer {
+			clients = append(clients, &client{want: want})
+			return clients[len(clients)-1]
+		},
+	})
+	server := start(site)
+	b.ReportAllocs()
+	b.ResetTimer()
+	err = run(server, l, b.N)
+	b.StopTimer()
+	if err != nil {
+		b.Fatal(err)
+	}
+	answers := 0
+	for _, c := range clients {
+		if c.err != nil {
+			b.Fatal(c.err)
+		}
+		answers += c.answers
+	}
+	if n := int(site.handled.Load()); n != b.N || answers != b.N || site.wrong.Load() > 0 {
+		b.Fatalf("%d requests were sent: %d handled, %d of them not as they were sent, %d answers", b.N, n, site.wrong.Load(), answers)
+	}
+	if err := server.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// run has a server serve a load to its end.
+func run(server Server, l *inmemory.Listener, total int) error {
+	if err := server.Serve(l); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if served, ok := l.Drain(patience); !ok || served != uint64(total) {
+		return errors.New("the server did not read all requests and close all connections")
+	}
+	return nil
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/lab/gobench"
+	"github.com/tarehq/tare/lab/yamlfile"
+)
+
+// namesBenchmarks reports whether the words name an experiment of Go benchmarks.
+func namesBenchmarks(env Env, named []string) bool {
+	root, err := projectRoot(env.Dir)
+	return err == nil && len(named) == 1 && gobench.Is(filepath.Join(root, "experiments", named[0]))
+}
+
+// checkForBenchmarks returns an error for flags that mean nothing to Go benchmarks.
+func (f *weighFlags) checkForBenchmarks(name string) error {
+	for _, flag := range []string{"warmup", "connections"} {
+		if f.given(flag) {
+			return fmt.Errorf("--%s: %s is Go benchmarks, which have none; leave it out", flag, name)
+		}
+	}
+	return f.own.none(fmt.Sprintf("%q", name))
+}
+
+// weighBenchmarks runs an experiment of Go benchmarks, or prepares it, and shows what came
+// of it. The analysis is nil if nothing was begun.
+func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (*gobench.Analysis, error) {
+	root, err := projectRoot(env.Dir)
+	if err != nil {
+		return nil, usage(err)
+	}
+	o := gobench.Options{Root: root, Experiment: name, Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: flags.words()}
+	if flags.out != "" {
+		o.Out = env.path(flags.out)
+	}
+	if o.Adjust, err = flags.adjustBenchmarks(); err != nil {
+		return nil, usage(err)
+	}
+	p := newProgress(env.Stderr, 0)
+	o.Say = p.say
+	o.Progress = func(g gobench.Progress) {
+		p.total(g.Total)
+		p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Benchmark, g.Procs, (g.Total - g.Done).Round(time.Second))
+	}
+	if flags.prepare {
+		r, err := gobench.Prepare(ctx, o)
+		p.end()
+		if err == nil && !r.Complete() {
+			return nil, &exit{exitFail, errors.New("not everything could be prepared; what could not is above")}
+		}
+		return nil, weighError(err)
+	}
+	r, dir, err := gobench.Weigh(ctx, o)
+	p.end()
+	if r == nil {
+		return nil, weighError(err)
+	}
+	a := gobench.Analyze(r)
+	return a, showResults(env, a, &r.Warnings, dir, err)
+}
+
+// adjustBenchmarks is what flags change of an experiment of Go benchmarks.
+func (f *weighFlags) adjustBenchmarks() (func(*gobench.Trials), error) {
+	var procs []lab.Cores
+	for _, text := range f.cores {
+		n, err := lab.ParseCores(text)
+		if err != nil {
+			return nil, fmt.Errorf("--cores: %w", err)
+		}
+		procs = append(procs, n)
+	}
+	return func(t *gobench.Trials) {
+		if f.given("blocks") {
+			t.Blocks = f.blocks
+		}
+		if f.given("measure") {
+			t.Time = yamlfile.Duration(f.measure)
+		}
+		if f.given("cores") {
+			t.Procs = procs
+		}
+	}, nil
+}

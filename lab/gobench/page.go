@@ -1,0 +1,55 @@
+package gobench
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/lab/stat"
+)
+
+//go:embed page.html
+var pageSource string
+
+// writePage writes the report as one HTML file that needs nothing else.
+func (a *Analysis) writePage(w io.Writer) error {
+	parsed, err := template.New("page").Funcs(a.pageFuncs()).Parse(pageSource)
+	if err != nil {
+		panic(fmt.Sprintf("gobench: BUG: %v", err))
+	}
+	var b bytes.Buffer
+	if err := parsed.Execute(&b, a); err != nil {
+		panic(fmt.Sprintf("gobench: BUG: %v", err))
+	}
+	_, err = w.Write(b.Bytes())
+	return err
+}
+
+// pageFuncs are what the page's template calls.
+func (a *Analysis) pageFuncs() template.FuncMap {
+	return template.FuncMap{
+		"style":       page.Style,
+		"chart":       a.Chart,
+		"compared":    a.compared,
+		"isPublished": func(t Table, engine int) bool { return t.isPublished(engine) },
+		"times":       times,
+		"interval":    interval,
+		"count":       count,
+		"control":     func() string { return a.control().Title },
+		"confidence":  func() string { return fmt.Sprintf("%.0f %%", 100*stat.Confidence) },
+		"join":        func(words []string) string { return strings.Join(words, ", ") },
+		"seconds":     func(s float64) string { return time.Duration(s * float64(time.Second)).Round(time.Second).String() },
+		"gb":          func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
+	}
+}
+
+// Command is what repeats the run.
+func (r *Run) Command() string {
+	words := append([]string{"tare weigh", r.Experiment}, r.Flags...)
+	return strings.Join(append(words, fmt.Sprintf("--seed %d", r.Seed)), " ")
+}
