@@ -3,6 +3,8 @@ module github.com/tarehq/tare/contenders
 go 1.26.0
 
 require (
+	github.com/fasthttp/router v1.5.4
+	github.com/hoisie/web v0.1.1-0.20160809141353-a498c022b2c0
 	github.com/tarehq/tare v0.0.0
 	github.com/valyala/fasthttp v1.74.0
 )
@@ -10,7 +12,12 @@ require (
 require (
 	github.com/klauspost/compress v1.20.0 // indirect
 	github.com/molecule-man/go-brrr v1.0.1 // indirect
+	github.com/savsgio/gotils v0.0.0-20240704082632-aef3928b8a38 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
+	golang.org/x/crypto v0.58.0 // indirect
+	golang.org/x/net v0.62.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/term v0.47.0 // indirect
 )
 
 replace github.com/tarehq/tare => ../

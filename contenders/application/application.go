@@ -1,21 +1,36 @@
-// Package application is what every contender of the experiments serves: a handler
-// that sets four header fields and answers with twelve bytes of body. A response by
-// HTTP is 153 bytes whichever way it is served.
+// Package application is what the contenders in Go serve: an application for each
+// experiment, so that it is the same whatever serves it.
 package application
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
+	"strings"
 )
 
 // Body is the response's body.
 const Body = "Hello World\n"
 
-// Handler is the write-up's handler, for net/http and what is compatible with it.
+// Handler is the first write-up's handler, for net/http and what is compatible with it:
+// it sets four header fields and answers with twelve bytes of body. A response by HTTP
+// is 153 bytes whichever way it is served.
 func Handler(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Server", "gophr")
 	w.Header().Set("Connection", "keep-alive")
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Content-Length", fmt.Sprint(len(Body)))
 	fmt.Fprint(w, Body)
+}
+
+// named returns the application of a name.
+func named(name string) (http.Handler, error) {
+	all := map[string]http.Handler{
+		"hello": http.HandlerFunc(Handler), "println": http.HandlerFunc(Println), "lines": Lines(), "files": Files(),
+	}
+	if h, ok := all[name]; ok {
+		return h, nil
+	}
+	return nil, fmt.Errorf("-application: got %q, want one of %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }

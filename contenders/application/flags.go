@@ -3,23 +3,39 @@ package application
 import (
 	"flag"
 	"net"
+	"net/http"
 	"os"
 )
 
-// FromFlags listens as the command line says, and returns whether FastCGI is to be
-// spoken there, not HTTP.
-func FromFlags() (l net.Listener, overFastCGI bool, err error) {
+// Site is what a command line says: which application to serve, and where.
+type Site struct {
+	Listener net.Listener
+	FastCGI  bool // is to be spoken there, not HTTP
+	Handler  http.Handler
+}
+
+// FromFlags listens as the command line says.
+func FromFlags() (*Site, error) {
+	name := flag.String("application", "hello", "which application to serve")
 	address := flag.String("listen", "", "address to listen on")
 	socket := flag.String("socket", "", "unix socket to listen on instead")
-	flag.BoolVar(&overFastCGI, "fcgi", false, "speak FastCGI, not HTTP")
+	overFastCGI := flag.Bool("fcgi", false, "speak FastCGI, not HTTP")
 	flag.Parse()
-	if *socket == "" {
-		l, err = net.Listen("tcp", *address)
-		return l, overFastCGI, err
+	h, err := named(*name)
+	if err != nil {
+		return nil, err
 	}
-	l, err = net.Listen("unix", *socket)
+	l, err := listen(*address, *socket)
+	return &Site{l, *overFastCGI, h}, err
+}
+
+func listen(address, socket string) (net.Listener, error) {
+	if socket == "" {
+		return net.Listen("tcp", address)
+	}
+	l, err := net.Listen("unix", socket)
 	if err == nil {
-		err = os.Chmod(*socket, 0o666) // nginx's workers are another user
+		err = os.Chmod(socket, 0o666) // nginx's workers are another user
 	}
-	return l, overFastCGI, err
+	return l, err
 }

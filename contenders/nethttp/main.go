@@ -1,4 +1,4 @@
-// Command nethttp serves the application with Go's standard library: over HTTP or
+// Command nethttp serves an application with Go's standard library: over HTTP or
 // over FastCGI, on a port or on a unix socket.
 package main
 
@@ -12,13 +12,13 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	l, overFastCGI, err := application.FromFlags()
+	site, err := application.FromFlags()
 	if err != nil {
 		log.Fatal(err)
 	}
 	serve := http.Serve
-	if overFastCGI {
+	if site.FastCGI {
 		serve = fcgi.Serve
 	}
-	log.Fatal(serve(l, http.HandlerFunc(application.Handler)))
+	log.Fatal(serve(site.Listener, site.Handler))
 }

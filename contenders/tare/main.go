@@ -1,10 +1,9 @@
-// Command tare serves the application with tare: the same handler as net/http's, over
+// Command tare serves an application with tare: the same handler as net/http's, over
 // HTTP or over FastCGI, on a port or on a unix socket.
 package main
 
 import (
 	"log"
-	"net/http"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/contenders/application"
@@ -13,13 +12,13 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	l, overFastCGI, err := application.FromFlags()
+	site, err := application.FromFlags()
 	if err != nil {
 		log.Fatal(err)
 	}
 	serve := tare.Serve
-	if overFastCGI {
+	if site.FastCGI {
 		serve = fcgi.Serve
 	}
-	log.Fatal(serve(l, http.HandlerFunc(application.Handler)))
+	log.Fatal(serve(site.Listener, site.Handler))
 }

@@ -1,0 +1,12 @@
+# A page in Sinatra on Thin: serve.rb port
+
+require "sinatra/base"
+require "thin"
+
+class Index < Sinatra::Base
+  set :environment, :production
+  get("/") { File.read("index.html") }
+end
+
+Thin::Logging.silent = true
+Thin::Server.start("127.0.0.1", ARGV[0].to_i, Index)

@@ -1,0 +1,9 @@
+# Prints the version of Ruby, and those of what is named: thin, rack, sinatra.
+
+require "thin"
+require "rack"
+require "sinatra/base"
+
+puts "Ruby #{RUBY_VERSION}"
+versions = { "thin" => Thin::VERSION::STRING, "rack" => Rack.release, "sinatra" => Sinatra::VERSION }
+ARGV.each { |name| puts "#{name} #{versions.fetch(name)}" }
