@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -12,7 +13,8 @@ import (
 
 // Calls counts system calls as they are made: of all processes, told apart by their ids, and by
 // the calls' numbers. The kernel does the counting, so that it costs each call about a tenth of a
-// microsecond. It takes the right to load such a program, which root has on most machines.
+// microsecond. It takes the right to load such a program, which root has on most machines, and
+// Linux 5.6.
 type Calls struct {
 	counts *ebpf.Map
 	link   link.Link
@@ -41,10 +43,26 @@ func CountCalls() (*Calls, error) {
 		defer func() { _ = program.Close() }()
 		c.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sys_enter", Program: program})
 	}
+	if err == nil {
+		err = c.seesUs()
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("proc: counting system calls: %w", err), c.Close())
 	}
 	return c, nil
+}
+
+// seesUs makes sure that what the kernel counts is found under the ids that processes have here:
+// in a PID namespace they have others.
+func (c *Calls) seesUs() error {
+	if _, err := os.Stat("/proc/self"); err != nil { // a system call, whatever comes of it
+		return err
+	}
+	made, err := c.Counts()
+	if err == nil && len(made[os.Getpid()]) == 0 {
+		err = errors.New("the kernel knows processes by other ids than are seen here: run outside of the PID namespace")
+	}
+	return err
 }
 
 // counting adds one to what the map has for the process that makes a call. The tracepoint's
@@ -81,21 +99,39 @@ func counting(fd int) asm.Instructions {
 	}
 }
 
+// CallCounts are how many calls processes made, by their ids and by the calls' numbers.
+type CallCounts map[int]map[int]uint64
+
+// Counts returns what was counted since CountCalls, of processes that have ended, too. It asks
+// the kernel once, so that all counts are of one moment.
+func (c *Calls) Counts() (CallCounts, error) {
+	of, times := make([]counted, maxCounted), make([]uint64, maxCounted)
+	var cursor ebpf.MapBatchCursor
+	n, err := c.counts.BatchLookup(&cursor, of, times, nil)
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) { // which says that these are all
+		return nil, fmt.Errorf("proc: counted system calls: %w", err)
+	}
+	made := make(CallCounts)
+	for i, o := range of[:n] {
+		if made[int(o.PID)] == nil {
+			made[int(o.PID)] = make(map[int]uint64)
+		}
+		made[int(o.PID)][int(o.Number)] = times[i]
+	}
+	return made, nil
+}
+
 // Of returns how many calls of each number the processes have made since CountCalls.
 func (c *Calls) Of(processes []Process) (map[int]uint64, error) {
-	made := make(map[int]uint64)
-	var of counted
-	var n uint64
-	all := c.counts.Iterate()
-	for all.Next(&of, &n) {
-		for _, p := range processes {
-			if int(of.PID) == p.PID {
-				made[int(of.Number)] += n
-			}
-		}
+	counts, err := c.Counts()
+	if err != nil {
+		return nil, err
 	}
-	if err := all.Err(); err != nil {
-		return nil, fmt.Errorf("proc: counted system calls: %w", err)
+	made := make(map[int]uint64)
+	for _, p := range processes {
+		for number, n := range counts[p.PID] {
+			made[number] += n
+		}
 	}
 	return made, nil
 }

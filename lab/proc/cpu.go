@@ -12,10 +12,17 @@ type Usage struct {
 	PID         int
 	Name        string
 	User, Sys   time.Duration // counted in clock ticks: coarse, but told apart
+	EndedUser   time.Duration // of children that ended and were waited for
+	EndedSys    time.Duration // likewise
 	Ran         time.Duration // of all its living threads, in nanoseconds; 0 if the kernel does not tell
+	Waited      time.Duration // that its threads were ready and had no processor; 0 if the kernel does not tell
 	Voluntary   uint64        // context switches because it had to wait
 	Involuntary uint64        // context switches because it was another's turn
+	MinorFaults uint64        // pages that were given to it without reading a disk
+	MajorFaults uint64        // pages that were read from a disk
 	RSS         int64         // resident bytes, now
+	Threads     int           // living, now
+	FileBytes   uint64        // written to files that are on a disk; 0 if the kernel does not tell
 }
 
 // tick is USER_HZ, which Linux has fixed at 100 for all it tells programs.
@@ -49,7 +56,12 @@ func usage(p Process) (Usage, error) {
 	u := Usage{
 		PID: p.PID, Name: p.Name,
 		User: time.Duration(stat.UTime) * tick, Sys: time.Duration(stat.STime) * tick,
-		RSS: int64(stat.ResidentMemory()),
+		EndedUser: time.Duration(stat.CUTime) * tick, EndedSys: time.Duration(stat.CSTime) * tick,
+		MinorFaults: uint64(stat.MinFlt), MajorFaults: uint64(stat.MajFlt),
+		RSS: int64(stat.ResidentMemory()), Threads: stat.NumThreads,
+	}
+	if io, err := pr.IO(); err == nil {
+		u.FileBytes = io.WriteBytes
 	}
 	threads, err := procfs.AllThreads(p.PID) // a process's own status and schedstat tell of its first thread only
 	if err != nil {
@@ -67,6 +79,7 @@ func usage(p Process) (Usage, error) {
 		u.Involuntary += status.NonVoluntaryCtxtSwitches
 		if s, err := t.Schedstat(); err == nil {
 			u.Ran += time.Duration(s.RunningNanoseconds)
+			u.Waited += time.Duration(s.WaitingNanoseconds)
 		}
 	}
 	return u, nil
@@ -80,7 +93,12 @@ type Cost struct {
 	Sys         time.Duration `json:"sysNs"`
 	Voluntary   uint64        `json:"voluntarySwitches"`
 	Involuntary uint64        `json:"involuntarySwitches"`
+	MinorFaults uint64        `json:"minorFaults"`
+	MajorFaults uint64        `json:"majorFaults"`
 	RSS         int64         `json:"rssBytes"` // at the second look
+	Threads     int           `json:"threads"`  // at the second look
+	FileBytes   uint64        `json:"fileBytes"`
+	Waited      time.Duration `json:"waitedNs"` // that its threads were ready and had no processor
 }
 
 // CPU returns user and system time together.
@@ -103,13 +121,24 @@ func Costs(before, after []Usage) []Cost {
 // tickError is how far the ticks of two looks may be from the truth.
 const tickError = 4 * tick
 
-// cost takes the total from the scheduler, which counts nanoseconds, and its split
+// cost is own, and that of children that a process had for a request each. What such
+// a child cost before the first look is in it, too: they live for milliseconds.
+func cost(was, is Usage) Cost {
+	c := own(was, is)
+	c.User += is.EndedUser - was.EndedUser
+	c.Sys += is.EndedSys - was.EndedSys
+	return c
+}
+
+// own takes the total from the scheduler, which counts nanoseconds, and its split
 // into user and system time from the clock ticks. If the two disagree by more than
 // ticks can, threads have ended meanwhile and their time is in the ticks only.
-func cost(was, is Usage) Cost {
+func own(was, is Usage) Cost {
 	c := Cost{
 		PID: is.PID, Name: is.Name, User: is.User - was.User, Sys: is.Sys - was.Sys, RSS: is.RSS,
+		Threads: is.Threads, Waited: max(0, is.Waited-was.Waited), FileBytes: is.FileBytes - min(was.FileBytes, is.FileBytes),
 		Voluntary: is.Voluntary - min(was.Voluntary, is.Voluntary), Involuntary: is.Involuntary - min(was.Involuntary, is.Involuntary),
+		MinorFaults: is.MinorFaults - min(was.MinorFaults, is.MinorFaults), MajorFaults: is.MajorFaults - min(was.MajorFaults, is.MajorFaults),
 	}
 	ran, ticked := is.Ran-was.Ran, c.User+c.Sys
 	if is.Ran == 0 || ran < 0 || ran < ticked-tickError || ran > ticked+tickError {

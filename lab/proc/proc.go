@@ -8,10 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 
 	"github.com/prometheus/procfs"
@@ -87,22 +84,13 @@ func Children(pid int) ([]Process, error) {
 
 // TCPListeners returns the processes that listen on a TCP port.
 func TCPListeners(port int) ([]Process, error) {
-	const listen = 0x0a // TCP_LISTEN
-	fs, err := procfs.NewDefaultFS()
+	listening, err := tcpListening()
 	if err != nil {
-		return nil, fmt.Errorf("proc: %w", err)
-	}
-	four, err := fs.NetTCP() //nolint:staticcheck // netlink would be a dependency more for one table
-	if err != nil {
-		return nil, fmt.Errorf("proc: %w", err)
-	}
-	six, err := fs.NetTCP6() //nolint:staticcheck // likewise
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("proc: %w", err)
+		return nil, err
 	}
 	inodes := make(map[uint64]bool)
-	for _, line := range slices.Concat(four, six) {
-		if line.St == listen && line.LocalPort == uint64(port) {
+	for _, line := range listening {
+		if line.LocalPort == uint64(port) {
 			inodes[line.Inode] = true
 		}
 	}
@@ -116,18 +104,6 @@ func holders(inodes map[uint64]bool) ([]Process, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(p Process) bool {
-		pr, err := procfs.NewProc(p.PID)
-		if err != nil {
-			return true
-		}
-		targets, err := pr.FileDescriptorTargets()
-		if err != nil {
-			return true // another user's process: not one that we started
-		}
-		return !slices.ContainsFunc(targets, func(target string) bool {
-			inode, ok := strings.CutPrefix(target, "socket:[")
-			n, err := strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64)
-			return ok && err == nil && inodes[n]
-		})
+		return !slices.ContainsFunc(sockets(p), func(inode uint64) bool { return inodes[inode] })
 	}), nil
 }

@@ -29,6 +29,9 @@ type Bench struct {
 	Warmup  time.Duration
 	Measure time.Duration
 
+	// Statuses are those that count as no error; none means all below 400.
+	Statuses []int
+
 	// Progress is told how far the current trial is; it may be nil.
 	Progress func(load.Progress)
 }
@@ -54,9 +57,18 @@ func (b *Bench) Setting(c Condition) contender.Setting {
 
 // Run carries out one trial. What goes wrong with the contender is in the record;
 // the error is for what goes wrong with the bench, or ctx's.
-func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (rec Record, err error) {
-	rec = Record{Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now()}
-	running, err := b.Stage.Start(ctx, c, b.Setting(slot.Condition), b.Ready(c))
+func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (Record, error) {
+	return b.run(ctx, c, slot, nil)
+}
+
+// run carries out one trial, and counts if there is an attribution to fill in.
+func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot, a *Attribution) (rec Record, err error) {
+	rec = Record{Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now(), Attribution: a}
+	set := b.Setting(slot.Condition)
+	if a != nil && a.traced {
+		set.Env = []string{collectorEnv()}
+	}
+	running, err := b.Stage.Start(ctx, c, set, b.Ready(c))
 	if ctx.Err() != nil {
 		return rec, ctx.Err()
 	}
@@ -65,6 +77,9 @@ func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (rec
 		return rec, nil
 	}
 	err = b.measure(ctx, running, &rec)
+	if a != nil && a.traced && err == nil {
+		a.Collector, err = collector(running, b.Measure)
+	}
 	if stopErr := running.Stop(); err == nil && stopErr != nil {
 		err = fmt.Errorf("%s: stop: %w", c.Name, stopErr)
 	}
@@ -75,7 +90,7 @@ func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (rec
 var errDied = errors.New("contender died")
 
 // measure loads a running contender and fills in the record.
-func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Record) error {
+func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Record) (err error) {
 	loadCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	over := make(chan struct{})
@@ -93,13 +108,13 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 		return err
 	}
 	defer restore()
-	before, after := look{running: running}, look{running: running}
-	result, err := load.Run(loadCtx, load.Plan{
-		URL: loadURL(running.Place(), b.Request.Path), Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
-		Connections: rec.Connections, Threads: min(len(generator), rec.Connections), CPUs: generator,
-		Warmup: b.Warmup, Duration: b.Measure, Timeout: requestTimeout,
-		Trace: &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress},
-	})
+	counters := count(running, rec.Attribution)
+	defer func() { err = errors.Join(err, counters.close()) }()
+	before := look{running: running, counters: counters}
+	after := look{running: running, counters: counters, before: &before}
+	plan := b.plan(running.Place(), rec.Connections, generator)
+	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
+	result, err := load.Run(loadCtx, plan)
 	switch {
 	case errors.Is(context.Cause(loadCtx), errDied):
 		rec.Failure = running.WhyDead().Error()
@@ -124,7 +139,26 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 	own := time.Duration((result.Generator.UserSeconds + result.Generator.SysSeconds) * float64(time.Second))
 	rec.Others = max(0, busy-own)
 	rec.MachineAccepted = after.machine.PassiveOpens - before.machine.PassiveOpens
+	rec.Generator = generatorCost(before.own, after.own)
+	counters.attribute(&before, &after)
 	return nil
+}
+
+// plan is what the generator does: it asks as equal.Ask has asked.
+func (b *Bench) plan(at contender.Place, connections int, cpus []int) load.Plan {
+	p := load.Plan{
+		URL: loadURL(at, b.Request.Path), Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
+		Connections: connections, Threads: min(len(cpus), connections), CPUs: cpus,
+		Warmup: b.Warmup, Duration: b.Measure, Timeout: requestTimeout, PerConnection: b.Request.PerConnection,
+		Expect: load.Expect{Status: b.Statuses},
+	}
+	if at.Protocol == contender.HTTP {
+		p.Header = append(p.Header, b.Request.Header...)
+		if b.Request.Version == "1.0" {
+			p.Version = load.HTTP10
+		}
+	}
+	return p
 }
 
 // loadURL is how the generator is told where to send requests, and in which protocol.
@@ -142,17 +176,30 @@ func loadURL(at contender.Place, path string) string {
 
 // look is what there is to see at one end of the measured time.
 type look struct {
-	running *contender.Running
-	usages  map[string][]proc.Usage
-	machine proc.Machine
-	err     error
+	running  *contender.Running
+	counters *counters
+	before   *look // at the other end, if that is over
+	usages   map[string][]proc.Usage
+	own      []proc.Usage // this process's
+	machine  proc.Machine
+	counted  tally
+	err      error
 }
 
+// take looks. What is counted by the request is read as close to the measured time as can be:
+// last before it, first after it.
 func (l *look) take() {
-	var machineErr error
+	var countErr, ownErr, machineErr error
+	if l.before != nil {
+		l.counted, countErr = l.counters.take(l.before.usages)
+	}
 	l.usages, l.err = l.running.Usages()
+	l.own, ownErr = proc.Usages([]proc.Process{{PID: os.Getpid(), Name: RoleGenerator}})
 	l.machine, machineErr = proc.Now()
-	l.err = errors.Join(l.err, machineErr)
+	if l.before == nil {
+		l.counted, countErr = l.counters.take(l.usages)
+	}
+	l.err = errors.Join(l.err, ownErr, machineErr, countErr)
 }
 
 // moveAside keeps this process off the servers' processors, and returns those that

@@ -30,6 +30,12 @@ type Record struct {
 	Load  *load.Result           `json:"load,omitempty"`
 	Costs map[string][]proc.Cost `json:"costs,omitempty"` // of the servers' processes, by role
 
+	// Generator is what this process cost, which is the generator and the lab around it.
+	Generator *proc.Cost `json:"generator,omitempty"`
+
+	// Attribution is what the kernel counted; nil in a trial that was timed.
+	Attribution *Attribution `json:"attribution,omitempty"`
+
 	// Others is the processor time that neither the servers nor the generator
 	// account for: other programs, and the kernel's own work.
 	Others time.Duration `json:"othersNs"`
@@ -56,6 +62,32 @@ func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
 	}
 	n := time.Duration(max(1, r.Load.Requests))
 	return user / n, sys / n
+}
+
+// Timed reports whether the trial succeeded and its times mean something.
+func (r *Record) Timed() bool { return r.Failure == "" && r.Load != nil && r.Attribution == nil }
+
+// CPUUsPerRequest returns what CPUPerRequest does in microseconds, whose parts add up to
+// WeightUs.
+func (r *Record) CPUUsPerRequest(role string) (user, sys float64) {
+	n := float64(max(1, r.Load.Requests))
+	for _, c := range r.Costs[role] {
+		user += c.User.Seconds() * 1e6 / n
+		sys += c.Sys.Seconds() * 1e6 / n
+	}
+	return user, sys
+}
+
+// FaultsPerRequest returns page faults of the servers' processes for a request.
+func (r *Record) FaultsPerRequest() (minor, major float64) {
+	n := float64(max(1, r.Load.Requests))
+	for _, costs := range r.Costs {
+		for _, c := range costs {
+			minor += float64(c.MinorFaults) / n
+			major += float64(c.MajorFaults) / n
+		}
+	}
+	return minor, major
 }
 
 // WeightUs returns the processor time of all the servers' processes for a request,

@@ -48,9 +48,15 @@ func play(role, place string) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	err = serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	err = serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if role == "closes" {
 			w.Header().Set("Connection", "close")
+		}
+		if role == "shaped" && (r.Proto != "HTTP/1.0" || r.Header.Get("X-A") != "b") {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		if role == "chatty" {
+			chatter()
 		}
 		fmt.Fprint(w, "hello")
 		n++
@@ -188,6 +194,22 @@ func TestTrial(t *testing.T) {
 	}
 	if after := allCPUs(t); !slices.Equal(before, after) {
 		t.Errorf("this process had processors %v and has %v", before, after)
+	}
+}
+
+// Load has the shape that the request has.
+func TestTrialInShape(t *testing.T) {
+	b := bench(t)
+	b.Request.Version, b.Request.Header = "1.0", []string{"X-A: b", "Connection: Keep-Alive"}
+	for _, perConnection := range []int{0, 1} {
+		b.Request.PerConnection = perConnection
+		r, err := b.Run(context.Background(), actor("shaped"), slot(1))
+		if err != nil || r.Failure != "" {
+			t.Fatal(err, r.Failure)
+		}
+		if n := r.Load.Requests; n == 0 || r.Load.Errors.Total() > 0 || perConnection == 0 && r.Load.Connects > 0 || perConnection == 1 && r.Load.Connects < n/2 {
+			t.Errorf("%d a connection: %d requests, %d connections, errors %+v", perConnection, n, r.Load.Connects, r.Load.Errors)
+		}
 	}
 }
 

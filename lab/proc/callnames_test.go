@@ -1,0 +1,68 @@
+package proc
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the tables of system calls anew")
+
+// The tables are what golang.org/x/sys/unix knows.
+func TestCallNames(t *testing.T) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, arch := range []string{"amd64", "arm64"} {
+		want := callTable(t, filepath.Join(strings.TrimSpace(string(out)), "unix", "zsysnum_linux_"+arch+".go"))
+		file := "callnames_" + arch + ".txt"
+		if *update {
+			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s is not what golang.org/x/sys/unix has, %v (go test -update writes it anew)", file, err)
+		}
+	}
+	names := CallNames()
+	for number, name := range map[int]string{syscall.SYS_READ: "read", syscall.SYS_GETPPID: "getppid", syscall.SYS_EPOLL_CTL: "epoll_ctl"} {
+		if names[number] != name && len(callNames) > 0 {
+			t.Errorf("call %d is %q, want %q", number, names[number], name)
+		}
+	}
+}
+
+// callTable makes the lines of a table of a Go file's constants.
+func callTable(t *testing.T, file string) string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		name, found := strings.CutPrefix(spec.Names[0].Name, "SYS_")
+		number, err := strconv.Atoi(spec.Values[0].(*ast.BasicLit).Value)
+		if err != nil || !found {
+			t.Fatalf("%s: %s", file, spec.Names[0].Name)
+		}
+		fmt.Fprintf(&b, "%d %s\n", number, strings.ToLower(name))
+		return true
+	})
+	return b.String()
+}

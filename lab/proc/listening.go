@@ -1,0 +1,93 @@
+package proc
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+)
+
+// tcpListening returns the sockets of both families that listen.
+func tcpListening() (procfs.NetTCP, error) {
+	const listen = 0x0a // TCP_LISTEN
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	four, err := fs.NetTCP() //nolint:staticcheck // netlink would be a dependency more for one table
+	if err != nil {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	six, err := fs.NetTCP6() //nolint:staticcheck // likewise
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	all := slices.Concat(four, six)
+	for i := len(all) - 1; i >= 0; i-- {
+		if all[i].St != listen {
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+	return all, nil
+}
+
+// Listening returns where any of the processes listens: "127.0.0.1:80", or "unix:" and
+// the path of a socket.
+func Listening(family []Process) ([]string, error) {
+	places := make(map[uint64]string)
+	tcp, err := tcpListening()
+	if err != nil {
+		return nil, err
+	}
+	for _, line := range tcp {
+		places[line.Inode] = net.JoinHostPort(line.LocalAddr.String(), strconv.FormatUint(line.LocalPort, 10))
+	}
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	unix, err := fs.NetUNIX()
+	if err != nil {
+		return nil, fmt.Errorf("proc: %w", err)
+	}
+	const accepts = 1 << 16 // __SO_ACCEPTCON
+	for _, line := range unix.Rows {
+		if line.Flags&accepts != 0 && line.Path != "" {
+			places[line.Inode] = "unix:" + line.Path
+		}
+	}
+	var all []string
+	for _, p := range family {
+		for _, inode := range sockets(p) {
+			if place := places[inode]; place != "" && !slices.Contains(all, place) {
+				all = append(all, place)
+			}
+		}
+	}
+	return all, nil
+}
+
+// sockets returns the inodes of the sockets that a process has open; none if it is gone, or
+// another user's: then we have not started it.
+func sockets(p Process) (inodes []uint64) {
+	pr, err := procfs.NewProc(p.PID)
+	if err != nil {
+		return nil
+	}
+	targets, err := pr.FileDescriptorTargets()
+	if err != nil {
+		return nil
+	}
+	for _, target := range targets {
+		inode, ok := strings.CutPrefix(target, "socket:[")
+		if n, err := strconv.ParseUint(strings.TrimSuffix(inode, "]"), 10, 64); ok && err == nil {
+			inodes = append(inodes, n)
+		}
+	}
+	return inodes
+}

@@ -1,0 +1,243 @@
+package trial_test
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// How many calls the chatty contender makes for a request that it need not.
+const (
+	extraGetppid = 7
+	extraRead    = 3
+)
+
+// chatter makes exactly so many calls more than the request takes.
+func chatter() {
+	for range extraGetppid {
+		_ = syscall.Getppid()
+	}
+	for range extraRead {
+		_, _ = syscall.Pread(-1, nil, 0)
+	}
+}
+
+// attribute has a contender counted. Where the kernel lets this process count nothing the test
+// is skipped; where it does, nothing may be missing.
+func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *trial.Record {
+	t.Helper()
+	counts, err := proc.CountCalls()
+	if err != nil {
+		t.Skipf("the kernel does not let this process count: %v", err)
+	}
+	_ = counts.Close()
+	b.Measure = 200 * time.Millisecond
+	records, err := b.Attribute(context.Background(), c, slot(1))
+	if err != nil || len(records) != 2 { // it is a Go program
+		t.Fatal(len(records), err)
+	}
+	r := &records[0]
+	for _, r := range records {
+		if r.Failure != "" || r.Timed() {
+			t.Fatalf("%s, timed %v", r.Failure, r.Timed())
+		}
+	}
+	if traced := records[1].Attribution; traced.Calls != nil || traced.Hops != nil || r.Attribution.Collector != nil {
+		t.Errorf("what is counted and what the collector says are mixed: %+v", records)
+	}
+	if why := strings.Join(r.Attribution.Missing, "; "); strings.Contains(why, "sock_send_length") {
+		t.Skip(why) // before Linux 6.3
+	} else if why != "" {
+		t.Fatal(why)
+	}
+	return r
+}
+
+// near reports whether a count per request is one. On a busy machine this process may have to wait
+// between looking and the measured time.
+func near(got, want float64) bool { return math.Abs(got-want) <= 0.25*math.Max(1, want) }
+
+// same reports whether two counts of one moment are, but for requests under way.
+func same(got, want float64) bool { return math.Abs(got-want) <= 0.02*want }
+
+// A contender's own system calls are counted by name, and its processes' faults.
+func TestCallsPerRequest(t *testing.T) {
+	b := bench(t)
+	plain, chatty := attribute(t, b, actor("server")), attribute(t, b, actor("chatty"))
+	per := func(r *trial.Record, name string) float64 {
+		return float64(r.Attribution.Calls[contender.RoleApplication][name]) / float64(r.Load.Requests)
+	}
+	for name, want := range map[string]float64{"getppid": extraGetppid, "pread64": extraRead} {
+		// A response is one write.
+		if got := per(chatty, name) / per(chatty, "write"); !same(got, want) || per(plain, name) != 0 {
+			t.Errorf("%s: %v a response, want %v; without them %v", name, got, want, per(plain, name))
+		}
+	}
+	if got := per(plain, "write"); !near(got, 1) {
+		t.Errorf("%v writes a request, want 1", got)
+	}
+	if len(plain.Attribution.Calls[trial.RoleGenerator]) == 0 {
+		t.Error("the generator made no calls")
+	}
+	if g := plain.Generator; g == nil || g.CPU() <= 0 || g.PID != os.Getpid() {
+		t.Errorf("the generator cost %+v", g)
+	}
+	if minor, _ := plain.FaultsPerRequest(); minor <= 0 {
+		t.Errorf("%v page faults a request", minor)
+	}
+	if plain.Timed() || plain.Load.Seconds > 1.5 {
+		t.Errorf("it passes for a timed trial, of %v s", plain.Load.Seconds)
+	}
+}
+
+const hopConf = `worker_processes 1;
+{{if .User}}user root;{{end}} # who may use the application's socket
+pid {{.Dir}}/pid;
+events { worker_connections 100; }
+http {
+	access_log off;
+	keepalive_requests 1000000;
+	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
+	upstream application { server {{.Upstream}}; KEEP }
+	server {
+		listen 127.0.0.1:{{.Port}};
+		location / { proxy_pass http://application; proxy_http_version 1.1; proxy_set_header Connection "HOW"; }
+	}
+}
+`
+
+// On the hop behind nginx connections are opened for every request if none is kept, and hardly
+// any otherwise. What passes there is what nginx and the application say to each other.
+func TestHops(t *testing.T) {
+	nginx := programs.Nginx(t)
+	for _, test := range []struct {
+		name, place, network, keep, how string
+		opened                          float64 // per request
+	}{
+		{"TCP, kept", "{port}", "tcp", "keepalive 64; keepalive_requests 1000000;", "", 0},
+		{"TCP, closed", "{port}", "tcp", "", "close", 1},
+		{"unix, kept", "{socket}", "unix", "keepalive 64; keepalive_requests 1000000;", "", 0},
+		{"unix, closed", "{socket}", "unix", "", "close", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "nginx.conf")
+			text := strings.NewReplacer("KEEP", test.keep, "HOW", test.how).Replace(hopConf)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b, c := bench(t), actorAt("server", contender.HTTP, test.place)
+			c.Front, c.Nginx = contender.RoleNginx, nginx
+			var err error
+			if b.Conf, err = contender.ParseNginxConf(file); err != nil {
+				t.Fatal(err)
+			}
+			r := attribute(t, b, c)
+			client, app := r.Attribution.Hop(trial.HopClient), r.Attribution.Hop(trial.HopApplication)
+			if client == nil || app == nil || client.Network != "tcp" || app.Network != test.network {
+				t.Fatalf("hops %+v", r.Attribution.Hops)
+			}
+			n := float64(r.Load.Requests)
+			if got := float64(app.Opened) / n; !near(got, test.opened) || client.Opened != 0 {
+				t.Errorf("%v connections a request, want %v; %d of clients", got, test.opened, client.Opened)
+			}
+			if got, want := float64(client.From.Bytes)/n, float64(r.Load.Bytes)/n; !near(got/want, 1) {
+				t.Errorf("%v bytes a response to clients, and the generator read %v", got, want)
+			}
+			if connects := r.Attribution.Calls[contender.RoleNginx]["connect"]; !near(float64(connects)/n, test.opened) {
+				t.Errorf("nginx connected %v times a request", float64(connects)/n)
+			}
+			for _, f := range []proc.Flow{client.To, client.From, app.To, app.From} {
+				if bytes, segments := float64(f.Bytes)/n, float64(f.Segments)/n; bytes < 20 || bytes > 1000 || segments < 0.9 || segments > 8 {
+					t.Errorf("%v bytes and %v segments a request", bytes, segments)
+				}
+			}
+		})
+	}
+}
+
+// Applications without a front have the client's hop alone, whatever they listen on.
+func TestOneHop(t *testing.T) {
+	for _, place := range []string{"{port}", "{socket}"} {
+		r := attribute(t, bench(t), actorAt("server", contender.HTTP, place))
+		client := r.Attribution.Hop(trial.HopClient)
+		if client == nil || len(r.Attribution.Hops) != 1 {
+			t.Fatalf("%s: hops %+v", place, r.Attribution.Hops)
+		}
+		n := float64(r.Load.Requests)
+		if got, want := float64(client.From.Bytes)/n, float64(r.Load.Bytes)/n; !near(got/want, 1) {
+			t.Errorf("%s: %v bytes a response, and the generator read %v", place, got, want)
+		}
+	}
+}
+
+// Who has no right to count is told so, and weighs all the same.
+func TestAttributionWithoutRights(t *testing.T) {
+	if os.Geteuid() == 0 {
+		c := exec.Command("/proc/self/exe", "-test.run=^TestAttributionWithoutRights$", "-test.v")
+		c.Dir, c.Env = "/", []string{"TMPDIR=/tmp"} // the folders of tests are root's
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestAttributionWithoutRights") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	c := actor("server")
+	c.Bin = "/proc/self/exe"
+	records, err := bench(t).Attribute(context.Background(), c, slot(1))
+	if err != nil || len(records) == 0 || records[0].Failure != "" {
+		t.Fatal(records, err)
+	}
+	a := records[0].Attribution
+	if counts, err := proc.CountCalls(); err == nil {
+		_ = counts.Close()
+		t.Skip("here everybody may count")
+	}
+	if why := strings.Join(a.Missing, "; "); a.Calls != nil || !strings.Contains(why, "system calls were not counted: ") {
+		t.Errorf("counted %v, and said: %s", a.Calls, why)
+	}
+	if records[0].Load.Requests == 0 {
+		t.Error("nothing was weighed")
+	}
+}
+
+// What was counted is kept in the journal, and a line from before anything was can be read.
+func TestAttributionInJournal(t *testing.T) {
+	was := trial.Record{Contender: "x", Attribution: &trial.Attribution{
+		Calls:   map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
+		Hops:    []trial.Hop{{Name: trial.HopClient, Network: "tcp", Traffic: proc.Traffic{Opened: 3, To: proc.Flow{Segments: 4, Bytes: 5}}}},
+		Missing: []string{"bytes on unix sockets were not counted: no"},
+	}}
+	line, err := json.Marshal(&was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var is trial.Record
+	if err := json.Unmarshal(line, &is); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(&is); err != nil || string(again) != string(line) || is.Attribution.Hop(trial.HopClient).To.Bytes != 5 {
+		t.Errorf("%s becomes %s, %v", line, again, err)
+	}
+	const old = `{"block":2,"cores":1,"connections":8,"contender":"x","start":"2026-01-02T03:04:05Z","load":{"requests":100},` +
+		`"costs":{"application":[{"pid":5,"name":"p","userNs":100000,"sysNs":200000,"voluntarySwitches":1,"involuntarySwitches":2,"rssBytes":3}]},"othersNs":7,"machineAccepted":9}`
+	var before trial.Record
+	if err := json.Unmarshal([]byte(old), &before); err != nil {
+		t.Fatal(err)
+	}
+	user, sys := before.CPUUsPerRequest(contender.RoleApplication)
+	if !before.Timed() || before.Generator != nil || before.WeightUs() != 3 || user != 1 || sys != 2 || before.Start.Equal(time.Time{}) {
+		t.Errorf("an old line becomes %+v", before)
+	}
+}

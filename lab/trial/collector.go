@@ -1,0 +1,96 @@
+package trial
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/lab/contender"
+)
+
+// Collector is what a Go program's garbage collector said of itself while the program was
+// counted: rates over the measured time.
+type Collector struct {
+	BytesPerSecond  float64 `json:"bytesPerSecond"`  // allocated; as coarse as the whole MB that it is told in
+	CPUPerSecond    float64 `json:"cpuPerSecond"`    // processors that it kept busy
+	CyclesPerSecond float64 `json:"cyclesPerSecond"` // how often it ran
+}
+
+// collectorEnv has a Go program print a line each time its collector has run. Other programs do
+// not know the variable.
+func collectorEnv() string {
+	const trace = "gctrace=1"
+	if now := os.Getenv("GODEBUG"); now != "" {
+		return "GODEBUG=" + now + "," + trace
+	}
+	return "GODEBUG=" + trace
+}
+
+// collector reads what the application has printed until now, of which the last was printed
+// within the measured time; nil if it is not Go's, or its collector hardly ran.
+func collector(running *contender.Running, measured time.Duration) (*Collector, error) {
+	printed, err := running.Output(contender.RoleApplication)
+	if err != nil {
+		return nil, err
+	}
+	return readCollector(string(printed), measured.Seconds()), nil
+}
+
+// cycle is one run of the collector.
+type cycle struct {
+	at         float64 // seconds since the program began
+	cpu        float64 // seconds
+	start, end float64 // MB: the heap when it began, and what was left of it
+}
+
+// fewestCycles is of how many runs rates can be made.
+const fewestCycles = 3
+
+func readCollector(text string, seconds float64) *Collector {
+	// The format is documented in package runtime: gc # @#s #%: #+#+# ms clock, #+#/#/#+# ms cpu, #->#-># MB, ...
+	line := regexp.MustCompile(`^gc \d+ @([\d.]+)s \d+%: \S+ ms clock, ([\d.+/]+) ms cpu, (\d+)->\d+->(\d+) MB`)
+	var cycles []cycle
+	for l := range strings.Lines(text) {
+		if m := line.FindStringSubmatch(l); m != nil {
+			cycles = append(cycles, cycle{number(m[1]), collectorCPU(m[2]), number(m[3]), number(m[4])})
+		}
+	}
+	for len(cycles) > 0 && cycles[0].at < cycles[len(cycles)-1].at-seconds {
+		cycles = cycles[1:]
+	}
+	if len(cycles) < fewestCycles {
+		return nil
+	}
+	var made, cpu float64
+	for i, c := range cycles[1:] {
+		made += max(0, c.start-cycles[i].end)
+		cpu += c.cpu
+	}
+	span := cycles[len(cycles)-1].at - cycles[0].at
+	if span <= 0 {
+		return nil
+	}
+	return &Collector{BytesPerSecond: made * (1 << 20) / span, CPUPerSecond: cpu / span, CyclesPerSecond: float64(len(cycles)-1) / span}
+}
+
+// collectorCPU adds the phases' processor time, in seconds: all but that of idle processors,
+// which nobody else wanted.
+func collectorCPU(phases string) (total float64) {
+	const idle = 3 // sweep termination + assist / background / idle + mark termination
+	for i, ms := range strings.FieldsFunc(phases, func(r rune) bool { return r == '+' || r == '/' }) {
+		if i != idle {
+			total += number(ms) / 1e3
+		}
+	}
+	return total
+}
+
+func number(text string) float64 {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0 // the expression lets through hardly anything else
+	}
+	return v
+}
