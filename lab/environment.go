@@ -23,7 +23,8 @@ func sysctls() []string {
 	}
 }
 
-func environment(cores int) report.Environment {
+// Environment says on what machine this runs. cores is how many processors it may use.
+func Environment(cores int) report.Environment {
 	e := report.Environment{
 		CPU: proc.CPUModel(), Cores: cores, Memory: proc.MemoryTotal(),
 		System: system(), Go: runtime.Version(), Sysctls: make(map[string]string),
@@ -58,7 +59,8 @@ func system() string {
 	return runtime.GOOS
 }
 
-func version() string {
+// Version is this program's, and that of the Go that built it.
+func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version + " " + info.GoVersion
 	}

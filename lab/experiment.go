@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"maps"
@@ -38,15 +39,17 @@ type Experiment struct {
 		Path   string `yaml:"path"`
 		Host   string `yaml:"host"`
 	} `yaml:"request"`
+	Load   Load        `yaml:"load"`
 	Expect Expectation `yaml:"expect"`
 
 	Control string    `yaml:"control"`
+	Build   string    `yaml:"build"` // another build of the control, to be compared with it
 	Ways    []string  `yaml:"ways"`
 	Rivals  []string  `yaml:"rivals"`
 	Ceiling string    `yaml:"ceiling"`
 	Differs []Differ  `yaml:"differs"`
 	Compare []Compare `yaml:"compare"`
-	Nginx   string    `yaml:"nginx"` // a template of contender.NginxConf
+	Nginx   string    `yaml:"nginx"` // a template of contender.NginxConf; "" is ours
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
@@ -56,15 +59,26 @@ type Experiment struct {
 
 // Expectation is what every contender must answer.
 type Expectation struct {
+	By     string `yaml:"by"` // what it is judged by: one of those below, or "" for what stands here
 	Status int    `yaml:"status"`
 	Body   string `yaml:"body"`
-	Bytes  int    `yaml:"bytes"` // of the whole response; 0 is any
+	SHA256 string `yaml:"sha256"` // of the body, in hexadecimal digits, in its place
+	MD5    string `yaml:"md5"`    // likewise
+	Bytes  int    `yaml:"bytes"`  // of the whole response; 0 is any
+
+	BodyFile string `yaml:"body_file"` // that holds the body, in its place; beside the experiment's file
 }
+
+// What an answer may be judged by, besides values that are known before.
+const (
+	ByControl = "control" // what the control answers, with a status below 400
+	ByStatus  = "status"  // the status alone: bodies may be any
+)
 
 // Differ is a difference between answers that the experiment declares.
 type Differ struct {
-	What       string   `yaml:"what"` // as equal.Difference names it
-	Contenders []string `yaml:"contenders"`
+	What       string   `yaml:"what"`       // as equal.Difference names it, or "fields" for any of the head's
+	Contenders []string `yaml:"contenders"` // whose; none means everybody's
 	Why        string   `yaml:"why"`
 }
 
@@ -127,6 +141,22 @@ func (t *Trials) Conditions() (all []trial.Condition) {
 	return all
 }
 
+// fit leaves out what needs more processors than there are, and returns that. If
+// nothing would be left, nothing is left out.
+func (t *Trials) fit(cpus int) (left []Cores) {
+	tooMany := func(c Cores) bool { return int(c) > cpus }
+	if !slices.ContainsFunc(t.Cores, func(c Cores) bool { return !tooMany(c) }) {
+		return nil
+	}
+	for _, c := range t.Cores {
+		if tooMany(c) {
+			left = append(left, c)
+		}
+	}
+	t.Cores = slices.DeleteFunc(slices.Clone(t.Cores), tooMany)
+	return left
+}
+
 // Published says where the write-up's figures are and what they are called there.
 type Published struct {
 	File       string            `yaml:"file"`
@@ -140,7 +170,7 @@ type Published struct {
 // Contenders returns the names of all contenders, the control first.
 func (e *Experiment) Contenders() []string {
 	all := []string{e.Control}
-	for _, name := range slices.Concat(e.Ways, e.Rivals, []string{e.Ceiling}) {
+	for _, name := range slices.Concat([]string{e.Build}, e.Ways, e.Rivals, []string{e.Ceiling}) {
 		if name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
@@ -173,8 +203,9 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
-	case e.Expect.Status == 0:
-		return f.Fault("$.expect", "expect: status is missing")
+	}
+	if err := cmp.Or(e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
+		return err
 	}
 	for i, d := range e.Differs {
 		for j, name := range d.Contenders {
@@ -270,12 +301,16 @@ const (
 )
 
 func (e *Experiment) request() equal.Request {
-	return equal.Request{Method: e.Request.Method, Path: e.Request.Path, Host: e.Request.Host}
+	return equal.Request{
+		Method: e.Request.Method, Path: e.Request.Path, Host: e.Request.Host,
+		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
+	}
 }
 
+// nginxConf is the configuration of the fronts: the experiment's, or ours.
 func (e *Experiment) nginxConf() (*template.Template, error) {
 	if e.Nginx == "" {
-		return nil, nil
+		return contender.NewNginxConf("nginx.conf", ownNginxConf)
 	}
 	file := filepath.Join(e.Dir, e.Nginx)
 	t, err := contender.ParseNginxConf(file)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/tarehq/tare/lab/report"
 	"github.com/tarehq/tare/lab/trial"
@@ -16,7 +17,7 @@ import (
 // begins the journal. If that fails the run goes on, and its report is on the
 // terminal only.
 func (w *weighing) openResults() {
-	dir, err := w.makeDir()
+	dir, err := ResultsDir(w.Root, w.Out, w.run.Started)
 	if err == nil {
 		w.journal, err = trial.NewJournal(filepath.Join(dir, report.JournalFile))
 	}
@@ -33,13 +34,14 @@ func (w *weighing) openResults() {
 	}
 }
 
-// makeDir makes the results folder. Without a name of its own it is called after the
-// time, and should another run have begun in the same second, with a number.
-func (w *weighing) makeDir() (string, error) {
-	if w.Out != "" {
-		return w.Out, os.MkdirAll(w.Out, 0o755)
+// ResultsDir makes a results folder and returns its name: out, or if that is empty one in
+// the project's results/ that is called after the time, and should another run have begun
+// in the same second, with a number.
+func ResultsDir(root, out string, started time.Time) (string, error) {
+	if out != "" {
+		return out, os.MkdirAll(out, 0o755)
 	}
-	base := filepath.Join(w.Root, "results", w.run.Started.Format("2006-01-02T15-04-05"))
+	base := filepath.Join(root, "results", started.Format("2006-01-02T15-04-05"))
 	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
 		return "", err
 	}

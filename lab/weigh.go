@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/lab/contender"
-	"github.com/tarehq/tare/lab/equal"
 	"github.com/tarehq/tare/lab/report"
 	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/load"
@@ -22,16 +22,20 @@ import (
 
 // Options are what a run of an experiment can be told.
 type Options struct {
-	Root       string // the project's folder, absolute, with experiments/ and contenders/
-	Experiment string // a folder in experiments/
-	Full       bool   // run the experiment's full trials, not its quick ones
+	Root       string   // absolute: the project's folder, with experiments/ and contenders/; of a Subject any
+	Experiment string   // a folder in experiments/
+	Subject    *Subject // what is weighed in place of that folder; may be nil
+	Full       bool     // run the experiment's full trials, not its quick ones
 
 	Only    []string      // these contenders and the control; empty means all
 	Adjust  func(*Trials) // changes what the experiment says; may be nil
 	Seed    uint64        // of the order of trials; 0 is a new one
 	Out     string        // results folder; "" is a new one in Root/results
-	Flags   []string      // those that gave the above, for the report to repeat; without the seed
+	Cache   string        // for what is built and unpacked; "" is Root/.cache
+	Flags   []string      // the words that gave the above, for the report to repeat; without the seed
+	Tail    []string      // those that come after the seed
 	Guard   []string      // see contender.StageOptions
+	Why     bool          // carry out the counter-experiments of what explains the differences
 	Watcher Watcher
 }
 
@@ -44,7 +48,7 @@ type Watcher struct {
 // Progress is how far a run has come.
 type Progress struct {
 	Done, Total time.Duration // of the trials; Total is an estimate
-	Block       int
+	Block       int           // 0 while what is counted is no longer timed
 	Blocks      int
 	Contender   string // its title
 	Condition   trial.Condition
@@ -65,6 +69,7 @@ const overhead = 450 * time.Millisecond
 type weighing struct {
 	Options
 	experiment *Experiment
+	specs      []*contender.Spec // known before; others are read from their folders
 	trials     Trials
 	cpus       []int // that this process may use
 	run        *report.Run
@@ -108,7 +113,12 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 		return nil, "", err
 	}
 	w.openResults()
-	err = w.runTrials(ctx)
+	if err = w.runTrials(ctx); err == nil {
+		err = w.attribute(ctx)
+	}
+	if err == nil && w.Why {
+		err = w.why(ctx)
+	}
 	if w.journal != nil {
 		err = errors.Join(err, w.journal.Close())
 	}
@@ -127,10 +137,15 @@ func Prepare(ctx context.Context, o Options) (*report.Run, error) {
 
 // prepare reads the experiment and decides what will be run.
 func prepare(o Options) (*weighing, error) {
-	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
-	if err != nil {
-		return nil, err
+	subject := o.Subject
+	if subject == nil {
+		e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
+		if err != nil {
+			return nil, err
+		}
+		subject = &Subject{Experiment: e}
 	}
+	e := subject.Experiment
 	published, err := e.publishedRates()
 	if err != nil {
 		return nil, err
@@ -140,11 +155,14 @@ func prepare(o Options) (*weighing, error) {
 		return nil, err
 	}
 	w := &weighing{
-		Options: o, experiment: e, trials: e.Quick, cpus: cpus,
+		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), written: make(map[string]map[string][]byte),
 	}
 	if o.Full {
 		w.trials = e.Full
+	}
+	for _, cores := range w.trials.fit(len(cpus)) {
+		w.say("left out: %v cores: this machine has %d", cores, len(cpus))
 	}
 	if o.Adjust != nil {
 		o.Adjust(&w.trials)
@@ -156,10 +174,10 @@ func prepare(o Options) (*weighing, error) {
 		w.Seed = 1 + rand.Uint64N(1<<32)
 	}
 	w.run = &report.Run{
-		Tool: version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question, Source: e.Source,
+		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question, Source: e.Source,
 		Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
-		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores), Environment: environment(len(cpus)),
+		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores), Environment: Environment(len(cpus)),
 		Published: published,
 	}
 	for _, c := range e.Compare {
@@ -231,19 +249,23 @@ type UsageError struct{ What string }
 
 func (e *UsageError) Error() string { return e.What }
 
+func (w *weighing) tools() *contender.Tools {
+	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Say: w.say}
+}
+
 // gather reads the contenders, brings what they need and builds them. One that cannot be had is left
 // out; one whose file is malformed is an error.
 func (w *weighing) gather(ctx context.Context) error {
-	tools := &contender.Tools{Cache: filepath.Join(w.Root, ".cache"), Say: w.say}
+	tools := w.tools()
 	for _, name := range w.experiment.Contenders() {
 		if len(w.Only) > 0 && name != w.experiment.Control && !slices.Contains(w.Only, name) {
 			continue
 		}
-		spec, err := contender.ReadSpec(filepath.Join(w.Root, "contenders", name))
+		spec, err := w.spec(name)
 		if err != nil {
 			return err
 		}
-		entrant := report.Entrant{Name: name, Title: spec.Title, About: spec.About, Kind: w.kind(name)}
+		entrant := report.Entrant{Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Kind: w.kind(name)}
 		c, err := tools.Prepare(ctx, spec)
 		switch {
 		case ctx.Err() != nil:
@@ -252,7 +274,7 @@ func (w *weighing) gather(ctx context.Context) error {
 			entrant.Absent = err.Error()
 			w.say("left out: %s: %v", spec.Title, err)
 		default:
-			entrant.Versions = c.Versions
+			entrant.Versions, entrant.Lines = c.Versions, c.Lines
 			w.contenders[name] = c
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
@@ -261,6 +283,15 @@ func (w *weighing) gather(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (w *weighing) spec(name string) (*contender.Spec, error) {
+	for _, s := range w.specs {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return contender.ReadSpec(filepath.Join(w.Root, "contenders", name))
 }
 
 // addTwin lets the control take part again, under another name. What differs between
@@ -277,94 +308,12 @@ func (w *weighing) kind(name string) report.Kind {
 		return report.Control
 	case name == w.experiment.Ceiling:
 		return report.Ceiling
+	case name == w.experiment.Build:
+		return report.Build
 	case slices.Contains(w.experiment.Rivals, name):
 		return report.Rival
 	}
 	return report.Way
-}
-
-// prove starts every contender once and compares its answer with what is expected
-// and with the control's. Those that differ undeclared take no part.
-func (w *weighing) prove(ctx context.Context) error {
-	w.say("asking every contender what it answers")
-	var control *equal.Answer
-	for i := range w.run.Entrants {
-		e := &w.run.Entrants[i]
-		c := w.contenders[e.Name]
-		if c == nil {
-			continue
-		}
-		answer, err := w.ask(ctx, c)
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case err != nil:
-			w.leaveOut(e, err.Error())
-			continue
-		}
-		e.Answer = answer
-		if wrong := w.experiment.Expect.wrong(answer); wrong != "" {
-			w.leaveOut(e, wrong)
-			continue
-		}
-		if e.Kind == report.Control {
-			control = answer
-		}
-		if control != nil {
-			w.compare(e, control)
-		}
-	}
-	return nil
-}
-
-// errNoControl is why a run ends when its control takes no part, or no longer.
-var errNoControl = errors.New("the control could not be measured, and without it nothing can be compared; see why above")
-
-// ask runs a contender for as long as it takes to ask it.
-func (w *weighing) ask(ctx context.Context, c *contender.Contender) (*equal.Answer, error) {
-	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready(c))
-	if err != nil {
-		return nil, err
-	}
-	answer, err := equal.Ask(ctx, r.Place(), w.bench.Request)
-	w.written[r.Name] = r.Files
-	return answer, errors.Join(err, r.Stop())
-}
-
-func (w *weighing) leaveOut(e *report.Entrant, why string) {
-	e.Absent = why
-	delete(w.contenders, e.Name)
-	w.say("left out: %s: %s", e.Title, why)
-}
-
-// wrong says how an answer is not what the experiment expects.
-func (x *Expectation) wrong(a *equal.Answer) string {
-	switch {
-	case a.Status != x.Status:
-		return fmt.Sprintf("answers with status %d, not %d", a.Status, x.Status)
-	case string(a.Body) != x.Body:
-		return fmt.Sprintf("answers with body %.60q, not %.60q", a.Body, x.Body)
-	case x.Bytes != 0 && a.Bytes != x.Bytes:
-		return fmt.Sprintf("answers with %d bytes, not %d", a.Bytes, x.Bytes)
-	}
-	return ""
-}
-
-// compare notes how an answer differs from the control's.
-func (w *weighing) compare(e *report.Entrant, control *equal.Answer) {
-	for _, d := range equal.Compare(control, e.Answer) {
-		declared := slices.IndexFunc(w.experiment.Differs, func(x Differ) bool {
-			return x.What == d.What && slices.Contains(x.Contenders, e.Name)
-		})
-		if declared >= 0 {
-			e.Declared = append(e.Declared, report.Declared{Difference: d, Why: w.experiment.Differs[declared].Why})
-			continue
-		}
-		e.Differences = append(e.Differences, d)
-	}
-	if len(e.Differences) > 0 {
-		w.leaveOut(e, "it does not answer as the control does: "+e.Differences[0].String())
-	}
 }
 
 // runTrials runs all trials and keeps their records.
@@ -430,9 +379,9 @@ func (w *weighing) follow(i, n int, began time.Time, slot trial.Slot) {
 	}
 }
 
-// keep adds a record to the run and to the journal.
+// keep adds the record of a timed trial, and leaves out contenders that keep failing.
 func (w *weighing) keep(rec trial.Record) {
-	w.run.Records = append(w.run.Records, rec)
+	w.record(rec)
 	if rec.Failure != "" {
 		w.say("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections, rec.Failure)
 		w.failures[rec.Contender]++
@@ -440,6 +389,11 @@ func (w *weighing) keep(rec trial.Record) {
 			w.leaveOut(w.entrant(rec.Contender), fmt.Sprintf("it failed %d times; the last time: %s", failuresToDrop, rec.Failure))
 		}
 	}
+}
+
+// record adds a record to the run and to the journal.
+func (w *weighing) record(rec trial.Record) {
+	w.run.Records = append(w.run.Records, rec)
 	if w.journal == nil {
 		return
 	}
@@ -459,6 +413,13 @@ func (w *weighing) say(format string, args ...any) {
 	if w.Watcher.Say != nil {
 		w.Watcher.Say(format, args...)
 	}
+}
+
+// note keeps what a reader should know, though nothing is wrong with the run.
+func (w *weighing) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.run.Notes = append(w.run.Notes, text)
+	w.say("%s", text)
 }
 
 func (w *weighing) warn(format string, args ...any) {

@@ -40,6 +40,13 @@ func play(role string, args []string) {
 		serve(http.Serve, args[0])
 	case "fastcgi":
 		serve(fcgi.Serve, args[0])
+	case "files":
+		page, _ := os.ReadFile("page.txt")
+		info, err := os.Stat("page.txt")
+		if err != nil {
+			panic(err)
+		}
+		serveWhat(fmt.Sprintf("%s %d %s %s ", page, info.ModTime().Unix(), args[1], args[2]), args[0])
 	case "late":
 		time.Sleep(300 * time.Millisecond)
 		serve(http.Serve, args[0])
@@ -59,6 +66,14 @@ func play(role string, args []string) {
 		}
 		serve(http.Serve, args[0])
 	}
+}
+
+// serveWhat answers with a text and the number of processors.
+func serveWhat(text, port string) {
+	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+port, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, text+os.Getenv("GOMAXPROCS"))
+	})))
+	os.Exit(1)
 }
 
 // serve serves on a port or on a socket.
@@ -280,14 +295,22 @@ func TestGuardOutlivesItsMaster(t *testing.T) {
 		}
 	}
 	defer func() { spared.Process.Kill(); spared.Wait() }()
+	marked := exec.Command("setsid", "sleep", "64") // it is in no group that the guard knows
+	marked.Env = append(os.Environ(), "TARE_STAGE=test")
+	if err := marked.Start(); err != nil {
+		t.Fatal(err)
+	}
 	folder := t.TempDir()
-	fmt.Fprintf(in, "watch %d\nwatch %d\nforget %d\nremove %s\nnonsense\nwatch 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
+	fmt.Fprintf(in, "mark TARE_STAGE=test\nwatch %d\nwatch %d\nforget %d\nremove %s\nnonsense\nwatch 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
 	in.Close() // as the kernel does for a process that was killed
 	if err := guard.Wait(); err != nil {
 		t.Error(err)
 	}
 	if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("victim: %v", err)
+	}
+	if err := marked.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("marked: %v", err)
 	}
 	if !running(t, "sleep 63") {
 		t.Error("the guard ended what had been taken back")
@@ -341,11 +364,18 @@ func TestSpecFaults(t *testing.T) {
 		{"front", "protocol: http", "protocol: http\nfront: apache", `contender.yaml:7: front "apache": want nginx`},
 		{"fastcgi alone", "protocol: http", "protocol: fastcgi", ""},
 		{"on a socket alone", "{port}", "{socket}", ""},
-		{"no port", "{port}", "80", "contender.yaml:5: run: want {port} or {socket}, and not both"},
-		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": tare cannot provide that; want go or nginx`},
+		{"no port", "{port}", "80", "contender.yaml:5: run: want {addr}, {port} or {socket}: where the application is to listen"},
+		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": tare cannot provide that; want go, nginx, python, ruby, cc or mini-httpd`},
 		{"front without need", "protocol: http", "protocol: http\nfront: nginx", "contender.yaml:3: the front is nginx, but needs does not say so"},
 		{"quotes", "go build", "sh -c 'go build'", "contender.yaml:4: build: there is no shell"},
-		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {dir}, {port} or {socket}`},
+		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {home}, {dir}, {cores}, {venv}, {ruby}, {mini-httpd}, {addr}, {port}, {ports} or {socket}`},
+		{"several ports alone", "{port}", "{ports}", "contender.yaml:5: run: several {ports} want a front before them"},
+		{"several ports", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx\nrun: \"x {ports} {cores}\"", ""},
+		{"a front alone", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx", ""},
+		{"cores", "protocol: http", "protocol: http\ncores: 4", `contender.yaml:7: cores "4": want all, or leave it out`},
+		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]", `contender.yaml:7: source: there is no file "main.go"`},
+		{"files", "protocol: http", "protocol: http\nfiles: [.]", `contender.yaml:7: files: there is no file "."`},
+		{"version", "protocol: http", "protocol: http\nversion: \"{bun} -v\"", `contender.yaml:7: version: "{bun}": want {bin}`},
 		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: want a time such as 500ms or 30s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

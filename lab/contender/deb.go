@@ -30,7 +30,46 @@ func (t Tree) Env() []string {
 // libraries they depend on that the machine does not have. Nothing is installed: no
 // script of theirs runs, no privilege is needed.
 func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
-	tree := Tree{filepath.Join(t.Cache, "debian", names[0])}
+	return t.tree(names[0], func(work string) error {
+		fresh := filepath.Join(work, "root")
+		if err := t.download(ctx, work, names); err != nil {
+			return err
+		}
+		if err := unpack(ctx, work, fresh); err != nil {
+			return err
+		}
+		return t.addLibraries(ctx, work, Tree{fresh}, names[0])
+	})
+}
+
+// packages is Package with all that the packages depend on, as far as the machine
+// does not have it.
+func (t *Tools) packages(ctx context.Context, name string, names []string) (Tree, error) {
+	return t.tree(name, func(work string) error {
+		out, err := t.apt(ctx, work, slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, names)...)
+		if err != nil {
+			return err
+		}
+		var lacking []string
+		for line := range strings.Lines(string(out)) {
+			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Inst" {
+				lacking = append(lacking, fields[1])
+			}
+		}
+		if len(lacking) == 0 {
+			return errors.New("its Debian packages are installed, and it does not work")
+		}
+		if err := t.download(ctx, work, lacking); err != nil {
+			return err
+		}
+		return unpack(ctx, work, filepath.Join(work, "root"))
+	})
+}
+
+// tree returns a tree of the cache. If it is not there yet, fill is told a folder to
+// work in, and makes the tree there, under the name of root.
+func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
+	tree := Tree{filepath.Join(t.Cache, "debian", name)}
 	if _, err := os.Stat(tree.Root); err == nil {
 		return tree, nil
 	}
@@ -39,7 +78,7 @@ func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
 			return Tree{}, fmt.Errorf("it is not installed, and without %s its Debian package cannot be unpacked", program)
 		}
 	}
-	t.say("unpacking %s from its Debian package", names[0])
+	t.say("unpacking %s from its Debian package", name)
 	if err := os.MkdirAll(filepath.Dir(tree.Root), 0o755); err != nil {
 		return Tree{}, err
 	}
@@ -48,47 +87,45 @@ func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
 		return Tree{}, err
 	}
 	defer os.RemoveAll(work)
-	fresh := filepath.Join(work, "root")
-	if err := t.download(ctx, work, names); err != nil {
+	if err := fill(work); err != nil {
 		return Tree{}, err
 	}
-	if err := unpack(ctx, work, fresh); err != nil {
-		return Tree{}, err
-	}
-	if err := t.addLibraries(ctx, work, Tree{fresh}, names[0]); err != nil {
-		return Tree{}, err
-	}
-	err = os.Rename(fresh, tree.Root)
+	err = os.Rename(filepath.Join(work, "root"), tree.Root)
 	if errors.Is(err, os.ErrExist) {
 		err = nil // somebody else was as quick
 	}
 	return tree, err
 }
 
-// download fetches packages into dir. Should the machine's package lists be empty,
-// as on a new container, lists of our own are fetched, which needs no privilege.
+// download fetches packages into dir.
 func (t *Tools) download(ctx context.Context, dir string, names []string) error {
-	args := append([]string{"-o", "APT::Sandbox::User=root", "download"}, names...)
-	out, err := command(ctx, dir, "apt-get", args...)
+	_, err := t.apt(ctx, dir, slices.Concat([]string{"download"}, names)...)
+	return err
+}
+
+// apt runs apt-get for what needs no privilege. Should the machine's package lists be
+// empty, as on a new container, lists of our own are fetched, which needs none either.
+func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	options := []string{"-o", "APT::Sandbox::User=root"}
+	out, err := command(ctx, dir, "apt-get", slices.Concat(options, args)...)
 	if err == nil || ctx.Err() != nil {
-		return err
+		return out, err
 	}
 	own := filepath.Join(t.Cache, "apt")
 	for _, d := range []string{"lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(own, d), 0o755); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	options := []string{"-o", "Dir::State::Lists=" + filepath.Join(own, "lists"), "-o", "Dir::Cache=" + filepath.Join(own, "cache"),
-		"-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=1"}
+	options = append(options, "-o", "Dir::State::Lists="+filepath.Join(own, "lists"), "-o", "Dir::Cache="+filepath.Join(own, "cache"), "-o", "Debug::NoLocking=1")
 	if more, updateErr := command(ctx, dir, "apt-get", slices.Concat(options, []string{"update"})...); updateErr != nil {
-		return fmt.Errorf("apt-get download: %w: %s; apt-get update: %w: %s", err, lastLine(out), updateErr, lastLine(more))
+		return nil, fmt.Errorf("apt-get %s: %w: %s; apt-get update: %w: %s", args[0], err, lastLine(out), updateErr, lastLine(more))
 	}
-	out, err = command(ctx, dir, "apt-get", slices.Concat(options, []string{"download"}, names)...)
+	out, err = command(ctx, dir, "apt-get", slices.Concat(options, args)...)
 	if err != nil {
-		return fmt.Errorf("apt-get download: %w: %s", err, lastLine(out))
+		return nil, fmt.Errorf("apt-get %s: %w: %s", args[0], err, lastLine(out))
 	}
-	return nil
+	return out, nil
 }
 
 // unpack extracts all packages in dir into root.

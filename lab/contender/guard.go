@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,18 +21,21 @@ const (
 	guardWatch  = "watch"  // a process group
 	guardForget = "forget" // one that has ended
 	guardRemove = "remove" // a folder
+	guardMark   = "mark"   // a variable in the environment of all that runs, groups of its own included
 )
 
 // Guard is the body of the guard process. It returns when in ends.
 func Guard(in io.Reader) {
 	groups := make(map[int]bool)
-	var folders []string
+	var folders, marks []string
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		verb, what, _ := strings.Cut(lines.Text(), " ")
 		group, err := strconv.Atoi(what)
 		switch {
 		case verb == guardRemove:
 			folders = append(folders, what)
+		case verb == guardMark:
+			marks = append(marks, what)
 		case err != nil || group <= 1:
 		case verb == guardWatch:
 			groups[group] = true
@@ -46,8 +50,27 @@ func Guard(in io.Reader) {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 	}
+	endMarked(marks)
 	for _, f := range folders {
 		_ = os.RemoveAll(f)
+	}
+}
+
+// endMarked ends all processes that were started with one of the variables in their
+// environment: those that left their group, and whose parents have died.
+func endMarked(marks []string) {
+	const rounds = 5 // each may find what was started meanwhile
+	for range rounds {
+		all, _ := proc.All()
+		marked := slices.DeleteFunc(all, func(p proc.Process) bool {
+			return p.Zombie || p.PID == os.Getpid() || !slices.ContainsFunc(marks, p.HasEnv)
+		})
+		if len(marked) == 0 {
+			return
+		}
+		for _, p := range marked {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
 	}
 }
 

@@ -14,17 +14,30 @@ import (
 // the write-up's own configuration; these are the places where it must fit the
 // machine and the contender.
 type NginxConf struct {
-	User        string // whom the workers run as; "" without privilege
-	Workers     int    // as many as the processors the servers may use
-	Nofile      uint64 // descriptors a worker may have
-	Connections uint64 // connections a worker may have
-	Dir         string // scratch: pid, logs, temporary files
-	Etc         string // holds mime.types and fastcgi_params
-	Port        int    // to listen on, on 127.0.0.1
-	Host        string // the request's host
-	Protocol    string // the application's: http or fastcgi
-	Upstream    string // the application's address, as nginx writes it
+	User        string   // whom the workers run as; "" without privilege
+	Workers     int      // as many as the processors the servers may use
+	Nofile      uint64   // descriptors a worker may have
+	Connections uint64   // connections a worker may have
+	Dir         string   // scratch: pid, logs, temporary files
+	Etc         string   // holds mime.types and fastcgi_params
+	Port        int      // to listen on, on 127.0.0.1
+	Host        string   // the request's host
+	Protocol    string   // the application's: http or fastcgi
+	Upstreams   []string // the application's addresses, as nginx writes them; none if nginx serves alone
+
+	Set map[string]string // the contender's settings: {{.Setting "name"}} is one, or ""
 }
+
+// Upstream returns the application's address, if it has but one.
+func (n *NginxConf) Upstream() string {
+	if len(n.Upstreams) == 0 {
+		return ""
+	}
+	return n.Upstreams[0]
+}
+
+// Setting returns one of the contender's settings; "" if it has none of the name.
+func (n *NginxConf) Setting(name string) string { return n.Set[name] }
 
 // What the write-ups gave a worker, where the machine allows.
 const (
@@ -66,7 +79,12 @@ func ParseNginxConf(file string) (*template.Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := template.New(file).Option("missingkey=error").Parse(string(source))
+	return NewNginxConf(file, string(source))
+}
+
+// NewNginxConf is ParseNginxConf for a text that comes from elsewhere than a file.
+func NewNginxConf(name, source string) (*template.Template, error) {
+	t, err := template.New(name).Option("missingkey=error").Parse(source)
 	if err != nil {
 		return nil, err
 	}

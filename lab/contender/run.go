@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ type Setting struct {
 	CPUs  []int // processors that all its processes share; none means all
 	Host  string
 	Conf  *template.Template // the experiment's nginx.conf; nil without a front
+	Env   []string           // more variables for the application
 }
 
 // Running is a contender that runs.
@@ -43,12 +45,16 @@ type Running struct {
 	*Contender
 	Address string            // for clients: host:port, or the path of a unix socket
 	Files   map[string][]byte // what was written for it, by name: nginx.conf
+	Took    time.Duration     // until it answered
+	Left    []proc.Process    // what it had not ended itself when it was told to, in groups of their own; valid once stopped
 
 	stage *Stage
 	dir   string
 	parts []*part
 	dead  chan struct{} // closed when a part ends by itself
 	once  sync.Once
+
+	upstreams []string // where the application was told to listen, as nginx writes it
 }
 
 // part is one process of a contender, with those it starts itself.
@@ -69,45 +75,106 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func
 		return nil, err
 	}
 	r := &Running{Contender: c, stage: s, dir: dir, Files: make(map[string][]byte), dead: make(chan struct{})}
+	began := time.Now()
 	err = r.launch(set)
 	if err == nil {
 		err = r.await(ctx, probe)
 	}
 	if err != nil {
-		err = r.explain(err)
-		return nil, errors.Join(err, r.Stop())
+		printed := r.printed()
+		stopErr := r.Stop()
+		return nil, errors.Join(fmt.Errorf("%w%s%s", err, r.leftText(), printed), stopErr)
 	}
+	r.Took = time.Since(began)
 	return r, nil
 }
 
 // launch starts the application, and the front before it.
 func (r *Running) launch(set Setting) error {
-	port, err := r.stage.ports()
-	if err != nil {
+	if r.Cores == AllCores {
+		set.Cores, set.CPUs = len(r.stage.cpus), nil
+	}
+	if err := copyFiles(r.Dir, r.Spec.Files, r.dir); err != nil {
 		return err
 	}
-	socket := filepath.Join(r.dir, "app.sock")
-	r.Address = loopback(port)
-	upstream := r.Address
-	if r.onSocket() {
-		if len(socket) > longestSocket {
-			return fmt.Errorf("the path of its socket, %q, is longer than the %d bytes that the system allows; set TMPDIR to a folder with a shorter name", socket, longestSocket)
+	if len(r.words()) > 0 {
+		if err := r.launchApplication(set); err != nil {
+			return err
 		}
-		r.Address, upstream = socket, "unix:"+socket
-	}
-	words := fill(r.Run, "{bin}", r.Bin, "{dir}", r.dir, "{port}", strconv.Itoa(port), "{socket}", socket)
-	env := []string{"GOMAXPROCS=" + strconv.Itoa(set.Cores)}
-	if err := r.add(RoleApplication, words, env, set.CPUs); err != nil {
-		return err
 	}
 	if r.Front == "" {
 		return nil
 	}
-	if port, err = r.stage.ports(); err != nil {
+	port, err := r.stage.ports()
+	if err != nil {
 		return err
 	}
 	r.Address = loopback(port)
-	return r.addNginx(set, port, upstream)
+	return r.addNginx(set, port)
+}
+
+// launchApplication decides where the application listens, and starts it.
+func (r *Running) launchApplication(set Setting) error {
+	ports, err := r.freePorts(set.Cores)
+	if err != nil {
+		return err
+	}
+	port, socket := ports[0], filepath.Join(r.dir, "app.sock")
+	for _, p := range ports {
+		r.upstreams = append(r.upstreams, "127.0.0.1:"+p)
+	}
+	address := r.upstreams[0]
+	r.Address = address
+	if r.onSocket() {
+		if len(socket) > longestSocket {
+			return fmt.Errorf("the path of its socket, %q, is longer than the %d bytes that the system allows; set TMPDIR to a folder with a shorter name", socket, longestSocket)
+		}
+		r.Address, r.upstreams = socket, []string{"unix:" + socket}
+	}
+	cores := strconv.Itoa(set.Cores)
+	values := []string{
+		"{dir}", r.dir, "{addr}", address, "{port}", port, "{ports}", strings.Join(ports, ","), "{socket}", socket, "{cores}", cores,
+	}
+	env := slices.Concat([]string{"GOMAXPROCS=" + cores}, set.Env, r.env, r.fill(r.Env, values...))
+	return r.add(RoleApplication, r.Folder, r.fill(r.words(), values...), env, set.CPUs)
+}
+
+// freePorts returns as many ports as the application listens on.
+func (r *Running) freePorts(cores int) ([]string, error) {
+	n := 1
+	if r.told("{ports}") {
+		n = cores
+	}
+	ports := make([]string, n)
+	for i := range ports {
+		port, err := r.stage.ports()
+		if err != nil {
+			return nil, err
+		}
+		ports[i] = strconv.Itoa(port)
+	}
+	return ports, nil
+}
+
+// copyFiles copies files of a folder into another, times included, which servers
+// show to their clients.
+func copyFiles(from string, names []string, to string) error {
+	for _, name := range names {
+		source := filepath.Join(from, name)
+		text, err := os.ReadFile(source)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(source)
+		if err != nil {
+			return err
+		}
+		copied := filepath.Join(to, filepath.Base(name))
+		if err := errors.Join(os.WriteFile(copied, text, 0o644), os.Chtimes(copied, info.ModTime(), info.ModTime())); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
@@ -115,13 +182,13 @@ func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 // Place is where the contender takes its clients' requests.
 func (r *Running) Place() Place { return r.At(r.Address) }
 
-func (r *Running) addNginx(set Setting, port int, upstream string) error {
+func (r *Running) addNginx(set Setting, port int) error {
 	if set.Conf == nil {
 		return errors.New("the experiment has no nginx.conf; name one in its experiment.yaml")
 	}
 	conf := NginxConf{
 		Workers: set.Cores, Dir: r.dir, Etc: r.Nginx.Etc,
-		Port: port, Host: set.Host, Protocol: r.Protocol, Upstream: upstream,
+		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
 	}
 	if err := conf.fit(); err != nil {
 		return err
@@ -133,17 +200,17 @@ func (r *Running) addNginx(set Setting, port int, upstream string) error {
 	}
 	r.Files["nginx.conf"] = text
 	words := []string{r.Nginx.Bin, "-e", "stderr", "-p", r.dir, "-c", file, "-g", "daemon off;"}
-	return r.add(RoleNginx, words, r.Nginx.Env, set.CPUs)
+	return r.add(RoleNginx, "", words, r.Nginx.Env, set.CPUs)
 }
 
-// add starts one part.
-func (r *Running) add(role string, words, env []string, cpus []int) error {
+// add starts one part, in a folder; "" is the scratch folder.
+func (r *Running) add(role, folder string, words, env []string, cpus []int) error {
 	log, err := os.Create(filepath.Join(r.dir, role+".log"))
 	if err != nil {
 		return err
 	}
 	c := exec.Command(words[0], words[1:]...)
-	c.Dir = r.dir
+	c.Dir = cmp.Or(folder, r.dir)
 	c.Env = slices.Concat(os.Environ(), env)
 	c.Stdout, c.Stderr = log, log
 	if err := r.stage.spawn(c, cpus); err != nil {
@@ -171,7 +238,7 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 	for {
 		err := probe(ctx, r.Address)
 		if err == nil {
-			return r.assertOwner()
+			return r.answered()
 		}
 		// That our time was up explains nothing. The probe's own timer may strike a
 		// little before the context's.
@@ -183,7 +250,7 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 			return r.deadPart()
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errNotReady) {
-				return fmt.Errorf("does not answer after %v: %w", time.Duration(r.Ready.Within), last)
+				return fmt.Errorf("does not answer after %v: %w%s", time.Duration(r.Ready.Within), last, r.elsewhere())
 			}
 			return ctx.Err()
 		case <-time.After(pollEvery):
@@ -193,6 +260,20 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 
 var errNotReady = errors.New("not ready in time")
 
+// answered makes sure that it was this contender that answered. If it was a process that
+// one of its parts has left behind, that is what is wrong.
+func (r *Running) answered() error {
+	err := r.assertOwner()
+	select {
+	case <-r.dead:
+		if err != nil {
+			return r.deadPart()
+		}
+	default:
+	}
+	return err
+}
+
 // assertOwner makes sure that nobody else answers at the contender's address: a
 // survivor of another run, or one that took the port first. A unix socket is in a
 // folder that nobody else was told of.
@@ -200,16 +281,17 @@ func (r *Running) assertOwner() error {
 	if r.Place().Network() == "unix" {
 		return nil
 	}
-	family, err := r.Processes()
-	if err != nil {
-		return err
-	}
 	_, port, _ := strings.Cut(r.Address, ":")
 	n, err := strconv.Atoi(port)
 	if err != nil {
 		return err
 	}
 	holders, err := proc.TCPListeners(n)
+	if err != nil {
+		return err
+	}
+	// Asked afterwards, as a server may be starting processes that share its socket.
+	family, err := r.Processes()
 	if err != nil {
 		return err
 	}
@@ -246,14 +328,16 @@ func (r *Running) deadPart() error {
 }
 
 // explain adds to an error what was printed last.
-func (r *Running) explain(err error) error {
+func (r *Running) explain(err error) error { return fmt.Errorf("%w%s", err, r.printed()) }
+
+func (r *Running) printed() string {
 	var b strings.Builder
 	for _, p := range r.parts {
 		if text := tail(p.log); text != "" {
 			fmt.Fprintf(&b, "\n  %s printed last:\n    %s", p.role, strings.ReplaceAll(text, "\n", "\n    "))
 		}
 	}
-	return fmt.Errorf("%w%s", err, b.String())
+	return b.String()
 }
 
 // tail returns the last lines of a log.
@@ -331,7 +415,12 @@ func (r *Running) Stop() error {
 	for _, p := range left { // those that moved to other groups
 		if slices.ContainsFunc(family, func(was proc.Process) bool { return was.PID == p.PID && was.Name == p.Name }) {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+			r.notice(p)
 		}
 	}
-	return errors.Join(err, listErr, r.stage.endStrays(), os.RemoveAll(r.dir))
+	strays, strayErr := r.stage.endStrays()
+	for _, p := range strays {
+		r.notice(p)
+	}
+	return errors.Join(err, listErr, strayErr, os.RemoveAll(r.dir))
 }

@@ -18,8 +18,15 @@ const FileName = "contender.yaml"
 const (
 	HTTP    = "http"
 	FastCGI = "fastcgi"
-	Nginx   = "nginx"
-	Go      = "go"
+
+	Nginx     = "nginx"
+	Go        = "go"
+	Python    = "python"
+	Ruby      = "ruby"
+	CC        = "cc"
+	MiniHTTPD = "mini-httpd"
+
+	AllCores = "all"
 )
 
 // defaultReady is how long a contender may take until it answers.
@@ -34,14 +41,53 @@ type Spec struct {
 	Title string `yaml:"title"`
 	About string `yaml:"about"`
 
-	// Needs are tools that must be there: go, nginx.
+	// Needs are tools that must be there: go, nginx, python, ruby, cc, mini-httpd.
 	Needs []string `yaml:"needs"`
 
-	// Build makes {bin}; it runs in the contender's folder. Run starts the
-	// application: {bin}, {dir} is its scratch folder, and {port} or {socket} is
-	// where it must listen. Both are words separated by spaces, without a shell.
-	Build string `yaml:"build"`
-	Run   string `yaml:"run"`
+	// Build makes {bin}; it runs in the contender's folder. Run starts the application,
+	// and is empty if the front serves alone. Version prints what the contender consists
+	// of, a line each, besides what is known without. All three are words separated by
+	// spaces, without a shell, and may have placeholders:
+	//
+	//	{bin}     what Build makes
+	//	{home}    the contender's folder
+	//	{dir}     its scratch folder
+	//	{port}    where the application must listen, if it is one port
+	//	{addr}    the same with the host
+	//	{ports}   the same for processes of one port each, behind a front: {cores} ports, with commas
+	//	{socket}  the same for a unix socket
+	//	{cores}   how many processors it may use: as many processes, if they use one each
+	//	{venv}    the virtual environment of Python
+	//	{ruby}    and {mini-httpd}: the program
+	Build   string `yaml:"build"`
+	Run     string `yaml:"run"`
+	Version string `yaml:"version"`
+
+	// Files are copied to the scratch folder, where another user can read them.
+	Files []string `yaml:"files"`
+
+	// Cores is "all" if the application has all processors, whatever the condition.
+	Cores string `yaml:"cores"`
+
+	// Source are the files of the application, whose lines are counted.
+	Source []string `yaml:"source"`
+
+	// Command stands for Run where words hold what a line cannot: an application of
+	// the reader's own, in words that are taken as they are. {addr} in them is
+	// host:port.
+	Command []string `yaml:"command"`
+
+	// Env are variables, "NAME=value", for the application. Values may hold the same
+	// placeholders.
+	Env []string `yaml:"env"`
+
+	// Folder is where the application runs; "" is its scratch folder. It is absolute, or
+	// relative to the folder of the file.
+	Folder string `yaml:"folder"`
+
+	// Network is by which of them an application is reached that listens on a port and
+	// on a socket: tcp or unix. "" is the one that it was told of.
+	Network string `yaml:"network"`
 
 	// Protocol is what the application speaks: http or fastcgi.
 	Protocol string `yaml:"protocol"`
@@ -51,6 +97,12 @@ type Spec struct {
 	// on the port or on the socket.
 	Front string `yaml:"front"`
 
+	// Set are settings for the experiment's nginx.conf, which asks for them by name.
+	Set map[string]string `yaml:"set"`
+
+	// Toggles are how it is run with one setting changed.
+	Toggles []Toggle `yaml:"toggles"`
+
 	// Module is the Go module whose version is shown, besides Go's own.
 	Module string `yaml:"module"`
 
@@ -58,9 +110,6 @@ type Spec struct {
 		Within yamlfile.Duration `yaml:"within"`
 	} `yaml:"ready"`
 }
-
-// onSocket reports whether the application listens on a unix socket.
-func (s *Spec) onSocket() bool { return strings.Contains(s.Run, "{socket}") }
 
 // Place is where a contender takes its clients' requests.
 type Place struct {
@@ -98,12 +147,14 @@ func ReadSpec(dir string) (*Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, s.check(f)
+	return s, s.Check(f)
 }
 
-func (s *Spec) check(f *yamlfile.File) error {
+// Check returns the first fault of a Spec that was read from a file, with the line
+// where it stands.
+func (s *Spec) Check(f *yamlfile.File) error {
 	for _, required := range []struct{ key, value string }{
-		{"title", s.Title}, {"about", s.About}, {"run", s.Run}, {"protocol", s.Protocol},
+		{"title", s.Title}, {"about", s.About}, {"run", strings.Join(s.words(), " ") + s.Front}, {"protocol", s.Protocol},
 	} {
 		if required.value == "" {
 			return f.Fault("$."+required.key, "%s is missing", required.key)
@@ -115,36 +166,70 @@ func (s *Spec) check(f *yamlfile.File) error {
 	if s.Front != "" && s.Front != Nginx {
 		return f.Fault("$.front", "front %q: want %s, or leave it out", s.Front, Nginx)
 	}
-	if s.onSocket() == strings.Contains(s.Run, "{port}") {
-		return f.Fault("$.run", "run: want {port} or {socket}, and not both")
+	if key, what := s.misplaced(); what != "" {
+		return f.Fault("$."+key, "%s: %s", key, what)
+	}
+	if s.Cores != "" && s.Cores != AllCores {
+		return f.Fault("$.cores", "cores %q: want %s, or leave it out", s.Cores, AllCores)
 	}
 	for i, need := range s.Needs {
-		if need != Go && need != Nginx {
-			return f.Fault(fmt.Sprintf("$.needs[%d]", i), "needs %q: tare cannot provide that; want %s or %s", need, Go, Nginx)
+		if all := needs(); !slices.Contains(all, need) {
+			return f.Fault(fmt.Sprintf("$.needs[%d]", i), "needs %q: tare cannot provide that; want %s", need, oneOf(all))
 		}
 	}
 	if s.Front == Nginx && !slices.Contains(s.Needs, Nginx) {
 		return f.Fault("$.needs", "the front is nginx, but needs does not say so")
 	}
-	for _, words := range []struct{ key, line string }{{"build", s.Build}, {"run", s.Run}} {
-		key, line := words.key, words.line
-		if strings.ContainsAny(line, "\"'\\") {
-			return f.Fault("$."+key, "%s: there is no shell to take quotes away; words are separated by spaces", key)
-		}
-		for _, word := range strings.Fields(line) {
-			if open := strings.IndexByte(word, '{'); open >= 0 && !known(word[open:]) {
-				return f.Fault("$."+key, "%s: %q: want {bin}, {dir}, {port} or {socket}", key, word)
+	if err := s.checkFiles(f); err != nil {
+		return err
+	}
+	if err := s.checkLines(f); err != nil {
+		return err
+	}
+	return s.checkToggles(f)
+}
+
+func (s *Spec) checkFiles(f *yamlfile.File) error {
+	for _, list := range []struct {
+		key   string
+		names []string
+	}{{"files", s.Files}, {"source", s.Source}} {
+		for i, name := range list.names {
+			if info, err := os.Stat(filepath.Join(s.Dir, name)); err != nil || !info.Mode().IsRegular() {
+				return f.Fault(fmt.Sprintf("$.%s[%d]", list.key, i), "%s: there is no file %q", list.key, name)
 			}
 		}
 	}
 	return nil
 }
 
-func known(placeholder string) bool {
-	for _, p := range []string{"{bin}", "{dir}", "{port}", "{socket}"} {
-		if strings.HasPrefix(placeholder, p) {
-			return true
+func (s *Spec) checkLines(f *yamlfile.File) error {
+	for _, words := range []struct{ key, line string }{{"build", s.Build}, {"run", s.Run}, {"version", s.Version}} {
+		key, line := words.key, words.line
+		if strings.ContainsAny(line, "\"'\\") {
+			return f.Fault("$."+key, "%s: there is no shell to take quotes away; words are separated by spaces", key)
+		}
+		for _, word := range strings.Fields(line) {
+			if open := strings.IndexByte(word, '{'); open >= 0 && !known(word[open:]) {
+				return f.Fault("$."+key, "%s: %q: want %s", key, word, oneOf(placeholders()))
+			}
 		}
 	}
-	return false
+	return nil
+}
+
+func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD} }
+
+func placeholders() []string {
+	return []string{"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{addr}", "{port}", "{ports}", "{socket}"}
+}
+
+func known(word string) bool {
+	return slices.ContainsFunc(placeholders(), func(p string) bool { return strings.HasPrefix(word, p) })
+}
+
+// oneOf names what may be chosen from.
+func oneOf(all []string) string {
+	last := len(all) - 1
+	return strings.Join(all[:last], ", ") + " or " + all[last]
 }

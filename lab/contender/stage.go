@@ -69,6 +69,7 @@ func NewStage(o StageOptions) (*Stage, error) {
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
+		s.guard.tell(guardMark, s.mark)
 		s.guard.tell(guardRemove, dir)
 	}
 	return s, nil
@@ -76,7 +77,7 @@ func NewStage(o StageOptions) (*Stage, error) {
 
 // Close removes the scratch folder. Whatever still runs is ended.
 func (s *Stage) Close() error {
-	err := s.endStrays()
+	_, err := s.endStrays()
 	err = errors.Join(err, os.RemoveAll(s.dir))
 	if s.guard != nil {
 		err = errors.Join(err, s.guard.close())
@@ -145,23 +146,24 @@ func AllCPUs() ([]int, error) {
 
 // endStrays ends what a contender has orphaned: processes that became our children
 // and carry our mark. Other children of this process are not touched.
-func (s *Stage) endStrays() error {
+func (s *Stage) endStrays() (ended []proc.Process, err error) {
 	const rounds = 50 // each may orphan more
 	for range rounds {
 		children, err := proc.Children(os.Getpid())
 		if err != nil {
-			return err
+			return ended, err
 		}
 		strays := slices.DeleteFunc(children, func(p proc.Process) bool { return !p.HasEnv(s.mark) })
 		if len(strays) == 0 {
-			return nil
+			return ended, nil
 		}
+		ended = append(ended, strays...)
 		for _, p := range strays {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 			_, _ = syscall.Wait4(p.PID, nil, 0, nil)
 		}
 	}
-	return errors.New("contender: processes multiply faster than they can be ended")
+	return ended, errors.New("contender: processes multiply faster than they can be ended")
 }
 
 // FreePort returns a TCP port of 127.0.0.1 that nobody listens on. It is below those

@@ -37,30 +37,80 @@ type Contender struct {
 	Bin      string
 	Nginx    *NginxTool // nil without a front
 	Versions []string   // of what it consists of, such as "go1.26.8", "nginx/1.22.1"
+	Lines    int        // of the application's source, as sourceLines counts them; 0 if it names none
+
+	env    []string // what its programs need in their environment
+	values []string // placeholders for what was found, each followed by that
 }
 
 // Prepare finds what the contender needs, and builds it.
 func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	c := &Contender{Spec: s, Bin: filepath.Join(t.Cache, "bin", s.Name)}
 	for _, need := range s.Needs {
-		switch need {
-		case Go:
-			if _, err := exec.LookPath("go"); err != nil {
-				return nil, missing("go", "it is not in PATH", "apt-get install golang-go")
-			}
-		case Nginx:
-			n, err := t.Nginx(ctx)
-			if err != nil {
-				return nil, err
-			}
-			c.Nginx = n
+		if err := t.find(ctx, c, need); err != nil {
+			return nil, err
 		}
 	}
 	if err := t.build(ctx, c); err != nil {
 		return nil, err
 	}
-	c.Versions = c.versions()
-	return c, nil
+	if len(s.Command) > 0 {
+		program, err := s.Program()
+		if err != nil {
+			return nil, err
+		}
+		c.Bin = program
+	}
+	if err := c.askVersions(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	c.Lines, err = sourceLines(s.Dir, s.Source)
+	return c, err
+}
+
+// find finds one thing that the contender needs.
+func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error) {
+	switch need {
+	case Go:
+		if _, err := exec.LookPath("go"); err != nil {
+			return missing("go", "it is not in PATH", "apt-get install golang-go")
+		}
+	case CC:
+		err = c.findCompiler(ctx)
+	case Nginx:
+		c.Nginx, err = t.Nginx(ctx)
+	case Python:
+		shared := filepath.Join(filepath.Dir(c.Dir), Python)
+		var venv string
+		venv, err = t.python(ctx, shared)
+		c.values = append(c.values, "{venv}", venv)
+		// Nothing is to be written beside the sources.
+		c.env = append(c.env, "PYTHONPATH="+shared, "PYTHONDONTWRITEBYTECODE=1")
+	case Ruby, MiniHTTPD:
+		var p program
+		p, err = t.fromDebian(ctx, need)
+		c.values = append(c.values, "{"+need+"}", p.path)
+		c.env = append(c.env, p.env...)
+	}
+	return err
+}
+
+// fill returns words with values for the placeholders: those of the contender, and
+// others given as pairs of the two.
+func (c *Contender) fill(words []string, pairs ...string) []string {
+	return fill(words, slices.Concat(c.values, []string{"{bin}", c.Bin, "{home}", c.Dir}, pairs)...)
+}
+
+// findCompiler asks the C compiler for its version.
+func (c *Contender) findCompiler(ctx context.Context) error {
+	out, err := command(ctx, c.Dir, "cc", "--version")
+	if err != nil {
+		return missing("cc", err.Error(), "apt-get install gcc libc6-dev")
+	}
+	version, _, _ := strings.Cut(string(out), "\n")
+	c.Versions = append(c.Versions, version)
+	return nil
 }
 
 func (t *Tools) say(format string, args ...any) {
@@ -78,7 +128,7 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 		return err
 	}
 	t.say("building %s", c.Title)
-	words := fill(c.Build, "{bin}", c.Bin)
+	words := c.fill(strings.Fields(c.Build))
 	out, err := command(ctx, c.Dir, words[0], words[1:]...)
 	if err != nil {
 		return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
@@ -86,21 +136,26 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 	return nil
 }
 
-// fill replaces placeholders in the words of a line, given as pairs of placeholder
-// and value.
-func fill(line string, pairs ...string) []string {
-	words, values := strings.Fields(line), strings.NewReplacer(pairs...)
+// fill returns words with values for their placeholders, given as pairs of the two.
+func fill(words []string, pairs ...string) []string {
+	values, filled := strings.NewReplacer(pairs...), make([]string, len(words))
 	for i := range words {
-		words[i] = values.Replace(words[i])
+		filled[i] = values.Replace(words[i])
 	}
-	return words
+	return filled
 }
 
 // command runs a program to its end and returns all it printed. When ctx ends, so
 // does the program, with all that it has started.
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
+	return commandWith(ctx, nil, dir, name, args...)
+}
+
+// commandWith is command with more in the environment.
+func commandWith(ctx context.Context, env []string, dir, name string, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
+	c.Env = slices.Concat(os.Environ(), env)
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
 	out, err := c.CombinedOutput()
@@ -110,25 +165,33 @@ func command(ctx context.Context, dir, name string, args ...string) ([]byte, err
 	return out, err
 }
 
-// versions reads from the binary itself what it was built of.
-func (c *Contender) versions() []string {
-	var versions []string
+// askVersions reads from the binary itself what it was built of, and asks what can
+// say so.
+func (c *Contender) askVersions(ctx context.Context) error {
 	if info, err := buildinfo.ReadFile(c.Bin); err == nil {
-		versions = append(versions, info.GoVersion)
+		c.Versions = append(c.Versions, info.GoVersion)
 		for _, m := range append(info.Deps, &info.Main) {
 			if c.Module != "" && m.Path == c.Module {
 				version := m.Version
 				if m.Replace != nil {
 					version = "of this checkout"
 				}
-				versions = append(versions, m.Path+" "+version)
+				c.Versions = append(c.Versions, m.Path+" "+version)
 			}
 		}
 	}
-	if c.Nginx != nil && c.Front == Nginx {
-		versions = append(versions, c.Nginx.Version)
+	if c.Version != "" {
+		words := c.fill(strings.Fields(c.Version))
+		out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
+		if err != nil {
+			return fmt.Errorf("version: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
+		}
+		c.Versions = append(c.Versions, strings.Split(string(bytes.TrimSpace(out)), "\n")...)
 	}
-	return versions
+	if c.Nginx != nil && c.Front == Nginx {
+		c.Versions = append(c.Versions, c.Nginx.Version)
+	}
+	return nil
 }
 
 // NginxTool is an nginx that can be run.

@@ -8,6 +8,7 @@ package equal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,13 @@ type Request struct {
 	Method string
 	Path   string
 	Host   string
+
+	// By HTTP, clients speak this version, "1.0" or "1.1", which is also what "" is, and send
+	// these fields, "Name: value" each.
+	Version string
+	Header  []string
+	// PerConnection is how many requests they use a connection for, and say so; 0 is no bound.
+	PerConnection int
 }
 
 // Answer is all a client can see of how a contender answers.
@@ -35,13 +43,16 @@ type Answer struct {
 	Header    http.Header `json:"header"`
 	Body      []byte      `json:"body"`
 	Bytes     int         `json:"bytes"`     // of the whole response as it came, records included
-	KeepAlive bool        `json:"keepAlive"` // the connection served a second request
+	KeepAlive bool        `json:"keepAlive"` // the connection served a second request, and nobody said that it would not
+
+	closing bool // said by the client or by the answer
 }
 
 // timeout bounds one look at a contender.
 const timeout = 3 * time.Second
 
-// Ask sends the request twice over one connection and returns how it was answered.
+// Ask sends the request twice over one connection, if that is to be kept, and returns
+// how it was answered.
 func Ask(ctx context.Context, at contender.Place, r Request) (*Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -64,6 +75,9 @@ func Ask(ctx context.Context, at contender.Place, r Request) (*Answer, error) {
 		return nil, err
 	}
 	a.Bytes = raw.Len() - in.Buffered()
+	if a.closing {
+		return a, nil
+	}
 	again, err := exchange(c, in, r)
 	a.KeepAlive = err == nil && again.Status == a.Status
 	return a, nil
@@ -82,9 +96,17 @@ func Ready(ctx context.Context, at contender.Place, r Request) error {
 	return err
 }
 
-// byHTTP sends a request over a connection that is to be kept, and reads the answer.
+// byHTTP sends a request over a connection, and reads the answer.
 func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
-	if _, err := fmt.Fprintf(out, "%s %s HTTP/1.1\r\nHost: %s\r\n\r\n", r.Method, r.Path, r.Host); err != nil {
+	head := fmt.Appendf(nil, "%s %s HTTP/%s\r\nHost: %s\r\n", r.Method, r.Path, cmp.Or(r.Version, "1.1"), r.Host)
+	for _, line := range r.Header {
+		head = fmt.Appendf(head, "%s\r\n", line)
+	}
+	last := r.PerConnection == 1
+	if last && r.Version != "1.0" {
+		head = append(head, "Connection: close\r\n"...)
+	}
+	if _, err := out.Write(append(head, "\r\n"...)); err != nil {
 		return nil, err
 	}
 	resp, err := http.ReadResponse(in, &http.Request{Method: r.Method})
@@ -102,7 +124,7 @@ func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
 	if _, kept := resp.Header["Connection"]; resp.Close && !kept {
 		resp.Header["Connection"] = []string{"close"}
 	}
-	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body}, nil
+	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body, closing: last || resp.Close}, nil
 }
 
 // Difference is one thing in which two answers differ.

@@ -41,6 +41,36 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// An answer is asked for as the load will ask.
+func TestAskInShape(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/flushed" { // no length: by HTTP/1.0 the answer ends with the connection
+			w.(http.Flusher).Flush()
+		}
+		fmt.Fprint(w, r.Proto, " ", r.Header.Get("X-A"), " ", r.Close)
+	}))
+	defer server.Close()
+	for _, test := range []struct {
+		request equal.Request
+		body    string
+		kept    bool
+	}{
+		{equal.Request{Path: "/", Header: []string{"X-A: b"}}, "HTTP/1.1 b false", true},
+		{equal.Request{Path: "/", PerConnection: 2}, "HTTP/1.1  false", true},
+		{equal.Request{Path: "/", PerConnection: 1}, "HTTP/1.1  true", false},
+		{equal.Request{Path: "/", Version: "1.0"}, "HTTP/1.0  true", false},
+		{equal.Request{Path: "/", Version: "1.0", PerConnection: 1}, "HTTP/1.0  true", false},
+		{equal.Request{Path: "/", Version: "1.0", Header: []string{"Connection: Keep-Alive"}}, "HTTP/1.0  false", true},
+		{equal.Request{Path: "/flushed", Version: "1.0", Header: []string{"Connection: Keep-Alive"}}, "HTTP/1.0  false", false},
+	} {
+		test.request.Method, test.request.Host = "GET", "a.b"
+		a, err := equal.Ask(context.Background(), contender.Place{Protocol: contender.HTTP, Address: server.Listener.Addr().String()}, test.request)
+		if err != nil || string(a.Body) != test.body || a.KeepAlive != test.kept {
+			t.Errorf("%+v: %+v, %v, want %q, kept: %v", test.request, a, err, test.body, test.kept)
+		}
+	}
+}
+
 // Each way of being different must be seen, and named.
 func TestCompareNamesTheDifference(t *testing.T) {
 	for want, h := range map[string]http.HandlerFunc{

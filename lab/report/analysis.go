@@ -21,6 +21,10 @@ type Table struct {
 	trial.Condition
 	Rows  []Row // in the entrants' order; those without a trial are left out
 	Pairs []Pair
+	Why   []Why // of those of which something can be said
+
+	Decomposed []Decomposition
+	Taken      Taken
 }
 
 // Row is what one contender showed under one condition.
@@ -69,7 +73,10 @@ func Analyze(run *Run) *Analysis {
 				t.Rows = append(t.Rows, row)
 			}
 		}
-		if t.Pairs = pairs(run, &t); len(t.Rows) > 0 {
+		t.Why = why(run, &t)
+		t.Pairs = pairs(run, &t)
+		t.Decomposed = decompose(run, &t)
+		if t.Taken = take(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}
 	}
@@ -83,7 +90,7 @@ func perBlock(run *Run, e *Entrant, c trial.Condition) []*trial.Record {
 	blocks := make([]*trial.Record, run.Blocks)
 	for i := range run.Records {
 		r := &run.Records[i]
-		if e != nil && r.Contender == e.Name && r.Condition == c && r.Failure == "" && r.Load != nil {
+		if e != nil && r.Contender == e.Name && r.Condition == c && r.Timed() {
 			blocks[r.Block-1] = r
 		}
 	}
@@ -94,7 +101,7 @@ func analyzeRow(run *Run, e *Entrant, c trial.Condition, control []*trial.Record
 	blocks := perBlock(run, e, c)
 	row := Row{Entrant: e, Latency: hist.New()}
 	for i := range run.Records {
-		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" {
+		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" && r.Attribution == nil {
 			row.Failures = append(row.Failures, r.Failure)
 		}
 	}

@@ -31,16 +31,16 @@ func (a *Analysis) WriteFiles(dir string) error {
 	for _, file := range []struct {
 		name  string
 		write func(io.Writer) error
-	}{{PageFile, a.writePage}, {csvFile, a.writeCSV}, {benchFile, a.writeBench}, {runFile, a.writeRun}} {
-		if err := writeFile(filepath.Join(dir, file.name), file.write); err != nil && first == nil {
+	}{{PageFile, a.writePage}, {csvFile, a.writeCSV}, {differencesFile, a.writeDifferences}, {countsFile, a.writeCounts}, {benchFile, a.writeBench}, {runFile, a.writeRun}} {
+		if err := WriteFile(filepath.Join(dir, file.name), file.write); err != nil && first == nil {
 			first = err
 		}
 	}
 	return first
 }
 
-// writeFile writes a file whole or not at all.
-func writeFile(name string, write func(io.Writer) error) error {
+// WriteFile writes a file whole or not at all.
+func WriteFile(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
 	if err != nil {
 		return err
@@ -85,30 +85,24 @@ func csvHeader() []string {
 func (a *Analysis) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(csvHeader()) // the writer keeps its first error
-	number := func(v float64) string {
-		if v != finite(v) {
-			return ""
-		}
-		return strconv.FormatFloat(v, 'g', 6, 64)
-	}
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		for j := range t.Rows {
 			r := &t.Rows[j]
 			cells := []string{a.Experiment, strconv.Itoa(t.Cores), strconv.Itoa(t.Connections), r.Name, string(r.Kind), strconv.Itoa(r.Trials)}
 			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo, r.Ratio.Hi} {
-				cells = append(cells, number(v))
+				cells = append(cells, csvNumber(v))
 			}
 			cells = append(cells, r.Finding.String())
 			for _, role := range trial.Roles() {
 				p := r.part(role)
-				cells = append(cells, number(p.UserUs), number(p.SysUs))
+				cells = append(cells, csvNumber(p.UserUs), csvNumber(p.SysUs))
 			}
-			cells = append(cells, number(r.PerSecond.Mid))
+			cells = append(cells, csvNumber(r.PerSecond.Mid))
 			for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
-				cells = append(cells, number(ms(r.Latency.Quantile(q))))
+				cells = append(cells, csvNumber(ms(r.Latency.Quantile(q))))
 			}
-			cells = append(cells, number(r.Voluntary), number(r.Involuntary), number(r.RSS), number(r.OtherAccepts))
+			cells = append(cells, csvNumber(r.Voluntary), csvNumber(r.Involuntary), csvNumber(r.RSS), csvNumber(r.OtherAccepts))
 			_ = out.Write(cells)
 		}
 	}
@@ -130,7 +124,7 @@ func (a *Analysis) writeBench(w io.Writer) error {
 	out := benchfmt.NewWriter(w)
 	for i := range a.Records {
 		r := &a.Records[i]
-		if r.Failure != "" || r.Load == nil {
+		if !r.Timed() {
 			continue
 		}
 		voluntary, involuntary := r.SwitchesPerRequest()

@@ -36,7 +36,7 @@ const (
 // drift that all contenders share, which ratios must not show.
 func sample() *Run {
 	run := &Run{
-		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"--blocks", "6"}, Title: "nginx and Go", Question: "What does nginx cost?", Source: "a write-up",
+		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"front", "--blocks", "6"}, Title: "nginx and Go", Question: "What does nginx cost?", Source: "a write-up",
 		Started: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Seconds: 240, Seed: 7, Blocks: blocks,
 		Warmup: 300 * time.Millisecond, Measure: 2 * time.Second, Placement: "servers on [0], generator on [1]",
 		Conditions:  []trial.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
@@ -85,7 +85,7 @@ func record(name string, block int, c trial.Condition, nginx, app float64) trial
 	r := trial.Record{
 		Block: block, Condition: c, Contender: name, MachineAccepted: uint64(10 * seconds * nginx),
 		Load: &load.Result{Connections: c.Connections, Seconds: seconds, Requests: perTrial, Bytes: 153 * perTrial,
-			Statuses: map[int]uint64{200: perTrial}, Latency: l, Generator: load.Generator{Busy: 0.5}},
+			Statuses: map[int]uint64{200: perTrial}, Latency: l, Connect: hist.New(), Generator: load.Generator{Busy: 0.5}},
 		Costs: map[string][]proc.Cost{contender.RoleApplication: {cost(app)}},
 	}
 	if nginx > 0 {

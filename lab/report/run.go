@@ -22,7 +22,8 @@ import (
 type Run struct {
 	Tool       string    `json:"tool"` // our own version
 	Experiment string    `json:"experiment"`
-	Flags      []string  `json:"flags"` // with which it was run, but for the seed
+	Flags      []string  `json:"flags"`          // the words with which it was run, but for the seed
+	Tail       []string  `json:"tail,omitempty"` // those that come after the seed
 	Title      string    `json:"title"`
 	Question   string    `json:"question"`
 	Source     string    `json:"source"`
@@ -42,6 +43,12 @@ type Run struct {
 
 	Compare []Comparison `json:"compare"` // of contenders that differ in one part
 
+	// Notes are what a reader should know though nothing is wrong: whole sentences.
+	Notes []string `json:"notes,omitempty"`
+
+	// Tested are the counter-experiments that were carried out.
+	Tested []Tested `json:"tested,omitempty"`
+
 	// Warnings are about the run as a whole, such as that it was interrupted.
 	Warnings []string `json:"warnings"`
 
@@ -54,6 +61,7 @@ type Kind string
 // The kinds, in the order in which they are shown.
 const (
 	Control Kind = "control" // what ratios refer to
+	Build   Kind = "build"   // another build of the control, to be compared with it
 	Twin    Kind = "twin"    // the control again: whatever differs between them is chance
 	Way     Kind = "way"
 	Rival   Kind = "rival"
@@ -66,7 +74,9 @@ type Entrant struct {
 	Title    string   `json:"title"`
 	About    string   `json:"about"`
 	Kind     Kind     `json:"kind"`
+	Protocol string   `json:"protocol"` // that its application speaks
 	Versions []string `json:"versions"`
+	Lines    int      `json:"lines"` // of the application's source; 0 if nobody counted them
 
 	Answer      *equal.Answer      `json:"answer"`
 	Differences []equal.Difference `json:"differences"` // from the control's answer, that nobody declared
@@ -113,8 +123,22 @@ type Published struct {
 
 // Command returns the command line that runs the same trials in the same order.
 func (r *Run) Command() string {
-	words := slices.Concat([]string{"tare", "weigh", r.Experiment}, r.Flags, []string{"--seed", strconv.FormatUint(r.Seed, 10)})
+	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, []string{"--seed", strconv.FormatUint(r.Seed, 10)}, r.Tail)
+	for i := range words {
+		words[i] = quote(words[i])
+	}
 	return strings.Join(words, " ")
+}
+
+// quote writes a word so that a shell reads it as one.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=@%+{}", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // Complete reports whether everything that was to be compared was compared, and
@@ -136,9 +160,12 @@ func (r *Run) Complete() bool {
 	return true
 }
 
-func (r *Run) control() *Entrant {
+func (r *Run) control() *Entrant { return r.entrantOf(Control) }
+
+// entrantOf returns the first entrant of a kind, or nil.
+func (r *Run) entrantOf(kind Kind) *Entrant {
 	for i := range r.Entrants {
-		if r.Entrants[i].Kind == Control {
+		if r.Entrants[i].Kind == kind {
 			return &r.Entrants[i]
 		}
 	}

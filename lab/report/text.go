@@ -64,7 +64,10 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	}
 	_ = w.Flush()
 	fmt.Fprintln(b)
+	a.writeBuilds(b, t)
 	t.writePairs(b)
+	t.writeDecompositions(b)
+	a.writeWhy(b, t)
 	warned := false
 	for i := range t.Rows {
 		for _, warning := range t.Rows[i].Warnings {
@@ -121,8 +124,18 @@ func (a *Analysis) differences() string {
 		for _, d := range e.Differences {
 			fmt.Fprintf(&b, "  %s: %s\n", e.Title, d)
 		}
-		for _, d := range e.Declared {
-			fmt.Fprintf(&b, "%s differs as declared: %s (%s)\n", e.Title, d.Difference, d.Why)
+		for i, d := range e.Declared {
+			if i > 0 && e.Declared[i-1].Why == d.Why {
+				continue // it stands in the line before
+			}
+			what := d.String()
+			for _, more := range e.Declared[i+1:] {
+				if more.Why != d.Why {
+					break
+				}
+				what += "; " + more.String()
+			}
+			fmt.Fprintf(&b, "%s differs as declared: %s (%s)\n", e.Title, what, d.Why)
 		}
 	}
 	return b.String()
@@ -160,6 +173,9 @@ func (a *Analysis) writePublished(b *strings.Builder) {
 	_ = w.Flush()
 	fmt.Fprintln(b)
 }
+
+// Wrap breaks a text into lines as those of WriteText.
+func Wrap(text string) string { return wrap(text, textWidth) }
 
 // wrap breaks a text into lines of at most width characters.
 func wrap(text string, width int) string {

@@ -23,6 +23,9 @@ func (a *Analysis) Verdict() string {
 	if control == nil || control.Trials == 0 {
 		return noControl
 	}
+	if a.entrantOf(Build) != nil {
+		return a.builds(t)
+	}
 	if len(t.Pairs) > 0 {
 		return upper(t.parted()) + "."
 	}
@@ -78,7 +81,7 @@ func (a *Analysis) Remarks() (remarks []string) {
 	if len(kept) > 0 {
 		remarks = append(remarks, "No pair is shown to change places with "+list(kept)+".")
 	}
-	return remarks
+	return append(remarks, a.Notes...)
 }
 
 // swapped names the pairs of which one costs less in t and the other in u, both as

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -33,6 +34,12 @@ func (e *Error) Error() string {
 type File struct {
 	name string
 	tree *ast.File
+	part string // that paths lead on from, in place of "$"
+}
+
+// In returns the part of the file that path leads to, whose own paths begin with "$", too.
+func (f *File) In(path string) *File {
+	return &File{f.name, f.tree, f.part + strings.TrimPrefix(path, "$")}
 }
 
 // Read decodes the file called name into a struct. A key that the struct does not
@@ -47,7 +54,7 @@ func Read(name string, into any) (*File, error) {
 	if err != nil {
 		return nil, located(name, err)
 	}
-	f := &File{name, tree}
+	f := &File{name: name, tree: tree}
 	if len(bytes.TrimSpace(source)) == 0 {
 		return f, &Error{File: name, What: "the file is empty"}
 	}
@@ -118,7 +125,7 @@ func (f *File) Fault(path, format string, args ...any) error {
 }
 
 func (f *File) line(path string) int {
-	for ; path != ""; path = parent(path) {
+	for path = "$" + f.part + strings.TrimPrefix(path, "$"); path != ""; path = parent(path) {
 		p, err := yaml.PathString(path)
 		if err != nil {
 			continue

@@ -1,0 +1,38 @@
+package lab
+
+import (
+	"context"
+	"time"
+
+	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// attribute has every contender counted once under each condition, when all that is timed is
+// over: counting costs time. The twin is the control, and is not counted again.
+func (w *weighing) attribute(ctx context.Context) error {
+	var slots []trial.Slot
+	for _, c := range w.run.Conditions {
+		for i := range w.run.Entrants {
+			if e := &w.run.Entrants[i]; w.contenders[e.Name] != nil && e.Kind != report.Twin {
+				slots = append(slots, trial.Slot{Condition: c, Contender: e.Name})
+			}
+		}
+	}
+	began := time.Now()
+	for i, slot := range slots {
+		w.follow(i, len(slots), began, slot)
+		records, err := w.bench.Attribute(ctx, w.contenders[slot.Contender], slot)
+		if ctx.Err() != nil {
+			w.warn("interrupted while counting, after all that is timed")
+			return ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		for _, rec := range records {
+			w.record(rec)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,177 @@
+package lab_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/explain"
+	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/lab/yamlfile"
+)
+
+// faultTests are, of each contender that was built with one fault, what must be said of it.
+type faultTest struct {
+	experiment, contender string
+	cause                 explain.Cause
+	quick                 bool // it shows in a trial of a few tenths of a second on a busy machine
+	counted               bool // it takes the right to count system calls
+}
+
+func faultTests() []faultTest {
+	return []faultTest{
+		{"faults/plain", "faults/closes", explain.NoClientKeepAlive, true, false},
+		{"faults/plain", "faults/nagle", explain.DelayedACK, true, false},
+		{"faults/plain", "faults/pieces", explain.SmallWrites, true, true},
+		{"faults/plain", "faults/logs", explain.AccessLog, false, false},
+		{"faults/plain", "faults/allocates", explain.Allocation, false, false},
+		{"faults/cores", "faults/one-worker", explain.OneCore, false, false},
+		{"faults/cores", "faults/lock", explain.OneCore, false, false},
+		{"faults/cores", "faults/crowded", explain.Oversubscribed, false, false},
+		{"faults/front", "faults/unkept", explain.NoBackendKeepAlive, false, false},
+		{"faults/disk", "faults/buffered", explain.BufferedToDisk, false, true},
+	}
+}
+
+// weighFaults runs the contenders of one of the experiments that are to be tried, shortly.
+func weighFaults(t *testing.T, experiment string, o lab.Options, tests []faultTest) *report.Run {
+	t.Helper()
+	o.Root, o.Experiment, o.Out = programs.Root(t), experiment, t.TempDir()
+	for _, test := range tests {
+		if test.experiment == experiment {
+			o.Only = append(o.Only, test.contender)
+		}
+	}
+	run, _, err := lab.Weigh(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range run.Entrants {
+		if e.Absent != "" {
+			t.Fatalf("%s: %s", e.Name, e.Absent)
+		}
+	}
+	return run
+}
+
+// quickly makes an experiment as short as can be.
+func quickly(trials *lab.Trials) {
+	trials.Blocks, trials.Warmup, trials.Measure = 2, yamlfile.Duration(100*time.Millisecond), yamlfile.Duration(300*time.Millisecond)
+}
+
+// Each contender that was built with one fault is said to have it, and the twin to have none.
+func TestFaultsAreNamed(t *testing.T) {
+	checkFaults(t, lab.Options{Adjust: quickly}, slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))
+}
+
+// All of them, for longer, with the counter-experiments: with the one setting changed the
+// difference goes.
+func TestAllFaultsAreNamedAndTested(t *testing.T) {
+	if os.Getenv("TARE_SLOW") == "" {
+		t.Skip("takes minutes; TARE_SLOW=1 runs it")
+	}
+	tests := faultTests()
+	for experiment, run := range checkFaults(t, lab.Options{Why: true, Adjust: func(trials *lab.Trials) { trials.Blocks = 3 }}, tests) {
+		for _, test := range tests {
+			if test.experiment != experiment {
+				continue
+			}
+			i := slices.IndexFunc(run.Tested, func(x report.Tested) bool { return x.Contender == test.contender && x.Cause == test.cause })
+			if i < 0 {
+				t.Errorf("%s: no counter-experiment of: %s", test.contender, test.cause)
+				continue
+			}
+			x := &run.Tested[i]
+			t.Logf("%s: %s", test.contender, x.Says())
+			if x.Failure != "" || x.Outcome() == report.Kept {
+				t.Errorf("%s: %s", test.contender, x.Says())
+			}
+		}
+	}
+}
+
+func checkFaults(t *testing.T, o lab.Options, tests []faultTest) map[string]*report.Run {
+	t.Helper()
+	runs := make(map[string]*report.Run)
+	for _, test := range tests {
+		if runs[test.experiment] != nil {
+			continue
+		}
+		run := weighFaults(t, test.experiment, o, tests)
+		experiment := test.experiment
+		runs[experiment] = run
+		a := report.Analyze(run)
+		said := make(map[string][]explain.Finding)
+		for _, w := range a.Tables[0].Why {
+			said[w.Name] = w.Findings
+		}
+		// How long a queue is, and how quiet the machine, is not the twin's fault.
+		of := func(f explain.Finding) bool { return f.Cause == explain.Queueing || f.Cause == explain.Noise }
+		for _, f := range slices.DeleteFunc(said["twin"], of) {
+			t.Errorf("%s: the twin is said to have a fault: %s", test.experiment, f.Sentence)
+		}
+		for _, test := range tests {
+			if test.experiment == experiment {
+				checkFault(t, test, run, said[test.contender])
+			}
+		}
+	}
+	return runs
+}
+
+func checkFault(t *testing.T, test faultTest, run *report.Run, found []explain.Finding) {
+	t.Helper()
+	if test.counted && !slices.ContainsFunc(run.Records, func(r trial.Record) bool { return r.Attribution != nil && r.Attribution.Calls != nil }) {
+		t.Logf("%s: not checked: system calls cannot be counted here", test.contender)
+		return
+	}
+	for _, f := range found {
+		t.Logf("%s: %s", test.contender, f.Sentence)
+	}
+	if len(found) != 1 || found[0].Cause != test.cause {
+		t.Errorf("%s: %d causes found, want one, which is: %s", test.contender, len(found), test.cause)
+	}
+}
+
+// Every toggle names a setting that there is, and a contender that there is.
+func TestTogglesOfTheProject(t *testing.T) {
+	root := programs.Root(t)
+	settings := explain.Settings()
+	var files []string
+	for _, pattern := range []string{"*", "*/*"} {
+		found, err := filepath.Glob(filepath.Join(root, "contenders", pattern, contender.FileName))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	toggles := 0
+	for _, file := range files {
+		s, err := contender.ReadSpec(filepath.Dir(file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, x := range s.Toggles {
+			toggles++
+			if !slices.Contains(settings, explain.Setting(x.Setting)) {
+				t.Errorf("%s: no rule asks for the setting %q; want one of %v", file, x.Setting, settings)
+			}
+			if x.Contender != "" {
+				if _, err := contender.ReadSpec(filepath.Join(root, "contenders", x.Contender)); err != nil {
+					t.Errorf("%s: %v", file, err)
+				}
+			}
+		}
+	}
+	if toggles == 0 {
+		t.Error("no toggles were found")
+	}
+}

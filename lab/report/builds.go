@@ -1,0 +1,140 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// Measure is something in which two builds of an application are compared.
+type Measure string
+
+// The measures, as bounds name them.
+const (
+	CPU    Measure = "cpu"    // processor time per request, of all the servers' processes
+	Rate   Measure = "rps"    // requests per second
+	P50    Measure = "p50"    // the median latency
+	P99    Measure = "p99"    // the latency that one request in a hundred exceeds
+	Errors Measure = "errors" // requests that were not answered, or with a status of 400 and above
+)
+
+// Measures returns them in the order in which they are shown.
+func Measures() []Measure { return []Measure{CPU, Rate, P50, P99, Errors} }
+
+// of returns the value of a trial.
+func (m Measure) of(r *trial.Record) float64 {
+	switch m {
+	case CPU:
+		return r.WeightUs()
+	case Rate:
+		return r.Load.PerSecond()
+	case P50:
+		return r.Load.Latency.Quantile(0.5).Seconds()
+	case P99:
+		return r.Load.Latency.Quantile(0.99).Seconds()
+	}
+	return float64(r.Load.Errors.Total())
+}
+
+// title is what a reader calls it.
+func (m Measure) title() string {
+	switch m {
+	case CPU:
+		return "processor time per request"
+	case Rate:
+		return "requests per second"
+	case P50:
+		return "median latency"
+	case P99:
+		return "latency, 99th percentile"
+	}
+	return "errors"
+}
+
+// Change is how the second of two builds differs from the first in one measure.
+type Change struct {
+	Measure Measure
+	Ratio   stat.Interval // second to first, block by block; of Errors none
+	Count   uint64        // of Errors, the second's
+}
+
+// Changes returns how the second build differs from the first under the table's condition,
+// in the order of Measures; nil if there is no second one or one of the two was not measured.
+func (a *Analysis) Changes(t *Table) (all []Change) {
+	first, second := t.Row(Control), t.Row(Build)
+	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
+		return nil
+	}
+	before, after := perBlock(a.Run, first.Entrant, t.Condition), perBlock(a.Run, second.Entrant, t.Condition)
+	for _, m := range Measures() {
+		c := Change{Measure: m}
+		if m == Errors {
+			for _, r := range after {
+				if r != nil {
+					c.Count += r.Load.Errors.Total()
+				}
+			}
+		} else {
+			c.Ratio, _ = stat.Ratio(values(after, m.of), values(before, m.of))
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// percents writes a ratio as what it adds or takes, with its interval.
+func percents(i stat.Interval) string {
+	percent := func(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
+	if !i.Known() {
+		if i.Mid == finite(i.Mid) {
+			return percent(i.Mid) + " (too few blocks for an interval)"
+		}
+		return "not measured"
+	}
+	return fmt.Sprintf("%s (%s to %s)", percent(i.Mid), percent(i.Lo), percent(i.Hi))
+}
+
+// String writes the change for a reader.
+func (c *Change) String() string {
+	if c.Measure == Errors {
+		return fmt.Sprint(c.Count)
+	}
+	return percents(c.Ratio)
+}
+
+// builds answers the question of an experiment that compares two builds.
+func (a *Analysis) builds(t *Table) string {
+	changes := a.Changes(t)
+	if changes == nil {
+		return "The two builds were not both measured, so they cannot be compared."
+	}
+	second := t.Row(Build).Title
+	switch cpu := changes[0].Ratio; cpu.Finding() {
+	case stat.Less:
+		return fmt.Sprintf("A request costs %s less processor time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
+	case stat.More:
+		return fmt.Sprintf("A request costs %s more processor time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
+	case stat.Same:
+		return fmt.Sprintf("A request costs the same processor time with %s, within %.0f %%: %s.", second, 100*stat.Margin, percents(cpu))
+	default:
+		return fmt.Sprintf("This run cannot tell whether a request costs more with %s: %s of processor time.", second, percents(cpu))
+	}
+}
+
+func percentOff(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*max(ratio-1, 1-ratio)) }
+
+// writeBuilds writes how the second build differs, for a terminal.
+func (a *Analysis) writeBuilds(b *strings.Builder, t *Table) {
+	changes := a.Changes(t)
+	if changes == nil {
+		return
+	}
+	fmt.Fprintf(b, "%s, compared with %s (%.0f %% intervals):\n\n", t.Row(Build).Title, t.Row(Control).Title, 100*stat.Confidence)
+	for i := range changes {
+		c := &changes[i]
+		fmt.Fprintf(b, "  %-28s %s\n", c.Measure.title(), c)
+	}
+	b.WriteByte('\n')
+}

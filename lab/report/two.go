@@ -1,0 +1,191 @@
+package report
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// Two is two runs beside each other.
+type Two struct {
+	A, B *Analysis
+
+	// Apart says in what the machines, or what was asked of them, differ: each forbids to
+	// compare the runs.
+	Apart []string
+
+	// Changed says what else differs: versions and settings.
+	Changed []string
+
+	Tables []TwoTable // of conditions that both runs have
+}
+
+// TwoTable is what two runs showed under one condition.
+type TwoTable struct {
+	trial.Condition
+	Rows []TwoRow // of contenders that both measured, in A's order
+}
+
+// TwoRow is what two runs showed of a contender: its ratios to its control of each run, which
+// can be compared where the weights themselves cannot.
+type TwoRow struct {
+	Title            string
+	WeightA, WeightB stat.Interval // in µs
+	RatioA, RatioB   stat.Interval // of the weight to the control's
+	RateA, RateB     stat.Interval // of the rate to the control's
+}
+
+// Says is whether the two ratios of the weight agree. Intervals that have a value in common do:
+// what each run shows could be the same.
+func (r *TwoRow) Says() string {
+	switch {
+	case !r.RatioA.Known() || !r.RatioB.Known():
+		return "unclear"
+	case r.RatioB.Lo > r.RatioA.Hi:
+		return "more in B"
+	case r.RatioB.Hi < r.RatioA.Lo:
+		return "less in B"
+	}
+	return "agree"
+}
+
+// Compare sets two runs beside each other.
+func Compare(a, b *Run) *Two {
+	two := &Two{A: Analyze(a), B: Analyze(b)}
+	two.Apart = apart(a, b)
+	two.Changed = changed(a, b)
+	for i := range two.A.Tables {
+		ta := &two.A.Tables[i]
+		at := slices.IndexFunc(two.B.Tables, func(t Table) bool { return t.Condition == ta.Condition })
+		if at < 0 {
+			continue
+		}
+		table := TwoTable{Condition: ta.Condition}
+		for j := range ta.Rows {
+			ra, rb := &ta.Rows[j], two.B.Tables[at].named(ta.Rows[j].Name)
+			if rb == nil || ra.Trials == 0 || rb.Trials == 0 {
+				continue
+			}
+			table.Rows = append(table.Rows, TwoRow{
+				Title: ra.Title, WeightA: ra.WeightUs, WeightB: rb.WeightUs, RatioA: ra.Ratio, RatioB: rb.Ratio,
+				RateA: ra.RateRatio, RateB: rb.RateRatio,
+			})
+		}
+		if len(table.Rows) > 0 {
+			two.Tables = append(two.Tables, table)
+		}
+	}
+	return two
+}
+
+// differences collects what differs between A and B.
+type differences []string
+
+func (d *differences) add(what string, a, b any) {
+	if a, b := fmt.Sprint(a), fmt.Sprint(b); a != b {
+		*d = append(*d, fmt.Sprintf("%s: %s in A, %s in B", what, orNone(a), orNone(b)))
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// apart says in what the machines, the conditions and the questions differ.
+func apart(a, b *Run) []string {
+	var d differences
+	d.add("experiment", a.Experiment, b.Experiment)
+	d.add("control", controlTitle(a), controlTitle(b))
+	d.add("processor", a.Environment.CPU, b.Environment.CPU)
+	d.add("processors", a.Environment.Cores, b.Environment.Cores)
+	d.add("memory", gigabytes(a.Environment.Memory), gigabytes(b.Environment.Memory))
+	d.add("kernel", a.Environment.Kernel, b.Environment.Kernel)
+	d.add("placement", a.Placement, b.Placement)
+	d.add("conditions", conditionsText(a.Conditions), conditionsText(b.Conditions))
+	d.add("warm-up", a.Warmup, b.Warmup)
+	d.add("measured time of a trial", a.Measure, b.Measure)
+	return d
+}
+
+func controlTitle(r *Run) string {
+	e := r.control()
+	if e == nil {
+		return ""
+	}
+	return e.Title
+}
+
+// gigabytes rounds: what a kernel keeps for itself changes with each start.
+func gigabytes(bytes uint64) string { return fmt.Sprintf("%.0f GB", math.Round(float64(bytes)/1e9)) }
+
+func conditionsText(all []trial.Condition) string {
+	texts := make([]string, len(all))
+	for i, c := range all {
+		texts[i] = conditionText(&Table{Condition: c})
+	}
+	return strings.Join(texts, "; ")
+}
+
+// changed says which versions and settings differ.
+func changed(a, b *Run) []string {
+	var d differences
+	d.add("tare", a.Tool, b.Tool)
+	d.add("system", a.Environment.System, b.Environment.System)
+	d.add("Go that built tare", a.Environment.Go, b.Environment.Go)
+	d.add("blocks", a.Blocks, b.Blocks)
+	d.add("open files allowed", a.Environment.Nofile, b.Environment.Nofile)
+	names := maps.Clone(a.Environment.Sysctls)
+	if names == nil {
+		names = make(map[string]string)
+	}
+	maps.Copy(names, b.Environment.Sysctls)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		d.add(name, a.Environment.Sysctls[name], b.Environment.Sysctls[name])
+	}
+	for i := range a.Entrants {
+		ea := &a.Entrants[i]
+		eb := b.entrant(ea.Name)
+		if eb == nil {
+			d = append(d, ea.Title+": only in A")
+			continue
+		}
+		if ea.Kind == Twin {
+			continue // it is the control's
+		}
+		d.add(ea.Title+": versions", strings.Join(ea.Versions, ", "), strings.Join(eb.Versions, ", "))
+		d.add(ea.Title+": is", ea.About, eb.About)
+		d.add(ea.Title+": left out", firstLine(ea.Absent), firstLine(eb.Absent))
+		if ea.Answer != nil && eb.Answer != nil {
+			d.add(ea.Title+": status", ea.Answer.Status, eb.Answer.Status)
+			d.add(ea.Title+": bytes of an answer", ea.Answer.Bytes, eb.Answer.Bytes)
+		}
+	}
+	for i := range b.Entrants {
+		if a.entrant(b.Entrants[i].Name) == nil {
+			d = append(d, b.Entrants[i].Title+": only in B")
+		}
+	}
+	return d
+}
+
+func (r *Run) entrant(name string) *Entrant {
+	for i := range r.Entrants {
+		if r.Entrants[i].Name == name {
+			return &r.Entrants[i]
+		}
+	}
+	return nil
+}
+
+func firstLine(text string) string {
+	first, _, _ := strings.Cut(text, "\n")
+	return first
+}

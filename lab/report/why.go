@@ -1,0 +1,353 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/explain"
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// Why is what can be said of why one contender differs from the control.
+type Why struct {
+	*Row
+	Findings []explain.Finding // that first which explains most
+}
+
+// shownFindings is how many causes are named of one contender.
+const shownFindings = 3
+
+// why asks the rules about each contender of a table.
+func why(run *Run, t *Table) (all []Why) {
+	control := t.Row(Control)
+	if control == nil || control.Trials == 0 {
+		return nil
+	}
+	of := Evidence(run, control.Name, t.Condition)
+	var again *explain.Evidence
+	if row := t.Row(Twin); row != nil && row.Trials > 0 {
+		e := Evidence(run, row.Name, t.Condition)
+		again = &e
+	}
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Trials == 0 || row.Kind == Control || row.Kind == Ceiling {
+			continue
+		}
+		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: again}
+		if row.Kind == Twin {
+			c.Twin = nil
+		}
+		if found := explain.Explain(c); len(found) > 0 {
+			all = append(all, Why{row, found[:min(shownFindings, len(found))]})
+		}
+	}
+	return all
+}
+
+// Evidence returns what the records of a run show of a contender under a condition, for the
+// rules of package explain.
+func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
+	e := explain.Evidence{Title: name, Cores: c.Cores, Connections: c.Connections, Statuses: make(map[int]float64)}
+	if c.Cores == 0 {
+		e.Cores = run.Environment.Cores
+	}
+	for _, entrant := range run.Entrants {
+		if entrant.Name == name {
+			e.Title, e.Protocol = entrant.Title, entrant.Protocol
+			if entrant.Answer != nil {
+				e.Bytes = float64(entrant.Answer.Bytes)
+			}
+		}
+	}
+	timed, counted := recordsOf(run, name, c)
+	if again := run.control(); again != nil && name == run.twin() { // which is not counted: it is the control
+		_, counted = recordsOf(run, again.Name, c)
+	}
+	if len(timed) == 0 {
+		return e
+	}
+	of := func(f func(*trial.Record) float64) float64 { return median(timed, f) }
+	e.Parts = evidenceParts(timed, counted)
+	e.PerSecond = of(func(r *trial.Record) float64 { return r.Load.PerSecond() })
+	e.MeanUs = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Mean()) })
+	e.P50Us = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Quantile(0.5)) })
+	e.Delayed = of(func(r *trial.Record) float64 { return shareOf(r.Load.Latency.All(), explain.Delayed) })
+	e.Retried = of(func(r *trial.Record) float64 { return shareOf(r.Load.Connect.All(), explain.Retried) })
+	e.Connects = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Connects) })
+	e.Errors = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Errors.Total()) })
+	e.Busy = of(func(r *trial.Record) float64 { return r.Load.Generator.Busy })
+	e.Others = of(func(r *trial.Record) float64 { return r.Others.Seconds() / r.Load.Seconds })
+	e.Demand = of(demand)
+	e.BackendConnects = backendConnects(timed, counted)
+	for _, r := range timed {
+		if r.Load.Errors.First != "" {
+			e.ErrorTexts = append(e.ErrorTexts, r.Load.Errors.First)
+		}
+		for status, n := range r.Load.Statuses {
+			e.Statuses[status] += perRequest(r, n) / float64(len(timed))
+		}
+	}
+	return e
+}
+
+// twin returns the name of the control's second copy.
+func (r *Run) twin() string {
+	for _, e := range r.Entrants {
+		if e.Kind == Twin {
+			return e.Name
+		}
+	}
+	return ""
+}
+
+// recordsOf returns the trials of a contender that were timed, and those that were counted.
+func recordsOf(run *Run, name string, c trial.Condition) (timed, counted []*trial.Record) {
+	for i := range run.Records {
+		r := &run.Records[i]
+		switch {
+		case r.Contender != name || r.Condition != c || r.Failure != "" || r.Load == nil:
+		case r.Timed():
+			timed = append(timed, r)
+		default:
+			counted = append(counted, r)
+		}
+	}
+	return timed, counted
+}
+
+func perRequest(r *trial.Record, n uint64) float64 {
+	return float64(n) / float64(max(1, r.Load.Requests))
+}
+
+// shareOf is which share of durations are as asked.
+func shareOf(all func(func(time.Duration, int64) bool), is func(us float64) bool) float64 {
+	var n, of int64
+	for d, times := range all {
+		n += times
+		if is(us(d)) {
+			of += times
+		}
+	}
+	return float64(of) / float64(max(1, n))
+}
+
+// demand is how many processors the servers' threads were running on or ready for.
+func demand(r *trial.Record) float64 {
+	var ready time.Duration
+	for _, costs := range r.Costs {
+		for _, c := range costs {
+			ready += c.CPU() + c.Waited
+		}
+	}
+	return ready.Seconds() / r.Load.Seconds
+}
+
+// backendConnects is how many connections a request takes behind the front. If the kernel did
+// not count them, they are those that the machine accepted besides the generator's.
+func backendConnects(timed, counted []*trial.Record) float64 {
+	for _, r := range counted {
+		if h := r.Attribution.Hop(trial.HopApplication); h != nil {
+			return perRequest(r, h.Opened)
+		}
+	}
+	return median(timed, func(r *trial.Record) float64 { return perRequest(r, r.OtherAccepts()) })
+}
+
+// evidenceParts are the roles of a contender.
+func evidenceParts(timed, counted []*trial.Record) (parts []explain.Part) {
+	for _, role := range trial.Roles() {
+		costs := timed[0].Costs[role]
+		if len(costs) == 0 {
+			continue
+		}
+		sum := func(of func(i int, r *trial.Record) float64) float64 {
+			return median(timed, func(r *trial.Record) (total float64) {
+				for i := range r.Costs[role] {
+					total += of(i, r)
+				}
+				return total
+			})
+		}
+		each := func(of func(i int, r *trial.Record) uint64) float64 {
+			return sum(func(i int, r *trial.Record) float64 { return perRequest(r, of(i, r)) })
+		}
+		parts = append(parts, explain.Part{
+			Role: role, Processes: len(costs),
+			UserUs: sum(func(i int, r *trial.Record) float64 {
+				return us(r.Costs[role][i].User) / float64(max(1, r.Load.Requests))
+			}),
+			SysUs: sum(func(i int, r *trial.Record) float64 {
+				return us(r.Costs[role][i].Sys) / float64(max(1, r.Load.Requests))
+			}),
+			Voluntary:   each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].Voluntary }),
+			Involuntary: each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].Involuntary }),
+			PageFaults:  each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].MinorFaults }),
+			FileBytes:   each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].FileBytes }),
+			RSS:         sum(func(i int, r *trial.Record) float64 { return float64(r.Costs[role][i].RSS) }),
+			Threads:     int(sum(func(i int, r *trial.Record) float64 { return float64(r.Costs[role][i].Threads) })),
+			Calls:       callsPerRequest(counted, role),
+		})
+	}
+	if i := slices.IndexFunc(parts, func(p explain.Part) bool { return p.Role == contender.RoleApplication }); i >= 0 {
+		addCollector(&parts[i], counted)
+	}
+	return parts
+}
+
+// addCollector adds what a Go program's collector said. Of its share of the program's time the
+// counted trial knows, of which no other figure is used.
+func addCollector(p *explain.Part, counted []*trial.Record) {
+	for _, r := range counted {
+		c := r.Attribution.Collector
+		if c == nil {
+			continue
+		}
+		p.AllocBytes = c.BytesPerSecond / r.Load.PerSecond()
+		user, sys := r.CPUPerRequest(contender.RoleApplication)
+		p.GCShare = min(1, c.CPUPerSecond/((user+sys).Seconds()*r.Load.PerSecond()))
+		return
+	}
+}
+
+// callsPerRequest are a role's system calls by name; nil if they were not counted.
+func callsPerRequest(counted []*trial.Record, role string) map[string]float64 {
+	for _, r := range counted {
+		if r.Attribution.Calls == nil {
+			continue
+		}
+		calls := make(map[string]float64)
+		for name, n := range r.Attribution.Calls[role] {
+			calls[name] = perRequest(r, n)
+		}
+		return calls
+	}
+	return nil
+}
+
+// Tested is a counter-experiment that was carried out: the contender, the contender with one
+// setting changed, and the control, side by side.
+type Tested struct {
+	Contender string           `json:"contender"`
+	Condition trial.Condition  `json:"condition"`
+	Cause     explain.Cause    `json:"cause"`
+	Setting   explain.Setting  `json:"setting"`
+	To        string           `json:"to"` // what the setting was changed to
+	Explains  explain.Quantity `json:"explains"`
+
+	// Values are of what it explains, by block: microseconds of processor time or of mean
+	// latency, or requests per second. A trial that failed is left out with its block.
+	Of      []float64 `json:"of"`
+	Toggled []float64 `json:"toggled"`
+	Control []float64 `json:"control"`
+
+	// Failure says why there are no values.
+	Failure string `json:"failure,omitempty"`
+}
+
+const (
+	// goneBound is how much of a difference may be left when a setting is changed that is
+	// said to be all of its cause, and keptBound how much must be for the setting to be none.
+	goneBound = 0.25
+	keptBound = 0.75
+)
+
+// Outcome is what becomes of a difference when a setting is changed.
+type Outcome uint8
+
+// The outcomes.
+const (
+	Gone    Outcome = iota // the setting was the cause
+	Smaller                // it was one of several
+	Kept                   // it was not the cause
+)
+
+// differences are what the contender differs from the control by, as it is and with the setting
+// changed; medians.
+func (x *Tested) differences() (before, after float64) {
+	b, _ := stat.Difference(x.Of, x.Control)
+	a, _ := stat.Difference(x.Toggled, x.Control)
+	return b.Mid, a.Mid
+}
+
+// Outcome returns what became of the difference. It means nothing of a test that failed.
+func (x *Tested) Outcome() Outcome {
+	before, after := x.differences()
+	switch left := after / before; {
+	case left <= goneBound:
+		return Gone
+	case left < keptBound:
+		return Smaller
+	}
+	return Kept
+}
+
+// Says is what a counter-experiment has shown.
+func (x *Tested) Says() string {
+	if x.Failure != "" {
+		return fmt.Sprintf("that could not be tested: %s", x.Failure)
+	}
+	before, after := x.differences()
+	from, to := x.amount(before), x.amount(after)
+	switch x.Outcome() {
+	case Gone:
+		return fmt.Sprintf("with %s the difference goes, from %s to %s", x.To, from, to)
+	case Kept:
+		return fmt.Sprintf("with %s it does not go (%s, and then %s): the cause is another", x.To, from, to)
+	}
+	return fmt.Sprintf("with %s a part of the difference goes, from %s to %s", x.To, from, to)
+}
+
+// amount writes a difference of what is explained.
+func (x *Tested) amount(v float64) string {
+	if x.Explains == explain.Rate {
+		return fmt.Sprintf("%+.0f requests/s", v)
+	}
+	sign := ""
+	if v < 0 {
+		sign, v = "−", -v
+	}
+	return sign + micros(v)
+}
+
+// testOf returns what became of a finding's counter-experiment, or nil.
+func (a *Analysis) testOf(t *Table, w *Why, f *explain.Finding) *Tested {
+	i := slices.IndexFunc(a.Tested, func(x Tested) bool {
+		return x.Contender == w.Name && x.Condition == t.Condition && x.Cause == f.Cause
+	})
+	if i < 0 {
+		return nil
+	}
+	return &a.Tested[i]
+}
+
+// Sentences are what is said of one contender, one for each cause.
+func (a *Analysis) Sentences(t *Table, w *Why) (sentences []string) {
+	for i := range w.Findings {
+		f := &w.Findings[i]
+		said := f.Sentence
+		if x := a.testOf(t, w, f); x != nil {
+			said += "; " + x.Says()
+		}
+		sentences = append(sentences, upper(said)+".")
+	}
+	return sentences
+}
+
+// writeWhy writes the causes, for a terminal.
+func (a *Analysis) writeWhy(b *strings.Builder, t *Table) {
+	if len(t.Why) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "Why they differ from %s:\n\n", t.Row(Control).Title)
+	for i := range t.Why {
+		w := &t.Why[i]
+		text := wrap(w.Title+": "+strings.Join(a.Sentences(t, w), " "), textWidth-4)
+		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(text, "\n", "\n    "))
+	}
+	b.WriteByte('\n')
+}

@@ -1,0 +1,129 @@
+package report_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/lab/explain"
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// explained is a run of a control, its twin and a way for each of whose requests clients open a
+// connection. The twin is not counted.
+func explained() *report.Run {
+	c := trial.Condition{Cores: 1, Connections: 8}
+	run := &report.Run{
+		Blocks: 1, Conditions: []trial.Condition{c},
+		Entrants: []report.Entrant{
+			{Name: "a", Title: "Plain", Kind: report.Control, Protocol: explain.HTTP},
+			{Name: "t", Title: "Plain (twin)", Kind: report.Twin, Protocol: explain.HTTP},
+			{Name: "b", Title: "Closing", Kind: report.Way, Protocol: explain.HTTP},
+		},
+	}
+	for name, cpu := range map[string]time.Duration{"a": 18 * time.Microsecond, "t": 18 * time.Microsecond, "b": 58 * time.Microsecond} {
+		const n = 1000
+		r := trial.Record{
+			Block: 1, Condition: c, Contender: name,
+			Load:  &load.Result{Requests: n, Seconds: float64(n) * cpu.Seconds(), Latency: hist.New(), Connect: hist.New(), Statuses: map[int]uint64{200: n}},
+			Costs: map[string][]proc.Cost{"application": {{User: n * cpu / 2, Sys: n * cpu / 2, FileBytes: 5 * n, Threads: 4, Waited: n * cpu}}},
+		}
+		r.Load.Latency.RecordN(8*cpu, n)
+		if name == "b" {
+			r.Load.Connects = n
+		}
+		run.Records = append(run.Records, r)
+		if name == "t" {
+			continue
+		}
+		counted := r
+		counted.Block = 0
+		counted.Attribution = &trial.Attribution{
+			Calls:     map[string]map[string]uint64{"application": {"read": 2 * n, "write": n}},
+			Collector: &trial.Collector{BytesPerSecond: 2000 / cpu.Seconds(), CPUPerSecond: 0.25},
+		}
+		run.Records = append(run.Records, counted)
+	}
+	return run
+}
+
+func TestEvidence(t *testing.T) {
+	run := explained()
+	c := run.Conditions[0]
+	e := report.Evidence(run, "b", c)
+	app := e.Parts[0]
+	if e.Title != "Closing" || e.Cores != 1 || e.Connections != 8 || e.Connects != 1 || e.Statuses[200] != 1 || len(e.Parts) != 1 {
+		t.Errorf("%+v", e)
+	}
+	near := func(what string, got, want float64) {
+		if got < 0.99*want || got > 1.01*want {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	near("weight", e.WeightUs(), 58)
+	near("demand", e.Demand, 2)
+	near("mean latency", e.MeanUs, 8*58)
+	near("bytes written to files", app.FileBytes, 5)
+	near("writes", app.Calls["write"], 1)
+	near("bytes allocated", app.AllocBytes, 2000)
+	near("collector's share", app.GCShare, 0.25)
+	if twin := report.Evidence(run, "t", c); twin.Parts[0].Calls["read"] != 2 {
+		t.Errorf("the twin was counted otherwise than the control: %v", twin.Parts[0].Calls)
+	}
+	if e := report.Evidence(run, "nobody", c); len(e.Parts) != 0 || e.PerSecond != 0 {
+		t.Errorf("of nobody: %+v", e)
+	}
+}
+
+func TestWhyIsSaid(t *testing.T) {
+	const sentence = "For each request clients open 1.0 connections, where with Plain they open none: about 40 µs of the 40 µs that it costs more"
+	run := explained()
+	for _, test := range []struct {
+		tested *report.Tested
+		want   string
+	}{
+		{nil, "."},
+		{&report.Tested{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to 2.00 µs."},
+		{&report.Tested{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to −1.00 µs."},
+		{&report.Tested{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}}, "; with x a part of the difference goes, from 40.0 µs to 20.0 µs."},
+		{&report.Tested{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}}, "; with x it does not go (40.0 µs, and then 39.0 µs): the cause is another."},
+		{&report.Tested{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990}, Control: []float64{1000}}, "; with x the difference goes, from -500 requests/s to -10 requests/s."},
+		{&report.Tested{Failure: "it died"}, "; that could not be tested: it died."},
+	} {
+		run.Tested = nil
+		if test.tested != nil {
+			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0], explain.NoClientKeepAlive, "x"
+			run.Tested = []report.Tested{*test.tested}
+		}
+		a := report.Analyze(run)
+		table := &a.Tables[0]
+		if len(table.Why) != 1 || table.Why[0].Name != "b" {
+			t.Fatalf("%+v", table.Why)
+		}
+		if said := a.Sentences(table, &table.Why[0]); len(said) != 1 || said[0] != sentence+test.want {
+			t.Errorf("says %q\nwant %q", said, sentence+test.want)
+		}
+		var text bytes.Buffer
+		if err := a.WriteText(&text); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got, "Why they differ from Plain: Closing: "+sentence+test.want) {
+			t.Errorf("the text does not say %q", test.want)
+		}
+		dir := t.TempDir()
+		if err := a.WriteFiles(dir); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, report.PageFile))
+		if err != nil || !strings.Contains(string(page), "<dt>Closing</dt><dd>"+sentence) {
+			t.Errorf("the page does not say why (%v)", err)
+		}
+	}
+}
