@@ -5,14 +5,22 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: weigh test check-slow bench lint help programs
+.PHONY: weigh contenders test check-slow bench lint help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about five minutes)
 	$(GO) run ./cmd/tare weigh
 
+EXPERIMENTS := $(patsubst experiments/%/experiment.yaml,%,$(wildcard experiments/*/experiment.yaml))
+
+contenders: ## build, unpack and install all that is weighed, below .cache/
+	$(GO) build -o .cache/tare ./cmd/tare
+	failed=0; for experiment in $(EXPERIMENTS); do .cache/tare weigh $$experiment --prepare || failed=1; done; exit $$failed
+
 test: programs ## run all tests: this is what CI runs
 	$(GO) vet ./...
 	$(GO) -C contenders vet ./...
+	$(GO) -C contenders/engines vet ./...
+	$(GO) -C contenders/engines test -benchtime 20ms .
 	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/...
 	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/...
 	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
@@ -43,6 +51,7 @@ LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 lint: ## run the linters
 	$(GO) run $(LINTER) run ./...
 	cd contenders && $(GO) run $(LINTER) run -c ../.golangci.yml ./...
+	cd contenders/engines && $(GO) run $(LINTER) run -c ../../.golangci.yml ./...
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14

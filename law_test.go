@@ -65,6 +65,8 @@ var bans = []ban{
 	{"lab/stat", "lab/...", "statistics know numbers only"},
 	{"lab/proc", "lab/...", "reading /proc is below the rest of the lab"},
 	{"lab/equal", "internal/wire/...", "the proof reads answers with another codec than the generator's"},
+	{"lab/explain", "os", "an explanation is made of evidence alone"},
+	{"lab/explain", "os/exec", "an explanation is made of evidence alone"},
 	{"lab/report", "os/exec", "a report runs nothing"},
 	{"lab/report", "lab", "the report is given its input"},
 }
@@ -99,13 +101,21 @@ var only = []struct {
 		"a comparison is of results: of the lab it uses the statistics",
 	},
 	{
+		"lab/explain", nil, true,
+		"an explanation is made of evidence alone: how it was measured is others' business",
+	},
+	{
+		"internal/inmemory", nil, true,
+		"clients in memory do not lean on the servers that they ask",
+	},
+	{
 		"internal/page", nil, true,
 		"what pages have in common is below all that write one",
 	},
 	{
 		// The two shared packages hold what all contenders serve, so that it is the same.
-		"contenders/...", []string{module, module + "/fcgi", module + "/contenders/application", module + "/contenders/cases"}, true,
-		"a contender is a program like a user's: of ours it sees what users see",
+		"contenders/...", []string{module, module + "/fcgi", module + "/contenders/application", module + "/contenders/cases", module + "/internal/inmemory"}, true,
+		"a contender is a program like a user's: of ours it sees what users see, and the clients that are in memory with it",
 	},
 }
 
@@ -320,6 +330,10 @@ var mayBeVar = map[string]string{
 	"fcgi.ErrRequestAborted":        "an error of the engine's",
 	"fcgi.ErrConnClosed":            "an error of the engine's",
 	"internal/page.style":           "an embedded file",
+	"lab/proc.callNames":            "an embedded file",
+	"lab.ownNginxConf":              "an embedded file",
+	"lab.ownSource":                 "an embedded file",
+	"lab/gobench.pageSource":        "an embedded file",
 	"lab/report.pageSource":         "an embedded file",
 	"load/report.pageSource":        "an embedded file",
 }

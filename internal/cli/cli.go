@@ -56,6 +56,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 		Long: `tare weighs what each way of serving an HTTP application costs, and generates load.
 
   tare weigh                 weigh the ways of serving a Go handler, on this machine
+  tare weigh -- COMMAND      weigh your own application, alone and behind nginx
   tare load URL -c 64        load a server, and see what comes back
   tare wrk -c 64 URL         the same, with wrk's flags and its report`,
 		SilenceErrors: true,
@@ -64,7 +65,7 @@ func Run(ctx context.Context, env Env, args []string) int {
 	}
 	root.RunE = run(func(context.Context, []string) error { return root.Help() })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(loadCommand(env), weighCommand(env), versionCommand(env), guardCommand(env))
+	root.AddCommand(loadCommand(env), weighCommand(env), reportCommand(env), versionCommand(env), guardCommand(env))
 	root.AddCommand(dialectCommands(env)...)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 		"statuses":   statuses,
 		"silent":     silent,
 		"hellotls":   helloTLS,
+		"server":     ownServer,
 	})
 }
 

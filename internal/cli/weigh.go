@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -21,15 +22,19 @@ import (
 // defaultExperiment is what weigh does when it is told nothing.
 const defaultExperiment = "front"
 
+// allExperiments is the name that stands for all of them.
+const allExperiments = "all"
+
 type weighFlags struct {
-	full, prepare, list bool
-	only                []string
-	blocks              int
-	warmup, measure     time.Duration
-	cores               []string
-	connections         []int
-	seed                uint64
-	out                 string
+	full, quick, prepare, list, why bool
+	only                            []string
+	blocks                          int
+	warmup, measure                 time.Duration
+	cores                           []string
+	connections                     []int
+	seed                            uint64
+	out                             string
+	own                             ownFlags
 
 	given func(name string) bool // whether a flag is on the command line
 }
@@ -37,30 +42,41 @@ type weighFlags struct {
 func weighCommand(env Env) *cobra.Command {
 	var flags weighFlags
 	c := &cobra.Command{
-		Use:   "weigh [experiment]",
+		Use:   "weigh [experiment | all | file.yaml | -- command]",
 		Short: "Weigh the ways of serving an application, on this machine",
 		Long: `Run an experiment, "front" if none is named: start every contender as fresh processes,
 prove that they answer alike, load them in interleaved blocks, and report what a request
-costs each way. This takes about five minutes.
+costs each way. This takes about five minutes; "all" runs all experiments, one after another.
 
-Run it in a checkout of the project. What is needed and not there is built, or
-unpacked from its Debian package into .cache/; that takes no privilege. Results go to
-results/: a page to read, and files for other tools.`,
-		Example: "  tare weigh\n  tare weigh fastcgi\n  tare weigh front --full\n  tare weigh front --only tare,fasthttp --connections 64",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return fmt.Errorf("weigh: want one experiment, got %d: %q", len(args), args)
-			}
-			return nil
-		},
-		RunE: run(func(ctx context.Context, args []string) error {
-			name := defaultExperiment
-			if len(args) > 0 {
-				name = args[0]
-			}
-			return weigh(ctx, env, name, &flags)
-		}),
+Your own application is weighed alone and behind nginx, by TCP and by unix socket, when its
+command comes after --. Where it is to listen stands in the command, or in --env, as {addr},
+which is host:port, as {port}, or as {socket}. It runs in the current folder, without a shell,
+and has to stay in the foreground. With --a and --b two builds of it are compared.
+
+The experiments are run in a checkout of the project, your own application anywhere. What is
+needed and not there is built, or unpacked from its Debian package into .cache/ of the
+checkout, or else into your cache folder; that takes no privilege. Results go to results/: a
+page to read, and files for other tools.`,
+		Example: `  tare weigh
+  tare weigh fastcgi
+  tare weigh front --full
+  tare weigh front --only tare,fasthttp --connections 64
+  tare weigh -- ./server -addr {addr}
+  tare weigh --env PORT={port} --path /users/1 -- node server.js
+  tare weigh --a './old -addr {addr}' --b './new -addr {addr}' --fail-if 'cpu>+3%,errors>0'
+  tare weigh --save app.yaml -- ./server -addr {addr} -unix {socket} && tare weigh app.yaml`,
+		Args: cobra.ArbitraryArgs,
 	}
+	c.RunE = run(func(ctx context.Context, args []string) error {
+		named, command := args, []string(nil)
+		if dash := c.ArgsLenAtDash(); dash >= 0 {
+			named, command = args[:dash], args[dash:]
+			if len(command) == 0 && !flags.own.builds() {
+				return usage(errors.New("weigh: want the command of your application after --"))
+			}
+		}
+		return weigh(ctx, env, named, command, &flags)
+	})
 	flags.define(c)
 	return c
 }
@@ -68,9 +84,11 @@ results/: a page to read, and files for other tools.`,
 func (f *weighFlags) define(c *cobra.Command) {
 	set := c.Flags()
 	f.given = set.Changed
+	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials, as is done without --full, too")
 	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, which takes about 2 h 36 min")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build what is needed")
-	set.BoolVar(&f.list, "list", false, "only list the experiments")
+	set.BoolVar(&f.why, "why", false, "test the explanations: change the setting that is said to be the cause, and see whether the difference goes")
+	set.BoolVar(&f.list, "list", false, "only list the experiments, with what each asks")
 	set.StringSliceVar(&f.only, "only", nil, "weigh only these `contenders`, such as tare,fasthttp, and the control (default all)")
 	set.IntVar(&f.blocks, "blocks", 0, "`number` of blocks, each one trial of every contender; intervals need 6 (default the experiment's)")
 	set.DurationVar(&f.warmup, "warmup", 0, "`time` to load a contender before measuring, such as 300ms (default the experiment's)")
@@ -79,37 +97,103 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.IntSliceVar(&f.connections, "connections", nil, "`numbers` of connections to keep busy, such as 64,1000 (default the experiment's)")
 	set.Uint64Var(&f.seed, "seed", 0, "`number` that sets the order of trials; 0 is a new one (default 0)")
 	set.StringVar(&f.out, "out", "", "`folder` for the results (default a new one in results/)")
+	f.own.define(set)
 }
 
-func weigh(ctx context.Context, env Env, experiment string, flags *weighFlags) error {
-	root, err := projectRoot(env.Dir)
-	if err != nil {
-		return usage(err)
+// weigh carries out the command: named are the words before --, command those after it.
+func weigh(ctx context.Context, env Env, named, command []string, flags *weighFlags) error {
+	if len(named) > 1 {
+		return usage(fmt.Errorf("weigh: want one experiment, got %d: %q; the command of your own application comes after --", len(named), named))
+	}
+	if flags.full && flags.quick {
+		return usage(errors.New("--quick and --full: want one of the two"))
 	}
 	if flags.list {
-		return listExperiments(env, root)
+		return listExperiments(env)
 	}
-	o, err := flags.options(env, root, experiment)
+	if len(named) == 1 && named[0] == allExperiments {
+		return weighAll(ctx, env, flags)
+	}
+	if len(command) == 0 && namesBenchmarks(env, named) {
+		if err := flags.checkForBenchmarks(named[0]); err != nil {
+			return usage(err)
+		}
+		_, err := weighBenchmarks(ctx, env, named[0], flags)
+		return err
+	}
+	o, err := flags.target(env, named, command)
 	if err != nil {
 		return usage(err)
 	}
+	if flags.own.save != "" {
+		return saveSubject(env, o.Subject, flags.own.save)
+	}
+	bounds, err := flags.own.bounds(o.Subject)
+	if err != nil {
+		return usage(err)
+	}
+	a, err := weighOne(ctx, env, o, flags.prepare)
+	if len(bounds) > 0 && a != nil {
+		return judge(env, a, bounds, err)
+	}
+	return err
+}
+
+// target is what the command line says is to be weighed, and how.
+func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, err error) {
+	if len(command) > 0 || f.own.builds() {
+		if len(named) > 0 {
+			return o, fmt.Errorf("weigh: %q and an application of your own: want one of the two", named[0])
+		}
+		s, err := f.own.subject(env, command)
+		if err != nil {
+			return o, err
+		}
+		if o, err = f.options(env, "", s, f.own.words()); len(command) > 0 {
+			o.Tail = append([]string{"--"}, command...)
+		}
+		return o, err
+	}
+	name := defaultExperiment
+	if len(named) > 0 {
+		name = named[0]
+	}
+	if err := f.own.none(fmt.Sprintf("%q", name)); err != nil {
+		return o, err
+	}
+	if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" {
+		return f.options(env, name, nil, []string{name})
+	}
+	s, err := lab.ReadSubject(env.path(name))
+	if err != nil {
+		return o, err
+	}
+	words := []string{name}
+	if f.given("fail-if") {
+		words = append(words, "--fail-if", f.own.failIf)
+	}
+	return f.options(env, "", s, words)
+}
+
+// weighOne runs what the options say, or prepares it, and shows what came of it.
+func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*report.Analysis, error) {
 	if self, err := os.Executable(); err == nil {
 		o.Guard = []string{self, "guard"}
 	}
 	p := newProgress(env.Stderr, 0)
 	o.Watcher = lab.Watcher{Say: p.say, Progress: func(g lab.Progress) { showWeighing(p, g) }}
-	if flags.prepare {
+	if prepare {
 		r, err := lab.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
-			return &exit{exitFail, errors.New("not everything could be prepared; what could not is above")}
+			return nil, &exit{exitFail, errors.New("not everything could be prepared; what could not is above")}
 		}
-		return weighError(err)
+		return nil, weighError(err)
 	}
 	r, dir, err := lab.Weigh(ctx, o)
 	p.end()
 	if r == nil {
-		return weighError(err)
+		return nil, weighError(err)
 	}
 	return showWeighed(env, r, dir, err)
 }
@@ -128,14 +212,27 @@ func weighError(err error) error {
 	return err
 }
 
-// showWeighed writes the report, whatever became of the run: first to the results
-// folder, because the terminal may be gone.
-func showWeighed(env Env, r *report.Run, dir string, err error) error {
+// showWeighed writes the report, whatever became of the run.
+func showWeighed(env Env, r *report.Run, dir string, err error) (*report.Analysis, error) {
 	a := report.Analyze(r)
+	return a, showResults(env, a, &r.Warnings, dir, err)
+}
+
+// results is what was measured, compared.
+type results interface {
+	WriteFiles(dir string) error
+	WriteText(w io.Writer) error
+	Verdict() string
+	Complete() bool
+}
+
+// showResults writes a report: first to the results folder, because the terminal may be
+// gone. err is what became of the run.
+func showResults(env Env, a results, warnings *[]string, dir string, err error) error {
 	kept := dir != ""
 	if kept {
 		if fileErr := a.WriteFiles(dir); fileErr != nil {
-			r.Warnings = append(r.Warnings, fmt.Sprintf("not all results could be written: %v", fileErr))
+			*warnings = append(*warnings, fmt.Sprintf("not all results could be written: %v", fileErr))
 			kept = false
 		}
 	}
@@ -150,16 +247,20 @@ func showWeighed(env Env, r *report.Run, dir string, err error) error {
 		return &exit{exitStop, errors.New("interrupted: the report is of the trials until then")}
 	case err != nil:
 		return err
-	case !r.Complete():
+	case !a.Complete():
 		return &exit{exitFail, errors.New("not everything could be compared and kept; see above")}
 	}
 	return nil
 }
 
-func (f *weighFlags) options(env Env, root, experiment string) (lab.Options, error) {
-	o := lab.Options{Root: root, Experiment: experiment, Full: f.full, Only: f.only, Seed: f.seed, Out: f.out}
-	if o.Out != "" && !filepath.IsAbs(o.Out) {
-		o.Out = filepath.Join(env.Dir, o.Out)
+// options are those of an experiment of the project, or of a subject. words are what named it.
+func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
+	o = lab.Options{Experiment: experiment, Why: f.why, Subject: s, Full: f.full, Only: f.only, Seed: f.seed, Out: f.out}
+	if o.Root, o.Cache, err = place(env, s); err != nil {
+		return o, err
+	}
+	if o.Out != "" {
+		o.Out = env.path(o.Out)
 	}
 	var cores []lab.Cores
 	for _, text := range f.cores {
@@ -182,8 +283,23 @@ func (f *weighFlags) options(env Env, root, experiment string) (lab.Options, err
 			}
 		}
 	}
-	o.Flags = f.words()
+	o.Flags = append(words, f.words()...)
 	return o, nil
+}
+
+// place returns the folder that holds results, and the one for what is built and unpacked:
+// the project's, or for a subject that is weighed elsewhere the current folder, and the
+// user's cache.
+func place(env Env, s *lab.Subject) (root, cache string, err error) {
+	root, err = projectRoot(env.Dir)
+	if err == nil || s == nil {
+		return root, "", err
+	}
+	cache, err = os.UserCacheDir()
+	if err != nil {
+		return "", "", fmt.Errorf("there is no folder for what has to be unpacked: %w", err)
+	}
+	return env.Dir, filepath.Join(cache, "tare"), nil
 }
 
 // words are the flags that were given, for the report to repeat: all but the seed,
@@ -194,8 +310,16 @@ func (f *weighFlags) words() (words []string) {
 			words = append(words, "--"+name, value)
 		}
 	}
-	if f.full {
-		words = append(words, "--full")
+	if f.why {
+		words = append(words, "--why")
+	}
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"full", f.full}, {"quick", f.quick}} {
+		if flag.set {
+			words = append(words, "--"+flag.name)
+		}
 	}
 	add("only", strings.Join(f.only, ","))
 	add("blocks", strconv.Itoa(f.blocks))
@@ -217,7 +341,7 @@ func projectRoot(dir string) (string, error) {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no experiments/ and contenders/ in %q or above: run this in a checkout of the project", dir)
+			return "", fmt.Errorf("no experiments/ and contenders/ in %q or above: run this in a checkout of the project, or give the command of your own application after --", dir)
 		}
 	}
 }
@@ -227,27 +351,16 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-func listExperiments(env Env, root string) error {
-	names, err := lab.Experiments(filepath.Join(root, "experiments"))
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
-		if err != nil {
-			return weighError(err)
-		}
-		fmt.Fprintf(env.Stdout, "%-12s %s\n", name, e.Question)
-	}
-	return nil
-}
-
 func showWeighing(p *progress, g lab.Progress) {
 	p.total(g.Total)
 	rate := "starting"
 	if g.PerSecond > 0 {
 		rate = loadreport.Count(g.PerSecond) + " requests/s"
 	}
-	p.set(g.Done, "block %d of %d  %d connections  %s  %s  %s left", g.Block, g.Blocks, g.Condition.Connections,
+	where := fmt.Sprintf("block %d of %d", g.Block, g.Blocks)
+	if g.Block == 0 {
+		where = "counting"
+	}
+	p.set(g.Done, "%s  %d connections  %s  %s  %s left", where, g.Condition.Connections,
 		g.Contender, rate, (g.Total - g.Done).Round(time.Second))
 }

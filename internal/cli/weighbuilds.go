@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/lab/report"
+)
+
+// bounds reads --fail-if. It is for two builds.
+func (f *ownFlags) bounds(s *lab.Subject) ([]report.Bound, error) {
+	if !f.given("fail-if") {
+		return nil, nil
+	}
+	if s == nil || s.Experiment.Build == "" {
+		return nil, errors.New("--fail-if is for two builds: give their commands by --a and --b")
+	}
+	bounds, err := report.ParseBounds(f.failIf)
+	if err != nil {
+		return nil, fmt.Errorf("--fail-if: %w", err)
+	}
+	return bounds, nil
+}
+
+// judge says of each bound whether it is broken, which is a failure. runErr is what went wrong
+// with the run, and comes first.
+func judge(env Env, a *report.Analysis, bounds []report.Bound, runErr error) error {
+	all, err := a.Judge(bounds)
+	if err != nil {
+		fmt.Fprintf(env.Stdout, "--fail-if: %v\n", err)
+		return cmp.Or(runErr, error(&exit{exitFail, errors.New("--fail-if: the bounds could not be checked; see above")}))
+	}
+	broken := 0
+	for _, j := range all {
+		fmt.Fprintln(env.Stdout, j.Text)
+		if j.Broken {
+			broken++
+		}
+	}
+	if runErr != nil || broken == 0 {
+		return runErr
+	}
+	return &exit{exitFail, fmt.Errorf("--fail-if: %d of %d bounds broken; see above", broken, len(all))}
+}

@@ -1,0 +1,104 @@
+package cli_test
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/fcgi"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// ownServer is an application as a reader may have one. It serves "hello" well, or with the
+// fault that it is told to have.
+func ownServer() {
+	addr := flag.String("addr", "", "address to listen on")
+	socket := flag.String("unix", "", "unix socket to listen on")
+	overFastCGI := flag.Bool("fcgi", false, "speak FastCGI")
+	burn := flag.Duration("burn", 0, "processor time of a request")
+	fault := flag.String("fault", "", "what is wrong")
+	name := flag.String("name", "", "what the test knows it by")
+	flag.Parse()
+	switch *fault {
+	case "exits":
+		fmt.Println("cannot find my configuration")
+		os.Exit(3)
+	case "late":
+		time.Sleep(1100 * time.Millisecond)
+	case "elsewhere":
+		*addr = "127.0.0.1:0"
+	case "forks":
+		inBackground("server", "-name", *name, "-addr", *addr)
+		os.Exit(0)
+	case "child":
+		inBackground("sleep", "62")
+	}
+	if *addr != "" {
+		go serveOwn("tcp", *addr, *overFastCGI, ownHandler(*fault, *burn))
+	}
+	if *socket != "" {
+		go serveOwn("unix", *socket, *overFastCGI, ownHandler(*fault, *burn))
+	}
+	select {}
+}
+
+// inBackground starts a program in a session of its own.
+func inBackground(words ...string) {
+	c := exec.Command(words[0], words[1:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		panic(err)
+	}
+}
+
+func serveOwn(network, address string, overFastCGI bool, h http.Handler) {
+	l, err := net.Listen(network, address)
+	if err == nil && overFastCGI {
+		err = fcgi.Serve(l, h)
+	} else if err == nil {
+		err = http.Serve(l, h)
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func ownHandler(fault string, burn time.Duration) http.Handler {
+	var asked atomic.Int64
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for began := processorTime(); burn > 0 && processorTime()-began < burn; {
+		}
+		body := "hello"
+		switch {
+		case fault == "changes":
+			body = fmt.Sprint("hello ", os.Getpid(), " ", asked.Add(1))
+		case fault == "lies" && r.Header.Get("X-Forwarded-For") != "":
+			body = "goodbye"
+		case fault == "closes":
+			w.Header().Set("Connection", "close")
+		case fault == "field":
+			w.Header().Set("X-Number", fmt.Sprint(os.Getpid(), asked.Add(1)))
+		case r.URL.Path == "/missing":
+			w.WriteHeader(http.StatusNotFound)
+		case r.URL.Path == "/env":
+			body = os.Getenv("GREETING") + r.Host
+		case r.URL.Path == "/file":
+			b, _ := os.ReadFile("greeting.txt")
+			body = strings.TrimSpace(string(b))
+		}
+		fmt.Fprint(w, body)
+	})
+}
+
+// processorTime is what this process has used.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

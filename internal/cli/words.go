@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// splitWords splits a command line into words as a shell would: by spaces, with 'quotes',
+// "quotes" and backslashes. No shell reads it, which would be a process more to weigh and to
+// end: what only a shell could do with an unquoted character is an error.
+func splitWords(line string) (words []string, err error) {
+	const special = "|&;<>()$`*?[~#\n"
+	var word strings.Builder
+	begun := false // also by quotes with nothing between
+	for rest := line; rest != ""; {
+		c := rest[0]
+		rest = rest[1:]
+		switch {
+		case c == ' ' || c == '\t':
+			if begun {
+				words = append(words, word.String())
+				word.Reset()
+			}
+			begun = false
+			continue
+		case c == '\'' || c == '"':
+			if rest, err = quoted(&word, rest, c); err != nil {
+				return nil, fmt.Errorf("%q: %w", line, err)
+			}
+		case c == '\\':
+			if rest == "" {
+				return nil, fmt.Errorf("%q: nothing comes after the backslash", line)
+			}
+			word.WriteByte(rest[0])
+			rest = rest[1:]
+		case strings.IndexByte(special, c) >= 0:
+			return nil, fmt.Errorf("%q: %q would be for a shell, and none reads this: quote it, or write sh -c '...'", line, c)
+		default:
+			word.WriteByte(c)
+		}
+		begun = true
+	}
+	if begun {
+		words = append(words, word.String())
+	}
+	return words, nil
+}
+
+// quoted adds to a word what stands between quotes, of which the first was taken, and
+// returns what comes after.
+func quoted(word *strings.Builder, rest string, quote byte) (after string, err error) {
+	for i := 0; i < len(rest); i++ {
+		switch c := rest[i]; {
+		case c == quote:
+			return rest[i+1:], nil
+		case quote == '"' && c == '\\' && i+1 < len(rest) && strings.IndexByte("\"\\$`", rest[i+1]) >= 0:
+			i++
+			word.WriteByte(rest[i])
+		case quote == '"' && (c == '$' || c == '`'):
+			return "", fmt.Errorf("%q between double quotes would be for a shell, and none reads this: use single quotes, or write sh -c '...'", c)
+		default:
+			word.WriteByte(c)
+		}
+	}
+	return "", errors.New("a quote is not closed")
+}
+
+// variables takes from the beginning of a command the words that are NAME=value, which a
+// shell would take for its environment.
+func variables(words []string) (env, command []string) {
+	for i, word := range words {
+		name, _, ok := strings.Cut(word, "=")
+		if !ok || !isVariable(name) {
+			return words[:i], words[i:]
+		}
+	}
+	return words, nil
+}
+
+// isVariable reports whether a word is the name of an environment variable.
+func isVariable(name string) bool {
+	for i, c := range name {
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
