@@ -28,6 +28,7 @@ type Options struct {
 	Full       bool     // run the experiment's full trials, not its quick ones
 
 	Only    []string      // these contenders and the control; empty means all
+	Until   Until         // when to stop adding blocks
 	Adjust  func(*Trials) // changes what the experiment says; may be nil
 	Seed    uint64        // of the order of trials; 0 is a new one
 	Out     string        // results folder; "" is a new one in Root/results
@@ -75,6 +76,8 @@ type weighing struct {
 	run        *report.Run
 	contenders map[string]*contender.Contender // of those who take part
 	failures   map[string]int
+	settlings  map[string]settling          // by contender
+	narrow     int                          // blocks in a row after which all intervals were
 	written    map[string]map[string][]byte // what was written for each contender, by file
 	bench      *trial.Bench
 	journal    *trial.Journal
@@ -156,7 +159,7 @@ func prepare(o Options) (*weighing, error) {
 	}
 	w := &weighing{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
-		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), written: make(map[string]map[string][]byte),
+		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), settlings: make(map[string]settling), written: make(map[string]map[string][]byte),
 	}
 	if o.Full {
 		w.trials = e.Full
@@ -195,6 +198,9 @@ func (w *weighing) check() error {
 		if int(cores) > len(w.cpus) {
 			return &UsageError{fmt.Sprintf("--cores: want at most %d, which is what this machine has, got %v", len(w.cpus), cores)}
 		}
+	}
+	if w.Until.Width < 0 || w.Until.Within < 0 {
+		return &UsageError{"--until, --within: want a percentage and a time above 0"}
 	}
 	if err := w.checkFiles(); err != nil {
 		return err
@@ -324,27 +330,32 @@ func (w *weighing) runTrials(ctx context.Context) error {
 			names = append(names, e.Name)
 		}
 	}
-	slots := trial.Schedule(w.trials.Blocks, w.run.Conditions, names, w.Seed)
-	began := time.Now()
+	slots := trial.Schedule(w.Until.most(w.trials.Blocks), w.run.Conditions, names, w.Seed)
+	began, block := time.Now(), 0
 	for i, slot := range slots {
-		if !w.comparable() {
+		if !w.comparable() || slot.Block > block && w.enough(block, time.Since(began)) {
 			break
 		}
+		block = slot.Block
+		w.run.Blocks = max(w.run.Blocks, block)
 		c := w.contenders[slot.Contender]
 		if c == nil {
 			continue // it was dropped
 		}
-		w.follow(i, len(slots), began, slot)
+		w.follow(i, len(names)*len(w.run.Conditions)*w.run.Blocks, began, slot)
+		w.warm(slot.Contender)
 		rec, err := w.bench.Run(ctx, c, slot)
 		if ctx.Err() != nil {
-			w.warn("interrupted in block %d of %d", slot.Block, w.trials.Blocks)
+			w.warn("interrupted in block %d of %d", slot.Block, w.run.Blocks)
 			return ctx.Err()
 		}
 		if err != nil {
 			return err
 		}
 		w.keep(rec)
+		w.settle(&rec)
 	}
+	w.bench.Warmup = time.Duration(w.trials.Warmup)
 	if !w.comparable() {
 		return errNoControl
 	}
@@ -364,7 +375,7 @@ func (w *weighing) follow(i, n int, began time.Time, slot trial.Slot) {
 		each = time.Since(began) / time.Duration(i)
 	}
 	p := Progress{
-		Done: each * time.Duration(i), Total: each * time.Duration(n), Block: slot.Block, Blocks: w.trials.Blocks,
+		Done: each * time.Duration(i), Total: each * time.Duration(n), Block: slot.Block, Blocks: w.run.Blocks,
 		Contender: w.entrant(slot.Contender).Title, Condition: slot.Condition,
 	}
 	w.Watcher.Progress(p)

@@ -35,8 +35,8 @@ func (w *worker) handOver() {
 	}
 }
 
-// windowLength is over how much time a thread's rate is told.
-const windowLength = 100 * time.Millisecond
+// WindowLength is how much time one of a Result's Windows covers.
+const WindowLength = 100 * time.Millisecond
 
 // window is a tenth of a second.
 type window struct {
@@ -49,6 +49,6 @@ func (w *worker) turnWindow() {
 	for w.tally.counting && w.now >= w.tenth.ends {
 		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
 		w.tenth.before = w.tally.requests
-		w.tenth.ends += int64(windowLength)
+		w.tenth.ends += int64(WindowLength)
 	}
 }

@@ -178,7 +178,7 @@ func (w *worker) beginCounting() {
 	w.began = w.nanos()
 	w.now = w.began
 	w.present.latency.Reset()
-	w.tenth = window{ends: w.began + int64(windowLength)}
+	w.tenth = window{ends: w.began + int64(WindowLength)}
 }
 
 // endCounting notes how long what is still to be answered has waited.

@@ -30,6 +30,8 @@ type weighFlags struct {
 	only                            []string
 	blocks                          int
 	warmup, measure                 time.Duration
+	until                           float64 // percent
+	within                          time.Duration
 	cores                           []string
 	connections                     []int
 	seed                            uint64
@@ -91,6 +93,8 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.list, "list", false, "only list the experiments, with what each asks")
 	set.StringSliceVar(&f.only, "only", nil, "weigh only these `contenders`, such as tare,fasthttp, and the control (default all)")
 	set.IntVar(&f.blocks, "blocks", 0, "`number` of blocks, each one trial of every contender; intervals need 6 (default the experiment's)")
+	set.Float64Var(&f.until, "until", 0, "add blocks until intervals are within that many `percent` of their ratios (default none are added)")
+	set.DurationVar(&f.within, "within", lab.DefaultWithin, "with --until: `time` after which no block begins")
 	set.DurationVar(&f.warmup, "warmup", 0, "`time` to load a contender before measuring, such as 300ms (default the experiment's)")
 	set.DurationVar(&f.measure, "measure", 0, "`time` to measure in each trial, such as 2s (default the experiment's)")
 	set.StringSliceVar(&f.cores, "cores", nil, "`numbers` of cores that the servers share, such as 1 or 1,all (default the experiment's)")
@@ -255,7 +259,8 @@ func showResults(env Env, a results, warnings *[]string, dir string, err error) 
 
 // options are those of an experiment of the project, or of a subject. words are what named it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
-	o = lab.Options{Experiment: experiment, Why: f.why, Subject: s, Full: f.full, Only: f.only, Seed: f.seed, Out: f.out}
+	o = lab.Options{Experiment: experiment, Why: f.why, Subject: s, Full: f.full, Only: f.only, Seed: f.seed, Out: f.out,
+		Until: lab.Until{Width: f.until / 100, Within: f.within}}
 	if o.Root, o.Cache, err = place(env, s); err != nil {
 		return o, err
 	}
@@ -323,6 +328,8 @@ func (f *weighFlags) words() (words []string) {
 	}
 	add("only", strings.Join(f.only, ","))
 	add("blocks", strconv.Itoa(f.blocks))
+	add("until", strconv.FormatFloat(f.until, 'g', -1, 64))
+	add("within", f.within.String())
 	add("warmup", f.warmup.String())
 	add("measure", f.measure.String())
 	add("cores", strings.Join(f.cores, ","))

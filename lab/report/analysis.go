@@ -84,6 +84,20 @@ func Analyze(run *Run) *Analysis {
 	return a
 }
 
+// Widest returns how wide the widest interval of a ratio is: half of it, as a share of the ratio.
+// It is infinite where there is one without bounds.
+func (a *Analysis) Widest() float64 {
+	widest := 0.0
+	for i := range a.Tables {
+		for j := range a.Tables[i].Rows {
+			if r := &a.Tables[i].Rows[j]; r.Kind != Control && r.Trials > 0 {
+				widest = max(widest, (r.Ratio.Hi-r.Ratio.Lo)/2/r.Ratio.Mid)
+			}
+		}
+	}
+	return widest
+}
+
 // perBlock returns the records of a contender under a condition, by block; nil where
 // a trial failed or was not made.
 func perBlock(run *Run, e *Entrant, c trial.Condition) []*trial.Record {

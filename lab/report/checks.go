@@ -42,7 +42,7 @@ func (a *Analysis) check() {
 // allChecks each look at a row and return a warning, or nothing.
 func allChecks() []func(*Analysis, *Table, *Row) string {
 	return []func(*Analysis, *Table, *Row) string{
-		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, errorsSeen, bytesChanged, connectionsLost, othersBusy,
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, errorsSeen, neverSettled, bytesChanged, connectionsLost, othersBusy,
 	}
 }
 
@@ -97,6 +97,19 @@ func generatorBound(_ *Analysis, _ *Table, row *Row) string {
 		return ""
 	}
 	return fmt.Sprintf("the generator was %.0f %% busy: the rate may be its own, not the server's", 100*row.Busy)
+}
+
+func neverSettled(a *Analysis, t *Table, row *Row) string {
+	n, records := 0, a.records(t, row)
+	for _, r := range records {
+		if r.Unsettled > 0 {
+			n++
+		}
+	}
+	if 2*n <= len(records) {
+		return ""
+	}
+	return fmt.Sprintf("its rate had not settled when measuring began in %d of %d trials: a longer --warmup may tell more", n, len(records))
 }
 
 func errorsSeen(a *Analysis, t *Table, row *Row) string {

@@ -127,7 +127,7 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 		rec.Failure = fmt.Sprintf("no response under load: %s", result.Errors.First)
 		return nil
 	}
-	rec.Load = result
+	rec.Load, rec.Unsettled = result, unsettled(result.Windows)
 	rec.Costs = make(map[string][]proc.Cost)
 	busy := after.machine.Busy - before.machine.Busy
 	for role, usages := range after.usages {

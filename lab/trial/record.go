@@ -44,6 +44,10 @@ type Record struct {
 	// any program on the machine: the kernel does not tell whose they are.
 	MachineAccepted uint64 `json:"machineAccepted"`
 
+	// Unsettled is for how long after measuring began the rate was on another level than
+	// later; 0 if it was not, or never settled.
+	Unsettled time.Duration `json:"unsettledNs,omitempty"`
+
 	// Failure says what went wrong; then there is nothing else.
 	Failure string `json:"failure,omitempty"`
 }

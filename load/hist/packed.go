@@ -40,9 +40,12 @@ func (p Packed) Unpack() (*Histogram, error) {
 }
 
 // All returns the durations that were recorded, rounded as the histogram keeps them, shortest
-// first, each with how often.
+// first, each with how often. Nil, as in results of before there was that histogram, holds none.
 func (h *Histogram) All() iter.Seq2[time.Duration, int64] {
 	return func(yield func(time.Duration, int64) bool) {
+		if h == nil {
+			return
+		}
 		for _, bar := range h.counts.Distribution() {
 			if bar.Count > 0 && !yield(min(time.Duration(bar.From+bar.To)/2, h.max), bar.Count) {
 				return
