@@ -34,7 +34,7 @@ func (w *weighing) settle(rec *trial.Record) {
 	if s.in == unsettledToWarm {
 		s.warmup = min(s.warmup+s.longest, time.Duration(w.trials.Measure))
 		s.in, s.longest = 0, 0
-		w.note("%s is warmed up for %v from block %d on: its rate had not settled before", w.entrant(rec.Contender).Title,
+		w.note("%s is warmed up for %v from block %d on: its rate had not settled before.", w.entrant(rec.Contender).Title,
 			time.Duration(w.trials.Warmup)+s.warmup, rec.Block+1)
 	}
 	w.settlings[rec.Contender] = s
