@@ -14,11 +14,16 @@ func newBudget(total uint64) *budget { return &budget{total: total, spent: make(
 
 // take reports whether there is a request left, and takes it.
 func (b *budget) take() bool {
-	if b.taken.Add(1) <= b.total {
-		return true
+	for {
+		// Not added before it is known: the one that is given back meanwhile could not be had.
+		n := b.taken.Load()
+		if n >= b.total {
+			return false
+		}
+		if b.taken.CompareAndSwap(n, n+1) {
+			return true
+		}
 	}
-	b.giveBack()
-	return false
 }
 
 // giveBack returns a request that was taken and has to be sent again.

@@ -296,10 +296,10 @@ func (w *worker) takeBackOne(c *conn, f *flight) {
 // serve does what an event allows.
 func (w *worker) serve(e *poll.Event) {
 	c := &w.conns[e.ID]
-	if c.state == opening && e.Writable {
+	switch {
+	case c.state == opening && e.Writable:
 		w.opened(e.ID)
-	}
-	if c.state == shaking {
+	case c.state == shaking:
 		w.shake(e.ID)
 		return
 	}

@@ -142,6 +142,46 @@ func TestHTTP2AsItMayBe(t *testing.T) {
 				}
 			}
 		}, strings.Repeat("b", 3000)},
+		"goes away in the middle of bodies": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 10}}, func(p *peer) {
+			if p.number < 2 { // of each of the plan's connections the first
+				asked := 0
+				for asked < 3 {
+					f, err := p.ReadFrame()
+					if err != nil {
+						return
+					}
+					if f.Header().Type == http2.FrameHeaders {
+						asked++
+					}
+				}
+				p.WriteGoAway(0, http2.ErrCodeNo, nil)
+				io.Copy(io.Discard, p.Conn)
+				return
+			}
+			p.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+			p.WriteWindowUpdate(0, 1<<30)
+			begun := make(map[uint32]bool)
+			for {
+				f, err := p.ReadFrame()
+				if err != nil {
+					return
+				}
+				id := f.Header().StreamID
+				switch f := f.(type) {
+				case *http2.HeadersFrame:
+					begun[id] = true
+				case *http2.DataFrame:
+					if !begun[id] {
+						p.WriteGoAway(0, http2.ErrCodeProtocol, []byte("data of no stream"))
+						return
+					}
+					if f.StreamEnded() {
+						delete(begun, id)
+						p.headers(id, true, ":status", "200")
+					}
+				}
+			}
+		}, strings.Repeat("b", 3000)},
 		"window that grows later": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(p *peer) {
 			p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100_000})
 			p.WriteWindowUpdate(0, 1<<30)

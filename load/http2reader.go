@@ -80,6 +80,9 @@ func (r *http2Reader) reset() {
 	r.partial, r.block, r.replies = r.partial[:0], nil, nil
 	r.slots, r.next, r.most = make(map[uint32]int), 1, maxPipeline
 	r.room, r.initial, r.read = firstWindow, firstWindow, 0
+	for slot := range r.streams {
+		r.streams[slot].rest = nil // of a body that the last connection did not take
+	}
 }
 
 func (r *http2Reader) greet(dst []byte) []byte {

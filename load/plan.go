@@ -63,9 +63,9 @@ type Plan struct {
 
 	// Resolve has names lead to other addresses, each "host:port:address" as curl has it.
 	Resolve []string
-	// Sources are local addresses to connect from, in turn, when one has no more ports. If
-	// there are none, that is the system's choice, and to a loopback address of IPv4 others
-	// of those when it has no more ports.
+	// Sources are local addresses to connect from. The next has its turn after some thousand
+	// connections, or when one has no more ports. If there are none, that is the system's
+	// choice first, and to a loopback address of IPv4 then others of those.
 	Sources []netip.Addr
 	// TLS is how to speak TLS; nil is Go's defaults. The ServerName it lacks is the URL's
 	// host.

@@ -109,15 +109,18 @@ func (s *tlsSocket) Read(b []byte) (int, error) {
 
 // Write takes all of b: what cannot be sent now is kept for flush.
 func (s *tlsSocket) Write(b []byte) (int, error) {
-	kept := len(s.out) > 0
-	s.out = append(s.out, b...)
-	if kept {
-		return len(b), nil
+	sent := 0
+	for len(s.out) == 0 && sent < len(b) {
+		n, err := poll.Send(s.fd, b[sent:])
+		if err == poll.ErrAgain { //nolint:errorlint // a bare errno
+			break
+		}
+		if err != nil {
+			return sent, err
+		}
+		sent += n
 	}
-	err := (*tlsConn)(s).flush()
-	if err != nil && err != poll.ErrAgain { //nolint:errorlint // a bare errno
-		return 0, err
-	}
+	s.out = append(s.out, b[sent:]...)
 	return len(b), nil
 }
 
