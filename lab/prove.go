@@ -80,9 +80,10 @@ func (w *weighing) ask(ctx context.Context, e *report.Entrant, c *contender.Cont
 	return answer, err
 }
 
-// noteClosing tells of a control that keeps no connection: each of its requests pays for one.
+// noteClosing tells of a control that keeps no connection, though it was asked to: each of its
+// requests pays for one.
 func (w *weighing) noteClosing(e *report.Entrant) {
-	if !e.Answer.KeepAlive {
+	if !e.Answer.KeepAlive && w.experiment.Load.PerConnection != 1 {
 		w.note("%s closes its connection after an answer: every request to it alone pays for a new one.", e.Title)
 	}
 }

@@ -83,13 +83,21 @@ func twinMisses(_ *Analysis, _ *Table, row *Row) string {
 func littlesLaw(a *Analysis, t *Table, row *Row) string {
 	worst := 0.0
 	for _, r := range a.records(t, row) {
-		inside := r.Load.PerSecond() * r.Load.Latency.Mean().Seconds()
+		inside := r.Load.PerSecond()*r.Load.Latency.Mean().Seconds() + connecting(r)
 		worst = max(worst, math.Abs(inside/float64(t.Connections)-1))
 	}
 	if worst <= littleBound {
 		return ""
 	}
 	return fmt.Sprintf("Little's law is off by %.0f %%: rate times latency is not the number of connections", 100*worst)
+}
+
+// connecting is how many connections were being made at a time.
+func connecting(r *trial.Record) float64 {
+	if r.Load.Connects == 0 || r.Load.Seconds == 0 || r.Load.Connect == nil {
+		return 0
+	}
+	return float64(r.Load.Connects) / r.Load.Seconds * r.Load.Connect.Mean().Seconds()
 }
 
 func generatorBound(_ *Analysis, _ *Table, row *Row) string {
@@ -142,6 +150,9 @@ func bytesChanged(a *Analysis, t *Table, row *Row) string {
 }
 
 func connectionsLost(a *Analysis, t *Table, row *Row) string {
+	if row.Answer != nil && !row.Answer.KeepAlive {
+		return "" // each is for one request, as its answer said
+	}
 	var n uint64
 	for _, r := range a.records(t, row) {
 		n += r.Load.Connects

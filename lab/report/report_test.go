@@ -482,3 +482,33 @@ func TestPage(t *testing.T) {
 		}
 	}
 }
+
+// A contender that keeps no connection is not warned of for opening new ones, and the time that takes
+// is a part of what Little's law adds up.
+func TestClosedConnectionsAreNoFault(t *testing.T) {
+	run := sample()
+	for i := range run.Entrants {
+		if e := &run.Entrants[i]; e.Name == "tare" {
+			answer := *e.Answer
+			answer.KeepAlive = false
+			e.Answer = &answer
+		}
+	}
+	for i := range run.Records {
+		r := &run.Records[i]
+		if r.Contender != "tare" {
+			continue
+		}
+		// Half of the time goes into connecting: so half as many requests have latency.
+		r.Load.Connects = r.Load.Requests / 2
+		r.Load.Requests /= 2
+		r.Load.Bytes /= 2
+		r.Load.Connect = hist.New()
+		r.Load.Connect.Record(r.Load.Latency.Mean())
+	}
+	for _, row := range Analyze(run).Tables[0].Rows {
+		if row.Name == "tare" && len(row.Warnings) > 0 {
+			t.Errorf("%q", row.Warnings)
+		}
+	}
+}
