@@ -70,6 +70,9 @@ const application = "application"
 
 // front returns the part before the application; nil without one.
 func (e *Evidence) front() *Part {
+	if e.app().Us() == 0 { // with nothing behind it, it is what serves
+		return nil
+	}
 	i := slices.IndexFunc(e.Parts, func(p Part) bool { return p.Role != application })
 	if i < 0 {
 		return nil

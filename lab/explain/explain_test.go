@@ -318,3 +318,14 @@ func TestTimesThatTellACause(t *testing.T) {
 		t.Error("connections that were retried")
 	}
 }
+
+// A web server with nothing behind it hands nothing on.
+func TestServerIsNoHop(t *testing.T) {
+	alone := fronted()
+	alone.Parts = alone.Parts[:1]
+	for _, f := range explain.Explain(explain.Case{Of: alone, Control: plain()}) {
+		if f.Cause == explain.ExtraHop {
+			t.Error(f.Sentence)
+		}
+	}
+}
