@@ -1,7 +1,6 @@
 package gobench
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -18,22 +17,12 @@ var pageSource string
 
 // writePage writes the report as one HTML file that needs nothing else.
 func (a *Analysis) writePage(w io.Writer) error {
-	parsed, err := template.New("page").Funcs(a.pageFuncs()).Parse(pageSource)
-	if err != nil {
-		panic(fmt.Sprintf("gobench: BUG: %v", err))
-	}
-	var b bytes.Buffer
-	if err := parsed.Execute(&b, a); err != nil {
-		panic(fmt.Sprintf("gobench: BUG: %v", err))
-	}
-	_, err = w.Write(b.Bytes())
-	return err
+	return page.Write(w, pageSource, a.pageFuncs(), a)
 }
 
 // pageFuncs are what the page's template calls.
 func (a *Analysis) pageFuncs() template.FuncMap {
 	return template.FuncMap{
-		"style":       page.Style,
 		"chart":       a.Chart,
 		"compared":    a.compared,
 		"isPublished": func(t Table, engine int) bool { return t.isPublished(engine) },

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -20,16 +19,7 @@ var pageSource string
 
 // writePage writes the report as one HTML file that needs nothing else.
 func (a *Analysis) writePage(w io.Writer) error {
-	parsed, err := template.New("page").Funcs(pageFuncs()).Parse(pageSource)
-	if err != nil {
-		panic(fmt.Sprintf("report: BUG: %v", err))
-	}
-	var b bytes.Buffer
-	if err := parsed.Execute(&b, a); err != nil {
-		panic(fmt.Sprintf("report: BUG: %v", err))
-	}
-	_, err = w.Write(b.Bytes())
-	return err
+	return page.Write(w, pageSource, pageFuncs(), a)
 }
 
 // pageFuncs are what the page's template calls.
@@ -38,7 +28,6 @@ func pageFuncs() template.FuncMap {
 		return func() string { return fmt.Sprintf("%.0f %%", 100*share) }
 	}
 	return template.FuncMap{
-		"style":      page.Style,
 		"micros":     micros,
 		"times":      times,
 		"interval":   intervalText,

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -19,22 +18,12 @@ var pageSource string
 
 // WritePage writes the run as one HTML file that needs nothing else.
 func (r *Run) WritePage(w io.Writer) error {
-	parsed, err := template.New("page").Funcs(pageFuncs()).Parse(pageSource)
-	if err != nil {
-		panic(fmt.Sprintf("report: BUG: %v", err))
-	}
-	var b bytes.Buffer
-	if err := parsed.Execute(&b, r); err != nil {
-		panic(fmt.Sprintf("report: BUG: %v", err))
-	}
-	_, err = w.Write(b.Bytes())
-	return err
+	return page.Write(w, pageSource, pageFuncs(), r)
 }
 
 // pageFuncs are what the page's template calls.
 func pageFuncs() template.FuncMap {
 	return template.FuncMap{
-		"style":    page.Style,
 		"duration": Duration,
 		"due":      Count,
 		"count":    func(n uint64) string { return Count(float64(n)) },
