@@ -34,6 +34,13 @@ var bans = []ban{
 	{"internal/poll", "internal/wire/...", "sockets know no protocol"},
 	{"internal/poll", "internal/engine", "sockets are below the engine"},
 
+	{"internal/pool", "net/http", "a pool keeps connections, whatever they speak"},
+	{"internal/pool", "internal/wire/...", "a pool keeps connections, whatever they speak"},
+	{"internal/pool", "internal/engine", "a client does not lean on the server"},
+	{"internal/client", "internal/engine", "a client does not lean on the server"},
+	{"internal/client", "load", "whoever imports the library must not inherit the tools"},
+	{"internal/client", "lab/...", "whoever imports the library must not inherit the tools"},
+
 	{"fcgi", "load", "whoever imports the library must not inherit the tools"},
 	{"fcgi", "lab/...", "whoever imports the library must not inherit the tools"},
 
@@ -129,7 +136,10 @@ var onlyBy = map[string][]string{
 	"internal/dialect/wrk":         {"internal/cli"},
 	"internal/testkit":             nil, // tests only
 	"internal/testkit/programs":    nil,
+	"internal/client":              {"."},
 	"internal/engine":              {".", "fcgi"},
+	"internal/pool":                {"fcgi", "internal/client"},
+	"internal/roundtrip":           {"fcgi", "internal/client"},
 	"lab":                          {"internal/cli"},
 }
 

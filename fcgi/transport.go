@@ -6,6 +6,9 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/internal/pool"
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // Transport is an http.RoundTripper to FastCGI applications such as php-fpm. It can be what
@@ -112,8 +115,8 @@ type Transport struct {
 	inputs   sync.Pool // of *input
 	chunks   sync.Pool // of *chunk
 
-	mu    sync.Mutex
-	pools map[address]*pool // those in use
+	once  sync.Once // sets the limits of conns
+	conns pool.Pool[address, struct{}]
 }
 
 const (
@@ -124,10 +127,10 @@ const (
 
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	q := &request{Request: r, t: t, body: bodyOf(r)}
+	q := &request{Request: r, t: t, body: roundtrip.BodyOf(r)}
 	defer q.release()
 	if err := q.prepare(); err != nil {
-		q.body.close()
+		q.body.Close()
 		return nil, err
 	}
 	resp, failed, err := q.attempt(false)
@@ -140,12 +143,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // attempt sends the request once. Of a failure it returns the call if that was made on a kept
 // connection and got no answer at all.
 func (q *request) attempt(fresh bool) (*http.Response, *call, error) {
-	now, reused, err := q.t.connect(q.Context(), q.where, fresh)
+	nc, err := q.t.connect(q.Context(), q.where, fresh)
 	if err != nil {
-		q.body.close()
+		q.body.Close()
 		return nil, nil, err
 	}
-	c := newCall(q, now)
+	c := newCall(q, nc)
 	began := false
 	var resp *http.Response
 	if err = c.send(); err == nil {
@@ -153,23 +156,14 @@ func (q *request) attempt(fresh bool) (*http.Response, *call, error) {
 		resp, err = a.response()
 		began = a.began
 	}
-	if err != nil && reused && c.stale && !began {
+	if err != nil && nc.Reused && c.stale && !began {
 		return nil, c, err
 	}
 	return resp, nil, err
 }
 
 // CloseIdleConnections closes the connections that are kept and not in use.
-func (t *Transport) CloseIdleConnections() {
-	var idle []idleConn
-	t.mu.Lock()
-	for _, p := range t.pools {
-		idle = append(idle, p.takeOld(func(idleConn) bool { return true })...)
-		t.forget(p)
-	}
-	t.mu.Unlock()
-	closeAll(idle)
-}
+func (t *Transport) CloseIdleConnections() { t.pool().CloseIdle() }
 
 var _ interface {
 	http.RoundTripper

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/tarehq/tare/internal/roundtrip"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -148,7 +149,7 @@ func (a *answer) translate(head []byte) (*http.Response, error) {
 	resp := &http.Response{
 		Status: strings.TrimRight(strconv.Itoa(cgi.Status)+" "+reason, " "), StatusCode: cgi.Status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: fields(cgi.Fields, text), ContentLength: -1, Request: a.c.Request,
+		Header: header(cgi.Fields, text), ContentLength: -1, Request: a.c.Request,
 	}
 	length, known := cgi.Length()
 	if known {
@@ -165,24 +166,13 @@ func (a *answer) translate(head []byte) (*http.Response, error) {
 	return resp, nil
 }
 
-// fields makes a header of field lines. Those that concern the connection to the application
-// are dropped (RFC 3875, 6.3.4).
-func fields(lines []http1.Field, text string) http.Header {
-	h := make(http.Header, len(lines))
-	values := make([]string, len(lines))
-	for i, f := range lines {
-		name := f.Known.String()
-		if name == "" {
-			name = http.CanonicalHeaderKey(f.Name.Of(text))
-		}
+// header makes a response's header. Fields that concern the connection to the application are
+// dropped (RFC 3875, 6.3.4).
+func header(lines []http1.Field, text string) http.Header {
+	h := roundtrip.Header(lines, text, nil)
+	for name := range h {
 		if name == "Status" || concernsConnection(name) {
-			continue
-		}
-		values[i] = f.Value.Of(text)
-		if h[name] == nil {
-			h[name] = values[i : i+1 : i+1]
-		} else {
-			h[name] = append(h[name], values[i])
+			delete(h, name)
 		}
 	}
 	return h

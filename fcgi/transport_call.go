@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarehq/tare/internal/roundtrip"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -26,8 +27,8 @@ const (
 // end of the context, a caller who has had enough.
 type call struct {
 	*request
-	body *source // of this attempt
-	turn
+	body   *roundtrip.Body // of this attempt
+	nc     *conn
 	unsent bool // nothing was sent at all
 	stale  bool // the connection was found to be closed or broken
 
@@ -45,22 +46,14 @@ type call struct {
 // errGivenUp is why a connection is closed whose response nobody wants.
 var errGivenUp = errors.New("fcgi: read on a closed response body")
 
-func newCall(q *request, now turn) *call {
-	c := &call{request: q, body: q.body, turn: now}
+func newCall(q *request, nc *conn) *call {
+	c := &call{request: q, body: q.body, nc: nc}
 	if ctx := q.Context(); ctx.Done() != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.unwatch = context.AfterFunc(ctx, func() { c.abandon(causeOf(ctx)) })
+		c.unwatch = context.AfterFunc(ctx, func() { c.abandon(roundtrip.Cause(ctx)) })
 	}
 	return c
-}
-
-// causeOf says why a context has ended. io.EOF would be taken for the end of a body.
-func causeOf(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, io.EOF) {
-		return cause
-	}
-	return ctx.Err()
 }
 
 // abandon ends the call before the response does. Who reads or writes then gets the cause.
@@ -89,7 +82,7 @@ func (c *call) end(cause error, reusable bool) {
 	switch {
 	case reusable && progress == sendingEnd:
 	case reusable && progress == sent:
-		c.t.giveBack(c.p, c.nc)
+		c.nc.Keep()
 	default:
 		if cause != nil && progress == sent {
 			c.abort()
@@ -108,10 +101,9 @@ func (c *call) abort() {
 
 // drop closes the connection.
 func (c *call) drop() {
-	c.nc.Close()
-	c.t.giveBack(c.p, nil)
+	c.nc.Drop()
 	if c.body != nil {
-		go c.body.close() // which may wait for Read
+		go c.body.Close() // which may wait for Read
 	}
 }
 

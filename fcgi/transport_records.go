@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tarehq/tare/internal/roundtrip"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -134,7 +135,7 @@ func (a *answer) receiveInto(p []byte) int {
 
 // read reads from the connection: bytes or an error, not both.
 func (a *answer) read(p []byte) (n int, err error) {
-	for range maxEmptyReads {
+	for range roundtrip.MaxEmptyReads {
 		if n, err = a.c.nc.Read(p); n > 0 {
 			a.began = true
 			return n, nil

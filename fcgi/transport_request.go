@@ -8,8 +8,8 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"sync/atomic"
 
+	"github.com/tarehq/tare/internal/roundtrip"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -30,36 +30,16 @@ type request struct {
 	keep  bool // the connection may be
 
 	message *message
-	body    *source // what follows the message; nil if nothing does
-	length  int64   // of the body, -1 if it is not known
-	inBody  bool    // body reads the message's memory
-	lent    bool    // the message has another user, who may outlive us
+	body    *roundtrip.Body // what follows the message; nil if nothing does
+	length  int64           // of the body, -1 if it is not known
+	inBody  bool            // body reads the message's memory
+	lent    bool            // the message has another user, who may outlive us
 }
 
 // message is memory for a request as it is sent, up to its body, and for what it is made of.
 type message struct {
 	bytes, list, body []byte
 	params            Params
-}
-
-// source is a request's body. It may be closed while it is read, and is closed once.
-type source struct {
-	io.ReadCloser
-	closed atomic.Bool
-}
-
-// bodyOf returns the body of r, or nil.
-func bodyOf(r *http.Request) *source {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil
-	}
-	return &source{ReadCloser: r.Body}
-}
-
-func (s *source) close() {
-	if s != nil && !s.closed.Swap(true) {
-		_ = s.Close()
-	}
 }
 
 // prepare makes the message.
@@ -71,7 +51,7 @@ func (q *request) prepare() (err error) {
 		return err
 	}
 	if q.Context().Err() != nil {
-		return causeOf(q.Context())
+		return roundtrip.Cause(q.Context())
 	}
 	if q.message, _ = q.t.messages.Get().(*message); q.message == nil {
 		q.message = new(message)
@@ -129,7 +109,7 @@ func (q *request) gather() error {
 	if err := q.unlessCancelled(q.readWhole); err != nil {
 		return err
 	}
-	q.body.close()
+	q.body.Close()
 	q.body = nil
 	if len(q.message.body) > smallBody {
 		q.inBody, q.lent = true, true
@@ -139,8 +119,8 @@ func (q *request) gather() error {
 }
 
 // memory is a body that was gathered and is too long for the message.
-func (q *request) memory() *source {
-	return &source{ReadCloser: io.NopCloser(bytes.NewReader(q.message.body))}
+func (q *request) memory() *roundtrip.Body {
+	return roundtrip.NewBody(io.NopCloser(bytes.NewReader(q.message.body)))
 }
 
 // unlessCancelled calls read with the body, which may wait. If the context ends meanwhile it
@@ -157,8 +137,8 @@ func (q *request) unlessCancelled(read func(io.Reader) error) error {
 		return err
 	case <-ctx.Done():
 		q.lent, q.body = true, nil
-		go body.close() // which may wait for Read
-		return causeOf(ctx)
+		go body.Close() // which may wait for Read
+		return roundtrip.Cause(ctx)
 	}
 }
 
@@ -191,7 +171,7 @@ func lengthFault(want, got int64) error {
 // rewind makes the request ready to be sent again after a call that failed, if it may be.
 func (q *request) rewind(c *call) bool {
 	switch {
-	case q.Context().Err() != nil, !c.unsent && !repeatable(q.Request):
+	case q.Context().Err() != nil, !c.unsent && !roundtrip.Repeatable(q.Request):
 		return false
 	case q.body == nil:
 		return true // the message has all of it
@@ -205,18 +185,8 @@ func (q *request) rewind(c *call) bool {
 	if err != nil {
 		return false
 	}
-	q.body = &source{ReadCloser: body}
+	q.body = roundtrip.NewBody(body)
 	return true
-}
-
-// repeatable reports whether sending a request twice is no worse than once, to the best of
-// what net/http knows.
-func repeatable(r *http.Request) bool {
-	switch r.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
 }
 
 // release ends the use of the message.

@@ -1,7 +1,6 @@
 package fcgi
 
 import (
-	"io"
 	"time"
 
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
@@ -10,8 +9,6 @@ import (
 const (
 	// chunkSize is how much of a body is read and sent at a time.
 	chunkSize = 32 << 10
-	// maxEmptyReads is how often a body may yield neither bytes nor an error in a row.
-	maxEmptyReads = 100
 )
 
 // chunk is memory for a piece of a body: records around it, and one byte more, to look for
@@ -52,7 +49,7 @@ func (c *call) send() error {
 
 // stream sends the body.
 func (c *call) stream() {
-	defer c.body.close()
+	defer c.body.Close()
 	m, _ := c.t.chunks.Get().(*chunk)
 	if m == nil {
 		m = new(chunk)
@@ -93,7 +90,7 @@ func (c *call) stream() {
 func (c *call) read(p []byte, total int64) (n int, end bool, err error) {
 	most := len(p) - 1
 	for empty := 0; n == 0 && !end; empty++ {
-		if n, end, err = c.readOnce(p[:most], empty); err != nil {
+		if n, end, err = c.body.Piece(p[:most], empty); err != nil {
 			return 0, false, err
 		}
 	}
@@ -102,7 +99,7 @@ func (c *call) read(p []byte, total int64) (n int, end bool, err error) {
 	}
 	for empty := 0; !end && total+int64(n) == c.length; empty++ { // there should be no more
 		var more int
-		if more, end, err = c.readOnce(p[n:n+1], empty); err != nil {
+		if more, end, err = c.body.Piece(p[n:n+1], empty); err != nil {
 			return 0, false, err
 		}
 		n += more
@@ -111,18 +108,6 @@ func (c *call) read(p []byte, total int64) (n int, end bool, err error) {
 		return 0, false, lengthFault(c.length, got)
 	}
 	return n, end, nil
-}
-
-// readOnce reads from the body after so many reads that have yielded nothing.
-func (c *call) readOnce(p []byte, empty int) (n int, end bool, err error) {
-	if empty == maxEmptyReads {
-		return 0, false, io.ErrNoProgress
-	}
-	n, err = c.body.Read(p)
-	if err == io.EOF { //nolint:errorlint // an error that wraps it is another one
-		return n, true, nil
-	}
-	return n, false, err
 }
 
 // last tells that the next write is the last.
@@ -145,7 +130,7 @@ func (c *call) done() {
 			c.drop()
 			return
 		}
-		c.t.giveBack(c.p, c.nc)
+		c.nc.Keep()
 	}
 }
 

@@ -186,6 +186,14 @@ func Ended(fd int) bool {
 	return n == 0 && err != ErrAgain //nolint:errorlint // a bare errno
 }
 
+// Quiet reports whether nothing has arrived that is unread, nor the peer's end, nor a failure. It
+// reads nothing.
+func Quiet(fd int) bool {
+	var b [1]byte
+	_, err := transfer(syscall.SYS_RECVFROM, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+	return err == ErrAgain //nolint:errorlint // a bare errno
+}
+
 // Peek copies to b what has arrived, as much as there is room for, and leaves it unread.
 func Peek(fd int, b []byte) int {
 	n, err := transfer(syscall.SYS_RECVFROM, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)

@@ -1,0 +1,160 @@
+package tare_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/contenders/engines"
+)
+
+type client struct{ http.Client }
+
+// newClient returns a client with tare's Transport.
+func newClient(o engines.ClientOptions) engines.Client {
+	t := &tare.Transport{MaxIdleConnsPerHost: o.Conns}
+	if o.Dial != nil {
+		t.DialContext = func(context.Context, string, string) (net.Conn, error) { return o.Dial() }
+	}
+	return &client{http.Client{Transport: t}}
+}
+
+func (c *client) Get(url string) engines.Ask {
+	return func() (int, []byte, error) { return read(c.Client.Get(url)) }
+}
+
+func (c *client) Again(url string) engines.Ask {
+	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+	return func() (int, []byte, error) {
+		if err != nil {
+			return 0, nil, err
+		}
+		return read(c.Do(req))
+	}
+}
+
+func read(resp *http.Response, err error) (int, []byte, error) {
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, b, err
+}
+
+func (c *client) Close() { c.CloseIdleConnections() }
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/plain")
+	_, _ = io.WriteString(w, r.RequestURI)
+}
+
+// newEcho returns a server that answers what it was asked for.
+func newEcho() engines.Server { return tare.Wrap(&http.Server{Handler: http.HandlerFunc(echo)}) }
+
+func BenchmarkTareClientDoFastServer(b *testing.B) { engines.DoFastServer(b, newClient) }
+
+func BenchmarkTareClientGetEndToEnd1TCP(b *testing.B) { engines.EndToEndTCP(b, 1, newClient, newEcho) }
+
+func BenchmarkTareClientGetEndToEnd10TCP(b *testing.B) {
+	engines.EndToEndTCP(b, 10, newClient, newEcho)
+}
+
+func BenchmarkTareClientGetEndToEnd100TCP(b *testing.B) {
+	engines.EndToEndTCP(b, 100, newClient, newEcho)
+}
+
+func BenchmarkTareClientGetEndToEnd1Inmemory(b *testing.B) {
+	engines.EndToEndInmemory(b, 1, newClient, newEcho)
+}
+
+func BenchmarkTareClientGetEndToEnd10Inmemory(b *testing.B) {
+	engines.EndToEndInmemory(b, 10, newClient, newEcho)
+}
+
+func BenchmarkTareClientGetEndToEnd100Inmemory(b *testing.B) {
+	engines.EndToEndInmemory(b, 100, newClient, newEcho)
+}
+
+func BenchmarkTareClientGetEndToEnd1000Inmemory(b *testing.B) {
+	engines.EndToEndInmemory(b, 1000, newClient, newEcho)
+}
+
+// netHTTPClient is net/http's client, and fastClient fasthttp's, for pairs with one server.
+func netHTTPClient(o engines.ClientOptions) engines.Client {
+	t := &http.Transport{MaxIdleConnsPerHost: o.Conns}
+	if o.Dial != nil {
+		t.DialContext = func(context.Context, string, string) (net.Conn, error) { return o.Dial() }
+	}
+	return &client{http.Client{Transport: t}}
+}
+
+// newSharing, netHTTPSharing and newFastClientWaiting are clients that wait for one of so many
+// connections.
+func newSharing(o engines.ClientOptions) engines.Client {
+	return &client{http.Client{Transport: &tare.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
+}
+
+func netHTTPSharing(o engines.ClientOptions) engines.Client {
+	return &client{http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
+}
+
+func newFastClientWaiting(o engines.ClientOptions) engines.Client {
+	return &fastClient{fasthttp.Client{MaxConnsPerHost: o.Conns, MaxConnWaitTimeout: time.Minute}}
+}
+
+type fastClient struct{ fasthttp.Client }
+
+func newFastClient(o engines.ClientOptions) engines.Client {
+	c := &fastClient{fasthttp.Client{MaxConnsPerHost: o.Conns}}
+	if o.Dial != nil {
+		c.Dial = func(string) (net.Conn, error) { return o.Dial() }
+	}
+	return c
+}
+
+func (c *fastClient) Get(url string) engines.Ask {
+	var buf []byte
+	return func() (status int, body []byte, err error) {
+		status, buf, err = c.Client.Get(buf, url)
+		return status, buf, err
+	}
+}
+
+func (c *fastClient) Again(url string) engines.Ask { return c.Get(url) }
+
+func (c *fastClient) Close() { c.CloseIdleConnections() }
+
+// pairs are the clients, each with the same server: what differs is the client's.
+func pairs(b *testing.B, measure func(*testing.B, func(engines.ClientOptions) engines.Client)) {
+	for _, pair := range []struct {
+		name   string
+		client func(engines.ClientOptions) engines.Client
+	}{{"tare", newClient}, {"nethttp", netHTTPClient}, {"fasthttp", newFastClient}} {
+		b.Run(pair.name, func(b *testing.B) { measure(b, pair.client) })
+	}
+}
+
+func BenchmarkPairGetEndToEnd10TCP(b *testing.B) {
+	pairs(b, func(b *testing.B, c func(engines.ClientOptions) engines.Client) {
+		engines.EndToEndTCP(b, 10, c, newEcho)
+	})
+}
+
+func BenchmarkPairGetEndToEnd100TCP(b *testing.B) {
+	pairs(b, func(b *testing.B, c func(engines.ClientOptions) engines.Client) {
+		engines.EndToEndTCP(b, 100, c, newEcho)
+	})
+}
+
+func BenchmarkPairGetEndToEnd10Inmemory(b *testing.B) {
+	pairs(b, func(b *testing.B, c func(engines.ClientOptions) engines.Client) {
+		engines.EndToEndInmemory(b, 10, c, newEcho)
+	})
+}

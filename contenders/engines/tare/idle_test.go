@@ -1,0 +1,199 @@
+package tare_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/contenders/engines"
+)
+
+// idleConns is how many connections are idle, if there are descriptors for both of their ends.
+const idleConns = 10_000
+
+// holding is a server that answers once so many requests have come, each on a connection of its
+// own, and then forgets the connections but for their descriptors.
+type holding struct {
+	net.Listener
+	all sync.WaitGroup
+
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func hold(b *testing.B, n int) *holding {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := &holding{Listener: l}
+	h.all.Add(n)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go h.answer(c)
+		}
+	}()
+	return h
+}
+
+func (h *holding) answer(c net.Conn) {
+	if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+		c.Close()
+		return
+	}
+	h.mu.Lock()
+	h.conns = append(h.conns, c)
+	h.mu.Unlock()
+	h.all.Done()
+	h.all.Wait()
+	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")
+}
+
+func (h *holding) close() {
+	h.Close()
+	for _, c := range h.conns {
+		c.Close()
+	}
+}
+
+// used is the memory of objects and stacks that are in use.
+func used() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// BenchmarkIdle tells what an idle connection costs its client: bytes over those of a connection that
+// nobody manages, and goroutines.
+func BenchmarkIdle(b *testing.B) {
+	n := idleConns
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil && limit.Cur < uint64(2*n+100) {
+		n = int(limit.Cur-100) / 2
+	}
+	idle(b, n, bare) // the runtime keeps what so many goroutines took
+	least := idle(b, n, bare)
+	for _, pair := range []struct {
+		name   string
+		client func(engines.ClientOptions) engines.Client
+	}{{"tare", newClient}, {"nethttp", netHTTPClient}, {"fasthttp", newFastClient}} {
+		b.Run(pair.name, func(b *testing.B) {
+			var cost usage
+			for range b.N {
+				cost = idle(b, n, func(address string) (func() error, func()) {
+					c := pair.client(engines.ClientOptions{Conns: n})
+					return func() error { _, _, err := c.Get("http://" + address)(); return err }, c.Close
+				})
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric((cost.bytes-least.bytes)/float64(n), "B/conn")
+			b.ReportMetric((cost.goroutines-least.goroutines)/float64(n), "goroutines/conn")
+		})
+	}
+}
+
+// bare asks on connections that nobody manages.
+func bare(address string) (ask func() error, end func()) {
+	var mu sync.Mutex
+	var conns []net.Conn
+	ask = func() error {
+		c, err := net.Dial("tcp4", address)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		conns = append(conns, c)
+		mu.Unlock()
+		if _, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err == nil {
+			_, err = c.Read(make([]byte, 4096))
+		}
+		return err
+	}
+	return ask, func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+}
+
+type usage struct{ bytes, goroutines float64 }
+
+// idle measures what n connections cost on which one request each was made.
+func idle(b *testing.B, n int, prepare func(address string) (ask func() error, end func())) usage {
+	h := hold(b, n)
+	defer h.close()
+	ask, end := prepare(h.Addr().String())
+	defer end()
+	before, goroutines := used(), runtime.NumGoroutine()
+	var asking sync.WaitGroup
+	for range n {
+		asking.Go(func() {
+			if err := ask(); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	asking.Wait()
+	time.Sleep(200 * time.Millisecond) // what is to be done about idle connections has been done
+	return usage{float64(used()) - float64(before), float64(runtime.NumGoroutine() - goroutines)}
+}
+
+// BenchmarkShared tells how long requests of a thousand goroutines take that share a hundred
+// connections.
+func BenchmarkShared(b *testing.B) {
+	const workers, conns = 1000, 100
+	for _, pair := range []struct {
+		name   string
+		client func(engines.ClientOptions) engines.Client
+	}{{"tare", newSharing}, {"nethttp", netHTTPSharing}, {"fasthttp", newFastClientWaiting}} {
+		b.Run(pair.name, func(b *testing.B) {
+			l, err := net.Listen("tcp4", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := newEcho()
+			go func() { _ = s.Serve(l) }()
+			c := pair.client(engines.ClientOptions{Conns: conns})
+			url := "http://" + l.Addr().String() + "/"
+			took := make([]time.Duration, b.N)
+			var all sync.WaitGroup
+			b.ResetTimer()
+			for w := range workers {
+				all.Go(func() {
+					ask := c.Get(url)
+					for i := w; i < b.N; i += workers {
+						began := time.Now()
+						if _, _, err := ask(); err != nil {
+							b.Error(err)
+							return
+						}
+						took[i] = time.Since(began)
+					}
+				})
+			}
+			all.Wait()
+			b.StopTimer()
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+			c.Close()
+			l.Close()
+			if err := s.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+}

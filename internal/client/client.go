@@ -1,0 +1,181 @@
+package client
+
+import (
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/pool"
+	"github.com/tarehq/tare/internal/roundtrip"
+)
+
+const (
+	// defaultMaxHead bounds a response's head where no setting does, as in net/http.
+	defaultMaxHead = 10 << 20
+	// defaultReadBuffer is how much is received at a time, unless the reader has more room.
+	defaultReadBuffer = 4 << 10
+	// leastReadBuffer is the least that a setting can make of it.
+	leastReadBuffer = 512
+)
+
+// Config is the settings of a Client. They mean what those of http.Transport do.
+type Config struct {
+	Addr                   string // where all requests go that no proxy gets; "" is where their URLs say
+	Proxy                  func(*http.Request) (*url.URL, error)
+	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request, connectRes *http.Response) error
+	DialContext            func(ctx context.Context, network, addr string) (net.Conn, error)
+	DialTLSContext         func(ctx context.Context, network, addr string) (net.Conn, error)
+	TLSClientConfig        *tls.Config
+	TLSHandshakeTimeout    time.Duration
+	DisableKeepAlives      bool
+	DisableCompression     bool
+	MaxIdleConns           int
+	MaxIdleConnsPerHost    int
+	MaxConnsPerHost        int
+	IdleConnTimeout        time.Duration
+	ResponseHeaderTimeout  time.Duration
+	ExpectContinueTimeout  time.Duration
+	ProxyConnectHeader     http.Header
+	GetProxyConnectHeader  func(ctx context.Context, proxyURL *url.URL, target string) (http.Header, error)
+	MaxResponseHeaderBytes int64
+	WriteBufferSize        int
+	ReadBufferSize         int
+	ForceAttemptHTTP2      bool
+	HTTP2                  *http.HTTP2Config
+	Protocols              *http.Protocols
+}
+
+// Client sends requests. It may be used by any number of goroutines.
+type Client struct {
+	Config
+	pool     pool.Pool[key, origin]
+	tls      *tls.Config // for the handshakes with servers, but for their names
+	maxHead  int
+	readSize int
+	http1    bool // over TLS and without
+	http2    http2
+
+	scratches sync.Pool // of *scratch
+	chunks    sync.Pool // of *chunk
+	inflaters sync.Pool // of *gzip.Reader
+}
+
+// conn is a connection to an origin or a proxy, or a place for one.
+type conn = pool.Conn[key, origin]
+
+// New returns a Client with settings, which it keeps.
+func New(config *Config) *Client {
+	c := &Client{Config: *config, maxHead: defaultMaxHead, readSize: defaultReadBuffer}
+	if n := config.MaxResponseHeaderBytes; n > 0 {
+		c.maxHead = int(min(n, maxOffset))
+	}
+	if n := config.ReadBufferSize; n > 0 {
+		c.readSize = max(n, leastReadBuffer)
+	}
+	perHost := config.MaxIdleConnsPerHost
+	if perHost == 0 {
+		perHost = http.DefaultMaxIdleConnsPerHost
+	}
+	c.pool.Limits = pool.Limits{
+		MaxConns: config.MaxConnsPerHost, MaxIdle: config.MaxIdleConns, MaxIdlePerHost: max(perHost, 0),
+		IdleTimeout: config.IdleConnTimeout,
+	}
+	c.configureProtocols()
+	return c
+}
+
+// RoundTrip sends a request and waits for the head of its response, as http.RoundTripper
+// demands. Errors about the request itself are plain; others are an *Error or the cause of
+// the request's context.
+func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := &slab{}
+	x.client, x.request = c, r
+	x.body = roundtrip.BodyOf(r)
+	if err := x.prepare(); err != nil {
+		x.body.Close()
+		x.release()
+		return nil, err
+	}
+	if x.via != nil {
+		return x.via.roundTrip(r)
+	}
+	resp, err := x.attempt(false)
+	if err != nil && x.again {
+		if second, ok := x.repeated(); ok {
+			return second.attempt(true)
+		}
+	}
+	return resp, err
+}
+
+// attempt sends the request once.
+func (x *slab) attempt(fresh bool) (*http.Response, error) {
+	if err := x.connect(fresh); err != nil {
+		x.release()
+		if handed, ok := err.(*handOver); ok { //nolint:errorlint // ours, as it was made
+			return handed.roundTrip(&x.exchange)
+		}
+		x.body.Close()
+		return nil, err
+	}
+	x.begin()
+	if err := x.send(); err != nil {
+		return nil, x.fail(err)
+	}
+	if err := x.receive(); err != nil {
+		return nil, x.fail(err)
+	}
+	return x.respond()
+}
+
+// fail ends the exchange with an error, which it returns.
+func (x *slab) fail(err error) error {
+	x.abandon(err)
+	x.again = x.conn.Reused && x.stale && !x.began
+	x.release()
+	return err
+}
+
+// connect gets a connection.
+func (x *slab) connect(fresh bool) (err error) {
+	c, trace := x.client, x.trace
+	if trace != nil && trace.GetConn != nil {
+		trace.GetConn(x.key.addr())
+	}
+	if x.conn, err = c.pool.Get(x.ctx, x.key, fresh); err != nil {
+		return causeOr(x.ctx, err)
+	}
+	if x.conn.Conn == nil {
+		if err = c.open(x); err != nil {
+			x.conn.Drop()
+			return err
+		}
+	}
+	if trace != nil && trace.GotConn != nil {
+		trace.GotConn(httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.Reused, WasIdle: x.conn.Reused, IdleTime: x.conn.IdleFor()})
+	}
+	return nil
+}
+
+// CloseIdleConnections closes the connections that are kept and not in use.
+func (c *Client) CloseIdleConnections() {
+	c.pool.CloseIdle()
+	c.http2.closeIdle()
+}
+
+// Count counts connections, but for those that speak HTTP/2.
+func (c *Client) Count() pool.Count { return c.pool.Count() }
+
+// inflater is a gzip.Reader, perhaps one that was used.
+func (c *Client) inflater() *gzip.Reader {
+	if z, ok := c.inflaters.Get().(*gzip.Reader); ok {
+		return z
+	}
+	return new(gzip.Reader)
+}

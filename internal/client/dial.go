@@ -1,0 +1,159 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http/httptrace"
+	"os"
+	"time"
+
+	"github.com/tarehq/tare/internal/roundtrip"
+)
+
+// open opens the connection of an exchange. It fails with *handOver if that speaks HTTP/2.
+func (c *Client) open(x *slab) error {
+	nc, state, err := c.dial(x.ctx, &x.key, x.trace)
+	if err != nil {
+		return x.cannotConnect(err)
+	}
+	if state != nil && state.NegotiatedProtocol == protoHTTP2 {
+		return c.http2.take(&x.key, nc)
+	}
+	if tc, ok := nc.(*tls.Conn); ok && state != nil {
+		x.conn.Value = origin{tls: state, conn: tc}
+		x.conn.Value.below, _ = tc.NetConn().(*below)
+	}
+	x.conn.Value.talk = newTalk(nc)
+	x.conn.Open(nc)
+	return nil
+}
+
+// cannotConnect is the error of an exchange that got no connection.
+func (x *exchange) cannotConnect(err error) error {
+	if x.ctx.Err() != nil {
+		return roundtrip.Cause(x.ctx)
+	}
+	side, kind := Server, CannotConnect
+	if refused := (*proxyError)(nil); errors.As(err, &refused) {
+		side = Proxy
+	}
+	if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
+		kind = TimedOut
+	}
+	x.unsent = true
+	return x.fault(side, kind, "connecting to", err)
+}
+
+// dial opens a connection for a key, with TLS if it is for that.
+func (c *Client) dial(ctx context.Context, k *key, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
+	if k.tls && k.proxy == "" && k.socket == "" && c.DialTLSContext != nil {
+		nc, err := c.DialTLSContext(ctx, "tcp", k.addr())
+		if err != nil {
+			return nil, nil, err
+		}
+		tc, ok := nc.(*tls.Conn)
+		if !ok {
+			return nc, nil, nil
+		}
+		return c.handshake(ctx, tc, trace)
+	}
+	nc, err := c.dialPlain(ctx, k)
+	if err != nil || !k.tls {
+		return nc, nil, err
+	}
+	return c.handshake(ctx, tls.Client(&below{Conn: nc}, c.tlsFor(k)), trace)
+}
+
+// dialPlain opens a connection to where the bytes of requests for a key go.
+func (c *Client) dialPlain(ctx context.Context, k *key) (net.Conn, error) {
+	switch {
+	case k.proxy != "":
+		return c.dialProxy(ctx, k)
+	case k.socket != "":
+		return c.dialNetwork(ctx, "unix", k.socket)
+	}
+	return c.dialAddr(ctx, "tcp", k.addr())
+}
+
+// dialAddr opens a connection to an address, or to where all connections go.
+func (c *Client) dialAddr(ctx context.Context, network, addr string) (net.Conn, error) {
+	switch {
+	case c.Addr == "":
+	case c.Addr[0] == '/' || c.Addr[0] == '@':
+		network, addr = "unix", c.Addr
+	default:
+		addr = c.Addr
+	}
+	return c.dialNetwork(ctx, network, addr)
+}
+
+func (c *Client) dialNetwork(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := c.DialContext
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	nc, err := dial(ctx, network, addr)
+	if err == nil && nc == nil {
+		err = errors.New("tare: DialContext returned neither a connection nor an error")
+	}
+	return nc, err
+}
+
+// tlsFor is the configuration of a handshake with a key's server.
+func (c *Client) tlsFor(k *key) *tls.Config {
+	config := c.tls.Clone()
+	if config.ServerName == "" {
+		config.ServerName = k.host
+	}
+	if k.socket != "" {
+		config.NextProtos = []string{protoHTTP1}
+	}
+	return config
+}
+
+// handshake makes the handshake, and closes the connection if that fails.
+func (c *Client) handshake(ctx context.Context, tc *tls.Conn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
+	bounded := ctx
+	if d := c.TLSHandshakeTimeout; d > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	if trace != nil && trace.TLSHandshakeStart != nil {
+		trace.TLSHandshakeStart()
+	}
+	err := tc.HandshakeContext(bounded)
+	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
+		err = handshakeTimeout{}
+	}
+	state := tc.ConnectionState()
+	if trace != nil && trace.TLSHandshakeDone != nil {
+		trace.TLSHandshakeDone(state, err)
+	}
+	if err != nil {
+		go func() { _ = tc.Close() }() // which may wait
+		return nil, nil, err
+	}
+	return tc, &state, nil
+}
+
+// handshakeTimeout says that TLSHandshakeTimeout has passed.
+type handshakeTimeout struct{}
+
+func (handshakeTimeout) Error() string { return "net/http: TLS handshake timeout" }
+
+func (handshakeTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
+
+// withDeadline runs f, which uses a connection, until ctx ends or a time has passed.
+func withDeadline(ctx context.Context, nc net.Conn, most time.Duration, f func() error) error {
+	_ = nc.SetDeadline(time.Now().Add(most))
+	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
+	err := f()
+	if !stop() {
+		return roundtrip.Cause(ctx)
+	}
+	_ = nc.SetDeadline(time.Time{})
+	return err
+}

@@ -1,0 +1,145 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// connectTime bounds what a proxy may take to open a tunnel, as in net/http.
+const connectTime = time.Minute
+
+// proxyError is an error of a proxy, or on the way to it.
+type proxyError struct {
+	addr string
+	err  error
+}
+
+func (e *proxyError) Error() string { return "the proxy " + e.addr + ": " + e.err.Error() }
+
+func (e *proxyError) Unwrap() error { return e.err }
+
+// locateProxy asks which proxy gets the request, if any.
+func (x *exchange) locateProxy() error {
+	proxy, err := x.client.Proxy(x.request)
+	if err != nil || proxy == nil {
+		return err
+	}
+	x.key.proxy = proxy.String()
+	switch proxy.Scheme {
+	case "http", "https":
+	case "socks5", "socks5h":
+		return nil
+	default:
+		return fmt.Errorf("tare: unsupported proxy scheme %q", proxy.Scheme)
+	}
+	if !x.key.tls && x.request.Method != http.MethodConnect {
+		x.key.host, x.key.port = "", "" // a connection serves requests for all servers
+		x.proxyAuth = basicAuth(proxy)
+	}
+	return nil
+}
+
+// basicAuth is the value of Proxy-Authorization for a proxy's user, or "".
+func basicAuth(proxy *url.URL) string {
+	if proxy.User == nil {
+		return ""
+	}
+	password, _ := proxy.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password))
+}
+
+// dialProxy opens a connection to a proxy and, if it is not for all servers, a tunnel through
+// it.
+func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
+	proxy, err := url.Parse(k.proxy)
+	if err != nil {
+		return nil, err
+	}
+	port := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
+	if p := proxy.Port(); p != "" {
+		port = p
+	}
+	addr := net.JoinHostPort(proxy.Hostname(), port)
+	nc, err := c.dialToProxy(ctx, proxy, addr)
+	if err != nil {
+		return nil, &proxyError{addr, err}
+	}
+	tunnel := c.tunnel
+	switch {
+	case k.host == "":
+		return nc, nil
+	case proxy.Scheme == "socks5" || proxy.Scheme == "socks5h":
+		tunnel = socks
+	}
+	if err := withDeadline(ctx, nc, connectTime, func() error { return tunnel(ctx, nc, proxy, k) }); err != nil {
+		nc.Close()
+		return nil, &proxyError{addr, err}
+	}
+	return nc, nil
+}
+
+func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (net.Conn, error) {
+	if proxy.Scheme == "https" && c.DialTLSContext != nil {
+		return c.DialTLSContext(ctx, "tcp", addr)
+	}
+	nc, err := c.dialNetwork(ctx, "tcp", addr)
+	if err != nil || proxy.Scheme != "https" {
+		return nc, err
+	}
+	config := c.tls.Clone()
+	config.NextProtos = []string{protoHTTP1}
+	if config.ServerName == "" {
+		config.ServerName = proxy.Hostname()
+	}
+	nc, _, err = c.handshake(ctx, tls.Client(nc, config), nil)
+	return nc, err
+}
+
+// tunnel has an HTTP proxy connect to a key's server.
+func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key) error {
+	header := c.ProxyConnectHeader
+	if c.GetProxyConnectHeader != nil {
+		var err error
+		if header, err = c.GetProxyConnectHeader(ctx, proxy, k.addr()); err != nil {
+			return err
+		}
+	}
+	if header = header.Clone(); header == nil {
+		header = make(http.Header)
+	}
+	if auth := basicAuth(proxy); auth != "" {
+		header.Set("Proxy-Authorization", auth)
+	}
+	connect := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: k.addr()}, Host: k.addr(), Header: header}
+	if err := connect.Write(nc); err != nil {
+		return err
+	}
+	// Byte by byte: what comes behind the head is the server's.
+	resp, err := http.ReadResponse(bufio.NewReaderSize(&oneByte{io.LimitReader(nc, int64(c.maxHead))}, 16), connect)
+	if err != nil {
+		return err
+	}
+	if c.OnProxyConnectResponse != nil {
+		if err := c.OnProxyConnectResponse(ctx, proxy, connect, resp); err != nil {
+			return err
+		}
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return errors.New(resp.Status)
+	}
+	return nil
+}
+
+// oneByte reads a byte at a time.
+type oneByte struct{ r io.Reader }
+
+func (o *oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(len(p), 1)]) }

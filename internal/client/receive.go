@@ -1,0 +1,198 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+
+	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// maxInterim bounds the interim responses before a response. Where no hook looks at them, their
+// heads count as that of the response, too.
+const maxInterim = 100
+
+// receive waits for the head of the response.
+func (x *exchange) receive() error {
+	s := x.scratch
+	limits := http1.Limits{Bytes: x.client.maxHead, Fields: maxFields}
+	for n := 0; ; n++ {
+		s.head.Reset()
+		if err := x.receiveHead(limits); err != nil {
+			return err
+		}
+		if s.head.Status >= 200 || s.head.Status == http.StatusSwitchingProtocols {
+			x.gotHead()
+			return nil
+		}
+		if n == maxInterim {
+			return x.fault(Server, Malformed, "reading the response of", errInterim)
+		}
+		seen, err := x.interim()
+		if err != nil {
+			return err
+		}
+		if x.from += s.head.Size; !seen {
+			limits.Bytes = max(1, limits.Bytes-s.head.Size)
+		}
+	}
+}
+
+// receiveHead reads one head.
+func (x *exchange) receiveHead(limits http1.Limits) error {
+	s := x.scratch
+	for {
+		complete, err := s.head.Parse(s.in[x.from:x.to], limits)
+		if err != nil {
+			return x.fault(Server, Malformed, "reading the response of", err)
+		}
+		if complete {
+			return nil
+		}
+		if err := x.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// fill receives more, after what has not been looked at.
+func (x *exchange) fill() error {
+	s := x.scratch
+	switch {
+	case x.from == x.to:
+		x.from, x.to = 0, 0
+	case x.to < len(s.in):
+	case x.from > 0:
+		x.to = copy(s.in, s.in[x.from:x.to])
+		x.from = 0
+	default:
+		s.in = append(s.in, make([]byte, len(s.in))...)
+	}
+	n, err := x.conn.Read(s.in[x.to:])
+	if n > 0 {
+		x.to += n
+		if !x.began {
+			x.began = true
+			if x.trace != nil && x.trace.GotFirstResponseByte != nil {
+				x.trace.GotFirstResponseByte()
+			}
+		}
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return x.explain(err)
+}
+
+// interim passes an interim response on, and reports whether somebody has looked at it.
+func (x *exchange) interim() (seen bool, err error) {
+	head, trace := &x.scratch.head, x.trace
+	if head.Status == http.StatusContinue {
+		if trace != nil && trace.Got100Continue != nil {
+			trace.Got100Continue()
+		}
+		if x.expects {
+			x.proceed()
+		}
+	}
+	if trace == nil || trace.Got1xxResponse == nil {
+		return false, nil
+	}
+	text := string(x.scratch.in[x.from : x.from+head.Size])
+	if err := trace.Got1xxResponse(head.Status, textproto.MIMEHeader(roundtrip.Header(head.Fields, text, nil))); err != nil {
+		return true, x.fault(Local, Malformed, "reading the response of", fmt.Errorf("%w: %w", errRefused, err))
+	}
+	return true, nil
+}
+
+// respond makes the response of its head, and ends the exchange if all of it is there.
+func (x *slab) respond() (*http.Response, error) {
+	s, r := x.scratch, x.request
+	head := &s.head
+	framing := head.Body(r.Method == http.MethodHead)
+	at := x.from
+	x.from += head.Size
+	whole := framing.Mode == http1.NoBody || framing.Mode == http1.ByLength && framing.Length <= int64(x.to-x.from)
+	whole = whole && (framing.Length == 0 || !x.stillSends())
+	if x.takesOver() {
+		framing, whole = http1.Framing{Mode: http1.UntilClose}, false
+	} else if head.Status == http.StatusSwitchingProtocols {
+		return nil, x.fail(x.fault(Server, Malformed, "reading the response of", errNotAsked))
+	}
+	end := x.from
+	if whole {
+		end += int(framing.Length)
+	}
+	text := string(s.in[at:end]) // the one string that all others are parts of
+	if err := x.describe(text, framing); err != nil {
+		return nil, x.fail(err)
+	}
+	switch {
+	case x.takesOver():
+		x.response.Body = x.takeOver()
+	case !whole:
+		x.response.Body = newStream(x, framing)
+	default:
+		x.from = end
+		x.finish(head.Persistent && x.from == x.to)
+		x.response.Body = http.NoBody
+		if framing.Length > 0 {
+			x.whole.text = text[head.Size:]
+			x.response.Body = &x.whole
+		}
+		x.release()
+	}
+	x.expand()
+	return &x.response, nil
+}
+
+// stillSends reports whether more of the request's body is to come. It then goes on until the end
+// of the response was read.
+func (x *exchange) stillSends() bool {
+	if !x.streams() {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.progress == sending
+}
+
+// describe fills in the response but for its body.
+func (x *slab) describe(text string, framing http1.Framing) error {
+	head, r := &x.scratch.head, &x.response
+	r.Request, r.TLS = x.request, x.conn.Value.tls
+	r.Proto, r.ProtoMajor, r.ProtoMinor = text[:len("HTTP/1.1")], 1, head.Minor
+	r.StatusCode = head.Status
+	if r.Status = text[len("HTTP/1.1 "):len("HTTP/1.1 200")]; head.Reason.End > head.Reason.Start {
+		r.Status = text[len("HTTP/1.1 "):head.Reason.End]
+	}
+	r.Header = roundtrip.Header(head.Fields, text, x.values[:0])
+	addCacheControl(r.Header)
+	r.Close = !head.Persistent || framing.Mode == http1.UntilClose
+	if x.request.Method == http.MethodHead {
+		framing = head.Body(false) // what it says of the body that a GET would have
+	}
+	switch framing.Mode {
+	case http1.UntilClose:
+		r.ContentLength = -1
+	case http1.ByChunks:
+		r.ContentLength = -1
+		r.TransferEncoding = []string{"chunked"}
+		return x.announceTrailer()
+	default:
+		r.ContentLength = framing.Length
+	}
+	return nil
+}
+
+// addCacheControl reads an old field as net/http does.
+func addCacheControl(h http.Header) {
+	if pragma, ok := h["Pragma"]; ok && pragma[0] == "no-cache" {
+		if _, ok := h["Cache-Control"]; !ok {
+			h["Cache-Control"] = []string{"no-cache"}
+		}
+	}
+}

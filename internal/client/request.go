@@ -1,0 +1,327 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+const (
+	// userAgent is what net/http calls itself. Servers know it.
+	userAgent = "Go-http-client/1.1"
+	// smallBody is up to where a body is sent with its request's head.
+	smallBody = 16 << 10
+	// sortedFields is how many names of a header are sorted without memory of their own.
+	sortedFields = 24
+)
+
+// prepare finds out where the request goes and makes its head.
+func (x *exchange) prepare() error {
+	r := x.request
+	x.ctx = r.Context()
+	x.trace = httptrace.ContextClientTrace(x.ctx)
+	switch {
+	case r.URL == nil:
+		return errors.New("http: nil Request.URL")
+	case r.Header == nil:
+		return errors.New("http: nil Request.Header")
+	}
+	x.url = r.URL
+	if err := x.locate(); err != nil {
+		return err
+	}
+	if x.ctx.Err() != nil {
+		return roundtrip.Cause(x.ctx)
+	}
+	if x.via = x.client.other(&x.key); x.via != nil {
+		return nil
+	}
+	x.scratch = x.client.newScratch()
+	x.measure()
+	if err := x.writeHead(); err != nil {
+		return err
+	}
+	return x.gather()
+}
+
+// measure finds out how long the body is: -1 is not known.
+func (x *exchange) measure() {
+	r := x.request
+	switch {
+	case x.body == nil:
+	case r.ContentLength == 0, len(r.TransferEncoding) > 0 && r.TransferEncoding[0] == "chunked":
+		x.length = -1 // as net/http understands it
+	default:
+		x.length = r.ContentLength
+	}
+	x.expects = x.body != nil && x.client.ExpectContinueTimeout > 0 && hasToken(r.Header["Expect"], "100-continue")
+	x.keep = !r.Close && !x.client.DisableKeepAlives && !hasToken(r.Header["Connection"], "close") && r.Method != http.MethodConnect
+}
+
+// writeHead writes the head into the scratch, and fails if the request would not be one.
+func (x *exchange) writeHead() error {
+	r := x.request
+	method := r.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	if !http1.ValidToken(method) {
+		return fmt.Errorf("net/http: invalid method %q", method)
+	}
+	host, err := x.hostField()
+	if err != nil {
+		return err
+	}
+	b := append(x.scratch.out, method...)
+	b = append(b, ' ')
+	if b, err = x.appendTarget(b, method, host); err != nil {
+		return err
+	}
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, host...)
+	b = append(b, "\r\n"...)
+	x.wroteField("Host", host)
+	if b, err = x.appendUserAgent(b); err != nil {
+		return err
+	}
+	if b, err = x.appendFraming(b, method); err != nil {
+		return err
+	}
+	if b, err = x.appendHeader(b); err != nil {
+		return err
+	}
+	b = x.appendOwn(b, method)
+	x.scratch.out = http1.AppendHeadEnd(b)
+	return nil
+}
+
+// hostField is the value of Host.
+func (x *exchange) hostField() (string, error) {
+	host := x.request.Host
+	if host == "" {
+		host = x.url.Host
+	}
+	if !isASCII(host) {
+		var err error
+		if host, err = asciiHost(host); err != nil {
+			return "", err
+		}
+	}
+	if strings.HasPrefix(host, "[") { // RFC 6874: a zone is nobody else's
+		if end := strings.LastIndexByte(host, ']'); end > 0 {
+			if zone := strings.LastIndexByte(host[:end], '%'); zone > 0 {
+				host = host[:zone] + host[end:]
+			}
+		}
+	}
+	if !http1.ValidHost([]byte(host)) {
+		return "", fmt.Errorf("tare: the request's host %q is none", host)
+	}
+	return host, nil
+}
+
+// appendTarget writes the request target (RFC 9112, 3.2).
+func (x *exchange) appendTarget(b []byte, method, host string) ([]byte, error) {
+	u := x.url
+	start := len(b)
+	switch {
+	case method == http.MethodConnect && u.Path == "":
+		if u.Opaque != "" {
+			host = u.Opaque
+		}
+		b = append(b, host...)
+	case u.Opaque != "":
+		b = append(b, u.RequestURI()...)
+	default:
+		if x.absolute() {
+			b = append(b, u.Scheme...)
+			b = append(b, "://"...)
+			b = append(b, host...)
+		}
+		b = appendPath(b, u)
+	}
+	for i, c := range b[start:] {
+		if c <= ' ' || c == 0x7f {
+			return nil, fmt.Errorf("tare: the request target %q has a space or a control byte at %d", b[start:], i)
+		}
+	}
+	return b, nil
+}
+
+// absolute reports whether the request is for a proxy that is to pass it on.
+func (x *exchange) absolute() bool { return x.key.proxy != "" && x.key.host == "" }
+
+func appendPath(b []byte, u *url.URL) []byte {
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	b = append(b, path...)
+	if u.ForceQuery || u.RawQuery != "" {
+		b = append(b, '?')
+		b = append(b, u.RawQuery...)
+	}
+	return b
+}
+
+func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
+	agent := userAgent
+	if values, ok := x.request.Header["User-Agent"]; ok {
+		if agent = ""; len(values) > 0 {
+			agent = values[0]
+		}
+		if !http1.ValidValue(agent) {
+			return nil, fieldFault("User-Agent")
+		}
+	}
+	if agent == "" {
+		return b, nil
+	}
+	x.wroteField("User-Agent", agent)
+	return http1.AppendField(b, "User-Agent", agent), nil
+}
+
+// appendFraming writes what says how long the body is.
+func (x *exchange) appendFraming(b []byte, method string) ([]byte, error) {
+	switch {
+	case x.length < 0:
+		b = http1.AppendField(b, "Transfer-Encoding", "chunked")
+		x.wroteField("Transfer-Encoding", "chunked")
+		return x.appendTrailerNames(b)
+	case x.length > 0, method == http.MethodPost, method == http.MethodPut, method == http.MethodPatch:
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, x.length, 10)
+		b = append(b, "\r\n"...)
+		if x.trace != nil {
+			x.wroteField("Content-Length", strconv.FormatInt(x.length, 10))
+		}
+	}
+	return b, nil
+}
+
+func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
+	if len(x.request.Trailer) == 0 {
+		return b, nil
+	}
+	var names []string
+	for name := range x.request.Trailer {
+		name = http.CanonicalHeaderKey(name)
+		if !http1.ValidToken(name) || !http1.TrailerAllowed(name) {
+			return nil, fmt.Errorf("tare: %q cannot be a trailer field", name)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	list := strings.Join(names, ",")
+	x.wroteField("Trailer", list)
+	return http1.AppendField(b, "Trailer", list), nil
+}
+
+// appendHeader writes the request's own fields, in order.
+func (x *exchange) appendHeader(b []byte) ([]byte, error) {
+	h := x.request.Header
+	var array [sortedFields]string
+	names := array[:0]
+	for name := range h {
+		switch name {
+		case "Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer":
+			continue // written from where net/http has them
+		}
+		if !http1.ValidToken(name) {
+			return nil, fmt.Errorf("net/http: invalid header field name %q", name)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range h[name] {
+			if !http1.ValidValue(value) {
+				return nil, fieldFault(name)
+			}
+			b = http1.AppendField(b, name, value)
+		}
+		if x.trace != nil && x.trace.WroteHeaderField != nil {
+			x.trace.WroteHeaderField(name, h[name])
+		}
+	}
+	return b, nil
+}
+
+// fieldFault does not show the value, which may be a secret.
+func fieldFault(name string) error {
+	return fmt.Errorf("net/http: invalid header field value for %q", name)
+}
+
+// appendOwn writes the fields that the client adds.
+func (x *exchange) appendOwn(b []byte, method string) []byte {
+	h := x.request.Header
+	if x.inflate = !x.client.DisableCompression && method != http.MethodHead && method != http.MethodConnect && first(h["Accept-Encoding"]) == "" && first(h["Range"]) == ""; x.inflate {
+		b = append(b, "Accept-Encoding: gzip\r\n"...)
+		x.wroteField("Accept-Encoding", "gzip")
+	}
+	if !hasToken(h["Connection"], "close") && (x.request.Close || x.client.DisableKeepAlives && !hasToken(h["Connection"], "upgrade")) {
+		b = append(b, "Connection: close\r\n"...)
+		x.wroteField("Connection", "close")
+	}
+	if x.proxyAuth != "" {
+		b = http1.AppendField(b, "Proxy-Authorization", x.proxyAuth)
+		x.wroteField("Proxy-Authorization", x.proxyAuth)
+	}
+	return b
+}
+
+func (x *exchange) wroteField(name, value string) {
+	if x.trace != nil && x.trace.WroteHeaderField != nil {
+		x.trace.WroteHeaderField(name, []string{value})
+	}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// hasToken reports whether a list has an element, in any case. token is in lower case.
+func hasToken(values []string, token string) bool {
+	for _, v := range values {
+		for element := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(element), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// repeated returns the exchange of the same request once more, if it may be sent again.
+func (x *slab) repeated() (*slab, bool) {
+	r := x.request
+	if x.ctx.Err() != nil || !x.unsent && !roundtrip.Repeatable(r) || x.body != nil && r.GetBody == nil {
+		return nil, false
+	}
+	second := &slab{}
+	second.client, second.request = x.client, r
+	if x.body != nil {
+		body, err := r.GetBody()
+		if err != nil {
+			return nil, false
+		}
+		second.body = roundtrip.NewBody(body)
+	}
+	if err := second.prepare(); err != nil {
+		second.body.Close()
+		second.release()
+		return nil, false
+	}
+	return second, true
+}

@@ -1,0 +1,51 @@
+package client
+
+import (
+	"math"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+const (
+	// maxOffset is the largest offset into a head.
+	maxOffset = math.MaxInt32
+	// maxFields bounds the field lines of a response's head.
+	maxFields = 1000
+	// keptScratch is the most memory of a buffer that is kept for another exchange.
+	keptScratch = 64 << 10
+)
+
+// scratch is memory for an exchange: for what is sent, what is received, and where its parts
+// are.
+type scratch struct {
+	out  []byte
+	in   []byte
+	head http1.Response
+}
+
+func (c *Client) newScratch() *scratch {
+	s, _ := c.scratches.Get().(*scratch)
+	if s == nil {
+		s = &scratch{in: make([]byte, c.readSize)}
+	}
+	s.out = s.out[:0]
+	return s
+}
+
+// release gives the scratch back.
+func (x *exchange) release() {
+	s := x.scratch
+	if s == nil {
+		return
+	}
+	x.scratch = nil
+	if cap(s.out) > keptScratch {
+		s.out = nil
+	}
+	if len(s.in) > max(keptScratch, x.client.readSize) {
+		s.in = make([]byte, x.client.readSize)
+	}
+	poison(s.out[:cap(s.out)])
+	poison(s.in)
+	x.client.scratches.Put(s)
+}

@@ -1,0 +1,304 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+type (
+	testPool = Pool[string, int]
+	testConn = Conn[string, int]
+)
+
+// open gets a connection, which is the given one if it has to be opened.
+func open(t *testing.T, p *testPool, key string, nc net.Conn) *testConn {
+	t.Helper()
+	c, err := p.Get(t.Context(), key, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Conn == nil {
+		c.Open(nc)
+	}
+	return c
+}
+
+func pipe(t *testing.T) (net.Conn, net.Conn) {
+	nw := new(testkit.Network)
+	l := nw.Listen()
+	theirs := make(chan net.Conn, 1)
+	go func() {
+		c, _ := l.Accept()
+		theirs <- c
+	}()
+	ours, err := nw.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := <-theirs
+	t.Cleanup(func() { ours.Close(); other.Close(); l.Close() })
+	return ours, other
+}
+
+func sockets(t *testing.T) (net.Conn, net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ours, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close(); other.Close() })
+	return ours, other
+}
+
+func want(t *testing.T, p *testPool, n Count) {
+	t.Helper()
+	if got := p.Count(); got != n {
+		t.Errorf("%+v, want %+v", got, n)
+	}
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for late := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// What comes to somebody who has just given up goes to the next.
+func TestTurnThatNobodyWants(t *testing.T) {
+	p := &testPool{Limits: Limits{MaxConns: 1, MaxIdlePerHost: 1}}
+	ours, _ := pipe(t)
+	first := open(t, p, "x", ours)
+	_, late := p.enqueue("x")
+	_, next := p.enqueue("x")
+	first.Keep() // to the second, who does not look
+	if p.leave("x", late); len(next) != 1 {
+		t.Fatal("the third has no turn")
+	}
+	c := <-next
+	if c.Conn != ours {
+		t.Error("it has another connection")
+	}
+	c.Drop()
+	want(t, p, Count{})
+}
+
+// Whoever gives up while waiting is not waited for.
+func TestLeaving(t *testing.T) {
+	p := &testPool{Limits: Limits{MaxConns: 1}}
+	first, err := p.Get(t.Context(), "x", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(net.ErrClosed)
+	if _, err := p.Get(ctx, "x", false); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	want(t, p, Count{Hosts: 1, Active: 1})
+	first.Drop()
+	want(t, p, Count{})
+}
+
+// Connections go to those who wait in the order in which they came.
+func TestFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &testPool{Limits: Limits{MaxConns: 1, MaxIdlePerHost: 1}}
+		ours, _ := pipe(t)
+		first := open(t, p, "x", ours)
+		var mu sync.Mutex
+		var order []int
+		for i := range 20 {
+			go func() {
+				c, _ := p.Get(context.Background(), "x", false)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				if i%3 == 0 { // a place is passed on, too
+					c.Drop()
+					return
+				}
+				if c.Conn == nil {
+					nc, _ := pipe(t)
+					c.Open(nc)
+				}
+				c.Keep()
+			}()
+			synctest.Wait()
+		}
+		first.Keep()
+		synctest.Wait()
+		if len(order) != 20 || !slices.IsSorted(order) {
+			t.Error(order)
+		}
+		p.CloseIdle()
+		want(t, p, Count{})
+	})
+}
+
+// The limits of what is idle hold, and the oldest makes room.
+func TestLimits(t *testing.T) {
+	p := &testPool{Limits: Limits{MaxIdle: 3, MaxIdlePerHost: 2}}
+	var conns []*testConn
+	for _, key := range []string{"a", "a", "a", "b", "b"} {
+		nc, _ := pipe(t)
+		c, _ := p.Get(t.Context(), key, true)
+		c.Open(nc)
+		conns = append(conns, c)
+	}
+	kept := make([]bool, 5)
+	for i, c := range conns {
+		kept[i] = c.Keep()
+	}
+	if !slices.Equal(kept, []bool{true, true, false, true, true}) {
+		t.Error(kept)
+	}
+	want(t, p, Count{Hosts: 2, Idle: 3})
+	if c := open(t, p, "a", nil); c != conns[1] {
+		t.Error("the first is not the one that made room")
+	} else if _, err := conns[0].Write([]byte("x")); err == nil {
+		t.Error("it is still open")
+	}
+	if c := open(t, p, "b", nil); c != conns[4] || !c.Reused {
+		t.Error("not the connection that was used last")
+	}
+	p.CloseIdle()
+	want(t, p, Count{Hosts: 2, Active: 2})
+	if conns[1].Keep() {
+		t.Error("kept after CloseIdle")
+	}
+	if c, _ := p.Get(t.Context(), "c", false); c.Conn != nil {
+		t.Error("a connection to another host")
+	}
+	if !conns[4].Keep() {
+		t.Error("not kept again")
+	}
+	p.CloseIdle()
+}
+
+// An idle connection is closed when its time has come, whatever it rests in.
+func TestIdleTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &testPool{Limits: Limits{MaxIdlePerHost: 9, IdleTimeout: time.Minute}}
+		a, other := pipe(t)
+		b, _ := pipe(t)
+		first, second := open(t, p, "x", a), open(t, p, "x", b)
+		first.Keep()
+		time.Sleep(30 * time.Second)
+		second.Keep()
+		time.Sleep(31 * time.Second)
+		want(t, p, Count{Hosts: 1, Idle: 1, Resting: 1})
+		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the first connection is not closed: %v", err)
+		}
+		time.Sleep(30 * time.Second)
+		want(t, p, Count{})
+	})
+}
+
+// The end of an idle connection, or a byte that nobody has asked for, closes it at once. What
+// was taken meanwhile gets what was read early.
+func TestWatch(t *testing.T) {
+	for name, connect := range map[string]func(*testing.T) (net.Conn, net.Conn){"memory": pipe, "socket": sockets} {
+		for what, happen := range map[string]func(net.Conn){
+			"end":  func(c net.Conn) { c.Close() },
+			"byte": func(c net.Conn) { c.Write([]byte("x")) },
+		} {
+			for _, rested := range []bool{false, true} {
+				t.Run(name+"/"+what, func(t *testing.T) {
+					p := &testPool{Limits: Limits{MaxIdlePerHost: 9}}
+					defer p.CloseIdle()
+					ours, other := connect(t)
+					open(t, p, "x", ours).Keep()
+					if rested {
+						waitFor(t, "the connection to rest", func() bool { return p.Count().Resting == 1 })
+					}
+					happen(other)
+					waitFor(t, "it to be evicted", func() bool { return p.Count() == Count{} })
+				})
+			}
+		}
+	}
+	t.Run("taken", func(t *testing.T) {
+		for _, connect := range []func(*testing.T) (net.Conn, net.Conn){pipe, sockets} {
+			p := &testPool{Limits: Limits{MaxIdlePerHost: 9}}
+			defer p.CloseIdle()
+			ours, other := connect(t)
+			open(t, p, "x", ours).Keep()
+			for range 3 {
+				waitFor(t, "the connection to rest", func() bool { return p.Count().Resting == 1 })
+				c := open(t, p, "x", nil)
+				if c.Conn != ours {
+					t.Fatal("another connection")
+				}
+				other.Write([]byte("hello"))
+				b := make([]byte, 5)
+				if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" {
+					t.Fatalf("%q, %v", b, err)
+				}
+				c.Keep()
+			}
+		}
+	})
+}
+
+// Idle sockets have one goroutine together, and none is left when they are gone.
+func TestGoroutines(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere each has one")
+	}
+	const many = 50
+	before := runtime.NumGoroutine()
+	p := &testPool{Limits: Limits{MaxIdlePerHost: many}}
+	var all []*testConn
+	for range many {
+		ours, _ := sockets(t)
+		c, _ := p.Get(t.Context(), "x", true)
+		c.Open(ours)
+		all = append(all, c)
+	}
+	for _, c := range all {
+		c.Keep()
+	}
+	waitFor(t, "all to rest", func() bool { return p.Count().Resting == many })
+	if n := runtime.NumGoroutine() - before; n > 1 {
+		t.Errorf("%d goroutines for %d idle connections", n, many)
+	}
+	c := open(t, p, "x", nil)
+	p.CloseIdle()
+	c.Drop()
+	waitFor(t, "the goroutine to end", func() bool { return runtime.NumGoroutine() <= before })
+	want(t, p, Count{})
+}
+
+// A watch that has nothing to do ends by itself.
+func TestWatchEnds(t *testing.T) {
+	before := runtime.NumGoroutine()
+	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
+	ours, _ := sockets(t)
+	open(t, p, "x", ours).Keep()
+	waitFor(t, "it to rest", func() bool { return p.Count().Resting == 1 })
+	open(t, p, "x", nil).Drop()
+	waitFor(t, "the goroutine to end", func() bool { return runtime.NumGoroutine() <= before })
+}

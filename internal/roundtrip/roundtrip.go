@@ -1,0 +1,103 @@
+// Package roundtrip is what http.RoundTrippers have in common, whatever they speak: what they
+// know of a request before they send it, and how a header is made of field lines.
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/textproto"
+	"sync/atomic"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// MaxEmptyReads is how often a Read may yield neither bytes nor an error in a row.
+const MaxEmptyReads = 100
+
+// Body is a request's body. It may be closed while it is read, and is closed once.
+type Body struct {
+	io.ReadCloser
+	closed atomic.Bool
+}
+
+// BodyOf returns the body of r, or nil.
+func BodyOf(r *http.Request) *Body {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil
+	}
+	return NewBody(r.Body)
+}
+
+// NewBody returns a body that is closed once.
+func NewBody(b io.ReadCloser) *Body { return &Body{ReadCloser: b} }
+
+// Close closes the body unless that was done. A nil body is none.
+func (b *Body) Close() error {
+	if b == nil || b.closed.Swap(true) {
+		return nil
+	}
+	return b.ReadCloser.Close()
+}
+
+// Piece reads from the body after so many reads in a row that have yielded nothing, and reports
+// whether it has ended.
+func (b *Body) Piece(p []byte, empty int) (n int, end bool, err error) {
+	if empty == MaxEmptyReads {
+		return 0, false, io.ErrNoProgress
+	}
+	n, err = b.Read(p)
+	if err == io.EOF { //nolint:errorlint // an error that wraps it is another one
+		return n, true, nil
+	}
+	return n, false, err
+}
+
+// Repeatable reports whether sending a request twice is no worse than once, to the best of
+// what net/http knows.
+func Repeatable(r *http.Request) bool {
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
+}
+
+// Cause says why a context has ended. io.EOF would be taken for the end of a body.
+func Cause(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, io.EOF) {
+		return cause
+	}
+	return ctx.Err()
+}
+
+// Header makes a header of field lines of text, but for Transfer-Encoding, which net/http moves
+// elsewhere. Its slices point into values as long as there is room.
+func Header(lines []http1.Field, text string, values []string) http.Header {
+	h := make(http.Header, len(lines))
+	if len(lines) > cap(values) {
+		values = make([]string, 0, len(lines))
+	}
+	var seen http1.NameSet // spares most names the question whether the map has them
+	for _, f := range lines {
+		name := f.Known.String()
+		switch f.Known {
+		case http1.NameTransferEncoding:
+			continue
+		case http1.NameUnknown:
+			name = textproto.CanonicalMIMEHeaderKey(f.Name.Of(text))
+		}
+		value := f.Value.Of(text)
+		if f.Known == http1.NameUnknown || !seen.Add(f.Known) {
+			if before, ok := h[name]; ok {
+				h[name] = append(before, value)
+				continue
+			}
+		}
+		values = append(values, value)
+		last := len(values)
+		h[name] = values[last-1 : last : last]
+	}
+	return h
+}

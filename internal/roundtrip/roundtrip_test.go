@@ -1,0 +1,71 @@
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+type counted struct {
+	io.Reader
+	closed int
+}
+
+func (c *counted) Close() error { c.closed++; return nil }
+
+func TestBody(t *testing.T) {
+	c := &counted{Reader: strings.NewReader("hi")}
+	b := NewBody(c)
+	p := make([]byte, 5)
+	if n, end, err := b.Piece(p, 0); n != 2 || end || err != nil {
+		t.Error(n, end, err)
+	}
+	if n, end, err := b.Piece(p, 1); n != 0 || !end || err != nil {
+		t.Error(n, end, err)
+	}
+	if _, _, err := b.Piece(p, MaxEmptyReads); !errors.Is(err, io.ErrNoProgress) {
+		t.Error(err)
+	}
+	b.Close()
+	b.Close()
+	if c.closed != 1 {
+		t.Errorf("closed %d times", c.closed)
+	}
+	for _, none := range []io.ReadCloser{nil, http.NoBody} {
+		if BodyOf(&http.Request{Body: none}).Close() != nil {
+			t.Error("no body is one")
+		}
+	}
+}
+
+// The end of a context is never taken for that of a body.
+func TestCause(t *testing.T) {
+	for cause, want := range map[error]error{nil: context.Canceled, io.EOF: context.Canceled, io.ErrShortWrite: io.ErrShortWrite} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if err := Cause(ctx); !errors.Is(err, want) {
+			t.Errorf("%v becomes %v", cause, err)
+		}
+	}
+}
+
+func TestHeader(t *testing.T) {
+	const text = "HTTP/1.1 200 OK\r\nx-b: 1\r\nSet-Cookie: a\r\nTransfer-Encoding: chunked\r\nset-cookie: b\r\nX-B: 2\r\nDate: now\r\n\r\n"
+	var head http1.Response
+	if ok, err := head.Parse([]byte(text), http1.Limits{Bytes: 1000, Fields: 10}); !ok {
+		t.Fatal(err)
+	}
+	for _, room := range []int{0, 4, 9} {
+		h := Header(head.Fields, text, make([]string, 0, room))
+		h["Date"] = append(h["Date"], "then") // is nobody else's room
+		if got := fmt.Sprint(h); got != "map[Date:[now then] Set-Cookie:[a b] X-B:[1 2]]" {
+			t.Error(got)
+		}
+	}
+}

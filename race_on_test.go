@@ -1,0 +1,5 @@
+//go:build race
+
+package tare_test
+
+const raceEnabled = true

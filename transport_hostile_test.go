@@ -1,0 +1,359 @@
+package tare_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare"
+)
+
+// A server that closes idle connections whenever it likes costs no request that may be repeated,
+// and does none twice that may not.
+func TestTransportServerThatCloses(t *testing.T) {
+	const workers = 16
+	overAll(t, func(p *peer) {
+		each := 250
+		if p.mode == "tls" { // where most of the time is for handshakes
+			each = 50
+		}
+		p.tr.MaxIdleConnsPerHost = workers
+		var mu sync.Mutex
+		done := make(map[string]int) // how often a POST was begun
+		p.act(func(n int, c *scripted) {
+			random := rand.New(rand.NewPCG(uint64(n), 1))
+			for first := true; ; first = false {
+				if !first && random.IntN(4) == 0 { // waits for a time in which a request may come, or not
+					c.SetReadDeadline(time.Now().Add(time.Duration(random.IntN(300)) * time.Microsecond))
+					if _, err := c.r.Peek(1); err != nil {
+						return
+					}
+					c.SetReadDeadline(time.Time{})
+				}
+				r := c.request()
+				if r == nil {
+					return
+				}
+				if r.Method == "POST" {
+					b, _ := io.ReadAll(r.Body)
+					mu.Lock()
+					done[string(b)]++
+					mu.Unlock()
+				}
+				c.say(okHello)
+				if random.IntN(8) == 0 {
+					return
+				}
+			}
+		})
+		defer p.tr.CloseIdleConnections()
+		var failed, answered atomic.Int64
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(w), 2))
+				for i := range each {
+					r := mustRequest("GET", p.url, nil)
+					if i%2 == 0 {
+						r = mustRequest("POST", p.url, strings.NewReader(fmt.Sprint(w, "/", i)))
+					}
+					_, text, err := p.send(r)
+					switch {
+					case err == nil && text == "hello":
+						answered.Add(1)
+					case r.Method == "GET":
+						p.Errorf("GET: %q, %v", text, err)
+					default:
+						failed.Add(1)
+					}
+					if random.IntN(8) == 0 {
+						time.Sleep(time.Duration(random.IntN(400)) * time.Microsecond)
+					}
+				}
+			})
+		}
+		all.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		for body, n := range done {
+			if n > 1 {
+				p.Errorf("POST %s was done %d times", body, n)
+			}
+		}
+		p.Logf("%d answered, %d POSTs failed", answered.Load(), failed.Load())
+	})
+}
+
+// Many share few connections; nobody fails, nothing is mixed up, and no more are opened.
+func TestTransportManyShareFew(t *testing.T) {
+	const workers, conns, each = 300, 30, 5
+	overAll(t, func(p *peer) {
+		p.tr.MaxConnsPerHost, p.tr.MaxIdleConnsPerHost = conns, conns
+		var open, most atomic.Int64
+		p.serveWith(&http.Server{
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }),
+			ConnState: func(_ net.Conn, state http.ConnState) {
+				switch state {
+				case http.StateNew:
+					n := open.Add(1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+				case http.StateClosed:
+					open.Add(-1)
+				}
+			},
+		})
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				for i := range each {
+					path := fmt.Sprintf("/%d/%d", w, i)
+					if _, text, err := p.send(mustRequest("GET", p.url+path, nil)); err != nil || text != path {
+						p.Errorf("%s: %q, %v", path, text, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if most.Load() > conns {
+			p.Errorf("%d connections at a time", most.Load())
+		}
+	})
+}
+
+// Whatever a request is cancelled in, and whoever closes first, nothing is left.
+func TestTransportLeavesNothing(t *testing.T) {
+	before := inUse()
+	func() {
+		p := newPeer(t, "tcp")
+		p.tr.MaxConnsPerHost, p.tr.MaxIdleConnsPerHost = 8, 8
+		s := p.serve(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, io.LimitReader(r.Body, 1000))
+			time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+			io.WriteString(w, strings.Repeat("x", rand.IntN(20_000)))
+		})
+		defer s.Close()
+		var all sync.WaitGroup
+		for range 32 {
+			all.Go(func() {
+				for range 40 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
+					r := mustRequest("POST", p.url, io.LimitReader(zeros{}, rand.Int64N(100_000)))
+					resp, err := p.tr.RoundTrip(r.WithContext(ctx))
+					if err == nil {
+						if rand.IntN(2) == 0 {
+							io.Copy(io.Discard, resp.Body)
+						}
+						resp.Body.Close()
+					} else if ctx.Err() == nil && !errors.As(err, new(*tare.TransportError)) {
+						t.Error(err)
+					}
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+		waitFor(t, "all connections to end", func() bool { return tare.TransportCount(p.tr).Active == 0 })
+		p.tr.CloseIdleConnections()
+	}()
+	waitFor(t, "goroutines and descriptors to be gone", func() bool { return inUse() <= before })
+}
+
+// What strict reading refuses that net/http takes, and the other way round, is a list: the
+// differences are in docs/transport.md.
+func TestTransportBesideNetHTTP(t *testing.T) {
+	type answer struct{ response, ours, theirs string } // "" for theirs is the same
+	for _, a := range []answer{
+		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "200 hi", ""},
+		{"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 0\r\n\r\n", "200 ", ""},
+		{"HTTP/1.1 299 Odd\r\nContent-Length: 0\r\n\r\n", "299 ", ""},
+		{"HTTP/1.1 999 \r\nContent-Length: 0\r\n\r\n", "999 ", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n", "200 ", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n1\r\nx\r\n0\r\nA: b\r\n\r\n", "200 x", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx", "error", ""},
+		{"HTTP/1.1 20 OK\r\n\r\n", "error", ""},
+		{"HTTP/1.1 0200 OK\r\n\r\n", "error", ""},
+		{"HTTP/3.0 200 OK\r\n\r\n", "error", "200 "},
+		{"ICY 200 OK\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nBad Name: x\r\n\r\n", "error", "200 "},
+		{"HTTP/1.1 200 OK\r\nNoColon\r\n\r\n", "error", ""},
+
+		{"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi", "error", "200 hi"},
+		{"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", "error", "200 "},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi", "error", "200 hi"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "error", "200 hi"},
+		{"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "error", "200 2\r\nhi\r\n0\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\nA: \x01\r\nContent-Length: 0\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 ;x\r\nhi\r\n0\r\n\r\n", "200 error", ""},
+		{"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "error", "101 "},
+	} {
+		p := newPeer(t, "memory")
+		p.act(func(_ int, c *scripted) {
+			if c.request() != nil {
+				io.WriteString(c, a.response)
+			}
+		})
+		theirs := &http.Transport{DialContext: p.tr.DialContext, DisableKeepAlives: true}
+		summary := func(rt http.RoundTripper) string {
+			resp, err := rt.RoundTrip(mustRequest("POST", p.url, nil))
+			if err != nil {
+				return "error"
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			if err != nil {
+				b = []byte("error")
+			}
+			return fmt.Sprintf("%d %s", resp.StatusCode, b)
+		}
+		want := a.theirs
+		if want == "" {
+			want = a.ours
+		}
+		if got := summary(p.tr); got != a.ours {
+			t.Errorf("%q: %q, want %q", a.response, got, a.ours)
+		}
+		if got := summary(theirs); got != want {
+			t.Errorf("%q: net/http %q, want %q", a.response, got, want)
+		}
+	}
+}
+
+// FuzzTransport has a server say anything, in two pieces: there is no panic, and what was read by
+// one is read alike when all comes at once.
+func FuzzTransport(f *testing.F) {
+	for _, s := range []string{
+		strings.ReplaceAll(okHello, "\n", "\r\n"),
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\nX: y\r\n\r\n",
+		"HTTP/1.1 200 OK\r\n\r\nuntil the end",
+		"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 204 No\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nabc",
+		"HTTP/1.0 304 Not\r\nContent-Length: 5\r\n\r\n",
+	} {
+		f.Add([]byte(s), 0)
+		f.Add([]byte(s), len(s)/2)
+		f.Add([]byte(s), len(s)-1)
+	}
+	f.Fuzz(func(t *testing.T, response []byte, cut int) {
+		if len(response) > 1<<16 {
+			t.Skip()
+		}
+		cut = min(max(cut, 0), len(response))
+		whole := fuzzOnce(response)
+		if pieces := fuzzOnce(response[:cut], response[cut:]); pieces != whole {
+			t.Errorf("%q cut at %d:\n%s\nat once:\n%s", response, cut, pieces, whole)
+		}
+	})
+}
+
+// fuzzOnce describes what becomes of a response that comes in pieces.
+func fuzzOnce(pieces ...[]byte) string {
+	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return &pieceConn{pieces: pieces}, nil }}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(mustRequest("GET", "http://host/", nil))
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return fmt.Sprintf("%s %v %d %v %v %q %v", resp.Status, resp.Header, resp.ContentLength, resp.Close, resp.Trailer, b, err)
+}
+
+// pieceConn is a connection on which pieces come, and then its end.
+type pieceConn struct {
+	net.Conn
+	pieces [][]byte
+}
+
+func (c *pieceConn) Read(p []byte) (int, error) {
+	for len(c.pieces) > 0 && len(c.pieces[0]) == 0 {
+		c.pieces = c.pieces[1:]
+	}
+	if len(c.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, c.pieces[0])
+	c.pieces = append([][]byte{c.pieces[0][n:]}, c.pieces[1:]...)
+	return n, nil
+}
+
+func (c *pieceConn) Write(p []byte) (int, error)     { return len(p), nil }
+func (c *pieceConn) Close() error                    { return nil }
+func (c *pieceConn) SetReadDeadline(time.Time) error { return nil }
+
+// Budgets, in allocations for each request: the slab, the head's string, and the header's map. A
+// context that can end is watched.
+func TestTransportAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	response := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")
+	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return &answering{response: response}, nil
+	}}
+	defer tr.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b := make([]byte, 100)
+	for _, test := range []struct {
+		name    string
+		request *http.Request
+		budget  float64
+	}{
+		{"GET", mustRequest("GET", "http://host/path?query", nil), 4},
+		{"GET that can be cancelled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 9},
+	} {
+		n := testing.AllocsPerRun(200, func() {
+			resp, err := tr.RoundTrip(test.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				_, err = resp.Body.Read(b)
+			}
+			resp.Body.Close()
+		})
+		t.Logf("%s: %v allocations", test.name, n)
+		if n > test.budget {
+			t.Errorf("%s: %v allocations, want at most %v", test.name, n, test.budget)
+		}
+	}
+}
+
+// answering is a connection whose other end answers each write at once.
+type answering struct {
+	net.Conn
+	response []byte
+	asked    chan bool
+	once     sync.Once
+}
+
+func (c *answering) init() { c.once.Do(func() { c.asked = make(chan bool, 1) }) }
+
+func (c *answering) Write(p []byte) (int, error) {
+	c.init()
+	c.asked <- true
+	return len(p), nil
+}
+
+func (c *answering) Read(p []byte) (int, error) {
+	c.init()
+	if !<-c.asked {
+		return 0, io.EOF
+	}
+	return copy(p, c.response), nil
+}
+
+func (c *answering) Close() error { c.init(); close(c.asked); return nil }
