@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"text/template"
 	"time"
 
@@ -36,7 +37,8 @@ type Experiment struct {
 
 	Request struct {
 		Method string `yaml:"method"`
-		Path   string `yaml:"path"`
+		Path   string `yaml:"path"`  // with expressions, as load.Plan has them, each request has another
+		Asked  string `yaml:"asked"` // then, what is asked before any load
 		Host   string `yaml:"host"`
 	} `yaml:"request"`
 	Load   Load        `yaml:"load"`
@@ -49,7 +51,8 @@ type Experiment struct {
 	Ceiling string    `yaml:"ceiling"`
 	Differs []Differ  `yaml:"differs"`
 	Compare []Compare `yaml:"compare"`
-	Nginx   string    `yaml:"nginx"` // a template of contender.NginxConf; "" is ours
+	Small   int       `yaml:"small_files"` // in the folder that is served
+	Nginx   string    `yaml:"nginx"`       // a template of contender.NginxConf; "" is ours
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
@@ -203,6 +206,10 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
+	case e.Request.Asked == "" == strings.Contains(e.Request.Path, "{{"):
+		return f.Fault("$.request", "request: want asked, one path of them all, if there are expressions in path, and else not")
+	case e.Small < 0 || e.Small > maxSmallFiles:
+		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
 	if err := cmp.Or(e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
 		return err
@@ -298,11 +305,12 @@ const (
 	maxBlocks      = 10_000
 	minMeasure     = 200 * time.Millisecond
 	maxConnections = 18_000
+	maxSmallFiles  = 100_000
 )
 
 func (e *Experiment) request() equal.Request {
 	return equal.Request{
-		Method: e.Request.Method, Path: e.Request.Path, Host: e.Request.Host,
+		Method: e.Request.Method, Path: cmp.Or(e.Request.Asked, e.Request.Path), Host: e.Request.Host,
 		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
 	}
 }

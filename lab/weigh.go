@@ -95,7 +95,7 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 	if err := w.gather(ctx); err != nil {
 		return nil, "", err
 	}
-	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard})
+	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard, SmallFiles: w.experiment.Small})
 	if err != nil {
 		return nil, "", err
 	}
@@ -111,6 +111,9 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 	w.bench = &trial.Bench{
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+	}
+	if w.experiment.Request.Asked != "" {
+		w.bench.Template = w.experiment.Request.Path
 	}
 	if err := w.prove(ctx); err != nil {
 		return nil, "", err

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,10 @@ type Bench struct {
 	Conf    *template.Template // the experiment's nginx.conf
 	Warmup  time.Duration
 	Measure time.Duration
+
+	// Template is the path that the generator asks for, with expressions of package load, if that is
+	// not the request's.
+	Template string
 
 	// Statuses are those that count as no error; none means all below 400.
 	Statuses []int
@@ -147,7 +152,7 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 // plan is what the generator does: it asks as equal.Ask has asked.
 func (b *Bench) plan(at contender.Place, connections int, cpus []int) load.Plan {
 	p := load.Plan{
-		URL: loadURL(at, b.Request.Path), Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
+		URL: loadURL(at, cmp.Or(b.Template, b.Request.Path)), Template: b.Template != "", Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
 		Connections: connections, Threads: min(len(cpus), connections), CPUs: cpus,
 		Warmup: b.Warmup, Duration: b.Measure, Timeout: requestTimeout, PerConnection: b.Request.PerConnection,
 		Expect: load.Expect{Status: b.Statuses},
