@@ -29,6 +29,7 @@ func TestMain(m *testing.M) {
 		"silent":     silent,
 		"hellotls":   helloTLS,
 		"server":     ownServer,
+		"apart":      apart,
 	})
 }
 

@@ -27,16 +27,16 @@ func (s *Stage) site(from string) (string, error) {
 		return dir, nil
 	}
 	dir := filepath.Join(s.dir, fmt.Sprintf("site-%d", len(s.sites)+1))
-	if err := makeSite(from, dir, s.small); err != nil {
+	if err := MakeSite(from, dir, s.small); err != nil {
 		return "", fmt.Errorf("the site to be served: %w", errors.Join(err, os.RemoveAll(dir)))
 	}
 	s.sites[from] = dir
 	return dir, nil
 }
 
-// makeSite copies the files of a folder, and adds those that are made. All are as old as the
-// first one: servers show their clients how old a file is.
-func makeSite(from, to string, small int) error {
+// MakeSite copies the files of a folder into another, and adds those that are made: so many small
+// ones. All are as old as the first one: servers show their clients how old a file is.
+func MakeSite(from, to string, small int) error {
 	if err := os.MkdirAll(filepath.Join(to, "small"), 0o755); err != nil {
 		return err
 	}
