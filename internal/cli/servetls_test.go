@@ -36,12 +36,12 @@ func putCertificate(t *testing.T, cert, key string, number int64) {
 		t.Fatal(err)
 	}
 	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		replace(t, name, string(pem.EncodeToMemory(block)))
+		replaceFile(t, name, string(pem.EncodeToMemory(block)))
 	}
 }
 
 // replace puts a file in another's place, as programs that renew certificates do.
-func replace(t *testing.T, name, text string) {
+func replaceFile(t *testing.T, name, text string) {
 	t.Helper()
 	write(t, name+".new", text)
 	if err := os.Rename(name+".new", name); err != nil {
@@ -83,7 +83,7 @@ func TestServeCertificate(t *testing.T) {
 	s.await("certificate: example.org, until .*; read again when it changes")
 	wantNumber(t, url, 1)
 
-	replace(t, cert, "rubbish")
+	replaceFile(t, cert, "rubbish")
 	s.await("certificate: the old one is served still: .*failed to find any PEM data")
 	wantNumber(t, url, 1)
 	putCertificate(t, cert, key, 2)

@@ -15,7 +15,7 @@ import (
 // machine and the contender.
 type NginxConf struct {
 	User        string   // whom the workers run as; "" without privilege
-	Workers     int      // as many as the processors the servers may use
+	Workers     int      // as many as the processors the servers may use, unless they are swept
 	Nofile      uint64   // descriptors a worker may have
 	Connections uint64   // connections a worker may have
 	Dir         string   // scratch: pid, logs, temporary files

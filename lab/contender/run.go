@@ -33,11 +33,12 @@ const (
 
 // Setting is how a contender is to be run.
 type Setting struct {
-	Cores int   // GOMAXPROCS of the application, and workers of nginx
-	CPUs  []int // processors that all its processes share; none means all
-	Host  string
-	Conf  *template.Template // the experiment's nginx.conf; nil without a front
-	Env   []string           // more variables for the application
+	Cores   int   // GOMAXPROCS of the application, or how many processes it has
+	Workers int   // of nginx; 0 is as many as Cores
+	CPUs    []int // processors that all its processes share; none means all
+	Host    string
+	Conf    *template.Template // the experiment's nginx.conf; nil without a front
+	Env     []string           // more variables for the application
 }
 
 // Running is a contender that runs.
@@ -47,6 +48,7 @@ type Running struct {
 	Files   map[string][]byte // what was written for it, by name: nginx.conf
 	Took    time.Duration     // until it answered
 	Left    []proc.Process    // what it had not ended itself when it was told to, in groups of their own; valid once stopped
+	Stayed  bool              // it did not end when it was told to, and was killed; valid once stopped
 
 	stage *Stage
 	dir   string
@@ -93,7 +95,7 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func
 // launch starts the application, and the front before it.
 func (r *Running) launch(set Setting) error {
 	if r.Cores == AllCores {
-		set.Cores, set.CPUs = len(r.stage.cpus), nil
+		set.Cores, set.Workers, set.CPUs = len(r.stage.cpus), 0, nil
 	}
 	if r.Site != "" {
 		var err error
@@ -171,7 +173,7 @@ func (r *Running) addNginx(set Setting, port int) error {
 		return errors.New("the experiment has no nginx.conf; name one in its experiment.yaml")
 	}
 	conf := NginxConf{
-		Workers: set.Cores, Dir: r.dir, Site: r.site, Etc: r.Nginx.Etc,
+		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: r.Nginx.Etc,
 		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
 	}
 	if err := conf.fit(); err != nil {
@@ -381,12 +383,17 @@ func (r *Running) Stop() error {
 	for _, p := range slices.Backward(r.parts) { // the front first
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 	}
-	grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+	patience := stopGrace
+	if r.Deaf {
+		patience = 0
+	}
+	grace, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, p := range r.parts {
 		select {
 		case <-p.exited:
 		case <-grace.Done():
+			r.Stayed = true
 		}
 	}
 	for _, p := range r.parts {
