@@ -24,10 +24,7 @@ import (
 func apart() {
 	err := prepareApart(os.Args[1])
 	if err == nil {
-		var path string
-		if path, err = exec.LookPath(os.Args[2]); err == nil {
-			err = syscall.Exec(path, os.Args[2:], os.Environ())
-		}
+		err = replace(os.Args[2:])
 	}
 	fmt.Fprintln(os.Stderr, "apart:", err)
 	os.Exit(1)
@@ -43,22 +40,7 @@ func prepareApart(disk string) error {
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k,mode=0755,uid="+someUser); err != nil {
 		return err
 	}
-	return raise("lo")
-}
-
-// raise brings a network interface up.
-func raise(name string) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	req, err := unix.NewIfreq(name)
-	if err != nil {
-		return err
-	}
-	req.SetUint16(unix.IFF_UP)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
+	return loopbackUp()
 }
 
 // serveApart starts a server in network, mount and process namespaces of its own.
