@@ -24,7 +24,7 @@ test: programs ## run all tests: this is what CI runs
 	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor
 	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor
 	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
-	$(GO) test -run 'Alloc|Amplification|Leftover' ./internal/engine ./internal/wire/http1 ./load
+	$(GO) test -run 'Alloc|Amplification|Leftover' ./internal/engine ./internal/wire/http1 ./load ./front/files
 	$(GO) test $(RACE) -tags poison -timeout 9m ./...
 
 check-slow: programs ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
@@ -37,7 +37,11 @@ check-slow: programs ## longer fuzzing, every test many times, the generator's c
 	for target in FuzzSameAsNetHTTP FuzzFastCGI; do \
 		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 5m ./internal/engine || exit 1; \
 	done
-	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 10 -timeout 60m ./internal/... ./load/... ./lab/...
+	for target in $$($(GO) test -list '^Fuzz' ./front/files | grep Fuzz); do \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./front/files || exit 1; \
+	done
+	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./front/... ./load/... ./lab/...
+	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m ./internal/... ./front/... ./load/... ./lab/...
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClock$$' -v ./bench
 	$(GO) run ./cmd/tare weigh
 
