@@ -174,7 +174,7 @@ func (c *Contender) askVersions(ctx context.Context) error {
 		for _, m := range append(info.Deps, &info.Main) {
 			if c.Module != "" && m.Path == c.Module {
 				version := m.Version
-				if m.Replace != nil {
+				if m.Replace != nil || m == &info.Main {
 					version = "of this checkout"
 				}
 				c.Versions = append(c.Versions, m.Path+" "+version)

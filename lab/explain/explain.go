@@ -126,7 +126,7 @@ type Rule struct {
 	Cause Cause
 	find  func(c *Case) Finding
 
-	// last rules are asked only if no other has found anything: they look at consequences
+	// last rules are asked only if no other has found anything that matters: they look at consequences
 	// that other causes have, too.
 	last bool
 
@@ -173,7 +173,7 @@ func Explain(c Case) []Finding {
 		explained += f.Share
 	}
 	for _, last := range []bool{false, true} {
-		if last && len(found) > 0 {
+		if last && slices.ContainsFunc(found, func(f Finding) bool { return f.Share >= minShare || f.Explains != Weight }) {
 			break
 		}
 		for _, r := range Rules() {

@@ -459,3 +459,17 @@ func TestServerIsNoHop(t *testing.T) {
 		}
 	}
 }
+
+// A cause that explains next to nothing does not keep those from being looked for that are asked last.
+func TestNegligibleCause(t *testing.T) {
+	control, of := plain(), plain()
+	of.Interpreter = "Ruby"
+	heavier(&of, 100)
+	app(&of).SysUs -= 100
+	app(&of).UserUs += 100
+	of.Bytes += 37
+	found := explain.Explain(explain.Case{Of: of, Control: control})
+	if len(found) == 0 || found[0].Cause != explain.MoreCode || !strings.Contains(found[0].Sentence, "being interpreted by Ruby") {
+		t.Errorf("%+v", found)
+	}
+}

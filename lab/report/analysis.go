@@ -77,7 +77,9 @@ func Analyze(run *Run) *Analysis {
 			t.Why = why(run, &t)
 		}
 		t.Pairs = pairs(run, &t)
-		t.Decomposed = decompose(run, &t)
+		if c.Saturated() { // else the ticks of a trial are too few to tell user from system time
+			t.Decomposed = decompose(run, &t)
+		}
 		if t.Taken = take(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}

@@ -121,13 +121,10 @@ func (t *Table) WeightChart() *chart {
 		r := c.addRow(row)
 		at := 0.0
 		for _, p := range row.Parts {
-			for _, piece := range []struct {
-				class string
-				us    float64
-			}{{"user", p.UserUs}, {"sys", p.SysUs}} {
+			for _, piece := range t.pieces(p) {
 				r.Bars = append(r.Bars, mark{
-					Class: p.Role + "-" + piece.class, X0: a.At(at), X1: a.At(at + piece.us),
-					Title: fmt.Sprintf("%s: %s, %s: %s", row.Title, p.Role, piece.class, micros(piece.us)),
+					Class: piece.class, X0: a.At(at), X1: a.At(at + piece.us),
+					Title: fmt.Sprintf("%s: %s: %s", row.Title, piece.name, micros(piece.us)),
 				})
 				at += piece.us
 			}
@@ -142,14 +139,28 @@ func (t *Table) WeightChart() *chart {
 		c.Alt += fmt.Sprintf("%s: %s. ", row.Title, micros(row.WeightUs.Mid))
 	}
 	for _, role := range trial.Roles() {
-		for _, piece := range []string{"user", "sys"} {
-			class := role + "-" + piece
-			if c.uses(class) {
-				c.Legend = append(c.Legend, mark{Class: class, Text: role + ", " + map[string]string{"user": "user", "sys": "system"}[piece]})
+		for _, piece := range t.pieces(Part{Role: role}) {
+			if c.uses(piece.class) {
+				c.Legend = append(c.Legend, mark{Class: piece.class, Text: piece.name})
 			}
 		}
 	}
 	return c
+}
+
+// piece is what a bar is drawn of.
+type piece struct {
+	class, name string
+	us          float64
+}
+
+// pieces takes user and system time apart where they are told apart: at a fixed rate processors are
+// mostly idle, and the clock's ticks in a trial are few.
+func (t *Table) pieces(p Part) []piece {
+	if !t.Saturated() {
+		return []piece{{p.Role + "-user", p.Role, p.Us()}}
+	}
+	return []piece{{p.Role + "-user", p.Role + ", user", p.UserUs}, {p.Role + "-sys", p.Role + ", system", p.SysUs}}
 }
 
 func (c *chart) uses(class string) bool {

@@ -224,7 +224,7 @@ func TestRemarks(t *testing.T) {
 	}{
 		// The weights drift by half, so that their own intervals overlap: only pairs can tell.
 		"a swap":        {elsewhere("fasthttp", func(int) float64 { return 1.2 }), "With 1000 connections and the servers on one core these change places: fasthttp and tare."},
-		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these change places: fasthttp and net/http; fasthttp and net/http (twin); fasthttp and tare."},
+		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these change places: fasthttp and net/http; fasthttp and tare."},
 		"none":          {func(*Run) {}, "No pair is shown to change places with 1000 connections and the servers on one core."},
 		"too little":    {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }), "No pair is shown to change places"},
 		"not always":    {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }), "No pair is shown to change places"},

@@ -229,6 +229,10 @@ func TestFixedRateTable(t *testing.T) {
 	if !strings.Contains(b.String(), heading) {
 		t.Errorf("lacks %q:\n%s", heading, b.String())
 	}
+	// The clock's ticks are too few to tell user from system time.
+	if rated := &a.Tables[2]; len(rated.Decomposed) > 0 || len(rated.WeightChart().Legend) > 2 {
+		t.Errorf("user and system time are told apart: %+v", rated.WeightChart().Legend)
+	}
 	if s := a.shape(); len(s.columns) != 1+2 {
 		t.Errorf("the shape has columns %q", s.columns)
 	}

@@ -55,13 +55,9 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 			fmt.Fprintf(w, "%s\tfailed\t\t\t\t\t\t\t\t\t\t\t\n", title(row.Title))
 			continue
 		}
-		var user, sys float64
-		for _, p := range row.Parts {
-			user += p.UserUs
-			sys += p.SysUs
-		}
+		user, sys := t.splitText(row)
 		ratio, interval, finding := ratioText(row)
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%s\t%s\t%s\t%.0f\t%s\t%s\t%.2f\t%.0f\t\n",
+		fmt.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%.2f\t%.0f\t\n",
 			title(row.Title), row.WeightUs.Mid, user, sys, ratio, interval, finding, row.PerSecond.Mid,
 			millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)), row.Voluntary+row.Involuntary, row.RSS/1e6)
 	}
@@ -79,6 +75,19 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	if len(warned) > 0 {
 		fmt.Fprintln(b)
 	}
+}
+
+// splitText is a row's user and system time; both are empty where they are not told apart.
+func (t *Table) splitText(row *Row) (user, sys string) {
+	if !t.Saturated() {
+		return "", ""
+	}
+	var userUs, sysUs float64
+	for _, p := range row.Parts {
+		userUs += p.UserUs
+		sysUs += p.SysUs
+	}
+	return fmt.Sprintf("%.2f", userUs), fmt.Sprintf("%.2f", sysUs)
 }
 
 func blocksText(n int) string {

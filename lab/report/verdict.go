@@ -92,6 +92,9 @@ func swapped(t, u *Table) (pairs []string) {
 	for i := range t.Rows {
 		for j := range t.Rows {
 			a, b := &t.Rows[i], &t.Rows[j]
+			if a.Kind == Twin || b.Kind == Twin {
+				continue // that the control does is enough
+			}
 			if below(a, b) && below(u.named(b.Name), u.named(a.Name)) {
 				pairs = append(pairs, a.Title+" and "+b.Title)
 			}
