@@ -46,6 +46,8 @@ func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 
 // tlsConfig is TLSConfig with the protocols to offer and the files' certificate.
 func (s *Server) tlsConfig(certFile, keyFile string) (*tls.Config, error) {
+	s.mu.Lock() // another Serve may be tying the servers together, while the settings are away
+	defer s.mu.Unlock()
 	config := s.TLSConfig.Clone()
 	if config == nil {
 		config = new(tls.Config)

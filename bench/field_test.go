@@ -1,6 +1,7 @@
 package bench_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"text/template"
@@ -52,6 +54,8 @@ type field struct {
 	wrkEnv     []string
 	conf       *template.Template
 	proxy      *template.Template // nginx before an application: the front experiment's
+	files      *template.Template // nginx for files
+	site       string             // the folder that is served
 	calls      *proc.Calls        // nil where the kernel does not allow to count them
 
 	rounds   int
@@ -84,6 +88,7 @@ func newField(t testing.TB, short bool) *field {
 	f.wrk, f.wrkEnv = programs.Wrk(t)
 	f.prepare(t)
 	f.prepareBehindNginx(t)
+	f.prepareFiles(t)
 	return f
 }
 
@@ -143,30 +148,40 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 	spec.Run = strings.Join(append([]string{spec.Run}, flags...), " ")
 	spec.Ready.Within = yamlfile.Duration(readyWithin)
 	c.Spec = &spec
+	want := []byte(body)
+	if servesFiles(server) {
+		if path, want, err = f.file(path); err != nil {
+			return nil, err
+		}
+	}
 	cores := len(cpus)
 	if cores == 0 {
 		cores = len(f.cpus)
 	}
 	scheme := "http"
-	for _, flag := range flags {
-		if flag == "-tls" {
-			scheme = "https"
-		}
+	if slices.Contains(flags, "-tls") || server == serveTLS || server == nginxTLS {
+		scheme = "https"
 	}
-	conf := f.conf
-	if server != nginx {
-		conf = f.proxy
+	conf := f.proxy
+	switch server {
+	case nginx:
+		conf = f.conf
+	case nginxFiles, nginxTLS:
+		conf = f.files
 	}
 	r, err := stage.Start(context.Background(), &c, contender.Setting{Cores: cores, CPUs: cpus, Conf: conf, Host: "localhost"},
-		func(ctx context.Context, address string) error { return ask(ctx, scheme+"://"+address+path) })
+		func(ctx context.Context, address string) error { return ask(ctx, scheme+"://"+address+path, want) })
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", server, err), stage.Close())
 	}
 	return &running{r, stage}, nil
 }
 
-// ask returns nil if a URL is answered as every server answers.
-func ask(ctx context.Context, url string) error {
+// shown is how much of a wrong answer an error shows.
+const shown = 100
+
+// ask returns nil if a URL is answered as it should be.
+func ask(ctx context.Context, url string, want []byte) error {
 	client := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
@@ -180,8 +195,8 @@ func ask(ctx context.Context, url string) error {
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err == nil && (resp.StatusCode != http.StatusOK || string(b) != body) {
-		err = fmt.Errorf("%s answers %s: %q", url, resp.Status, b)
+	if err == nil && (resp.StatusCode != http.StatusOK || !bytes.Equal(b, want)) {
+		err = fmt.Errorf("%s answers %s: %q", url, resp.Status, b[:min(len(b), shown)])
 	}
 	return err
 }

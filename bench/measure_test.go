@@ -90,7 +90,9 @@ func (s scene) load(f *field, r *running) (sample, error) {
 		values[name+p99] = micros(result.Latency.Quantile(0.99))
 	}
 	if len(results) == 1 {
-		values[cpu] = micros(after.cpu-before.cpu) / float64(results[0].Requests)
+		spent := after.cpu - before.cpu
+		values[cpu] = micros(spent) / float64(results[0].Requests)
+		values[sent] = float64(results[0].Bytes) / spent.Seconds()
 	}
 	return values, nil
 }
@@ -99,6 +101,7 @@ func (s scene) plan(f *field, st stream, address string) load.Plan {
 	p := load.Plan{
 		URL: "http://" + address + st.path, Header: st.header, Connections: st.connections,
 		Warmup: f.warmup, Duration: f.load, Timeout: patience, Threads: min(len(f.cpus), st.connections),
+		Template: strings.Contains(st.path, "{{"),
 	}
 	if st.rate > 0 {
 		p.Pace = load.Constant(st.rate)
@@ -133,18 +136,23 @@ func (l *look) take(r *running) {
 	}
 }
 
-// overTLS loads a server with wrk: our generator does not speak TLS. The handshakes are
-// within the processor time that is measured.
+// overTLS loads a server with wrk, which has a TLS library of another make than the servers of
+// cases. The handshakes are within the processor time that is measured.
 func overTLS(f *field, server string) (values sample, err error) {
 	r, err := f.start(server, f.server, "/hello", "-tls")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
+	return f.loadByWrk(r, "https://"+r.Address+"/hello")
+}
+
+// loadByWrk asks for a URL on 64 connections.
+func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
 	seconds := max(1, int(f.load.Seconds()))
 	ctx, cancel := context.WithTimeout(context.Background(), f.load+patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.generator[0]), f.wrk, "-t1", "-c64", fmt.Sprintf("-d%ds", seconds), "https://"+r.Address+"/hello")
+	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.generator[0]), f.wrk, "-t1", "-c64", fmt.Sprintf("-d%ds", seconds), url)
 	c.Env = slices.Concat(os.Environ(), f.wrkEnv)
 	var before, after look
 	before.take(r)

@@ -21,6 +21,7 @@ const (
 const (
 	cpu       = "cpu-µs"        // user and system time of the server, for each request
 	rate      = "req/s"         //
+	sent      = "B/cpu-s"       // bytes that clients got for each second of the server's time
 	p50       = "p50-µs"        // of latency
 	p99       = "p99-µs"        //
 	spent     = "ns/req"        // of the time of all processors there are
@@ -147,7 +148,7 @@ func scenarios() []scenario {
 		{name: "anywhere-15000", measure: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}}.measure, large: true, bounds: []bound{
 			{of: p99, require: 5000, aim: 1000},
 		}},
-	}, burning(), fastCGI(), inMemory())
+	}, burning(), fastCGI(), files(), inMemory())
 }
 
 // burning are the cases of handlers that compute. Busy connections can be on one shard

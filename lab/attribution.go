@@ -13,6 +13,9 @@ import (
 func (w *weighing) attribute(ctx context.Context) error {
 	var slots []trial.Slot
 	for _, c := range w.run.Conditions {
+		if !c.Saturated() {
+			continue // what explains differences is about saturation
+		}
 		for i := range w.run.Entrants {
 			if e := &w.run.Entrants[i]; w.contenders[e.Name] != nil && e.Kind != report.Twin {
 				slots = append(slots, trial.Slot{Condition: c, Contender: e.Name})
@@ -21,7 +24,7 @@ func (w *weighing) attribute(ctx context.Context) error {
 	}
 	began := time.Now()
 	for i, slot := range slots {
-		w.follow(i, len(slots), began, slot)
+		w.follow(i, len(slots), w.run.Blocks, began, slot)
 		records, err := w.bench.Attribute(ctx, w.contenders[slot.Contender], slot)
 		if ctx.Err() != nil {
 			w.warn("interrupted while counting, after all that is timed")

@@ -8,26 +8,32 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarehq/tare/lab/kernel"
 	"github.com/tarehq/tare/lab/proc"
 	"github.com/tarehq/tare/lab/report"
 )
 
-// sysctls are the kernel settings that the results may depend on, most of them set
-// by one write-up or another.
-func sysctls() []string {
-	return []string{
-		"net.core.somaxconn", "net.core.netdev_max_backlog", "net.core.rmem_max", "net.core.wmem_max",
-		"net.ipv4.ip_local_port_range", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_max_syn_backlog",
-		"net.ipv4.tcp_tw_reuse", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
-		"fs.file-max", "vm.overcommit_memory",
+// sysctls are the kernel settings that the results may depend on: those that one
+// write-up or another has set, and a few more.
+func sysctls(tree kernel.Tree) map[string]string {
+	names := []string{"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"}
+	for _, s := range kernel.Known() {
+		names = append(names, s.Name)
 	}
+	values := make(map[string]string)
+	for _, name := range names {
+		if v, err := tree.Read(name); err == nil {
+			values[name] = v
+		}
+	}
+	return values
 }
 
 // Environment says on what machine this runs. cores is how many processors it may use.
 func Environment(cores int) report.Environment {
 	e := report.Environment{
 		CPU: proc.CPUModel(), Cores: cores, Memory: proc.MemoryTotal(),
-		System: system(), Go: runtime.Version(), Sysctls: make(map[string]string),
+		System: system(), Go: runtime.Version(), Sysctls: sysctls(kernel.Tree{}),
 	}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
@@ -36,11 +42,6 @@ func Environment(cores int) report.Environment {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		e.Nofile = limit.Max
-	}
-	for _, name := range sysctls() {
-		if v := proc.Sysctl(name); v != "" {
-			e.Sysctls[name] = v
-		}
 	}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"text/template"
 	"time"
 
@@ -36,7 +37,8 @@ type Experiment struct {
 
 	Request struct {
 		Method string `yaml:"method"`
-		Path   string `yaml:"path"`
+		Path   string `yaml:"path"`  // with expressions, as load.Plan has them, each request has another
+		Asked  string `yaml:"asked"` // then, what is asked before any load
 		Host   string `yaml:"host"`
 	} `yaml:"request"`
 	Load   Load        `yaml:"load"`
@@ -49,10 +51,14 @@ type Experiment struct {
 	Ceiling string    `yaml:"ceiling"`
 	Differs []Differ  `yaml:"differs"`
 	Compare []Compare `yaml:"compare"`
-	Nginx   string    `yaml:"nginx"` // a template of contender.NginxConf; "" is ours
+	Small   int       `yaml:"small_files"` // in the folder that is served
+	Nginx   string    `yaml:"nginx"`       // a template of contender.NginxConf; "" is ours
+	Kernel  string    `yaml:"kernel"`      // a file of kernel settings like sysctl.conf, the write-up's; "" if it tells none
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
+
+	Sweeps []Sweep `yaml:"sweeps"` // carried out when they are asked for, and with the full trials
 
 	Published Published `yaml:"published"`
 }
@@ -96,6 +102,7 @@ type Trials struct {
 	Measure     yamlfile.Duration `yaml:"measure"`
 	Cores       []Cores           `yaml:"cores"`
 	Connections []int             `yaml:"connections"`
+	Rate        Rate              `yaml:"rate"` // for more trials, at a fixed rate
 }
 
 // Cores is a number of processors, or 0 for "all".
@@ -165,6 +172,7 @@ type Published struct {
 	Rate       string            `yaml:"rate"`  // the column of requests per second
 	Control    string            `yaml:"control"`
 	Contenders map[string]string `yaml:"contenders"` // their names to ours
+	Lines      map[string]int    `yaml:"lines"`      // of applications' sources, by their names, if it tells them
 }
 
 // Contenders returns the names of all contenders, the control first.
@@ -203,6 +211,10 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
+	case e.Request.Asked == "" == strings.Contains(e.Request.Path, "{{"):
+		return f.Fault("$.request", "request: want asked, one path of them all, if there are expressions in path, and else not")
+	case e.Small < 0 || e.Small > maxSmallFiles:
+		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
 	if err := cmp.Or(e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
 		return err
@@ -235,10 +247,20 @@ func (e *Experiment) check(f *yamlfile.File) error {
 			return f.Fault("$."+t.key+"."+fault.path(), "%s: %s", fault.key, fault.what)
 		}
 	}
+	for i := range e.Sweeps {
+		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e.Contenders()); err != nil {
+			return err
+		}
+	}
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Contenders)) {
 		ours := e.Published.Contenders[theirs]
 		if !slices.Contains(e.Contenders(), ours) {
 			return f.Fault("$.published.contenders", "published: %q is said to be our %q, which takes no part", theirs, ours)
+		}
+	}
+	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Lines)) {
+		if e.Published.Contenders[theirs] == "" || e.Published.Lines[theirs] < 1 {
+			return f.Fault("$.published.lines", "published: lines: want one of its contenders and a number above 0, got %q: %d", theirs, e.Published.Lines[theirs])
 		}
 	}
 	return nil
@@ -274,6 +296,10 @@ func (t *Trials) fault() *trialsFault {
 		return fault("cores", -1, "want at least one number of cores, or all")
 	case len(t.Connections) == 0:
 		return fault("connections", -1, "want at least one number of connections")
+	case t.Rate.Share < 0 || t.Rate.Share >= 1:
+		return fault("rate", -1, "want a share above 0 and below 1, got %v", t.Rate.Share)
+	case t.Rate.Measure != 0 && time.Duration(t.Rate.Measure) < minMeasure:
+		return fault("rate", -1, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
 	}
 	for i, n := range t.Cores {
 		if slices.Contains(t.Cores[:i], n) {
@@ -298,11 +324,12 @@ const (
 	maxBlocks      = 10_000
 	minMeasure     = 200 * time.Millisecond
 	maxConnections = 18_000
+	maxSmallFiles  = 100_000
 )
 
 func (e *Experiment) request() equal.Request {
 	return equal.Request{
-		Method: e.Request.Method, Path: e.Request.Path, Host: e.Request.Host,
+		Method: e.Request.Method, Path: cmp.Or(e.Request.Asked, e.Request.Path), Host: e.Request.Host,
 		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
 	}
 }
@@ -318,6 +345,16 @@ func (e *Experiment) nginxConf() (*template.Template, error) {
 		return nil, &yamlfile.Error{File: file, What: err.Error()}
 	}
 	return t, nil
+}
+
+// lines are those that the write-up published of its counterpart of a contender; 0 if it did not.
+func (p *Published) lines(contender string) int {
+	for theirs, n := range p.Lines {
+		if p.Contenders[theirs] == contender {
+			return n
+		}
+	}
+	return 0
 }
 
 // publishedRates reads the write-up's figures.
@@ -371,9 +408,6 @@ func (e *Experiment) publishedRates() ([]report.Published, error) {
 // Experiments returns the names of the experiments in a folder.
 func Experiments(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
-	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("no experiments in %q", dir)
-	}
 	names := make([]string, len(files))
 	for i, f := range files {
 		names[i] = filepath.Base(filepath.Dir(f))

@@ -78,6 +78,9 @@ func TestExperimentFaults(t *testing.T) {
 		{"twice", "[8]", "[8, 8]", "experiment.yaml:17: connections: 8 stands twice"},
 		{"cores twice", "[1, all]", "[all, all]", "experiment.yaml:21: cores: all stands twice"},
 		{"foreign figure", "Two: two", "Two: six", `"Two" is said to be our "six", which takes no part`},
+		{"lines", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {Two: 827}", ""},
+		{"lines of another", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {two: 827}", `published: lines: want one of its contenders and a number above 0, got "two": 827`},
+		{"no lines", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {Two: 0}", `got "Two": 0`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -49,7 +49,7 @@ func (w *weighing) prove(ctx context.Context) error {
 		}
 		if e.Kind == report.Control {
 			control = answer
-			w.bench.Statuses = []int{answer.Status}
+			w.bench.Statuses, w.bench.Body = []int{answer.Status}, w.experiment.body(answer)
 			w.noteClosing(e)
 		}
 		if control != nil {
@@ -73,6 +73,9 @@ func (w *weighing) ask(ctx context.Context, e *report.Entrant, c *contender.Cont
 	err = errors.Join(err, r.Stop())
 	if r.Took > slowStart {
 		w.note("%s took %v until it answered.", e.Title, r.Took.Round(100*time.Millisecond))
+	}
+	if c.Deaf = r.Stayed; r.Stayed {
+		w.note("%s does not end when it is told to (SIGTERM). It is killed each time.", e.Title)
 	}
 	if len(r.Left) > 0 {
 		w.note("%s leaves processes behind when it is told to end: %s. They are ended, too.", e.Title, contender.Names(r.Left))
@@ -155,6 +158,15 @@ func (e *Experiment) declared(contender string, d equal.Difference) (why string,
 		}
 	}
 	return "", false
+}
+
+// body is what every contender's answers hold; nil if they may hold anything.
+func (e *Experiment) body(control *equal.Answer) []byte {
+	mayDiffer := func(d Differ) bool { return strings.HasPrefix(d.What, "body") }
+	if e.Expect.By == ByStatus || slices.ContainsFunc(e.Differs, mayDiffer) {
+		return nil
+	}
+	return append([]byte{}, control.Body...)
 }
 
 // compare notes how an answer differs from the control's.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/kernel"
 	"github.com/tarehq/tare/lab/report"
 	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/load"
@@ -30,6 +31,7 @@ type Options struct {
 	Only    []string      // these contenders and the control; empty means all
 	Until   Until         // when to stop adding blocks
 	Adjust  func(*Trials) // changes what the experiment says; may be nil
+	Sweep   []string      // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
 	Seed    uint64        // of the order of trials; 0 is a new one
 	Out     string        // results folder; "" is a new one in Root/results
 	Cache   string        // for what is built and unpacked; "" is Root/.cache
@@ -37,6 +39,8 @@ type Options struct {
 	Tail    []string      // those that come after the seed
 	Guard   []string      // see contender.StageOptions
 	Why     bool          // carry out the counter-experiments of what explains the differences
+	Tune    bool          // for the run, give the kernel those of the write-up's settings that matter; takes a Guard
+	Kernel  kernel.Tree   // whose settings these are; the zero value is the machine's
 	Watcher Watcher
 }
 
@@ -95,7 +99,7 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 	if err := w.gather(ctx); err != nil {
 		return nil, "", err
 	}
-	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard})
+	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard, SmallFiles: w.experiment.Small})
 	if err != nil {
 		return nil, "", err
 	}
@@ -104,6 +108,12 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 			w.warn("cleaning up: %v", closeErr)
 		}
 	}()
+	restore, err := w.tune(stage)
+	if err != nil {
+		return nil, "", err
+	}
+	defer restore()
+	defer w.watchBounds()()
 	conf, err := w.experiment.nginxConf()
 	if err != nil {
 		return nil, "", err
@@ -112,15 +122,21 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 	}
+	if w.experiment.Request.Asked != "" {
+		w.bench.Template = w.experiment.Request.Path
+	}
 	if err := w.prove(ctx); err != nil {
 		return nil, "", err
 	}
 	w.openResults()
-	if err = w.runTrials(ctx); err == nil {
-		err = w.attribute(ctx)
+	stages := []func(context.Context) error{w.runTrials, w.atRate, w.sweeps, w.attribute}
+	if w.Why {
+		stages = append(stages, w.why)
 	}
-	if err == nil && w.Why {
-		err = w.why(ctx)
+	for _, stage := range stages {
+		if err == nil {
+			err = stage(ctx)
+		}
 	}
 	if w.journal != nil {
 		err = errors.Join(err, w.journal.Close())
@@ -165,7 +181,11 @@ func prepare(o Options) (*weighing, error) {
 		w.trials = e.Full
 	}
 	for _, cores := range w.trials.fit(len(cpus)) {
-		w.say("left out: %v cores: this machine has %d", cores, len(cpus))
+		more := ""
+		if e.sweepsProcs(cores) {
+			more = fmt.Sprintf("; --sweep=%s has as many processes or threads on those", report.GOMAXPROCS)
+		}
+		w.say("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
 	}
 	if o.Adjust != nil {
 		o.Adjust(&w.trials)
@@ -186,7 +206,7 @@ func prepare(o Options) (*weighing, error) {
 	for _, c := range e.Compare {
 		w.run.Compare = append(w.run.Compare, report.Comparison(c))
 	}
-	return w, nil
+	return w, w.compareKernel()
 }
 
 // check returns a *UsageError for options that make no sense.
@@ -222,15 +242,21 @@ const spareFiles = 100
 
 // checkFiles makes sure that the generator can open all its connections.
 func (w *weighing) checkFiles() error {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("lab: %w", os.NewSyscallError("getrlimit", err))
-	}
-	if most := slices.Max(w.trials.Connections); uint64(most+spareFiles) > limit.Cur {
+	files := openFiles()
+	if most := slices.Max(w.trials.Connections); uint64(most+spareFiles) > files {
 		return &UsageError{fmt.Sprintf("--connections: %d need %d open files, and a process may have %d here; want fewer, or raise the limit (ulimit -n)",
-			most, most+spareFiles, limit.Cur)}
+			most, most+spareFiles, files)}
 	}
 	return nil
+}
+
+// openFiles is how many files this process may have open.
+func openFiles() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		panic("lab: BUG: " + os.NewSyscallError("getrlimit", err).Error()) // it cannot fail with these arguments
+	}
+	return limit.Cur
 }
 
 // placement says which processors the servers and the generator have.
@@ -271,7 +297,7 @@ func (w *weighing) gather(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		entrant := report.Entrant{Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Kind: w.kind(name)}
+		entrant := report.Entrant{Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Kind: w.kind(name), PublishedLines: w.experiment.Published.lines(name)}
 		c, err := tools.Prepare(ctx, spec)
 		switch {
 		case ctx.Err() != nil:
@@ -324,12 +350,7 @@ func (w *weighing) kind(name string) report.Kind {
 
 // runTrials runs all trials and keeps their records.
 func (w *weighing) runTrials(ctx context.Context) error {
-	var names []string
-	for _, e := range w.run.Entrants {
-		if w.contenders[e.Name] != nil {
-			names = append(names, e.Name)
-		}
-	}
+	names := w.present()
 	slots := trial.Schedule(w.Until.most(w.trials.Blocks), w.run.Conditions, names, w.Seed)
 	began, block := time.Now(), 0
 	for i, slot := range slots {
@@ -342,7 +363,7 @@ func (w *weighing) runTrials(ctx context.Context) error {
 		if c == nil {
 			continue // it was dropped
 		}
-		w.follow(i, len(names)*len(w.run.Conditions)*w.run.Blocks, began, slot)
+		w.follow(i, len(names)*len(w.run.Conditions)*w.run.Blocks, w.run.Blocks, began, slot)
 		w.warm(slot.Contender)
 		rec, err := w.bench.Run(ctx, c, slot)
 		if ctx.Err() != nil {
@@ -366,16 +387,16 @@ func (w *weighing) runTrials(ctx context.Context) error {
 func (w *weighing) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
 // follow reports how far the run has come, now and while the trial runs.
-func (w *weighing) follow(i, n int, began time.Time, slot trial.Slot) {
+func (w *weighing) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
 	if w.Watcher.Progress == nil {
 		return
 	}
-	each := time.Duration(w.trials.Warmup+w.trials.Measure) + overhead
+	each := time.Duration(w.trials.Warmup) + w.bench.Measure + overhead
 	if i > 0 {
 		each = time.Since(began) / time.Duration(i)
 	}
 	p := Progress{
-		Done: each * time.Duration(i), Total: each * time.Duration(n), Block: slot.Block, Blocks: w.run.Blocks,
+		Done: each * time.Duration(i), Total: each * time.Duration(n), Block: slot.Block, Blocks: blocks,
 		Contender: w.entrant(slot.Contender).Title, Condition: slot.Condition,
 	}
 	w.Watcher.Progress(p)

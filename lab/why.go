@@ -63,7 +63,11 @@ func (w *weighing) questions(ctx context.Context) (all []question, err error) {
 			}
 			for k := range why.Findings {
 				f := &why.Findings[k]
-				toggled, to, err := w.toggled(ctx, c, f.Counter.Setting)
+				whose := c
+				if f.Counter.OfControl {
+					whose = w.contenders[w.experiment.Control]
+				}
+				toggled, to, err := w.toggled(ctx, whose, f.Counter.Setting)
 				if err != nil {
 					return nil, err
 				}
@@ -125,6 +129,7 @@ func (w *weighing) answer(ctx context.Context, q *question, nth, of int, began t
 	f := q.finding
 	tested := report.Tested{
 		Contender: q.row.Name, Condition: q.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: q.to, Explains: f.Explains,
+		OfControl: f.Counter.OfControl,
 	}
 	if tested.Failure = w.unlike(ctx, q); tested.Failure != "" || ctx.Err() != nil {
 		return tested, ctx.Err()
@@ -136,7 +141,7 @@ func (w *weighing) answer(ctx context.Context, q *question, nth, of int, began t
 	for i, slot := range slots {
 		side := slot.Contender
 		slot.Contender = q.row.Name
-		w.follow(nth*len(slots)+i, of*len(slots), began, slot)
+		w.follow(nth*len(slots)+i, of*len(slots), whyBlocks, began, slot)
 		rec, err := w.bench.Run(ctx, sides[side], slot)
 		if err != nil {
 			return tested, err

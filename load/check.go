@@ -15,6 +15,7 @@ import (
 // expectation is an Expect, worked out.
 type expectation struct {
 	statuses *[1000]bool // nil: those below 400
+	body     []byte      // nil: any body
 	sum      []byte      // SHA-256 of the body; nil: any body
 	fields   []expectedField
 }
@@ -25,7 +26,7 @@ type expectedField struct {
 }
 
 func (e *Expect) prepare() (expectation, error) {
-	var x expectation
+	x := expectation{body: e.Body}
 	for _, status := range e.Status {
 		if status < 200 || status > 999 {
 			return x, badPlan("expected status %d: want one from 200 to 999", status)
@@ -55,23 +56,32 @@ func (e *Expect) prepare() (expectation, error) {
 // newCheck returns what a connection needs to look at its responses; nil if their status is all
 // that counts.
 func (x *expectation) newCheck() *check {
-	if x.sum == nil && len(x.fields) == 0 {
+	if x.body == nil && x.sum == nil && len(x.fields) == 0 {
 		return nil
 	}
-	return &check{expectation: x, hash: sha256.New(), missing: make([]bool, len(x.fields))}
+	k := &check{expectation: x, missing: make([]bool, len(x.fields))}
+	if x.sum != nil {
+		k.hash = sha256.New()
+	}
+	return k
 }
 
 // check looks at one response at a time.
 type check struct {
 	*expectation
-	hash    hash.Hash
+	hash    hash.Hash         // nil if no sum is expected
 	missing []bool            // the expected fields that were not there
+	came    int               // bytes of the expected body that have come
+	other   bool              // something else has
 	sum     [sha256.Size]byte // memory for the body's
 }
 
 // begin begins a response.
 func (k *check) begin() {
-	k.hash.Reset()
+	k.came, k.other = 0, false
+	if k.hash != nil {
+		k.hash.Reset()
+	}
 	for i := range k.missing {
 		k.missing[i] = true
 	}
@@ -89,9 +99,31 @@ func (k *check) field(name, value []byte) {
 // head looks at all fields of a head.
 func (k *check) head(text []byte, h *http1.Head) {
 	k.begin()
+	if len(k.fields) == 0 {
+		return
+	}
 	for _, f := range h.Fields {
 		k.field(f.Name.In(text), f.Value.In(text))
 	}
+}
+
+// data looks at a piece of the body.
+func (k *check) data(piece []byte) {
+	if k.hash != nil {
+		_, _ = k.hash.Write(piece)
+	}
+	if k.body == nil || k.other {
+		return
+	}
+	if k.other = !bytes.HasPrefix(k.body[k.came:], piece); !k.other {
+		k.came += len(piece)
+	}
+}
+
+// wrongBody reports whether the body that came is not the one that was expected.
+func (k *check) wrongBody() bool {
+	x := k.expectation
+	return x.body != nil && (k.other || k.came < len(x.body)) || x.sum != nil && !bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
 }
 
 // judge says what is wrong with a whole response; Fine if nothing is.
@@ -105,7 +137,7 @@ func (x *expectation) judge(a *answer) Failure {
 		return Fine
 	case slices.Contains(k.missing, true):
 		return FailedHeader
-	case x.sum != nil && !a.isHead && !bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum):
+	case !a.isHead && k.wrongBody():
 		return FailedBody
 	}
 	return Fine
@@ -118,6 +150,9 @@ func (f Failure) describe(a *answer) string {
 		k := a.checked
 		return fmt.Sprintf("a response came without the expected header field %q", k.fields[slices.Index(k.missing, true)].name)
 	case FailedBody:
+		if a.checked.hash == nil {
+			return fmt.Sprintf("a body of %d bytes came that is not the expected one of %d", a.body, len(a.checked.body))
+		}
 		return fmt.Sprintf("a body of %d bytes came whose SHA-256 is %x", a.body, a.checked.hash.Sum(nil))
 	}
 	return fmt.Sprintf("status %d came", a.status)

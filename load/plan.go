@@ -139,6 +139,7 @@ const (
 // 400.
 type Expect struct {
 	Status     []int    // one of these
+	Body       []byte   // as it is sent; nil is any. To compare it costs the generator less than a hash
 	BodySHA256 string   // of the body as it is sent, in hexadecimal
 	Header     []string // each "Name: value", or "Name" for any value; all of them
 }

@@ -209,6 +209,18 @@ func TestBodies(t *testing.T) {
 			if r = run(t, p); r.Errors.Body != bodies || r.Errors.Total() != bodies || !strings.Contains(r.Errors.First, hex.EncodeToString(sum[:])) {
 				t.Errorf("another body: errors %+v", r.Errors)
 			}
+			p.Expect = load.Expect{Body: []byte(body)}
+			if r = run(t, p); r.Requests != bodies || r.Errors.Total() != 0 {
+				t.Errorf("the body, byte by byte: %d requests, errors %+v", r.Requests, r.Errors)
+			}
+			p.Requests = 1
+			for _, other := range []string{"", body + "x", body[:len(body)-1] + "\x00"} {
+				p.Expect = load.Expect{Body: []byte(other)}
+				if r = run(t, p); r.Errors.Body != 1 || r.Errors.Total() != 1 || !strings.Contains(r.Errors.First, fmt.Sprintf("not the expected one of %d", len(other))) {
+					t.Errorf("a body of %d bytes in place of one of %d: errors %+v", len(body), len(other), r.Errors)
+				}
+			}
+			p.Requests = bodies
 			p.Expect = load.Expect{Header: []string{"X-Kind: small"}}
 			if r = run(t, p); r.Errors.Header != bodies || r.Errors.Total() != bodies || !strings.Contains(r.Errors.First, `"X-Kind"`) {
 				t.Errorf("another field: errors %+v", r.Errors)

@@ -82,7 +82,7 @@ func (a *answer) begin(status int, last bool) {
 func (a *answer) data(piece []byte) {
 	a.body += int64(len(piece))
 	if a.checked != nil {
-		_, _ = a.checked.hash.Write(piece)
+		a.checked.data(piece)
 	}
 }
 

@@ -4,10 +4,7 @@ package application
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
 )
 
 // Body is the response's body.
@@ -22,15 +19,4 @@ func Handler(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Content-Length", fmt.Sprint(len(Body)))
 	fmt.Fprint(w, Body)
-}
-
-// named returns the application of a name.
-func named(name string) (http.Handler, error) {
-	all := map[string]http.Handler{
-		"hello": http.HandlerFunc(Handler), "println": http.HandlerFunc(Println), "lines": Lines(), "files": Files(),
-	}
-	if h, ok := all[name]; ok {
-		return h, nil
-	}
-	return nil, fmt.Errorf("-application: got %q, want one of %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }

@@ -2,9 +2,13 @@ package application
 
 import (
 	"flag"
+	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 )
 
 // Site is what a command line says: which application to serve, and where.
@@ -38,4 +42,15 @@ func listen(address, socket string) (net.Listener, error) {
 		err = os.Chmod(socket, 0o666) // nginx's workers are another user
 	}
 	return l, err
+}
+
+// named returns the application of a name.
+func named(name string) (http.Handler, error) {
+	all := map[string]http.Handler{
+		"hello": http.HandlerFunc(Handler), "println": http.HandlerFunc(Println), "lines": Lines(), "files": Files(),
+	}
+	if h, ok := all[name]; ok {
+		return h, nil
+	}
+	return nil, fmt.Errorf("-application: got %q, want one of %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }

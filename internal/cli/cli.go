@@ -58,14 +58,15 @@ func Run(ctx context.Context, env Env, args []string) int {
   tare weigh                 weigh the ways of serving a Go handler, on this machine
   tare weigh -- COMMAND      weigh your own application, alone and behind nginx
   tare load URL -c 64        load a server, and see what comes back
-  tare wrk -c 64 URL         the same, with wrk's flags and its report`,
+  tare wrk -c 64 URL         the same, with wrk's flags and its report
+  tare serve DIR             serve the files of a folder`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 	}
 	root.RunE = run(func(context.Context, []string) error { return root.Help() })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(loadCommand(env), weighCommand(env), reportCommand(env), versionCommand(env), guardCommand(env))
+	root.AddCommand(serveCommand(env), loadCommand(env), weighCommand(env), reportCommand(env), versionCommand(env), guardCommand(env))
 	root.AddCommand(dialectCommands(env)...)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)

@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		"silent":     silent,
 		"hellotls":   helloTLS,
 		"server":     ownServer,
+		"apart":      apart,
+		"ownnet":     ownNet,
+		"broken":     brokenServer,
 	})
 }
 
@@ -65,6 +68,8 @@ func TestScripts(t *testing.T) {
 			switch name {
 			case "root":
 				return os.Geteuid() == 0, nil
+			case "ownnet":
+				return canOwnNet()
 			case "nginx":
 				_, err := os.Stat("/usr/sbin/nginx")
 				return err == nil, nil

@@ -15,7 +15,7 @@ func versionCommand(env Env) *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: run(func(context.Context, []string) error {
-			fmt.Fprintf(env.Stdout, "tare %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			fmt.Fprintln(env.Stdout, versionLine())
 			return nil
 		}),
 	}
@@ -27,4 +27,9 @@ func version() string {
 		return info.Main.Version
 	}
 	return "(unknown)"
+}
+
+// versionLine is what is said of it.
+func versionLine() string {
+	return fmt.Sprintf("tare %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/lab"
 	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/lab/yamlfile"
 	loadreport "github.com/tarehq/tare/load/report"
 )
@@ -22,21 +23,23 @@ import (
 // defaultExperiment is what weigh does when it is told nothing.
 const defaultExperiment = "front"
 
-// allExperiments is the name that stands for all of them.
+// allExperiments is the name that stands for all that repeat a write-up.
 const allExperiments = "all"
 
 type weighFlags struct {
-	full, quick, prepare, list, why bool
-	only                            []string
-	blocks                          int
-	warmup, measure                 time.Duration
-	until                           float64 // percent
-	within                          time.Duration
-	cores                           []string
-	connections                     []int
-	seed                            uint64
-	out                             string
-	own                             ownFlags
+	full, quick, prepare, list, why, tune bool
+	only                                  []string
+	blocks                                int
+	warmup, measure                       time.Duration
+	until                                 float64 // percent
+	within                                time.Duration
+	cores                                 []string
+	connections                           []int
+	rate                                  string
+	sweep                                 []string
+	seed                                  uint64
+	out                                   string
+	own                                   ownFlags
 
 	given func(name string) bool // whether a flag is on the command line
 }
@@ -48,7 +51,7 @@ func weighCommand(env Env) *cobra.Command {
 		Short: "Weigh the ways of serving an application, on this machine",
 		Long: `Run an experiment, "front" if none is named: start every contender as fresh processes,
 prove that they answer alike, load them in interleaved blocks, and report what a request
-costs each way. This takes about five minutes; "all" runs all experiments, one after another.
+costs each way. This takes about five minutes; "all" repeats all write-ups, one after another.
 
 Your own application is weighed alone and behind nginx, by TCP and by unix socket, when its
 command comes after --. Where it is to listen stands in the command, or in --env, as {addr},
@@ -90,6 +93,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, which takes about 2 h 36 min")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build what is needed")
 	set.BoolVar(&f.why, "why", false, "test the explanations: change the setting that is said to be the cause, and see whether the difference goes")
+	set.BoolVar(&f.tune, "tune", false, "for the run, give the kernel those of the write-up's settings that matter; they are put back. Needs privilege")
 	set.BoolVar(&f.list, "list", false, "only list the experiments, with what each asks")
 	set.StringSliceVar(&f.only, "only", nil, "weigh only these `contenders`, such as tare,fasthttp, and the control (default all)")
 	set.IntVar(&f.blocks, "blocks", 0, "`number` of blocks, each one trial of every contender; intervals need 6 (default the experiment's)")
@@ -99,6 +103,9 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.DurationVar(&f.measure, "measure", 0, "`time` to measure in each trial, such as 2s (default the experiment's)")
 	set.StringSliceVar(&f.cores, "cores", nil, "`numbers` of cores that the servers share, such as 1 or 1,all (default the experiment's)")
 	set.IntSliceVar(&f.connections, "connections", nil, "`numbers` of connections to keep busy, such as 64,1000 (default the experiment's)")
+	set.StringVar(&f.rate, "rate", "", "`rate` of more trials, the same for all contenders, in which latency means something: a share of what the\nslowest can serve, such as 50%, requests a second, or off (default the experiment's)")
+	set.StringSliceVar(&f.sweep, "sweep", nil, "also vary these `axes` of the experiment's, written --sweep=connections,workers or --sweep=gomaxprocs;\nof the bare flag all; as is done with --full unless it is --sweep=off")
+	set.Lookup("sweep").NoOptDefVal = lab.SweepAll
 	set.Uint64Var(&f.seed, "seed", 0, "`number` that sets the order of trials; 0 is a new one (default 0)")
 	set.StringVar(&f.out, "out", "", "`folder` for the results (default a new one in results/)")
 	f.own.define(set)
@@ -259,7 +266,7 @@ func showResults(env Env, a results, warnings *[]string, dir string, err error) 
 
 // options are those of an experiment of the project, or of a subject. words are what named it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
-	o = lab.Options{Experiment: experiment, Why: f.why, Subject: s, Full: f.full, Only: f.only, Seed: f.seed, Out: f.out,
+	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep, Only: f.only, Seed: f.seed, Out: f.out,
 		Until: lab.Until{Width: f.until / 100, Within: f.within}}
 	if o.Root, o.Cache, err = place(env, s); err != nil {
 		return o, err
@@ -275,13 +282,23 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 		}
 		cores = append(cores, n)
 	}
+	var rate lab.Rate
+	if f.given("rate") {
+		if rate, err = lab.ParseRate(f.rate); err != nil {
+			return o, fmt.Errorf("--rate: %w", err)
+		}
+	}
+	if err = lab.CheckSweep(f.sweep); err != nil {
+		return o, fmt.Errorf("--sweep: %w", err)
+	}
 	o.Adjust = func(t *lab.Trials) {
 		for name, set := range map[string]func(){
 			"blocks":      func() { t.Blocks = f.blocks },
 			"warmup":      func() { t.Warmup = yamlfile.Duration(f.warmup) },
-			"measure":     func() { t.Measure = yamlfile.Duration(f.measure) },
+			"measure":     func() { t.Measure, t.Rate.Measure = yamlfile.Duration(f.measure), 0 },
 			"cores":       func() { t.Cores = cores },
 			"connections": func() { t.Connections = f.connections },
+			"rate":        func() { t.Rate.Share, t.Rate.PerSecond = rate.Share, rate.PerSecond },
 		} {
 			if f.given(name) {
 				set()
@@ -315,13 +332,10 @@ func (f *weighFlags) words() (words []string) {
 			words = append(words, "--"+name, value)
 		}
 	}
-	if f.why {
-		words = append(words, "--why")
-	}
 	for _, flag := range []struct {
 		name string
 		set  bool
-	}{{"full", f.full}, {"quick", f.quick}} {
+	}{{"why", f.why}, {"tune", f.tune}, {"full", f.full}, {"quick", f.quick}} {
 		if flag.set {
 			words = append(words, "--"+flag.name)
 		}
@@ -338,6 +352,10 @@ func (f *weighFlags) words() (words []string) {
 		connections = append(connections, strconv.Itoa(n))
 	}
 	add("connections", strings.Join(connections, ","))
+	add("rate", f.rate)
+	if f.given("sweep") {
+		words = append(words, "--sweep="+strings.Join(f.sweep, ","))
+	}
 	return words
 }
 
@@ -368,6 +386,20 @@ func showWeighing(p *progress, g lab.Progress) {
 	if g.Block == 0 {
 		where = "counting"
 	}
-	p.set(g.Done, "%s  %d connections  %s  %s  %s left", where, g.Condition.Connections,
-		g.Contender, rate, (g.Total - g.Done).Round(time.Second))
+	p.set(g.Done, "%s  %s  %s  %s  %s left", where, underText(g.Condition), g.Contender, rate, (g.Total - g.Done).Round(time.Second))
+}
+
+// underText says in few words under what a trial is made.
+func underText(c trial.Condition) string {
+	text := fmt.Sprintf("%d connections", c.Connections)
+	if !c.Saturated() {
+		text += fmt.Sprintf(" at %s/s", loadreport.Count(c.Rate))
+	}
+	if c.Procs > 0 {
+		text += fmt.Sprintf("  GOMAXPROCS %d", c.Procs)
+	}
+	if c.Workers > 0 {
+		text += fmt.Sprintf("  %d workers", c.Workers)
+	}
+	return text
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/lab"
 	"github.com/tarehq/tare/lab/gobench"
-	"github.com/tarehq/tare/lab/report"
 )
 
 // listExperiments names each experiment of the project, with what it asks.
@@ -32,16 +33,33 @@ func listExperiments(env Env) error {
 		if what == "" {
 			what = e.title
 		}
+		if e.benchmarks {
+			what += " (Go benchmarks)"
+		}
 		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.name, what)
 	}
-	fmt.Fprintf(env.Stdout, "%-*s  All of them, one after another, and a summary.\n", wide, allExperiments)
+	fmt.Fprintf(env.Stdout, "%-*s  Those that repeat a write-up, one after another, and a summary: %s.\n", wide, allExperiments, namesOf(writeUps(all)))
 	return nil
 }
 
 // listed is an experiment of the project.
 type listed struct {
 	name, title, question string
-	benchmarks            bool // of Go
+	source                string // whose measurement it repeats; "" if nobody's
+	benchmarks            bool   // of Go
+}
+
+// writeUps are the experiments that repeat somebody's measurement.
+func writeUps(all []listed) []listed {
+	return slices.DeleteFunc(slices.Clone(all), func(e listed) bool { return e.source == "" })
+}
+
+func namesOf(all []listed) string {
+	names := make([]string, len(all))
+	for i, e := range all {
+		names[i] = e.name
+	}
+	return strings.Join(names, ", ")
 }
 
 // experiments reads all experiments of the project, in the order of their names.
@@ -56,7 +74,7 @@ func experiments(root string) (all []listed, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, listed{name, e.Title, e.Question, false})
+		all = append(all, listed{name, e.Title, e.Question, e.Source, false})
 	}
 	if names, err = gobench.Experiments(dir); err != nil {
 		return nil, err
@@ -66,27 +84,20 @@ func experiments(root string) (all []listed, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, listed{name, e.Title, e.Question, true})
+		all = append(all, listed{name, e.Title, e.Question, e.Source, true})
+	}
+	if len(all) == 0 {
+		return nil, usage(fmt.Errorf("there are no experiments in %q", dir))
 	}
 	slices.SortFunc(all, func(a, b listed) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 
-// weighed is what became of one experiment of several.
-type weighed struct {
-	name     string
-	analysis results // nil if nothing was begun
-	err      error
-}
-
-// weighAll runs all experiments of the project. One that fails does not keep the next from
+// weighAll runs all experiments of the project that repeat a write-up. One that fails does not keep the next from
 // being run, being interrupted does.
 func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
-	if err := flags.own.none(allExperiments); err != nil {
+	if err := flags.checkForAll(); err != nil {
 		return usage(err)
-	}
-	if flags.own.builds() || flags.given("fail-if") || len(flags.only) > 0 {
-		return usage(errors.New("--only, --a, --b and --fail-if are for one experiment, not for all"))
 	}
 	root, err := projectRoot(env.Dir)
 	if err != nil {
@@ -96,32 +107,67 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	if err != nil {
 		return weighError(err)
 	}
-	var done []weighed
+	if all = writeUps(all); len(all) == 0 {
+		return usage(errors.New("no experiment names the source of a write-up that it repeats: name one experiment"))
+	}
+	s := &series{started: time.Now(), of: len(all)}
+	if !flags.prepare {
+		if s.dir, err = lab.ResultsDir(root, flags.outIn(env), s.started); err != nil {
+			fmt.Fprintf(env.Stderr, "there is no folder for the results: %v\n", err)
+		}
+	}
 	for i, e := range all {
 		if !flags.prepare {
 			fmt.Fprintf(env.Stdout, "== %s (%d of %d): %s\n\n", e.name, i+1, len(all), e.title)
 		}
-		a, err := weighListed(ctx, env, e, *flags)
+		began := time.Now()
+		a, err := weighListed(ctx, env, e, *flags, s.dir)
 		if a != nil {
 			fmt.Fprintln(env.Stdout)
 		}
-		if x, ok := errors.AsType[*exit](err); ok && x.code == exitUsage {
+		if x, ok := errors.AsType[*exit](err); ok && x.code == exitUsage && i == 0 {
+			if flags.out == "" {
+				_ = os.Remove(s.dir) // nothing is in it
+			}
 			return err // it would be so for each
 		}
-		done = append(done, weighed{e.name, a, err})
+		s.add(e, a, err, time.Since(began))
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	return summary(ctx, env, done, len(all), flags.prepare)
+	return s.end(ctx, env, flags.prepare)
 }
 
-// weighListed runs one of the experiments. The results are nil if nothing was begun.
-func weighListed(ctx context.Context, env Env, e listed, flags weighFlags) (results, error) {
-	if flags.out != "" {
-		flags.out = filepath.Join(flags.out, e.name)
+// checkForAll returns an error for flags that are about one experiment.
+func (f *weighFlags) checkForAll() error {
+	if err := f.own.none(allExperiments); err != nil {
+		return err
+	}
+	if f.own.builds() || f.given("fail-if") || len(f.only) > 0 {
+		return errors.New("--only, --a, --b and --fail-if are for one experiment, not for all")
+	}
+	return nil
+}
+
+// outIn is the folder for the results; "" if none was named.
+func (f *weighFlags) outIn(env Env) string {
+	if f.out == "" {
+		return ""
+	}
+	return env.path(f.out)
+}
+
+// weighListed runs one of the experiments, whose results go to a folder in dir. The results are
+// nil if nothing was begun.
+func weighListed(ctx context.Context, env Env, e listed, flags weighFlags, dir string) (results, error) {
+	if dir != "" {
+		flags.out = filepath.Join(dir, e.name)
 	}
 	if e.benchmarks {
+		if left := flags.leaveForServers(); len(left) > 0 {
+			fmt.Fprintf(env.Stderr, "%s is Go benchmarks: it is run without %s\n", e.name, strings.Join(left, ", "))
+		}
 		a, err := weighBenchmarks(ctx, env, e.name, &flags)
 		if a == nil {
 			return nil, err
@@ -137,28 +183,4 @@ func weighListed(ctx context.Context, env Env, e listed, flags weighFlags) (resu
 		return nil, err
 	}
 	return a, err
-}
-
-// summary says of each experiment what it showed, or why it did not.
-func summary(ctx context.Context, env Env, done []weighed, of int, prepared bool) error {
-	failed := 0
-	if !prepared {
-		fmt.Fprintf(env.Stdout, "== summary\n\n")
-	}
-	for _, d := range done {
-		if d.analysis != nil {
-			fmt.Fprintf(env.Stdout, "%s\n\n", report.Wrap(d.name+": "+d.analysis.Verdict()))
-		}
-		if d.err != nil {
-			failed++
-			fmt.Fprintf(env.Stderr, "%s: %v\n", d.name, d.err)
-		}
-	}
-	switch {
-	case ctx.Err() != nil:
-		return &exit{exitStop, fmt.Errorf("interrupted in experiment %d of %d", len(done), of)}
-	case failed > 0:
-		return &exit{exitFail, fmt.Errorf("%d of %d experiments are not complete; see above", failed, of)}
-	}
-	return nil
 }

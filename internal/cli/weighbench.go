@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tarehq/tare/lab"
@@ -18,14 +19,32 @@ func namesBenchmarks(env Env, named []string) bool {
 	return err == nil && len(named) == 1 && gobench.Is(filepath.Join(root, "experiments", named[0]))
 }
 
+// forServers are flags that mean nothing to Go benchmarks.
+func forServers() []string {
+	return []string{"warmup", "connections", "rate", "sweep", "tune", "why", "until", "within"}
+}
+
 // checkForBenchmarks returns an error for flags that mean nothing to Go benchmarks.
 func (f *weighFlags) checkForBenchmarks(name string) error {
-	for _, flag := range []string{"warmup", "connections"} {
+	for _, flag := range forServers() {
 		if f.given(flag) {
 			return fmt.Errorf("--%s: %s is Go benchmarks, which have none; leave it out", flag, name)
 		}
 	}
 	return f.own.none(fmt.Sprintf("%q", name))
+}
+
+// leaveForServers leaves those flags out, and returns which were given.
+func (f *weighFlags) leaveForServers() (left []string) {
+	given := f.given
+	for _, name := range forServers() {
+		if given(name) {
+			left = append(left, "--"+name)
+		}
+	}
+	f.why, f.tune = false, false
+	f.given = func(name string) bool { return given(name) && !slices.Contains(forServers(), name) }
+	return left
 }
 
 // weighBenchmarks runs an experiment of Go benchmarks, or prepares it, and shows what came

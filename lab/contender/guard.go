@@ -2,6 +2,7 @@ package contender
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,47 +12,75 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/tarehq/tare/lab/kernel"
 	"github.com/tarehq/tare/lab/proc"
 )
 
-// The guard is told, a line each, which process groups run and which folders exist.
-// When its input ends before they are taken back, the process that it guards has
-// died, and the guard ends and removes them.
+// The guard is told, a line each, which process groups run, which folders exist and
+// which kernel settings were changed. When its input ends before they are taken back, the
+// process that it guards has died, and the guard ends, removes and undoes them.
 const (
 	guardWatch  = "watch"  // a process group
 	guardForget = "forget" // one that has ended
 	guardRemove = "remove" // a folder
 	guardMark   = "mark"   // a variable in the environment of all that runs, groups of its own included
+	guardUndo   = "undo"   // a kernel.Change, in JSON
+	guardUndone = "undone" // likewise
 )
 
 // Guard is the body of the guard process. It returns when in ends.
 func Guard(in io.Reader) {
-	groups := make(map[int]bool)
-	var folders, marks []string
+	w := wards{groups: make(map[int]bool), changes: make(map[string]kernel.Change)}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		verb, what, _ := strings.Cut(lines.Text(), " ")
-		group, err := strconv.Atoi(what)
-		switch {
-		case verb == guardRemove:
-			folders = append(folders, what)
-		case verb == guardMark:
-			marks = append(marks, what)
-		case err != nil || group <= 1:
-		case verb == guardWatch:
-			groups[group] = true
-		case verb == guardForget:
-			delete(groups, group)
-		}
+		w.hear(verb, what)
 	}
-	for group := range groups {
+	w.end()
+}
+
+// wards are what a guard was told of.
+type wards struct {
+	groups         map[int]bool
+	folders, marks []string
+	changes        map[string]kernel.Change // by the setting's name
+}
+
+// hear takes one line. One that cannot be understood is nothing that could be undone.
+func (w *wards) hear(verb, what string) {
+	group, groupErr := strconv.Atoi(what)
+	var change kernel.Change
+	changeErr := json.Unmarshal([]byte(what), &change)
+	switch {
+	case verb == guardRemove:
+		w.folders = append(w.folders, what)
+	case verb == guardMark:
+		w.marks = append(w.marks, what)
+	case verb == guardUndo && changeErr == nil:
+		w.changes[change.Name] = change
+	case verb == guardUndone && changeErr == nil:
+		delete(w.changes, change.Name)
+	case groupErr != nil || group <= 1:
+	case verb == guardWatch:
+		w.groups[group] = true
+	case verb == guardForget:
+		delete(w.groups, group)
+	}
+}
+
+// end ends, removes and undoes what was not taken back. Nobody is left to tell of errors.
+func (w *wards) end() {
+	for group := range w.groups {
 		family, _ := proc.Family(group)
 		_ = syscall.Kill(-group, syscall.SIGKILL)
 		for _, p := range family {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
 	}
-	endMarked(marks)
-	for _, f := range folders {
+	endMarked(w.marks)
+	for _, c := range w.changes {
+		_ = c.Undo()
+	}
+	for _, f := range w.folders {
 		_ = os.RemoveAll(f)
 	}
 }
@@ -106,4 +135,19 @@ func (g *guard) tell(verb string, what any) {
 func (g *guard) close() error {
 	_ = g.in.Close()
 	return g.cmd.Wait()
+}
+
+// Keep has the guard undo a change of a kernel setting, should this process be killed
+// before Forget.
+func (s *Stage) Keep(c kernel.Change) { s.guard.tellChange(guardUndo, c) }
+
+// Forget takes a change back that was undone.
+func (s *Stage) Forget(c kernel.Change) { s.guard.tellChange(guardUndone, c) }
+
+func (g *guard) tellChange(verb string, c kernel.Change) {
+	line, err := json.Marshal(c)
+	if err != nil {
+		panic(fmt.Sprintf("contender: BUG: a change of a kernel setting: %v", err))
+	}
+	g.tell(verb, string(line))
 }

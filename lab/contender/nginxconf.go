@@ -15,10 +15,11 @@ import (
 // machine and the contender.
 type NginxConf struct {
 	User        string   // whom the workers run as; "" without privilege
-	Workers     int      // as many as the processors the servers may use
+	Workers     int      // as many as the processors the servers may use, unless they are swept
 	Nofile      uint64   // descriptors a worker may have
 	Connections uint64   // connections a worker may have
 	Dir         string   // scratch: pid, logs, temporary files
+	Site        string   // the folder that is served; "" if the contender names none
 	Etc         string   // holds mime.types and fastcgi_params
 	Port        int      // to listen on, on 127.0.0.1
 	Host        string   // the request's host

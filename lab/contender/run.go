@@ -33,11 +33,12 @@ const (
 
 // Setting is how a contender is to be run.
 type Setting struct {
-	Cores int   // GOMAXPROCS of the application, and workers of nginx
-	CPUs  []int // processors that all its processes share; none means all
-	Host  string
-	Conf  *template.Template // the experiment's nginx.conf; nil without a front
-	Env   []string           // more variables for the application
+	Cores   int   // GOMAXPROCS of the application, or how many processes it has
+	Workers int   // of nginx; 0 is as many as Cores
+	CPUs    []int // processors that all its processes share; none means all
+	Host    string
+	Conf    *template.Template // the experiment's nginx.conf; nil without a front
+	Env     []string           // more variables for the application
 }
 
 // Running is a contender that runs.
@@ -47,6 +48,7 @@ type Running struct {
 	Files   map[string][]byte // what was written for it, by name: nginx.conf
 	Took    time.Duration     // until it answered
 	Left    []proc.Process    // what it had not ended itself when it was told to, in groups of their own; valid once stopped
+	Stayed  bool              // it did not end when it was told to, and was killed; valid once stopped
 
 	stage *Stage
 	dir   string
@@ -54,6 +56,7 @@ type Running struct {
 	dead  chan struct{} // closed when a part ends by itself
 	once  sync.Once
 
+	site      string   // the folder that is served; "" if none
 	upstreams []string // where the application was told to listen, as nginx writes it
 }
 
@@ -92,10 +95,13 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func
 // launch starts the application, and the front before it.
 func (r *Running) launch(set Setting) error {
 	if r.Cores == AllCores {
-		set.Cores, set.CPUs = len(r.stage.cpus), nil
+		set.Cores, set.Workers, set.CPUs = len(r.stage.cpus), 0, nil
 	}
-	if err := copyFiles(r.Dir, r.Spec.Files, r.dir); err != nil {
-		return err
+	if r.Site != "" {
+		var err error
+		if r.site, err = r.stage.site(filepath.Join(r.Dir, r.Site)); err != nil {
+			return err
+		}
 	}
 	if len(r.words()) > 0 {
 		if err := r.launchApplication(set); err != nil {
@@ -134,9 +140,10 @@ func (r *Running) launchApplication(set Setting) error {
 	cores := strconv.Itoa(set.Cores)
 	values := []string{
 		"{dir}", r.dir, "{addr}", address, "{port}", port, "{ports}", strings.Join(ports, ","), "{socket}", socket, "{cores}", cores,
+		"{site}", r.site,
 	}
 	env := slices.Concat([]string{"GOMAXPROCS=" + cores}, set.Env, r.env, r.fill(r.Env, values...))
-	return r.add(RoleApplication, r.Folder, r.fill(r.words(), values...), env, set.CPUs)
+	return r.add(RoleApplication, cmp.Or(r.Folder, r.site), r.fill(r.words(), values...), env, set.CPUs)
 }
 
 // freePorts returns as many ports as the application listens on.
@@ -156,27 +163,6 @@ func (r *Running) freePorts(cores int) ([]string, error) {
 	return ports, nil
 }
 
-// copyFiles copies files of a folder into another, times included, which servers
-// show to their clients.
-func copyFiles(from string, names []string, to string) error {
-	for _, name := range names {
-		source := filepath.Join(from, name)
-		text, err := os.ReadFile(source)
-		if err != nil {
-			return err
-		}
-		info, err := os.Stat(source)
-		if err != nil {
-			return err
-		}
-		copied := filepath.Join(to, filepath.Base(name))
-		if err := errors.Join(os.WriteFile(copied, text, 0o644), os.Chtimes(copied, info.ModTime(), info.ModTime())); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
 // Place is where the contender takes its clients' requests.
@@ -187,7 +173,7 @@ func (r *Running) addNginx(set Setting, port int) error {
 		return errors.New("the experiment has no nginx.conf; name one in its experiment.yaml")
 	}
 	conf := NginxConf{
-		Workers: set.Cores, Dir: r.dir, Etc: r.Nginx.Etc,
+		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: r.Nginx.Etc,
 		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
 	}
 	if err := conf.fit(); err != nil {
@@ -397,12 +383,17 @@ func (r *Running) Stop() error {
 	for _, p := range slices.Backward(r.parts) { // the front first
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 	}
-	grace, cancel := context.WithTimeout(context.Background(), stopGrace)
+	patience := stopGrace
+	if r.Deaf {
+		patience = 0
+	}
+	grace, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, p := range r.parts {
 		select {
 		case <-p.exited:
 		case <-grace.Done():
+			r.Stayed = true
 		}
 	}
 	for _, p := range r.parts {

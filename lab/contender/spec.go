@@ -57,14 +57,16 @@ type Spec struct {
 	//	{ports}   the same for processes of one port each, behind a front: {cores} ports, with commas
 	//	{socket}  the same for a unix socket
 	//	{cores}   how many processors it may use: as many processes, if they use one each
+	//	{site}    the folder that is served
 	//	{venv}    the virtual environment of Python
 	//	{ruby}    and {mini-httpd}: the program
 	Build   string `yaml:"build"`
 	Run     string `yaml:"run"`
 	Version string `yaml:"version"`
 
-	// Files are copied to the scratch folder, where another user can read them.
-	Files []string `yaml:"files"`
+	// Site is a folder that is served: where the application runs, if it has no other folder, and
+	// {site}. It is a copy, which another user can read, with larger files and more of them.
+	Site string `yaml:"site"`
 
 	// Cores is "all" if the application has all processors, whatever the condition.
 	Cores string `yaml:"cores"`
@@ -190,15 +192,13 @@ func (s *Spec) Check(f *yamlfile.File) error {
 }
 
 func (s *Spec) checkFiles(f *yamlfile.File) error {
-	for _, list := range []struct {
-		key   string
-		names []string
-	}{{"files", s.Files}, {"source", s.Source}} {
-		for i, name := range list.names {
-			if info, err := os.Stat(filepath.Join(s.Dir, name)); err != nil || !info.Mode().IsRegular() {
-				return f.Fault(fmt.Sprintf("$.%s[%d]", list.key, i), "%s: there is no file %q", list.key, name)
-			}
+	for i, name := range s.Source {
+		if info, err := os.Stat(filepath.Join(s.Dir, name)); err != nil || !info.Mode().IsRegular() {
+			return f.Fault(fmt.Sprintf("$.source[%d]", i), "source: there is no file %q", name)
 		}
+	}
+	if s.Site != "" && !s.isFolder(s.Site) {
+		return f.Fault("$.site", "site: there is no folder %q", s.Site)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (s *Spec) checkLines(f *yamlfile.File) error {
 func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD} }
 
 func placeholders() []string {
-	return []string{"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{addr}", "{port}", "{ports}", "{socket}"}
+	return []string{"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{site}", "{addr}", "{port}", "{ports}", "{socket}"}
 }
 
 func known(word string) bool {

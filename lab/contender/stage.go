@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
@@ -28,6 +29,10 @@ type Stage struct {
 	ports func() (int, error)
 	do    chan func() // run by the one thread that starts processes
 
+	small  int               // files of a site
+	siteMu sync.Mutex        // guards sites
+	sites  map[string]string // copies of folders that are served
+
 	mark string // in the environment of all that is started here
 	runs atomic.Int64
 }
@@ -37,6 +42,9 @@ type StageOptions struct {
 	// Guard is the command line of a process that calls Guard. Without it, what is
 	// running survives if this process is killed.
 	Guard []string
+
+	// SmallFiles is how many small files there are in folders that are served, besides the rest.
+	SmallFiles int
 
 	// Ports yields ports to listen on; nil is FreePort.
 	Ports func() (int, error)
@@ -56,7 +64,7 @@ func NewStage(o StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{dir: dir, cpus: cpus, ports: o.Ports, do: make(chan func()), mark: "TARE_STAGE=" + filepath.Base(dir)}
+	s := &Stage{dir: dir, cpus: cpus, ports: o.Ports, small: o.SmallFiles, do: make(chan func()), sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir)}
 	if s.ports == nil {
 		s.ports = FreePort
 	}
@@ -90,6 +98,15 @@ func (s *Stage) Close() error {
 // it dies, and a child inherits that thread's processors.
 func (s *Stage) thread() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the stage
+	if unix.Gettid() == os.Getpid() {
+		// The main thread does not end, and its processors are what AllCPUs reads: another one,
+		// which this one stays locked for.
+		over := make(chan struct{})
+		go func() { defer close(over); s.thread() }()
+		<-over
+		runtime.UnlockOSThread()
+		return
+	}
 	for f := range s.do {
 		f()
 	}

@@ -80,9 +80,10 @@ func TestSourceLines(t *testing.T) {
 // The actor behind the placeholders that say where and how.
 func TestPlaceholders(t *testing.T) {
 	dir := t.TempDir()
-	write(t, "a page", dir, "page.txt")
+	site := filepath.Join(dir, "site")
+	write(t, "a page", site, "page.txt")
 	then := time.Unix(1_000_000_000, 0)
-	if err := os.Chtimes(filepath.Join(dir, "page.txt"), then, then); err != nil {
+	if err := os.Chtimes(filepath.Join(site, "page.txt"), then, then); err != nil {
 		t.Fatal(err)
 	}
 	cpus, err := contender.AllCPUs()
@@ -95,7 +96,7 @@ func TestPlaceholders(t *testing.T) {
 	}{{"", "3"}, {contender.AllCores, fmt.Sprint(len(cpus))}} {
 		s := &contender.Spec{
 			Name: "server", Title: "t", Dir: dir, Protocol: contender.HTTP, Run: "{bin} play files {port} {home} {cores}",
-			Files: []string{"page.txt"}, Cores: test.cores,
+			Site: "site", Cores: test.cores,
 		}
 		s.Ready.Within = yamlfile.Duration(3 * time.Second)
 		r, err := start(context.Background(), stage(t, contender.StageOptions{}), &contender.Contender{Spec: s, Bin: os.Args[0]}, contender.Setting{Cores: 3, CPUs: cpus[:1]})

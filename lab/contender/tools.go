@@ -38,6 +38,7 @@ type Contender struct {
 	Nginx    *NginxTool // nil without a front
 	Versions []string   // of what it consists of, such as "go1.26.8", "nginx/1.22.1"
 	Lines    int        // of the application's source, as sourceLines counts them; 0 if it names none
+	Deaf     bool       // it does not end when it is told to: nobody waits for that
 
 	env    []string // what its programs need in their environment
 	values []string // placeholders for what was found, each followed by that
@@ -173,7 +174,7 @@ func (c *Contender) askVersions(ctx context.Context) error {
 		for _, m := range append(info.Deps, &info.Main) {
 			if c.Module != "" && m.Path == c.Module {
 				version := m.Version
-				if m.Replace != nil {
+				if m.Replace != nil || m == &info.Main {
 					version = "of this checkout"
 				}
 				c.Versions = append(c.Versions, m.Path+" "+version)

@@ -127,6 +127,9 @@ func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
 	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body, closing: last || resp.Close}, nil
 }
 
+// keepAlive is the difference in whether a connection is kept.
+const keepAlive = "keep-alive"
+
 // Difference is one thing in which two answers differ.
 type Difference struct {
 	What string `json:"what"` // "status", "body", "body length", "field Name", "bytes" or "keep-alive"
@@ -135,6 +138,10 @@ type Difference struct {
 }
 
 func (d Difference) String() string {
+	if d.What == keepAlive {
+		told := map[string]string{"true": "kept", "false": "closed"}
+		return fmt.Sprintf("%s: its connection is %s after an answer, where the control's is %s", d.What, told[d.Got], told[d.Want])
+	}
 	return fmt.Sprintf("%s: %s, where the control has %s", d.What, d.Got, d.Want)
 }
 
@@ -168,7 +175,7 @@ func Compare(want, got *Answer) []Difference {
 		differ("field "+name, field(want.Header, name), field(got.Header, name))
 	}
 	differ("bytes", want.Bytes, got.Bytes)
-	differ("keep-alive", want.KeepAlive, got.KeepAlive)
+	differ(keepAlive, want.KeepAlive, got.KeepAlive)
 	return all
 }
 

@@ -36,11 +36,14 @@ func oneCore(c *Case) Finding {
 	if n := c.more(func(e *Evidence) float64 { return e.sum(func(p *Part) float64 { return p.Voluntary }) }); n >= turns {
 		how = fmt.Sprintf("; its threads wait for each other %s times per request more", count(n))
 	}
+	if c.Of.Interpreter != "" {
+		how += fmt.Sprintf("; %s runs one thread of a process at a time", c.Of.Interpreter)
+	}
 	return Finding{
 		Sentence: fmt.Sprintf("it has work for %.1f of %d processors at a time, where %s has work for %.1f%s", ready, c.Of.Cores, c.Control.Title, control, how),
 		Numbers:  []Number{{"processors that threads were running on or ready for", ready, control}},
 		Explains: Rate, Share: c.rateShare(min(control, float64(c.Of.Cores)) / ready),
-		Counter: Counter{Workers, "a worker for each core"},
+		Counter: Counter{Setting: Workers, To: "a worker for each core"},
 	}
 }
 
@@ -67,7 +70,7 @@ func oversubscribed(c *Case) Finding {
 			{"context switches per request", switches(&c.Of), switches(&c.Control)},
 		},
 		Explains: Weight, Share: c.share(us), Sure: true,
-		Counter: Counter{Workers, "a worker for each core"},
+		Counter: Counter{Setting: Workers, To: "a worker for each core"},
 	}
 }
 
@@ -86,6 +89,6 @@ func generatorBound(c *Case) Finding {
 		Sentence: fmt.Sprintf("the generator was %s busy while the servers used %.1f of %s: the rate is the generator's", percent(c.Of.Busy), c.Of.used(), processors(c.Of.Cores)),
 		Numbers:  []Number{{"share of a processor that the generator used", c.Of.Busy, c.Control.Busy}, {"processors busy", c.Of.used(), c.Control.used()}},
 		Explains: Rate, Share: 1,
-		Counter: Counter{Generator, "more cores for the generator"},
+		Counter: Counter{Setting: Generator, To: "more cores for the generator"},
 	}
 }

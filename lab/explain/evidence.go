@@ -12,6 +12,7 @@ type Evidence struct {
 	Title string
 
 	Protocol    string // that the application speaks: HTTP or FastCGI
+	Interpreter string // that runs the application, one thread at a time: Python or Ruby; "" if none is known
 	Cores       int    // processors that the servers may use
 	Connections int    // of clients
 	Parts       []Part // in the order in which a request meets them: a front, the application

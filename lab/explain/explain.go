@@ -18,6 +18,8 @@ type Case struct {
 	Of      Evidence
 	Control Evidence
 	Twin    *Evidence // the control once more; nil if there is none, or Of is it
+	Again   bool      // Of is the control once more: what differs is chance
+	Shown   bool      // the interval of the weights' ratio bears out a difference; else it is asked of the twin
 }
 
 // Finding is a cause that the evidence bears out.
@@ -51,10 +53,12 @@ const (
 )
 
 // Counter is a counter-experiment: the one setting to change. If the cause is the right one,
-// the difference goes.
+// the difference goes. The zero value is of a cause that is no setting, such as how a program
+// is written: it cannot be tested by changing one.
 type Counter struct {
-	Setting Setting
-	To      string // what it is changed to, for a person: "with ..."
+	Setting   Setting
+	To        string // what it is changed to, for a person: "with ..."
+	OfControl bool   // it is the control's that is changed, because the contender is the lighter one
 }
 
 // Setting is what a counter-experiment changes. A contender names by it how it is run
@@ -109,6 +113,12 @@ const (
 	ConnectFailures    Cause = "connections refused or retried"
 	Allocation         Cause = "memory allocated per request"
 	Noise              Cause = "the machine was not quiet"
+	ConnectionWork     Cause = "more calls for each connection"
+	LessCode           Cause = "less work in its own code"
+	MoreCode           Cause = "more work in its own code"
+	LessKernel         Cause = "fewer system calls"
+	LessSwitching      Cause = "fewer context switches"
+	LessMemory         Cause = "less memory to collect"
 )
 
 // A Rule looks for one cause. It returns no sentence if it does not find it.
@@ -116,9 +126,12 @@ type Rule struct {
 	Cause Cause
 	find  func(c *Case) Finding
 
-	// last rules are asked only if no other has found anything: they look at consequences
+	// last rules are asked only if no other has found anything that matters: they look at consequences
 	// that other causes have, too.
 	last bool
+
+	// light rules say why a contender is lighter; the others why it is heavier, or slower.
+	light bool
 }
 
 // Rules returns all rules. Of those that explain as much, the earlier one is named first.
@@ -137,9 +150,15 @@ func Rules() []Rule {
 		{Cause: ExtraHop, find: extraHop},
 		{Cause: FastCGIRecords, find: fastCGIRecords},
 		{Cause: LongerHead, find: longerHead},
+		{Cause: ConnectionWork, find: connectionWork},
 		{Cause: GeneratorBound, find: generatorBound},
+		{Cause: LessCode, find: lessCode, light: true},
+		{Cause: LessKernel, find: lessKernel, light: true},
+		{Cause: LessMemory, find: lessMemory, light: true},
+		{Cause: LessSwitching, find: lessSwitching, light: true},
 		{Cause: Noise, find: noise, last: true},
 		{Cause: Queueing, find: queueing, last: true},
+		{Cause: MoreCode, find: moreCode, last: true},
 	}
 }
 
@@ -148,13 +167,17 @@ const minShare = 0.05
 
 // Explain returns what the rules find, that first which explains most.
 func Explain(c Case) []Finding {
-	var found []Finding
+	found := turned(&c)
+	explained := 0.0
+	for _, f := range found {
+		explained += f.Share
+	}
 	for _, last := range []bool{false, true} {
-		if last && len(found) > 0 {
+		if last && slices.ContainsFunc(found, func(f Finding) bool { return f.Share >= minShare || f.Explains != Weight }) {
 			break
 		}
 		for _, r := range Rules() {
-			if r.last != last {
+			if r.last != last || r.light && explained >= enough {
 				continue
 			}
 			if f := r.find(&c); f.Sentence != "" {

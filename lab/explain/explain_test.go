@@ -163,8 +163,8 @@ func ruleTests() []ruleTest {
 		},
 		{
 			explain.Queueing, plain,
-			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 500; app(e).UserUs += 10 },
-			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 550; app(e).UserUs += 10 }, // against Little's law
+			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 500; app(e).SysUs += 10 },
+			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 550; app(e).SysUs += 10 }, // against Little's law
 			"of its latency of 500 µs a request is served for 28 µs: the rest is the queue of 32 connections before busy processors",
 			explain.Connections, 0.944,
 		},
@@ -215,14 +215,120 @@ func ruleTests() []ruleTest {
 	}
 }
 
+// closing is a server of whose connections each is for one request.
+func closing() explain.Evidence {
+	e := plain()
+	e.Connects = 1
+	app(&e).Calls = map[string]float64{"accept4": 1, "setsockopt": 1, "read": 1, "write": 1, "close": 1}
+	return e
+}
+
+// lightTests are of rules about what a contender does not do, or less of.
+func lightTests() []ruleTest {
+	return []ruleTest{
+		{
+			explain.LessCode, plain,
+			func(e *explain.Evidence) { app(e).UserUs = 4 },
+			func(e *explain.Evidence) { app(e).UserUs = 7.3 }, // by less than is asked about
+			"its own code takes 4.0 µs of user time per request, where that of well takes 9.0 µs: 4.9 µs of the 5.0 µs that it costs less",
+			"", 1,
+		},
+		{
+			explain.LessKernel, plain,
+			func(e *explain.Evidence) {
+				app(e).SysUs, app(e).Calls = 6, map[string]float64{"recvfrom": 1, "sendto": 1}
+			},
+			func(e *explain.Evidence) { app(e).SysUs, app(e).Calls = 6, map[string]float64{"read": 1.9, "write": 1} },
+			"it makes 2.0 system calls per request, where well makes 3.0 (reads 1.0 and not 2.0, of which the second finds nothing), and the kernel takes 6.0 µs for it and not 9.0 µs: 3.0 µs of the 3.0 µs that it costs less",
+			"", 1,
+		},
+		{
+			explain.LessKernel, fronted,
+			func(e *explain.Evidence) { app(e).SysUs, app(e).Calls = 1, map[string]float64{"read": 1, "write": 1} },
+			func(e *explain.Evidence) { app(e).SysUs, app(e).Calls = 6, map[string]float64{"read": 1, "write": 1} },
+			"it makes 2.0 system calls per request, where nginx → well makes 3.0 (reads 1.0 and not 2.0), and the kernel", // nobody knows in how many pieces nginx sends
+			"", 1,
+		},
+		{
+			explain.LessKernel, uncounted,
+			func(e *explain.Evidence) { app(e).SysUs = 6 },
+			func(e *explain.Evidence) { app(e).SysUs = 9.1 },
+			"the kernel takes 6.0 µs of system time for it per request, where for well it takes 9.0 µs; which system calls it spares was not counted: 3.0 µs of the 3.0 µs",
+			"", 1,
+		},
+		{
+			explain.LessSwitching, func() explain.Evidence { e := plain(); app(&e).Voluntary = 1; return e },
+			func(e *explain.Evidence) { app(e).SysUs, app(e).Voluntary = 6, 0.01 },
+			func(e *explain.Evidence) { app(e).SysUs, app(e).Voluntary = 6, 0.96 },
+			"a request has to change threads 0.02 times, where with well it is 1.0: about 3.0 µs of the 3.0 µs that it costs less",
+			"", 0.99,
+		},
+		{
+			explain.LessMemory, func() explain.Evidence { e := plain(); app(&e).GCShare = 0.25; return e },
+			func(e *explain.Evidence) { app(e).UserUs, app(e).GCShare, app(e).AllocBytes = 4.7, 0.015, 200 },
+			func(e *explain.Evidence) { app(e).UserUs, app(e).GCShare = 4.7, 0.31 },
+			"the collector of well takes 25 % of the application's time, which allocates 1200 bytes per request; its own takes 2 %, for 200 bytes: about 4.3 µs of the 4.3 µs that it costs less",
+			explain.Memory, 0.999,
+		},
+		{
+			explain.MoreCode, plain,
+			func(e *explain.Evidence) { app(e).UserUs, e.PerSecond, e.Interpreter = 109, 8000, "Python" },
+			func(e *explain.Evidence) { app(e).UserUs = 10.7 },
+			"its own code takes 109 µs of user time per request, where that of well takes 9.0 µs, being interpreted by Python: about 100 µs of the 100 µs that it costs more",
+			"", 1,
+		},
+		{
+			explain.ConnectionWork, closing,
+			func(e *explain.Evidence) {
+				heavier(e, 4)
+				app(e).Calls = map[string]float64{"accept4": 1, "setsockopt": 5, "read": 1, "write": 1, "close": 1}
+			},
+			func(e *explain.Evidence) {
+				heavier(e, 4)
+				app(e).Calls = map[string]float64{"accept4": 1, "setsockopt": 1.4, "read": 1, "write": 1, "close": 1}
+			},
+			"each request has a connection of its own, which it takes 7.0 system calls to accept, to set up and to close, where well makes 3.0: about 2.0 µs of the 4.0 µs that it costs more",
+			"", 0.5,
+		},
+		{
+			explain.OneCore, plain,
+			func(e *explain.Evidence) { e.Demand, e.PerSecond, e.MeanUs, e.Interpreter = 1, 50_000, 640, "Python" },
+			func(e *explain.Evidence) { e.Demand, e.Cores = 1, 1 },
+			"it has work for 1.0 of 2 processors at a time, where well has work for 2.0; Python runs one thread of a process at a time",
+			explain.Workers, 1,
+		},
+		{ // what the control has and the contender lacks is said of the control
+			explain.ExtraHop, fronted,
+			func(e *explain.Evidence) { *e = plain() },
+			func(e *explain.Evidence) { e.Parts[0].SysUs -= 3 },
+			"nginx → well costs more: its nginx takes a request and hands it on, which costs it 20 µs, with 2.0 reads and 2.0 writes: about 20 µs of the 20 µs that it costs more",
+			explain.Hop, 1,
+		},
+		{
+			explain.NoClientKeepAlive, func() explain.Evidence { e := plain(); heavier(&e, 40); e.Connects = 1; return e },
+			func(e *explain.Evidence) { *e = plain() },
+			func(e *explain.Evidence) { *e = plain(); e.Connects = 0.81 },
+			"well costs more: for each request clients open 1.0 connections, where with other they open none: about 40 µs of the 40 µs that it costs more",
+			explain.ClientKeepAlive, 1,
+		},
+	}
+}
+
+func uncounted() explain.Evidence {
+	e := plain()
+	app(&e).Calls = nil
+	return e
+}
+
 func TestRules(t *testing.T) {
-	for _, test := range ruleTests() {
+	for _, test := range append(ruleTests(), lightTests()...) {
 		t.Run(string(test.cause), func(t *testing.T) {
 			c := explain.Case{Of: test.control(), Control: test.control()}
 			c.Of.Title = "other"
 			edge := c
 			edge.Of.Parts = slices.Clone(c.Of.Parts)
 			test.fires(&c.Of)
+			c.Of.Title = "other"
 			found := explain.Explain(c)
 			if len(found) == 0 || found[0].Cause != test.cause {
 				t.Fatalf("found %+v", found)
@@ -231,7 +337,7 @@ func TestRules(t *testing.T) {
 			if !strings.HasPrefix(f.Sentence, test.sentence) {
 				t.Errorf("says  %s\nwant  %s", f.Sentence, test.sentence)
 			}
-			if f.Counter.Setting != test.setting || f.Counter.To == "" || len(f.Numbers) == 0 {
+			if f.Counter.Setting != test.setting || (f.Counter.To == "") != (test.setting == "") || len(f.Numbers) == 0 {
 				t.Errorf("counter-experiment %+v, numbers %v", f.Counter, f.Numbers)
 			}
 			if math.Abs(f.Share-test.share) > 0.02 {
@@ -252,7 +358,7 @@ func TestRules(t *testing.T) {
 
 func TestEveryRuleIsTested(t *testing.T) {
 	tested := map[explain.Cause]bool{explain.Noise: true} // below
-	for _, test := range ruleTests() {
+	for _, test := range append(ruleTests(), lightTests()...) {
 		tested[test.cause] = true
 	}
 	for _, r := range explain.Rules() {
@@ -295,6 +401,30 @@ func TestNoise(t *testing.T) {
 	}
 }
 
+// What is lighter by no more than chance is not explained, and the control's twin never.
+func TestNothingLighter(t *testing.T) {
+	c := explain.Case{Of: plain(), Control: plain()}
+	app(&c.Of).UserUs = 6
+	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.LessCode || found[0].Counter.OfControl {
+		t.Errorf("%+v", found)
+	}
+	again := c
+	again.Again = true
+	if found := explain.Explain(again); len(found) != 0 {
+		t.Errorf("of the twin: %+v", found)
+	}
+	twin := plain()
+	app(&twin).UserUs += 1.6 // about half as much
+	c.Twin = &twin
+	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.Noise {
+		t.Errorf("%+v", found)
+	}
+	c.Shown = true // block by block it is lighter, whatever the twin does
+	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.LessCode {
+		t.Errorf("%+v", found)
+	}
+}
+
 // The cause of most of a difference comes first; what hardly matters beside it is left out.
 func TestOrder(t *testing.T) {
 	c := explain.Case{Of: plain(), Control: plain()}
@@ -327,5 +457,19 @@ func TestServerIsNoHop(t *testing.T) {
 		if f.Cause == explain.ExtraHop {
 			t.Error(f.Sentence)
 		}
+	}
+}
+
+// A cause that explains next to nothing does not keep those from being looked for that are asked last.
+func TestNegligibleCause(t *testing.T) {
+	control, of := plain(), plain()
+	of.Interpreter = "Ruby"
+	heavier(&of, 100)
+	app(&of).SysUs -= 100
+	app(&of).UserUs += 100
+	of.Bytes += 37
+	found := explain.Explain(explain.Case{Of: of, Control: control})
+	if len(found) == 0 || found[0].Cause != explain.MoreCode || !strings.Contains(found[0].Sentence, "being interpreted by Ruby") {
+		t.Errorf("%+v", found)
 	}
 }

@@ -32,7 +32,7 @@ func allocation(c *Case) Finding {
 			{"page faults per request", of.PageFaults, control.PageFaults},
 		},
 		Explains: Weight, Sure: true,
-		Counter: Counter{Memory, "a collector that runs a quarter as often"},
+		Counter: Counter{Setting: Memory, To: "a collector that runs a quarter as often"},
 	}
 	us := max(gcUs, bytes/1024*allocatedUs, faulted*faultUs)
 	switch {

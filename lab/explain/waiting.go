@@ -41,7 +41,7 @@ func delayedACK(c *Case) Finding {
 			{"processors busy", c.Of.used(), c.Control.used()},
 		},
 		Explains: Latency, Share: clamp(c.Of.Delayed * delayedUs / (c.Of.MeanUs - c.Control.MeanUs)),
-		Counter: Counter{NoDelay, "TCP_NODELAY"},
+		Counter: Counter{Setting: NoDelay, To: "TCP_NODELAY"},
 	}
 }
 
@@ -69,6 +69,6 @@ func queueing(c *Case) Finding {
 			micros(c.Of.MeanUs), micros(c.Of.WeightUs()), c.Of.Connections),
 		Numbers:  []Number{{"mean latency in µs", c.Of.MeanUs, c.Control.MeanUs}, {"connections divided by rate, in µs", expected, 0}},
 		Explains: Latency, Share: 1 - c.Of.WeightUs()/c.Of.MeanUs,
-		Counter: Counter{Connections, "one connection for each core"},
+		Counter: Counter{Setting: Connections, To: "one connection for each core"},
 	}
 }

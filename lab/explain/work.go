@@ -47,7 +47,7 @@ func extraHop(c *Case) Finding {
 		Sentence: fmt.Sprintf("its %s takes a request and hands it on, which costs it %s%s%s", front.Role, micros(front.Us()), calls, c.ofThe(front.Us())),
 		Numbers:  []Number{{"processor time of " + front.Role + " in µs per request", front.Us(), 0}},
 		Explains: Weight, Share: c.share(front.Us()), Sure: true,
-		Counter: Counter{Hop, "nothing before the application"},
+		Counter: Counter{Setting: Hop, To: "nothing before the application"},
 	}
 }
 
@@ -70,7 +70,7 @@ func fastCGIRecords(c *Case) Finding {
 			{"writes per request", of.calls(writeCalls()), control.calls(writeCalls())},
 		},
 		Explains: Weight, Share: c.share(more),
-		Counter: Counter{Protocol, "HTTP to the application"},
+		Counter: Counter{Setting: Protocol, To: "HTTP to the application"},
 	}
 }
 
@@ -101,7 +101,7 @@ func smallWrites(c *Case) Finding {
 		Sentence: fmt.Sprintf("of an answer the %s makes %s writes, where with %s it is %s%s", role, count(of), c.Control.Title, count(control), c.ofThe(us)),
 		Numbers:  []Number{{"writes per request", of, control}},
 		Explains: Weight, Share: c.share(us), Sure: true,
-		Counter: Counter{Writes, "one write an answer"},
+		Counter: Counter{Setting: Writes, To: "one write an answer"},
 	}
 }
 
@@ -123,7 +123,7 @@ func accessLog(c *Case) Finding {
 		Sentence: fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does%s", more, n, c.ofThe(logUs)),
 		Numbers:  []Number{{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)}},
 		Explains: Weight, Share: c.share(logUs), Sure: true,
-		Counter: Counter{Log, "no access log"},
+		Counter: Counter{Setting: Log, To: "no access log"},
 	}
 }
 
@@ -152,7 +152,7 @@ func bufferedToDisk(c *Case) Finding {
 			{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)},
 		},
 		Explains: Weight, Share: c.share(us), Sure: true,
-		Counter: Counter{Buffers, "buffers as large as an answer"},
+		Counter: Counter{Setting: Buffers, To: "buffers as large as an answer"},
 	}
 }
 
@@ -166,6 +166,6 @@ func longerHead(c *Case) Finding {
 		Sentence: fmt.Sprintf("its answers are %s longer than the %s of %s%s", bytesText(more), bytesText(c.Control.Bytes), c.Control.Title, c.ofThe(more*byteUs)),
 		Numbers:  []Number{{"bytes of a response", c.Of.Bytes, c.Control.Bytes}},
 		Explains: Weight, Share: c.share(more * byteUs), Sure: true,
-		Counter: Counter{Header, "the control's header fields"},
+		Counter: Counter{Setting: Header, To: "the control's header fields"},
 	}
 }

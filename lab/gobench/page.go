@@ -1,7 +1,7 @@
 package gobench
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -13,7 +13,7 @@ import (
 )
 
 //go:embed page.html
-var pageSource string
+var pageSource embed.FS
 
 // writePage writes the report as one HTML file that needs nothing else.
 func (a *Analysis) writePage(w io.Writer) error {

@@ -73,9 +73,13 @@ func Analyze(run *Run) *Analysis {
 				t.Rows = append(t.Rows, row)
 			}
 		}
-		t.Why = why(run, &t)
+		if c.Saturated() { // at a fixed rate nothing was counted
+			t.Why = why(run, &t)
+		}
 		t.Pairs = pairs(run, &t)
-		t.Decomposed = decompose(run, &t)
+		if c.Saturated() { // else the ticks of a trial are too few to tell user from system time
+			t.Decomposed = decompose(run, &t)
+		}
 		if t.Taken = take(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}

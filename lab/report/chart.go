@@ -31,6 +31,7 @@ type chart struct {
 // chartRow is one contender's row.
 type chartRow struct {
 	Label  string
+	Title  string // shown when the label is pointed at
 	Class  string
 	Y      float64 // of its middle
 	Top    float64 // of its bars
@@ -51,6 +52,21 @@ type mark struct {
 
 // Width returns the length of a bar.
 func (m mark) Width() float64 { return math.Max(0, m.X1-m.X0) }
+
+// ViewBox is what is shown of a chart: its width, and as much more as its texts need.
+func (c *chart) ViewBox() string {
+	from, to := 0.0, c.Width
+	for _, row := range c.Rows {
+		from = min(from, c.Left-labelGap-textWidth13(row.Label))
+		for _, text := range row.Texts {
+			to = max(to, text.X0+textWidth13(text.Text))
+		}
+	}
+	return fmt.Sprintf("%.0f 0 %.0f %g", math.Floor(from), math.Ceil(to)-math.Floor(from), c.Height)
+}
+
+// labelGap is between a row's label and the axis.
+const labelGap = 12
 
 // Geometry of a chart.
 const (
@@ -82,7 +98,7 @@ func newChart(a page.Axis, unit string) *chart {
 // addRow begins a row for a contender.
 func (c *chart) addRow(row *Row) *chartRow {
 	y := float64(len(c.Rows))*rowHeight + rowHeight/2
-	c.Rows = append(c.Rows, chartRow{Label: row.Title, Class: string(row.Kind), Y: y, Top: y - barHeight/2, Height: barHeight})
+	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: row.described(), Class: string(row.Kind), Y: y, Top: y - barHeight/2, Height: barHeight})
 	c.Foot = float64(len(c.Rows)) * rowHeight
 	c.Height = c.Foot + axisHeight
 	return &c.Rows[len(c.Rows)-1]
@@ -105,13 +121,10 @@ func (t *Table) WeightChart() *chart {
 		r := c.addRow(row)
 		at := 0.0
 		for _, p := range row.Parts {
-			for _, piece := range []struct {
-				class string
-				us    float64
-			}{{"user", p.UserUs}, {"sys", p.SysUs}} {
+			for _, piece := range t.pieces(p) {
 				r.Bars = append(r.Bars, mark{
-					Class: p.Role + "-" + piece.class, X0: a.At(at), X1: a.At(at + piece.us),
-					Title: fmt.Sprintf("%s: %s, %s: %s", row.Title, p.Role, piece.class, micros(piece.us)),
+					Class: piece.class, X0: a.At(at), X1: a.At(at + piece.us),
+					Title: fmt.Sprintf("%s: %s: %s", row.Title, piece.name, micros(piece.us)),
 				})
 				at += piece.us
 			}
@@ -126,14 +139,28 @@ func (t *Table) WeightChart() *chart {
 		c.Alt += fmt.Sprintf("%s: %s. ", row.Title, micros(row.WeightUs.Mid))
 	}
 	for _, role := range trial.Roles() {
-		for _, piece := range []string{"user", "sys"} {
-			class := role + "-" + piece
-			if c.uses(class) {
-				c.Legend = append(c.Legend, mark{Class: class, Text: role + ", " + map[string]string{"user": "user", "sys": "system"}[piece]})
+		for _, piece := range t.pieces(Part{Role: role}) {
+			if c.uses(piece.class) {
+				c.Legend = append(c.Legend, mark{Class: piece.class, Text: piece.name})
 			}
 		}
 	}
 	return c
+}
+
+// piece is what a bar is drawn of.
+type piece struct {
+	class, name string
+	us          float64
+}
+
+// pieces takes user and system time apart where they are told apart: at a fixed rate processors are
+// mostly idle, and the clock's ticks in a trial are few.
+func (t *Table) pieces(p Part) []piece {
+	if !t.Saturated() {
+		return []piece{{p.Role + "-user", p.Role, p.Us()}}
+	}
+	return []piece{{p.Role + "-user", p.Role + ", user", p.UserUs}, {p.Role + "-sys", p.Role + ", system", p.SysUs}}
 }
 
 func (c *chart) uses(class string) bool {
@@ -192,40 +219,6 @@ func (t *Table) RatioChart() *chart {
 	return c
 }
 
-// LatencyChart shows four quantiles of each contender's latency.
-func (t *Table) LatencyChart() *chart {
-	quantiles := []struct {
-		q           float64
-		class, name string
-	}{{0.5, "p50", "50 %"}, {0.9, "p90", "90 %"}, {0.99, "p99", "99 %"}, {0.999, "p999", "99.9 %"}}
-	lo, hi := math.Inf(1), 0.0
-	for _, row := range t.Rows {
-		if row.Trials > 0 {
-			lo = min(lo, ms(row.Latency.Quantile(0.5)))
-			hi = max(hi, ms(row.Latency.Quantile(0.999)))
-		}
-	}
-	scale := newLogAxis(max(lo*0.8, 1e-3), max(hi*1.2, lo*2))
-	c := newChart(scale, "ms, in a closed loop")
-	for _, q := range quantiles {
-		c.Legend = append(c.Legend, mark{Class: q.class, Text: q.name})
-	}
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials == 0 {
-			continue
-		}
-		r := c.addRow(row)
-		r.Lines = append(r.Lines, mark{Class: "span", X0: scale.At(ms(row.Latency.Quantile(0.5))), X1: scale.At(ms(row.Latency.Quantile(0.999)))})
-		for _, q := range quantiles {
-			v := row.Latency.Quantile(q.q)
-			r.Dots = append(r.Dots, mark{Class: q.class, X0: scale.At(ms(v)), Title: fmt.Sprintf("%s: %s of requests within %s", row.Title, q.name, millis(v))})
-			c.Alt += fmt.Sprintf("%s %s %s. ", row.Title, q.name, millis(v))
-		}
-	}
-	return c
-}
-
 // ShapeChart shows the published rates, relative to the control, and ours.
 func (a *Analysis) ShapeChart() *chart {
 	s := a.shape()
@@ -235,12 +228,12 @@ func (a *Analysis) ShapeChart() *chart {
 	}
 	scale := newAxis(0, most*1.05)
 	c := newChart(scale, "requests per second, relative to the control")
-	published := len(s.columns) - len(a.Tables)
+	published := s.published
 	for i, column := range s.columns {
 		c.Legend = append(c.Legend, mark{Class: shapeClass(i, published), Text: column})
 	}
 	for _, row := range s.rows {
-		r := c.addRow(&Row{Entrant: &Entrant{Title: row.title, Kind: Way}})
+		r := c.addRow(&Row{Entrant: &Entrant{Title: row.title, Kind: Way, About: row.about}})
 		for i, v := range row.ratios {
 			if v > 0 {
 				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v), Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})

@@ -42,7 +42,7 @@ func (a *Analysis) check() {
 // allChecks each look at a row and return a warning, or nothing.
 func allChecks() []func(*Analysis, *Table, *Row) string {
 	return []func(*Analysis, *Table, *Row) string{
-		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, errorsSeen, neverSettled, bytesChanged, connectionsLost, othersBusy,
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, pastKnee, errorsSeen, neverSettled, bytesChanged, connectionsLost, othersBusy,
 	}
 }
 
@@ -81,6 +81,9 @@ func twinMisses(_ *Analysis, _ *Table, row *Row) string {
 }
 
 func littlesLaw(a *Analysis, t *Table, row *Row) string {
+	if !t.Saturated() {
+		return "" // connections rest
+	}
 	worst := 0.0
 	for _, r := range a.records(t, row) {
 		inside := r.Load.PerSecond()*r.Load.Latency.Mean().Seconds() + connecting(r)
@@ -100,8 +103,8 @@ func connecting(r *trial.Record) float64 {
 	return float64(r.Load.Connects) / r.Load.Seconds * r.Load.Connect.Mean().Seconds()
 }
 
-func generatorBound(_ *Analysis, _ *Table, row *Row) string {
-	if row.Busy < load.BusyBound {
+func generatorBound(_ *Analysis, t *Table, row *Row) string {
+	if row.Busy < load.BusyBound || !t.Saturated() { // rateMissed says it otherwise
 		return ""
 	}
 	return fmt.Sprintf("the generator was %.0f %% busy: the rate may be its own, not the server's", 100*row.Busy)

@@ -26,13 +26,13 @@ func csvNumber(v float64) string {
 // the total's add up to the total's.
 func (a *Analysis) writeDifferences(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"experiment", "cores", "connections", "of", "than", "what", "part", "us", "us_lo", "us_hi"}) // the writer keeps its first error
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"of", "than", "what", "part", "us", "us_lo", "us_hi"})) // the writer keeps its first error
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		for j := range t.Decomposed {
 			d := &t.Decomposed[j]
 			line := func(part string, us ...float64) {
-				cells := []string{a.Experiment, strconv.Itoa(t.Cores), strconv.Itoa(t.Connections), d.Of.Name, d.Than.Name, d.What, part}
+				cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{d.Of.Name, d.Than.Name, d.What, part})
 				for _, v := range us {
 					cells = append(cells, csvNumber(v))
 				}
@@ -53,11 +53,11 @@ func (a *Analysis) writeDifferences(w io.Writer) error {
 // writeCounts writes what requests took, one number a line.
 func (a *Analysis) writeCounts(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"experiment", "cores", "connections", "contender", "where", "what", "per_request"})
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"contender", "where", "what", "per_request"}))
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		line := func(row *Row, where, what string, v float64) {
-			_ = out.Write([]string{a.Experiment, strconv.Itoa(t.Cores), strconv.Itoa(t.Connections), row.Name, where, what, csvNumber(v)})
+			_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{row.Name, where, what, csvNumber(v)}))
 		}
 		for j := range t.Taken.Rows {
 			r := &t.Taken.Rows[j]

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/perf/benchfmt"
@@ -24,15 +25,43 @@ const (
 	ConfigsDir  = "configs"
 )
 
+// File is one of a results folder's.
+type File struct {
+	Name  string
+	Has   string // what it holds, for a reader
+	write func(io.Writer) error
+}
+
+// Files are those that WriteFiles writes, and of those that stand there already the journal and
+// the configurations, the most telling first.
+func (a *Analysis) Files() []File {
+	return []File{
+		{PageFile, "this page", a.writePage},
+		{csvFile, "what each contender showed under each condition", a.writeCSV},
+		{contendersFile, "who took part: versions, source lines, and what was answered before any load", a.writeContenders},
+		{answersFile, "how answers differ from the control's", a.writeAnswers},
+		{latencyFile, "the curves of latency", a.writeLatency},
+		{pairsFile, "what the parts cost", a.writePairs},
+		{differencesFile, "where the differences are", a.writeDifferences},
+		{countsFile, "what a request takes: what was counted", a.writeCounts},
+		{shapeFile, "requests per second, published and here", a.writeShape},
+		{sweepsFile, "what changes along the axes of sweeps", a.writeSweeps},
+		{JournalFile, "all trials as they were, with the time of each, one JSON object a line", nil},
+		{benchFile, "every trial that was timed in Go's benchmark format, for benchstat", a.writeBench},
+		{runFile, "all else that is known of the run", a.writeRun},
+		{ConfigsDir + "/", "the nginx configurations that were run", nil},
+	}
+}
+
 // WriteFiles writes everything but the journal and the configurations into a results
 // folder. It goes on after an error and returns the first.
 func (a *Analysis) WriteFiles(dir string) error {
 	var first error
-	for _, file := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{{PageFile, a.writePage}, {csvFile, a.writeCSV}, {differencesFile, a.writeDifferences}, {countsFile, a.writeCounts}, {benchFile, a.writeBench}, {runFile, a.writeRun}} {
-		if err := WriteFile(filepath.Join(dir, file.name), file.write); err != nil && first == nil {
+	for _, file := range a.Files() {
+		if file.write == nil {
+			continue
+		}
+		if err := WriteFile(filepath.Join(dir, file.Name), file.write); err != nil && first == nil {
 			first = err
 		}
 	}
@@ -65,13 +94,25 @@ func (a *Analysis) writeRun(w io.Writer) error {
 	return e.Encode(a.Run)
 }
 
+// conditionColumns names the columns that tell conditions apart, in every CSV file.
+func conditionColumns() []string { return []string{"cores", "connections", "asked_per_sec"} }
+
+// conditionCells are those of a condition. At saturation nothing is asked: the last is empty.
+func conditionCells(c trial.Condition) []string {
+	asked := ""
+	if !c.Saturated() {
+		asked = csvNumber(c.Rate)
+	}
+	return []string{strconv.Itoa(c.Cores), strconv.Itoa(c.Connections), asked}
+}
+
 // csvHeader names the columns of results.csv. Times end in their unit, bounds of
 // intervals in lo and hi.
 func csvHeader() []string {
-	names := []string{
-		"experiment", "cores", "connections", "contender", "kind", "trials",
+	names := slices.Concat([]string{"experiment"}, conditionColumns(), []string{
+		"contender", "kind", "trials",
 		"weight_us", "weight_us_lo", "weight_us_hi", "ratio", "ratio_lo", "ratio_hi", "finding",
-	}
+	})
 	for _, role := range trial.Roles() {
 		names = append(names, role+"_user_us", role+"_sys_us")
 	}
@@ -89,7 +130,7 @@ func (a *Analysis) writeCSV(w io.Writer) error {
 		t := &a.Tables[i]
 		for j := range t.Rows {
 			r := &t.Rows[j]
-			cells := []string{a.Experiment, strconv.Itoa(t.Cores), strconv.Itoa(t.Connections), r.Name, string(r.Kind), strconv.Itoa(r.Trials)}
+			cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{r.Name, string(r.Kind), strconv.Itoa(r.Trials)})
 			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo, r.Ratio.Hi} {
 				cells = append(cells, csvNumber(v))
 			}
@@ -119,6 +160,23 @@ func (r *Row) part(role string) Part {
 	return Part{Role: role}
 }
 
+// benchCondition is a condition as a part of a benchmark's name.
+func benchCondition(c trial.Condition) string {
+	name := fmt.Sprintf("cores=%d/connections=%d", c.Cores, c.Connections)
+	for _, more := range []struct {
+		key   string
+		value float64
+	}{{"rate", c.Rate}, {"gomaxprocs", float64(c.Procs)}, {"workers", float64(c.Workers)}} {
+		if more.value > 0 {
+			name += fmt.Sprintf("/%s=%s", more.key, csvNumber(more.value))
+		}
+	}
+	if c.Axis != "" {
+		name += "/sweep=" + c.Axis
+	}
+	return name
+}
+
 // writeBench writes every trial in Go's benchmark format, which benchstat reads.
 func (a *Analysis) writeBench(w io.Writer) error {
 	out := benchfmt.NewWriter(w)
@@ -129,7 +187,7 @@ func (a *Analysis) writeBench(w io.Writer) error {
 		}
 		voluntary, involuntary := r.SwitchesPerRequest()
 		res := &benchfmt.Result{
-			Name:  benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/cores=%d/connections=%d", a.Experiment, r.Contender, r.Cores, r.Connections)),
+			Name:  benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender, benchCondition(r.Condition))),
 			Iters: int(r.Load.Requests),
 			Config: []benchfmt.Config{
 				{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},

@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -14,8 +14,8 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-//go:embed page.html
-var pageSource string
+//go:embed *.html
+var pageSource embed.FS
 
 // writePage writes the report as one HTML file that needs nothing else.
 func (a *Analysis) writePage(w io.Writer) error {
@@ -28,6 +28,7 @@ func pageFuncs() template.FuncMap {
 		return func() string { return fmt.Sprintf("%.0f %%", 100*share) }
 	}
 	return template.FuncMap{
+		"section":    newSection,
 		"micros":     micros,
 		"times":      times,
 		"interval":   intervalText,
@@ -48,4 +49,39 @@ func pageFuncs() template.FuncMap {
 		"names":      func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
 		"gb":         func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
 	}
+}
+
+// section is what the page says of one condition.
+type section struct {
+	Analysis *Analysis
+	Table    *Table
+	ID       string
+	First    bool // the others are shown in less detail at first
+}
+
+func newSection(a *Analysis, i int) section {
+	return section{a, &a.Tables[i], sectionID(i), i == 0}
+}
+
+func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
+
+// link leads to a part of the page.
+type link struct{ ID, Text string }
+
+// Contents are the links to the parts of a page that is long; nil of one that is not.
+func (a *Analysis) Contents() (links []link) {
+	const few = 2
+	if len(a.Tables) <= few && len(a.Sweeps) == 0 {
+		return nil
+	}
+	for i := range a.Tables {
+		links = append(links, link{sectionID(i), "With " + conditionText(&a.Tables[i])})
+	}
+	if len(a.Sweeps) > 0 {
+		links = append(links, link{"sweeps", "What changes with settings"})
+	}
+	if len(a.Published) > 0 {
+		links = append(links, link{"shape", "The published shape, and ours"})
+	}
+	return append(links, link{"who", "Who was weighed"}, link{"equal", "Are they equal?"}, link{"timeline", "What happened when"}, link{"method", "How this was measured"})
 }

@@ -65,7 +65,20 @@ func sample() *Run {
 			}
 		}
 	}
+	start(run)
 	return run
+}
+
+// start gives all trials their times: a block after the other, a trial every ten seconds.
+func start(run *Run) {
+	const each = 10 * time.Second
+	inBlock := make(map[int]int)
+	perBlock := len(run.Records) / max(1, run.Blocks)
+	for i := range run.Records {
+		r := &run.Records[i]
+		r.Start = run.Started.Add(time.Duration((r.Block-1)*perBlock+inBlock[r.Block]) * each)
+		inBlock[r.Block]++
+	}
 }
 
 // record is one trial of a contender whose processes cost so many µs a request.
@@ -211,7 +224,7 @@ func TestRemarks(t *testing.T) {
 	}{
 		// The weights drift by half, so that their own intervals overlap: only pairs can tell.
 		"a swap":        {elsewhere("fasthttp", func(int) float64 { return 1.2 }), "With 1000 connections and the servers on one core these change places: fasthttp and tare."},
-		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these change places: fasthttp and net/http; fasthttp and net/http (twin); fasthttp and tare."},
+		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these change places: fasthttp and net/http; fasthttp and tare."},
 		"none":          {func(*Run) {}, "No pair is shown to change places with 1000 connections and the servers on one core."},
 		"too little":    {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }), "No pair is shown to change places"},
 		"not always":    {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }), "No pair is shown to change places"},
@@ -464,7 +477,8 @@ func TestPage(t *testing.T) {
 	}
 	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
-		"A request costs 13.5 µs of processor time with net/http", "What a request weighs", "Times the control", "Latency",
+		"A request costs 13.5 µs of processor time with net/http", "What a request weighs", "Times the control", "How long an answer takes",
+		"Who was weighed", "What happened when", "From the first third of the run to the last the weight of net/http changed by +",
 		"The published shape, and ours", "Are they equal?", "other<br>accepts/s", "0.300", "How this was measured", "net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
 	} {
 		if !strings.Contains(dom, want) {

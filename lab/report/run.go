@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/lab/equal"
+	"github.com/tarehq/tare/lab/kernel"
 	"github.com/tarehq/tare/lab/trial"
 )
 
@@ -34,14 +35,25 @@ type Run struct {
 	Blocks     int               `json:"blocks"`
 	Warmup     time.Duration     `json:"warmupNs"`
 	Measure    time.Duration     `json:"measureNs"`
-	Conditions []trial.Condition `json:"conditions"`
-	Placement  string            `json:"placement"` // which processors the servers and the generator had
+	Conditions []trial.Condition `json:"conditions"` // those at a fixed rate last
+
+	// RateMeasure is for how long trials at a fixed rate were measured; 0 if there are none.
+	RateMeasure time.Duration `json:"rateMeasureNs,omitempty"`
+	Sweeps      []Sweep       `json:"sweeps,omitempty"`
+
+	Placement string `json:"placement"` // which processors the servers and the generator had
 
 	Entrants    []Entrant   `json:"entrants"` // the control first
 	Environment Environment `json:"environment"`
 	Published   []Published `json:"published"`
 
 	Compare []Comparison `json:"compare"` // of contenders that differ in one part
+
+	Kernel []kernel.Row    `json:"kernel,omitempty"` // the write-up's kernel settings, and this machine's
+	Tuned  []kernel.Change `json:"tuned,omitempty"`  // what of them was changed for the run
+
+	// Reached says which bounds that kernel settings draw were reached: whole sentences.
+	Reached []string `json:"reached,omitempty"`
 
 	// Notes are what a reader should know though nothing is wrong: whole sentences.
 	Notes []string `json:"notes,omitempty"`
@@ -77,6 +89,9 @@ type Entrant struct {
 	Protocol string   `json:"protocol"` // that its application speaks
 	Versions []string `json:"versions"`
 	Lines    int      `json:"lines"` // of the application's source; 0 if nobody counted them
+
+	// PublishedLines are those of the write-up's application, if it tells them.
+	PublishedLines int `json:"publishedLines,omitempty"`
 
 	Answer      *equal.Answer      `json:"answer"`
 	Differences []equal.Difference `json:"differences"` // from the control's answer, that nobody declared

@@ -9,13 +9,15 @@ import (
 // for the figures themselves to be compared; how much of the control's rate each way
 // reaches can be.
 type shape struct {
-	columns []string // the published groups, then our conditions
-	rows    []shapeRow
+	columns   []string // the published groups, then our conditions at saturation
+	published int      // how many columns are the published groups
+	rows      []shapeRow
 }
 
 // shapeRow is one contender's rates relative to the control's.
 type shapeRow struct {
 	title  string
+	about  string
 	ratios []float64 // one for each column; 0 where there is none
 }
 
@@ -31,22 +33,24 @@ func (a *Analysis) shape() shape {
 	for _, g := range groups {
 		s.columns = append(s.columns, "published: "+g)
 	}
-	for i := range a.Tables {
-		t := &a.Tables[i]
+	s.published = len(groups)
+	tables := slices.DeleteFunc(slices.Clone(a.Tables), func(t Table) bool { return !t.Saturated() })
+	for i := range tables {
+		t := &tables[i]
 		s.columns = append(s.columns, fmt.Sprintf("here: %s, %d conns", coresText(t), t.Connections))
 	}
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
-		row := shapeRow{title: e.Title}
+		row := shapeRow{title: e.Title, about: e.described()}
 		for _, g := range groups {
 			row.ratios = append(row.ratios, a.publishedRatio(g, e.Name))
 		}
 		if !slices.ContainsFunc(row.ratios, func(v float64) bool { return v > 0 }) {
 			continue
 		}
-		for j := range a.Tables {
+		for j := range tables {
 			v := 0.0
-			if r := a.Tables[j].named(e.Name); r != nil && r.Trials > 0 {
+			if r := tables[j].named(e.Name); r != nil && r.Trials > 0 {
 				v = finite(r.RateRatio.Mid)
 			}
 			row.ratios = append(row.ratios, v)

@@ -21,11 +21,14 @@ func (a *Analysis) WriteText(w io.Writer) error {
 	for i := range a.Tables {
 		a.writeTable(&b, &a.Tables[i])
 	}
+	a.writeSweptText(&b)
 	notes := a.absent() + a.differences()
 	if notes != "" {
 		fmt.Fprintf(&b, "%s\n", notes)
 	}
 	a.writePublished(&b)
+	a.writeWho(&b)
+	a.writeKernel(&b)
 	for _, warning := range a.Warnings {
 		fmt.Fprintf(&b, "WARNING: %s\n", warning)
 	}
@@ -38,7 +41,7 @@ const textWidth = 100
 
 func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	fmt.Fprintf(b, "With %s: processor time per request of all server processes, %s of %v\n\n",
-		conditionText(t), blocksText(a.Blocks), a.Measure)
+		conditionText(t), blocksText(a.Blocks), a.MeasureOf(t))
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	wide := 0
 	for _, row := range t.Rows {
@@ -52,13 +55,9 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 			fmt.Fprintf(w, "%s\tfailed\t\t\t\t\t\t\t\t\t\t\t\n", title(row.Title))
 			continue
 		}
-		var user, sys float64
-		for _, p := range row.Parts {
-			user += p.UserUs
-			sys += p.SysUs
-		}
+		user, sys := t.splitText(row)
 		ratio, interval, finding := ratioText(row)
-		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%s\t%s\t%s\t%.0f\t%s\t%s\t%.2f\t%.0f\t\n",
+		fmt.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%.2f\t%.0f\t\n",
 			title(row.Title), row.WeightUs.Mid, user, sys, ratio, interval, finding, row.PerSecond.Mid,
 			millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)), row.Voluntary+row.Involuntary, row.RSS/1e6)
 	}
@@ -68,16 +67,27 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	t.writePairs(b)
 	t.writeDecompositions(b)
 	a.writeWhy(b, t)
-	warned := false
-	for i := range t.Rows {
-		for _, warning := range t.Rows[i].Warnings {
-			warned = true
-			fmt.Fprintf(b, "  %s: %s\n", t.Rows[i].Title, warning)
-		}
+	warned := t.Warned()
+	for _, w := range warned {
+		said := wrap(w.Titles()+": "+w.Text, textWidth-4)
+		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(said, "\n", "\n    "))
 	}
-	if warned {
+	if len(warned) > 0 {
 		fmt.Fprintln(b)
 	}
+}
+
+// splitText is a row's user and system time; both are empty where they are not told apart.
+func (t *Table) splitText(row *Row) (user, sys string) {
+	if !t.Saturated() {
+		return "", ""
+	}
+	var userUs, sysUs float64
+	for _, p := range row.Parts {
+		userUs += p.UserUs
+		sysUs += p.SysUs
+	}
+	return fmt.Sprintf("%.2f", userUs), fmt.Sprintf("%.2f", sysUs)
 }
 
 func blocksText(n int) string {
@@ -124,19 +134,15 @@ func (a *Analysis) differences() string {
 		for _, d := range e.Differences {
 			fmt.Fprintf(&b, "  %s: %s\n", e.Title, d)
 		}
-		for i, d := range e.Declared {
-			if i > 0 && e.Declared[i-1].Why == d.Why {
-				continue // it stands in the line before
-			}
-			what := d.String()
-			for _, more := range e.Declared[i+1:] {
-				if more.Why != d.Why {
-					break
-				}
-				what += "; " + more.String()
-			}
-			fmt.Fprintf(&b, "%s differs as declared: %s (%s)\n", e.Title, what, d.Why)
+	}
+	reasons := a.Reasons()
+	for i := range reasons {
+		r := &reasons[i]
+		differ := "differs"
+		if len(r.Of) > 1 {
+			differ = "differ"
 		}
+		fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("%s %s as declared in %s: %s", r.Titles(), differ, list(r.What()), r.Why), textWidth))
 	}
 	return b.String()
 }

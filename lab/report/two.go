@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 // Two is two runs beside each other.
@@ -61,7 +62,7 @@ func Compare(a, b *Run) *Two {
 	two.Changed = changed(a, b)
 	for i := range two.A.Tables {
 		ta := &two.A.Tables[i]
-		at := slices.IndexFunc(two.B.Tables, func(t Table) bool { return t.Condition == ta.Condition })
+		at := slices.IndexFunc(two.B.Tables, func(t Table) bool { return regime(t.Condition) == regime(ta.Condition) })
 		if at < 0 {
 			continue
 		}
@@ -127,11 +128,32 @@ func controlTitle(r *Run) string {
 func gigabytes(bytes uint64) string { return fmt.Sprintf("%.0f GB", math.Round(float64(bytes)/1e9)) }
 
 func conditionsText(all []trial.Condition) string {
-	texts := make([]string, len(all))
-	for i, c := range all {
-		texts[i] = conditionText(&Table{Condition: c})
+	var texts []string
+	for _, c := range all {
+		if c.Saturated() {
+			texts = append(texts, ConditionText(c))
+		}
 	}
 	return strings.Join(texts, "; ")
+}
+
+// regime is a condition without what was found in the run itself: a fixed rate is any.
+func regime(c trial.Condition) trial.Condition {
+	if !c.Saturated() {
+		c.Rate = 1
+	}
+	return c
+}
+
+// rates are the fixed rates of a run.
+func rates(r *Run) string {
+	var texts []string
+	for _, c := range r.Conditions {
+		if !c.Saturated() {
+			texts = append(texts, loadreport.Count(c.Rate)+" requests/s")
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // changed says which versions and settings differ.
@@ -141,6 +163,7 @@ func changed(a, b *Run) []string {
 	d.add("system", a.Environment.System, b.Environment.System)
 	d.add("Go that built tare", a.Environment.Go, b.Environment.Go)
 	d.add("blocks", a.Blocks, b.Blocks)
+	d.add("fixed rate", rates(a), rates(b))
 	d.add("open files allowed", a.Environment.Nofile, b.Environment.Nofile)
 	names := maps.Clone(a.Environment.Sysctls)
 	if names == nil {

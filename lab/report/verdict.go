@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 // Verdict answers the experiment's question in one sentence, from the first
@@ -90,6 +92,9 @@ func swapped(t, u *Table) (pairs []string) {
 	for i := range t.Rows {
 		for j := range t.Rows {
 			a, b := &t.Rows[i], &t.Rows[j]
+			if a.Kind == Twin || b.Kind == Twin {
+				continue // that the control does is enough
+			}
 			if below(a, b) && below(u.named(b.Name), u.named(a.Name)) {
 				pairs = append(pairs, a.Title+" and "+b.Title)
 			}
@@ -116,15 +121,32 @@ func (t *Table) named(name string) *Row {
 	return nil
 }
 
-func conditionText(t *Table) string {
-	cores := fmt.Sprintf("the servers on %d cores", t.Cores)
-	switch t.Cores {
-	case 0:
-		cores = "all cores shared"
-	case 1:
-		cores = "the servers on one core"
+func conditionText(t *Table) string { return ConditionText(t.Condition) }
+
+// ConditionText says under what trials were made, as it stands after "with".
+func ConditionText(c trial.Condition) string {
+	words := []string{"1 connection"}
+	if c.Connections != 1 {
+		words[0] = fmt.Sprintf("%d connections", c.Connections)
 	}
-	return fmt.Sprintf("%d connections and %s", t.Connections, cores)
+	if c.Procs > 0 {
+		words = append(words, fmt.Sprintf("GOMAXPROCS %d", c.Procs))
+	}
+	if c.Workers > 0 {
+		words = append(words, fmt.Sprintf("%d of nginx's workers", c.Workers))
+	}
+	switch c.Cores {
+	case 0:
+		words = append(words, "all cores shared")
+	case 1:
+		words = append(words, "the servers on one core")
+	default:
+		words = append(words, fmt.Sprintf("the servers on %d cores", c.Cores))
+	}
+	if c.Saturated() {
+		return list(words)
+	}
+	return fmt.Sprintf("%s, at %s requests/s", list(words), loadreport.Count(c.Rate))
 }
 
 // list joins words as in a sentence.

@@ -38,9 +38,9 @@ func why(run *Run, t *Table) (all []Why) {
 		if row.Trials == 0 || row.Kind == Control || row.Kind == Ceiling {
 			continue
 		}
-		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: again}
+		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: again, Shown: row.Finding == stat.Less || row.Finding == stat.More}
 		if row.Kind == Twin {
-			c.Twin = nil
+			c.Twin, c.Again = nil, true
 		}
 		if found := explain.Explain(c); len(found) > 0 {
 			all = append(all, Why{row, found[:min(shownFindings, len(found))]})
@@ -58,7 +58,7 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	}
 	for _, entrant := range run.Entrants {
 		if entrant.Name == name {
-			e.Title, e.Protocol = entrant.Title, entrant.Protocol
+			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Versions)
 			if entrant.Answer != nil {
 				e.Bytes = float64(entrant.Answer.Bytes)
 			}
@@ -93,6 +93,16 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 		}
 	}
 	return e
+}
+
+// interpreter names what runs a program that is interpreted, as its versions say.
+func interpreter(versions []string) string {
+	for _, v := range versions {
+		if name, _, _ := strings.Cut(v, " "); name == "Python" || name == "Ruby" {
+			return name
+		}
+	}
+	return ""
 }
 
 // twin returns the name of the control's second copy.
@@ -238,6 +248,7 @@ type Tested struct {
 	Setting   explain.Setting  `json:"setting"`
 	To        string           `json:"to"` // what the setting was changed to
 	Explains  explain.Quantity `json:"explains"`
+	OfControl bool             `json:"ofControl,omitempty"` // it is the control whose setting was changed: Toggled is of that
 
 	// Values are of what it explains, by block: microseconds of processor time or of mean
 	// latency, or requests per second. A trial that failed is left out with its block.
@@ -271,6 +282,9 @@ const (
 func (x *Tested) differences() (before, after float64) {
 	b, _ := stat.Difference(x.Of, x.Control)
 	a, _ := stat.Difference(x.Toggled, x.Control)
+	if x.OfControl {
+		a, _ = stat.Difference(x.Of, x.Toggled)
+	}
 	return b.Mid, a.Mid
 }
 
@@ -327,6 +341,7 @@ func (a *Analysis) testOf(t *Table, w *Why, f *explain.Finding) *Tested {
 
 // Sentences are what is said of one contender, one for each cause.
 func (a *Analysis) Sentences(t *Table, w *Why) (sentences []string) {
+	var untested []string
 	for i := range w.Findings {
 		f := &w.Findings[i]
 		said := f.Sentence
@@ -334,6 +349,12 @@ func (a *Analysis) Sentences(t *Table, w *Why) (sentences []string) {
 			said += "; " + x.Says()
 		}
 		sentences = append(sentences, upper(said)+".")
+		if f.Counter.Setting == "" {
+			untested = append(untested, string(f.Cause))
+		}
+	}
+	if len(untested) > 0 {
+		sentences = append(sentences, "There is no setting to test by: "+list(untested)+".")
 	}
 	return sentences
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +126,40 @@ func TestWhyIsSaid(t *testing.T) {
 		if err != nil || !strings.Contains(string(page), "<dt>Closing</dt><dd>"+sentence) {
 			t.Errorf("the page does not say why (%v)", err)
 		}
+	}
+}
+
+// Of a contender that is lighter it is said what it does not do, and what of that cannot be tested.
+func TestWhyLighter(t *testing.T) {
+	run := explained()
+	run.Entrants[0].Name, run.Entrants[2].Name = "b", "a" // the control is the heavier one now
+	run.Entrants[0].Versions, run.Entrants[2].Versions = []string{"Python 3.1", "flup 1"}, []string{"go1.26"}
+	run.Entrants = append(run.Entrants[:1:1], run.Entrants[2])
+	a := report.Analyze(run)
+	table := &a.Tables[0]
+	if len(table.Why) != 1 || table.Why[0].Name != "a" {
+		t.Fatalf("%+v", table.Why)
+	}
+	want := []string{"Plain costs more: for each request clients open 1.0 connections, where with Closing they open none: about 40 µs of the 40 µs that it costs more."}
+	if got := a.Sentences(table, &table.Why[0]); !slices.Equal(got, want) {
+		t.Errorf("says %q\nwant %q", got, want)
+	}
+	if e := report.Evidence(run, "b", run.Conditions[0]); e.Interpreter != "Python" {
+		t.Errorf("interpreted by %q", e.Interpreter)
+	}
+	run.Tested = []report.Tested{{
+		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", OfControl: true,
+		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
+	}}
+	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0], "; with x the difference goes, from −40.0 µs to −1.00 µs.") {
+		t.Errorf("says %q", got)
+	}
+	for i := range run.Records { // so that nothing else is the cause than code
+		run.Records[i].Load.Connects = 0
+	}
+	a = report.Analyze(run)
+	got := a.Sentences(&a.Tables[0], &a.Tables[0].Why[0])
+	if last := got[len(got)-1]; last != "There is no setting to test by: less work in its own code." {
+		t.Errorf("says %q", got)
 	}
 }

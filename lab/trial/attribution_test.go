@@ -69,8 +69,9 @@ func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *trial.Reco
 // between looking and the measured time.
 func near(got, want float64) bool { return math.Abs(got-want) <= 0.25*math.Max(1, want) }
 
-// same reports whether two counts of one moment are, but for requests under way.
-func same(got, want float64) bool { return math.Abs(got-want) <= 0.02*want }
+// same reports whether two counts are, of which one is read just after the other: on a busy machine
+// a little more is counted in between.
+func same(got, want float64) bool { return math.Abs(got-want) <= 0.1*want }
 
 // A contender's own system calls are counted by name, and its processes' faults.
 func TestCallsPerRequest(t *testing.T) {

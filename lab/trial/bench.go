@@ -1,9 +1,11 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -29,8 +31,14 @@ type Bench struct {
 	Warmup  time.Duration
 	Measure time.Duration
 
+	// Template is the path that the generator asks for, with expressions of package load, if that is
+	// not the request's.
+	Template string
+
 	// Statuses are those that count as no error; none means all below 400.
 	Statuses []int
+	// Body is that of every response; nil is any.
+	Body []byte
 
 	// Progress is told how far the current trial is; it may be nil.
 	Progress func(load.Progress)
@@ -48,11 +56,10 @@ func (b *Bench) Ready(c *contender.Contender) func(ctx context.Context, address 
 // Setting is how a contender is run under a condition.
 func (b *Bench) Setting(c Condition) contender.Setting {
 	servers, _ := Layout(b.CPUs, c.Cores)
-	cores := c.Cores
-	if cores == 0 {
-		cores = len(b.CPUs)
+	cores := cmp.Or(c.Cores, len(b.CPUs))
+	return contender.Setting{
+		Cores: cmp.Or(c.Procs, cores), Workers: cmp.Or(c.Workers, cores), CPUs: servers, Host: b.Request.Host, Conf: b.Conf,
 	}
-	return contender.Setting{Cores: cores, CPUs: servers, Host: b.Request.Host, Conf: b.Conf}
 }
 
 // Run carries out one trial. What goes wrong with the contender is in the record;
@@ -112,7 +119,7 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 	defer func() { err = errors.Join(err, counters.close()) }()
 	before := look{running: running, counters: counters}
 	after := look{running: running, counters: counters, before: &before}
-	plan := b.plan(running.Place(), rec.Connections, generator)
+	plan := b.plan(running.Place(), rec.Condition, generator)
 	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
 	result, err := load.Run(loadCtx, plan)
 	switch {
@@ -124,10 +131,17 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 	case before.err != nil || after.err != nil:
 		return errors.Join(before.err, after.err)
 	case result.Requests == 0:
-		rec.Failure = fmt.Sprintf("no response under load: %s", result.Errors.First)
+		rec.Failure = fmt.Sprintf("no response under load: %s", cmp.Or(result.Errors.First, fmt.Sprintf("nothing came in %v", b.Measure)))
+		return nil
+	case float64(wrong(result)) >= wrongBound*float64(result.Requests):
+		rec.Failure = fmt.Sprintf("answers otherwise under load: %d of %d responses were not what it answers when it is asked alone; the first error: %s",
+			wrong(result), result.Requests, result.Errors.First)
 		return nil
 	}
-	rec.Load, rec.Unsettled = result, unsettled(result.Windows)
+	rec.Load = result
+	if rec.Saturated() { // otherwise the rate is what was asked
+		rec.Unsettled = unsettled(result.Windows)
+	}
 	rec.Costs = make(map[string][]proc.Cost)
 	busy := after.machine.Busy - before.machine.Busy
 	for role, usages := range after.usages {
@@ -144,13 +158,31 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 	return nil
 }
 
+// wrongBound is from which share of wrong responses on a contender is not the one that was
+// compared with the control. Fewer are told as errors.
+const wrongBound = 0.001
+
+// wrong is how many responses were others than expected. That a front could not reach what is
+// behind it, or that a server had too much to do, is said by status, and is an error of another kind.
+func wrong(r *load.Result) uint64 {
+	status := r.Errors.Status
+	for _, code := range []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
+		status -= min(status, r.Statuses[code])
+	}
+	return status + r.Errors.Body + r.Errors.Header
+}
+
 // plan is what the generator does: it asks as equal.Ask has asked.
-func (b *Bench) plan(at contender.Place, connections int, cpus []int) load.Plan {
+func (b *Bench) plan(at contender.Place, c Condition, cpus []int) load.Plan {
 	p := load.Plan{
-		URL: loadURL(at, b.Request.Path), Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
-		Connections: connections, Threads: min(len(cpus), connections), CPUs: cpus,
+		URL: loadURL(at, cmp.Or(b.Template, b.Request.Path)), Template: b.Template != "",
+		Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
+		Connections: c.Connections, Threads: min(len(cpus), c.Connections), CPUs: cpus,
 		Warmup: b.Warmup, Duration: b.Measure, Timeout: requestTimeout, PerConnection: b.Request.PerConnection,
-		Expect: load.Expect{Status: b.Statuses},
+		Expect: load.Expect{Status: b.Statuses, Body: b.Body},
+	}
+	if !c.Saturated() {
+		p.Pace = load.Constant(c.Rate)
 	}
 	if at.Protocol == contender.HTTP {
 		p.Header = append(p.Header, b.Request.Header...)

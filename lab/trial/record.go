@@ -18,7 +18,21 @@ import (
 type Condition struct {
 	Cores       int `json:"cores"` // that the servers may use; 0 is all there are, shared with the generator
 	Connections int `json:"connections"`
+
+	// Rate is how many requests a second every contender is asked. 0 is saturation: the next
+	// request is sent when the last was answered.
+	Rate float64 `json:"rate,omitempty"`
+
+	Procs   int `json:"procs,omitempty"`   // GOMAXPROCS of the application, or its processes; 0 is as many as cores
+	Workers int `json:"workers,omitempty"` // of nginx; 0 is as many as cores
+
+	// Axis is what is varied in a sweep. It is empty in all other trials, of which those of
+	// sweeps are no part even if all else is the same.
+	Axis string `json:"axis,omitempty"`
 }
+
+// Saturated reports whether the next request is sent when the last was answered.
+func (c Condition) Saturated() bool { return c.Rate == 0 }
 
 // Record is what one trial showed.
 type Record struct {

@@ -361,3 +361,24 @@ func TestJournal(t *testing.T) {
 		t.Errorf("an old journal would be written over: %v", err)
 	}
 }
+
+// What a condition says of processes and of nginx's workers is how a contender is run; otherwise
+// there are as many as cores.
+func TestSetting(t *testing.T) {
+	b := &trial.Bench{CPUs: []int{3, 4, 5}}
+	for _, test := range []struct {
+		c              trial.Condition
+		procs, workers int
+		cpus           int
+	}{
+		{trial.Condition{Cores: 1}, 1, 1, 1},
+		{trial.Condition{}, 3, 3, 0},
+		{trial.Condition{Procs: 8}, 8, 3, 0},
+		{trial.Condition{Cores: 2, Workers: 16}, 2, 16, 2},
+		{trial.Condition{Cores: 1, Procs: 4, Workers: 2}, 4, 2, 1},
+	} {
+		if s := b.Setting(test.c); s.Cores != test.procs || s.Workers != test.workers || len(s.CPUs) != test.cpus {
+			t.Errorf("%+v: %+v", test.c, s)
+		}
+	}
+}

@@ -1,7 +1,7 @@
 package report
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -14,7 +14,7 @@ import (
 )
 
 //go:embed page.html
-var pageSource string
+var pageSource embed.FS
 
 // WritePage writes the run as one HTML file that needs nothing else.
 func (r *Run) WritePage(w io.Writer) error {

@@ -3,30 +3,11 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/page"
 )
-
-// plot is a picture of lines, laid out and ready for the template. All lengths are in the
-// units of its view box. Colours are the page's, by class.
-type plot struct {
-	Width, Height            float64
-	Left, Right, Top, Bottom float64 // where the lines may be
-	X, Y                     []page.Tick
-	Unit                     string // of the horizontal axis
-	Lines                    []line
-	Alt                      string // the picture in words
-}
-
-// line is one of a plot's.
-type line struct {
-	Class string
-	Text  string // in the legend
-	Path  string // as SVG has it
-}
 
 // Geometry of a plot. Its numbers are larger on a narrow screen, which the margins allow for.
 const (
@@ -38,29 +19,11 @@ const (
 	plotBottom = 186 // below it those of the horizontal one
 )
 
-// mostTicks is how many numbers there is room for on the vertical axis.
-const mostTicks = 6
-
-// verticalTicks are the numbers of a vertical axis. Where not all have room powers of ten do.
-func verticalTicks(y page.Axis, format func(float64) string) []page.Tick {
-	all := y.Ticks(format)
-	if len(all) <= mostTicks {
-		return all
-	}
-	powers := func(v float64) string {
-		if p := math.Round(math.Log10(v)); math.Abs(v-math.Pow(10, p)) < v/1e6 {
-			return format(v)
-		}
-		return ""
-	}
-	return slices.DeleteFunc(y.Ticks(powers), func(t page.Tick) bool { return t.Label == "" })
-}
-
 // newPlot begins a plot with its axes.
-func newPlot(x, y *page.Axis, unit string) *plot {
-	x.From, x.To = plotLeft, plotRight
-	y.From, y.To = plotBottom, plotTop
-	return &plot{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop, Bottom: plotBottom, Unit: unit}
+func newPlot(x, y *page.Axis, unit string) *page.Plot {
+	p := page.NewPlot(page.Frame{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop, Bottom: plotBottom}, x, y)
+	p.Unit = unit
+	return p
 }
 
 // logRange is how many times the least the greatest value is before an axis is logarithmic.
@@ -78,31 +41,26 @@ func timeAxis(lo, hi time.Duration) page.Axis {
 func timeLabel(ns float64) string { return Duration(time.Duration(ns)) }
 
 // CurvePlot is the percentile curve, on an axis on which each nine is as far as the last.
-func (r *Run) CurvePlot() *plot {
+func (r *Run) CurvePlot() *page.Plot {
 	const steps = 40
 	series := []Times{{"latency", r.Latency}}
 	if r.open() {
 		series = []Times{{"since due", r.Latency}, {"since sent", r.Service}}
 	}
-	last := lastNines(r.Latency.Count())
+	last := page.LastNines(r.Latency.Count())
 	lo, hi := time.Duration(math.MaxInt64), r.Latency.Max()
 	for _, s := range series {
 		lo = min(lo, s.Quantile(0))
 	}
 	x, y := page.Axis{Min: 0, Max: last}, timeAxis(lo, hi)
 	p := newPlot(&x, &y, "share of requests that took no longer")
-	p.Y = verticalTicks(y, timeLabel)
-	for _, share := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999} {
-		if n := nines(share); n <= last {
-			p.X = append(p.X, page.Tick{At: x.At(n), Label: Percent(share)})
-		}
-	}
+	p.X, p.Y = page.NinesTicks(x, Percent), page.VerticalTicks(y, timeLabel)
 	for i, s := range series {
-		var path strings.Builder
-		for j, point := range curve(s.Histogram, steps) {
-			fmt.Fprintf(&path, "%c%g %g", "ML"[min(j, 1)], x.At(nines(point.share)), y.At(float64(point.time)))
+		var places []string
+		for _, share := range page.CurveShares(s.Count(), steps) {
+			places = append(places, page.Place(x.At(page.Nines(share)), y.At(float64(s.Quantile(share)))))
 		}
-		p.Lines = append(p.Lines, line{fmt.Sprintf("line-%d", i), s.Name, path.String()})
+		p.Lines = append(p.Lines, page.Line{Class: fmt.Sprintf("line-%d", i), Text: s.Name, Path: page.Path(places)})
 		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", s.Name, Duration(s.Quantile(0.5)), Duration(s.Quantile(0.99)))
 	}
 	return p
@@ -147,7 +105,7 @@ func (r *Run) spans() (all []span) {
 }
 
 // RatePlot is the rate of each second; nil if there is but one.
-func (r *Run) RatePlot() *plot {
+func (r *Run) RatePlot() *page.Plot {
 	if len(r.Timeline) < 2 {
 		return nil
 	}
@@ -158,14 +116,14 @@ func (r *Run) RatePlot() *plot {
 	}
 	x, y := page.Axis{Min: 0, Max: r.Seconds}, page.Axis{Min: 0, Max: max(1, most*1.05)}
 	p := newPlot(&x, &y, "seconds")
-	p.X, p.Y = x.Ticks(page.Number), verticalTicks(y, Count)
-	p.Lines = []line{{"line-0", "requests per second", steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true })}}
+	p.X, p.Y = x.Ticks(page.Number), page.VerticalTicks(y, Count)
+	p.Lines = []page.Line{{Class: "line-0", Text: "requests per second", Path: steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true })}}
 	p.Alt = fmt.Sprintf("Between %s and %s requests per second.", Count(least), Count(most))
 	return p
 }
 
 // LatencyPlot is the latency of each second; nil if there is but one, or none has any.
-func (r *Run) LatencyPlot() *plot {
+func (r *Run) LatencyPlot() *page.Plot {
 	spans := r.spans()
 	lo, hi := time.Duration(math.MaxInt64), time.Duration(0)
 	for _, s := range spans {
@@ -178,7 +136,7 @@ func (r *Run) LatencyPlot() *plot {
 	}
 	x, y := page.Axis{Min: 0, Max: r.Seconds}, timeAxis(lo, hi)
 	p := newPlot(&x, &y, "seconds")
-	p.X, p.Y = x.Ticks(page.Number), verticalTicks(y, timeLabel)
+	p.X, p.Y = x.Ticks(page.Number), page.VerticalTicks(y, timeLabel)
 	for i, l := range []struct {
 		name string
 		of   func(span) time.Duration
@@ -188,7 +146,7 @@ func (r *Run) LatencyPlot() *plot {
 		{"longest", func(s span) time.Duration { return s.max }},
 	} {
 		path := steps(spans, x, y, func(s span) (float64, bool) { return float64(l.of(s)), s.known })
-		p.Lines = append(p.Lines, line{fmt.Sprintf("line-%d", i), l.name, path})
+		p.Lines = append(p.Lines, page.Line{Class: fmt.Sprintf("line-%d", i), Text: l.name, Path: path})
 	}
 	p.Alt = fmt.Sprintf("From %s to %s.", Duration(lo), Duration(hi))
 	return p

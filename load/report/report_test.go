@@ -156,22 +156,6 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestShares(t *testing.T) {
-	if got := shares(1000); !slices.Equal(got, []float64{0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999}) {
-		t.Errorf("of 1000: %v", got)
-	}
-	if got := shares(1); !slices.Equal(got, []float64{0.5, 0.75, 0.9}) {
-		t.Errorf("of one: %v", got)
-	}
-	for _, n := range []int64{0, 1, 1 << 60} {
-		for _, p := range curve(hist.New(), 40) {
-			if p.share < 0 || p.share >= 1 {
-				t.Errorf("of %d: %v", n, p)
-			}
-		}
-	}
-}
-
 func TestCSV(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample(t).WriteCSV(&b); err != nil {

@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/load"
 )
 
@@ -97,7 +98,7 @@ func (r *Run) writeTimes(b *strings.Builder) {
 // writeCurve draws the percentile curve, turned: each row is half as many requests further
 // into the tail. In an open loop the bar has two parts: since sent, and the wait before.
 func (r *Run) writeCurve(b *strings.Builder) {
-	at := shares(r.Latency.Count())
+	at := page.Shares(r.Latency.Count())
 	scale := newBarScale(r.Latency.Quantile(at[0]), r.Latency.Max())
 	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()], scale.note())
 	row := func(name string, due, sent time.Duration) {

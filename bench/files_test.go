@@ -1,0 +1,184 @@
+package bench_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/lab/contender"
+)
+
+// The servers of files.
+const (
+	serve      = "tare-serve"
+	serveTLS   = "tare-serve-tls"
+	nginxFiles = "nginx-files"
+	nginxTLS   = "nginx-files-tls"
+	netFiles   = "files-nethttp"
+	fastFiles  = "files-fasthttp"
+)
+
+func servesFiles(server string) bool {
+	return strings.Contains(server, "files") || server == serve || server == serveTLS
+}
+
+// How many small files there are.
+const (
+	smallFiles = 10_000
+	shortFiles = 100 // in a short run
+)
+
+// nginxForFiles is an nginx of one worker that keeps files open.
+const nginxForFiles = `{{with .User}}user {{.}};{{end}}
+worker_processes 1;
+worker_rlimit_nofile {{.Nofile}};
+pid {{.Dir}}/nginx.pid;
+events { worker_connections {{.Connections}}; }
+http {
+	access_log off;
+	error_log /dev/null crit;
+	include {{.Etc}}/mime.types;
+	sendfile on;
+	tcp_nopush on;
+	keepalive_requests 1000000000;
+	open_file_cache max=20000 inactive=60s;
+	open_file_cache_valid 60s;
+	open_file_cache_errors on;
+	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
+	server {
+		listen 127.0.0.1:{{.Port}}{{with .Setting "keys"}} ssl{{end}};
+		{{with .Setting "keys"}}ssl_certificate {{.}}/cert.pem; ssl_certificate_key {{.}}/key.pem; ssl_protocols TLSv1.3;{{end}}
+		root {{.Setting "root"}};
+	}
+}
+`
+
+// files are the cases of files. All but one server have the files that they send in the kernel's
+// memory at least.
+func files() []scenario {
+	page := func(connections int) func(*field, string) (sample, error) {
+		return scene{cores: 1, streams: []stream{{path: "/", connections: connections}}}.measure
+	}
+	large := scene{cores: 1, streams: []stream{{path: "/10m.bin", connections: 8}}}
+	likeNginx := []bound{{of: cpu, than: nginxFiles, require: 1.05, aim: 0.95}, {of: cpu, than: netFiles, require: 0.5}, {of: cpu, than: fastFiles}}
+	return []scenario{
+		{name: "file-32", subject: serve, measure: page(32), bounds: likeNginx},
+		{name: "file-1000", subject: serve, measure: page(1000), bounds: likeNginx},
+		{name: "file-10mb", subject: serve, measure: large.measure, bounds: []bound{{of: sent, than: nginxFiles, require: 1, least: true}, {of: sent, than: netFiles, least: true}}},
+		{name: "files-10000", subject: serve, measure: anySmallFile, bounds: []bound{{of: cpu, than: nginxFiles, require: 1.1}, {of: cpu, than: fastFiles}}},
+		{name: "file-tls", subject: serveTLS, measure: filesOverTLS, bounds: []bound{{of: cpu, than: nginxTLS, require: 1.2}}},
+	}
+}
+
+// anySmallFile asks for them at random.
+func anySmallFile(f *field, server string) (sample, error) {
+	path := fmt.Sprintf("/small/{{random 0 %d}}.html", f.smallFiles()-1)
+	return scene{cores: 1, streams: []stream{{path: path, connections: 32}}}.measure(f, server)
+}
+
+func (f *field) smallFiles() int {
+	if f.short {
+		return shortFiles
+	}
+	return smallFiles
+}
+
+// filesOverTLS loads a server that speaks TLS.
+func filesOverTLS(f *field, server string) (values sample, err error) {
+	r, err := f.start(server, f.server, "/")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	return f.loadByWrk(r, "https://"+r.Address+"/")
+}
+
+// prepareFiles makes the site, and builds those that serve it.
+func (f *field) prepareFiles(t testing.TB) {
+	t.Helper()
+	root := programs.Root(t)
+	folder, err := os.MkdirTemp("", "bench-")
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(folder) })
+		err = os.Chmod(folder, 0o755) // an nginx worker of another user enters it
+	}
+	f.site = filepath.Join(folder, "site")
+	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, f.smallFiles()), makeKeys(folder)); err != nil {
+		t.Fatal(err)
+	}
+	f.files = template.Must(template.New("").Parse(nginxForFiles))
+	keys := "-c " + filepath.Join(folder, "cert.pem") + " -k " + filepath.Join(folder, "key.pem")
+	listen := " --listen 127.0.0.1:{port} "
+	f.build(t, serve, root, "go build -o {bin} ./cmd/tare", "{bin} serve"+listen+f.site)
+	f.build(t, serveTLS, root, "go build -o {bin} ./cmd/tare", "{bin} serve "+keys+listen+f.site)
+	f.build(t, netFiles, filepath.Join(root, "contenders", "nethttp"), "go build -o {bin} .", "{bin} -application files -listen 127.0.0.1:{port}")
+	f.build(t, fastFiles, filepath.Join(root, "contenders", fastFiles), "go build -o {bin} .", "{bin} -listen 127.0.0.1:{port}")
+	for name, set := range map[string]map[string]string{nginxFiles: {"root": f.site}, nginxTLS: {"root": f.site, "keys": folder}} {
+		spec := &contender.Spec{Name: name, Title: name, Protocol: contender.HTTP, Front: contender.Nginx, Set: set}
+		f.contenders[name] = &contender.Contender{Spec: spec, Nginx: programs.Nginx(t)}
+	}
+}
+
+// build builds a server that runs in the site.
+func (f *field) build(t testing.TB, name, dir, build, run string) {
+	t.Helper()
+	tools := &contender.Tools{Cache: t.TempDir()}
+	c, err := tools.Prepare(context.Background(), &contender.Spec{
+		Name: name, Title: name, Dir: dir, Protocol: contender.HTTP, Needs: []string{contender.Go}, Build: build, Run: run, Folder: f.site,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.contenders[name] = c
+}
+
+// file returns a path that a stream asks for, and what is to be answered.
+func (f *field) file(path string) (asked string, want []byte, err error) {
+	if before, _, found := strings.Cut(path, "{{"); found {
+		path = before + "0.html"
+	}
+	name := path
+	if path == "/" {
+		name = "index.html"
+	}
+	want, err = os.ReadFile(filepath.Join(f.site, name))
+	return path, want, err
+}
+
+// makeKeys writes a certificate that nobody trusts, and its key.
+func makeKeys(dir string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	cert := &x509.Certificate{
+		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	write := func(name, kind string, bytes []byte) error {
+		return os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600)
+	}
+	return errors.Join(write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", private))
+}

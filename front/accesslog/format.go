@@ -1,0 +1,144 @@
+package accesslog
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+const (
+	// maxField is how many bytes of a field of the request a line has at most.
+	maxField = 4 << 10
+	// clfTime is the time of the Common Log Format.
+	clfTime = "02/Jan/2006:15:04:05 -0700"
+	// jsonTime is RFC 3339 with milliseconds.
+	jsonTime = "2006-01-02T15:04:05.000Z07:00"
+
+	hexDigits = "0123456789abcdef"
+)
+
+// entry is what a line says.
+type entry struct {
+	r      *http.Request
+	status int
+	bytes  int64
+	at     time.Time
+}
+
+func (e *entry) appendText(b []byte, at string, combined bool) []byte {
+	b = e.appendCommon(b, at)
+	if combined {
+		b = appendQuoted(append(b, ' '), orDash(e.r.Header.Get("Referer")))
+		b = appendQuoted(append(b, ' '), orDash(e.r.Header.Get("User-Agent")))
+	}
+	return append(b, '\n')
+}
+
+func (e *entry) appendCommon(b []byte, at string) []byte {
+	b = append(b, orDash(client(e.r))...)
+	b = append(b, " - - ["...)
+	b = append(b, at...)
+	b = append(b, `] "`...)
+	b = appendEscaped(b, e.r.Method)
+	b = append(b, ' ')
+	b = appendEscaped(b, e.r.RequestURI)
+	b = append(b, ' ')
+	b = appendEscaped(b, e.r.Proto)
+	b = append(b, `" `...)
+	b = strconv.AppendInt(b, int64(e.status), 10)
+	b = append(b, ' ')
+	if e.bytes == 0 {
+		return append(b, '-')
+	}
+	return strconv.AppendInt(b, e.bytes, 10)
+}
+
+func (e *entry) appendJSON(b []byte, took time.Duration) []byte {
+	b = e.at.AppendFormat(append(b, `{"time":"`...), jsonTime)
+	b = appendMember(append(b, '"'), "client", client(e.r))
+	b = appendMember(b, "method", e.r.Method)
+	b = appendMember(b, "host", e.r.Host)
+	b = appendMember(b, "uri", e.r.RequestURI)
+	b = appendMember(b, "protocol", e.r.Proto)
+	b = strconv.AppendInt(append(b, `,"status":`...), int64(e.status), 10)
+	b = strconv.AppendInt(append(b, `,"bytes":`...), e.bytes, 10)
+	b = strconv.AppendInt(append(b, `,"duration_us":`...), took.Microseconds(), 10)
+	b = appendMember(b, "referer", e.r.Header.Get("Referer"))
+	b = appendMember(b, "user_agent", e.r.Header.Get("User-Agent"))
+	if e.r.TLS != nil {
+		b = appendMember(b, "tls", tls.VersionName(e.r.TLS.Version))
+	}
+	return append(b, "}\n"...)
+}
+
+// Lost returns the line that says that others are missing. It has the fields of any line, so that what reads the log
+// need not know it.
+func (f Format) Lost(lines int, why error) []byte {
+	now, text := time.Now(), fmt.Sprintf("%d lines lost: %v", lines, why)
+	if f == JSON {
+		b := now.AppendFormat([]byte(`{"time":"`), jsonTime)
+		b = strconv.AppendInt(append(b, `","lost":`...), int64(lines), 10)
+		return append(appendMember(b, "why", why.Error()), "}\n"...)
+	}
+	b := now.AppendFormat([]byte("- - - ["), clfTime)
+	b = appendQuoted(append(b, "] "...), text)
+	b = append(b, " 0 -"...)
+	if f == Combined {
+		b = append(b, ` "-" "-"`...)
+	}
+	return append(b, '\n')
+}
+
+// client is the address of whoever asked; none if that was over a unix socket.
+func client(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+func appendQuoted(b []byte, s string) []byte {
+	return append(appendEscaped(append(b, '"'), s), '"')
+}
+
+// appendEscaped appends what a client sent so that it can neither end the field nor the line: quotes,
+// backslashes and whatever is not printable ASCII are \xHH, as nginx has it.
+func appendEscaped(b []byte, s string) []byte {
+	for _, c := range []byte(s[:min(len(s), maxField)]) {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			b = append(b, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
+			continue
+		}
+		b = append(b, c)
+	}
+	return b
+}
+
+// appendMember appends a member to an object that has one. What is not UTF-8 is replaced, because JSON
+// has no other text (RFC 8259, 8.1).
+func appendMember(b []byte, name, value string) []byte {
+	b = append(append(append(b, `,"`...), name...), `":"`...)
+	for _, r := range value[:min(len(value), maxField)] {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case r < ' ' || r == 0x7f:
+			b = append(b, '\\', 'u', '0', '0', hexDigits[r>>4], hexDigits[r&15])
+		default:
+			b = utf8.AppendRune(b, r)
+		}
+	}
+	return append(b, '"')
+}

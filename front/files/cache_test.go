@@ -1,0 +1,100 @@
+package files
+
+import (
+	"strconv"
+	"sync"
+	"testing"
+)
+
+func resourceOf(key string, bytes int) *resource {
+	return &resource{key: key, identity: &variant{content: make([]byte, bytes)}}
+}
+
+// A cache never holds more than it may, and what is asked for stays.
+func TestCacheIsBounded(t *testing.T) {
+	const most, size = 100, 10_000
+	c := newCache(most, 50*(size+resourceWeight+10))
+	told := func() {}
+	for i := range 5000 {
+		c.put(resourceOf(strconv.Itoa(i), size), told)
+		if i%10 == 0 {
+			c.put(resourceOf("favourite", 10), told)
+		}
+		if c.get("favourite") == nil {
+			t.Fatalf("after %d what is asked for all the time is forgotten", i)
+		}
+		if len(c.ring) > most || c.bytes > c.maxBytes {
+			t.Fatalf("%d resources, %d bytes", len(c.ring), c.bytes)
+		}
+	}
+	if len(c.ring) < 40 {
+		t.Errorf("only %d of about 50 that fit are held", len(c.ring))
+	}
+	c.put(resourceOf("giant", int(c.maxBytes)), told)
+	if c.get("giant") != nil {
+		t.Error("what is larger than the cache is held")
+	}
+	r := resourceOf("grows", 10)
+	c.put(r, told)
+	r.encoded[0].Store(&variant{content: make([]byte, c.maxBytes)})
+	if c.grow(r, c.maxBytes); c.bytes > c.maxBytes {
+		t.Errorf("grown to %d bytes", c.bytes)
+	}
+	c.removeBelow("")
+	if c.bytes != 0 || len(c.ring) != 0 {
+		t.Errorf("empty, and yet %d bytes and %d resources", c.bytes, len(c.ring))
+	}
+	for i := range c.shards {
+		if m := c.shards[i].Load(); m != nil && len(*m) > 0 {
+			t.Errorf("shard %d holds %d", i, len(*m))
+		}
+	}
+}
+
+func TestCacheForgets(t *testing.T) {
+	c := newCache(100, 1<<20)
+	for _, k := range []string{"/", "/a", "/a/", "/a/b", "/a/b/c", "/ab"} {
+		c.put(resourceOf(k, 1), func() {})
+	}
+	c.removeBelow("/a/")
+	for k, want := range map[string]bool{"/": true, "/a": true, "/a/": false, "/a/b": false, "/a/b/c": false, "/ab": true} {
+		if got := c.get(k) != nil; got != want {
+			t.Errorf("%s: %v", k, got)
+		}
+	}
+	old := c.get("/a")
+	fresh := resourceOf("/a", 2)
+	c.put(fresh, func() {})
+	if c.remove("/a", old); c.get("/a") != fresh {
+		t.Error("the successor of what was removed has gone, too")
+	}
+	if !old.identity.files.retired || c.renew(old, func() {}) || !c.renew(fresh, func() {}) {
+		t.Error("what was replaced is not retired")
+	}
+	c.close()
+	if c.put(resourceOf("/x", 1), func() {}); c.get("/x") != nil || c.get("/a") != nil {
+		t.Error("a closed cache remembers")
+	}
+}
+
+func TestCacheIsShared(t *testing.T) {
+	c := newCache(50, 1<<20)
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := range 2000 {
+				k := "/" + strconv.Itoa((i*7+w)%80)
+				if c.get(k) == nil {
+					c.put(resourceOf(k, 100), func() {})
+				}
+				if i%50 == 0 {
+					c.remove(k, nil)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if len(c.ring) > 50 {
+		t.Errorf("%d resources", len(c.ring))
+	}
+}

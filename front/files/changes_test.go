@@ -1,0 +1,307 @@
+package files_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/files"
+)
+
+// ways are how a handler learns of changes: it is told, or it looks every second.
+func ways(t *testing.T, f func(t *testing.T, limits files.Limits)) {
+	t.Run("told", func(t *testing.T) {
+		if runtime.GOOS != "linux" {
+			t.Skip("directories are watched on Linux only")
+		}
+		f(t, files.Limits{})
+	})
+	t.Run("looking", func(t *testing.T) { f(t, files.Limits{Watches: -1}) })
+}
+
+// Whatever happens to files, what is served is what there is, soon.
+func TestChanges(t *testing.T) {
+	big, other := large(6, 400_000), large(7, 400_000)
+	for _, test := range []struct {
+		name, path   string
+		before, then func(s *site)
+		want         string // or else a status
+		status       int
+	}{
+		{name: "written to", path: "/x.txt", then: func(s *site) { s.must(os.WriteFile(s.path("x.txt"), []byte("new"), 0o644)) }, want: "new"},
+		{name: "replaced", path: "/x.txt", then: func(s *site) {
+			s.must(os.WriteFile(s.path("y"), []byte("new"), 0o644))
+			s.must(os.Rename(s.path("y"), s.path("x.txt")))
+		}, want: "new"},
+		{name: "replaced by one with the same times", path: "/x.txt", then: func(s *site) {
+			s.write("y", "nwe")
+			s.must(os.Rename(s.path("y"), s.path("x.txt")))
+		}, want: "nwe"},
+		{name: "truncated", path: "/x.txt", then: func(s *site) { s.must(os.Truncate(s.path("x.txt"), 1)) }, want: "o"},
+		{name: "deleted", path: "/x.txt", then: func(s *site) { s.must(os.Remove(s.path("x.txt"))) }, status: 404},
+		{name: "created", path: "/y.txt", then: func(s *site) { s.write("y.txt", "new") }, want: "new"},
+		{name: "moved away", path: "/d/x.txt", then: func(s *site) { s.must(os.Rename(s.path("d"), s.path("e"))) }, status: 404},
+		{name: "moved far away", path: "/d/e/f/x.txt", then: func(s *site) { s.must(os.Rename(s.path("d"), s.path("gone"))) }, status: 404},
+		{name: "directory replaced", path: "/d/x.txt", then: func(s *site) {
+			s.write("new/x.txt", "new")
+			s.must(os.Rename(s.path("d"), s.path("old")))
+			s.must(os.Rename(s.path("new"), s.path("d")))
+		}, want: "new"},
+		{name: "directory replaced by a link inside", path: "/d/x.txt", then: func(s *site) {
+			s.write("new/x.txt", "new")
+			s.must(os.RemoveAll(s.path("d")))
+			s.must(os.Symlink("new", s.path("d")))
+		}, want: "new"},
+		{name: "directory replaced by a link outside", path: "/d/x.txt", then: func(s *site) {
+			s.must(os.WriteFile(s.out+"/x.txt", []byte(secret), 0o644))
+			s.must(os.RemoveAll(s.path("d")))
+			s.must(os.Symlink("../outside", s.path("d")))
+		}, status: 404},
+		{name: "file replaced by a directory", path: "/x.txt", then: func(s *site) {
+			s.must(os.Remove(s.path("x.txt")))
+			s.must(os.Mkdir(s.path("x.txt"), 0o755))
+		}, status: 301},
+		{name: "index replaced by one that comes first", path: "/d/", before: func(s *site) { s.write("d/index.htm", "old") },
+			then: func(s *site) { s.write("d/index.html", "new") }, want: "new"},
+		{name: "index deleted", path: "/i/", then: func(s *site) { s.must(os.Remove(s.path("i/index.html"))) }, status: 403},
+		{name: "sibling created", path: "/x.txt", then: func(s *site) { s.write("x.txt.gz", "packed") }, want: "packed"},
+		{name: "sibling deleted", path: "/z.txt", then: func(s *site) { s.must(os.Remove(s.path("z.txt.gz"))) }, want: "old"},
+		{name: "what a link leads to is written to", path: "/link.txt", then: func(s *site) { s.must(os.WriteFile(s.path("d/x.txt"), []byte("new"), 0o644)) }, want: "new"},
+		{name: "what a link leads to is created", path: "/dangling.txt", then: func(s *site) { s.write("d/none.txt", "new") }, want: "new"},
+		{name: "another name is written to", path: "/hard.txt", then: func(s *site) { s.must(os.WriteFile(s.path("d/hard.txt"), []byte("new"), 0o644)) }, want: "new"},
+		{name: "large written to", path: "/large", then: func(s *site) { s.must(os.WriteFile(s.path("large"), []byte(other), 0o644)) }, want: other},
+		{name: "large truncated", path: "/large", then: func(s *site) { s.must(os.Truncate(s.path("large"), 300_000)) }, want: big[:300_000]},
+		{name: "large replaced", path: "/large", then: func(s *site) {
+			s.write("y", other)
+			s.must(os.Rename(s.path("y"), s.path("large")))
+		}, want: other},
+		{name: "large deleted", path: "/large", then: func(s *site) { s.must(os.Remove(s.path("large"))) }, status: 404},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			ways(t, func(t *testing.T, limits files.Limits) {
+				t.Parallel()
+				s := newSite(t)
+				for _, name := range []string{"x.txt", "d/x.txt", "d/e/f/x.txt", "d/hard.txt", "i/index.html", "z.txt"} {
+					s.write(name, "old")
+				}
+				s.write("z.txt.gz", "packed")
+				s.write("large", big)
+				s.must(os.Symlink("d/x.txt", s.path("link.txt")))
+				s.must(os.Symlink("d/none.txt", s.path("dangling.txt")))
+				s.must(os.Link(s.path("d/hard.txt"), s.path("hard.txt")))
+				if test.before != nil {
+					test.before(s)
+				}
+				h := s.handler(files.Config{Index: []string{"index.html", "index.htm"}, Compress: files.Compress{Siblings: true}, Limits: limits})
+				if err := h.WatchError(); (err == nil) != (limits.Watches == 0) {
+					t.Fatalf("WatchError: %v", err)
+				}
+				ours := hosts(t, h)[1]
+				made := time.Now()
+				until(t, "time has passed since the files were made", func() bool { return time.Since(made) > 150*time.Millisecond })
+				for range 3 {
+					ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+				}
+				test.then(s)
+				status := test.status
+				if status == 0 {
+					status = 200
+				}
+				until(t, fmt.Sprintf("%d %.20q", status, test.want), func() bool {
+					got := ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+					return got.status == status && (status != 200 || got.body == test.want)
+				})
+			})
+		})
+	}
+}
+
+// A client that reads slowly gets a large file as it was, or notices.
+func TestChangesWhileSent(t *testing.T) {
+	const size = 16 << 20 // more than sockets hold
+	for name, change := range map[string]func(s *site) error{
+		"truncated":  func(s *site) error { return os.Truncate(s.path("large"), size/2) },
+		"written to": func(s *site) error { return overwrite(s.path("large")) },
+		"replaced": func(s *site) error {
+			return errors.Join(os.WriteFile(s.path("y"), []byte("new"), 0o644), os.Rename(s.path("y"), s.path("large")))
+		},
+		"deleted": func(s *site) error { return os.Remove(s.path("large")) },
+		"nothing": func(*site) error { return nil },
+	} {
+		whole := name == "replaced" || name == "deleted" || name == "nothing"
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.must(os.WriteFile(s.path("large"), nil, 0o644))
+			s.must(os.Truncate(s.path("large"), size))
+			s.must(os.Chtimes(s.path("large"), past, past))
+			onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
+				s.must(os.RemoveAll(s.path("large")))
+				s.must(os.WriteFile(s.path("large"), nil, 0o644))
+				s.must(os.Truncate(s.path("large"), size))
+				s.must(os.Chtimes(s.path("large"), past, past))
+				until(t, "the file again", func() bool { return ours.ask(t, "HEAD", "/large").status == 200 })
+				resp, err := ours.client.Get(ours.url + "/large")
+				s.must(err)
+				defer resp.Body.Close()
+				if _, err = io.ReadFull(resp.Body, make([]byte, 1000)); err != nil || resp.ContentLength != size {
+					t.Fatalf("%v, %d bytes promised", err, resp.ContentLength)
+				}
+				s.must(change(s))
+				n, err := io.Copy(io.Discard, resp.Body)
+				if n += 1000; whole && (err != nil || n != size) {
+					t.Errorf("%d bytes of %d, then %v", n, size, err)
+				} else if !whole && err == nil {
+					t.Errorf("%d bytes of %d, and no error", n, size)
+				}
+			})
+		})
+	}
+}
+
+// overwrite changes the end of a file that is being sent from its beginning.
+func overwrite(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt([]byte("changed"), 15<<20)
+	return err
+}
+
+// Files that are replaced all the time are never served as a mix: all their bytes are the same, and as many as are promised.
+func TestNeverAMix(t *testing.T) {
+	ways(t, func(t *testing.T, limits files.Limits) {
+		t.Parallel()
+		s := newSite(t)
+		contents := func(n int, c byte) string { return strings.Repeat(string(rune('a'+c%26)), n+int(c)) }
+		sizes := map[string]int{"small": 30_000, "big": 400_000}
+		for name, n := range sizes {
+			s.write(name, contents(n, 0))
+		}
+		h := s.handler(files.Config{Limits: limits, Compress: files.Compress{Gzip: true}})
+		stop := make(chan struct{})
+		var writers, readers sync.WaitGroup
+		writers.Go(func() {
+			for c := byte(0); ; c++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for name, n := range sizes {
+					if err := errors.Join(os.WriteFile(s.path("new"), []byte(contents(n, c)), 0o644), os.Rename(s.path("new"), s.path(name))); err != nil {
+						t.Error(err)
+					}
+				}
+				time.Sleep(time.Duration(c%7) * time.Millisecond) // the writer's pace
+			}
+		})
+		for _, ours := range hosts(t, h) {
+			for name := range sizes {
+				readers.Go(func() {
+					for range 15 {
+						a, err := ours.try("GET", "/"+name, "Accept-Encoding: gzip")
+						if err == nil && a.status == 503 {
+							continue // it has always just been replaced
+						}
+						body := a.body
+						if err == nil && a.header.Get("Content-Encoding") == "gzip" {
+							body = gunzip(t, body)
+						}
+						if err != nil || len(body) == 0 || strings.Trim(body, body[:1]) != "" || len(body) != sizes[name]+int(body[0]-'a')+(len(body)-sizes[name])/26*26 {
+							t.Errorf("%s %s: %v, %d, a mix of %d bytes", ours.name, name, err, a.status, len(body))
+						}
+					}
+				})
+			}
+		}
+		readers.Wait()
+		close(stop)
+		writers.Wait()
+	})
+}
+
+// Descriptors are kept, and not too many, and none when the handler has been closed.
+func TestNoDescriptorLeaks(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("needs /proc")
+	}
+	s := newSite(t)
+	for i := range 30 {
+		s.write("f"+strconv.Itoa(i), large(byte(i), 300_000))
+	}
+	s.must(os.Mkdir(s.path("d"), 0o755))
+	open := func() (n int) {
+		all, err := os.ReadDir("/proc/self/fd")
+		s.must(err)
+		for _, e := range all {
+			if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && (strings.HasPrefix(to, s.dir) || to == "anon_inode:inotify") {
+				n++
+			}
+		}
+		return n
+	}
+	h := s.handler(files.Config{Limits: files.Limits{Descriptors: 5}, Listing: true})
+	ours := hosts(t, h)[1]
+	began := open()
+	for i := range 30 {
+		for range 2 {
+			ours.ask(t, "GET", "/f"+strconv.Itoa(i))
+			ours.ask(t, "GET", "/f"+strconv.Itoa(i), "Range: bytes=5-9,100-101")
+		}
+		ours.ask(t, "GET", "/d/")
+		ours.ask(t, "GET", "/none")
+		ours.ask(t, "GET", "/f0/")
+	}
+	until(t, "descriptors given back", func() bool { return open() <= began+5 })
+	if open() == began {
+		t.Error("none is kept")
+	}
+	for i := range 30 {
+		s.must(os.Remove(s.path("f" + strconv.Itoa(i))))
+	}
+	until(t, "descriptors of deleted files closed", func() bool { return open() == began })
+	s.must(h.Close())
+	if n := open(); n != 0 {
+		t.Errorf("%d descriptors are open after Close", n)
+	}
+}
+
+// A client that leaves in the middle leaves nothing behind.
+func TestClientLeaves(t *testing.T) {
+	s := newSite(t)
+	s.must(os.WriteFile(s.path("large"), nil, 0o644))
+	s.must(os.Truncate(s.path("large"), 16<<20))
+	s.must(os.Chtimes(s.path("large"), past, past))
+	var running atomic.Int64
+	h := s.handler(files.Config{})
+	counted := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		running.Add(1)
+		defer running.Add(-1)
+		h.ServeHTTP(w, r)
+	})
+	for _, ours := range hosts(t, counted)[:2] {
+		for range 5 {
+			c, err := net.Dial("tcp", ours.addr)
+			s.must(err)
+			fmt.Fprint(c, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+			_, err = bufio.NewReader(c).ReadString('\n')
+			s.must(err)
+			c.Close()
+		}
+		until(t, "the handlers return", func() bool { return running.Load() == 0 })
+	}
+}

@@ -1,0 +1,142 @@
+package files
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// outcome is how a file is answered with.
+type outcome struct {
+	status int
+	spans  []span // of a 206
+}
+
+// conditional reports whether a request asks for more than the file.
+func conditional(header http.Header) bool {
+	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {
+		if _, ok := header[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// judge evaluates a request's preconditions in their order, and its ranges: RFC 9110, 13.2.2 and 14.2.
+func judge(r *http.Request, v *variant) outcome {
+	if s := precondition(r.Header, v); s != http.StatusOK {
+		return outcome{status: s}
+	}
+	if r.Method != http.MethodGet { // ranges are defined for no other method
+		return outcome{status: http.StatusOK}
+	}
+	wanted := joined(r.Header, "Range")
+	if wanted == "" || !ifRange(r.Header, v) {
+		return outcome{status: http.StatusOK}
+	}
+	spans, err := parseRange(wanted, v.size)
+	switch {
+	case err != nil:
+		return outcome{status: http.StatusRequestedRangeNotSatisfiable}
+	case spans == nil:
+		return outcome{status: http.StatusOK}
+	}
+	return outcome{http.StatusPartialContent, spans}
+}
+
+func precondition(header http.Header, v *variant) (status int) {
+	if list := joined(header, "If-Match"); list != "" {
+		if !listed(list, v.etag, false) {
+			return http.StatusPreconditionFailed
+		}
+	} else if since, ok := date(header, "If-Unmodified-Since"); ok && !v.modified.IsZero() && v.modified.After(since) {
+		return http.StatusPreconditionFailed
+	}
+	if list := joined(header, "If-None-Match"); list != "" {
+		if listed(list, v.etag, true) {
+			return http.StatusNotModified // GET and HEAD are all there is
+		}
+	} else if since, ok := date(header, "If-Modified-Since"); ok && !v.modified.IsZero() && !v.modified.After(since) {
+		return http.StatusNotModified
+	}
+	return http.StatusOK
+}
+
+// ifRange reports whether ranges are wanted of what the file is now. Times are whole seconds: they are strong if
+// nothing can have changed within one, which is why young ones are not compared (RFC 9110, 8.8.2.2).
+func ifRange(header http.Header, v *variant) bool {
+	value := joined(header, "If-Range")
+	if value == "" {
+		return true
+	}
+	if tag, rest, ok := scanETag(value); ok {
+		return strings.TrimSpace(rest) == "" && strong(tag, v.etag)
+	}
+	t, err := http.ParseTime(value)
+	return err == nil && !v.modified.IsZero() && t.Equal(v.modified) && time.Since(v.modified) >= 2*time.Second
+}
+
+// listed reports whether a list of entity tags, or "*", holds one.
+func listed(list, etag string, weakly bool) bool {
+	list = strings.Trim(list, " \t")
+	if list == "*" {
+		return true
+	}
+	for list != "" {
+		if list = strings.TrimLeft(list, " \t,"); list == "" {
+			return false
+		}
+		tag, rest, ok := scanETag(list)
+		if !ok {
+			return false
+		}
+		if strong(tag, etag) || weakly && strings.TrimPrefix(tag, "W/") == strings.TrimPrefix(etag, "W/") {
+			return true
+		}
+		list = rest
+	}
+	return false
+}
+
+func strong(a, b string) bool { return a == b && a != "" && a[0] == '"' }
+
+// scanETag cuts an entity tag off the beginning of a list: RFC 9110, 8.8.3.
+func scanETag(s string) (tag, rest string, ok bool) {
+	start := 0
+	if strings.HasPrefix(s, "W/") {
+		start = 2
+	}
+	if len(s) <= start || s[start] != '"' {
+		return "", "", false
+	}
+	for i := start + 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '"':
+			return s[:i+1], s[i+1:], true
+		case c < 0x21 || c == 0x7f:
+			return "", "", false
+		}
+	}
+	return "", "", false
+}
+
+func date(header http.Header, name string) (t time.Time, ok bool) {
+	values := header[name]
+	if len(values) != 1 {
+		return t, false
+	}
+	t, err := http.ParseTime(values[0])
+	return t, err == nil
+}
+
+// joined is a list field's value, whatever number of lines it came in.
+func joined(header http.Header, name string) string {
+	switch values := header[name]; len(values) {
+	case 0:
+		return ""
+	case 1:
+		return values[0]
+	default:
+		return strings.Join(values, ", ")
+	}
+}

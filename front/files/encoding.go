@@ -1,0 +1,129 @@
+package files
+
+import (
+	"net/http"
+	"strings"
+)
+
+// coding is a content coding.
+type coding struct {
+	token, suffix string
+	sibling       bool // looked for beside the file
+	made          bool // here
+}
+
+// The codings that there are, the one that is sent first if a client likes all the same.
+const (
+	brotli = iota
+	zstandard
+	gzipped
+	numCodings
+)
+
+// wishes is what an Accept-Encoding field says, in thousandths; -1 is nothing.
+type wishes struct {
+	codings  [numCodings]int
+	identity int
+}
+
+// parseAcceptEncoding reads Accept-Encoding: RFC 9110, 12.5.3. What is malformed is passed over.
+func parseAcceptEncoding(value string, codings *[numCodings]coding) wishes {
+	w := wishes{identity: -1}
+	for i := range w.codings {
+		w.codings[i] = -1
+	}
+	any := -1
+	for value != "" {
+		var element string
+		element, value, _ = strings.Cut(value, ",")
+		token, parameters, _ := strings.Cut(element, ";")
+		token = strings.Trim(token, " \t")
+		q, ok := quality(parameters)
+		if !ok {
+			continue
+		}
+		switch {
+		case token == "*":
+			any = q
+		case strings.EqualFold(token, "identity"):
+			w.identity = q
+		case strings.EqualFold(token, "x-gzip"):
+			w.codings[gzipped] = q
+		default:
+			for i := range codings {
+				if strings.EqualFold(token, codings[i].token) {
+					w.codings[i] = q
+				}
+			}
+		}
+	}
+	for i := range w.codings {
+		if w.codings[i] < 0 {
+			w.codings[i] = max(any, 0)
+		}
+	}
+	return w
+}
+
+// quality is a weight in thousandths: RFC 9110, 12.4.2.
+func quality(parameters string) (q int, ok bool) {
+	parameters = strings.Trim(parameters, " \t")
+	if parameters == "" {
+		return 1000, true
+	}
+	name, value, _ := strings.Cut(parameters, "=")
+	if value = strings.Trim(value, " \t"); !strings.EqualFold(strings.Trim(name, " \t"), "q") || value == "" || len(value) > len("0.000") {
+		return 0, false
+	}
+	if value[0] != '0' && value[0] != '1' || len(value) > 1 && value[1] != '.' {
+		return 0, false
+	}
+	q = 1000 * int(value[0]-'0')
+	for i, unit := 2, 100; i < len(value); i, unit = i+1, unit/10 {
+		if value[i] < '0' || value[i] > '9' {
+			return 0, false
+		}
+		q += unit * int(value[i]-'0')
+	}
+	return q, q <= 1000
+}
+
+// choose picks the variant that a request gets. If it wants none of those that there are it gets the file
+// itself, even if it has ruled that out: nobody is helped by a 406, which net/http and nginx do not send either.
+func (h *Handler) choose(res *resource, header http.Header) *variant {
+	if !res.varies || len(header) == 0 {
+		return res.identity
+	}
+	value := joined(header, "Accept-Encoding")
+	if value == "" {
+		return res.identity
+	}
+	w := parseAcceptEncoding(value, &h.plan.codings)
+	for {
+		best := -1
+		for i, q := range w.codings {
+			if q > 0 && q >= w.identity && (best < 0 || q > w.codings[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return res.identity
+		}
+		if v := h.encoded(res, best); v != nil {
+			return v
+		}
+		w.codings[best] = 0
+	}
+}
+
+// encoded returns a variant in a coding, or nil.
+func (h *Handler) encoded(res *resource, i int) *variant {
+	v := res.encoded[i].Load()
+	if v == nil && res.makes && h.plan.codings[i].made {
+		v = h.make(res, i)
+	}
+	if v == nil || v.worthless() {
+		return nil
+	}
+	return v
+}

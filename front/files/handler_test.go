@@ -1,0 +1,405 @@
+package files_test
+
+import (
+	"compress/gzip"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tarehq/tare/front/files"
+)
+
+func TestConditions(t *testing.T) {
+	s := newSite(t)
+	s.write("small.txt", "0123456789")
+	s.write("large.bin", large(2, 600_000))
+	h := s.handler(files.Config{CacheControl: "max-age=60"})
+	onEach(t, h, func(t *testing.T, ours host) {
+		for _, path := range []string{"/small.txt", "/large.bin"} {
+			first := ours.ask(t, "GET", path)
+			etag := first.header.Get("Etag")
+			if !strings.HasPrefix(etag, `"`) || len(etag) < 10 {
+				t.Fatalf("%s: the entity tag is %q", path, etag)
+			}
+			const same, before = "Mon, 03 Feb 2020 04:05:06 GMT", "Mon, 03 Feb 2020 04:05:05 GMT"
+			for _, test := range []struct {
+				fields []string
+				status int
+			}{
+				{[]string{"If-None-Match: " + etag}, 304},
+				{[]string{"If-None-Match: W/" + etag}, 304}, // weak comparison
+				{[]string{`If-None-Match: "a", ` + etag + `, "b"`}, 304},
+				{[]string{`If-None-Match: "a"`, "If-None-Match: " + etag}, 304},
+				{[]string{`If-None-Match: "a"`}, 200},
+				{[]string{`If-None-Match: "a`}, 200},
+				{[]string{`If-None-Match: "a"`, "If-Modified-Since: " + same}, 200}, // the date counts no more
+				{[]string{"If-None-Match: " + etag, "If-Modified-Since: " + before}, 304},
+				{[]string{"If-Match: " + etag}, 200},
+				{[]string{"If-Match: W/" + etag}, 412}, // strong comparison
+				{[]string{"If-Match: *"}, 200},
+				{[]string{`If-Match: "a"`}, 412},
+				{[]string{"If-Match: " + etag, "If-Unmodified-Since: " + before}, 200},
+				{[]string{`If-Match: "a"`, "If-None-Match: " + etag}, 412}, // comes first
+				{[]string{"If-Match: " + etag, "If-None-Match: " + etag}, 304},
+				{[]string{"If-Unmodified-Since: " + before}, 412},
+				{[]string{"If-Modified-Since: " + same}, 304},
+				{[]string{"Range: bytes=0-1", "If-Range: " + etag}, 206},
+				{[]string{"Range: bytes=0-1", "If-Range: W/" + etag}, 200},
+				{[]string{"Range: bytes=0-1", `If-Range: "a"`}, 200},
+				{[]string{"Range: bytes=0-1", "If-Range: " + same}, 206},
+				{[]string{"Range: bytes=0-1", "If-Range: nonsense"}, 200},
+				{[]string{"Range: bytes=0-1", "If-None-Match: " + etag}, 304},
+				{[]string{"Range: bytes=0-1", `If-Match: "a"`}, 412},
+				{[]string{"Range: lines=0-1"}, 200},
+				{[]string{"Range: bytes=600000-"}, 416},
+				{[]string{"Range: bytes=0-18446744073709551616"}, 206},
+			} {
+				for _, method := range []string{"GET", "HEAD"} {
+					got, want := ours.ask(t, method, path, test.fields...), test.status
+					if method == "HEAD" && (want == 206 || want == 416) {
+						want = 200 // ranges are GET's
+					}
+					if got.status != want {
+						t.Errorf("%s %s %q: status %d, want %d", method, path, test.fields, got.status, want)
+					}
+					if got.status == 304 && (got.body != "" || got.header.Get("Etag") != etag || got.header.Get("Cache-Control") != "max-age=60" || got.header.Get("Content-Type") != "") {
+						t.Errorf("%s %s %q: %+v", method, path, test.fields, got)
+					}
+					if got.status == 200 && method == "GET" && got.body != first.body {
+						t.Errorf("%s %s %q: another body", method, path, test.fields)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestManyRanges(t *testing.T) {
+	s := newSite(t)
+	content := map[string]string{"/small.txt": "0123456789abcdefghij", "/large.bin": large(3, 600_000)}
+	for path, c := range content {
+		s.write(path[1:], c)
+	}
+	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
+		for path, c := range content {
+			got := ours.ask(t, "GET", path, "Range: bytes=10-12, 0-1,-2")
+			media, parameters, err := mime.ParseMediaType(got.header.Get("Content-Type"))
+			if err != nil || media != "multipart/byteranges" || got.status != 206 {
+				t.Fatalf("%s: %d %v", path, got.status, got.header)
+			}
+			if got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
+				t.Errorf("Content-Length %s, got %d bytes", got.header.Get("Content-Length"), len(got.body))
+			}
+			var parts []string
+			for reader := multipart.NewReader(strings.NewReader(got.body), parameters["boundary"]); ; {
+				p, err := reader.NextPart()
+				if err == io.EOF {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, _ := io.ReadAll(p)
+				parts = append(parts, p.Header.Get("Content-Range")+" "+string(b))
+			}
+			n := len(c)
+			size := strconv.Itoa(n)
+			want := []string{
+				"bytes 10-12/" + size + " " + c[10:13], "bytes 0-1/" + size + " " + c[:2],
+				"bytes " + strconv.Itoa(n-2) + "-" + strconv.Itoa(n-1) + "/" + size + " " + c[n-2:],
+			}
+			if strings.Join(parts, "|") != strings.Join(want, "|") {
+				t.Errorf("%s: %q, want %q", path, parts, want)
+			}
+			// Ranges that overlap are one, and of very many there is none.
+			if got := ours.ask(t, "GET", path, "Range: bytes=0-5,2-7,8-9"); got.status != 206 || got.header.Get("Content-Range") != "bytes 0-9/"+size || got.body != c[:10] {
+				t.Errorf("%s: %d %q", path, got.status, got.header.Get("Content-Range"))
+			}
+			if got := ours.ask(t, "GET", path, "Range: bytes=0-0"+strings.Repeat(",5-5", 16)); got.status != 200 || got.body != c {
+				t.Errorf("%s: 17 ranges give %d", path, got.status)
+			}
+			if got := ours.ask(t, "GET", path, "Range: bytes=0-"+strings.Repeat(",0-", 2000)); got.status != 200 || got.body != c {
+				t.Errorf("%s: 2001 ranges give %d", path, got.status)
+			}
+		}
+	})
+}
+
+func TestMethods(t *testing.T) {
+	s := newSite(t)
+	s.write("x.txt", "x")
+	onEach(t, s.handler(files.Config{Header: http.Header{"x-frame-options": {"DENY"}, "Link": {"<a>", "<b>"}}}), func(t *testing.T, ours host) {
+		for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"} {
+			if got := ours.ask(t, method, "/x.txt"); got.status != 405 || got.header.Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s: %d, Allow %q", method, got.status, got.header.Get("Allow"))
+			}
+		}
+		for _, path := range []string{"/x.txt", "/x.txt", "/none", "/x.txt/"} {
+			got := ours.ask(t, "GET", path)
+			if got.header.Get("X-Frame-Options") != "DENY" || strings.Join(got.header["Link"], " ") != "<a> <b>" {
+				t.Errorf("%s: %v", path, got.header)
+			}
+		}
+	})
+}
+
+// What is put around the handler may change the header that it is given, and has fields of its own.
+func TestMiddleware(t *testing.T) {
+	s := newSite(t)
+	s.write("x.html", strings.Repeat("<p>x", 1000))
+	h := s.handler(files.Config{Header: http.Header{"Link": {"<a>"}}, Compress: files.Compress{Gzip: true}})
+	around := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/x-special")
+		w.Header().Set("Vary", "Origin")
+		h.ServeHTTP(spoiler{w}, r)
+	})
+	onEach(t, around, func(t *testing.T, ours host) {
+		for range 3 {
+			got := ours.ask(t, "GET", "/x.html")
+			if v := got.header["Vary"]; len(v) != 2 || v[0] != "Origin" || v[1] != "Accept-Encoding" {
+				t.Errorf("Vary: %q", v)
+			}
+			if got.header.Get("Content-Type") != "text/x-special" || strings.Join(got.header["Link"], "|") != "spoiled|more" || got.header.Get("X-Was") != "<a>" {
+				t.Errorf("%v", got.header)
+			}
+		}
+	})
+}
+
+// spoiler changes values where they are, as nobody should.
+type spoiler struct{ http.ResponseWriter }
+
+func (s spoiler) Write(p []byte) (int, error) {
+	s.Header()["X-Was"] = []string{s.Header()["Link"][0]}
+	s.Header()["Link"][0] = "spoiled"
+	s.Header()["Link"] = append(s.Header()["Link"], "more")
+	return s.ResponseWriter.Write(p)
+}
+
+func gunzip(t *testing.T, s string) string {
+	t.Helper()
+	r, err := gzip.NewReader(strings.NewReader(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func unzstd(t *testing.T, s string) string {
+	t.Helper()
+	r, err := zstd.NewReader(strings.NewReader(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestCompression(t *testing.T) {
+	s := newSite(t)
+	text, noise := strings.Repeat("the same again and again. ", 4000), large(4, 50_000)
+	huge := strings.Repeat("line after line\n", 30_000) // not in memory, and yet compressed
+	s.write("page.html", text)
+	s.write("huge.txt", huge)
+	s.write("noise.txt", noise)
+	s.write("tiny.txt", "tiny")
+	s.write("picture.png", text)
+	onEach(t, s.handler(files.Config{Compress: files.Compress{Gzip: true, Zstd: true}}), func(t *testing.T, ours host) {
+		plain := ours.ask(t, "GET", "/page.html")
+		if plain.body != text || plain.header.Get("Vary") != "Accept-Encoding" || plain.header.Get("Content-Encoding") != "" {
+			t.Errorf("without Accept-Encoding: %v", plain.header)
+		}
+		tags := map[string]bool{plain.header.Get("Etag"): true}
+		for _, test := range []struct{ accept, want string }{
+			{"gzip", "gzip"}, {"zstd", "zstd"}, {"gzip, zstd", "zstd"}, {"gzip;q=1, zstd;q=0.5", "gzip"}, {"*", "zstd"},
+			{"*;q=0.1, gzip;q=0.2", "gzip"}, {"GZIP", "gzip"}, {"x-gzip", "gzip"}, {"br", ""}, {"gzip;q=0", ""}, {"identity", ""},
+			{"identity, gzip;q=0.5", ""}, {"identity;q=0", ""}, {"deflate, gzip;q=1.0, *;q=0.5", "gzip"}, {"gzip;q=2", ""}, {"gzip;x", ""}, {"", ""},
+		} {
+			got := ours.ask(t, "GET", "/page.html", "Accept-Encoding: "+test.accept)
+			body := got.body
+			switch got.header.Get("Content-Encoding") {
+			case "gzip":
+				body = gunzip(t, body)
+			case "zstd":
+				body = unzstd(t, body)
+			}
+			if got.header.Get("Content-Encoding") != test.want || body != text {
+				t.Errorf("%q: %q, %d bytes", test.accept, got.header.Get("Content-Encoding"), len(body))
+			}
+			if got.header.Get("Vary") != "Accept-Encoding" || got.header.Get("Content-Type") != "text/html; charset=utf-8" || got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
+				t.Errorf("%q: %v", test.accept, got.header)
+			}
+			tags[got.header.Get("Etag")] = true
+			again := ours.ask(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "If-None-Match: "+got.header.Get("Etag"))
+			if again.status != 304 || again.header.Get("Vary") != "Accept-Encoding" {
+				t.Errorf("%q: its own entity tag gives %d %v", test.accept, again.status, again.header)
+			}
+			part := ours.ask(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "Range: bytes=10-19", "If-Range: "+got.header.Get("Etag"))
+			if part.status != 206 || part.body != got.body[10:20] || part.header.Get("Content-Encoding") != test.want {
+				t.Errorf("%q: a range: %d %v", test.accept, part.status, part.header)
+			}
+		}
+		if len(tags) != 3 {
+			t.Errorf("%d entity tags of three variants: %v", len(tags), tags)
+		}
+		if got := ours.ask(t, "GET", "/huge.txt", "Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "gzip" || gunzip(t, got.body) != huge {
+			t.Errorf("a file that is not in memory: %v", got.header)
+		}
+		for _, path := range []string{"/noise.txt", "/tiny.txt", "/picture.png"} {
+			if got := ours.ask(t, "GET", path, "Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "" {
+				t.Errorf("%s is compressed", path)
+			}
+		}
+	})
+}
+
+func TestSiblings(t *testing.T) {
+	s := newSite(t)
+	s.write("page.html", "plain")
+	s.write("page.html.gz", "as gzip")
+	s.write("page.html.br", "as br")
+	s.write("page.html.zst", large(5, 500_000))
+	s.write("other.html", "other")
+	s.must(os.Mkdir(s.path("other.html.gz"), 0o755))
+	onEach(t, s.handler(files.Config{Compress: files.Compress{Siblings: true}, Index: []string{"page.html"}}), func(t *testing.T, ours host) {
+		for _, path := range []string{"/page.html", "/"} {
+			for accept, want := range map[string]string{
+				"": "plain", "gzip": "as gzip", "gzip, br, zstd": "as br", "br;q=0.1, gzip;q=0.2": "as gzip", "deflate": "plain", "zstd": large(5, 500_000),
+			} {
+				got := ours.ask(t, "GET", path, "Accept-Encoding: "+accept)
+				if got.body != want || got.header.Get("Content-Type") != "text/html; charset=utf-8" || got.header.Get("Vary") != "Accept-Encoding" {
+					t.Errorf("%s %q: %.20q %v", path, accept, got.body, got.header)
+				}
+			}
+		}
+		if got := ours.ask(t, "GET", "/other.html", "Accept-Encoding: gzip"); got.body != "other" || got.header.Get("Vary") != "" {
+			t.Errorf("a directory is no sibling: %v", got)
+		}
+		if got := ours.ask(t, "GET", "/page.html.gz"); got.body != "as gzip" || got.header.Get("Content-Encoding") != "" {
+			t.Errorf("a sibling by its own name: %v", got)
+		}
+	})
+}
+
+func TestListing(t *testing.T) {
+	s := newSite(t)
+	s.write("d/b.txt", "bb")
+	s.write("d/a <&\">'.txt", "aaaa")
+	s.write("d/c/x", "x")
+	s.write("d/.hidden", "x")
+	s.write("d/con.txt", "x")
+	s.write("e/index.html", "index")
+	s.must(os.Symlink(s.out, s.path("d/away")))
+	s.must(os.Symlink("b.txt", s.path("d/link")))
+	onEach(t, s.handler(files.Config{Listing: true}), func(t *testing.T, ours host) {
+		places := func(body string, names ...string) (at []int) {
+			for _, n := range names {
+				at = append(at, strings.Index(body, n))
+			}
+			return at
+		}
+		const first, b, c, link = `href="./a%20%3C&amp;%22%3E%27.txt"`, `href="./b.txt"`, `href="./c/"`, `href="./link"`
+		for query, want := range map[string][]string{
+			"":                      {c, first, b, link},
+			"?sort=name&order=desc": {c, link, b, first},
+			"?sort=size":            {c, b, link, first},
+			"?sort=size&order=desc": {c, first, b, link},
+			"?sort=time":            {c, first, b, link},
+			"?sort=x&order=y":       {c, first, b, link},
+		} {
+			got := ours.ask(t, "GET", "/d/"+query)
+			if got.status != 200 || got.header.Get("Content-Type") != "text/html; charset=utf-8" {
+				t.Fatalf("%s: %d %v", query, got.status, got.header)
+			}
+			last := -1
+			for i, at := range places(got.body, want...) {
+				if at <= last {
+					t.Errorf("%s: %s is not where it should be in\n%s", query, want[i], got.body)
+				}
+				last = at
+			}
+			for _, not := range []string{"hidden", "con.txt", "away", "<&"} {
+				if strings.Contains(got.body, not) {
+					t.Errorf("%s: the page shows %q", query, not)
+				}
+			}
+		}
+		if got := ours.ask(t, "GET", "/d/?sort=name&order=desc"); !strings.Contains(got.body, `aria-sort="descending"><a href="?sort=name&amp;order=asc">`) {
+			t.Errorf("the order cannot be turned round:\n%s", got.body)
+		}
+		if got := ours.ask(t, "HEAD", "/d/"); got.status != 200 || got.body != "" {
+			t.Errorf("HEAD: %+v", got)
+		}
+		if got := ours.ask(t, "GET", "/e/"); got.body != "index" {
+			t.Errorf("an index comes before a listing: %q", got.body)
+		}
+		if got := ours.ask(t, "GET", "/d"); got.status != 301 || got.header.Get("Location") != "d/" {
+			t.Errorf("without a slash: %d %q", got.status, got.header.Get("Location"))
+		}
+	})
+	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
+		if got := ours.ask(t, "GET", "/d/"); got.status != 403 || strings.Contains(got.body, "b.txt") {
+			t.Errorf("listings are off: %d %q", got.status, got.body)
+		}
+	})
+}
+
+func TestConfigErrors(t *testing.T) {
+	s := newSite(t)
+	for want, c := range map[string]files.Config{
+		"no directory":      {},
+		"no such file":      {Dir: s.path("none")},
+		`"../x" cannot be`:  {Dir: s.dir, Index: []string{"../x"}},
+		`"a/b" cannot be`:   {Dir: s.dir, Index: []string{"a/b"}},
+		`"" cannot be`:      {Dir: s.dir, Index: []string{""}},
+		`"Etag" is set`:     {Dir: s.dir, Header: http.Header{"etag": {"x"}}},
+		"invalid value":     {Dir: s.dir, Header: http.Header{"X": {"a\r\nb: c"}}},
+		"invalid field":     {Dir: s.dir, Header: http.Header{"X Y": {"a"}}},
+		"invalid Cache-Con": {Dir: s.dir, CacheControl: "a\nb"},
+	} {
+		h, err := files.New(c)
+		if err == nil {
+			_ = h.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+func TestRootIsTheCallers(t *testing.T) {
+	s := newSite(t)
+	s.write("x.txt", "x")
+	root, err := os.OpenRoot(s.dir)
+	s.must(err)
+	defer root.Close()
+	h, err := files.New(files.Config{Root: root})
+	s.must(err)
+	ours := hosts(t, h)[0]
+	if got := ours.ask(t, "GET", "/x.txt"); got.body != "x" {
+		t.Errorf("%+v", got)
+	}
+	s.must(h.Close())
+	s.must(h.Close())
+	if _, err := root.Stat("x.txt"); err != nil {
+		t.Errorf("Close has closed it: %v", err)
+	}
+	if got := ours.ask(t, "GET", "/x.txt"); got.status != 503 {
+		t.Errorf("after Close: %d", got.status)
+	}
+}

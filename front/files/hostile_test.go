@@ -1,0 +1,160 @@
+package files_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tarehq/tare/front/files"
+)
+
+// hostile is a site with ways out of it, and the paths that somebody would try.
+func hostile(t testing.TB) (*site, []string) {
+	s := newSite(t)
+	s.write("index.html", "home")
+	s.write("x.txt", "x")
+	s.write("d/e/y.txt", "y")
+	s.write("aux.txt", secret)
+	s.write("d/NUL", secret)
+	s.write("com1.tar.gz", secret)
+	s.write("x.txt:stream", secret)
+	s.write("back\\slash", secret)
+	s.write("dot.", secret)
+	s.write(".hidden", secret)
+	s.write(".git/config", secret)
+	s.write("d/.env", secret)
+	s.must(os.Symlink("../outside", s.path("out")))
+	s.must(os.Symlink(s.out, s.path("absolute")))
+	s.must(os.Symlink("../../../outside/secret.txt", s.path("d/e/file")))
+	s.must(os.Symlink("loop", s.path("loop")))
+	s.must(os.Symlink("../..", s.path("d/up")))
+	s.must(os.Symlink("/proc/self/root", s.path("proc")))
+	s.must(os.Symlink("../outside/secret.txt", s.path("x.txt.gz")))
+	s.must(os.MkdirAll(s.path("i"), 0o755))
+	s.must(os.Symlink("../../outside/secret.txt", s.path("i/index.html")))
+	outside := filepath.ToSlash(s.out)
+	paths := []string{
+		"/../outside/secret.txt", "/..%2foutside%2fsecret.txt", "/%2e%2e/outside/secret.txt", "/%2e%2e%2foutside/secret.txt", "/.%2e/outside/secret.txt",
+		"/d/../../outside/secret.txt", "/d/e/../../../outside/secret.txt", "/d/%2e%2e/%2e%2e/outside/secret.txt", "//../outside/secret.txt", "/./../outside/secret.txt",
+		"/..%5coutside%5csecret.txt", "/..\\outside\\secret.txt", "/d\\..\\..\\outside\\secret.txt", "/%5c..%5coutside", "/..;/outside/secret.txt", "/..%00/outside/secret.txt",
+		"/%252e%252e/outside/secret.txt", "/%c0%ae%c0%ae/outside/secret.txt", "/..%c0%af../outside/secret.txt", "/%uff0e%uff0e/outside", "/%ff%fe", "/....//....//outside/secret.txt",
+		outside + "/secret.txt", "/" + outside + "/secret.txt", "/%2f" + strings.TrimPrefix(outside, "/") + "/secret.txt", "/x.txt%00.html", "/%00", "/x.txt%00", "/%00/../outside/secret.txt",
+		"/out/secret.txt", "/out/", "/out", "/absolute/secret.txt", "/d/e/file", "/loop", "/loop/", "/d/up/outside/secret.txt", "/d/up/../outside/secret.txt", "/i/", "/i/index.html",
+		"/proc" + outside + "/secret.txt", "/proc/etc/passwd", "/aux.txt", "/AUX.txt", "/d/NUL", "/d/nul", "/d/NUL.", "/com1.tar.gz", "/COM1.tar.gz", "/x.txt:stream", "/x.txt::$DATA", "/x.txt%3astream", "/back%5cslash", "/dot.", "/dot%2e",
+		"/.hidden", "/%2ehidden", "/.git/config", "/.git/", "/d/.env", "/d/%2eenv", "/x.txt.", "/x.txt%20", "/d/e/..", "/d/e/%2e%2e", "/..", "/../", "/...", "/.../x",
+		"/~root", "/$HOME", "/%24%7bx%7d", "/" + strings.Repeat("a", 255), "/" + strings.Repeat("a", 256), "/" + strings.Repeat("a", 3000), "/" + strings.Repeat("a/", 2040), "/" + strings.Repeat("d/../", 500) + "../outside/secret.txt",
+		"/" + strings.Repeat("../", 1000) + "outside/secret.txt", "/" + strings.Repeat("%2e%2e/", 500), "/x.txt/../../outside/secret.txt", "/x.txt/.", "/x.txt/..", "/d//e//y.txt", "/d/e/y.txt/", "/?/../outside/secret.txt", "/x.txt?../outside",
+		"/conin$", "/CONOUT$.txt", "/lpt9", "/com%c2%b9.txt", "/con%20.txt",
+	}
+	return s, paths
+}
+
+// Nothing that lies outside is ever in an answer, whatever is asked for, and nothing that shall not be served.
+func TestNothingEscapes(t *testing.T) {
+	s, paths := hostile(t)
+	for _, c := range []files.Config{
+		{}, {Listing: true, Compress: files.Compress{Siblings: true, Gzip: true}}, {Limits: files.Limits{Watches: -1}},
+	} {
+		onEach(t, s.handler(c), func(t *testing.T, ours host) {
+			for _, path := range paths {
+				for range 2 {
+					status, body := 0, ""
+					if ours.addr != "" {
+						status, body = ours.raw(t, path)
+					} else if _, err := url.ParseRequestURI(path); err == nil { // net/http refuses the others without an answer
+						got := ours.ask(t, "GET", path, "Accept-Encoding: gzip")
+						status, body = got.status, got.body
+					}
+					if strings.Contains(body, secret) {
+						t.Fatalf("%q gives the secret", path)
+					}
+					if status >= 500 {
+						t.Errorf("%q: %d", path, status)
+					}
+				}
+			}
+			for path, status := range map[string]int{
+				"/d/e/y.txt": 200, "/d/e/file": 404, "/out/secret.txt": 404, "/aux.txt": 404, "/.hidden": 404, "/d/e/%2e%2e/": 400, "/x%00": 400,
+				"/" + strings.Repeat("a", 256): 404, "/" + strings.Repeat("a/", 2100): 404, "/loop": 404, "/x.txt:stream": 404, "/back%5cslash": 404,
+			} {
+				if got := ours.ask(t, "GET", path); got.status != status {
+					t.Errorf("%.60q: %d, want %d", path, got.status, status)
+				}
+			}
+		})
+	}
+}
+
+func TestDotfiles(t *testing.T) {
+	s := newSite(t)
+	s.write(".hidden", "hidden")
+	s.write(".well-known/x", "known")
+	s.write("d/.well-known/x", "not at the top")
+	for _, test := range []struct {
+		dotfiles bool
+		path     string
+		status   int
+	}{
+		{false, "/.hidden", 404}, {false, "/.well-known/x", 200}, {false, "/d/.well-known/x", 404},
+		{true, "/.hidden", 200}, {true, "/d/.well-known/x", 200}, {true, "/../x", 400},
+	} {
+		ours := hosts(t, s.handler(files.Config{Dotfiles: test.dotfiles}))[0]
+		if status, _ := ours.raw(t, test.path); status != test.status {
+			t.Errorf("%v %s: %d, want %d", test.dotfiles, test.path, status, test.status)
+		}
+	}
+}
+
+// While directories and links change places, the handler never goes where a link leads out.
+func TestSymlinkRace(t *testing.T) {
+	ways(t, func(t *testing.T, limits files.Limits) {
+		t.Parallel()
+		s := newSite(t)
+		s.write("d/secret.txt", "harmless")
+		s.write("real/secret.txt", "harmless")
+		s.must(os.Symlink("../outside", s.path("link")))
+		h := s.handler(files.Config{Limits: limits, Listing: true})
+		stop := make(chan struct{})
+		var swapper, askers sync.WaitGroup
+		swapper.Go(func() {
+			for {
+				for _, from := range []string{"link", "real"} {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					// d -> old, from -> d, d -> from, old -> d
+					for _, move := range [][2]string{{"d", "old"}, {from, "d"}, {"d", from}, {"old", "d"}} {
+						if err := os.Rename(s.path(move[0]), s.path(move[1])); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			}
+		})
+		for _, ours := range hosts(t, h) {
+			askers.Go(func() {
+				for range 100 {
+					for _, path := range []string{"/d/secret.txt", "/d/"} {
+						a, err := ours.try("GET", path)
+						if err != nil {
+							t.Error(err)
+						}
+						if strings.Contains(a.body, secret) || a.status >= 500 {
+							t.Errorf("%s: %d %q", path, a.status, a.body)
+							return
+						}
+					}
+				}
+			})
+		}
+		askers.Wait()
+		close(stop)
+		swapper.Wait()
+	})
+}

@@ -1,0 +1,217 @@
+package files
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed listing.html
+var listingSource string
+
+// listedDir is what a page shows.
+type listedDir struct {
+	Path    string
+	Last    string  // its own name
+	Parents []crumb // from the root down
+	Up      bool
+	Columns []column
+	Entries []entry
+	Cut     bool // there are more
+	Most    int
+}
+
+// crumb is a directory on the way.
+type crumb struct{ Name, Href string }
+
+// column is a heading, and where it leads.
+type column struct{ Name, Href, Sorted string }
+
+// entry is a file or directory.
+type entry struct {
+	Name, Href string
+	Dir        bool
+	Size       int64
+	Modified   time.Time
+}
+
+// Bytes is a size as people read it.
+func (e entry) Bytes() string {
+	if e.Dir {
+		return ""
+	}
+	if e.Size < 1000 {
+		return strconv.FormatInt(e.Size, 10) + " B"
+	}
+	size, unit := float64(e.Size), 0
+	for size >= 999.5 && unit < len("kMGTPE") {
+		size, unit = size/1000, unit+1
+	}
+	precision := 0
+	if size < 9.95 {
+		precision = 1
+	}
+	return fmt.Sprintf("%.*f %cB", precision, size, "kMGTPE"[unit-1])
+}
+
+func newPage() *template.Template {
+	return template.Must(template.New("listing").Parse(listingSource))
+}
+
+// list answers with a page that shows a directory.
+func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
+	entries, cut, err := h.entries(dir)
+	if err != nil {
+		h.fail(w, statusOf(err))
+		return
+	}
+	query := r.URL.Query()
+	by, down := order(query)
+	sortEntries(entries, by, down)
+	page := listedDir{
+		Path: "/" + dir, Last: base(dir), Parents: crumbs(dir), Up: dir != "", Columns: columns(by, down), Entries: entries, Cut: cut, Most: maxListed,
+	}
+	var b bytes.Buffer
+	if err := h.plan.page.Execute(&b, page); err != nil {
+		panic(fmt.Sprintf("files: BUG: %v", err))
+	}
+	header := w.Header()
+	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'")
+	h.setAlways(header)
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Length", strconv.Itoa(b.Len()))
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(b.Bytes())
+	}
+}
+
+// entries reads a directory. What would not be served is not shown.
+func (h *Handler) entries(dir string) (all []entry, cut bool, err error) {
+	o, err := h.tree.open(dir)
+	if err != nil {
+		return nil, false, err
+	}
+	defer o.Close()
+	if !o.info.IsDir() {
+		return nil, false, errIrregular
+	}
+	const batch = 256
+	for {
+		names, err := o.Readdirnames(batch)
+		for _, name := range names {
+			if len(all) == maxListed {
+				return all, true, nil
+			}
+			if e, ok := h.entry(dir, name); ok {
+				all = append(all, e)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return all, false, nil
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+}
+
+// entry looks at a name in a directory. Links count as what they lead to.
+func (h *Handler) entry(dir, name string) (entry, bool) {
+	if !h.plan.mayServe(name, dir == "") {
+		return entry{}, false
+	}
+	info, err := h.tree.root.Stat(join(dir, name))
+	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+		return entry{}, false
+	}
+	e := entry{Name: name, Href: (&url.URL{Path: name}).EscapedPath(), Dir: info.IsDir(), Size: info.Size(), Modified: info.ModTime()}
+	if e.Dir {
+		e.Href += "/"
+	}
+	if info.Mode()&fs.ModePerm == 0 {
+		return entry{}, false // nobody may read it
+	}
+	return e, true
+}
+
+// order reads what a page shall be sorted by from its query.
+func order(query url.Values) (by string, down bool) {
+	by = query.Get("sort")
+	if by != "size" && by != "time" {
+		by = "name"
+	}
+	return by, query.Get("order") == "desc"
+}
+
+// sortEntries sorts: directories first, and by name what is otherwise equal.
+func sortEntries(entries []entry, by string, down bool) {
+	slices.SortFunc(entries, func(a, b entry) int {
+		if a.Dir != b.Dir {
+			if a.Dir {
+				return -1
+			}
+			return 1
+		}
+		var c int
+		switch by {
+		case "size":
+			if !a.Dir {
+				c = int(min(max(a.Size-b.Size, -1), 1))
+			}
+		case "time":
+			c = a.Modified.Compare(b.Modified)
+		default:
+			c = strings.Compare(a.Name, b.Name)
+		}
+		if down {
+			c = -c
+		}
+		if c == 0 {
+			c = strings.Compare(a.Name, b.Name)
+		}
+		return c
+	})
+}
+
+// columns are the headings. That of the order turns it round.
+func columns(by string, down bool) (all []column) {
+	for _, c := range [...]struct{ name, key string }{{"Name", "name"}, {"Size", "size"}, {"Changed", "time"}} {
+		col := column{Name: c.name, Href: "?sort=" + c.key + "&order=asc"}
+		if c.key == by {
+			col.Sorted = "ascending"
+			if down {
+				col.Sorted = "descending"
+			} else {
+				col.Href = "?sort=" + c.key + "&order=desc"
+			}
+		}
+		all = append(all, col)
+	}
+	return all
+}
+
+// crumbs are the directories above, each with a relative link, so that they are right below a prefix, too.
+func crumbs(dir string) (all []crumb) {
+	if dir == "" {
+		return nil
+	}
+	names := strings.Split(dir, "/")
+	for i := range names {
+		name := "/"
+		if i > 0 {
+			name = names[i-1]
+		}
+		all = append(all, crumb{name, strings.Repeat("../", len(names)-i)})
+	}
+	return all
+}

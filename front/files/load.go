@@ -1,0 +1,268 @@
+package files
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"os"
+	"path"
+	"time"
+)
+
+// loading is a look at what a key leads to.
+type loading struct {
+	h     *Handler
+	key   string
+	old   *resource // what it led to, or nil
+	since uint64    // what the watcher had seen before
+	sure  bool      // the watcher would tell of any change
+}
+
+// setUntil says how long a resource may be answered from. It is called while no event can be handled.
+func (l *loading) setUntil(res *resource) {
+	ticks := int64(unwatchedTicks)
+	if l.sure && l.h.watch.events() == l.since {
+		ticks = watchedTicks
+	}
+	if res.unripe {
+		ticks = 1
+	}
+	res.until.Store(l.h.tick.Load() + ticks)
+}
+
+// file makes a resource of a file that has been opened, or finds that the old one is still right.
+func (l *loading) file(o opened) found {
+	siblings, err := l.openSiblings(o.name)
+	if err != nil {
+		_ = o.Close()
+		return found{status: statusOf(err)}
+	}
+	if l.unchanged(o, siblings) && l.h.cache.renew(l.old, func() { l.setUntil(l.old) }) {
+		l.h.giveBackOrClose(l.old.identity, o.File)
+		for i, s := range siblings {
+			if s.File != nil {
+				l.h.giveBackOrClose(l.old.encoded[i].Load(), s.File)
+			}
+		}
+		return found{res: l.old}
+	}
+	res := &resource{key: l.key}
+	if res.identity, err = l.variant(res, o, ""); err != nil {
+		closeAll(siblings)
+		return found{status: statusOf(err)}
+	}
+	res.makes = l.h.plan.makes() && compressible(res.identity.contentType, res.identity.size)
+	for i, s := range siblings {
+		if s.File == nil {
+			continue
+		}
+		v, err := l.variant(res, s, res.identity.contentType)
+		if err != nil {
+			continue // it has gone, or cannot be read: there is the file itself
+		}
+		v.describe(l.h.plan, l.h.plan.codings[i].token, true)
+		res.encoded[i].Store(v)
+		res.varies = true
+	}
+	res.varies = res.varies || res.makes
+	res.identity.describe(l.h.plan, "", res.varies)
+	l.h.cache.put(res, func() { l.setUntil(res) })
+	return found{res: res}
+}
+
+func (p *plan) makes() bool {
+	for _, c := range p.codings {
+		if c.made {
+			return true
+		}
+	}
+	return false
+}
+
+// openSiblings opens the encoded variants that lie beside a file.
+func (l *loading) openSiblings(name string) (all [numCodings]opened, err error) {
+	for i, c := range l.h.plan.codings {
+		if !c.sibling {
+			continue
+		}
+		o, err := l.open(name + c.suffix)
+		switch {
+		case err == nil && o.info.IsDir():
+			_ = o.Close()
+		case err == nil:
+			all[i] = o
+		case statusOf(err) == http.StatusServiceUnavailable:
+			closeAll(all)
+			return all, err
+		}
+	}
+	return all, nil
+}
+
+func closeAll(all [numCodings]opened) {
+	for _, o := range all {
+		if o.File != nil {
+			_ = o.Close()
+		}
+	}
+}
+
+// unchanged reports whether all files are those of the old resource, as they were. Made variants
+// are right if the file is.
+func (l *loading) unchanged(o opened, siblings [numCodings]opened) bool {
+	if l.old == nil || l.old.absent || l.old.unripe || l.old.identity.stamp != o.stamp || l.old.identity.name != o.name {
+		return false
+	}
+	for i := range siblings {
+		v := l.old.encoded[i].Load()
+		had := v != nil && v.name != ""
+		if has := siblings[i].File != nil; has != had || has && siblings[i].stamp != v.stamp {
+			return false
+		}
+	}
+	return true
+}
+
+// variant makes one of a file, which becomes its own or is closed. contentType is what a sibling
+// has of the file that it stands for.
+func (l *loading) variant(res *resource, o opened, contentType string) (*variant, error) {
+	v := &variant{name: o.name, stamp: o.stamp, contentType: contentType}
+	l.sure = l.sure && v.stamp.links <= 1 // a change by another name is told of in another directory
+	if err := v.read(o.File, l.h.plan.limits.SmallFile, res); err != nil {
+		_ = o.Close()
+		return nil, err
+	}
+	if v.contentType == "" {
+		v.contentType = l.h.typeOf(o.name, v.beginning(o.File))
+	}
+	v.size = v.stamp.size
+	if modified := time.Unix(0, v.stamp.modified).Truncate(time.Second); modified.Unix() > 0 && !modified.After(time.Now()) {
+		v.modified = modified // what is later than Date may not be told: RFC 9110, 8.8.2.1
+	}
+	if v.content != nil || v.size == 0 {
+		v.etag = contentETag(v.content)
+		_ = o.Close()
+	} else {
+		v.etag = stampETag(v.stamp)
+		l.h.giveBack(v, o.File)
+	}
+	return v, nil
+}
+
+// source is what of an open file is needed to read it.
+type source interface {
+	io.ReaderAt
+	Stat() (fs.FileInfo, error)
+}
+
+// read reads a small file, and waits until a large one can be told from what it was.
+func (v *variant) read(f source, small int64, res *resource) error {
+	for range maxReloads {
+		if v.stamp.size > small {
+			break
+		}
+		now := time.Now()
+		content, again, err := readTwice(f, v.stamp, v.stamp.ripe(now))
+		if err != nil && !errors.Is(err, errChanged) {
+			return err
+		}
+		if err == nil && again == v.stamp {
+			v.content = content
+			res.unripe = res.unripe || !v.stamp.ripe(now)
+			return nil
+		}
+		if again, err = stampOf(f); err != nil {
+			return err
+		}
+		v.stamp = again
+	}
+	// What changes so fast is sent as a large file is, which shows if it goes on.
+	if now := time.Now(); !v.stamp.ripe(now) {
+		time.Sleep(settle)
+	}
+	s, err := stampOf(f)
+	v.stamp = s
+	return err
+}
+
+// readTwice reads a file and looks at its stamp afterwards. If that does not tell of all changes it reads the file again:
+// what is the same both times has been so at the moment between.
+func readTwice(f source, s stamp, ripe bool) ([]byte, stamp, error) {
+	b, err := readAll(f, s.size)
+	if err == nil && !ripe {
+		var again []byte
+		if again, err = readAll(f, s.size); err == nil && !bytes.Equal(b, again) {
+			err = errChanged
+		}
+	}
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	now, err := stampOf(f)
+	return b, now, err
+}
+
+func readAll(f source, size int64) ([]byte, error) {
+	b := make([]byte, size)
+	if _, err := f.ReadAt(b, 0); errors.Is(err, io.EOF) {
+		return nil, errChanged // it has become shorter
+	} else if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// beginning is what the type of a file can be guessed from.
+func (v *variant) beginning(f *os.File) []byte {
+	if v.content != nil {
+		return v.content[:min(len(v.content), sniffed)]
+	}
+	b := make([]byte, sniffed)
+	n, _ := f.ReadAt(b, 0) // if it cannot be read that will show
+	return b[:n]
+}
+
+// typeOf is a file's type: that of its extension in the system's table, or else what it begins like.
+func (h *Handler) typeOf(name string, beginning []byte) string {
+	if t := mime.TypeByExtension(path.Ext(name)); t != "" {
+		return t
+	}
+	return http.DetectContentType(beginning)
+}
+
+// contentETag is a strong entity tag for bytes. It is the same on all servers and after each copying, and another one for
+// other bytes of the same length and date, which are what reproducible builds make.
+func contentETag(b []byte) string {
+	sum := sha256.Sum256(b)
+	return tag(sum)
+}
+
+// stampETag is a strong entity tag for a file that is not read for it. Files that replace others have other inodes.
+func stampETag(s stamp) string {
+	var b [32]byte
+	binary.LittleEndian.PutUint64(b[0:], uint64(s.modified))
+	binary.LittleEndian.PutUint64(b[8:], uint64(s.size))
+	binary.LittleEndian.PutUint64(b[16:], s.inode)
+	binary.LittleEndian.PutUint64(b[24:], s.device)
+	return tag(sha256.Sum256(b[:]))
+}
+
+func tag(sum [sha256.Size]byte) string {
+	const enough = 12 // bytes
+	return `"` + base64.RawURLEncoding.EncodeToString(sum[:enough]) + `"`
+}
+
+// giveBackOrClose keeps a descriptor of a file that is sent from it.
+func (h *Handler) giveBackOrClose(v *variant, f *os.File) {
+	if v == nil || v.content != nil || v.size == 0 {
+		_ = f.Close()
+		return
+	}
+	h.giveBack(v, f)
+}

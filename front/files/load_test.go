@@ -1,0 +1,251 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// meddled is a file that something happens to when it is read for the nth time.
+type meddled struct {
+	*os.File
+	reads  int
+	meddle func(read int)
+}
+
+func (m *meddled) ReadAt(p []byte, at int64) (int, error) {
+	m.reads++
+	n, err := m.File.ReadAt(p, at)
+	m.meddle(m.reads)
+	return n, err
+}
+
+// What is read is the file as it was at one moment, whatever happens while it is read.
+func TestReadIsOfOneMoment(t *testing.T) {
+	const size = 1000
+	old, fresh := bytes.Repeat([]byte("o"), size), bytes.Repeat([]byte("n"), size)
+	long := time.Now().Add(-time.Hour)
+	for _, test := range []struct {
+		name string
+		// meddle is told which read has just been made.
+		meddle func(t *testing.T, path string, read int)
+		want   []byte // nil: it is not held in memory
+	}{
+		{name: "nothing", meddle: func(*testing.T, string, int) {}, want: old},
+		{name: "written to", meddle: func(t *testing.T, path string, read int) {
+			if read == 1 {
+				put(t, path, fresh, time.Now())
+			}
+		}, want: fresh},
+		{name: "truncated", meddle: func(t *testing.T, path string, read int) {
+			if read == 1 {
+				put(t, path, fresh[:10], time.Now())
+			}
+		}, want: fresh[:10]},
+		{name: "grown out of memory", meddle: func(t *testing.T, path string, read int) {
+			if read == 1 {
+				put(t, path, bytes.Repeat(fresh, 3), time.Now())
+			}
+		}},
+		{name: "never the same", meddle: func(t *testing.T, path string, read int) {
+			put(t, path, bytes.Repeat([]byte{byte(read)}, size), time.Now())
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "x")
+			put(t, path, old, long)
+			f, err := os.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			m := &meddled{f, 0, func(read int) { test.meddle(t, path, read) }}
+			v := &variant{}
+			for v.stamp.size == 0 || !v.stamp.ripe(time.Now()) { // then its times tell
+				time.Sleep(time.Millisecond)
+				if v.stamp, err = stampOf(m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := v.read(m, 2*size, &resource{}); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(v.content, test.want) {
+				t.Errorf("%.20q of %d bytes, want %.20q of %d", v.content, len(v.content), test.want, len(test.want))
+			}
+		})
+	}
+}
+
+// What changes twice within a tick of the clock has the same times. It shows in what is read the second time.
+func TestReadTwice(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x")
+	put(t, path, []byte("old"), time.Now())
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s, err := stampOf(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &meddled{f, 0, func(int) {}}
+	if b, again, err := readTwice(m, s, false); string(b) != "old" || again != s || err != nil || m.reads != 2 {
+		t.Errorf("%q %v after %d reads", b, err, m.reads)
+	}
+	m = &meddled{f, 0, func(read int) {
+		if read == 1 {
+			put(t, path, []byte("new"), time.Now())
+		}
+	}}
+	if b, _, err := readTwice(m, s, false); !errors.Is(err, errChanged) {
+		t.Errorf("%q %v, want that it has changed", b, err)
+	}
+}
+
+// timeless is a file whose times do not change, and are young.
+type timeless struct {
+	meddled
+	fs.FileInfo
+	modified time.Time
+}
+
+func (f *timeless) Stat() (fs.FileInfo, error) { return f, nil }
+func (f *timeless) ModTime() time.Time         { return f.modified }
+func (f *timeless) Size() int64                { return 3 }
+func (f *timeless) Sys() any                   { return nil }
+func (f *timeless) Name() string               { return "x" }
+
+// Times that are young are not believed.
+func TestYoungTimesAreNotBelieved(t *testing.T) {
+	for range 100 {
+		path := filepath.Join(t.TempDir(), "x")
+		put(t, path, []byte("old"), time.Now())
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		young := &timeless{meddled: meddled{f, 0, func(read int) {
+			if read == 1 {
+				put(t, path, []byte("new"), time.Now())
+			}
+		}}, modified: time.Now()}
+		v, res := &variant{stamp: stamp{size: 3, modified: young.modified.UnixNano()}}, &resource{}
+		if err := v.read(young, 100, res); err != nil {
+			t.Fatal(err)
+		}
+		if time.Since(young.modified) >= settle {
+			continue // it was too slow to be young
+		}
+		if string(v.content) != "new" || !res.unripe {
+			t.Errorf("%q, to be looked at soon: %v", v.content, res.unripe)
+		}
+		return
+	}
+	t.Skip("this machine is too slow for files to be young")
+}
+
+func put(t *testing.T, path string, content []byte, modified time.Time) {
+	t.Helper()
+	if err := errors.Join(os.WriteFile(path, content, 0o644), os.Chtimes(path, modified, modified)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A resource of a file that was young is not taken for right because its times are the same.
+func TestUnripeIsReadAgain(t *testing.T) {
+	h := handlerOf(t, "x.txt", "content")
+	ask := func() string {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/x.txt", nil))
+		return w.Body.String()
+	}
+	ask()
+	res := h.cache.get("/x.txt")
+	if !res.unripe {
+		t.Skip("the machine was too slow for the file to be young")
+	}
+	res.identity.content = []byte("Content")
+	if got := ask(); got != "Content" {
+		t.Fatalf("not from memory: %q", got)
+	}
+	h.tick.Add(unwatchedTicks)
+	if got := ask(); got != "content" {
+		t.Errorf("its times are the same, and so is %q", got)
+	}
+}
+
+// An event that comes while a file is looked at makes what was found good for a short time only.
+func TestEventWhileLoading(t *testing.T) {
+	h := handlerOf(t, "x.txt", strings.Repeat("x", 10))
+	if h.watch == nil {
+		t.Skip(h.WatchError().Error())
+	}
+	for _, happens := range []bool{false, true} {
+		l := &loading{h: h, since: h.watch.events(), sure: true}
+		if happens {
+			if err := os.WriteFile(filepath.Join(h.plan.dir, "y.txt"), nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			for h.watch.events() == l.since {
+				time.Sleep(time.Millisecond)
+			}
+		}
+		res := &resource{}
+		l.setUntil(res)
+		if ticks := res.until.Load() - h.tick.Load(); (ticks <= unwatchedTicks) != happens {
+			t.Errorf("an event: %v, and the resource is good for %d ticks", happens, ticks)
+		}
+	}
+}
+
+func handlerOf(t *testing.T, name, content string) *Handler {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// A descriptor that comes back to what has been forgotten is closed.
+func TestRetiredKeepsNothing(t *testing.T) {
+	h := handlerOf(t, "x.txt", "x")
+	open := func() *os.File {
+		o, err := h.tree.open("x.txt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.File
+	}
+	v := &variant{}
+	kept, late := open(), open()
+	h.giveBack(v, kept)
+	if h.idle.Load() != 1 || v.files.take() != kept {
+		t.Fatal("it is not kept")
+	}
+	h.giveBack(v, kept)
+	v.files.retire()
+	h.giveBack(v, late)
+	for _, f := range []*os.File{kept, late} {
+		if _, err := f.Stat(); !errors.Is(err, fs.ErrClosed) {
+			t.Errorf("it is open: %v", err)
+		}
+	}
+	if h.idle.Load() != 0 {
+		t.Errorf("%d are counted", h.idle.Load())
+	}
+}

@@ -1,0 +1,96 @@
+package files
+
+import (
+	"net/http"
+	"strings"
+)
+
+// place says what an URL's path, decoded, names: a path below the root, in slashes, without one at either end, "" being
+// the root; and whether it names a directory. A status other than 0 refuses it:
+//
+//   - 400 for what no client sends by accident: NUL, and ".." as a segment;
+//   - 404 for names that are too long to exist, that begin with a dot unless that is wanted, and those that are not
+//     what they seem on Windows: with a colon or a backslash, devices such as NUL or aux.txt, and those that end in a
+//     dot or a space. They are refused everywhere, so that a site means the same on all systems.
+//
+// Empty segments and "." are dropped. %2f is a slash like any other, as in net/http.
+func (p *plan) place(urlPath string) (name string, dir bool, status int) {
+	if strings.IndexByte(urlPath, 0) >= 0 {
+		return "", false, http.StatusBadRequest
+	}
+	var b strings.Builder
+	dir = true
+	for segment := range strings.SplitSeq(urlPath, "/") {
+		if dir = segment == "" || segment == "."; dir {
+			continue
+		}
+		if segment == ".." {
+			return "", false, http.StatusBadRequest
+		}
+		if !p.mayServe(segment, b.Len() == 0) {
+			status = http.StatusNotFound // unless there is a ".." yet
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('/')
+		}
+		b.WriteString(segment)
+	}
+	if len(urlPath) > maxPath {
+		status = http.StatusNotFound
+	}
+	if status != 0 {
+		return "", false, status
+	}
+	return b.String(), dir, 0
+}
+
+// mayServe reports whether a file or directory of that name may be served. top says that it is in the root.
+func (p *plan) mayServe(name string, top bool) bool {
+	if len(name) > maxName || strings.ContainsAny(name, "\\:\x00") || name[len(name)-1] == ' ' || name[len(name)-1] == '.' {
+		return false
+	}
+	if name[0] == '.' && !p.dotfiles {
+		return top && name == ".well-known"
+	}
+	return !isDevice(name)
+}
+
+// isDevice reports whether Windows takes a name for a device, whatever its extension.
+func isDevice(name string) bool {
+	base, _, _ := strings.Cut(name, ".")
+	base = strings.TrimRight(base, " ")
+	switch len(base) {
+	case 3:
+		return equalFold(base, "con", "prn", "aux", "nul")
+	case 6, 7:
+		if equalFold(base, "conin$", "conout$") {
+			return true
+		}
+	}
+	if len(base) < 4 || !equalFold(base[:3], "com", "lpt") {
+		return false
+	}
+	switch base[3:] {
+	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
+		return true
+	}
+	return false
+}
+
+func equalFold(s string, any ...string) bool {
+	for _, a := range any {
+		if strings.EqualFold(s, a) {
+			return true
+		}
+	}
+	return false
+}
+
+// key is what a place is remembered by: the shortest URL path that names it.
+func key(name string, dir bool) string {
+	if !dir || name == "" {
+		return "/" + name
+	}
+	return "/" + name + "/"
+}

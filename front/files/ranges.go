@@ -1,0 +1,130 @@
+package files
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// span is a part of a file.
+type span struct{ from, length int64 }
+
+func (s span) end() int64 { return s.from + s.length }
+
+// contentRange is the value of Content-Range: RFC 9110, 14.4.
+func (s span) contentRange(size int64) string {
+	return "bytes " + strconv.FormatInt(s.from, 10) + "-" + strconv.FormatInt(s.end()-1, 10) + "/" + strconv.FormatInt(size, 10)
+}
+
+// errRange says that there is nothing at any of the places, or that it is no range.
+var errRange = errors.New("range not satisfiable")
+
+// parseRange finds what a Range field wants of a file. Nil is all: it is of another unit, has more ranges than maxRanges,
+// or the file is empty. Ranges that overlap or touch are made one, as RFC 9110, 14.2 proposes, so that no
+// request makes an answer much longer than the file.
+func parseRange(value string, size int64) ([]span, error) {
+	unit, list, ok := strings.Cut(value, "=")
+	if !ok || !strings.EqualFold(strings.TrimSpace(unit), "bytes") || strings.Count(list, ",") >= 2*maxRanges {
+		return nil, nil
+	}
+	var spans []span
+	given := 0
+	for element := range strings.SplitSeq(list, ",") {
+		if element = strings.Trim(element, " \t"); element == "" {
+			continue
+		}
+		s, err := parseSpan(element, size)
+		if err != nil {
+			return nil, err
+		}
+		if given++; s.length > 0 {
+			spans = append(spans, s)
+		}
+	}
+	switch {
+	case given == 0:
+		return nil, errRange
+	case size == 0 || given > maxRanges: // many clients ask for a range to bound what they get
+		return nil, nil
+	case len(spans) == 0:
+		return nil, errRange
+	}
+	return coalesce(spans), nil
+}
+
+// parseSpan parses "first-", "first-last" or "-length". Of what lies beyond the end nothing is left.
+func parseSpan(s string, size int64) (span, error) {
+	first, last, ok := strings.Cut(s, "-")
+	if !ok {
+		return span{}, errRange
+	}
+	first, last = strings.Trim(first, " \t"), strings.Trim(last, " \t")
+	if first == "" {
+		n, err := parsePosition(last)
+		n = min(n, size)
+		return span{size - n, n}, err
+	}
+	from, err := parsePosition(first)
+	if err != nil {
+		return span{}, err
+	}
+	to := int64(math.MaxInt64)
+	if last != "" {
+		if to, err = parsePosition(last); err != nil {
+			return span{}, err
+		}
+		if to < from {
+			return span{}, errRange
+		}
+	}
+	if from >= size {
+		return span{}, nil
+	}
+	return span{from, min(to, size-1) - from + 1}, nil
+}
+
+// parsePosition parses digits. What does not fit is beyond any file's end.
+func parsePosition(s string) (n int64, err error) {
+	if s == "" {
+		return 0, errRange
+	}
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, errRange
+		}
+		if n > (math.MaxInt64-9)/10 {
+			n = math.MaxInt64
+			continue
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, nil
+}
+
+// coalesce joins spans that overlap or touch. Those that do not stay in the order they were asked for.
+func coalesce(spans []span) []span {
+	sorted := slices.Clone(spans)
+	slices.SortFunc(sorted, func(a, b span) int {
+		switch {
+		case a.from < b.from:
+			return -1
+		case a.from > b.from:
+			return 1
+		}
+		return 0
+	})
+	merged := sorted[:1]
+	for _, s := range sorted[1:] {
+		if last := &merged[len(merged)-1]; s.from <= last.end() {
+			last.length = max(last.end(), s.end()) - last.from
+			continue
+		}
+		merged = append(merged, s)
+	}
+	if len(merged) == len(spans) {
+		return spans
+	}
+	return merged
+}

@@ -1,0 +1,192 @@
+package files
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+)
+
+const (
+	// heldBack is the end of a file that is sent once it is known that the rest has not changed meanwhile.
+	heldBack = 1 << 10
+	// copySize is the buffer for connections that the kernel cannot copy to.
+	copySize = 64 << 10
+)
+
+// answer answers from a resource. It reports false, and has done nothing, if a file has changed.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource) bool {
+	v := h.choose(res, r.Header)
+	o := outcome{status: http.StatusOK}
+	if len(r.Header) > 0 && conditional(r.Header) {
+		o = judge(r, v)
+	}
+	body := r.Method != http.MethodHead && (o.status == http.StatusOK || o.status == http.StatusPartialContent)
+	if body && v.content == nil && v.size > 0 {
+		f, err := h.borrow(v)
+		if err != nil {
+			return false
+		}
+		h.sendFile(w, v, o, f)
+		return true
+	}
+	header := w.Header()
+	v.set(header)
+	parts := o.set(header, v)
+	if o.status != http.StatusOK { // which is what the first Write says, too
+		w.WriteHeader(o.status)
+	}
+	switch {
+	case !body || v.size == 0:
+	case parts == nil:
+		_, _ = w.Write(v.content)
+	default:
+		for _, p := range parts {
+			_, _ = io.WriteString(w, p.before)
+			_, _ = w.Write(v.content[p.from:p.end()])
+		}
+		_, _ = io.WriteString(w, parts[0].closing)
+	}
+	return true
+}
+
+// part is a span as it is sent, between delimiters if there are several.
+type part struct {
+	span
+	before, closing string // closing is the last one's, noted with the first
+}
+
+// set changes the fields of a 200 into those of another status. Of a 206 it returns the parts.
+func (o outcome) set(header http.Header, v *variant) []part {
+	switch o.status {
+	case http.StatusPartialContent:
+		return o.setParts(header, v)
+	case http.StatusNotModified: // RFC 9110, 15.4.5
+		for _, name := range [...]string{"Accept-Ranges", "Content-Encoding", "Content-Length", "Content-Type"} {
+			delete(header, name)
+		}
+	case http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable:
+		for _, name := range [...]string{"Cache-Control", "Content-Encoding", "Content-Type", "Etag", "Last-Modified"} {
+			delete(header, name)
+		}
+		header["Content-Length"] = []string{"0"}
+		if o.status == http.StatusRequestedRangeNotSatisfiable {
+			header["Content-Range"] = []string{"bytes */" + strconv.FormatInt(v.size, 10)}
+		}
+	}
+	return nil
+}
+
+func (o outcome) setParts(header http.Header, v *variant) []part {
+	if len(o.spans) == 1 {
+		s := o.spans[0]
+		header["Content-Range"] = []string{s.contentRange(v.size)}
+		header["Content-Length"] = []string{strconv.FormatInt(s.length, 10)}
+		return []part{{span: s}}
+	}
+	boundary := rand.Text()
+	parts, length := make([]part, len(o.spans)), int64(0)
+	for i, s := range o.spans {
+		before := "--" + boundary + "\r\n"
+		if i > 0 {
+			before = "\r\n" + before
+		}
+		if v.contentType != "" {
+			before += "Content-Type: " + v.contentType + "\r\n"
+		}
+		parts[i] = part{span: s, before: before + "Content-Range: " + s.contentRange(v.size) + "\r\n\r\n"}
+		length += int64(len(parts[i].before)) + s.length
+	}
+	parts[0].closing = "\r\n--" + boundary + "--\r\n"
+	header["Content-Type"] = []string{"multipart/byteranges; boundary=" + boundary}
+	header["Content-Length"] = []string{strconv.FormatInt(length+int64(len(parts[0].closing)), 10)}
+	return parts
+}
+
+// sendFile sends a file that is not in memory. If it changes, ends early or cannot be read the connection is ended,
+// by a panic that servers do not log: its length has been promised.
+func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o outcome, f *os.File) {
+	sent := false
+	defer func() {
+		if sent {
+			h.giveBack(v, f)
+		} else {
+			_ = f.Close()
+		}
+	}()
+	header := w.Header()
+	v.set(header)
+	parts := o.set(header, v)
+	if parts == nil {
+		parts = []part{{span: span{0, v.size}}}
+	}
+	w.WriteHeader(o.status)
+	for i, p := range parts {
+		err := h.sendPart(w, v, f, p, i == len(parts)-1)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	_, err := io.WriteString(w, parts[0].closing)
+	sent = err == nil
+}
+
+// sendPart sends a span of a file, the last bytes of the last one after a look at the file.
+func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part, last bool) error {
+	if _, err := io.WriteString(w, p.before); err != nil {
+		return err
+	}
+	held := int64(0)
+	if last {
+		held = min(heldBack, p.length)
+	}
+	if n := p.length - held; n > 0 {
+		if _, err := f.Seek(p.from, io.SeekStart); err != nil {
+			return err
+		}
+		if err := h.copyFile(w, f, n); err != nil {
+			return err
+		}
+	}
+	if held == 0 {
+		return nil
+	}
+	end := make([]byte, held)
+	if _, err := f.ReadAt(end, p.end()-held); err != nil {
+		return err
+	}
+	if now, err := stampOf(f); err != nil || !now.sameBytes(v.stamp) {
+		return errors.Join(errChanged, err)
+	}
+	_, err := w.Write(end)
+	return err
+}
+
+// copyFile copies n bytes from where a file's descriptor is. What can read from a file itself is asked to, after the head has
+// gone: it need not look at the first bytes then.
+func (h *Handler) copyFile(w http.ResponseWriter, f *os.File, n int64) error {
+	if to, ok := w.(io.ReaderFrom); ok {
+		if flusher, ok := w.(http.Flusher); ok {
+			flusher.Flush()
+		}
+		copied, err := to.ReadFrom(&io.LimitedReader{R: f, N: n})
+		return orShort(copied, n, err)
+	}
+	buffer, ok := h.buffers.Get().(*[]byte)
+	if !ok {
+		buffer = new([]byte)
+		*buffer = make([]byte, copySize)
+	}
+	defer h.buffers.Put(buffer)
+	copied, err := io.CopyBuffer(w, &io.LimitedReader{R: f, N: n}, *buffer)
+	return orShort(copied, n, err)
+}
+
+func orShort(copied, n int64, err error) error {
+	if err == nil && copied < n {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,84 @@
+package files_test
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// inTrace are the variables that make a test the program that is traced.
+const inTrace, traceRoot = "FILES_TEST_TRACED", "FILES_TEST_ROOT"
+
+// TestTraced is what TestOpenedPaths traces, and nothing by itself.
+func TestTraced(t *testing.T) {
+	if os.Getenv(inTrace) == "" {
+		t.Skip("runs below TestOpenedPaths")
+	}
+	s := &site{t, os.Getenv(traceRoot), ""}
+	h := s.handler(files.Config{Listing: true, Compress: files.Compress{Siblings: true, Gzip: true}})
+	ours := hosts(t, h)[1]
+	ours.ask(t, "GET", "/x.txt") // whatever Go itself opens when it first serves
+	_, _ = os.Stat("/begin-of-the-trace")
+	b, err := os.ReadFile(os.Getenv(inTrace))
+	s.must(err)
+	for _, path := range strings.Split(string(b), "\n") {
+		ours.raw(t, path)
+	}
+	_, _ = os.Stat("/end-of-the-trace")
+}
+
+// No file outside of the root is opened, looked at or watched: what the kernel was asked for is read from a trace.
+func TestOpenedPaths(t *testing.T) {
+	strace := programs.Strace(t)
+	s, paths := hostile(t)
+	list, trace := filepath.Join(t.TempDir(), "paths"), filepath.Join(t.TempDir(), "trace")
+	s.must(os.WriteFile(list, []byte(strings.Join(paths, "\n")), 0o644))
+	c := exec.Command(strace, "-f", "-y", "-o", trace, "-e", "trace=%file,openat2,inotify_add_watch", "-s", "5000",
+		os.Args[0], "-test.run=^TestTraced$", "-test.v")
+	c.Env = append(os.Environ(), inTrace+"="+list, traceRoot+"="+s.dir)
+	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTraced") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f, err := os.Open(trace)
+	s.must(err)
+	defer f.Close()
+	opened, within := 0, false
+	result := regexp.MustCompile(`= \d+<([^>]*)>`)
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		switch {
+		case strings.Contains(line, "/begin-of-the-trace"):
+			within = true
+		case strings.Contains(line, "/end-of-the-trace"):
+			within = false
+		case !within || strings.Contains(line, list) || strings.Contains(line, "resumed>"):
+			continue
+		}
+		if m := result.FindStringSubmatch(line); m != nil && !strings.Contains(line, "inotify_add_watch") {
+			if opened++; m[1] != s.dir && !strings.HasPrefix(m[1], s.dir+"/") {
+				t.Errorf("outside of %s: %s", s.dir, line)
+			}
+		}
+		if strings.Contains(line, "readlinkat(") {
+			continue // its last argument is what it found
+		}
+		for _, argument := range regexp.MustCompile(`, "(/[^"]*)"|\("(/[^"]*)"`).FindAllStringSubmatch(line, -1) {
+			path := argument[1] + argument[2]
+			if !strings.HasPrefix(path, s.dir) && !strings.HasPrefix(path, "/proc/self/fd/") && !strings.HasSuffix(path, "-of-the-trace") {
+				t.Errorf("an absolute path outside of %s: %s", s.dir, line)
+			}
+		}
+	}
+	if opened < 10 {
+		t.Errorf("the trace shows %d files opened: it is not what it should be", opened)
+	}
+}

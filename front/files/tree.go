@@ -1,0 +1,99 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"os"
+	"syscall"
+)
+
+// tree opens what is below the root. Nothing that it is asked for leads out of there.
+type tree struct {
+	root *os.Root
+	owns bool // root
+	top  *os.File
+	raw  syscall.RawConn // top's
+}
+
+// opened is a regular file or a directory.
+type opened struct {
+	*os.File
+	name  string
+	info  fs.FileInfo
+	stamp stamp
+	plain bool // no symbolic link led to it
+}
+
+// errIrregular is what one gets for devices, pipes and sockets.
+var errIrregular = errors.New("neither a regular file nor a directory")
+
+func newTree(c Config) (t *tree, err error) {
+	t = &tree{root: c.Root}
+	if t.root == nil {
+		if t.root, err = os.OpenRoot(c.Dir); err != nil {
+			return nil, err
+		}
+		t.owns = true
+	}
+	if t.top, err = t.root.Open("."); err == nil {
+		t.raw, err = t.top.SyscallConn()
+	}
+	if err != nil {
+		t.close()
+		return nil, err
+	}
+	return t, nil
+}
+
+func (t *tree) close() {
+	if t.top != nil {
+		_ = t.top.Close()
+	}
+	if t.owns {
+		_ = t.root.Close()
+	}
+}
+
+// open opens a regular file or a directory below the root, "" being the root itself.
+func (t *tree) open(name string) (o opened, err error) {
+	if name == "" {
+		name = "."
+	}
+	o = opened{name: name}
+	if o.File, o.plain, err = t.openAny(name); err != nil {
+		return o, err
+	}
+	if o.info, err = o.Stat(); err == nil && !o.info.Mode().IsRegular() && !o.info.IsDir() {
+		err = errIrregular
+	}
+	if err != nil {
+		_ = o.Close()
+		return o, err
+	}
+	o.stamp = newStamp(o.info)
+	return o, nil
+}
+
+// statusOf is the status that tells of an error in opening or reading a file. That a path leads out of the root
+// is no number of the system's; os.Root has no name for it.
+func statusOf(err error) int {
+	var number syscall.Errno
+	switch {
+	case errors.Is(err, errIrregular), errors.Is(err, fs.ErrNotExist):
+		return http.StatusNotFound
+	case errors.Is(err, fs.ErrPermission):
+		return http.StatusForbidden
+	case errors.Is(err, fs.ErrClosed):
+		return http.StatusServiceUnavailable
+	case !errors.As(err, &number):
+		return http.StatusNotFound
+	}
+	switch number {
+	case syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.ENXIO, syscall.ENODEV, syscall.EINVAL, syscall.EXDEV:
+		return http.StatusNotFound
+	case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}

@@ -1,0 +1,53 @@
+package files
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Pipes and devices are not waited for, and no terminal becomes the process's.
+const openFlags = os.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+
+// openAny opens whatever there is. plain says that there was no symbolic link on the way, also if there is nothing: with one
+// openat2 fails, as it does on kernels before 5.6, and os.Root goes step by step.
+func (t *tree) openAny(name string) (f *os.File, plain bool, err error) {
+	fd, err := t.openat2(name, openFlags)
+	if err == nil {
+		return os.NewFile(uintptr(fd), name), true, nil
+	}
+	if !mayDoOtherwise(err) {
+		return nil, true, &os.PathError{Op: "openat2", Path: name, Err: err}
+	}
+	f, err = t.root.OpenFile(name, openFlags, 0)
+	return f, false, err
+}
+
+// openat2 opens what is reached without a symbolic link.
+func (t *tree) openat2(name string, flags int) (fd int, err error) {
+	how := unix.OpenHow{
+		Flags:   uint64(flags),
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
+	}
+	rerr := t.raw.Control(func(top uintptr) {
+		for {
+			if fd, err = unix.Openat2(int(top), name, &how); !errors.Is(err, unix.EINTR) {
+				return
+			}
+		}
+	})
+	if rerr != nil {
+		return -1, os.ErrClosed
+	}
+	return fd, err
+}
+
+func mayDoOtherwise(err error) bool {
+	for _, e := range []error{unix.ELOOP, unix.ENOSYS, unix.EPERM, unix.EAGAIN, unix.EXDEV, unix.EINVAL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

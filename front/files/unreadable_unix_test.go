@@ -1,0 +1,72 @@
+//go:build unix
+
+package files_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tarehq/tare/front/files"
+)
+
+// asNobody makes a test run without root's permissions: in a process of its own that gives them up.
+const asNobody, nobody = "FILES_TEST_AS_NOBODY", 65534
+
+// What may not be read any more is not served from memory either, and comes back.
+func TestUnreadable(t *testing.T) {
+	if os.Geteuid() == 0 && os.Getenv(asNobody) == "" {
+		c := exec.Command(os.Args[0], "-test.run=^TestUnreadable$", "-test.v")
+		c.Env = append(os.Environ(), asNobody+"=1")
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestUnreadable") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	if os.Geteuid() == 0 {
+		if err := syscall.Setgid(nobody); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Setuid(nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ways(t, func(t *testing.T, limits files.Limits) {
+		s := newSite(t)
+		s.write("x.txt", "x")
+		s.write("d/x.txt", "x")
+		s.write("large", large(1, 400_000))
+		s.write("y.txt", "y")
+		s.write("y.txt.gz", "packed")
+		s.write("i/index.html", "index")
+		h := s.handler(files.Config{Limits: limits, Compress: files.Compress{Siblings: true}})
+		ours := hosts(t, h)[1]
+		for _, test := range []struct {
+			path, chmod string
+			status      int
+			body        string
+		}{
+			{"/x.txt", "x.txt", 403, ""}, {"/d/x.txt", "d", 403, ""}, {"/large", "large", 403, ""}, {"/y.txt", "y.txt.gz", 200, "y"},
+			{"/i/", "i/index.html", 403, ""}, {"/i/", "i", 403, ""},
+		} {
+			before := ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+			if before.status != 200 {
+				t.Fatalf("%s: %d", test.path, before.status)
+			}
+			info, err := os.Stat(s.path(test.chmod))
+			s.must(err)
+			s.must(os.Chmod(s.path(test.chmod), 0))
+			until(t, test.path+" is seen to be unreadable", func() bool {
+				got := ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+				return got.status == test.status && (test.body == "" || got.body == test.body)
+			})
+			s.must(os.Chmod(s.path(test.chmod), info.Mode()))
+			until(t, test.path+" comes back", func() bool {
+				got := ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+				return got.status == 200 && got.body == before.body
+			})
+		}
+	})
+}

@@ -1,0 +1,133 @@
+package spool
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"time"
+)
+
+// run writes until the Spool is closed.
+func (s *Spool) run() {
+	defer close(s.done)
+	defer func() { s.out.Close() }()
+	for {
+		select {
+		case <-s.wake:
+			s.pause(s.config.Gather)
+		case answer := <-s.orders:
+			answer <- s.reopen()
+		case <-s.stop:
+			s.writeAll()
+			s.countPending()
+			return
+		}
+		for !s.writeAll() {
+			if s.pause(retryAfter) {
+				break
+			}
+		}
+	}
+}
+
+// pause waits, unless there is an order to carry out. It reports whether the Spool is closed.
+func (s *Spool) pause(d time.Duration) (stopped bool) {
+	if d <= 0 {
+		return false
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case answer := <-s.orders:
+		answer <- s.reopen()
+	case <-s.stop:
+		return true
+	}
+	return false
+}
+
+// writeAll writes all that waits. It reports whether it could.
+func (s *Spool) writeAll() bool {
+	for {
+		if len(s.w.pending) == 0 && !s.take() {
+			return true
+		}
+		n, err := s.out.Write(s.w.pending[s.w.written:])
+		s.w.written += max(n, 0)
+		if err == nil && s.w.written < len(s.w.pending) {
+			err = io.ErrShortWrite
+		}
+		s.note(err)
+		if err != nil {
+			return false
+		}
+		s.w.pending, s.w.written, s.w.notes = s.w.pending[:0], 0, 0
+	}
+}
+
+// take makes pending what waits, with a line on what was lost after it. It reports whether there is
+// anything.
+func (s *Spool) take() bool {
+	s.mu.Lock()
+	s.w.pending, s.waiting = s.waiting, s.w.pending
+	lost, why := s.lost, s.cause
+	s.lost = 0
+	s.mu.Unlock()
+	if lost > 0 {
+		s.w.notes = lost
+		if s.config.Lost != nil {
+			s.w.pending = append(s.w.pending, s.config.Lost(lost, why)...)
+		}
+	}
+	return len(s.w.pending) > 0
+}
+
+// note keeps how a write went, and tells of a change.
+func (s *Spool) note(err error) {
+	s.mu.Lock()
+	s.why = err
+	if err == nil {
+		s.untold += s.w.notes
+	}
+	begins := err != nil && s.troubled()
+	ends := err == nil && s.trouble && s.lost == 0 // else the next note tells more
+	lost := s.untold
+	if ends {
+		s.trouble, s.untold = false, 0
+	}
+	s.mu.Unlock()
+	switch {
+	case begins:
+		s.config.Say(err.Error() + "; lines wait, and are dropped when too many do")
+	case ends:
+		s.config.Say(fmt.Sprintf("lines are written again; %d were lost", lost))
+	}
+}
+
+// countPending counts the lines that were never written.
+func (s *Spool) countPending() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == 0 {
+		s.cause = s.reason()
+	}
+	s.lost += s.w.notes + bytes.Count(s.w.pending[s.w.written:], []byte("\n")) + bytes.Count(s.waiting, []byte("\n"))
+}
+
+// reopen writes what waits, as far as that is possible, and opens what is written to anew.
+func (s *Spool) reopen() error {
+	s.writeAll()
+	out, err := s.config.Open()
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	old := s.out
+	s.out = out
+	s.mu.Unlock()
+	old.Close()
+	// A line that only begins in the old file is written whole to the new one.
+	s.w.written = bytes.LastIndexByte(s.w.pending[:s.w.written], '\n') + 1
+	return nil
+}

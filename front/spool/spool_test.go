@@ -1,0 +1,294 @@
+package spool_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/spool"
+)
+
+const patience = 10 * time.Second
+
+// sink is a file that a test can block, fill and break.
+type sink struct {
+	mu     sync.Mutex
+	text   bytes.Buffer
+	room   int // bytes until it is full; -1 is without end
+	broken error
+	gate   chan struct{} // if not nil, a write takes one of it
+	inside chan struct{} // gets one when a write begins
+	closed int
+}
+
+func newSink() *sink { return &sink{room: -1, inside: make(chan struct{}, 1000)} }
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	s.inside <- struct{}{}
+	if gate != nil {
+		<-gate
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return 0, s.broken
+	}
+	if s.room >= 0 && len(p) > s.room {
+		n, _ := s.text.Write(p[:s.room])
+		s.room = 0
+		return n, errFull
+	}
+	if s.room >= 0 {
+		s.room -= len(p)
+	}
+	return s.text.Write(p)
+}
+
+func (s *sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+	return nil
+}
+
+func (s *sink) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *sink) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+var errFull = errors.New("disk full")
+
+// said is what a spool told.
+type said chan string
+
+func (c said) say(text string) { c <- text }
+
+func (c said) want(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case got := <-c:
+		if got != text {
+			t.Errorf("said %q, want %q", got, text)
+		}
+	case <-time.After(patience):
+		t.Fatalf("never said %q", text)
+	}
+}
+
+func lost(n int, why error) []byte { return fmt.Appendf(nil, "lost %d: %v\n", n, why) }
+
+func closeSpool(t *testing.T, s *spool.Spool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	out := newSink()
+	s := spool.New(out, spool.Config{})
+	want := ""
+	for i := range 1000 {
+		line := fmt.Sprintf("line %d\n", i)
+		want += line
+		if n, err := s.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	closeSpool(t, s)
+	if out.String() != want || out.closed != 1 {
+		t.Errorf("got %d bytes, want %d; closed %d times", len(out.String()), len(want), out.closed)
+	}
+	if _, err := s.Write([]byte("late\n")); err != nil || s.Lost() != 1 {
+		t.Errorf("%d lost, %v", s.Lost(), err)
+	}
+	if err := s.Close(t.Context()); err == nil {
+		t.Error("closed twice without an error")
+	}
+}
+
+// Lines that come while others wait to be written are written together.
+func TestGather(t *testing.T) {
+	out := newSink()
+	s := spool.New(out, spool.Config{Gather: time.Hour})
+	for range 10 {
+		fmt.Fprintln(s, "line")
+	}
+	closeSpool(t, s) // does not wait for the hour
+	if n := len(out.inside); n != 1 || strings.Count(out.String(), "line\n") != 10 {
+		t.Errorf("%d writes of %q", n, out)
+	}
+}
+
+// Whoever writes never waits: what has no room is dropped, and the next line says so.
+func TestBlocked(t *testing.T) {
+	out, told := newSink(), make(said, 10)
+	out.gate = make(chan struct{})
+	s := spool.New(out, spool.Config{Limit: 20, Lost: lost, Say: told.say})
+	fmt.Fprint(s, "first\n")
+	<-out.inside // and blocked
+	fmt.Fprint(s, "second\n", "third\n")
+	fmt.Fprint(s, "0123456789\n0123456789\n", "fourth\n")
+	fmt.Fprint(s, "too much\n")
+	told.want(t, "lines are dropped: nothing is taken from it, or too slowly")
+	if n := s.Lost(); n != 4 {
+		t.Errorf("%d lost, want 4", n)
+	}
+	close(out.gate)
+	told.want(t, "lines are written again; 4 were lost")
+	fmt.Fprint(s, "after\n")
+	closeSpool(t, s)
+	if want := "first\nsecond\nthird\nlost 4: nothing is taken from it, or too slowly\nafter\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+}
+
+// A disk that is full costs no line while there is room in memory, and no part of one.
+func TestFull(t *testing.T) {
+	out, told := newSink(), make(said, 10)
+	out.room = 8
+	s := spool.New(out, spool.Config{Say: told.say})
+	fmt.Fprint(s, "first\n")
+	<-out.inside
+	fmt.Fprint(s, "second\n")
+	told.want(t, "disk full; lines wait, and are dropped when too many do")
+	fmt.Fprint(s, "third\n")
+	out.set(func() { out.room = -1 })
+	told.want(t, "lines are written again; 0 were lost")
+	closeSpool(t, s)
+	if out.String() != "first\nsecond\nthird\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+// What was lost for good is what Close says.
+func TestBroken(t *testing.T) {
+	out := newSink()
+	out.broken = io.ErrClosedPipe
+	s := spool.New(out, spool.Config{})
+	fmt.Fprint(s, "one\n", "two\n")
+	err := s.Close(t.Context())
+	if !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "2 lines were lost") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Close does not wait for what blocks, longer than it is told to.
+func TestCloseBlocked(t *testing.T) {
+	out := newSink()
+	out.gate = make(chan struct{})
+	s := spool.New(out, spool.Config{})
+	fmt.Fprint(s, "line\n")
+	<-out.inside
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(out.gate)
+}
+
+// Lines are in the old file or in the new one, whole, when it is opened anew; if it cannot be they stay in the old one.
+func TestReopen(t *testing.T) {
+	first, second := newSink(), newSink()
+	first.room = 9 // "one\n" and a part of the next
+	told := make(said, 10)
+	var fail error
+	s := spool.New(first, spool.Config{Say: told.say, Gather: time.Hour, Open: func() (io.WriteCloser, error) { return second, fail }})
+	fmt.Fprint(s, "one\n", "two or three\n")
+	fail = errors.New("no such folder")
+	if err := s.Reopen(t.Context()); !errors.Is(err, fail) {
+		t.Errorf("got %v", err)
+	}
+	told.want(t, "disk full; lines wait, and are dropped when too many do")
+	fail = nil
+	if err := s.Reopen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(s, "four\n")
+	closeSpool(t, s)
+	if first.String() != "one\ntwo o" || second.String() != "two or three\nfour\n" {
+		t.Errorf("got %q and %q", first, second)
+	}
+	if first.closed != 1 || second.closed != 1 {
+		t.Errorf("closed %d and %d times", first.closed, second.closed)
+	}
+	if err := s.Reopen(t.Context()); err == nil {
+		t.Error("opened again after Close")
+	}
+}
+
+func TestReopenWithout(t *testing.T) {
+	s := spool.New(newSink(), spool.Config{})
+	defer closeSpool(t, s)
+	if err := s.Reopen(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Lines of many writers are whole, each of them there or counted.
+func TestManyWriters(t *testing.T) {
+	out := newSink()
+	out.inside = make(chan struct{}, 100_000)
+	counted := 0 // by the spool's goroutine
+	s := spool.New(out, spool.Config{Limit: 4096, Lost: func(n int, _ error) []byte { counted += n; return nil }})
+	const writers, each = 8, 2000
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				fmt.Fprintf(s, "<%d %d>\n", w, i)
+			}
+		})
+	}
+	all.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	seen := make(map[string]bool)
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, "<") || !strings.HasSuffix(line, ">\n") || seen[line] {
+			t.Fatalf("%q is torn, or there twice", line)
+		}
+		seen[line] = true
+	}
+	if n := len(seen) + counted + s.Lost(); n != writers*each {
+		t.Errorf("%d lines there and %d counted, want %d in all", len(seen), counted+s.Lost(), writers*each)
+	}
+}
+
+// nowhere takes everything.
+type nowhere struct{ io.Writer }
+
+func (nowhere) Close() error { return nil }
+
+func BenchmarkWrite(b *testing.B) {
+	s := spool.New(nowhere{io.Discard}, spool.Config{})
+	defer s.Close(b.Context())
+	line := bytes.Repeat([]byte("x"), 200)
+	line = append(line, '\n')
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = s.Write(line)
+	}
+}

@@ -1,0 +1,108 @@
+package anchor_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/anchor"
+)
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantText(t *testing.T, f *anchor.File, want string) {
+	t.Helper()
+	if b, err := f.Read(100); err != nil || string(b) != want {
+		t.Errorf("got %q, %v, want %q", b, err, want)
+	}
+}
+
+// A file is found by its folder, whatever becomes of the folder's path and of the file.
+func TestFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "dir")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "file")
+	f, err := anchor.New(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.String() != name || len(f.Dirs()) != 1 {
+		t.Errorf("%s, %v", f, f.Dirs())
+	}
+	if _, err := f.Read(100); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	created, err := f.Open(os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	created.Close()
+	write(t, name, "first")
+	wantText(t, f, "first")
+	if err := os.Rename(dir, dir+".moved"); err != nil {
+		t.Skip(err) // where open folders cannot be renamed, paths do not change
+	}
+	wantText(t, f, "first")
+	write(t, filepath.Join(dir+".moved", "other"), "second")
+	if err := os.Rename(filepath.Join(dir+".moved", "other"), filepath.Join(dir+".moved", "file")); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, f, "second")
+	if _, err := f.Read(5); err == nil || !strings.Contains(err.Error(), "more than 5 bytes") {
+		t.Errorf("got %v", err)
+	}
+	f.Close()
+	if _, err := f.Read(100); err == nil {
+		t.Error("it can be read though its folder was closed")
+	}
+	f.Close()
+}
+
+// The folder to which a link leads is held, too: certificates are renewed there.
+func TestLink(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"live", "archive"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, filepath.Join(dir, "archive/1"), "first")
+	write(t, filepath.Join(dir, "archive/2"), "second")
+	link := filepath.Join(dir, "live/file")
+	if err := os.Symlink("../archive/1", link); err != nil {
+		t.Skip(err)
+	}
+	f, err := anchor.New(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if d := f.Dirs(); len(d) != 2 || filepath.Base(d[0].Name()) != "live" || filepath.Base(d[1].Name()) != "archive" {
+		t.Errorf("%v", f.Dirs())
+	}
+	wantText(t, f, "first")
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../archive/2", link); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, f, "second")
+}
+
+func TestNoFolder(t *testing.T) {
+	if _, err := anchor.New(filepath.Join(t.TempDir(), "none", "file")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,196 @@
+package certs_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/certs"
+)
+
+const patience = 10 * time.Second
+
+// file is one in memory.
+type file struct {
+	mu   sync.Mutex
+	text string
+	err  error
+}
+
+func (f *file) Read(int64) ([]byte, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return []byte(f.text), f.err
+}
+
+func (f *file) String() string { return "file" }
+
+func (f *file) set(text string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.text, f.err = text, err
+}
+
+func pair(t *testing.T, number int64, from, until time.Time) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(number), NotBefore: from, NotAfter: until,
+		DNSNames: []string{"a.example", "b.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+}
+
+func year(t *testing.T, number int64) (cert, key string) {
+	return pair(t, number, time.Now().Add(-time.Hour), time.Now().Add(365*24*time.Hour))
+}
+
+// open opens a store of a certificate with the number 1.
+func open(t *testing.T, say func(string)) (s *certs.Store, cert, key *file) {
+	t.Helper()
+	cert, key = new(file), new(file)
+	cert.text, key.text = year(t, 1)
+	s, err := certs.Open(certs.Config{Cert: cert, Key: key, Every: time.Millisecond, Say: say})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, cert, key
+}
+
+func number(t *testing.T, s *certs.Store) int64 {
+	t.Helper()
+	c, err := s.GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Leaf.SerialNumber.Int64()
+}
+
+func TestReload(t *testing.T) {
+	s, cert, key := open(t, nil)
+	if changed, err := s.Reload(); changed || err != nil {
+		t.Errorf("%v, %v", changed, err)
+	}
+	cert2, key2 := year(t, 2)
+	for _, bad := range []struct {
+		cert, key string
+		err       error
+	}{{"rubbish", key2, nil}, {cert2, "rubbish", nil}, {cert2, key.text, nil}, {"", "", nil}, {cert2, key2, errors.New("gone")}} {
+		old, oldKey := cert.text, key.text
+		cert.set(bad.cert, bad.err)
+		key.set(bad.key, nil)
+		if _, err := s.Reload(); err == nil || number(t, s) != 1 {
+			t.Errorf("%q: certificate %d, %v", bad.cert, number(t, s), err)
+		}
+		cert.set(old, nil)
+		key.set(oldKey, nil)
+	}
+	cert.set(cert2, nil)
+	key.set(key2, nil)
+	if changed, err := s.Reload(); !changed || err != nil || number(t, s) != 2 {
+		t.Errorf("%v, %v, certificate %d", changed, err, number(t, s))
+	}
+}
+
+// A change is noticed; rubbish is told of once, and that it is over.
+func TestWatch(t *testing.T) {
+	said := make(chan string, 10)
+	s, cert, key := open(t, func(text string) { said <- text })
+	ctx, cancel := context.WithCancel(t.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() { s.Watch(ctx) })
+	wait := func(want string) {
+		t.Helper()
+		select {
+		case got := <-said:
+			if !strings.HasPrefix(got, want) {
+				t.Fatalf("said %q, want %q", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("never said %q", want)
+		}
+	}
+	old := cert.text
+	cert.set("rubbish", nil)
+	wait("certificate: the old one is served still: file and file: failed to find any PEM data")
+	cert.set(old, nil)
+	wait("certificate: the files hold the one that is served again")
+	cert.set("", errors.New("gone"))
+	wait("certificate: the old one is served still: certificate: gone")
+	cert2, key2 := year(t, 2)
+	cert.set(cert2, nil)
+	key.set(key2, nil)
+	got := <-said // perhaps that they do not match, if this was slow between the two
+	if strings.Contains(got, "private key does not match") {
+		got = <-said
+	}
+	if !strings.HasPrefix(got, "certificate: a new one is served: a.example b.example 192.0.2.1, until ") || number(t, s) != 2 {
+		t.Errorf("said %q, certificate %d", got, number(t, s))
+	}
+	cancel()
+	watch.Wait()
+	if len(said) != 0 {
+		t.Errorf("said, too: %q", <-said)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	now := time.Now()
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		from, until time.Duration
+		want        string
+	}{
+		{-day, 30 * day, ""}, {-day, 10 * day, ": it ends soon"}, {-day, -time.Hour, ": it has ended, renew it"}, {day, 30 * day, ": it begins only on "},
+	} {
+		var cert, key file
+		cert.text, key.text = pair(t, 1, now.Add(c.from), now.Add(c.until))
+		s, err := certs.Open(certs.Config{Cert: &cert, Key: &key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := s.Describe(now)
+		plain := "a.example b.example 192.0.2.1, until " + now.Add(c.until).UTC().Format(time.DateOnly)
+		if !strings.HasPrefix(got, plain+c.want) || c.want == "" && got != plain {
+			t.Errorf("got %q, want %q", got, plain+c.want)
+		}
+	}
+}
+
+func TestOpen(t *testing.T) {
+	cert, key := year(t, 1)
+	for _, c := range []struct{ cert, key *file }{
+		{&file{text: "rubbish"}, &file{text: key}}, {&file{text: cert}, &file{text: ""}}, {&file{err: errors.New("no")}, &file{text: key}},
+		{&file{text: cert}, &file{err: errors.New("no")}},
+	} {
+		if _, err := certs.Open(certs.Config{Cert: c.cert, Key: c.key}); err == nil {
+			t.Error("no error")
+		}
+	}
+	both := &file{text: cert + key}
+	if _, err := certs.Open(certs.Config{Cert: both, Key: both}); err != nil {
+		t.Error(err)
+	}
+}

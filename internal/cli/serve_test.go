@@ -1,0 +1,389 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what is bound to come.
+const patience = 20 * time.Second
+
+// served is a real "tare serve" that runs.
+type served struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	said chan struct{} // replaced and closed with every line
+	mu   sync.Mutex
+	text string
+	done chan error
+}
+
+// serveFiles starts a server, and ends it with the test.
+func serveFiles(t *testing.T, args ...string) *served {
+	t.Helper()
+	return startServed(t, serveCommandLine(args...))
+}
+
+func serveCommandLine(args ...string) *exec.Cmd {
+	return exec.Command("tare", append([]string{"serve"}, args...)...)
+}
+
+func startServed(t *testing.T, cmd *exec.Cmd) *served {
+	t.Helper()
+	s := &served{t: t, cmd: cmd, said: make(chan struct{}), done: make(chan error, 1)}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	go s.listen(r)
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-s.done
+		if t.Failed() {
+			t.Logf("it said:\n%s", s.stderr())
+		}
+	})
+	return s
+}
+
+// listen keeps what the server says until it has ended.
+func (s *served) listen(r *os.File) {
+	defer r.Close()
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadString('\n')
+		s.mu.Lock()
+		s.text += line
+		close(s.said)
+		s.said = make(chan struct{})
+		s.mu.Unlock()
+		if err != nil {
+			break
+		}
+	}
+	s.done <- s.cmd.Wait()
+	close(s.done)
+}
+
+func (s *served) stderr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text
+}
+
+// await waits until the server has said what a pattern matches, and returns the first match's groups.
+func (s *served) await(pattern string) []string {
+	s.t.Helper()
+	re, deadline := regexp.MustCompile(pattern), time.After(patience)
+	for {
+		s.mu.Lock()
+		text, said := s.text, s.said
+		s.mu.Unlock()
+		if m := re.FindStringSubmatch(text); m != nil {
+			return m
+		}
+		select {
+		case <-said:
+		case <-deadline:
+			s.t.Fatalf("it never said %q; it said:\n%s", pattern, text)
+		}
+	}
+}
+
+// address waits until the server listens on TCP, and returns where.
+func (s *served) address() string {
+	s.t.Helper()
+	return s.await(`on https?://(127\.0\.0\.1:\d+)/`)[1]
+}
+
+// end sends a signal and returns the exit code.
+func (s *served) end(sig syscall.Signal) int {
+	s.t.Helper()
+	s.signal(sig)
+	return s.wait()
+}
+
+func (s *served) signal(sig syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *served) wait() int {
+	s.t.Helper()
+	select {
+	case err := <-s.done:
+		var e *exec.ExitError
+		if err != nil && !errors.As(err, &e) {
+			s.t.Fatal(err)
+		}
+		return s.cmd.ProcessState.ExitCode()
+	case <-time.After(patience):
+		s.t.Fatal("it did not end")
+	}
+	return -1
+}
+
+// site makes a folder to serve, which anybody may read.
+func site(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(openDir(t), "site")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "index.html"), "hello")
+	return dir
+}
+
+// openDir is a temporary folder that other users can reach.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "serve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// get asks for a path and wants the body.
+func get(t *testing.T, c *http.Client, url, want string) {
+	t.Helper()
+	resp, err := c.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK || string(b) != want {
+		t.Fatalf("%s: %s, %q, %v", url, resp.Status, b, err)
+	}
+}
+
+// client is one that dials with dial, or over TCP if that is nil.
+func client(t *testing.T, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Client {
+	transport := &http.Transport{DialContext: dial}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+// Each listener serves, and those that were made go when it ends.
+func TestServeListeners(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	socket := filepath.Join(filepath.Dir(dir), "socket")
+	listeners := []string{"--listen", "127.0.0.1:0", "--listen", "unix:" + socket, "--socket-mode", "0660"}
+	probe, err := net.Listen("tcp6", "[::1]:0")
+	if err == nil {
+		probe.Close()
+		listeners = append(listeners, "--listen", "[::1]:0")
+	} else {
+		t.Logf("without IPv6: %v", err)
+	}
+	s := serveFiles(t, append(listeners, dir)...)
+	get(t, client(t, nil), "http://"+s.address(), "hello")
+	if err == nil {
+		get(t, client(t, nil), "http://"+s.await(`on http://(\[::1\]:\d+)/`)[1], "hello")
+	}
+	s.await("on http over the unix socket " + socket)
+	overUnix := client(t, func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", socket) })
+	get(t, overUnix, "http://any/", "hello")
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if _, err := os.Stat(socket); !os.IsNotExist(err) {
+		t.Errorf("the socket is left: %v", err)
+	}
+}
+
+// Sockets that the service manager passed are served, and one that nothing asks for is an error.
+func TestServeActivated(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	activated := func(args string) *served {
+		file, err := l.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec tare serve "+args+" "+dir)
+		cmd.ExtraFiles = []*os.File{file}
+		return startServed(t, cmd)
+	}
+	for _, args := range []string{"", "--listen systemd", "--listen systemd:web"} {
+		s := activated(args)
+		if got := s.address(); got != l.Addr().String() {
+			t.Errorf("%q: on %s, want %s", args, got, l.Addr())
+		}
+		get(t, client(t, nil), "http://"+l.Addr().String(), "hello")
+		if code := s.end(syscall.SIGTERM); code != 0 {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+	}
+	for args, why := range map[string]string{
+		"-p 0":                   `socket 0 \("web"\) was passed and nothing asks for it`,
+		"--listen systemd:other": "no socket of that name was passed",
+	} {
+		s := activated(args)
+		s.await(why)
+		if code := s.wait(); code != 1 {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+	}
+}
+
+// large is more than sockets hold on both sides.
+const large = 64 << 20
+
+// stalled asks for a large file, and reads only the beginning of it.
+func stalled(t *testing.T, addr string) (rest io.ReadCloser) {
+	t.Helper()
+	resp, err := client(t, nil).Get("http://" + addr + "/large")
+	if err == nil {
+		_, err = io.ReadFull(resp.Body, make([]byte, 1000))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.Body
+}
+
+// What has begun is finished; within --grace if it is SIGTERM.
+func TestServeEnds(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	write(t, filepath.Join(dir, "large"), "")
+	if err := os.Truncate(filepath.Join(dir, "large"), large); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		sig   syscall.Signal
+		grace string
+		code  int
+	}{{syscall.SIGTERM, "1m", 0}, {syscall.SIGQUIT, "0s", 0}, {syscall.SIGTERM, "10ms", 1}} {
+		s := serveFiles(t, "--listen", "127.0.0.1:0", "--grace", c.grace, dir)
+		rest := stalled(t, s.address())
+		s.signal(c.sig)
+		if c.code == 0 {
+			awaitRefusal(t, s.address())
+			if n, err := io.Copy(io.Discard, rest); n != large-1000 || err != nil {
+				t.Errorf("%v: %d bytes more, %v", c.sig, n, err)
+			}
+		} else {
+			s.await("requests were cut off")
+		}
+		rest.Close()
+		if code := s.wait(); code != c.code {
+			t.Errorf("%v: exit code %d, want %d", c.sig, code, c.code)
+		}
+	}
+}
+
+// awaitRefusal waits until nobody listens.
+func awaitRefusal(t *testing.T, addr string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		c.Close()
+	}
+	t.Fatal("it listens still")
+}
+
+// A folder that is a home or the root is not served by accident, however it is named.
+func TestServeRefuses(t *testing.T) {
+	t.Parallel()
+	home := openDir(t)
+	link := filepath.Join(openDir(t), "link")
+	if err := os.Symlink(home, link); err != nil {
+		t.Fatal(err)
+	}
+	below := filepath.Join(home, "public")
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(dir string, args ...string) {
+		t.Helper()
+		cmd := serveCommandLine(append([]string{"--listen", "127.0.0.1:0"}, args...)...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+home)
+		s := startServed(t, cmd)
+		s.await("tare: serve: that would serve (your home|the whole system), /")
+		if code := s.wait(); code != 2 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+	refused(home)
+	refused(home, ".")
+	refused(below, "..")
+	refused("/", link)
+	refused("/")
+	refused(home, "/tmp/..")
+	refused(home, filepath.Dir(home)) // it has the home in it
+	for _, args := range [][]string{{below}, {home, "--unsafe-dir"}} {
+		cmd := serveCommandLine(append([]string{"--listen", "127.0.0.1:0"}, args...)...)
+		cmd.Env = append(os.Environ(), "HOME="+home)
+		s := startServed(t, cmd)
+		s.address()
+		if code := s.end(syscall.SIGINT); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}
+
+// count is how many lines of a text have a word.
+func count(text, word string) (n int) {
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, word) {
+			n++
+		}
+	}
+	return n
+}

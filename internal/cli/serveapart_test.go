@@ -1,0 +1,388 @@
+package cli_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// apart DIR COMMAND... runs a command in the namespaces that it was started in: with its own /proc, a network, and a
+// disk of 64 KB at DIR.
+func apart() {
+	err := prepareApart(os.Args[1])
+	if err == nil {
+		err = replace(os.Args[2:])
+	}
+	fmt.Fprintln(os.Stderr, "apart:", err)
+	os.Exit(1)
+}
+
+func prepareApart(disk string) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("proc", "/proc", "proc", 0, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k,mode=0755,uid="+someUser); err != nil {
+		return err
+	}
+	return loopbackUp()
+}
+
+// serveApart starts a server in network, mount and process namespaces of its own.
+func serveApart(t *testing.T, disk string, args ...string) *served {
+	t.Helper()
+	cmd := exec.Command("apart", append([]string{disk, "tare", "serve"}, args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+		Credential: &syscall.Credential{Uid: 0, Gid: 0, Groups: []uint32{0, 4, 27}}, // some to be dropped
+	}
+	return startServed(t, cmd)
+}
+
+// needNamespaces skips a test where they cannot be made, and fails it where they should be.
+func needNamespaces(t *testing.T) {
+	t.Helper()
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	err := cmd.Run()
+	switch {
+	case err == nil && os.Geteuid() == 0:
+	case os.Getenv("CI") == "true":
+		t.Fatalf("this needs root and namespaces: %v", err)
+	default:
+		t.Skipf("this needs root and namespaces: %v", err)
+	}
+}
+
+// within returns a client that dials in the network namespace of a process.
+func within(t *testing.T, pid int) *http.Client {
+	t.Helper()
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ns.Close() })
+	return client(t, func(_ context.Context, network, addr string) (net.Conn, error) {
+		type result struct {
+			net.Conn
+			error
+		}
+		dialled := make(chan result)
+		go func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
+			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+				dialled <- result{nil, err}
+				return
+			}
+			conn, err := net.Dial(network, addr)
+			dialled <- result{conn, err}
+		}()
+		r := <-dialled
+		return r.Conn, r.error
+	})
+}
+
+const (
+	someUser  = "64123" // nobody's
+	someGroup = "64124"
+)
+
+// wantStatus checks a line of the status of every thread of a process.
+func wantStatus(t *testing.T, pid int, name, want string) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil || len(files) < 2 {
+		t.Fatalf("%d threads, %v", len(files), err)
+	}
+	line := regexp.MustCompile(`(?m)^` + name + `:(.*)$`)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue // the thread has ended
+		}
+		if m := line.FindSubmatch(b); m == nil || strings.Join(strings.Fields(string(m[1])), " ") != want {
+			t.Errorf("%s: %q, want %s %s", file, m, name, want)
+		}
+	}
+}
+
+// As root it takes a port that only root may have, and the log and the keys that only root may open, and is
+// somebody else when it serves: all of it, for good, in a root of its own.
+func TestServeAsAnother(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	dir := site(t)
+	secret := filepath.Join(filepath.Dir(dir), "secret")
+	if err := os.Mkdir(secret, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cert, key := filepath.Join(secret, "cert.pem"), filepath.Join(secret, "key.pem")
+	putCertificate(t, cert, key, 1)
+	if err := os.Symlink("/etc", filepath.Join(dir, "out")); err != nil {
+		t.Fatal(err)
+	}
+	disk := filepath.Join(filepath.Dir(dir), "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup,
+		"-c", cert, "-k", key, "--access-log", filepath.Join(disk, "access.log"), dir)
+	s.await("on https://127.0.0.1:443/\n")
+	s.await(`as 64123 \(64123\), group 64124 \(64124\), without other groups; the folder is the root`)
+	s.await("64123 cannot read it again, a new one needs a new start: .*permission denied")
+	pid := s.cmd.Process.Pid
+	wantStatus(t, pid, "Uid", "64123 64123 64123 64123")
+	wantStatus(t, pid, "Gid", "64124 64124 64124 64124")
+	wantStatus(t, pid, "Groups", "")
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapAmb"} {
+		wantStatus(t, pid, set, "0000000000000000")
+	}
+	if root, err := os.Readlink(fmt.Sprintf("/proc/%d/root", pid)); err != nil || root != dir {
+		t.Errorf("its root is %q, want %q: %v", root, dir, err)
+	}
+	if cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err != nil || cwd != dir {
+		t.Errorf("it works in %q: %v", cwd, err)
+	}
+	if strings.Contains(s.stderr(), "Landlock") {
+		wantStatus(t, pid, "NoNewPrivs", "1")
+	}
+	wantOnlyKnownFolders(t, pid, dir, secret, disk)
+	c := within(t, pid)
+	insecure(c)
+	get(t, c, "https://127.0.0.1:443", "hello")
+	get(t, c, "https://127.0.0.1:80", "hello")
+	if resp, err := c.Get("https://127.0.0.1/out/passwd"); err != nil || resp.StatusCode != http.StatusNotFound {
+		t.Errorf("%v, %v", resp, err)
+	}
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// wantOnlyKnownFolders checks that no descriptor is a folder but these.
+func wantOnlyKnownFolders(t *testing.T, pid int, known ...string) {
+	t.Helper()
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil || len(links) == 0 {
+		t.Fatal(links, err)
+	}
+	for _, link := range links {
+		info, err := os.Stat(link)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		target, err := os.Readlink(link)
+		isKnown := false
+		for _, k := range known {
+			isKnown = isKnown || target == k
+		}
+		if err != nil || !isKnown {
+			t.Errorf("%s is the folder %s, %v", link, target, err)
+		}
+	}
+}
+
+// In a root of its own it finds a renewed certificate and a new log: by folders that Landlock keeps it from leaving by.
+func TestServeKeepsHold(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	dir := site(t)
+	disk, keys, live := filepath.Join(filepath.Dir(dir), "disk"), filepath.Join(filepath.Dir(dir), "keys"), filepath.Join(filepath.Dir(dir), "live")
+	for _, d := range []string{disk, keys, live} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cert, key := filepath.Join(keys, "cert.pem"), filepath.Join(keys, "key.pem")
+	putCertificate(t, cert, key, 1)
+	for _, name := range []string{"cert.pem", "key.pem"} {
+		if err := os.Symlink("../keys/"+name, filepath.Join(live, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := filepath.Join(disk, "access.log")
+	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "-r", "-u", someUser, "-g", someGroup, "--access-log", log,
+		"-c", filepath.Join(live, "cert.pem"), "-k", filepath.Join(live, "key.pem"), dir)
+	s.await("access log: .*\n")
+	if !strings.Contains(s.stderr(), "confined by Landlock") {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("this kernel has no Landlock")
+		}
+		t.Skip("this kernel has no Landlock")
+	}
+	s.await("SIGUSR1 opens it again")
+	s.await("read again when it changes")
+	pid := s.cmd.Process.Pid
+	c := within(t, pid)
+	insecure(c)
+	get(t, c, "https://127.0.0.1/?first", "hello")
+	amongMounts(t, pid, func() error { return os.Rename(log, log+".1") })
+	s.signal(syscall.SIGUSR1)
+	s.await("access log: opened again")
+	get(t, c, "https://127.0.0.1/?second", "hello")
+	putCertificate(t, cert, key, 2)
+	s.await("certificate: a new one is served")
+	c.CloseIdleConnections()
+	resp, err := c.Get("https://127.0.0.1/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if n := resp.TLS.PeerCertificates[0].SerialNumber.Int64(); n != 2 {
+		t.Errorf("certificate %d", n)
+	}
+	var logs [2][]byte
+	file, err := os.Open(descriptorOf(t, pid, "access.log")) // is the new one
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	amongMounts(t, pid, func() (err error) { logs[0], err = os.ReadFile(log + ".1"); return err })
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if logs[1], err = io.ReadAll(file); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(logs[0]), "?first") || !strings.Contains(string(logs[1]), "?second") {
+		t.Errorf("%q, %q", logs[0], logs[1])
+	}
+}
+
+// Without Landlock no folder outside of the root stays open, and it is said what that costs.
+func TestServeChrootWithoutSandbox(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	dir := site(t)
+	disk := filepath.Join(filepath.Dir(dir), "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, "--sandbox", "off",
+		"--access-log", filepath.Join(disk, "access.log"), dir)
+	s.await("64123 cannot open it again, rotate it by copying and truncating: .*its directory is not open any more")
+	wantOnlyKnownFolders(t, s.cmd.Process.Pid, dir)
+	wantStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "0")
+	get(t, within(t, s.cmd.Process.Pid), "http://127.0.0.1", "hello")
+	s.signal(syscall.SIGUSR1)
+	s.await("access log: the old file is written still: .*its directory is not open any more")
+}
+
+// A disk that fills under the log costs lines only, and when there is room again they are written, with one that tells how
+// many are missing.
+func TestServeFullDisk(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	dir := site(t)
+	disk := filepath.Join(filepath.Dir(dir), "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-u", someUser, "-g", someGroup,
+		"--access-log", filepath.Join(disk, "access.log"), dir)
+	s.await("access.log, combined")
+	c := within(t, s.cmd.Process.Pid)
+	get(t, c, "http://127.0.0.1", "hello")
+	flood(t, c, "http://127.0.0.1", enough)
+	s.await("access log: write .*access.log: no space left on device; lines wait")
+	get(t, c, "http://127.0.0.1", "hello")
+	file, err := os.Open(descriptorOf(t, s.cmd.Process.Pid, "access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	enlarge(t, s.cmd.Process.Pid, disk)
+	lost := s.await(`access log: lines are written again; (\d+) were lost`)[1]
+	if lost == "0" {
+		t.Error("none were lost: the disk was not full")
+	}
+	lines, found := bufio.NewScanner(file), false
+	for lines.Scan() {
+		found = found || strings.Contains(lines.Text(), lost+" lines lost: ") && strings.Contains(lines.Text(), "no space left on device")
+	}
+	if !found {
+		t.Errorf("no line of the log says that %s are missing", lost)
+	}
+}
+
+// enlarge makes the disk of a process bigger, which the process cannot tell from files that were deleted.
+func enlarge(t *testing.T, pid int, disk string) {
+	t.Helper()
+	amongMounts(t, pid, func() error { return unix.Mount("", disk, "", unix.MS_REMOUNT, "size=32m") })
+}
+
+// amongMounts calls f with the mounts of a process.
+func amongMounts(t *testing.T, pid int, f func() error) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+		if err == nil {
+			defer ns.Close()
+			err = unix.Unshare(unix.CLONE_FS)
+		}
+		if err == nil {
+			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS)
+		}
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// descriptorOf is the descriptor by which a process has a file open.
+func descriptorOf(t *testing.T, pid int, name string) string {
+	t.Helper()
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range links {
+		if target, err := os.Readlink(link); err == nil && filepath.Base(target) == name {
+			return link
+		}
+	}
+	t.Fatalf("%s is not open", name)
+	return ""
+}
+
+// A folder that somebody left open would be the way out of the root: nothing is served.
+func TestServeLeftOpen(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	dir := site(t)
+	disk := filepath.Join(filepath.Dir(dir), "disk")
+	if err := os.Mkdir(disk, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, dir)
+	root, err := os.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	cmd.ExtraFiles = []*os.File{root}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	s := startServed(t, cmd)
+	s.await(`privileges were not dropped as they should be: descriptor 3 is the folder "/", which leads out of the root`)
+	if code := s.wait(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+}

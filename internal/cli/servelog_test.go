@@ -1,0 +1,203 @@
+package cli_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// longAgent makes the lines of a log long, so that few requests fill it.
+var longAgent = strings.Repeat("x", 4000)
+
+// enough is how many requests fill two queues and a pipe with lines that have longAgent.
+const enough = 700
+
+// flood makes requests, all of which must be answered.
+func flood(t *testing.T, c *http.Client, url string, n int) {
+	t.Helper()
+	for range n {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("User-Agent", longAgent)
+		resp, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %v", resp.Status, err)
+		}
+	}
+}
+
+// A log on a disk that is full loses lines and nothing else, and that is said.
+func TestServeFullLog(t *testing.T) {
+	t.Parallel()
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", "/dev/full", site(t))
+	c, url := client(t, nil), "http://"+s.address()
+	get(t, c, url, "hello")
+	s.await("tare: access log: write /dev/full: no space left on device; lines wait")
+	flood(t, c, url, enough)
+	get(t, c, url, "hello")
+	if code := s.end(syscall.SIGTERM); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	s.await(`access log: spool: \d+ lines were lost: write /dev/full: no space left on device`)
+}
+
+// A pipe that nobody reads loses lines and nothing else; whoever reads again learns how many.
+func TestServeBlockedLog(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	pipe := filepath.Join(filepath.Dir(dir), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", pipe, "--log-format", "json", dir)
+	c, url := client(t, nil), "http://"+s.address()
+	get(t, c, url, "hello")
+	reader, err := os.Open(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	lines := bufio.NewReader(reader)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"uri":"/"`) {
+		t.Fatalf("%q, %v", line, err)
+	}
+	flood(t, c, url, enough)
+	s.await("tare: access log: lines are dropped: nothing is taken from it")
+	get(t, c, url, "hello")
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, `"lost":`) {
+			break
+		}
+	}
+	s.await(`tare: access log: lines are written again; \d+ were lost`)
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// Standard output that is closed is no reason to end.
+func TestServeClosedOutput(t *testing.T) {
+	t.Parallel()
+	cmd := serveCommandLine("--listen", "127.0.0.1:0", "--access-log", "-", site(t))
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout = w
+	s := startServed(t, cmd)
+	w.Close()
+	c, url := client(t, nil), "http://"+s.address()
+	get(t, c, url, "hello")
+	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil || !strings.Contains(line, `"GET / HTTP/1.1" 200 5`) {
+		t.Fatalf("%q, %v", line, err)
+	}
+	r.Close()
+	get(t, c, url, "hello")
+	s.await("broken pipe; lines wait")
+	get(t, c, url, "hello")
+}
+
+// A log that is renamed and opened again while requests come has each of them once, in one file or the other.
+func TestServeRotation(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	log := filepath.Join(filepath.Dir(dir), "access.log")
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", log, "--log-format", "common", dir)
+	c, url := client(t, nil), "http://"+s.address()
+	s.await("access.log, common; SIGUSR1 opens it again")
+	const rotations = 5
+	stop, asked := make(chan struct{}), 0
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for ; ; asked++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			resp, err := c.Get(fmt.Sprintf("%s/?request=%d.", url, asked))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+		}
+	})
+	for i := range rotations {
+		if err := os.Rename(log, fmt.Sprintf("%s.%d", log, i)); err != nil {
+			t.Fatal(err)
+		}
+		s.signal(syscall.SIGUSR1)
+		awaitRepeated(t, s, "access log: opened again", i+1)
+	}
+	close(stop)
+	asking.Wait()
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	all := read(t, log)
+	for i := range rotations {
+		all += read(t, fmt.Sprintf("%s.%d", log, i))
+	}
+	if n := strings.Count(all, "\n"); n != asked {
+		t.Errorf("%d lines of %d requests", n, asked)
+	}
+	for i := range asked {
+		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
+			t.Fatalf("request %d has %d lines", i, n)
+		}
+	}
+}
+
+// A log that cannot be opened again is written on.
+func TestServeFailedRotation(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	log := filepath.Join(filepath.Dir(dir), "access.log")
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", log, dir)
+	c, url := client(t, nil), "http://"+s.address()
+	if err := os.Rename(log, log+".old"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(log, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGUSR1)
+	s.await("access log: the old file is written still: .*is a directory")
+	get(t, c, url, "hello")
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if n := count(read(t, log+".old"), `"GET / HTTP/1.1" 200`); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// awaitRepeated waits until a text was said a number of times.
+func awaitRepeated(t *testing.T, s *served, text string, times int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); count(s.stderr(), text) < times; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q was not said %d times", text, times)
+		}
+	}
+}

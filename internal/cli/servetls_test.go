@@ -1,0 +1,112 @@
+package cli_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// putCertificate writes a new certificate with a number, and its key.
+func putCertificate(t *testing.T, cert, key string, number int64) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(number), DNSNames: []string{"example.org"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * 365 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		replaceFile(t, name, string(pem.EncodeToMemory(block)))
+	}
+}
+
+// replace puts a file in another's place, as programs that renew certificates do.
+func replaceFile(t *testing.T, name, text string) {
+	t.Helper()
+	write(t, name+".new", text)
+	if err := os.Rename(name+".new", name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// number asks over a new connection and returns that of the certificate.
+func number(t *testing.T, url string) int64 {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || resp.Proto != "HTTP/2.0" {
+		t.Fatalf("%s %s", resp.Proto, resp.Status)
+	}
+	return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
+}
+
+func wantNumber(t *testing.T, url string, want int64) {
+	t.Helper()
+	if got := number(t, url); got != want {
+		t.Errorf("certificate %d, want %d", got, want)
+	}
+}
+
+// A certificate that is replaced by rubbish stays in use; a good one takes its place, with and without a signal.
+func TestServeCertificate(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	cert, key := filepath.Join(filepath.Dir(dir), "cert.pem"), filepath.Join(filepath.Dir(dir), "key.pem")
+	putCertificate(t, cert, key, 1)
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "-c", cert, "-k", key, dir)
+	url := "https://" + s.address()
+	s.await("certificate: example.org, until .*; read again when it changes")
+	wantNumber(t, url, 1)
+
+	replaceFile(t, cert, "rubbish")
+	s.await("certificate: the old one is served still: .*failed to find any PEM data")
+	wantNumber(t, url, 1)
+	putCertificate(t, cert, key, 2)
+	s.await("certificate: a new one is served: example.org")
+	wantNumber(t, url, 2)
+
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGHUP)
+	s.await("certificate: the old one is served still: key: .*no such file")
+	wantNumber(t, url, 2)
+	putCertificate(t, cert, key, 3)
+	awaitRepeated(t, s, "a new one is served", 2)
+	s.signal(syscall.SIGHUP)
+	s.await("certificate: the files hold the one that is served\n")
+	wantNumber(t, url, 3)
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// insecure has a client take any certificate.
+func insecure(c *http.Client) {
+	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/lab/report"
+)
+
+//go:embed page.html
+var seriesSource embed.FS
+
+// seriesFile is the page that leads to those of a series' experiments.
+const seriesFile = "index.html"
+
+// series is several experiments, one after another.
+type series struct {
+	started time.Time
+	of      int    // experiments
+	dir     string // of the results; "" if there is none
+	done    []weighed
+}
+
+// weighed is what became of one experiment of several.
+type weighed struct {
+	Name, Title string
+	Verdict     string // "" if nothing was begun
+	Report      string // its file; "" if there is none
+	Took        time.Duration
+	err         error
+}
+
+// Outcome is what became of it, in a word.
+func (w *weighed) Outcome() string {
+	x, ok := errors.AsType[*exit](w.err)
+	switch {
+	case w.err == nil:
+		return "complete"
+	case ok && x.code == exitStop:
+		return "interrupted"
+	case w.Verdict == "":
+		return "failed"
+	}
+	return "incomplete"
+}
+
+func (s *series) add(e listed, a results, err error, took time.Duration) {
+	w := weighed{Name: e.name, Title: e.title, Took: took.Round(100 * time.Millisecond), err: err}
+	if a != nil {
+		w.Verdict = a.Verdict()
+	}
+	file := filepath.Join(s.dir, e.name, report.PageFile)
+	if _, statErr := os.Stat(file); s.dir != "" && statErr == nil {
+		w.Report = file
+	}
+	s.done = append(s.done, w)
+}
+
+// end says of each experiment what it showed, or why it did not, and what became of all.
+func (s *series) end(ctx context.Context, env Env, prepared bool) error {
+	if !prepared {
+		s.summarize(env)
+	}
+	for _, d := range s.done {
+		if d.err != nil {
+			fmt.Fprintf(env.Stderr, "%s: %v\n", d.Name, d.err)
+		}
+	}
+	failed := len(s.done) - s.Complete()
+	switch {
+	case ctx.Err() != nil:
+		return &exit{exitStop, fmt.Errorf("interrupted in experiment %d of %d", len(s.done), s.of)}
+	case failed > 0:
+		return &exit{exitFail, fmt.Errorf("%d of %d experiments are not complete; see above", failed, s.of)}
+	}
+	return nil
+}
+
+// summarize writes the verdicts, a table, and the page.
+func (s *series) summarize(env Env) {
+	fmt.Fprintf(env.Stdout, "== summary\n\n")
+	for _, d := range s.done {
+		if d.Verdict != "" {
+			fmt.Fprintf(env.Stdout, "%s\n\n", report.Wrap(d.Name+": "+d.Verdict))
+		}
+	}
+	table := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(table, "experiment\tresult\ttook\treport\n")
+	for _, d := range s.done {
+		fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Took, d.Report)
+	}
+	_ = table.Flush()
+	if file, err := s.writePage(); err != nil {
+		fmt.Fprintf(env.Stderr, "the page of all reports could not be written: %v\n", err)
+	} else if file != "" {
+		fmt.Fprintf(env.Stdout, "\nAll reports: %s\n", file)
+	}
+}
+
+// writePage writes the page that leads to the reports, and returns its name; "" without a folder.
+func (s *series) writePage() (file string, err error) {
+	if s.dir == "" {
+		return "", nil
+	}
+	file = filepath.Join(s.dir, seriesFile)
+	f, err := os.Create(file)
+	if err != nil {
+		return "", err
+	}
+	err = page.Write(f, seriesSource, nil, s)
+	return file, errors.Join(err, f.Close())
+}
+
+// Started is when the series was, for the page.
+func (s *series) Started() string { return s.started.Format("2 January 2006, 15:04") }
+
+// Done are the experiments that were begun.
+func (s *series) Done() []weighed { return s.done }
+
+// Complete is how many of them are.
+func (s *series) Complete() (n int) {
+	for _, d := range s.done {
+		if d.err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Left is how many experiments were not begun.
+func (s *series) Left() int { return s.of - len(s.done) }

@@ -1,0 +1,130 @@
+package listen
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]Spec{
+		"127.0.0.1:80":     {"tcp", "127.0.0.1:80"},
+		":80":              {"tcp", ":80"},
+		"[::1]:80":         {"tcp", "[::1]:80"},
+		"[fe80::1%lo]:0":   {"tcp", "[fe80::1%lo]:0"},
+		"localhost:65535":  {"tcp", "localhost:65535"},
+		"unix:/run/x.sock": {"unix", "/run/x.sock"},
+		"unix:a:b":         {"unix", "a:b"},
+		"systemd":          {Systemd, ""},
+		"systemd:web":      {Systemd, "web"},
+	} {
+		got, err := Parse(text)
+		if err != nil || got != want || got.String() != text {
+			t.Errorf("%s: got %+v, %s, %v", text, got, got, err)
+		}
+	}
+	for _, text := range []string{
+		"", "80", "127.0.0.1", "::1:80", ":", ":http", ":65536", ":-1", "http://127.0.0.1:80", "unix:", "systemd:",
+		"unix:/" + strings.Repeat("x", maxUnixPath),
+	} {
+		if got, err := Parse(text); err == nil {
+			t.Errorf("%q: no error, %+v", text, got)
+		}
+	}
+	if got := Port(0).String(); got != ":0" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func all(t *testing.T, specs ...Spec) []net.Listener {
+	t.Helper()
+	ls, err := All(specs, Options{SocketMode: 0o600}, new(Passed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, l := range ls {
+			l.Close()
+		}
+	})
+	return ls
+}
+
+// All or none: what was opened before an error is closed.
+func TestAllOrNone(t *testing.T) {
+	free := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
+	addr := free.Addr().String()
+	taken := all(t, Spec{"tcp", "127.0.0.1:0"})[0].Addr().String()
+	free.Close()
+	_, err := All([]Spec{{"tcp", addr}, {"tcp", taken}}, Options{SocketMode: 0o600}, new(Passed))
+	if err == nil || !strings.HasPrefix(err.Error(), taken+": in use by another process") {
+		t.Fatalf("got %v", err)
+	}
+	all(t, Spec{"tcp", addr}) // is free again
+}
+
+// A socket that a process left is taken over. One that is served is not, nor is a file.
+func TestLeftOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "socket")
+	first, err := net.Listen("unix", path)
+	if err != nil {
+		t.Skip(err)
+	}
+	first.(*net.UnixListener).SetUnlinkOnClose(false)
+	unix := Spec{"unix", path}
+	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("got %v", err)
+	}
+	first.Close()
+	l := all(t, unix)[0]
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	l.Close()
+	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil {
+		t.Error("listens where a file is")
+	}
+	if b, err := os.ReadFile(path); string(b) != "text" {
+		t.Errorf("the file is gone: %v", err)
+	}
+}
+
+// A socket in no folder has neither a mode nor leftovers.
+func TestAbstract(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has them")
+	}
+	l := all(t, Spec{"unix", fmt.Sprintf("@tare-test-%d", os.Getpid())})[0]
+	c, err := net.Dial("unix", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+}
+
+// Sockets are believed in only if they were passed to this process.
+func TestInherit(t *testing.T) {
+	t.Setenv("LISTEN_PID", "1")
+	t.Setenv("LISTEN_FDS", "1")
+	if p, err := Inherit(); err != nil || p.Any() {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if os.Getenv("LISTEN_FDS") != "" {
+		t.Error("the next one will believe in them")
+	}
+	if _, err := All([]Spec{{Systemd, ""}}, Options{}, new(Passed)); err == nil || !strings.Contains(err.Error(), "no socket was passed") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,96 @@
+package listen
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+)
+
+const (
+	// firstPassed is the descriptor of the first socket that is passed (sd_listen_fds(3)).
+	firstPassed = 3
+	// maxPassed bounds how many are believed in.
+	maxPassed = 1024
+)
+
+// Passed are the sockets that the service manager has opened for this process, as sd_listen_fds(3) says: by the
+// variables LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
+type Passed struct {
+	files []*os.File // nil where taken
+	names []string
+}
+
+// Inherit finds the sockets that were passed. It takes the variables away, so that nobody else believes in them,
+// and must be called once.
+func Inherit() (*Passed, error) {
+	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID"} {
+		if err := os.Unsetenv(name); err != nil {
+			return nil, err
+		}
+	}
+	if pid != strconv.Itoa(os.Getpid()) {
+		return new(Passed), nil // none, or meant for another process
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 0 || n > maxPassed {
+		return nil, fmt.Errorf("LISTEN_FDS %q: want a number up to %d", count, maxPassed)
+	}
+	p := new(Passed)
+	all := strings.Split(names, ":")
+	for i := range n {
+		name := ""
+		if i < len(all) {
+			name = all[i]
+		}
+		closeOnExec(firstPassed + i)
+		p.files = append(p.files, os.NewFile(uintptr(firstPassed+i), "passed socket "+strconv.Itoa(i)))
+		p.names = append(p.names, name)
+	}
+	return p, nil
+}
+
+// Any reports whether any were passed.
+func (p *Passed) Any() bool { return len(p.files) > 0 }
+
+// take makes listeners of those with a name, or of all if that is empty.
+func (p *Passed) take(name string) (all []net.Listener, err error) {
+	for i, f := range p.files {
+		if f == nil || name != "" && p.names[i] != name {
+			continue
+		}
+		l, err := net.FileListener(f)
+		if err != nil {
+			for _, l := range all {
+				l.Close()
+			}
+			return nil, fmt.Errorf("descriptor %d is no listening stream socket: %w", firstPassed+i, err)
+		}
+		f.Close()
+		p.files[i] = nil
+		if u, ok := l.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(false) // it is the service manager's
+		}
+		all = append(all, l)
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case name != "":
+		return nil, fmt.Errorf("no socket of that name was passed; LISTEN_FDNAMES has %q", strings.Join(p.names, ":"))
+	}
+	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
+}
+
+// rest is an error if there are sockets that nobody has asked for: their clients would wait for ever.
+func (p *Passed) rest() error {
+	for i, f := range p.files {
+		if f != nil {
+			return fmt.Errorf("socket %d (%q) was passed and nothing asks for it; add --listen systemd", i, p.names[i])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package privilege
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What is verified is read from the kernel: this process has not given up anything, and is found not to have.
+func TestThisProcess(t *testing.T) {
+	k := new(linux)
+	if err := k.openProc(); err != nil {
+		t.Fatal(err)
+	}
+	defer k.closeProc()
+	threads, err := k.threads()
+	if err != nil || len(threads) < 2 {
+		t.Fatalf("%v, %v", threads, err)
+	}
+	for _, th := range threads {
+		if th.uids[1] != os.Geteuid() || th.gids[1] != os.Getegid() {
+			t.Errorf("%+v", th)
+		}
+	}
+	if err := k.confined(folders(t)); err == nil {
+		t.Error("it is not confined, and that was not noticed")
+	}
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	dirs, err := k.openDirs()
+	if err != nil || !slices.ContainsFunc(dirs, func(d openDir) bool { return d.path == dir.Name() && d.fd == int(dir.Fd()) }) {
+		t.Errorf("%+v, %v", dirs, err)
+	}
+	if slices.ContainsFunc(dirs, func(d openDir) bool { return strings.HasPrefix(d.path, "/proc") }) {
+		t.Errorf("its own: %+v", dirs)
+	}
+}
+
+func TestParseStatus(t *testing.T) {
+	const status = "Name:\ta b\nPid:\t7\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n" +
+		"CapInh:\t0000000000000001\nCapPrm:\t0000000000000002\nCapEff:\t0000000000000004\nCapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000008\nNoNewPrivs:\t1\n"
+	got, err := parseStatus(status)
+	want := thread{id: 7, uids: [4]int{1, 2, 3, 4}, gids: [4]int{5, 6, 7, 8}, groups: []int{9, 10}, capabilities: 15, noNewPrivs: true}
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %+v, want %+v: %v", got, want, err)
+	}
+	for line := range strings.Lines(status) {
+		if strings.HasPrefix(line, "Name") || strings.HasPrefix(line, "CapBnd") {
+			continue
+		}
+		if _, err := parseStatus(strings.Replace(status, line, "", 1)); err == nil {
+			t.Errorf("no error without %q", line)
+		}
+		if _, err := parseStatus(strings.Replace(status, line, strings.Replace(line, "\t", "\tx", 1), 1)); err == nil && !strings.HasPrefix(line, "NoNew") {
+			t.Errorf("no error with rubbish in %q", line)
+		}
+	}
+}
+
+// givingUp is what tells this test's own program to be what it tests.
+const givingUp = "TARE_TEST_GIVES_UP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(givingUp) != "" {
+		os.Exit(giveUp(os.Getenv(givingUp)))
+	}
+	os.Exit(m.Run())
+}
+
+// giveUp confines this process to a folder, in all its threads, and tries what is outside.
+func giveUp(dir string) int {
+	if err := tryOutside(dir); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println("confined")
+	return 0
+}
+
+func tryOutside(dir string) error {
+	served, err := os.Open(filepath.Join(dir, "served"))
+	if err != nil {
+		return err
+	}
+	logs, err := os.Open(filepath.Join(dir, "logs"))
+	if err != nil {
+		return err
+	}
+	p, err := NewPlan(Config{Sandbox: Require})
+	if err != nil {
+		return err
+	}
+	out, err := p.Apply(Folders{Served: served, Keep: []Folder{{logs, Write}}})
+	if err != nil {
+		return err
+	}
+	if out.Landlock == 0 || !out.NoNewPrivs {
+		return fmt.Errorf("%+v", out)
+	}
+	results := make(chan error)
+	for range 8 { // more threads than were there
+		go func() {
+			results <- errors.Join(
+				want(nil, opening(dir, "served/file", os.O_RDONLY)),
+				want(fs.ErrPermission, opening(dir, "served/file", os.O_WRONLY)),
+				want(fs.ErrPermission, opening(dir, "served/new", os.O_WRONLY|os.O_CREATE)),
+				want(fs.ErrPermission, opening(dir, "served/../file", os.O_RDONLY)),
+				want(fs.ErrPermission, opening("/", "etc/passwd", os.O_RDONLY)),
+				want(nil, opening(dir, "logs/log", os.O_WRONLY|os.O_CREATE)),
+				want(fs.ErrPermission, opening(dir, "logs/log", os.O_RDONLY)),
+				want(fs.ErrPermission, os.Remove(filepath.Join(dir, "logs/old"))),
+				want(fs.ErrPermission, exec.Command("/bin/true").Run()),
+			)
+		}()
+	}
+	for range 8 {
+		err = errors.Join(err, <-results)
+	}
+	return err
+}
+
+func opening(dir, name string, flag int) error {
+	f, err := os.OpenFile(filepath.Join(dir, name), flag, 0o600)
+	if err == nil {
+		f.Close()
+		return nil
+	}
+	return err
+}
+
+func want(target, err error) error {
+	if target == nil && err == nil || target != nil && errors.Is(err, target) {
+		return nil
+	}
+	return fmt.Errorf("got %w, want %w", err, target)
+}
+
+// Landlock is really there, in every thread.
+func TestConfined(t *testing.T) {
+	if LandlockVersion() == 0 {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("this kernel has no Landlock")
+		}
+		t.Skip("this kernel has no Landlock")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"served", "logs"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"served/file", "file", "logs/old"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), givingUp+"="+dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "confined\n" {
+		t.Errorf("%s%v", out, err)
+	}
+}

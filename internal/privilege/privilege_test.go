@@ -1,0 +1,222 @@
+package privilege
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fake is a kernel that does what it is told, and may lie about it.
+type fake struct {
+	did     []string
+	version int
+	fail    string // the step that fails
+	liars   []thread
+	dirs    []openDir
+	escape  error // what regain finds
+	outside error // what confined finds
+}
+
+var errFake = errors.New("refused by the fake")
+
+func (f *fake) do(step string) error {
+	f.did = append(f.did, step)
+	if f.fail == step {
+		return errFake
+	}
+	return nil
+}
+
+func (f *fake) landlock() int           { return f.version }
+func (f *fake) noNewPrivs() error       { return f.do("no_new_privs") }
+func (f *fake) confine(Folders) error   { return f.do("landlock") }
+func (f *fake) dropCapabilities() error { return f.do("capset") }
+func (f *fake) chroot(*os.File) error   { return f.do("chroot") }
+func (f *fake) setGroups(gids []int) error {
+	if len(gids) != 0 {
+		return errors.New("groups were to be dropped")
+	}
+	return f.do("setgroups")
+}
+func (f *fake) setGID(int) error             { return f.do("setgid") }
+func (f *fake) setUID(int) error             { return f.do("setuid") }
+func (f *fake) openProc() error              { return f.do("proc") }
+func (f *fake) closeProc()                   { _ = f.do("end") }
+func (f *fake) threads() ([]thread, error)   { return f.liars, f.do("threads") }
+func (f *fake) confined(Folders) error       { return f.outside }
+func (f *fake) regain(int) error             { _ = f.do("regain"); return f.escape }
+func (f *fake) openDirs() ([]openDir, error) { return f.dirs, f.do("dirs") }
+
+const (
+	uid = 1001
+	gid = 1002
+)
+
+// dropped is what the kernel says of a thread that has nothing left.
+func dropped() thread {
+	return thread{id: 7, uids: [4]int{uid, uid, uid, uid}, gids: [4]int{gid, gid, gid, gid}, noNewPrivs: true}
+}
+
+func plan(chroot bool, s Sandbox) *Plan {
+	return &Plan{config: Config{User: "1001", Group: "1002", Chroot: chroot, Sandbox: s}, change: true, uid: uid, gid: gid}
+}
+
+func folders(t *testing.T) Folders {
+	t.Helper()
+	dir, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { dir.Close() })
+	return Folders{Served: dir}
+}
+
+// The order is what makes each step possible, and final.
+func TestOrder(t *testing.T) {
+	k := &fake{version: 7, liars: []thread{dropped(), dropped()}}
+	out, err := plan(true, Auto).apply(k, folders(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "proc no_new_privs landlock chroot setgroups setgid setuid threads regain dirs end"
+	if got := strings.Join(k.did, " "); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if !out.Chroot || out.Landlock != 7 || !out.NoNewPrivs || out.UID != uid || out.GID != gid || out.Unconfined != "" {
+		t.Errorf("%+v", out)
+	}
+}
+
+// Nothing is served if any step fails.
+func TestEveryStepCounts(t *testing.T) {
+	for _, step := range []string{"proc", "chroot", "setgroups", "setgid", "setuid", "threads", "dirs", "no_new_privs", "landlock"} {
+		k := &fake{version: 7, liars: []thread{dropped()}, fail: step}
+		if _, err := plan(true, Require).apply(k, folders(t)); !errors.Is(err, errFake) {
+			t.Errorf("%s: got %v", step, err)
+		}
+	}
+}
+
+// A kernel that says it did and did not is found out.
+func TestVerification(t *testing.T) {
+	root, err := os.Open("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	info, err := root.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(change func(*thread)) func(*fake) {
+		return func(f *fake) {
+			liar := dropped()
+			change(&liar)
+			f.liars = []thread{dropped(), liar, dropped()}
+		}
+	}
+	for why, lie := range map[string]func(*fake){
+		"thread 7 has users [1001 1001 0 1001] and groups":  of(func(t *thread) { t.uids[2] = 0 }),
+		"and groups [0 1002 1002 1002], want 1001 and 1002": of(func(t *thread) { t.gids[0] = 0 }),
+		"thread 7 has supplementary groups [0 27]":          of(func(t *thread) { t.groups = []int{0, 27} }),
+		"thread 7 has capabilities 0x400":                   of(func(t *thread) { t.capabilities = 1 << 10 }),
+		"thread 7 may gain new privileges":                  of(func(t *thread) { t.noNewPrivs = false }),
+		"/proc shows no thread":                             func(f *fake) { f.liars = nil },
+		"root again":                                        func(f *fake) { f.escape = errors.New("root again") },
+		"read in spite":                                     func(f *fake) { f.outside = errors.New("read in spite") },
+		`descriptor 3 is the folder "/"`:                    func(f *fake) { f.dirs = []openDir{{3, "/", info}} },
+	} {
+		k := &fake{version: 7, liars: []thread{dropped()}}
+		lie(k)
+		_, err := plan(true, Auto).apply(k, folders(t))
+		if err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), "privileges were not dropped as they should be: ") {
+			t.Errorf("got %v, want %s", err, why)
+		}
+	}
+}
+
+// Where the kernel has no Landlock it is said, or an error, as was asked; and then no folder outside of the root is kept.
+func TestWithoutLandlock(t *testing.T) {
+	k := &fake{liars: []thread{dropped()}}
+	out, err := plan(false, Auto).apply(k, folders(t))
+	if err != nil || out.Landlock != 0 || !out.NoNewPrivs || !strings.Contains(out.Unconfined, "no Landlock") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if _, err := plan(false, Require).apply(k, folders(t)); err == nil || !strings.HasPrefix(err.Error(), "--sandbox require: ") {
+		t.Errorf("got %v", err)
+	}
+	liar := dropped()
+	liar.noNewPrivs = false
+	k = &fake{version: 7, liars: []thread{liar}}
+	if out, err := plan(false, Off).apply(k, folders(t)); err != nil || out.NoNewPrivs || slices.Contains(k.did, "landlock") {
+		t.Errorf("%+v, %v", out, err)
+	}
+	f := folders(t)
+	f.Keep = []Folder{{File: f.Served, For: Read}}
+	for _, s := range []Sandbox{Off, Auto} {
+		if _, err := plan(true, s).apply(&fake{liars: []thread{liar}}, f); err == nil || !strings.Contains(err.Error(), "it leads out of the root") {
+			t.Errorf("%s: got %v", s, err)
+		}
+	}
+	if _, err := plan(false, Off).apply(&fake{liars: []thread{liar}}, f); err != nil {
+		t.Error(err)
+	}
+}
+
+// Who is no root, and stays himself, loses the capabilities that he may have been given.
+func TestNobodySpecial(t *testing.T) {
+	p := &Plan{config: Config{Sandbox: Auto}, uid: uid, gid: gid}
+	member := dropped()
+	member.groups = []int{4}
+	k := &fake{version: 7, liars: []thread{member}}
+	if _, err := p.apply(k, folders(t)); err != nil || k.did[1] != "capset" || slices.Contains(k.did, "setuid") {
+		t.Errorf("%v, %v", k.did, err)
+	}
+}
+
+func TestLookUp(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{me.Username, me.Uid} {
+		p := &Plan{config: Config{User: name}, change: true}
+		if err := p.lookUp(); err != nil || p.user != me.Username || p.uid != os.Getuid() {
+			t.Errorf("%s: %+v, %v", name, p, err)
+		}
+	}
+	for _, c := range []struct{ user, group, why string }{
+		{"no-such-user", "", `--user: unknown user "no-such-user"`},
+		{me.Username, "no-such-group", `--group: unknown group "no-such-group"`},
+		{"64123", "", `--user: "64123" has no group of its own`},
+		{"4294967295", "0", `--user: unknown user "4294967295"`},
+		{"-1", "0", `--user: unknown user "-1"`},
+	} {
+		p := &Plan{config: Config{User: c.user, Group: c.group}, change: true}
+		if err := p.lookUp(); err == nil || !strings.HasPrefix(err.Error(), c.why) {
+			t.Errorf("%s, %s: got %v, want %s", c.user, c.group, err, c.why)
+		}
+	}
+	p := &Plan{config: Config{User: "64123", Group: "64124"}, change: true}
+	if err := p.lookUp(); err != nil || p.uid != 64123 || p.gid != 64124 || p.user != "64123" || p.group != "64124" {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestNewPlan(t *testing.T) {
+	for why, c := range map[string]Config{
+		"--group: it goes with --user":     {Group: "0"},
+		"--chroot: root can leave it; giv": {Chroot: true},
+		"--chroot: root can leave":         {Chroot: true, User: "0", Group: "0"},
+	} {
+		if _, err := NewPlan(c); err == nil || !strings.HasPrefix(err.Error(), why) {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+	if p, err := NewPlan(Config{}); err != nil || p.uid != os.Geteuid() {
+		t.Errorf("%+v, %v", p, err)
+	}
+}

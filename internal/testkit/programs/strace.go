@@ -1,0 +1,27 @@
+package programs
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Strace returns a strace that may trace.
+func Strace(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		unpacking.Lock()
+		defer unpacking.Unlock()
+		tree, err := Tools(t).Package(context.Background(), "strace")
+		if err != nil {
+			missing(t, "strace: "+err.Error())
+		}
+		path = filepath.Join(tree.Root, "usr/bin/strace")
+	}
+	if out, err := exec.Command(path, "-o", "/dev/null", path, "-V").CombinedOutput(); err != nil {
+		missing(t, "strace: it cannot trace: "+err.Error()+": "+string(out))
+	}
+	return path
+}

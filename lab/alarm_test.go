@@ -1,0 +1,138 @@
+package lab_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/lab/stat"
+)
+
+// weighTwins weighs a control beside its twin, and nothing else, for so many blocks.
+func weighTwins(t *testing.T, blocks int, measure time.Duration) *report.Run {
+	t.Helper()
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		filepath.Join("experiments", "twins", lab.ExperimentFile): fmt.Sprintf(`title: twins
+request: {method: GET, path: /, host: a.b}
+expect: {status: 200, body: hello}
+control: http
+ways: [http]
+quick: {blocks: %[1]d, warmup: 50ms, measure: %[2]v, cores: [1], connections: [4]}
+full: {blocks: %[1]d, measure: %[2]v, cores: [1], connections: [4]}
+`, blocks, measure),
+		filepath.Join("contenders", "http", contender.FileName): fmt.Sprintf("title: http\nabout: a\nrun: %s play http {port}\nprotocol: http\n", os.Args[0]),
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run, _, err := lab.Weigh(context.Background(), lab.Options{Root: root, Experiment: "twins", Watcher: lab.Watcher{Say: t.Logf}})
+	if run == nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// twinIn is the twin's row of a run as if it had been of these blocks only; nil if they have no
+// interval, because the machine had no time for a trial.
+func twinIn(all *report.Run, first, blocks int) *report.Row {
+	one := *all
+	one.Blocks, one.Records = blocks, nil
+	for _, r := range all.Records {
+		if r.Block -= first; r.Block >= 1 && r.Block <= blocks {
+			one.Records = append(one.Records, r)
+		}
+	}
+	tables := report.Analyze(&one).Tables
+	if len(tables) == 0 {
+		return nil
+	}
+	if row := tables[0].Row(report.Twin); row != nil && row.Trials > 0 && row.Ratio.Known() {
+		return row
+	}
+	return nil
+}
+
+// The control beside itself is not found to differ by much, however unquiet the machine.
+func TestTwinHardlyDiffers(t *testing.T) {
+	const blocks, much = 7, 1.5 // one more than an interval takes
+	row := twinIn(weighTwins(t, blocks, 500*time.Millisecond), 0, blocks)
+	if row == nil {
+		t.Fatal("no finding")
+	}
+	if i := row.Ratio; i.Lo > much || i.Hi < 1/much {
+		t.Errorf("the twin weighs %.2f times the control, %.2f to %.2f", i.Mid, i.Lo, i.Hi)
+	}
+}
+
+// Over many real runs the control is found to differ from itself no more often than intervals of
+// that confidence miss the truth by chance. What is measured in each six blocks is what a run of
+// six would have measured: every trial has fresh processes.
+func TestFalseAlarmsOfTheTwin(t *testing.T) {
+	if os.Getenv("TARE_SLOW") == "" {
+		t.Skip("takes minutes; TARE_SLOW=1 runs it")
+	}
+	const weighings, each, blocks, chance = 10, 4, 6, 1e-3
+	alarms, missed, runs := 0, 0, 0
+	for range weighings {
+		all := weighTwins(t, each*blocks, 300*time.Millisecond)
+		for n := range each {
+			row := twinIn(all, n*blocks, blocks)
+			if row == nil {
+				continue
+			}
+			runs++
+			t.Logf("%.3f (%.3f to %.3f): %v", row.Ratio.Mid, row.Ratio.Lo, row.Ratio.Hi, row.Finding)
+			if row.Finding == stat.Less || row.Finding == stat.More {
+				alarms++
+			}
+			if !row.Ratio.Contains(1) {
+				missed++
+			}
+		}
+	}
+	most := mostByChance(runs, 1-stat.Confidence, chance)
+	t.Logf("%d false alarms, %d intervals that miss 1, of %d; by chance at most %d", alarms, missed, runs, most)
+	if alarms > most || missed > most {
+		t.Errorf("%d false alarms, %d intervals that miss 1, of %d runs: more than %d are no chance", alarms, missed, runs, most)
+	}
+	if runs < weighings*each/2 {
+		t.Errorf("%d of %d runs gave an interval: this tests nothing", runs, weighings*each)
+	}
+}
+
+// mostByChance is how often something of that probability happens in n runs, but for one time in
+// 1/rare.
+func mostByChance(n int, p, rare float64) int {
+	term, more := math.Pow(1-p, float64(n)), 1.0
+	for k := range n {
+		if more -= term; more < rare {
+			return k
+		}
+		term *= float64(n-k) / float64(k+1) * p / (1 - p)
+	}
+	return n
+}
+
+func TestMostByChance(t *testing.T) {
+	for _, test := range []struct {
+		n    int
+		p    float64
+		most int
+	}{{1, 0.5, 1}, {10, 0.5, 9}, {40, 0.05, 7}, {100, 0, 0}} { // of ten throws all are heads one time in 1024
+		if most := mostByChance(test.n, test.p, 1e-3); most != test.most {
+			t.Errorf("%d of probability %v: at most %d, want %d", test.n, test.p, most, test.most)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package kernel
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Assignment is a setting and the value that somebody gave it.
+type Assignment struct{ Name, Value string }
+
+// Parse reads settings as sysctl.conf has them: "name = value" lines, empty ones, and
+// comments. The error begins with the number of the line.
+func Parse(text string) (all []Assignment, err error) {
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' || line[0] == ';' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		a := Assignment{strings.TrimSpace(name), clean(value)}
+		if _, err := (Tree{}).file(a.Name); !ok || err != nil || a.Value == "" {
+			return nil, fmt.Errorf("line %d: %q: want a setting and its value, such as %q", n, line, "net.core.somaxconn = 65535")
+		}
+		if slices.ContainsFunc(all, func(b Assignment) bool { return b.Name == a.Name }) {
+			return nil, fmt.Errorf("line %d: %s stands twice", n, a.Name)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// Row is one of a write-up's settings beside this machine's.
+type Row struct {
+	Name   string `json:"name"`
+	Theirs string `json:"theirs"`
+	Here   string `json:"here"`           // before anything was changed; "" if this kernel has no such setting
+	Want   string `json:"want,omitempty"` // what a run should have in its place; "" if here is as good
+	Does   string `json:"does,omitempty"` // "" if nothing is known of it
+	Says   string `json:"says"`           // whether that matters for the run, and why
+}
+
+// Compare sets a write-up's settings beside the tree's, those first that differ in a way
+// that a run can notice. connections is the most that
+// the run has at a time.
+func Compare(t Tree, theirs []Assignment, connections int) (rows []Row) {
+	known := Known()
+	for _, a := range theirs {
+		here, err := t.Read(a.Name)
+		row := Row{Name: a.Name, Theirs: a.Value, Here: here}
+		i := slices.IndexFunc(known, func(s Setting) bool { return s.Name == a.Name })
+		switch {
+		case i < 0:
+			row.Says = "unknown: tare knows nothing of it, and leaves it alone"
+		case err != nil && known[i].Use != None:
+			row.Does, row.Says = known[i].Does, "unknown: it cannot be read here: some settings are the machine's, and not seen in a container"
+		default:
+			row.Does = known[i].Does
+			row.Want, row.Says = known[i].judge(a.Value, here, connections)
+		}
+		rows = append(rows, row)
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.notable(), a.notable()) })
+	return rows
+}
+
+// notable is 1 for what a run should have otherwise.
+func (r *Row) notable() int {
+	if r.Want != "" {
+		return 1
+	}
+	return 0
+}
+
+// judge says what a run should have in place of here, if anything, and why.
+func (s *Setting) judge(theirs, here string, connections int) (want, says string) {
+	switch {
+	case s.Use == None:
+		return "", "no: " + s.Why
+	case here == theirs:
+		return "", "the same here"
+	case s.Use == Value && slices.Contains(s.Alike, here):
+		return "", fmt.Sprintf("no: over loopback %s comes to the same", here)
+	case s.Use == Value:
+		return theirs, "yes: " + s.Why
+	}
+	a, errA := numbers(theirs)
+	b, errB := numbers(here)
+	count := 1
+	if s.Use == Range {
+		count = 2
+	}
+	if errA != nil || errB != nil || len(a) != count || len(b) != count {
+		return "", "unknown: these are not the numbers that tare expects"
+	}
+	if s.Use == Range {
+		want := fmt.Sprintf("%d %d", min(b[0], max(a[0], uint64(s.Lowest))), max(a[1], b[1]))
+		if want == here {
+			return "", "no: as many here"
+		}
+		return want, "yes: " + s.Why
+	}
+	switch need := uint64(s.Each) * uint64(connections); {
+	case b[0] >= a[0]:
+		return "", "no: more here"
+	case need > 0 && b[0] >= need:
+		return "", fmt.Sprintf("no: %d are enough for %d connections", need, connections)
+	}
+	return theirs, "yes: " + s.Why
+}
+
+// numbers reads the numbers of a value.
+func numbers(value string) (all []uint64, err error) {
+	for _, word := range strings.Fields(value) {
+		n, err := strconv.ParseUint(word, 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}

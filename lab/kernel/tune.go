@@ -1,0 +1,118 @@
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Change is a setting that a run changes for its time.
+type Change struct {
+	Tree
+	Name string `json:"name"`
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+func (c *Change) String() string { return fmt.Sprintf("%s from %q to %q", c.Name, c.From, c.To) }
+
+// Changes are what would give a run the settings that it should have.
+func Changes(t Tree, rows []Row) (all []Change) {
+	for _, r := range rows {
+		if r.Want != "" {
+			all = append(all, Change{t, r.Name, r.Here, r.Want})
+		}
+	}
+	return all
+}
+
+// Allowed returns an error that names every change which this process may not make.
+func Allowed(changes []Change) error {
+	var all error
+	for _, c := range changes {
+		if err := c.Writable(c.Name); err != nil {
+			all = errors.Join(all, fmt.Errorf("%s: %w", c.Name, err))
+		}
+	}
+	return all
+}
+
+// Keeper remembers changes, to undo them should this process be killed.
+type Keeper interface {
+	Keep(c Change)   // before it is made
+	Forget(c Change) // after it was undone
+}
+
+// Tuning is a number of changes that were made. Restore it.
+type Tuning struct {
+	changes []Change
+	keeper  Keeper
+}
+
+// Apply makes the changes, all of them or none.
+func Apply(changes []Change, k Keeper) (*Tuning, error) {
+	t := &Tuning{keeper: k}
+	for _, c := range changes {
+		if err := t.apply(c); err != nil {
+			return nil, errors.Join(err, t.Restore())
+		}
+	}
+	return t, nil
+}
+
+func (t *Tuning) apply(c Change) error {
+	now, err := c.Read(c.Name)
+	if err != nil {
+		return err
+	}
+	if now != c.From {
+		return fmt.Errorf("%s is %q, and was %q a moment ago: somebody else changes it", c.Name, now, c.From)
+	}
+	t.changes = append(t.changes, c)
+	t.keeper.Keep(c)
+	if err := c.write(c.Name, c.To); err != nil {
+		return err
+	}
+	if now, err = c.Read(c.Name); err == nil && now != c.To {
+		return errors.Join(fmt.Errorf("%s cannot be %q: the kernel made %q of it", c.Name, c.To, now), c.write(c.Name, c.From))
+	}
+	return err
+}
+
+// Restore undoes the changes, the last one first, and goes on after an error. What
+// somebody else has changed meanwhile is left as it is, and said in the error. What could
+// not be written the keeper still remembers.
+func (t *Tuning) Restore() error {
+	var all error
+	for _, c := range slices.Backward(t.changes) {
+		err := c.Undo()
+		if err == nil || errors.Is(err, errForeign) {
+			t.keeper.Forget(c)
+		}
+		if err != nil {
+			all = errors.Join(all, err)
+		}
+	}
+	t.changes = nil
+	return all
+}
+
+// errForeign is why a change is not undone that somebody else has changed.
+var errForeign = errors.New("somebody else has changed it meanwhile, so it is left so")
+
+// Undo writes the value from before the change, unless the setting has another one than
+// the change gave it.
+func (c *Change) Undo() error {
+	switch now, err := c.Read(c.Name); {
+	case err != nil:
+		return fmt.Errorf("%s was %s and cannot be put back: %w", c.Name, c.From, err)
+	case now == c.From:
+		return nil
+	case now != c.To:
+		return fmt.Errorf("%s was %s before the run and is %s: %w", c.Name, c.From, now, errForeign)
+	}
+	if err := c.write(c.Name, c.From); err != nil {
+		return fmt.Errorf("%s was %s and cannot be put back: %w", c.Name, c.From, err)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package report
+
+import (
+	"encoding/csv"
+	"io"
+	"slices"
+
+	"github.com/tarehq/tare/lab/equal"
+)
+
+const answersFile = "answers.csv"
+
+// Reason is why answers differ as they do, and whose.
+type Reason struct {
+	Why string
+	Of  []Deviation
+}
+
+// Deviation is how a contender's answer differs from the control's.
+type Deviation struct {
+	Title       string
+	Differences []equal.Difference
+}
+
+// Reasons are the declared differences, by reason: the same one is often many contenders'. The
+// twin's are the control's.
+func (a *Analysis) Reasons() (all []Reason) {
+	for i := range a.Entrants {
+		e := &a.Entrants[i]
+		for _, d := range e.Declared {
+			at := slices.IndexFunc(all, func(r Reason) bool { return r.Why == d.Why })
+			if at < 0 {
+				at = len(all)
+				all = append(all, Reason{Why: d.Why})
+			}
+			all[at].add(e.Title, d.Difference)
+		}
+	}
+	return all
+}
+
+func (r *Reason) add(title string, d equal.Difference) {
+	if n := len(r.Of); n == 0 || r.Of[n-1].Title != title {
+		r.Of = append(r.Of, Deviation{Title: title})
+	}
+	last := &r.Of[len(r.Of)-1]
+	last.Differences = append(last.Differences, d)
+}
+
+// Titles are those whom the reason is about.
+func (r *Reason) Titles() string {
+	titles := make([]string, len(r.Of))
+	for i := range r.Of {
+		titles[i] = r.Of[i].Title
+	}
+	return list(titles)
+}
+
+// What is in what they differ.
+func (r *Reason) What() (what []string) {
+	for i := range r.Of {
+		for _, d := range r.Of[i].Differences {
+			if !slices.Contains(what, d.What) {
+				what = append(what, d.What)
+			}
+		}
+	}
+	return what
+}
+
+// writeAnswers writes every difference of an answer, one a line.
+func (a *Analysis) writeAnswers(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"experiment", "contender", "what", "controls", "its", "declared_because"}) // the writer keeps its first error
+	for i := range a.Entrants {
+		e := &a.Entrants[i]
+		for _, d := range e.Differences {
+			_ = out.Write([]string{a.Experiment, e.Name, d.What, d.Want, d.Got, ""})
+		}
+		for _, d := range e.Declared {
+			_ = out.Write([]string{a.Experiment, e.Name, d.What, d.Want, d.Got, d.Why})
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

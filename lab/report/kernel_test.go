@@ -1,0 +1,64 @@
+package report
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/lab/kernel"
+)
+
+func kernelRun(tuned bool) *Analysis {
+	run := &Run{
+		Kernel: []kernel.Row{
+			{Name: "net.a", Theirs: "2", Here: "1", Want: "2", Does: "how many <a> there may be", Says: "yes: there are many"},
+			{Name: "net.b", Theirs: "2", Does: "what was", Says: "no: it is no more"},
+		},
+		Reached: []string{"In this run 3 were lost."},
+	}
+	run.Environment.Sysctls = map[string]string{"net.a": "1"}
+	if tuned {
+		run.Tuned = []kernel.Change{{Name: "net.a", From: "1", To: "2"}}
+	}
+	return Analyze(run)
+}
+
+func kernelText(a *Analysis) string {
+	var b strings.Builder
+	a.writeKernel(&b)
+	return b.String()
+}
+
+// A terminal is told what differs and matters, unless it was changed for the run; the page
+// has all of it.
+func TestKernelSettings(t *testing.T) {
+	const lacking = "In this run 3 were lost.\n\nKernel settings that are not the write-up's and may matter: net.a 1 (theirs 2). With --tune they\nare, for the run.\n\n"
+	if got := kernelText(kernelRun(false)); got != lacking {
+		t.Errorf("got %q", got)
+	}
+	if got := kernelText(kernelRun(true)); got != "In this run 3 were lost.\n\n" {
+		t.Errorf("tuned: got %q", got)
+	}
+	for tuned, want := range map[bool][]string{
+		false: {"kernel settings: 1 of the write-up&#39;s 2 may make a difference to this run</summary>", "<td>2</td><td>1</td><td class=\"wrap\">how many &lt;a&gt; there may be</td>", "<td>2</td><td>none</td>", "In this run 3 were lost."},
+		true:  {"to this run, and were changed while it lasted</summary>", "<td>2</td><td>1</td><td>2</td>", "<td>2</td><td>none</td><td>none</td>"},
+	} {
+		var b strings.Builder
+		if err := kernelRun(tuned).writePage(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(b.String(), text) {
+				t.Errorf("tuned %v: the page has no %s", tuned, text)
+			}
+		}
+	}
+}
+
+// A write-up that tells no kernel settings has no table of them.
+func TestNoKernelSettings(t *testing.T) {
+	var b strings.Builder
+	a := Analyze(&Run{})
+	if err := a.writePage(&b); err != nil || strings.Contains(b.String(), "<summary>kernel settings") || kernelText(a) != "" {
+		t.Error(err, kernelText(a))
+	}
+}

@@ -1,0 +1,123 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tarehq/tare/internal/page"
+)
+
+const (
+	latencyFile = "latency.csv"
+
+	// curveSteps is how many places of a percentile curve there are for each nine.
+	curveSteps = 20
+	// fewBeyond is how many requests must lie beyond what is shown of a curve: of fewer, each
+	// is chance.
+	fewBeyond = 10
+	// firstShare is where curves begin: the quickest requests are chance.
+	firstShare = 0.1
+)
+
+// percentile is a share of a contender's requests and the time within which they were answered.
+type percentile struct {
+	share float64
+	time  time.Duration
+}
+
+// percentiles are those that are told of a row.
+func (r *Row) percentiles() (all []percentile) {
+	for _, share := range page.Shares(r.Latency.Count() / fewBeyond) {
+		all = append(all, percentile{share, r.Latency.Quantile(share)})
+	}
+	return all
+}
+
+// LatencyPlot is the percentile curve of each contender, on an axis on which each nine is as far
+// as the last.
+func (a *Analysis) LatencyPlot(t *Table) *page.Plot {
+	rows := t.measured()
+	x, lo, hi := page.Axis{Min: page.Nines(firstShare)}, math.Inf(1), 0.0
+	for _, row := range rows {
+		all := row.percentiles()
+		last := all[len(all)-1]
+		x.Max = math.Max(x.Max, page.Nines(last.share))
+		lo, hi = math.Min(lo, ms(row.Latency.Quantile(firstShare))), math.Max(hi, ms(last.time))
+	}
+	y := page.Around(lo, hi)
+	p := newCurves(&x, &y, rows)
+	p.X, p.Y = page.NinesTicks(x, percentText), page.VerticalTicks(y, page.Number)
+	p.Unit, p.Up = "share of requests answered within that time", "ms"
+	for _, row := range rows {
+		var spots []page.Spot
+		for _, q := range row.percentiles() {
+			spots = append(spots, page.Spot{X: x.At(page.Nines(q.share)), Y: y.At(ms(q.time)),
+				Title: fmt.Sprintf("%s: %s of requests within %s", row.Title, percentText(q.share), millis(q.time))})
+		}
+		line := a.curve(row.Entrant, spots)
+		line.Path = page.Path(row.percentilePath(x, y))
+		p.Lines = append(p.Lines, line)
+		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", row.Title, millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)))
+	}
+	p.NameLines()
+	return p
+}
+
+// percentilePath are the places that a row's curve goes through.
+func (r *Row) percentilePath(x, y page.Axis) (places []string) {
+	told := r.percentiles()
+	last := told[len(told)-1]
+	for _, share := range page.CurveShares(r.Latency.Count()/fewBeyond, curveSteps) {
+		if share >= firstShare && share < last.share {
+			places = append(places, page.Place(x.At(page.Nines(share)), y.At(ms(r.Latency.Quantile(share)))))
+		}
+	}
+	return append(places, page.Place(x.At(page.Nines(last.share)), y.At(ms(last.time))))
+}
+
+// measured are the rows with a trial that succeeded.
+func (t *Table) measured() (rows []*Row) {
+	for i := range t.Rows {
+		if t.Rows[i].Trials > 0 {
+			rows = append(rows, &t.Rows[i])
+		}
+	}
+	return rows
+}
+
+// LatencySays is what the times are.
+func (t *Table) LatencySays() string {
+	const tail = " A curve goes from a tenth of the requests to where fewer than ten lie beyond; point at one to see it alone."
+	if t.Saturated() {
+		return fmt.Sprintf("Time from sending a request to the last byte of its response, with one under way on each of %d connections at all times. "+
+			"In such a closed loop latency is connections divided by rate: it says how long the queue is, not how long a lone request would take.", t.Connections) + tail
+	}
+	return fmt.Sprintf("Time from when a request was due to the last byte of its response. Requests are due at %.0f a second, whatever became of those before them, "+
+		"so what one of them waits for its turn counts.", t.Rate) + tail
+}
+
+// percentText writes a share with as many digits as it has.
+func percentText(share float64) string {
+	return strconv.FormatFloat(math.Round(1e9*share)/1e7, 'f', -1, 64) + " %"
+}
+
+// writeLatency writes the percentiles, one a line.
+func (a *Analysis) writeLatency(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"contender", "percentile", "ms"})) // the writer keeps its first error
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		for _, row := range t.measured() {
+			for _, q := range row.percentiles() {
+				_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{row.Name, csvNumber(100 * q.share), csvNumber(ms(q.time))}))
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

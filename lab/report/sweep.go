@@ -1,0 +1,208 @@
+package report
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+	loadreport "github.com/tarehq/tare/load/report"
+)
+
+// The axes of sweeps.
+const (
+	GOMAXPROCS  = "gomaxprocs" // of the application, or its processes
+	Connections = "connections"
+	Workers     = "workers" // of nginx
+)
+
+// Axes returns them all.
+func Axes() []string { return []string{GOMAXPROCS, Connections, Workers} }
+
+// Sweep is a series of trials along one axis. They are no part of the tables.
+type Sweep struct {
+	Axis       string            `json:"axis"`
+	Conditions []trial.Condition `json:"conditions"` // from the lowest on the axis
+	Labels     []string          `json:"labels"`     // what each is called there
+	Contenders []string          `json:"contenders"` // names, in the entrants' order
+	Blocks     int               `json:"blocks"`
+	Measure    time.Duration     `json:"measureNs"`
+}
+
+// Swept reports whether an axis was swept; "all" is any.
+func (r *Run) Swept(axis string) bool {
+	return slices.ContainsFunc(r.Sweeps, func(s Sweep) bool { return s.Axis == axis || axis == "all" })
+}
+
+// Swept is what a sweep showed.
+type Swept struct {
+	*Sweep
+	Lines []SweptLine // of contenders of which something was measured
+}
+
+// SweptLine is one contender along the axis.
+type SweptLine struct {
+	*Entrant
+	Points []SweptPoint // one for each of the sweep's conditions
+}
+
+// SweptPoint is a contender at one place of the axis.
+type SweptPoint struct {
+	Label     string
+	Trials    int
+	WeightUs  Range
+	PerSecond Range
+	Failure   string // of its last trial; "" if that succeeded
+}
+
+// Range is the median of trials, the lowest and the highest. With two blocks no interval can
+// be had; this is what there is.
+type Range struct{ Mid, Lo, Hi float64 }
+
+func newRange(v []float64) (r Range) {
+	if len(v) == 0 {
+		return r
+	}
+	m, _ := stat.Median(v)
+	return Range{m.Mid, slices.Min(v), slices.Max(v)}
+}
+
+// Below reports whether all trials of r were below all of s.
+func (r Range) Below(s Range) bool { return r.Hi < s.Lo }
+
+// SweptAll is what the run's sweeps showed.
+func (a *Analysis) SweptAll() (all []Swept) {
+	for i := range a.Sweeps {
+		s := Swept{Sweep: &a.Sweeps[i]}
+		for _, name := range s.Contenders {
+			if e := a.entrant(name); e != nil {
+				if line := a.sweptLine(s.Sweep, e); slices.ContainsFunc(line.Points, func(p SweptPoint) bool { return p.Trials > 0 || p.Failure != "" }) {
+					s.Lines = append(s.Lines, line)
+				}
+			}
+		}
+		if len(s.Lines) > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (a *Analysis) sweptLine(s *Sweep, e *Entrant) SweptLine {
+	line := SweptLine{Entrant: e, Points: make([]SweptPoint, len(s.Conditions))}
+	for i, c := range s.Conditions {
+		var weights, rates []float64
+		p := &line.Points[i]
+		p.Label = s.Labels[i]
+		for j := range a.Records {
+			r := &a.Records[j]
+			if r.Contender != e.Name || r.Condition != c {
+				continue
+			}
+			if p.Failure = r.Failure; r.Timed() {
+				weights, rates = append(weights, r.WeightUs()), append(rates, r.Load.PerSecond())
+			}
+		}
+		p.Trials, p.WeightUs, p.PerSecond = len(weights), newRange(weights), newRange(rates)
+	}
+	return line
+}
+
+// Title says what was swept.
+func (s *Swept) Title() string {
+	switch s.Axis {
+	case GOMAXPROCS:
+		return "GOMAXPROCS, or how many processes there are"
+	case Workers:
+		return "nginx's workers"
+	}
+	return "Connections"
+}
+
+// Under says under which conditions, but for the axis.
+func (s *Swept) Under() string {
+	c := s.Conditions[0]
+	c.Procs, c.Workers = 0, 0
+	if s.Axis != Connections {
+		return ConditionText(c)
+	}
+	_, cores, _ := strings.Cut(ConditionText(c), " and ")
+	return cores
+}
+
+// writeSweptText writes what the sweeps showed, for a terminal.
+func (a *Analysis) writeSweptText(b *strings.Builder) {
+	for _, s := range a.SweptAll() {
+		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.Under(), blocksText(s.Blocks), s.Measure)
+		w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
+		wide := 0
+		for _, line := range s.Lines {
+			wide = max(wide, len([]rune(line.Title)))
+		}
+		fmt.Fprintf(w, "%*s\t%s\t\n", wide, "", strings.Join(s.Labels, "\t"))
+		for _, line := range s.Lines {
+			for i, row := range line.Cells() {
+				title := line.Title
+				if i > 0 {
+					title = ""
+				}
+				fmt.Fprintf(w, "%-*s\t%s\t\n", wide, title, strings.Join(row, "\t"))
+			}
+		}
+		_ = w.Flush()
+		fmt.Fprintf(b, "\n%s\n\n", wrap(strings.Join(s.Says(), " "), textWidth))
+	}
+}
+
+// Cells are the line's weights, and its rates.
+func (l *SweptLine) Cells() [][]string {
+	rows := make([][]string, 2)
+	for _, p := range l.Points {
+		if p.Trials == 0 {
+			rows[0], rows[1] = append(rows[0], "failed"), append(rows[1], "")
+			continue
+		}
+		rows[0], rows[1] = append(rows[0], fmt.Sprintf("%.2f", p.WeightUs.Mid)), append(rows[1], loadreport.Count(p.PerSecond.Mid))
+	}
+	return rows
+}
+
+// sweepsFile has every point of every sweep.
+const sweepsFile = "sweeps.csv"
+
+// writeSweeps writes them, one a line. Bounds are the lowest and the highest of the trials.
+func (a *Analysis) writeSweeps(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{
+		"experiment", "axis", "value", "cores", "connections", "gomaxprocs", "workers", "contender", "trials",
+		"weight_us", "weight_us_min", "weight_us_max", "requests_per_sec", "requests_per_sec_min", "requests_per_sec_max", "failure",
+	}) // the writer keeps its first error
+	for _, s := range a.SweptAll() {
+		for _, line := range s.Lines {
+			for i, p := range line.Points {
+				c := s.Conditions[i]
+				cells := []string{a.Experiment, s.Axis, p.Label}
+				for _, n := range []int{c.Cores, c.Connections, c.Procs, c.Workers} {
+					cells = append(cells, strconv.Itoa(n))
+				}
+				cells = append(cells, line.Name, strconv.Itoa(p.Trials))
+				for _, v := range []float64{p.WeightUs.Mid, p.WeightUs.Lo, p.WeightUs.Hi, p.PerSecond.Mid, p.PerSecond.Lo, p.PerSecond.Hi} {
+					if p.Trials == 0 {
+						cells = append(cells, "")
+					} else {
+						cells = append(cells, csvNumber(v))
+					}
+				}
+				_ = out.Write(append(cells, firstLine(p.Failure)))
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -1,0 +1,240 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// timeline shows every trial when it was, in a row for each contender: from the row's middle a
+// stem goes up by as much as the trial weighed more than the contender's median under the same
+// condition, or down by as much as it weighed less.
+type timeline struct {
+	Left, Right, Top, Foot float64
+
+	Unit   string
+	Ticks  []page.Tick
+	Blocks []blockBegin
+	Rows   []timelineRow
+	Full   string // what the longest stem stands for
+	Alt    string
+}
+
+// timelineRow is one contender's.
+type timelineRow struct {
+	Label, Title, Class string
+	Y                   float64 // of its middle
+	Stems               []stem
+}
+
+// stem is one trial.
+type stem struct {
+	Class     string // more, less, failed or counted
+	Unsettled bool
+	X, Y      float64 // where it begins
+	Long      float64 // how far it goes down from there
+	Title     string
+}
+
+// blockBegin is where a block begins.
+type blockBegin struct {
+	X      float64
+	Number string // "" where there is no room for it
+}
+
+// Geometry of a timeline.
+const (
+	timelineRowHeight = 34
+	timelineTop       = 18 // above the rows are the blocks' numbers
+	timelineReach     = 13 // of the longest stem
+)
+
+// weighed is what a contender weighs under a condition.
+type weighed struct {
+	contender string
+	trial.Condition
+}
+
+// relative returns each timed trial's weight relative to the contender's median under the same
+// condition; NaN for the others.
+func (r *Run) relative() []float64 {
+	all := make(map[weighed][]float64)
+	of := func(rec *trial.Record) weighed { return weighed{rec.Contender, rec.Condition} }
+	for i := range r.Records {
+		if rec := &r.Records[i]; rec.Timed() {
+			all[of(rec)] = append(all[of(rec)], rec.WeightUs())
+		}
+	}
+	medians := make(map[weighed]float64)
+	for key, weights := range all {
+		m, _ := stat.Median(weights)
+		medians[key] = m.Mid
+	}
+	relative := make([]float64, len(r.Records))
+	for i := range r.Records {
+		relative[i] = math.NaN()
+		if rec := &r.Records[i]; rec.Timed() && medians[of(rec)] > 0 {
+			relative[i] = rec.WeightUs() / medians[of(rec)]
+		}
+	}
+	return relative
+}
+
+// span is when the first and the last trial of those began.
+func (r *Run) span(among func(*trial.Record) bool) (first, last time.Time) {
+	for i := range r.Records {
+		rec := &r.Records[i]
+		if !among(rec) {
+			continue
+		}
+		if first.IsZero() || rec.Start.Before(first) {
+			first = rec.Start
+		}
+		if rec.Start.After(last) {
+			last = rec.Start
+		}
+	}
+	return first, last
+}
+
+// Timeline is the run's, or nil if nobody knows when its trials were.
+func (a *Analysis) Timeline() *timeline {
+	first, last := a.span(func(*trial.Record) bool { return true })
+	if !last.After(first) {
+		return nil
+	}
+	minutes := func(at time.Time) float64 { return at.Sub(first).Minutes() }
+	x := newAxis(0, minutes(last))
+	t := &timeline{Left: chartLeft, Right: chartWidth - chartMargin, Top: timelineTop, Unit: "minutes", Ticks: x.Ticks(page.Number)}
+	relative := a.relative()
+	full := fullStem(relative)
+	t.Full = fmt.Sprintf("%.0f %%", 100*full)
+	for i := range a.Entrants {
+		e := &a.Entrants[i]
+		row := timelineRow{Label: e.Title, Title: e.described(), Class: string(e.Kind), Y: timelineTop + (float64(len(t.Rows))+0.5)*timelineRowHeight}
+		for j := range a.Records {
+			if rec := &a.Records[j]; rec.Contender == e.Name {
+				row.Stems = append(row.Stems, a.stem(rec, relative[j], full, x.At(minutes(rec.Start)), row.Y))
+			}
+		}
+		if len(row.Stems) > 0 {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	t.Foot = timelineTop + float64(len(t.Rows))*timelineRowHeight
+	t.Blocks = a.blockBegins(func(at time.Time) float64 { return x.At(minutes(at)) })
+	t.Alt = "When each trial was, and how far its weight was from the contender's median. " + a.Drift()
+	return t
+}
+
+// ViewBox is what is shown of a timeline, as of a chart.
+func (t *timeline) ViewBox() string {
+	c := chart{Width: chartWidth, Height: t.Foot + axisHeight, Left: t.Left}
+	for _, row := range t.Rows {
+		c.Rows = append(c.Rows, chartRow{Label: row.Label})
+	}
+	return c.ViewBox()
+}
+
+// fullStem is what the longest stem stands for: at least leastFull, and so much that nine in ten
+// of the trials fit.
+func fullStem(relative []float64) float64 {
+	const leastFull, mostFull, fitting = 0.05, 1, 0.9
+	var off []float64
+	for _, v := range known(relative) {
+		off = append(off, math.Abs(v-1))
+	}
+	if len(off) == 0 {
+		return leastFull
+	}
+	slices.Sort(off)
+	at := off[min(len(off)-1, int(fitting*float64(len(off))))]
+	for _, full := range []float64{leastFull, 0.1, 0.2, 0.5} {
+		if at <= full {
+			return full
+		}
+	}
+	return mostFull
+}
+
+// stem is a trial in its contender's row, whose middle is at y.
+func (a *Analysis) stem(r *trial.Record, relative, full, x, y float64) stem {
+	s := stem{X: x, Y: y, Title: fmt.Sprintf("block %d, with %s: ", r.Block, conditionText(&Table{Condition: r.Condition}))}
+	switch {
+	case r.Failure != "":
+		s.Class = "failed"
+		s.Title += "failed: " + firstLine(r.Failure)
+	case r.Attribution != nil:
+		s.Class = "counted"
+		s.Title += "the kernel counted in this one, which is not timed"
+	case math.IsNaN(relative):
+		s.Class = "counted"
+		s.Title += "no processor time was seen"
+	default:
+		s.Long = -math.Round(10*timelineReach*math.Max(-1, math.Min(1, (relative-1)/full))) / 10
+		s.Class = "less"
+		if relative > 1 {
+			s.Class = "more"
+		}
+		s.Title += fmt.Sprintf("%s a request, %+.1f %% of its median", micros(r.WeightUs()), 100*(relative-1))
+		if s.Unsettled = r.Unsettled > 0; s.Unsettled {
+			s.Title += fmt.Sprintf("; its rate settled only %v after measuring had begun", r.Unsettled.Round(time.Millisecond))
+		}
+	}
+	return s
+}
+
+// mostNumbered is how many blocks there may be for each to be numbered.
+const mostNumbered = 24
+
+// blockBegins are where the blocks begin.
+func (a *Analysis) blockBegins(at func(time.Time) float64) (all []blockBegin) {
+	begins := make(map[int]time.Time)
+	for i := range a.Records {
+		r := &a.Records[i]
+		if first, ok := begins[r.Block]; (!ok || r.Start.Before(first)) && r.Attribution == nil {
+			begins[r.Block] = r.Start
+		}
+	}
+	for n := 1; n <= a.Blocks; n++ {
+		if begin, ok := begins[n]; ok {
+			b := blockBegin{X: at(begin)}
+			if a.Blocks <= mostNumbered {
+				b.Number = fmt.Sprint(n)
+			}
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// Drift says how much the control's weight moved from the run's first third to its last.
+func (a *Analysis) Drift() string {
+	control := a.control()
+	first, last := a.span((*trial.Record).Timed)
+	third := last.Sub(first) / 3
+	var early, late []float64
+	for i, v := range a.relative() {
+		r := &a.Records[i]
+		switch {
+		case control == nil || r.Contender != control.Name || math.IsNaN(v):
+		case r.Start.Before(first.Add(third)):
+			early = append(early, v)
+		case !r.Start.Before(last.Add(-third)):
+			late = append(late, v)
+		}
+	}
+	const fewest = 2 // that a median is taken of
+	if len(early) < fewest || len(late) < fewest {
+		return "There are too few trials of the control to say how much the machine drifted."
+	}
+	before, _ := stat.Median(early)
+	after, _ := stat.Median(late)
+	return fmt.Sprintf("From the first third of the run to the last the weight of %s changed by %+.1f %% (medians of %d and %d trials).",
+		control.Title, 100*(after.Mid/before.Mid-1), len(early), len(late))
+}

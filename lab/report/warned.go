@@ -1,0 +1,34 @@
+package report
+
+import "slices"
+
+// Warned is a warning and the rows that it is about.
+type Warned struct {
+	Text string
+	Of   []*Row
+}
+
+// Warned are the warnings of a table's rows, each once.
+func (t *Table) Warned() (all []Warned) {
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		for _, text := range row.Warnings {
+			at := slices.IndexFunc(all, func(w Warned) bool { return w.Text == text })
+			if at < 0 {
+				at = len(all)
+				all = append(all, Warned{Text: text})
+			}
+			all[at].Of = append(all[at].Of, row)
+		}
+	}
+	return all
+}
+
+// Titles are those whom the warning is about.
+func (w *Warned) Titles() string {
+	titles := make([]string, len(w.Of))
+	for i, row := range w.Of {
+		titles[i] = row.Title
+	}
+	return list(titles)
+}

@@ -1,0 +1,26 @@
+package trial
+
+import (
+	"testing"
+
+	"github.com/tarehq/tare/load"
+)
+
+// Responses that are not what was proved are wrong; that somebody had too much to do is said, and
+// is no lie.
+func TestWrongResponses(t *testing.T) {
+	for _, test := range []struct {
+		errors   load.Errors
+		statuses map[int]uint64
+		want     uint64
+	}{
+		{load.Errors{}, map[int]uint64{200: 9}, 0},
+		{load.Errors{Status: 5, Body: 2, Header: 1}, map[int]uint64{200: 9, 500: 5}, 8},
+		{load.Errors{Status: 9, Read: 4, Timeout: 2, Connect: 1}, map[int]uint64{502: 3, 503: 2, 504: 1, 404: 3}, 3},
+		{load.Errors{Body: 2}, map[int]uint64{503: 2}, 2}, // the status was expected, and the body not
+	} {
+		if got := wrong(&load.Result{Errors: test.errors, Statuses: test.statuses}); got != test.want {
+			t.Errorf("%+v: %d, want %d", test, got, test.want)
+		}
+	}
+}
