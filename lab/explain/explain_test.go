@@ -440,11 +440,11 @@ func TestOrder(t *testing.T) {
 
 func TestTimesThatTellACause(t *testing.T) {
 	for us, want := range map[float64]bool{30_000: false, 40_000: true, 44_000: true, 60_000: false} {
-		if explain.Delayed(us) != want {
+		if explain.Delayed().Holds(us) != want {
 			t.Errorf("%v µs delayed: %v", us, !want)
 		}
 	}
-	if explain.Retried(900e3) || !explain.Retried(1e6) || !explain.Retried(3.1e6) {
+	if explain.Retried().Holds(900e3) || !explain.Retried().Holds(1e6) || !explain.Retried().Holds(3.1e6) {
 		t.Error("connections that were retried")
 	}
 }

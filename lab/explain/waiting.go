@@ -1,6 +1,9 @@
 package explain
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // What a delayed acknowledgement looks like.
 const (
@@ -17,13 +20,19 @@ const (
 	idleBound = 0.5
 )
 
-// Delayed reports whether a response took as long as a delayed acknowledgement, in
-// microseconds. It may wait a tick of the kernel's clock longer, which is 10 ms at most.
-func Delayed(us float64) bool { return us >= 0.95*delayedUs && us <= 1.3*delayedUs }
+// Band is a range of durations, in microseconds.
+type Band struct{ FromUs, ToUs float64 }
 
-// Retried reports whether a connection took so long that its first packet was sent again,
-// which Linux does after one second (RFC 6298, 2.1).
-func Retried(us float64) bool { return us >= 0.95e6 }
+// Holds reports whether a duration is in the range.
+func (b Band) Holds(us float64) bool { return us >= b.FromUs && us <= b.ToUs }
+
+// Delayed is how long a response takes that waits for a delayed acknowledgement. It may wait a tick of the
+// kernel's clock longer, which is 10 ms at most.
+func Delayed() Band { return Band{0.95 * delayedUs, 1.3 * delayedUs} }
+
+// Retried is how long a connection takes whose first packet was sent again, which Linux does after one
+// second (RFC 6298, 2.1).
+func Retried() Band { return Band{0.95e6, math.Inf(1)} }
 
 func delayedACK(c *Case) Finding {
 	if c.Of.Delayed-c.Control.Delayed < delayedBound || c.Of.Cores == 0 || c.Of.used() > idleBound*float64(c.Of.Cores) {

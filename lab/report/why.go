@@ -10,6 +10,7 @@ import (
 	"github.com/tarehq/tare/lab/explain"
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/load/hist"
 )
 
 // Why is what can be said of why one contender differs from the control.
@@ -76,8 +77,8 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	e.PerSecond = of(func(r *trial.Record) float64 { return r.Load.PerSecond() })
 	e.MeanUs = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Mean()) })
 	e.P50Us = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Quantile(0.5)) })
-	e.Delayed = of(func(r *trial.Record) float64 { return shareOf(r.Load.Latency.All(), explain.Delayed) })
-	e.Retried = of(func(r *trial.Record) float64 { return shareOf(r.Load.Connect.All(), explain.Retried) })
+	e.Delayed = of(func(r *trial.Record) float64 { return shareOf(r.Load.Latency, explain.Delayed()) })
+	e.Retried = of(func(r *trial.Record) float64 { return shareOf(r.Load.Connect, explain.Retried()) })
 	e.Connects = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Connects) })
 	e.Errors = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Errors.Total()) })
 	e.Busy = of(func(r *trial.Record) float64 { return r.Load.Generator.Busy })
@@ -134,16 +135,18 @@ func perRequest(r *trial.Record, n uint64) float64 {
 	return float64(n) / float64(max(1, r.Load.Requests))
 }
 
-// shareOf is which share of durations are as asked.
-func shareOf(all func(func(time.Duration, int64) bool), is func(us float64) bool) float64 {
-	var n, of int64
-	for d, times := range all {
-		n += times
-		if is(us(d)) {
+// shareOf is which share of durations are in a band.
+func shareOf(h *hist.Histogram, in explain.Band) float64 {
+	if h == nil || us(h.Max()) < in.FromUs { // nearly all have none, and to walk through them takes long
+		return 0
+	}
+	var of int64
+	for d, times := range h.All() {
+		if in.Holds(us(d)) {
 			of += times
 		}
 	}
-	return float64(of) / float64(max(1, n))
+	return float64(of) / float64(max(1, h.Count()))
 }
 
 // demand is how many processors the servers' threads were running on or ready for.
