@@ -18,7 +18,8 @@ const MaxEmptyReads = 100
 
 // Body is a request's body. It may be closed while it is read, and is closed once.
 type Body struct {
-	io.ReadCloser
+	io.Reader
+	closer io.Closer
 	closed atomic.Bool
 }
 
@@ -31,14 +32,14 @@ func BodyOf(r *http.Request) *Body {
 }
 
 // NewBody returns a body that is closed once.
-func NewBody(b io.ReadCloser) *Body { return &Body{ReadCloser: b} }
+func NewBody(b io.ReadCloser) *Body { return &Body{Reader: b, closer: b} }
 
-// Close closes the body unless that was done. A nil body is none.
-func (b *Body) Close() error {
-	if b == nil || b.closed.Swap(true) {
-		return nil
+// Close closes the body unless that was done. What that says does not matter to a request. A nil body
+// is none.
+func (b *Body) Close() {
+	if b != nil && !b.closed.Swap(true) {
+		_ = b.closer.Close()
 	}
-	return b.ReadCloser.Close()
 }
 
 // Piece reads from the body after so many reads in a row that have yielded nothing, and reports
