@@ -12,6 +12,9 @@
 // Whatever a handler is given is its own to keep: no Request, header, URL, context
 // or string is ever reused.
 //
+// A Transport asks servers, with http.Transport's fields and without its goroutines;
+// docs/transport.md lists what differs.
+//
 // # Differences from net/http
 //
 // Each is deliberate. What is malformed is refused more often:
