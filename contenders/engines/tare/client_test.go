@@ -1,8 +1,6 @@
 package tare_test
 
 import (
-	"context"
-	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -14,49 +12,16 @@ import (
 	"github.com/tarehq/tare/contenders/engines"
 )
 
-type client struct{ http.Client }
-
 // newClient returns a client with tare's Transport.
 func newClient(o engines.ClientOptions) engines.Client {
-	t := &tare.Transport{MaxIdleConnsPerHost: o.Conns}
-	if o.Dial != nil {
-		t.DialContext = func(context.Context, string, string) (net.Conn, error) { return o.Dial() }
-	}
-	return &client{http.Client{Transport: t}}
-}
-
-func (c *client) Get(url string) engines.Ask {
-	return func() (int, []byte, error) { return read(c.Client.Get(url)) }
-}
-
-func (c *client) Again(url string) engines.Ask {
-	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
-	return func() (int, []byte, error) {
-		if err != nil {
-			return 0, nil, err
-		}
-		return read(c.Do(req))
-	}
-}
-
-func read(resp *http.Response, err error) (int, []byte, error) {
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return resp.StatusCode, b, err
-}
-
-func (c *client) Close() { c.CloseIdleConnections() }
-
-func echo(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/plain")
-	_, _ = io.WriteString(w, r.RequestURI)
+	t := &tare.Transport{MaxIdleConnsPerHost: o.Conns, DialContext: o.DialContext()}
+	return &engines.HTTPClient{Client: http.Client{Transport: t}}
 }
 
 // newEcho returns a server that answers what it was asked for.
-func newEcho() engines.Server { return tare.Wrap(&http.Server{Handler: http.HandlerFunc(echo)}) }
+func newEcho() engines.Server {
+	return tare.Wrap(&http.Server{Handler: http.HandlerFunc(engines.Echo)})
+}
 
 func BenchmarkTareClientDoFastServer(b *testing.B) { engines.DoFastServer(b, newClient) }
 
@@ -88,21 +53,18 @@ func BenchmarkTareClientGetEndToEnd1000Inmemory(b *testing.B) {
 
 // netHTTPClient is net/http's client, and fastClient fasthttp's, for pairs with one server.
 func netHTTPClient(o engines.ClientOptions) engines.Client {
-	t := &http.Transport{MaxIdleConnsPerHost: o.Conns}
-	if o.Dial != nil {
-		t.DialContext = func(context.Context, string, string) (net.Conn, error) { return o.Dial() }
-	}
-	return &client{http.Client{Transport: t}}
+	t := &http.Transport{MaxIdleConnsPerHost: o.Conns, DialContext: o.DialContext()}
+	return &engines.HTTPClient{Client: http.Client{Transport: t}}
 }
 
 // newSharing, netHTTPSharing and newFastClientWaiting are clients that wait for one of so many
 // connections.
 func newSharing(o engines.ClientOptions) engines.Client {
-	return &client{http.Client{Transport: &tare.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
+	return &engines.HTTPClient{Client: http.Client{Transport: &tare.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
 }
 
 func netHTTPSharing(o engines.ClientOptions) engines.Client {
-	return &client{http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
+	return &engines.HTTPClient{Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
 }
 
 func newFastClientWaiting(o engines.ClientOptions) engines.Client {
