@@ -1,4 +1,4 @@
-package tare_test
+package pairs_test
 
 import (
 	"bufio"
