@@ -1,7 +1,6 @@
 package tare_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -11,58 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
-
-// run runs a program that listens on an address, until the test ends.
-func run(t *testing.T, network, address string, env []string, path string, args ...string) {
-	t.Helper()
-	c := exec.Command(path, args...)
-	c.Env = slices.Concat(os.Environ(), env)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	started, stop, exited := make(chan error), make(chan struct{}), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // the kernel ends the program with this thread
-		started <- c.Start()
-		<-stop
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		c.Wait()
-		close(exited)
-	}()
-	t.Cleanup(func() {
-		c.Process.Signal(syscall.SIGTERM)
-		<-exited
-		close(stop)
-		if t.Failed() {
-			t.Logf("%s: %s", filepath.Base(path), &out)
-		}
-	})
-	waitFor(t, filepath.Base(path)+" to listen", func() bool {
-		select {
-		case <-exited:
-			t.Fatalf("it has ended: %s", &out)
-		default:
-		}
-		nc, err := net.Dial(network, address)
-		if err == nil {
-			nc.Close()
-		}
-		return err == nil
-	})
-}
 
 // freeAddress is an address that nobody listens on, of those that clients do not connect from.
 func freeAddress(t *testing.T) string {
@@ -128,7 +81,7 @@ fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s; server { l
 	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "unix", socket, tool.Env, tool.Bin, "-e", "stderr", "-p", dir, "-c", conf)
+	programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-e", "stderr", "-p", dir, "-c", conf)
 	tr := &tare.Transport{Addr: socket, DisableCompression: true}
 	defer tr.CloseIdleConnections()
 	askFiles(t, tr, "http://host", long)
@@ -154,7 +107,7 @@ func TestTransportWithPython(t *testing.T) {
 		_, port, _ := net.SplitHostPort(address)
 		code := "import http.server as s\nclass H(s.SimpleHTTPRequestHandler):\n  protocol_version='" + protocol + "'\n" +
 			"s.ThreadingHTTPServer(('127.0.0.1'," + port + "),lambda *a: H(*a,directory='" + root + "')).serve_forever()"
-		run(t, "tcp", address, nil, python, "-c", code)
+		programs.Start(t, "tcp", address, nil, python, "-c", code)
 		tr := &tare.Transport{}
 		askFiles(t, tr, "http://"+address, long)
 		tr.CloseIdleConnections()
@@ -165,7 +118,7 @@ func TestTransportWithPHP(t *testing.T) {
 	path, env := programs.PHPServer(t)
 	root, long := webFiles(t)
 	address := freeAddress(t)
-	run(t, "tcp", address, env, path, "-n", "-S", address, "-t", root)
+	programs.Start(t, "tcp", address, env, path, "-n", "-S", address, "-t", root)
 	tr := &tare.Transport{}
 	defer tr.CloseIdleConnections()
 	askFiles(t, tr, "http://"+address, long)
@@ -188,7 +141,7 @@ func TestTransportWithTinyproxy(t *testing.T) {
 	if err := os.WriteFile(conf, []byte("Port "+port+"\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nLogLevel Error\nBasicAuth u p\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, "tcp", address, env, path, "-d", "-c", conf)
+	programs.Start(t, "tcp", address, env, path, "-d", "-c", conf)
 	root, long := webFiles(t)
 	plain, secure := httptest.NewServer(http.FileServer(http.Dir(root))), httptest.NewUnstartedServer(http.FileServer(http.Dir(root)))
 	secure.EnableHTTP2 = true

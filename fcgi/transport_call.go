@@ -33,13 +33,12 @@ type call struct {
 	stale  bool // the connection was found to be closed or broken
 
 	mu       sync.Mutex
-	over     bool        // the connection was closed, given back, or left to the sender
-	left     bool        // the last of these: the sender gives it back
-	cause    error       // why it was closed before the response's end
-	progress progress    // of sending
-	failed   error       // why sending has ended early, if there is no cause
-	answered bool        // the head has come
-	bounded  bool        // there is a read deadline for it
+	over     bool     // the connection was closed, given back, or left to the sender
+	left     bool     // the last of these: the sender gives it back
+	cause    error    // why it was closed before the response's end
+	progress progress // of sending
+	failed   error    // why sending has ended early, if there is no cause
+	head     roundtrip.HeadWait // for the response
 	unwatch  func() bool // stops watching the context
 }
 
@@ -111,18 +110,13 @@ func (c *call) drop() {
 func (c *call) gotHead() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.answered = true
-	if c.bounded && !c.over {
-		c.bounded = false
-		_ = c.nc.SetReadDeadline(time.Time{})
-	}
+	c.head.Got(c.nc, !c.over)
 }
 
 // bound bounds the time until the head has come. The caller holds mu.
 func (c *call) bound(d time.Duration) {
-	if d > 0 && !c.answered && !c.over {
-		c.bounded = true
-		_ = c.nc.SetReadDeadline(time.Now().Add(d))
+	if !c.over {
+		c.head.Bound(c.nc, d)
 	}
 }
 
@@ -135,9 +129,9 @@ func (c *call) explain(err error) error {
 	switch {
 	case c.cause != nil:
 		return c.cause
-	case c.failed != nil && !c.answered:
+	case c.failed != nil && !c.head.Answered:
 		return fmt.Errorf("fcgi: sending the request: %w", c.failed)
-	case c.bounded && late:
+	case c.head.Bounded && late:
 		return &timeoutError{c.t.ResponseHeaderTimeout}
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF

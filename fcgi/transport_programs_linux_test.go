@@ -1,21 +1,16 @@
 package fcgi_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,49 +19,6 @@ import (
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
-
-// start runs a program that listens on a unix socket until the test ends.
-func start(t *testing.T, socket string, env []string, path string, args ...string) {
-	t.Helper()
-	c := exec.Command(path, args...)
-	c.Env = slices.Concat(os.Environ(), env)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	started, stop, exited := make(chan error), make(chan struct{}), make(chan struct{})
-	go func() {
-		runtime.LockOSThread() // the kernel ends the program with this thread
-		started <- c.Start()
-		<-stop
-	}()
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		c.Wait()
-		close(exited)
-	}()
-	t.Cleanup(func() {
-		c.Process.Signal(syscall.SIGTERM)
-		<-exited
-		close(stop)
-		if t.Failed() {
-			t.Logf("%s: %s", filepath.Base(path), &out)
-		}
-	})
-	eventually(t, filepath.Base(path)+" listens", func() bool {
-		select {
-		case <-exited:
-			t.Fatalf("it has ended: %s", &out)
-		default:
-		}
-		nc, err := net.Dial("unix", socket)
-		if err == nil {
-			nc.Close()
-		}
-		return err == nil
-	})
-}
 
 // php starts php-fpm with two processes, and returns a transport to it. more is added to its
 // configuration.
@@ -95,7 +47,7 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 		t.Fatal(err)
 	}
 	// -R lets it run as root, as tests do in containers.
-	start(t, socket, env, path, "-R", "-n", "-F", "-y", conf, "-p", dir)
+	programs.Start(t, "unix", socket, env, path, "-R", "-n", "-F", "-y", conf, "-p", dir)
 	return checked(t, &fcgi.Transport{Addr: socket, Root: root, SplitPath: ".php", MaxConns: 2, MaxIdleConns: 2})
 }
 
@@ -346,7 +298,7 @@ func TestFlup(t *testing.T) {
 	if err := os.WriteFile(script, []byte(wsgi), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	start(t, socket, env, path, script, socket)
+	programs.Start(t, "unix", socket, env, path, script, socket)
 	for _, kept := range []int{0, 1} {
 		tr := checked(t, &fcgi.Transport{Addr: socket, MaxIdleConns: kept})
 		var log strings.Builder

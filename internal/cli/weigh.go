@@ -90,7 +90,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set := c.Flags()
 	f.given = set.Changed
 	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials, as is done without --full, too")
-	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, which takes about 2 h 36 min")
+	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps, which takes more than three hours")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build what is needed")
 	set.BoolVar(&f.why, "why", false, "test the explanations: change the setting that is said to be the cause, and see whether the difference goes")
 	set.BoolVar(&f.tune, "tune", false, "for the run, give the kernel those of the write-up's settings that matter; they are put back. Needs privilege")

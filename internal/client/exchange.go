@@ -61,13 +61,12 @@ type exchange struct {
 	stale   bool // the connection was found to be closed or broken
 
 	mu       sync.Mutex
-	over     bool        // the connection was closed, given back, or left to the sender
-	left     bool        // the last of these: the sender gives it back
-	cause    error       // why it was closed before the response's end
-	progress progress    // of sending
-	failed   error       // why sending has ended early, if there is no cause
-	answered bool        // the head has come
-	bounded  bool        // there is a read deadline for it
+	over     bool     // the connection was closed, given back, or left to the sender
+	left     bool     // the last of these: the sender gives it back
+	cause    error    // why it was closed before the response's end
+	progress progress // of sending
+	failed   error    // why sending has ended early, if there is no cause
+	head     roundtrip.HeadWait // for the response
 	unwatch  func() bool // stops watching the context
 	hurry    *time.Timer // begins to send a body that waits, or gives up one that is late
 }
@@ -178,18 +177,13 @@ func (x *exchange) drop() {
 func (x *exchange) gotHead() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.answered = true
-	if x.bounded && !x.over {
-		x.bounded = false
-		_ = x.conn.SetReadDeadline(time.Time{})
-	}
+	x.head.Got(x.conn, !x.over)
 }
 
 // bound bounds the time until the head has come. The caller holds mu.
 func (x *exchange) bound(d time.Duration) {
-	if d > 0 && !x.answered && !x.over {
-		x.bounded = true
-		_ = x.conn.SetReadDeadline(time.Now().Add(d))
+	if !x.over {
+		x.head.Bound(x.conn, d)
 	}
 }
 
@@ -202,9 +196,9 @@ func (x *exchange) explain(err error) error {
 	switch {
 	case x.cause != nil:
 		return x.cause
-	case x.failed != nil && !x.answered:
+	case x.failed != nil && !x.head.Answered:
 		return x.fault(Server, CannotSend, "sending the request to", x.failed)
-	case x.bounded && late:
+	case x.head.Bounded && late:
 		return x.fault(Server, TimedOut, "waiting for the response of", errHeaderTimeout)
 	case errors.Is(err, io.EOF) && !x.began:
 		return x.fault(Server, Closed, "waiting for the response of", errNoResponse)

@@ -136,7 +136,7 @@ func (x *exchange) ask(t *talk) error {
 // proceed begins to send the body, unless that has begun or is of no use.
 func (x *exchange) proceed() {
 	x.mu.Lock()
-	begin := x.progress == waiting && !x.over && !x.answered
+	begin := x.progress == waiting && !x.over && !x.head.Answered
 	if begin {
 		x.progress = sending
 	}

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/textproto"
 	"sync/atomic"
+	"time"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -101,4 +103,27 @@ func Header(lines []http1.Field, text string, values []string) http.Header {
 		h[name] = values[last-1 : last : last]
 	}
 	return h
+}
+
+// HeadWait is the waiting for the head of a response. Whoever has it holds a lock.
+type HeadWait struct {
+	Answered bool // the head has come
+	Bounded  bool // there is a read deadline for it
+}
+
+// Bound bounds the time until the head has come, unless d is 0.
+func (w *HeadWait) Bound(c net.Conn, d time.Duration) {
+	if d > 0 && !w.Answered {
+		w.Bounded = true
+		_ = c.SetReadDeadline(time.Now().Add(d)) // one that cannot be set shows when it is read
+	}
+}
+
+// Got ends what is bounded, if the connection is still in use.
+func (w *HeadWait) Got(c net.Conn, inUse bool) {
+	w.Answered = true
+	if w.Bounded && inUse {
+		w.Bounded = false
+		_ = c.SetReadDeadline(time.Time{})
+	}
 }
