@@ -80,7 +80,7 @@ func TestTwinHardlyDiffers(t *testing.T) {
 // that confidence miss the truth by chance. What is measured in each six blocks is what a run of
 // six would have measured: every trial has fresh processes.
 func TestFalseAlarmsOfTheTwin(t *testing.T) {
-	if os.Getenv("TARE_SLOW") == "" {
+	if !isSlow() {
 		t.Skip("takes minutes; TARE_SLOW=1 runs it")
 	}
 	const weighings, each, blocks, chance = 10, 4, 6, 1e-3

@@ -2,7 +2,6 @@ package lab_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -76,7 +75,7 @@ func TestFaultsAreNamed(t *testing.T) {
 // All of them, for longer, with the counter-experiments: with the one setting changed the
 // difference goes.
 func TestAllFaultsAreNamedAndTested(t *testing.T) {
-	if os.Getenv("TARE_SLOW") == "" {
+	if !isSlow() {
 		t.Skip("takes minutes; TARE_SLOW=1 runs it")
 	}
 	tests := faultTests()

@@ -149,7 +149,8 @@ func TestExperimentsOfTheProject(t *testing.T) {
 
 // Every contender of the project takes part in an experiment: it is built, it answers
 // with the right bytes, as the control does or as declared, and it bears load. Those
-// that have a fault on purpose have tests of their own.
+// that have a fault on purpose have tests of their own. In all of the experiments that it takes
+// part in it does so in the slow version only; otherwise in the first of them.
 func TestContendersOfTheProject(t *testing.T) {
 	programs.Nginx(t)
 	root := programs.Root(t)
@@ -166,12 +167,21 @@ func TestContendersOfTheProject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var only []string
 		for _, c := range e.Contenders() {
+			if !took[c] {
+				only = append(only, c)
+			}
 			took[c] = true
+		}
+		if isSlow() {
+			only = nil
+		} else if len(only) == 0 {
+			only = e.Contenders()[len(e.Contenders())-1:]
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			weighBriefly(t, root, name)
+			weighBriefly(t, root, name, only)
 		})
 	}
 	files, err := filepath.Glob(filepath.Join(root, "contenders", "*", contender.FileName))
@@ -185,11 +195,13 @@ func TestContendersOfTheProject(t *testing.T) {
 	}
 }
 
-// weighBriefly weighs all contenders of an experiment once. What needs a program that
+func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
+
+// weighBriefly weighs contenders of an experiment once, and its control. What needs a program that
 // cannot be had is skipped, or fails where the environment says CI=true.
-func weighBriefly(t *testing.T, root, name string) {
+func weighBriefly(t *testing.T, root, name string, only []string) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: name, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {
+		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {
 			*all = lab.Trials{Blocks: 1, Measure: yamlfile.Duration(200 * time.Millisecond), Cores: []lab.Cores{0}, Connections: []int{4}}
 		},
 	})
