@@ -2,6 +2,7 @@ package tare_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -268,6 +269,46 @@ func TestTransportBadBodies(t *testing.T) {
 	}
 }
 
+// A file arrives as it is from where its reader stands. One that is shorter or longer than was said fails
+// the request, and its server does not take it for a whole one.
+func TestTransportFileBody(t *testing.T) {
+	const skipped, size = 100, 500_000
+	content := make([]byte, skipped+size)
+	for i := range content {
+		content[i] = byte(i * i >> 7)
+	}
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	overAll(t, func(p *peer) {
+		got := make(chan string, 1)
+		p.serve(func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			got <- fmt.Sprint(bytes.Equal(b, content[skipped:]), " ", len(b) == size, " ", err == nil)
+		})
+		for said, want := range map[int64]string{size: "true true true", size + 1: "", size - 1: ""} {
+			f, err := os.Open(name)
+			if err == nil {
+				_, err = f.Seek(skipped, io.SeekStart)
+			}
+			if err != nil {
+				p.Fatal(err)
+			}
+			r := mustRequest("PUT", p.url, f)
+			r.ContentLength = said
+			_, _, err = p.send(r)
+			if whole := <-got; want != "" && (whole != want || err != nil) || want == "" && strings.HasSuffix(whole, "true") {
+				p.Errorf("%d bytes said: the server got %s, %v", said, whole, err)
+			}
+			if want == "" {
+				checkError(p.T, err, fmt.Sprintf("ContentLength=%d with Body length", said))
+			}
+			waitFor(p.T, "the file to be closed", func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) })
+		}
+	})
+}
+
 type errReader struct{ error }
 
 func (e errReader) Read([]byte) (int, error) { return 0, e.error }
@@ -455,6 +496,37 @@ func TestTransportUpgrade(t *testing.T) {
 			rwc.Close()
 		}
 	})
+}
+
+// A body that ends with the connection has not ended where a TLS record is cut off.
+func TestTransportCutOffTLS(t *testing.T) {
+	server, client := certificates()
+	for _, cut := range []int{0, 1} {
+		l := listenAt(t, "tcp", "127.0.0.1:0")
+		p := &peer{T: t, l: tls.NewListener(holdingListener{l}, server)}
+		p.act(func(_ int, c *scripted) {
+			c.answer("HTTP/1.1 200 OK\n\nhello")
+			below := c.Conn.(*tls.Conn).NetConn().(*holding)
+			below.hold = true
+			c.say(" there")
+			below.held = below.held[:len(below.held)-cut]
+			if below.release(); cut > 0 {
+				below.Close()
+			}
+		})
+		p.tr = &tare.Transport{TLSClientConfig: client}
+		for _, rt := range []http.RoundTripper{p.tr, &http.Transport{TLSClientConfig: client}} {
+			resp, err := rt.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if whole := string(b) == "hello there" && err == nil; whole != (cut == 0) || cut > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%T, %d bytes cut off: %q, %v", rt, cut, b, err)
+			}
+		}
+	}
 }
 
 // What net/http says in the same cases.

@@ -216,6 +216,20 @@ func checkError(t *testing.T, err error, want string) {
 	}
 }
 
+// A response's head may be as long as is said, and not a byte longer.
+func TestTransportMaxResponseHeaderBytes(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+	for _, spare := range []int64{0, -1} {
+		overAll(t, func(p *peer) {
+			p.tr.MaxResponseHeaderBytes = int64(len(head)) + spare
+			p.act(func(_ int, c *scripted) { c.answer(okHello) })
+			if _, text, err := p.send(mustRequest("GET", p.url, nil)); (spare == 0) != (err == nil && text == "hello") {
+				p.Errorf("%d bytes more: %q, %v", spare, text, err)
+			}
+		})
+	}
+}
+
 // An idle connection that its server closes is gone at once, and so is one on which something
 // comes that nobody has asked for.
 func TestTransportEvicts(t *testing.T) {

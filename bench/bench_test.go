@@ -133,29 +133,30 @@ func (r row) verdict() string {
 	return text
 }
 
-// eights are the targets about each group of eight workloads: fasthttp's time or
-// better. They can be told only where all eight were measured.
-func eights(rows []row) []row {
-	const group, enough = 8, 4
-	measured, won := make(map[string]int), make(map[string]int)
-	var names []string
+// together are the targets about groups of cases. They can be told only where all of a group
+// were measured.
+func together(rows []row) []row {
+	measured, within := make(map[group]int), make(map[group]int)
+	var groups []group
 	for _, r := range rows {
-		if r.eight == "" || r.than != fastHTTP {
+		g := r.group
+		if g.cases == 0 || r.than != fastHTTP {
 			continue
 		}
-		if measured[r.eight]++; measured[r.eight] == group {
-			names = append(names, r.eight)
+		if measured[g]++; measured[g] == g.cases {
+			groups = append(groups, g)
 		}
-		if r.meets(r.value.Mid, 1) {
-			won[r.eight]++
+		if r.meets(r.value.Mid, g.times) {
+			within[g]++
 		}
 	}
 	var all []row
-	for _, name := range names {
-		n := float64(won[name])
+	for _, g := range groups {
+		n := float64(within[g])
 		all = append(all, row{
-			scenario: scenario{name: name + "-all"}, bound: bound{of: "workloads-won-of-8", require: enough, aim: group, least: true},
-			mine: n, value: stat.Interval{Lo: n, Mid: n, Hi: n},
+			scenario: scenario{name: g.name + "-all"},
+			bound:    bound{of: fmt.Sprintf("cases-of-%d-within-%gx-fasthttp", g.cases, g.times), require: float64(g.require), aim: float64(g.aim), least: true},
+			mine:     n, value: stat.Interval{Lo: n, Mid: n, Hi: n},
 		})
 	}
 	return all
@@ -213,7 +214,7 @@ func BenchmarkTargets(b *testing.B) {
 			rows = append(rows, measured...)
 		})
 	}
-	for _, r := range eights(rows) {
+	for _, r := range together(rows) {
 		b.Run(r.scenario.name, r.report)
 		rows = append(rows, r)
 	}
@@ -249,8 +250,8 @@ func TestEveryTargetIsMeasured(t *testing.T) {
 			t.Errorf("%s: %s: %v", r.scenario.name, r.name(), r.value)
 		}
 	}
-	if n := len(eights(rows)); n != 2 {
-		t.Errorf("%d groups of eight were measured, want 2", n)
+	if n := len(together(rows)); n != 3 {
+		t.Errorf("%d groups were measured as a whole, want 3", n)
 	}
 	t.Logf("the figures of a short run mean nothing:\n%s", table(rows))
 }

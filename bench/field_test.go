@@ -50,6 +50,7 @@ type field struct {
 	generator  []int // for what loads them
 	contenders map[string]*contender.Contender
 	inMemory   string // a program
+	pairs      string // likewise: the benchmarks of clients
 	wrk        string
 	wrkEnv     []string
 	conf       *template.Template
@@ -89,6 +90,7 @@ func newField(t testing.TB, short bool) *field {
 	f.prepare(t)
 	f.prepareBehindNginx(t)
 	f.prepareFiles(t)
+	f.prepareClients(t)
 	return f
 }
 

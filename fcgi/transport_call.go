@@ -33,13 +33,13 @@ type call struct {
 	stale  bool // the connection was found to be closed or broken
 
 	mu       sync.Mutex
-	over     bool     // the connection was closed, given back, or left to the sender
-	left     bool     // the last of these: the sender gives it back
-	cause    error    // why it was closed before the response's end
-	progress progress // of sending
-	failed   error    // why sending has ended early, if there is no cause
+	over     bool               // the connection was closed, given back, or left to the sender
+	left     bool               // the last of these: the sender gives it back
+	cause    error              // why it was closed before the response's end
+	progress progress           // of sending
+	failed   error              // why sending has ended early, if there is no cause
 	head     roundtrip.HeadWait // for the response
-	unwatch  func() bool // stops watching the context
+	unwatch  func() bool        // stops watching the context
 }
 
 // errGivenUp is why a connection is closed whose response nobody wants.

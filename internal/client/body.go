@@ -40,9 +40,11 @@ func (b *wholeBody) WriteTo(w io.Writer) (int64, error) {
 	if b.closed.Load() {
 		return 0, errClosedBody
 	}
-	text := b.text
-	b.text = ""
-	n, err := io.WriteString(w, text)
+	if b.text == "" {
+		return 0, nil
+	}
+	n, err := io.WriteString(w, b.text)
+	b.text = b.text[n:]
 	return int64(n), err
 }
 
@@ -158,13 +160,13 @@ func (b *stream) readLength(p []byte) (n int, err error) {
 	return n, err
 }
 
-// readAll reads a body that ends with the connection.
+// readAll reads a body that ends with the connection: with the end that TLS tells of where there is TLS.
 func (b *stream) readAll(p []byte) (n int, err error) {
 	if n = copy(p, b.buffered()); n > 0 {
 		b.x.from += n
 		return n, nil
 	}
-	if n, err = b.receive(p); errors.Is(err, io.ErrUnexpectedEOF) {
+	if n, err = b.receive(p); err != nil && b.x.ended {
 		err = io.EOF
 	}
 	return n, err

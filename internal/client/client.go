@@ -86,6 +86,7 @@ func New(config *Config) *Client {
 		MaxConns: config.MaxConnsPerHost, MaxIdle: config.MaxIdleConns, MaxIdlePerHost: max(perHost, 0),
 		IdleTimeout: config.IdleConnTimeout,
 	}
+	c.pool.Unseen = true // see connect, and talk
 	c.configureProtocols()
 	return c
 }
@@ -148,8 +149,14 @@ func (x *slab) connect(fresh bool) (err error) {
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(x.key.addr())
 	}
-	if x.conn, err = c.pool.Get(x.ctx, x.key, fresh); err != nil {
-		return causeOr(x.ctx, err)
+	for x.conn == nil {
+		if x.conn, err = c.pool.Get(x.ctx, x.key, fresh); err != nil {
+			return causeOr(x.ctx, err)
+		}
+		if x.conn.Reused && !x.talks() && !x.conn.Alive() {
+			x.conn.Drop()
+			x.conn = nil
+		}
 	}
 	if x.conn.Conn == nil {
 		if err = c.open(x); err != nil {

@@ -21,9 +21,8 @@ func (c *Client) open(x *slab) error {
 	if state != nil && state.NegotiatedProtocol == protoHTTP2 {
 		return c.http2.take(&x.key, nc)
 	}
-	if tc, ok := nc.(*tls.Conn); ok && state != nil {
-		x.conn.Value = origin{tls: state, conn: tc}
-		x.conn.Value.below, _ = tc.NetConn().(*below)
+	if tc, ok := nc.(*tls.Conn); ok {
+		x.conn.Value = originOf(tc, state)
 	}
 	x.conn.Value.talk = newTalk(nc)
 	x.conn.Open(nc)

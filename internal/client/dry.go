@@ -9,10 +9,22 @@ import (
 
 // origin is what a Client keeps with a connection.
 type origin struct {
-	tls   *tls.ConnectionState // nil without
-	conn  *tls.Conn            // likewise
-	below *below               // what that reads from; nil if somebody else made it
+	tls   *tls.ConnectionState // of TLS with the server, else nil
+	conn  *tls.Conn            // with the server or a proxy, else nil
+	below *below               // what the lowest TLS reads from; nil if somebody else made that
 	talk  *talk                // of a plain socket, else nil
+}
+
+// originOf is what is kept with a connection that has TLS, perhaps over TLS with a proxy.
+func originOf(tc *tls.Conn, state *tls.ConnectionState) origin {
+	o := origin{tls: state, conn: tc}
+	for over := tc; over != nil; {
+		o.below, _ = over.NetConn().(*below)
+		if over = nil; o.below != nil {
+			over, _ = o.below.Conn.(*tls.Conn)
+		}
+	}
+	return o
 }
 
 // below is a connection below TLS.
@@ -39,7 +51,8 @@ func (b *below) Read(p []byte) (int, error) {
 func (b *below) NetConn() net.Conn { return b.Conn }
 
 // isDry reports whether nothing is left in the connection above its socket: TLS receives more than
-// it is asked for, and what a server says unasked may come with its response.
+// it is asked for, and what a server says unasked may come with its response. All TLS that there is
+// is asked, down to the lowest.
 func (o *origin) isDry() bool {
 	if o.conn == nil {
 		return true

@@ -94,6 +94,8 @@ var (
 	errHeaderTimeout = errors.New("no response in time (ResponseHeaderTimeout)")
 	errInterim       = errors.New("too many interim responses")
 	errNotAsked      = errors.New("the server switches protocols, which it was not asked to")
+	errTooEarly      = errors.New("the server switches protocols before it has got the whole request")
+	errNotKept       = errors.New("the server has closed the connection, or said something unasked")
 	errNoResponse    = errors.New("the server closed the connection without a response")
 	errRefused       = errors.New("a hook refused an interim response")
 )

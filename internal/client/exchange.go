@@ -59,16 +59,17 @@ type exchange struct {
 	again   bool // it failed in a way in which another attempt may help
 	unsent  bool // nothing was sent at all
 	stale   bool // the connection was found to be closed or broken
+	ended   bool // the server has ended the connection, as it should
 
 	mu       sync.Mutex
-	over     bool     // the connection was closed, given back, or left to the sender
-	left     bool     // the last of these: the sender gives it back
-	cause    error    // why it was closed before the response's end
-	progress progress // of sending
-	failed   error    // why sending has ended early, if there is no cause
+	over     bool               // the connection was closed, given back, or left to the sender
+	left     bool               // the last of these: the sender gives it back
+	cause    error              // why it was closed before the response's end
+	progress progress           // of sending
+	failed   error              // why sending has ended early, if there is no cause
 	head     roundtrip.HeadWait // for the response
-	unwatch  func() bool // stops watching the context
-	hurry    *time.Timer // begins to send a body that waits, or gives up one that is late
+	unwatch  func() bool        // stops watching the context
+	hurry    *time.Timer        // begins to send a body that waits, or gives up one that is late
 }
 
 // streams reports whether a body is sent that is not in the scratch.
@@ -168,7 +169,7 @@ func (x *exchange) dropLeft() bool {
 // drop closes the connection.
 func (x *exchange) drop() {
 	x.conn.Drop()
-	if x.body != nil {
+	if x.streams() {
 		go x.body.Close() // which may wait for Read
 	}
 }
@@ -203,6 +204,7 @@ func (x *exchange) explain(err error) error {
 	case errors.Is(err, io.EOF) && !x.began:
 		return x.fault(Server, Closed, "waiting for the response of", errNoResponse)
 	case errors.Is(err, io.EOF):
+		x.ended = true
 		err = io.ErrUnexpectedEOF
 	}
 	return x.fault(Server, Closed, "reading the response of", err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -100,7 +99,7 @@ func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (
 	if config.ServerName == "" {
 		config.ServerName = proxy.Hostname()
 	}
-	nc, _, err = c.handshake(ctx, tls.Client(nc, config), nil)
+	nc, _, err = c.handshake(ctx, tls.Client(&below{Conn: nc}, config), nil)
 	return nc, err
 }
 
@@ -134,7 +133,7 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 		}
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return errors.New(resp.Status)
+		return fmt.Errorf("it answers CONNECT with %q", resp.Status)
 	}
 	return nil
 }

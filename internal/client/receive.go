@@ -116,10 +116,13 @@ func (x *slab) respond() (*http.Response, error) {
 	at := x.from
 	x.from += head.Size
 	whole := framing.Mode == http1.NoBody || framing.Mode == http1.ByLength && framing.Length <= int64(x.to-x.from)
-	whole = whole && (framing.Length == 0 || !x.stillSends())
-	if x.takesOver() {
+	whole = whole && (framing.Length == 0 || x.sending() != sending)
+	switch {
+	case x.takesOver() && x.sending() < sendingEnd:
+		return nil, x.fail(x.fault(Server, Malformed, "reading the response of", errTooEarly))
+	case x.takesOver():
 		framing, whole = http1.Framing{Mode: http1.UntilClose}, false
-	} else if head.Status == http.StatusSwitchingProtocols {
+	case head.Status == http.StatusSwitchingProtocols:
 		return nil, x.fail(x.fault(Server, Malformed, "reading the response of", errNotAsked))
 	}
 	end := x.from
@@ -149,15 +152,15 @@ func (x *slab) respond() (*http.Response, error) {
 	return &x.response, nil
 }
 
-// stillSends reports whether more of the request's body is to come. It then goes on until the end
+// sending returns how far the request has been sent. A body that is being sent goes on until the end
 // of the response was read.
-func (x *exchange) stillSends() bool {
+func (x *exchange) sending() progress {
 	if !x.streams() {
-		return false
+		return sent
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.progress == sending
+	return x.progress
 }
 
 // describe fills in the response but for its body.

@@ -73,8 +73,11 @@ func (x *exchange) writeHead() error {
 	if method == "" {
 		method = http.MethodGet
 	}
-	if !http1.ValidToken(method) {
+	switch {
+	case !http1.ValidToken(method):
 		return fmt.Errorf("net/http: invalid method %q", method)
+	case method == http.MethodConnect && x.body != nil:
+		return errors.New("tare: a CONNECT request has no body: write to that of its response")
 	}
 	host, err := x.hostField()
 	if err != nil {
@@ -231,9 +234,8 @@ func (x *exchange) appendHeader(b []byte) ([]byte, error) {
 	var array [sortedFields]string
 	names := array[:0]
 	for name := range h {
-		switch name {
-		case "Host", "User-Agent", "Content-Length", "Transfer-Encoding", "Trailer":
-			continue // written from where net/http has them
+		if isElsewhere(name) {
+			continue
 		}
 		if !http1.ValidToken(name) {
 			return nil, fmt.Errorf("net/http: invalid header field name %q", name)
@@ -253,6 +255,24 @@ func (x *exchange) appendHeader(b []byte) ([]byte, error) {
 		}
 	}
 	return b, nil
+}
+
+// isElsewhere reports whether a field is written from where net/http has it. Those that say where a
+// request goes and ends are so in any spelling: servers do not tell two apart.
+func isElsewhere(name string) bool {
+	switch len(name) {
+	case len("Host"):
+		return strings.EqualFold(name, "Host")
+	case len("Trailer"):
+		return strings.EqualFold(name, "Trailer")
+	case len("User-Agent"):
+		return name == "User-Agent"
+	case len("Content-Length"):
+		return strings.EqualFold(name, "Content-Length")
+	case len("Transfer-Encoding"):
+		return strings.EqualFold(name, "Transfer-Encoding")
+	}
+	return false
 }
 
 // fieldFault does not show the value, which may be a secret.

@@ -75,8 +75,8 @@ func lengthFault(want, got int64) error {
 // the response can come before all of it has gone. An error is returned if nothing at all was
 // sent; else the server may have answered.
 func (x *exchange) send() error {
-	if talk := x.conn.Value.talk; talk != nil && !x.streams() && x.trace == nil && x.client.ResponseHeaderTimeout <= 0 {
-		return x.ask(talk)
+	if x.talks() {
+		return x.ask(x.conn.Value.talk)
 	}
 	n, err := x.conn.Write(x.scratch.out)
 	switch trace := x.trace; {
@@ -107,11 +107,16 @@ func (x *exchange) send() error {
 	return nil
 }
 
+// talks reports whether the request is sent, and the response awaited, in one go.
+func (x *exchange) talks() bool {
+	return x.conn.Value.talk != nil && !x.conn.Listened() && !x.streams() && x.trace == nil && x.client.ResponseHeaderTimeout <= 0
+}
+
 // ask sends a request that is whole, and receives the beginning of the response.
 func (x *exchange) ask(t *talk) error {
 	s := x.scratch
 	x.from, x.to = 0, 0
-	n, received, err := t.ask(s.out, s.in)
+	n, received, err := t.ask(s.out, s.in, x.conn.Reused)
 	if err == nil && n < len(s.out) { // the socket is full
 		var more int
 		more, err = x.conn.Write(s.out[n:])
@@ -157,7 +162,12 @@ func (x *exchange) stream() {
 		poison(m.b[:])
 		x.client.chunks.Put(m)
 	}()
-	for total := int64(0); ; {
+	total, err := x.sendFile()
+	if err != nil {
+		x.stopped(err)
+		return
+	}
+	for {
 		n, end, err := x.read(m.b[chunkBefore:len(m.b)-chunkAfter], total)
 		if err != nil {
 			x.wrote(err)

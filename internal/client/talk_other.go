@@ -9,6 +9,6 @@ type talk struct{}
 
 func newTalk(net.Conn) *talk { return nil }
 
-func (*talk) ask(_, _ []byte) (sent, received int, err error) {
+func (*talk) ask(_, _ []byte, _ bool) (sent, received int, err error) {
 	panic("client: BUG: no socket talks here")
 }

@@ -19,23 +19,24 @@ type body struct {
 	x  *exchange
 	mu sync.Mutex
 
-	left   int64  // of a body by length
-	coded  *coded // of a body by chunks, and of any in FastCGI's records
-	err    error  // sticky; io.EOF once all was read
+	left  int64  // of a body by length
+	coded *coded // of a body by chunks, and of any in FastCGI's records
+	err   error  // sticky; io.EOF once all was read
+
+	continueMu sync.Mutex
+	continued  bool // the client has got "100 Continue", or a final response; guarded by continueMu
+	expects    bool // the client waits for that before it sends the body
+
 	mode   http1.Mode
 	over   bool // the exchange is over, or the connection was taken over
 	ending bool // of FastCGI: the end is waited for, or whoever reads will meet it
-
-	closed   atomic.Bool // by the handler
-	returned atomic.Bool // the handler has; a Read that still waits is to give up
 
 	bounded   bool // the read deadline of this exchange is set
 	draining  bool // the handler will read no more
 	wantWatch bool // start a watch once the body has been read
 
-	expects    bool // the client waits for "100 Continue" before it sends the body
-	continued  bool // it has got that, or a final response; guarded by continueMu
-	continueMu sync.Mutex
+	closed   atomic.Bool // by the handler
+	returned atomic.Bool // the handler has; a Read that still waits is to give up
 }
 
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"

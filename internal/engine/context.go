@@ -19,12 +19,13 @@ type requestContext struct {
 	body *body // starts looking out for the client's departure
 
 	mu    sync.Mutex
-	err   error  // not nil once cancelled
+	ended bool
 	asked *asked // made when somebody first asks
 }
 
 // asked is what a context needs that somebody looks at.
 type asked struct {
+	err    error         // not nil once it has ended
 	done   chan struct{} // made by the first Done
 	detach func() bool   // unlinks it from the parent
 	after  map[*func()]struct{}
@@ -52,12 +53,9 @@ func (c *requestContext) Done() <-chan struct{} {
 	c.arm()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked == nil { // it had ended before
-		c.asked = new(asked)
-	}
 	if c.asked.done == nil {
 		c.asked.done = make(chan struct{})
-		if c.err != nil {
+		if c.ended {
 			close(c.asked.done)
 		}
 	}
@@ -68,7 +66,7 @@ func (c *requestContext) Err() error {
 	c.arm()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.err
+	return c.asked.err
 }
 
 // AfterFunc lets package context derive contexts from this one without starting a
@@ -77,7 +75,7 @@ func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
 	c.arm()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.err != nil {
+	if c.ended {
 		go f()
 		return func() bool { return false }
 	}
@@ -98,11 +96,16 @@ func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
 // arm links the context to its parent and starts the watch, once.
 func (c *requestContext) arm() {
 	c.mu.Lock()
-	if c.asked != nil || c.err != nil {
+	if c.asked != nil {
 		c.mu.Unlock()
 		return
 	}
 	c.asked = new(asked)
+	if c.ended {
+		c.asked.err = context.Canceled
+		c.mu.Unlock()
+		return
+	}
 	c.mu.Unlock()
 	if err := c.parent().Err(); err != nil {
 		c.cancel(err)
@@ -111,7 +114,7 @@ func (c *requestContext) arm() {
 	if c.parent().Done() != nil {
 		detach := context.AfterFunc(c.parent(), func() { c.cancel(c.parent().Err()) })
 		c.mu.Lock()
-		if c.asked.detach = detach; c.err != nil {
+		if c.asked.detach = detach; c.ended {
 			detach()
 		}
 		c.mu.Unlock()
@@ -120,17 +123,17 @@ func (c *requestContext) arm() {
 }
 
 // cancel ends the context; only the first call counts. It reports whether anybody had
-// asked for it: if not, nobody will start a watch any more.
+// asked for it: if not, nobody will start a watch any more, and whoever asks later learns
+// of context.Canceled.
 func (c *requestContext) cancel(err error) (wasAsked bool) {
 	c.mu.Lock()
-	a, ended := c.asked, c.err != nil
-	if !ended {
-		c.err = err
-	}
-	if ended || a == nil {
+	a, again := c.asked, c.ended
+	c.ended = true
+	if again || a == nil {
 		c.mu.Unlock()
 		return a != nil
 	}
+	a.err = err
 	if a.done != nil {
 		close(a.done)
 	}

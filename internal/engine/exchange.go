@@ -11,8 +11,9 @@ import (
 )
 
 // inlineValues is how many field values an exchange has room for in itself: with these it
-// just fits a size class of 768 bytes (TestExchangeFillsItsClass).
-const inlineValues = 6
+// just fits a size class of 704 bytes (TestExchangeFillsItsClass). Most programs send no
+// more beside Host, and browsers many more; each one's room is everybody's memory.
+const inlineValues = 3
 
 // exchange is one request and its response: the slab that holds everything of
 // them that has a fixed size. It is allocated for the request and left to the
@@ -126,33 +127,18 @@ func plainPath(s string) bool {
 // header fills Request.Header from the fields, with n values most likely. canonical spells a
 // name that the codec does not know.
 func (x *exchange) header(fields []http1.Field, n int, head string, canonical func(string) string) {
-	header := make(http.Header, len(fields))
-	values := x.values[:0]
-	if n > cap(values) {
-		values = make([]string, 0, n)
-	}
-	var seen http1.NameSet // spares most names the question whether the map has them
+	c := http1.Collect(n, x.values[:0])
 	for _, f := range fields {
-		var name string
+		name := f.Known.String()
 		switch f.Known {
 		case http1.NameHost, http1.NameTransferEncoding:
 			continue // net/http moves them to fields of the Request
 		case http1.NameUnknown:
 			name = canonical(f.Name.Of(head))
-		default:
-			name = f.Known.String()
 		}
-		value := f.Value.Of(head)
-		if f.Known == http1.NameUnknown || !seen.Add(f.Known) {
-			if before, ok := header[name]; ok {
-				header[name] = append(before, value)
-				continue
-			}
-		}
-		values = append(values, value)
-		last := len(values)
-		header[name] = values[last-1 : last : last]
+		c.Add(f.Known, name, f.Value.Of(head))
 	}
+	header := http.Header(c.Fields)
 	if pragma, ok := header["Pragma"]; ok && pragma[0] == "no-cache" { // as net/http does
 		if _, ok := header["Cache-Control"]; !ok {
 			header["Cache-Control"] = []string{"no-cache"}

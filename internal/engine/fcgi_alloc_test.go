@@ -12,10 +12,12 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// budgetSmallFCGI is in allocations per request beyond what an empty loop costs: the slab, the
-// list's string, RemoteAddr, and the map's two parts. A browser's head and a response's field
-// cost what they do over HTTP, and RemoteAddr.
-const budgetSmallFCGI = 5
+// budgetSmallFCGI is of the slab, the list's string, RemoteAddr, and the map's two parts. A
+// browser's head has a longer string than over HTTP, and a response's field costs the same.
+var (
+	budgetSmallFCGI   = spending{5, 1760}
+	budgetBrowserFCGI = spending{8, 3080}
+)
 
 // browserByFCGI is what nginx makes of browserGET.
 func browserByFCGI() string {
@@ -33,7 +35,6 @@ func TestAllocationsByFCGI(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	const n = 2000
 	body := []byte("Hello World\n")
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
 	withField := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -44,21 +45,16 @@ func TestAllocationsByFCGI(t *testing.T) {
 		name    string
 		request string
 		handler http.Handler
-		budget  float64
+		budget  spending
 	}{
 		{"small GET", listed(likeNginx...), plain, budgetSmallFCGI},
-		{"small GET, a field in the response", listed(likeNginx...), withField, budgetSmallFCGI + budgetHeader},
-		{"browser's GET", browserByFCGI(), withField, budgetBrowser + 1 + budgetHeader},
+		{"small GET, a field in the response", listed(likeNginx...), withField, budgetSmallFCGI.plus(budgetHeader)},
+		{"browser's GET", browserByFCGI(), withField, budgetBrowserFCGI.plus(budgetHeader)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			run := func(n int) float64 {
-				return testing.AllocsPerRun(1, func() { serveRepeatedly(fcgiServer(&http.Server{Handler: test.handler}), test.request, n) })
-			}
-			perRequest := (run(2*n) - run(n)) / n
-			if perRequest > test.budget+0.1 {
-				t.Errorf("%.2f allocations a request, want at most %v", perRequest, test.budget)
-			}
-			t.Logf("%.2f allocations a request", perRequest)
+			checkBudget(t, spent(func(n int) {
+				serveRepeatedly(fcgiServer(&http.Server{Handler: test.handler}), test.request, n)
+			}), test.budget)
 		})
 	}
 }

@@ -18,7 +18,7 @@ func (w *response) appendFields(interim bool) {
 	if values, ok := w.header["Content-Type"]; ok && len(w.header) == 1 {
 		// Most handlers set no other, and walking a map begins by drawing lots.
 		if w.noteField("Content-Type", values, interim) {
-			w.appendField("Content-Type", values)
+			c.out = appendField(c.out, "Content-Type", values)
 		}
 		return
 	}
@@ -32,7 +32,7 @@ func (w *response) appendFields(interim bool) {
 	}
 	for _, f := range fields {
 		if w.noteField(f.name, f.values, interim) {
-			w.appendField(f.name, f.values)
+			c.out = appendField(c.out, f.name, f.values)
 		}
 	}
 }
@@ -42,14 +42,15 @@ type headerField struct {
 	values []string
 }
 
-func (w *response) appendField(name string, values []string) {
+// appendField appends a field line for each value.
+func appendField(out []byte, name string, values []string) []byte {
 	if !http1.ValidToken(name) {
-		return // nobody could be told; net/http drops it too
+		return out // nobody could be told; net/http drops it too
 	}
-	c := w.conn
 	for _, v := range values {
-		c.out = http1.AppendField(c.out, name, v)
+		out = http1.AppendField(out, name, v)
 	}
+	return out
 }
 
 // noteField reports whether a field goes out as it is. Those that describe the
@@ -135,26 +136,27 @@ func (w *response) frame(p []byte, done bool) {
 		w.close, set.connection = true, nil
 	}
 
+	out := c.out
 	switch {
 	case w.status == http.StatusNoContent || w.status < 200: // neither may have a length
 	case w.status == http.StatusNotModified: // net/http leaves it out
 	case w.length >= 0:
-		c.out = append(c.out, "Content-Length: "...)
-		c.out = strconv.AppendInt(c.out, w.length, 10)
-		c.out = append(c.out, "\r\n"...)
+		out = append(out, "Content-Length: "...)
+		out = strconv.AppendInt(out, w.length, 10)
+		out = append(out, "\r\n"...)
 	case w.chunked:
-		c.out = http1.AppendField(c.out, "Transfer-Encoding", "chunked")
+		out = http1.AppendField(out, "Transfer-Encoding", "chunked")
 	}
 	if !set.contentType && !set.contentEncoding && set.coding == "" && !w.noBody && len(p) > 0 {
-		c.out = http1.AppendField(c.out, "Content-Type", http.DetectContentType(p))
+		out = http1.AppendField(out, "Content-Type", http.DetectContentType(p))
 	}
-	c.protocol.connection(w)
+	out = c.protocol.appendConnection(out, w)
 	if !set.date {
-		c.out = append(c.out, "Date: "...)
-		c.out = append(c.out, c.date.text()...)
-		c.out = append(c.out, "\r\n"...)
+		out = append(out, "Date: "...)
+		out = append(out, c.date.text()...)
+		out = append(out, "\r\n"...)
 	}
-	c.out = http1.AppendHeadEnd(c.out)
+	c.out = http1.AppendHeadEnd(out)
 }
 
 // settleBody reads what the handler left of the request's body before the response

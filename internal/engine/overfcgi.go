@@ -183,7 +183,7 @@ func (overFastCGI) delimit(w *response) {
 	}
 }
 
-func (overFastCGI) connection(*response) {}
+func (overFastCGI) appendConnection(out []byte, _ *response) []byte { return out }
 
 func (overFastCGI) emit(w *response, p []byte) error {
 	c := w.conn

@@ -55,6 +55,10 @@ func (overHTTP) inform(w *response, code int) bool {
 }
 
 func (overHTTP) start(w *response, code int) {
+	if code == http.StatusOK && w.minor > 0 {
+		w.conn.out = append(w.conn.out, "HTTP/1.1 200 OK\r\n"...)
+		return
+	}
 	w.conn.out = http1.AppendStatusLine(w.conn.out, int(min(w.minor, 1)), code, statusText(code))
 }
 
@@ -88,10 +92,8 @@ func (overHTTP) emit(w *response, p []byte) error {
 
 func (overHTTP) end(w *response) {
 	if w.chunked && !w.head {
-		c := w.conn
-		c.out = http1.AppendLastChunk(c.out)
-		w.appendTrailers()
-		c.out = http1.AppendHeadEnd(c.out)
+		out := http1.AppendLastChunk(w.conn.out)
+		w.conn.out = http1.AppendHeadEnd(w.appendTrailers(out))
 	}
 }
 
@@ -125,30 +127,34 @@ func (w *response) choosePersistence() {
 // keepAlive is only read.
 var keepAlive = []string{"keep-alive"}
 
-func (overHTTP) connection(w *response) {
-	c, values := w.conn, w.conn.set.connection
+func (overHTTP) appendConnection(out []byte, w *response) []byte {
+	values := w.conn.set.connection
 	if w.close && w.status != http.StatusSwitchingProtocols && !hasToken(values, "close") {
 		if w.minor > 0 {
-			c.out = http1.AppendField(c.out, "Connection", "close")
+			out = http1.AppendField(out, "Connection", "close")
 		}
-		return
+		return out
 	}
-	w.appendField("Connection", values)
+	if len(values) == 0 { // as nearly always
+		return out
+	}
+	return appendField(out, "Connection", values)
 }
 
 // appendTrailers appends the trailer fields: those announced in Trailer, and those
 // named with http.TrailerPrefix.
-func (w *response) appendTrailers() {
+func (w *response) appendTrailers(out []byte) []byte {
 	for _, list := range w.header["Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {
 			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); http1.TrailerAllowed(name) {
-				w.appendField(name, w.header[name])
+				out = appendField(out, name, w.header[name])
 			}
 		}
 	}
 	for name, values := range w.header {
 		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && http1.TrailerAllowed(name) {
-			w.appendField(name, values)
+			out = appendField(out, name, values)
 		}
 	}
+	return out
 }

@@ -27,8 +27,8 @@ type protocol interface {
 	// delimit decides how the end of the body is found, and whether the connection is kept
 	// as far as that says.
 	delimit(w *response)
-	// connection appends the field that says whether it is kept.
-	connection(w *response)
+	// appendConnection appends the field that says whether it is kept.
+	appendConnection(out []byte, w *response) []byte
 	// emit appends body bytes, or writes large ones from where they are.
 	emit(w *response, p []byte) error
 	// end appends what ends the body.

@@ -72,6 +72,10 @@ func (c *Conn[K, T]) Read(p []byte) (int, error) {
 	return copy(p, e.b[:e.n]), e.err
 }
 
+// Listened reports whether a goroutine that watched the connection still reads from it. Then Read
+// alone may.
+func (c *Conn[K, T]) Listened() bool { return c.pending != nil }
+
 // IdleFor returns how long the connection was idle before it was taken.
 func (c *Conn[K, T]) IdleFor() time.Duration {
 	if !c.Reused {
@@ -80,9 +84,9 @@ func (c *Conn[K, T]) IdleFor() time.Duration {
 	return time.Since(c.since)
 }
 
-// alive reports whether a connection that was idle has not been closed by its peer, as far as
+// Alive reports whether a connection that was idle has not been closed by its peer, as far as
 // can be told at once. Nothing may have arrived on it either.
-func (c *Conn[K, T]) alive() bool {
+func (c *Conn[K, T]) Alive() bool {
 	if c.probe != nil && !c.probe.quiet() {
 		return false
 	}

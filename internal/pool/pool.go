@@ -1,8 +1,8 @@
 // Package pool keeps connections for clients that ask many servers: who waits for one, which
 // are idle, and which of those their peers have closed.
 //
-// A connection that becomes idle costs nothing at first: whoever takes it looks at its socket,
-// without waiting. Only one that stays idle is watched: on Linux a socket waits in an epoll
+// A connection that becomes idle costs nothing at first: whoever takes it has its socket looked
+// at, without waiting. Only one that stays idle is watched: on Linux a socket waits in an epoll
 // instance, with all others of its Pool and one goroutine; everything else has a goroutine
 // that reads. The end of a watched connection, or a byte that nobody has asked for, closes it
 // at once.
@@ -30,9 +30,12 @@ type Limits struct {
 
 // Pool is the connections to hosts. K says what is one host. T is what the owner of a Pool keeps
 // with a connection. A Pool may be used by any number of goroutines; the zero value with
-// Limits, which must not change once it is used, is ready.
+// settings, which must not change once it is used, is ready.
 type Pool[K comparable, T any] struct {
 	Limits Limits
+	// Unseen has Get hand out idle connections without a look at their sockets: whoever takes
+	// one sees to that before he sends. See Conn.Alive.
+	Unseen bool
 
 	mu      sync.Mutex
 	hosts   map[K]*host[K, T] // those in use
@@ -67,7 +70,7 @@ func (p *Pool[K, T]) Get(ctx context.Context, key K, fresh bool) (*Conn[K, T], e
 		}
 	}
 	for c.Conn != nil {
-		if !fresh && c.alive() {
+		if !fresh && (p.Unseen || c.Alive()) {
 			c.Reused = true
 			return c, nil
 		}
@@ -169,7 +172,8 @@ func (p *Pool[K, T]) keep(c *Conn[K, T], usable bool) (kept bool, evicted *Conn[
 			c = &Conn[K, T]{host: h}
 		}
 		h.waiting[0] <- c
-		h.waiting = slices.Delete(h.waiting, 0, 1)
+		h.waiting[0] = nil
+		h.waiting = h.waiting[1:] // a thousand may wait: the rest stays where it is
 		return usable, nil
 	}
 	h.active--

@@ -104,6 +104,24 @@ func TestTurnThatNobodyWants(t *testing.T) {
 	want(t, p, Count{})
 }
 
+// Who looks at sockets himself is given what there is.
+func TestUnseen(t *testing.T) {
+	for _, unseen := range []bool{false, true} {
+		p := &testPool{Limits: Limits{MaxIdlePerHost: 1}, Unseen: unseen}
+		ours, other := sockets(t)
+		c := open(t, p, "x", ours)
+		_, _ = other.Write([]byte("x"))
+		waitFor(t, "the byte", func() bool { return !c.Alive() })
+		c.Keep()
+		got, err := p.Get(t.Context(), "x", false)
+		if err != nil || (got.Conn != nil) != unseen || unseen && (got != c || got.Alive()) {
+			t.Errorf("unseen %v: %v, %v", unseen, got.Conn, err)
+		}
+		got.Drop()
+		want(t, p, Count{})
+	}
+}
+
 // Whoever gives up while waiting is not waited for.
 func TestLeaving(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxConns: 1}}

@@ -78,11 +78,7 @@ func Cause(ctx context.Context) error {
 // Header makes a header of field lines of text, but for Transfer-Encoding, which net/http moves
 // elsewhere. Its slices point into values as long as there is room.
 func Header(lines []http1.Field, text string, values []string) http.Header {
-	h := make(http.Header, len(lines))
-	if len(lines) > cap(values) {
-		values = make([]string, 0, len(lines))
-	}
-	var seen http1.NameSet // spares most names the question whether the map has them
+	c := http1.Collect(len(lines), values)
 	for _, f := range lines {
 		name := f.Known.String()
 		switch f.Known {
@@ -91,18 +87,9 @@ func Header(lines []http1.Field, text string, values []string) http.Header {
 		case http1.NameUnknown:
 			name = textproto.CanonicalMIMEHeaderKey(f.Name.Of(text))
 		}
-		value := f.Value.Of(text)
-		if f.Known == http1.NameUnknown || !seen.Add(f.Known) {
-			if before, ok := h[name]; ok {
-				h[name] = append(before, value)
-				continue
-			}
-		}
-		values = append(values, value)
-		last := len(values)
-		h[name] = values[last-1 : last : last]
+		c.Add(f.Known, name, f.Value.Of(text))
 	}
-	return h
+	return c.Fields
 }
 
 // HeadWait is the waiting for the head of a response. Whoever has it holds a lock.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -86,23 +85,19 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	idle(b, n, bare) // the runtime keeps what so many goroutines took
 	least := idle(b, n, bare)
-	for _, pair := range []struct {
-		name   string
-		client func(engines.ClientOptions) engines.Client
-	}{{"tare", newClient}, {"nethttp", netHTTPClient}, {"fasthttp", newFastClient}} {
-		b.Run(pair.name, func(b *testing.B) {
-			var cost usage
-			for range b.N {
-				cost = idle(b, n, func(address string) (func() error, func()) {
-					c := pair.client(engines.ClientOptions{Conns: n})
-					return func() error { _, _, err := c.Get("http://" + address)(); return err }, c.Close
-				})
-			}
-			b.ReportMetric(0, "ns/op")
-			b.ReportMetric((cost.bytes-least.bytes)/float64(n), "B/conn")
-			b.ReportMetric((cost.goroutines-least.goroutines)/float64(n), "goroutines/conn")
-		})
-	}
+	keeping().pairs(b, func(b *testing.B, open newClient) {
+		var cost usage
+		for range b.N {
+			cost = idle(b, n, func(address string) (func() error, func()) {
+				c := open(engines.ClientOptions{Conns: n})
+				return func() error { _, _, err := c.Get("http://" + address)(); return err }, c.Close
+			})
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(float64(n), "conns")
+		b.ReportMetric((cost.bytes-least.bytes)/float64(n), "B/conn")
+		b.ReportMetric((cost.goroutines-least.goroutines)/float64(n), "goroutines/conn")
+	})
 }
 
 // bare asks on connections that nobody manages.
@@ -149,51 +144,4 @@ func idle(b *testing.B, n int, prepare func(address string) (ask func() error, e
 	asking.Wait()
 	time.Sleep(200 * time.Millisecond) // what is to be done about idle connections has been done
 	return usage{float64(used()) - float64(before), float64(runtime.NumGoroutine() - goroutines)}
-}
-
-// BenchmarkShared tells how long requests of a thousand goroutines take that share a hundred
-// connections.
-func BenchmarkShared(b *testing.B) {
-	const workers, conns = 1000, 100
-	for _, pair := range []struct {
-		name   string
-		client func(engines.ClientOptions) engines.Client
-	}{{"tare", newSharing}, {"nethttp", netHTTPSharing}, {"fasthttp", newFastClientWaiting}} {
-		b.Run(pair.name, func(b *testing.B) {
-			l, err := net.Listen("tcp4", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
-			s := newEcho()
-			go func() { _ = s.Serve(l) }()
-			c := pair.client(engines.ClientOptions{Conns: conns})
-			url := "http://" + l.Addr().String() + "/"
-			took := make([]time.Duration, b.N)
-			var all sync.WaitGroup
-			b.ResetTimer()
-			for w := range workers {
-				all.Go(func() {
-					ask := c.Get(url)
-					for i := w; i < b.N; i += workers {
-						began := time.Now()
-						if _, _, err := ask(); err != nil {
-							b.Error(err)
-							return
-						}
-						took[i] = time.Since(began)
-					}
-				})
-			}
-			all.Wait()
-			b.StopTimer()
-			slices.Sort(took)
-			b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-			b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
-			c.Close()
-			l.Close()
-			if err := s.Close(); err != nil {
-				b.Error(err)
-			}
-		})
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"net"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -12,40 +11,36 @@ import (
 	"github.com/tarehq/tare/contenders/engines"
 )
 
-// newClient returns a client with tare's Transport.
-func newClient(o engines.ClientOptions) engines.Client {
+// newClient makes a client.
+type newClient func(engines.ClientOptions) engines.Client
+
+// clients are the libraries' clients, by name. What they have in common is how many connections
+// they keep.
+type clients struct{ tare, nethttp, fasthttp newClient }
+
+// pairs runs a benchmark with each client, as one below it.
+func (c clients) pairs(b *testing.B, measure func(*testing.B, newClient)) {
+	b.Run("tare", func(b *testing.B) { measure(b, c.tare) })
+	b.Run("nethttp", func(b *testing.B) { measure(b, c.nethttp) })
+	b.Run("fasthttp", func(b *testing.B) { measure(b, c.fasthttp) })
+}
+
+// keeping are clients as users have them.
+func keeping() clients { return clients{newTare, newNetHTTP, newFastHTTP} }
+
+func newTare(o engines.ClientOptions) engines.Client {
 	t := &tare.Transport{MaxIdleConnsPerHost: o.Conns, DialContext: o.DialContext()}
 	return &engines.HTTPClient{Client: http.Client{Transport: t}}
 }
 
-// newEcho returns a server that answers what it was asked for.
-func newEcho() engines.Server {
-	return tare.Wrap(&http.Server{Handler: http.HandlerFunc(engines.Echo)})
-}
-
-// netHTTPClient is net/http's client, and fastClient fasthttp's, for pairs with one server.
-func netHTTPClient(o engines.ClientOptions) engines.Client {
+func newNetHTTP(o engines.ClientOptions) engines.Client {
 	t := &http.Transport{MaxIdleConnsPerHost: o.Conns, DialContext: o.DialContext()}
 	return &engines.HTTPClient{Client: http.Client{Transport: t}}
 }
 
-// newSharing, netHTTPSharing and newFastClientWaiting are clients that wait for one of so many
-// connections.
-func newSharing(o engines.ClientOptions) engines.Client {
-	return &engines.HTTPClient{Client: http.Client{Transport: &tare.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
-}
-
-func netHTTPSharing(o engines.ClientOptions) engines.Client {
-	return &engines.HTTPClient{Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
-}
-
-func newFastClientWaiting(o engines.ClientOptions) engines.Client {
-	return &fastClient{fasthttp.Client{MaxConnsPerHost: o.Conns, MaxConnWaitTimeout: time.Minute}}
-}
-
 type fastClient struct{ fasthttp.Client }
 
-func newFastClient(o engines.ClientOptions) engines.Client {
+func newFastHTTP(o engines.ClientOptions) engines.Client {
 	c := &fastClient{fasthttp.Client{MaxConnsPerHost: o.Conns}}
 	if o.Dial != nil {
 		c.Dial = func(string) (net.Conn, error) { return o.Dial() }
@@ -61,34 +56,39 @@ func (c *fastClient) Get(url string) engines.Ask {
 	}
 }
 
-func (c *fastClient) Again(url string) engines.Ask { return c.Get(url) }
-
-func (c *fastClient) Close() { c.CloseIdleConnections() }
-
-// pairs are the clients, each with the same server: what differs is the client's.
-func pairs(b *testing.B, measure func(*testing.B, func(engines.ClientOptions) engines.Client)) {
-	for _, pair := range []struct {
-		name   string
-		client func(engines.ClientOptions) engines.Client
-	}{{"tare", newClient}, {"nethttp", netHTTPClient}, {"fasthttp", newFastClient}} {
-		b.Run(pair.name, func(b *testing.B) { measure(b, pair.client) })
+func (c *fastClient) Again(url string) engines.Ask {
+	req, resp := new(fasthttp.Request), new(fasthttp.Response)
+	req.SetRequestURI(url)
+	return func() (int, []byte, error) {
+		err := c.Do(req, resp)
+		return resp.StatusCode(), resp.Body(), err
 	}
 }
 
-func BenchmarkPairGetEndToEnd10TCP(b *testing.B) {
-	pairs(b, func(b *testing.B, c func(engines.ClientOptions) engines.Client) {
-		engines.EndToEndTCP(b, 10, c, newEcho)
-	})
+func (c *fastClient) Close() { c.CloseIdleConnections() }
+
+// newEcho returns the server of all pairs: it answers what it was asked for.
+func newEcho() engines.Server {
+	return tare.Wrap(&http.Server{Handler: http.HandlerFunc(engines.Echo)})
 }
 
-func BenchmarkPairGetEndToEnd100TCP(b *testing.B) {
-	pairs(b, func(b *testing.B, c func(engines.ClientOptions) engines.Client) {
-		engines.EndToEndTCP(b, 100, c, newEcho)
-	})
+func BenchmarkDoFastServer(b *testing.B) {
+	keeping().pairs(b, func(b *testing.B, c newClient) { engines.DoFastServer(b, c) })
 }
 
-func BenchmarkPairGetEndToEnd10Inmemory(b *testing.B) {
-	pairs(b, func(b *testing.B, c func(engines.ClientOptions) engines.Client) {
-		engines.EndToEndInmemory(b, 10, c, newEcho)
-	})
+func endToEndTCP(b *testing.B, parallelism int) {
+	keeping().pairs(b, func(b *testing.B, c newClient) { engines.EndToEndTCP(b, parallelism, c, newEcho) })
 }
+
+func endToEndInmemory(b *testing.B, parallelism int) {
+	keeping().pairs(b, func(b *testing.B, c newClient) { engines.EndToEndInmemory(b, parallelism, c, newEcho) })
+}
+
+func BenchmarkGetEndToEnd1TCP(b *testing.B)   { endToEndTCP(b, 1) }
+func BenchmarkGetEndToEnd10TCP(b *testing.B)  { endToEndTCP(b, 10) }
+func BenchmarkGetEndToEnd100TCP(b *testing.B) { endToEndTCP(b, 100) }
+
+func BenchmarkGetEndToEnd1Inmemory(b *testing.B)    { endToEndInmemory(b, 1) }
+func BenchmarkGetEndToEnd10Inmemory(b *testing.B)   { endToEndInmemory(b, 10) }
+func BenchmarkGetEndToEnd100Inmemory(b *testing.B)  { endToEndInmemory(b, 100) }
+func BenchmarkGetEndToEnd1000Inmemory(b *testing.B) { endToEndInmemory(b, 1000) }

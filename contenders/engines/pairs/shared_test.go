@@ -1,0 +1,79 @@
+package pairs_test
+
+import (
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/contenders/engines"
+)
+
+// waiting are clients that have no more connections than they keep: who needs one waits.
+func waiting() clients {
+	return clients{
+		func(o engines.ClientOptions) engines.Client {
+			return &engines.HTTPClient{Client: http.Client{Transport: &tare.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
+		},
+		func(o engines.ClientOptions) engines.Client {
+			return &engines.HTTPClient{Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
+		},
+		func(o engines.ClientOptions) engines.Client {
+			return &fastClient{fasthttp.Client{MaxConnsPerHost: o.Conns, MaxConnWaitTimeout: time.Minute}}
+		},
+	}
+}
+
+// BenchmarkShared tells how long requests of a thousand goroutines take that share a hundred
+// connections.
+func BenchmarkShared(b *testing.B) {
+	const workers, conns = 1000, 100
+	waiting().pairs(b, func(b *testing.B, open newClient) {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := newEcho()
+		go func() { _ = s.Serve(l) }() // which ends with an error that says that the listener was closed
+		c := open(engines.ClientOptions{Conns: conns})
+		url := "http://" + l.Addr().String() + "/"
+		share(b, workers, workers, c, url) // who connects takes longer
+		b.ResetTimer()
+		took := share(b, workers, b.N, c, url)
+		b.StopTimer()
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
+		b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		c.Close()
+		l.Close()
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+// share has so many goroutines make n requests together and returns how long each took.
+func share(b *testing.B, workers, n int, c engines.Client, url string) []time.Duration {
+	took := make([]time.Duration, n)
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			ask := c.Get(url)
+			for i := w; i < n; i += workers {
+				began := time.Now()
+				if _, _, err := ask(); err != nil {
+					b.Error(err)
+					return
+				}
+				took[i] = time.Since(began)
+			}
+		})
+	}
+	all.Wait()
+	return took
+}

@@ -1,0 +1,288 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/roundtrip"
+)
+
+// said is a connection on which a text comes in pieces, and then the end. What is written is lost.
+type said struct {
+	net.Conn
+	text   string
+	piece  int
+	closed bool
+}
+
+func (c *said) Read(p []byte) (int, error) {
+	if c.text == "" {
+		return 0, io.EOF
+	}
+	n := copy(p[:min(len(p), c.piece)], c.text)
+	c.text = c.text[n:]
+	return n, nil
+}
+
+func (c *said) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *said) Close() error                     { c.closed = true; return nil }
+func (c *said) SetReadDeadline(time.Time) error  { return nil }
+func (c *said) SetWriteDeadline(time.Time) error { return nil }
+
+// dialTo returns what opens a connection.
+func dialTo(nc net.Conn) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) { return nc, nil }
+}
+
+func request(t *testing.T, method, address string, body io.Reader) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, address, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A body is the same in whatever pieces it comes, and however much its reader has room for: also where
+// what comes is received into the reader's memory, and its end has to be put back.
+func TestBodyInAnyPieces(t *testing.T) {
+	want := strings.Repeat("0123456789abcdef", 100)
+	const next = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	responses := map[string]string{
+		"by length": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(want), want, next),
+		"by chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			fmt.Sprintf("1\r\n%s\r\n%x\r\n%s\r\n2\r\n%s\r\n0\r\nSum: 42\r\n\r\n", want[:1], len(want)-3, want[1:len(want)-2], want[len(want)-2:]) + next,
+		"until close": "HTTP/1.1 200 OK\r\n\r\n" + want,
+	}
+	for name, response := range responses {
+		for _, piece := range []int{1, 2, 7, 100, 511, 512, 1000, 1 << 20} {
+			for _, room := range []int{1, 3, 511, 512, 513, 1 << 16} {
+				c := New(&Config{DialContext: dialTo(&said{text: response, piece: piece}), ReadBufferSize: leastReadBuffer})
+				resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var got bytes.Buffer
+				for b := make([]byte, room); err == nil; {
+					var n int
+					n, err = resp.Body.Read(b)
+					got.Write(b[:n])
+				}
+				if got.String() != want || err != io.EOF { //nolint:errorlint // what a Read returns
+					t.Fatalf("%s, %d at a time into %d: %d bytes, %v", name, piece, room, got.Len(), err)
+				}
+				if name == "by chunks" && resp.Trailer.Get("Sum") != "42" {
+					t.Errorf("%s, %d at a time into %d: %v", name, piece, room, resp.Trailer)
+				}
+				if n := c.Count(); n.Active != 0 {
+					t.Errorf("%s, %d at a time into %d: %+v", name, piece, room, n)
+				}
+				c.CloseIdleConnections()
+			}
+		}
+	}
+}
+
+// What has come with the head is written at once, in whole and only once.
+func TestWholeBodyWriteTo(t *testing.T) {
+	b := &wholeBody{text: "hello"}
+	var once [1]byte
+	if n, err := b.Read(once[:]); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	var w writes
+	for _, want := range []int64{4, 0} {
+		if n, err := b.WriteTo(&w); n != want || err != nil {
+			t.Error(n, err)
+		}
+	}
+	if fmt.Sprint(w) != "[ello]" {
+		t.Error(w)
+	}
+	_ = b.Close()
+	if _, err := b.WriteTo(&w); !errors.Is(err, errClosedBody) {
+		t.Error(err)
+	}
+}
+
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) { *w = append(*w, string(p)); return len(p), nil }
+
+// An exchange ends once. What becomes of its connection depends on how far it is: it is kept, closed,
+// or left to who still sends.
+func TestEnd(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		progress progress
+		reusable bool
+		failed   error
+		kept     bool // that is what is said
+		then     func(*exchange)
+		idle     int
+	}{
+		{"all sent", sent, true, nil, true, nil, 1},
+		{"not reusable", sent, false, nil, false, nil, 0},
+		{"the body has not begun", waiting, true, nil, false, nil, 0},
+		{"sending has failed", sendingEnd, true, io.ErrClosedPipe, false, nil, 0},
+		{"the end is being sent", sendingEnd, true, nil, true, (*exchange).done, 1},
+		{"the body is being sent", sending, true, nil, true, (*exchange).done, 1},
+		{"sending fails then", sending, true, nil, true, func(x *exchange) { x.stopped(io.ErrClosedPipe) }, 0},
+	} {
+		nc := new(said)
+		c := New(&Config{DialContext: dialTo(nc)})
+		x := &slab{}
+		x.client, x.request = c, request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x")))
+		if err := errors.Join(x.prepare(), x.connect(false)); err != nil {
+			t.Fatal(err)
+		}
+		x.progress, x.failed = test.progress, test.failed
+		x.body = roundtrip.BodyOf(x.request)
+		if kept := x.end(nil, test.reusable); kept != test.kept {
+			t.Errorf("%s: kept %v", test.name, kept)
+		}
+		if x.end(nil, true) || x.end(io.ErrClosedPipe, false) {
+			t.Errorf("%s: it ended twice", test.name)
+		}
+		if test.then != nil {
+			test.then(&x.exchange)
+		}
+		if n := c.Count(); n.Idle != test.idle || n.Active != 0 || nc.closed != (test.idle == 0) {
+			t.Errorf("%s: %+v, closed %v", test.name, n, nc.closed)
+		}
+		c.CloseIdleConnections()
+	}
+}
+
+// A piece of a body is framed in place, whatever its size.
+func TestFramed(t *testing.T) {
+	for _, n := range []int{0, 1, 15, 16, 4096, chunkSize} {
+		for _, end := range []bool{false, true} {
+			x := &exchange{length: -1, request: &http.Request{Trailer: http.Header{"X-Sum": {"42"}, "Content-Length": {"9"}}}}
+			m := new(chunk)
+			for i := range n {
+				m.b[chunkBefore+i] = 'x'
+			}
+			want := ""
+			if n > 0 {
+				want = fmt.Sprintf("%x\r\n%s\r\n", n, strings.Repeat("x", n))
+			}
+			if end {
+				want += "0\r\nX-Sum: 42\r\n\r\n"
+			}
+			if got := string(x.framed(m, n, end)); got != want {
+				t.Errorf("%d bytes, end %v: %.40q", n, end, got)
+			}
+			if x.length = int64(n); string(x.framed(m, n, end)) != strings.Repeat("x", n) {
+				t.Errorf("%d bytes by length", n)
+			}
+		}
+	}
+}
+
+// Large buffers are not kept, and those that are have nothing of the last exchange in them.
+func TestRelease(t *testing.T) {
+	c := New(&Config{})
+	x := &exchange{client: c, scratch: c.newScratch()}
+	s := x.scratch
+	s.out, s.in = append(s.out, make([]byte, 2*keptScratch)...), make([]byte, 2*keptScratch)
+	if x.release(); s.out != nil || len(s.in) != c.readSize || x.scratch != nil {
+		t.Errorf("%d and %d bytes are kept", cap(s.out), len(s.in))
+	}
+	x.release() // is nothing the second time
+}
+
+// What people are told of a host has no password in it.
+func TestAddr(t *testing.T) {
+	for _, test := range []struct {
+		k    key
+		want string
+	}{
+		{key{host: "h", port: "80"}, "h:80"},
+		{key{host: "::1", port: "80"}, "[::1]:80"},
+		{key{socket: "/s", host: "h"}, "/s"},
+		{key{proxy: "http://u:secret@proxy:1"}, "proxy:1"},
+		{key{proxy: "http://u:secret@proxy:1", host: "h", port: "443", tls: true}, "h:443"},
+		{key{proxy: "http://u:secret@pro xy%"}, "proxy"},
+	} {
+		if got := test.k.addr(); got != test.want {
+			t.Errorf("%+v: %q, want %q", test.k, got, test.want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	if host, err := asciiHost("bücher.example"); host != "xn--bcher-kva.example" || err != nil {
+		t.Error(host, err)
+	}
+	x := &exchange{client: New(&Config{}), request: request(t, http.MethodGet, "http://bücher.example/", nil)}
+	x.url = x.request.URL
+	if err := x.locate(); err != nil || x.key.addr() != "xn--bcher-kva.example:80" {
+		t.Error(x.key, err)
+	}
+	for host, want := range map[string]string{"[fe80::1%25eth0]:8080": "[fe80::1]:8080", "[::1]": "[::1]", "h": "h"} {
+		x.request.Host = ""
+		x.url = &url.URL{Host: strings.ReplaceAll(host, "%25", "%")}
+		if got, err := x.hostField(); got != want || err != nil {
+			t.Errorf("%s: %q, %v", host, got, err)
+		}
+	}
+	for list, want := range map[string]bool{"close": true, "keep-alive, Close": true, "closed": false, "": false, " ,close ,": true} {
+		if hasToken([]string{"x", list}, "close") != want {
+			t.Errorf("%q", list)
+		}
+	}
+}
+
+// How many servers are known to speak HTTP/2 is bounded.
+func TestKnownIsBounded(t *testing.T) {
+	h := &New(&Config{}).http2
+	for i := range maxKnown + 10 {
+		k := key{host: fmt.Sprint(i), port: "443", tls: true}
+		h.take(&k, nil)
+		if i == 0 && h.client.other(&k) == nil {
+			t.Error("it is not known")
+		}
+	}
+	if n := len(h.known); n != 10 {
+		t.Errorf("%d are known", n)
+	}
+	k := key{host: fmt.Sprint(maxKnown), port: "443", tls: true}
+	h.forgetURL(&url.URL{Scheme: "https", Host: k.host}, "")
+	if h.client.other(&k) != nil {
+		t.Error("it is still known")
+	}
+}
+
+// Errors say whose fault it is, and whether it was time.
+func TestErrors(t *testing.T) {
+	e := &Error{Side: Proxy, Kind: TimedOut, During: "connecting to", Addr: "h:1", Err: io.ErrNoProgress}
+	if e.Error() != "tare: connecting to h:1: "+io.ErrNoProgress.Error() || !e.Timeout() || !e.Temporary() || !errors.Is(e, io.ErrNoProgress) {
+		t.Error(e)
+	}
+	if e = (&Error{Kind: CannotConnect, Err: handshakeTimeout{}}); !e.Timeout() || !isTimeout(e) {
+		t.Error(e)
+	}
+	for s := Local; s <= Server; s++ {
+		if s.String() == "unknown" {
+			t.Errorf("side %d has no name", s)
+		}
+	}
+	for k := CannotConnect; k <= BadBody; k++ {
+		if k.String() == "unknown" {
+			t.Errorf("kind %d has no name", k)
+		}
+	}
+	if Side(0).String()+Kind(0).String() != "unknownunknown" {
+		t.Error("what is none has a name")
+	}
+}

@@ -1,0 +1,60 @@
+package client
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// What is said to a SOCKS5 proxy, and what its answers mean.
+func TestSOCKS(t *testing.T) {
+	const ok = "\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50"
+	for _, test := range []struct {
+		name, proxy, host, port string
+		answers, said, want     string
+	}{
+		{"IPv4", "socks5://p", "192.0.2.1", "80", "\x05\x00" + ok, "\x05\x01\x00" + "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50", ""},
+		{"IPv6", "socks5://p", "2001:db8::1", "443", "\x05\x00\x05\x00\x00\x04" + strings.Repeat("x", 18), "\x05\x01\x00" + "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x01\xbb", ""},
+		{"name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\x01x\x00\x50", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
+		{"password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x00" + ok, "\x05\x02\x00\x02" + "\x01\x01u\x02pw" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
+		{"no password wanted", "socks5://u:pw@p", "h", "80", "\x05\x00" + ok, "\x05\x02\x00\x02" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
+
+		{"wrong password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x01", "\x05\x02\x00\x02" + "\x01\x01u\x02pw", "refuses user name and password"},
+		{"no name", "socks5://:pw@p", "h", "80", "\x05\x02", "\x05\x02\x00\x02", "of a length that cannot be"},
+		{"a password is wanted", "socks5://p", "h", "80", "\x05\x02", "\x05\x01\x00", "no way of authentication"},
+		{"nothing suits it", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02", "no way of authentication"},
+		{"SOCKS4", "socks5://p", "h", "80", "\x04\x00", "\x05\x01\x00", "SOCKS version 4, want 5"},
+		{"refused", "socks5://p", "h", "80", "\x05\x00\x05\x05\x00\x01\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "connection refused"},
+		{"unknown reply", "socks5://p", "h", "80", "\x05\x00\x05\x63\x00\x01\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown reply 99"},
+		{"unknown address", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x09\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown type of address 9"},
+		{"cut off", "socks5://p", "h", "80", "\x05\x00\x05\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", io.ErrUnexpectedEOF.Error()},
+		{"long name", "socks5://p", strings.Repeat("h", 256), "80", "\x05\x00", "\x05\x01\x00", "too long"},
+		{"no port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `"65536" is no port`},
+	} {
+		proxy, err := url.Parse(test.proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc := &socksConn{said: said{text: test.answers, piece: 1}}
+		err = socks(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
+		if test.want == "" && (err != nil || nc.text != "") || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: %v, %d bytes are left", test.name, err, len(nc.text))
+		}
+		if nc.written.String() != test.said {
+			t.Errorf("%s: said %q, want %q", test.name, nc.written.String(), test.said)
+		}
+	}
+}
+
+// socksConn keeps what is written.
+type socksConn struct {
+	said
+	written strings.Builder
+}
+
+func (c *socksConn) Write(p []byte) (int, error) { return c.written.Write(p) }
+
+var _ net.Conn = (*socksConn)(nil)

@@ -1,0 +1,153 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// loopback returns both ends of a connection.
+func loopback(t *testing.T) (ours, theirs *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close(); other.Close() })
+	return nc.(*net.TCPConn), other.(*net.TCPConn)
+}
+
+// What is sent is told of, however it ends, and an answer that comes first is no less one.
+func TestTalk(t *testing.T) {
+	question, in := []byte("question"), make([]byte, 100)
+	for name, test := range map[string]struct {
+		prepare func(ours, theirs *net.TCPConn)
+		want    string
+		err     error
+	}{
+		"answered":     {func(_, theirs *net.TCPConn) { go answer(theirs, "hello") }, "hello", nil},
+		"answer first": {func(_, theirs *net.TCPConn) { _, _ = io.WriteString(theirs, "hello") }, "hello", nil},
+		"end":          {func(_, theirs *net.TCPConn) { go answer(theirs, "") }, "", io.EOF},
+		"reset":        {func(_, theirs *net.TCPConn) { _ = theirs.SetLinger(0); go answer(theirs, "") }, "", syscall.ECONNRESET},
+		"closed here":  {func(ours, _ *net.TCPConn) { ours.Close() }, "", net.ErrClosed},
+		"late":         {func(ours, _ *net.TCPConn) { _ = ours.SetReadDeadline(time.Now().Add(time.Millisecond)) }, "", os.ErrDeadlineExceeded},
+	} {
+		ours, theirs := loopback(t)
+		talk := newTalk(ours)
+		test.prepare(ours, theirs)
+		n, got, err := talk.ask(question, in, false)
+		if wantSent := name != "closed here"; (n == len(question)) != wantSent || string(in[:got]) != test.want || !errors.Is(err, test.err) {
+			t.Errorf("%s: sent %d, got %q, %v", name, n, in[:got], err)
+		}
+	}
+}
+
+// On a connection that was kept nothing is sent when something has come, be it known to the poller
+// or not.
+func TestTalkStale(t *testing.T) {
+	for name, happen := range map[string]func(*net.TCPConn) error{
+		"byte":     func(c *net.TCPConn) error { _, err := io.WriteString(c, "x"); return err },
+		"end":      func(c *net.TCPConn) error { return c.Close() },
+		"half end": func(c *net.TCPConn) error { return c.CloseWrite() },
+		"reset":    func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
+	} {
+		ours, theirs := loopback(t)
+		talk := newTalk(ours)
+		go answer(theirs, "hello")
+		if _, got, err := talk.ask([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
+			t.Fatal(got, err)
+		}
+		if err := happen(theirs); err != nil {
+			t.Fatal(err)
+		}
+		if n, got, err := talk.ask([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 || !errors.Is(err, errNotKept) {
+			t.Errorf("%s: sent %d, got %d, %v", name, n, got, err)
+		}
+	}
+}
+
+// answer takes a question, answers, and closes if there is no answer.
+func answer(c *net.TCPConn, text string) {
+	_, _ = c.Read(make([]byte, 100))
+	if _, _ = io.WriteString(c, text); text == "" {
+		c.Close()
+	}
+}
+
+// What a socket has no room for is left to who asks, who is not kept waiting for an answer.
+func TestTalkFull(t *testing.T) {
+	ours, theirs := loopback(t)
+	_ = ours.SetWriteBuffer(4096)
+	_ = theirs.SetReadBuffer(4096)
+	out := bytes.Repeat([]byte("x"), 8<<20)
+	n, got, err := newTalk(ours).ask(out, make([]byte, 10), false)
+	if n == 0 || n == len(out) || got != 0 || err != nil {
+		t.Errorf("sent %d of %d, got %d, %v", n, len(out), got, err)
+	}
+}
+
+// A connection that a goroutine has watched, because the system would not, is not talked on while
+// that still reads.
+func TestTalkWhereAGoroutineReads(t *testing.T) {
+	ours, theirs := loopback(t)
+	c := New(&Config{DialContext: dialTo(ours)})
+	defer c.CloseIdleConnections()
+	go func() {
+		for {
+			if n, err := theirs.Read(make([]byte, 1000)); n == 0 || err != nil {
+				return
+			}
+			_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+		}
+	}()
+	noDescriptors(t)
+	for i := range 3 {
+		r := request(t, http.MethodPost, "http://host/", nil)
+		resp, err := c.RoundTrip(r)
+		if err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+		if b, err := io.ReadAll(resp.Body); string(b) != "hello" || err != nil {
+			t.Errorf("request %d: %q, %v", i, b, err)
+		}
+		for late := time.Now().Add(10 * time.Second); c.Count().Resting != 1; time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatal("the connection does not rest")
+			}
+		}
+	}
+}
+
+// noDescriptors takes all that are left until the test ends.
+func noDescriptors(t *testing.T) {
+	t.Helper()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	none := before
+	none.Cur = 3
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package pool
+
+import (
+	"io"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// Where the system refuses to watch a socket, a goroutine does, and what it reads is not lost.
+func TestWatchRefused(t *testing.T) {
+	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
+	ours, other := sockets(t)
+	loop, err := poll.NewLoop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.watch.loop, p.watch.sockets, p.watch.empty = loop, make(map[int]*testConn), time.Now().Add(time.Minute)
+	defer p.CloseIdle()
+	raw, err := ours.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { err = loop.Add(int(fd), 0) }) // a second time it fails
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := open(t, p, "x", ours)
+	for range 2 {
+		c.Keep()
+		waitFor(t, "the connection to rest", func() bool { return p.Count().Resting == 1 })
+		if c = open(t, p, "x", nil); c.Conn != ours || !c.Listened() {
+			t.Fatalf("it has no goroutine: %v", c.Listened())
+		}
+		if _, err := other.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 5)
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" || c.Listened() {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	c.Drop()
+}

@@ -1,0 +1,146 @@
+package tare_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// slow reports whether tests may take their time: "make check-slow" lets them.
+func slow() bool { return os.Getenv("TARE_SLOW") != "" }
+
+// A server that closes kept connections whenever it likes costs no request that may be repeated, and
+// does none twice that may not.
+func TestTransportServerThatCloses(t *testing.T) {
+	duration := 300 * time.Millisecond
+	if slow() {
+		duration = time.Minute
+	}
+	overAll(t, func(p *peer) {
+		p.tr.MaxIdleConnsPerHost = workersOfCloser
+		s := &closer{done: make(map[string]int)}
+		p.Cleanup(func() { s.check(p) }) // when the server has ended, too
+		p.act(s.serve)
+		ctx, cancel := context.WithTimeout(t.Context(), duration)
+		defer cancel()
+		var all sync.WaitGroup
+		for w := range workersOfCloser {
+			all.Go(func() { s.ask(ctx, p, w) })
+		}
+		all.Wait()
+	})
+}
+
+const workersOfCloser = 16
+
+// closer is a server that closes, and those who ask it.
+type closer struct {
+	mu   sync.Mutex
+	done map[string]int // how often what must not be done twice was done
+
+	conns, answered, failed atomic.Int64
+}
+
+// check tells what has happened.
+func (s *closer) check(p *peer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, n := range s.done {
+		if n > 1 {
+			p.Errorf("%s was done %d times", id, n)
+		}
+	}
+	p.Logf("%d connections, %d requests answered, %d failed that must not be repeated", s.conns.Load(), s.answered.Load(), s.failed.Load())
+}
+
+// serve answers the first request of a connection. Later it closes: while nobody asks, when a request
+// arrives, when it was read, when it was done, or when it was answered.
+func (s *closer) serve(n int, c *scripted) {
+	s.conns.Add(1)
+	random := rand.New(rand.NewPCG(uint64(n), 1))
+	chance := func(in int) bool { return random.IntN(in) == 0 }
+	defer func() {
+		if chance(2) {
+			reset(c.Conn)
+		}
+	}()
+	for first := true; ; first = false {
+		if !first && chance(4) {
+			_ = c.SetReadDeadline(time.Now().Add(time.Duration(random.IntN(300)) * time.Microsecond))
+			if _, err := c.r.Peek(1); err != nil || chance(3) {
+				return
+			}
+			_ = c.SetReadDeadline(time.Time{})
+		}
+		r := c.request()
+		if r == nil || !first && chance(8) {
+			return
+		}
+		if r.Method == http.MethodPost {
+			s.mu.Lock()
+			s.done[r.URL.Path]++
+			s.mu.Unlock()
+		}
+		if !first && chance(8) {
+			return
+		}
+		if c.say(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n%s", len(r.URL.Path), r.URL.Path)); chance(8) {
+			return
+		}
+	}
+}
+
+// reset has a connection's end be a reset.
+func reset(c net.Conn) {
+	if above, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = above.NetConn()
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+}
+
+// ask sends requests until the context ends, and some have failed as they may. Connections become
+// idle, and some for so long that they are watched.
+func (s *closer) ask(ctx context.Context, p *peer, worker int) {
+	random := rand.New(rand.NewPCG(uint64(worker), 2))
+	for i := 0; ctx.Err() == nil || s.failed.Load() == 0 && i < 10_000; i++ {
+		id := fmt.Sprintf("/%d/%d", worker, i)
+		var r *http.Request
+		switch i % 4 {
+		case 0:
+			r = mustRequest(http.MethodGet, p.url+id, nil)
+		case 1:
+			r = mustRequest(http.MethodPut, p.url+id, strings.NewReader("body"))
+			r.Header.Set("Idempotency-Key", id)
+		case 2:
+			r = mustRequest(http.MethodPost, p.url+id, strings.NewReader("body"))
+		case 3:
+			r = mustRequest(http.MethodPost, p.url+id, io.MultiReader(strings.NewReader("body")))
+		}
+		_, text, err := p.send(r)
+		switch {
+		case err == nil && text == id:
+			s.answered.Add(1)
+		case err == nil || r.Method != http.MethodPost:
+			p.Errorf("%s %s: %q, %v", r.Method, id, text, err)
+		default:
+			s.failed.Add(1)
+		}
+		switch random.IntN(16) {
+		case 0:
+			time.Sleep(time.Duration(random.IntN(400)) * time.Microsecond)
+		case 1:
+			time.Sleep(6*time.Millisecond + time.Duration(random.IntN(400))*time.Microsecond)
+		}
+	}
+}
