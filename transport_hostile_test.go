@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -217,8 +218,8 @@ func (c *pieceConn) Write(p []byte) (int, error)     { return len(p), nil }
 func (c *pieceConn) Close() error                    { return nil }
 func (c *pieceConn) SetReadDeadline(time.Time) error { return nil }
 
-// Budgets, in allocations for each request: the slab, the head's string, and the header's map. A
-// context that can end is watched.
+// Budgets, in allocations and bytes for each request: the slab, the head's string, and the header's map.
+// A context that can end is watched.
 func TestTransportAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -235,11 +236,12 @@ func TestTransportAllocations(t *testing.T) {
 		name    string
 		request *http.Request
 		budget  float64
+		bytes   float64
 	}{
-		{"GET", mustRequest("GET", "http://host/path?query", nil), 4},
-		{"GET that can be cancelled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 9},
+		{"GET", mustRequest("GET", "http://host/path?query", nil), 4, 576 + 80 + 48 + 352},
+		{"GET that can be cancelled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 7, 576 + 80 + 48 + 352 + 144},
 	} {
-		n := testing.AllocsPerRun(200, func() {
+		ask := func() {
 			resp, err := tr.RoundTrip(test.request)
 			if err != nil {
 				t.Fatal(err)
@@ -248,10 +250,16 @@ func TestTransportAllocations(t *testing.T) {
 				_, err = resp.Body.Read(b)
 			}
 			resp.Body.Close()
-		})
-		t.Logf("%s: %v allocations", test.name, n)
-		if n > test.budget {
-			t.Errorf("%s: %v allocations, want at most %v", test.name, n, test.budget)
+		}
+		const times = 200
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		n := testing.AllocsPerRun(times, ask)
+		runtime.ReadMemStats(&after)
+		size := float64(after.TotalAlloc-before.TotalAlloc) / (times + 1) // it is called once more, to begin with
+		t.Logf("%s: %v allocations, %.0f bytes", test.name, n, size)
+		if n > test.budget || size > test.bytes+64 { // for what is kept from then on, and the collector's own
+			t.Errorf("%s: %v allocations of %.0f bytes, want at most %v of %v", test.name, n, size, test.budget, test.bytes)
 		}
 	}
 }

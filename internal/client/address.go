@@ -57,9 +57,12 @@ func (x *exchange) locate() error {
 	if u.Host == "" {
 		return errors.New("tare: no host in the request's URL")
 	}
-	k.host = u.Hostname()
-	if port := u.Port(); port != "" {
-		k.port = port
+	k.host = u.Host
+	if u.Host[0] == '[' || strings.IndexByte(u.Host, ':') >= 0 { // an address in brackets, or a port
+		k.host = u.Hostname()
+		if port := u.Port(); port != "" {
+			k.port = port
+		}
 	}
 	if !isASCII(k.host) {
 		host, err := asciiHost(k.host)

@@ -163,6 +163,25 @@ func TestEnd(t *testing.T) {
 	}
 }
 
+// What is done about fields of a response that are rare is done however their names are spelled.
+func TestRareFields(t *testing.T) {
+	for _, test := range []struct{ fields, want string }{
+		{"PRAGMA: no-cache\r\ncontent-ENCODING: GZIP\r\n", "map[Cache-Control:[no-cache] Pragma:[no-cache]]"},
+		{"Pragma: no-cache\r\nCache-Control: private\r\n", "map[Cache-Control:[private] Content-Length:[1] Pragma:[no-cache]]"},
+		{"Pragma: other\r\nContent-Encoding: br\r\n", "map[Content-Encoding:[br] Content-Length:[1] Pragma:[other]]"},
+	} {
+		c := New(&Config{DialContext: dialTo(&said{text: "HTTP/1.1 200 OK\r\n" + test.fields + "Content-Length: 1\r\n\r\nx", piece: 1 << 10})})
+		resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(resp.Header); got != test.want || resp.Uncompressed != strings.Contains(test.fields, "GZIP") {
+			t.Errorf("%q: %s, want %s; decompressed: %v", test.fields, got, test.want, resp.Uncompressed)
+		}
+		c.CloseIdleConnections()
+	}
+}
+
 // A piece of a body is framed in place, whatever its size.
 func TestFramed(t *testing.T) {
 	for _, n := range []int{0, 1, 15, 16, 4096, chunkSize} {

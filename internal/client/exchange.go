@@ -48,6 +48,7 @@ type exchange struct {
 	proxyAuth string // what the proxy is told
 	keep      bool   // the connection may be
 	inflate   bool   // we have asked for gzip
+	encoded   bool   // the response is, somehow
 	expects   bool   // the body waits for an interim response
 	gathered  bool   // the body is in the scratch
 

@@ -12,7 +12,7 @@ import (
 // expand has the body decompressed if it is what only we have asked for.
 func (x *slab) expand() {
 	r := &x.response
-	if !x.inflate || r.Body == http.NoBody || r.StatusCode == http.StatusSwitchingProtocols || !strings.EqualFold(first(r.Header["Content-Encoding"]), "gzip") {
+	if !x.inflate || !x.encoded || r.Body == http.NoBody || r.StatusCode == http.StatusSwitchingProtocols || !strings.EqualFold(first(r.Header["Content-Encoding"]), "gzip") {
 		return
 	}
 	delete(r.Header, "Content-Encoding")

@@ -173,7 +173,14 @@ func (x *slab) describe(text string, framing http1.Framing) error {
 		r.Status = text[len("HTTP/1.1 "):head.Reason.End]
 	}
 	r.Header = roundtrip.Header(head.Fields, text, x.values[:0])
-	addCacheControl(r.Header)
+	for _, f := range head.Fields {
+		switch f.Known {
+		case http1.NamePragma:
+			addCacheControl(r.Header)
+		case http1.NameContentEncoding:
+			x.encoded = true
+		}
+	}
 	r.Close = !head.Persistent || framing.Mode == http1.UntilClose
 	if x.request.Method == http.MethodHead {
 		framing = head.Body(false) // what it says of the body that a GET would have

@@ -16,7 +16,8 @@ import (
 
 const (
 	// userAgent is what net/http calls itself. Servers know it.
-	userAgent = "Go-http-client/1.1"
+	userAgent     = "Go-http-client/1.1"
+	userAgentLine = "User-Agent: " + userAgent + "\r\n"
 	// smallBody is up to where a body is sent with its request's head.
 	smallBody = 16 << 10
 	// sortedFields is how many names of a header are sorted without memory of their own.
@@ -112,6 +113,9 @@ func (x *exchange) hostField() (string, error) {
 	if host == "" {
 		host = x.url.Host
 	}
+	if host != "" && host[0] != '[' && http1.ValidHost([]byte(host)) {
+		return host, nil
+	}
 	if !isASCII(host) {
 		var err error
 		if host, err = asciiHost(host); err != nil {
@@ -176,16 +180,16 @@ func appendPath(b []byte, u *url.URL) []byte {
 }
 
 func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
-	agent := userAgent
-	if values, ok := x.request.Header["User-Agent"]; ok {
-		if agent = ""; len(values) > 0 {
-			agent = values[0]
-		}
-		if !http1.ValidValue(agent) {
-			return nil, fieldFault("User-Agent")
-		}
+	values, ok := x.request.Header["User-Agent"]
+	if !ok {
+		x.wroteField("User-Agent", userAgent)
+		return append(b, userAgentLine...), nil
 	}
-	if agent == "" {
+	agent := first(values)
+	switch {
+	case !http1.ValidValue(agent):
+		return nil, fieldFault("User-Agent")
+	case agent == "":
 		return b, nil
 	}
 	x.wroteField("User-Agent", agent)
@@ -231,6 +235,9 @@ func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
 // appendHeader writes the request's own fields, in order.
 func (x *exchange) appendHeader(b []byte) ([]byte, error) {
 	h := x.request.Header
+	if len(h) == 0 { // to begin to walk through it takes longer than to ask
+		return b, nil
+	}
 	var array [sortedFields]string
 	names := array[:0]
 	for name := range h {
@@ -287,7 +294,7 @@ func (x *exchange) appendOwn(b []byte, method string) []byte {
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
 		x.wroteField("Accept-Encoding", "gzip")
 	}
-	if !hasToken(h["Connection"], "close") && (x.request.Close || x.client.DisableKeepAlives && !hasToken(h["Connection"], "upgrade")) {
+	if (x.request.Close || x.client.DisableKeepAlives) && !hasToken(h["Connection"], "close") && (x.request.Close || !hasToken(h["Connection"], "upgrade")) {
 		b = append(b, "Connection: close\r\n"...)
 		x.wroteField("Connection", "close")
 	}

@@ -17,7 +17,7 @@ type Conn[K comparable, T any] struct {
 
 	// The pool's mu guards the rest.
 	state state
-	since time.Time // when it became idle
+	since moment // when it became idle
 	nodes [2]node[K, T]
 }
 
@@ -81,7 +81,7 @@ func (c *Conn[K, T]) IdleFor() time.Duration {
 	if !c.Reused {
 		return 0
 	}
-	return time.Since(c.since)
+	return time.Duration(c.host.pool.now() - c.since)
 }
 
 // Alive reports whether a connection that was idle has not been closed by its peer, as far as

@@ -37,13 +37,15 @@ type Pool[K comparable, T any] struct {
 	// one sees to that before he sends. See Conn.Alive.
 	Unseen bool
 
+	clock   clock
 	mu      sync.Mutex
 	hosts   map[K]*host[K, T] // those in use
 	fresh   list[K, T]        // idle connections that are not watched, the oldest first
 	resting list[K, T]        // those that are; all older
 	closing bool              // CloseIdle was called, and nothing since
 	timer   *time.Timer       // runs sweep
-	due     time.Time         // when it does; zero if it does not
+	due     moment            // when it does; 0 if it does not
+	recent  *host[K, T]       // of those in use, the one that was asked for last
 	watch   watch[K, T]
 }
 
@@ -85,6 +87,23 @@ func (p *Pool[K, T]) enqueue(key K) (*Conn[K, T], chan *Conn[K, T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closing = false
+	h := p.hostOf(key)
+	if p.Limits.MaxConns > 0 && h.active >= p.Limits.MaxConns {
+		queue := make(chan *Conn[K, T], 1)
+		h.waiting = append(h.waiting, queue)
+		return nil, queue
+	}
+	h.active++
+	return h.take(), nil
+}
+
+// hostOf returns the host of a key, which is most often the one that was asked for last: to compare two
+// keys takes a few nanoseconds, and to look one up, whose strings have to be hashed, fifty. The caller
+// holds mu.
+func (p *Pool[K, T]) hostOf(key K) *host[K, T] {
+	if h := p.recent; h != nil && h.key == key {
+		return h
+	}
 	h := p.hosts[key]
 	if h == nil {
 		h = &host[K, T]{pool: p, key: key}
@@ -93,13 +112,8 @@ func (p *Pool[K, T]) enqueue(key K) (*Conn[K, T], chan *Conn[K, T]) {
 		}
 		p.hosts[key] = h
 	}
-	if p.Limits.MaxConns > 0 && h.active >= p.Limits.MaxConns {
-		queue := make(chan *Conn[K, T], 1)
-		h.waiting = append(h.waiting, queue)
-		return nil, queue
-	}
-	h.active++
-	return h.take(), nil
+	p.recent = h
+	return h
 }
 
 // leave takes whoever waits at queue out of it. What came nevertheless is for the next.
@@ -158,6 +172,9 @@ func (p *Pool[K, T]) unlist(c *Conn[K, T]) {
 func (p *Pool[K, T]) forget(h *host[K, T]) {
 	if h.active == 0 && h.idle.n == 0 && len(h.waiting) == 0 && p.hosts[h.key] == h {
 		delete(p.hosts, h.key)
+		if p.recent == h {
+			p.recent = nil
+		}
 	}
 }
 
@@ -181,7 +198,7 @@ func (p *Pool[K, T]) keep(c *Conn[K, T], usable bool) (kept bool, evicted *Conn[
 		p.forget(h)
 		return false, nil
 	}
-	c.state, c.since = fresh, time.Now()
+	c.state, c.since = fresh, p.now()
 	h.idle.add(c, inHost)
 	p.fresh.add(c, byAge)
 	if p.Limits.MaxIdle > 0 && p.fresh.n+p.resting.n > p.Limits.MaxIdle {
@@ -189,7 +206,7 @@ func (p *Pool[K, T]) keep(c *Conn[K, T], usable bool) (kept bool, evicted *Conn[
 		p.unlist(evicted)
 		p.forget(evicted.host)
 	}
-	p.arm(c.since.Add(restAfter))
+	p.arm(c.since + moment(restAfter))
 	return true, evicted
 }
 

@@ -104,6 +104,31 @@ func TestTurnThatNobodyWants(t *testing.T) {
 	want(t, p, Count{})
 }
 
+// A host that has nothing is forgotten, also if it was asked for last, and is another one when it is asked
+// for again.
+func TestForgottenHost(t *testing.T) {
+	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
+	for range 2 {
+		for _, key := range []string{"a", "b", "b", "a"} {
+			ours, _ := pipe(t)
+			c := open(t, p, key, ours)
+			want(t, p, Count{Hosts: 1, Active: 1})
+			c.Drop()
+			want(t, p, Count{})
+		}
+	}
+	ours, _ := pipe(t)
+	open(t, p, "a", ours).Keep()
+	other, _ := pipe(t)
+	if c := open(t, p, "b", other); c.Conn != other {
+		t.Error("one host's connection was given for another")
+	}
+	if c := open(t, p, "a", nil); c.Conn != ours {
+		t.Error("the idle connection was not given")
+	}
+	want(t, p, Count{Hosts: 2, Active: 2})
+}
+
 // Who looks at sockets himself is given what there is.
 func TestUnseen(t *testing.T) {
 	for _, unseen := range []bool{false, true} {

@@ -6,15 +6,16 @@ import "time"
 const sweepBatch = 64
 
 // arm sees to it that sweep runs at a time or before. The caller holds mu.
-func (p *Pool[K, T]) arm(at time.Time) {
-	if !p.due.IsZero() && !p.due.After(at) {
+func (p *Pool[K, T]) arm(at moment) {
+	if p.due != 0 && p.due <= at {
 		return
 	}
 	p.due = at
+	wait := time.Duration(at - p.now())
 	if p.timer == nil {
-		p.timer = time.AfterFunc(time.Until(at), p.sweep)
+		p.timer = time.AfterFunc(wait, p.sweep)
 	} else {
-		p.timer.Reset(time.Until(at))
+		p.timer.Reset(wait)
 	}
 }
 
@@ -22,11 +23,11 @@ func (p *Pool[K, T]) arm(at time.Time) {
 // rest.
 func (p *Pool[K, T]) sweep() {
 	var old []*Conn[K, T]
-	now := time.Now()
+	now := p.now()
 	p.mu.Lock()
-	p.due = time.Time{}
+	p.due = 0
 	if limit := p.Limits.IdleTimeout; limit > 0 {
-		for c := p.oldest(); c != nil && now.Sub(c.since) >= limit; c = p.oldest() {
+		for c := p.oldest(); c != nil && time.Duration(now-c.since) >= limit; c = p.oldest() {
 			p.unlist(c)
 			p.forget(c.host)
 			old = append(old, c)
@@ -34,7 +35,7 @@ func (p *Pool[K, T]) sweep() {
 	}
 	for range sweepBatch {
 		c := p.fresh.first()
-		if c == nil || now.Sub(c.since) < restAfter {
+		if c == nil || time.Duration(now-c.since) < restAfter {
 			break
 		}
 		p.fresh.remove(c, byAge)
@@ -48,12 +49,12 @@ func (p *Pool[K, T]) sweep() {
 }
 
 // plan arms the next sweep. The caller holds mu.
-func (p *Pool[K, T]) plan(now time.Time) {
+func (p *Pool[K, T]) plan(now moment) {
 	if c := p.fresh.first(); c != nil {
-		p.arm(c.since.Add(restAfter))
+		p.arm(c.since + moment(restAfter))
 	}
 	if c := p.oldest(); c != nil && p.Limits.IdleTimeout > 0 {
-		p.arm(c.since.Add(p.Limits.IdleTimeout))
+		p.arm(c.since + moment(p.Limits.IdleTimeout))
 	}
 	if at, ok := p.lingers(now); ok {
 		p.arm(at)

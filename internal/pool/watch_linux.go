@@ -13,7 +13,7 @@ const lingerFor = time.Second
 type watch[K comparable, T any] struct {
 	loop    *poll.Loop // nil if there is none
 	sockets map[int]*Conn[K, T]
-	empty   time.Time // since when it has no socket
+	empty   moment // since when it has no socket
 }
 
 // watchSocket reports whether a socket is watched. It is not if the system refuses.
@@ -46,23 +46,23 @@ func (p *Pool[K, T]) unwatch(c *Conn[K, T]) {
 	delete(w.sockets, c.probe.fd)
 	_ = c.probe.raw.Control(func(fd uintptr) { _ = w.loop.Remove(int(fd)) })
 	if len(w.sockets) == 0 {
-		w.empty = time.Now()
-		p.arm(w.empty.Add(lingerFor))
+		w.empty = p.now()
+		p.arm(w.empty + moment(lingerFor))
 	}
 }
 
 // lingers returns when an epoll instance without sockets is to end, and ends one whose time it
 // is.
-func (p *Pool[K, T]) lingers(now time.Time) (at time.Time, ok bool) {
+func (p *Pool[K, T]) lingers(now moment) (at moment, ok bool) {
 	w := &p.watch
 	if w.loop == nil || len(w.sockets) > 0 {
-		return time.Time{}, false
+		return 0, false
 	}
-	if at = w.empty.Add(lingerFor); now.Before(at) {
+	if at = w.empty + moment(lingerFor); now < at {
 		return at, true
 	}
 	p.stopWatching()
-	return time.Time{}, false
+	return 0, false
 }
 
 // stopWatching ends an epoll instance that has no sockets. The caller holds mu.

@@ -17,7 +17,7 @@ func TestWatchRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.watch.loop, p.watch.sockets, p.watch.empty = loop, make(map[int]*testConn), time.Now().Add(time.Minute)
+	p.watch.loop, p.watch.sockets, p.watch.empty = loop, make(map[int]*testConn), p.now()+moment(time.Minute)
 	defer p.CloseIdle()
 	raw, err := ours.(syscall.Conn).SyscallConn()
 	if err == nil {

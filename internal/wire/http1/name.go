@@ -17,7 +17,9 @@ const (
 	NameUpgrade
 	lastActedOn // the rest of the table is only spelled
 
-	NameContentType = lastActedOn // the first of it
+	NameContentType     = lastActedOn // the first of it
+	NameContentEncoding = NameContentType + 1
+	NamePragma          = NameContentType + 2
 )
 
 // names holds canonical spellings, as net/textproto spells them ("Etag", "Te").
@@ -25,14 +27,14 @@ const (
 var names = [...]string{
 	"", "Connection", "Content-Length", "Expect", "Host", "Trailer", "Transfer-Encoding", "Upgrade",
 
-	"Content-Type", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
+	"Content-Type", "Content-Encoding", "Pragma", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
 	"Access-Control-Allow-Origin", "Access-Control-Request-Headers", "Access-Control-Request-Method",
-	"Age", "Allow", "Alt-Svc", "Authorization", "Cache-Control", "Cdn-Loop", "Content-Disposition", "Content-Encoding",
+	"Age", "Allow", "Alt-Svc", "Authorization", "Cache-Control", "Cdn-Loop", "Content-Disposition",
 	"Content-Language", "Content-Location", "Content-Range", "Content-Security-Policy",
 	"Cookie", "Date", "Dnt", "Etag", "Expires", "Forwarded", "From",
 	"If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
 	"If-Unmodified-Since", "Keep-Alive", "Last-Modified", "Link", "Location", "Max-Forwards", "Origin",
-	"Pragma", "Priority", "Proxy-Authenticate", "Proxy-Authorization", "Range", "Referer", "Retry-After",
+	"Priority", "Proxy-Authenticate", "Proxy-Authorization", "Range", "Referer", "Retry-After",
 	"Sec-Ch-Ua", "Sec-Ch-Ua-Mobile", "Sec-Ch-Ua-Platform", "Sec-Fetch-Dest", "Sec-Fetch-Mode",
 	"Sec-Fetch-Site", "Sec-Fetch-User", "Sec-Gpc", "Sec-Websocket-Extensions", "Sec-Websocket-Key",
 	"Sec-Websocket-Protocol", "Sec-Websocket-Version", "Server", "Set-Cookie", "Strict-Transport-Security",
