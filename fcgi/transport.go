@@ -7,8 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/internal/pool"
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/fcgiclient"
 )
 
 // Transport is an http.RoundTripper to FastCGI applications such as php-fpm. It can be what
@@ -111,59 +110,47 @@ type Transport struct {
 	// MaxResponseHeaderBytes bounds a response's head. 0 is http.DefaultMaxHeaderBytes, 1 MB.
 	MaxResponseHeaderBytes int64
 
-	messages sync.Pool // of *message
-	inputs   sync.Pool // of *input
-	chunks   sync.Pool // of *chunk
-
-	once  sync.Once // sets the limits of conns
-	conns pool.Pool[address, struct{}]
+	once   sync.Once
+	client *fcgiclient.Client
 }
 
-const (
-	defaultIndex       = "index.php"
-	defaultIdleTimeout = 30 * time.Second
-	defaultDialTimeout = 10 * time.Second
+// Params are the parameters of a request to an application: names and values, each name once.
+type Params = fcgiclient.Params
+
+// Errors of an application that refuses a request (FastCGI 1.0, section 5.5).
+var (
+	// ErrOverloaded is returned when the application is out of some resource.
+	ErrOverloaded = fcgiclient.ErrOverloaded
+	// ErrCannotMultiplex is returned when the application takes the request for a second one
+	// on its connection, which it is not.
+	ErrCannotMultiplex = fcgiclient.ErrCannotMultiplex
+	// ErrUnknownRole is returned when the application is not a Responder.
+	ErrUnknownRole = fcgiclient.ErrUnknownRole
 )
 
-// RoundTrip implements http.RoundTripper.
-func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	q := &request{Request: r, t: t, body: roundtrip.BodyOf(r)}
-	defer q.release()
-	if err := q.prepare(); err != nil {
-		q.body.Close()
-		return nil, err
-	}
-	resp, failed, err := q.attempt(false)
-	if failed != nil && q.rewind(failed) {
-		resp, _, err = q.attempt(true)
-	}
-	return resp, err
-}
+// ExitError is returned when an application ends a request without a response. After a response
+// its status means nothing that HTTP could tell.
+type ExitError = fcgiclient.ExitError
 
-// attempt sends the request once. Of a failure it returns the call if that was made on a kept
-// connection and got no answer at all.
-func (q *request) attempt(fresh bool) (*http.Response, *call, error) {
-	nc, err := q.t.connect(q.Context(), q.where, fresh)
-	if err != nil {
-		q.body.Close()
-		return nil, nil, err
-	}
-	c := newCall(q, nc)
-	began := false
-	var resp *http.Response
-	if err = c.send(); err == nil {
-		a := newAnswer(c)
-		resp, err = a.response()
-		began = a.began
-	}
-	if err != nil && nc.Reused && c.stale && !began {
-		return nil, c, err
-	}
-	return resp, nil, err
-}
+const defaultIndex = "index.php"
+
+// RoundTrip implements http.RoundTripper.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) { return t.run().RoundTrip(r) }
 
 // CloseIdleConnections closes the connections that are kept and not in use.
-func (t *Transport) CloseIdleConnections() { t.pool().CloseIdle() }
+func (t *Transport) CloseIdleConnections() { t.run().CloseIdleConnections() }
+
+func (t *Transport) run() *fcgiclient.Client {
+	t.once.Do(func() {
+		t.client = fcgiclient.New(&fcgiclient.Config{
+			Network: t.Network, Addr: t.Addr, DialContext: t.DialContext,
+			Describe: t.describe, Edit: t.Params, BufferBody: t.BufferBody, Stderr: t.Stderr,
+			MaxConns: t.MaxConns, MaxIdleConns: t.MaxIdleConns, IdleConnTimeout: t.IdleConnTimeout,
+			DialTimeout: t.DialTimeout, ResponseHeaderTimeout: t.ResponseHeaderTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
+		})
+	})
+	return t.client
+}
 
 var _ interface {
 	http.RoundTripper

@@ -844,8 +844,8 @@ func TestTimeouts(t *testing.T) {
 	bubble("connecting", tr5, nil, func(t *testing.T, start time.Time) {
 		_, err := tr5.RoundTrip(get(t, address))
 		isTimeout(t, err, start, 10*time.Second)
-		tr5.DialTimeout = time.Hour
-		_, err = tr5.RoundTrip(get(t, address))
+		longer := &fcgi.Transport{Addr: tr5.Addr, DialContext: tr5.DialContext, DialTimeout: time.Hour}
+		_, err = longer.RoundTrip(get(t, address))
 		isTimeout(t, err, start, time.Hour+10*time.Second)
 	})
 	tr7 := new(fcgi.Transport)

@@ -18,7 +18,9 @@ import (
 func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]string, error) {
 	t.Helper()
 	got := make(chan *received, 1)
-	tr.Addr = "pipe:1"
+	tr = &fcgi.Transport{ // settings hold from the first use on
+		Addr: "pipe:1", Root: tr.Root, Script: tr.Script, SplitPath: tr.SplitPath, Index: tr.Index, Params: tr.Params, BufferBody: tr.BufferBody,
+	}
 	tr.DialContext = piped(t, func(p *peer, _ int) {
 		if r := p.request(); r != nil {
 			got <- r

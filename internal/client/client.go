@@ -49,6 +49,17 @@ type Config struct {
 	ForceAttemptHTTP2      bool
 	HTTP2                  *http.HTTP2Config
 	Protocols              *http.Protocols
+
+	// The rest is for who passes requests on.
+
+	// Verbatim adds nothing to requests and responses that only net/http would, such as User-Agent, and sends a URL's Opaque as the
+	// request's target.
+	Verbatim bool
+	// OnInterim is called with interim responses, but for 100. An error of its own fails the request.
+	OnInterim func(r *http.Request, status int, h http.Header) error
+	// MaxConnUses and MaxConnAge bound how often and how long a connection is used; 0 is no bound.
+	MaxConnUses int
+	MaxConnAge  time.Duration
 }
 
 // Client sends requests. It may be used by any number of goroutines.
@@ -84,7 +95,7 @@ func New(config *Config) *Client {
 	}
 	c.pool.Limits = pool.Limits{
 		MaxConns: config.MaxConnsPerHost, MaxIdle: config.MaxIdleConns, MaxIdlePerHost: max(perHost, 0),
-		IdleTimeout: config.IdleConnTimeout,
+		IdleTimeout: config.IdleConnTimeout, MaxUses: config.MaxConnUses, MaxAge: config.MaxConnAge,
 	}
 	c.pool.Unseen = true // see connect, and talk
 	c.configureProtocols()

@@ -81,12 +81,9 @@ func (x *exchange) begin() {
 	if !x.streams() {
 		x.progress = sendingEnd
 	}
-	if x.ctx.Done() == nil {
-		return
-	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.unwatch = context.AfterFunc(x.ctx, func() { x.abandon(roundtrip.Cause(x.ctx)) })
+	x.unwatch = roundtrip.AfterFunc(x.ctx, func() { x.abandon(roundtrip.Cause(x.ctx)) })
 }
 
 // abandon ends the exchange before the response does. Who reads or writes then gets the cause.

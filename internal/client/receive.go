@@ -98,11 +98,17 @@ func (x *exchange) interim() (seen bool, err error) {
 			x.proceed()
 		}
 	}
-	if trace == nil || trace.Got1xxResponse == nil {
+	var tell func(status int, h http.Header) error
+	switch hook := x.client.OnInterim; {
+	case trace != nil && trace.Got1xxResponse != nil:
+		tell = func(status int, h http.Header) error { return trace.Got1xxResponse(status, textproto.MIMEHeader(h)) }
+	case hook != nil && head.Status != http.StatusContinue:
+		tell = func(status int, h http.Header) error { return hook(x.request, status, h) }
+	default:
 		return false, nil
 	}
 	text := string(x.scratch.in[x.from : x.from+head.Size])
-	if err := trace.Got1xxResponse(head.Status, textproto.MIMEHeader(roundtrip.Header(head.Fields, text, nil))); err != nil {
+	if err := tell(head.Status, roundtrip.Header(head.Fields, text, nil)); err != nil {
 		return true, x.fault(Local, Malformed, "reading the response of", fmt.Errorf("%w: %w", errRefused, err))
 	}
 	return true, nil
@@ -176,7 +182,9 @@ func (x *slab) describe(text string, framing http1.Framing) error {
 	for _, f := range head.Fields {
 		switch f.Known {
 		case http1.NamePragma:
-			addCacheControl(r.Header)
+			if !x.client.Verbatim {
+				addCacheControl(r.Header)
+			}
 		case http1.NameContentEncoding:
 			x.encoded = true
 		}

@@ -145,6 +145,8 @@ func (x *exchange) appendTarget(b []byte, method, host string) ([]byte, error) {
 			host = u.Opaque
 		}
 		b = append(b, host...)
+	case u.Opaque != "" && x.client.Verbatim:
+		b = append(b, u.Opaque...)
 	case u.Opaque != "":
 		b = append(b, u.RequestURI()...)
 	default:
@@ -181,7 +183,11 @@ func appendPath(b []byte, u *url.URL) []byte {
 
 func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
 	values, ok := x.request.Header["User-Agent"]
-	if !ok {
+	switch {
+	case ok:
+	case x.client.Verbatim:
+		return b, nil
+	default:
 		x.wroteField("User-Agent", userAgent)
 		return append(b, userAgentLine...), nil
 	}

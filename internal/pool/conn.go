@@ -12,6 +12,8 @@ type Conn[K comparable, T any] struct {
 	Reused   bool // it was idle before
 
 	host    *host[K, T]
+	opened  time.Time  // if its age is bounded
+	uses    int        // those that have ended
 	probe   *probe     // nil: its socket is not known
 	pending chan early // where the goroutine that watches it puts what it reads
 
@@ -39,6 +41,15 @@ type early struct {
 // Open makes a place a connection.
 func (c *Conn[K, T]) Open(nc net.Conn) {
 	c.Conn, c.probe = nc, newProbe(nc)
+	if c.host.pool.Limits.MaxAge > 0 {
+		c.opened = time.Now()
+	}
+}
+
+// worn reports whether a connection whose use ends is not to be used again.
+func (c *Conn[K, T]) worn(l *Limits) bool {
+	c.uses++
+	return l.MaxUses > 0 && c.uses >= l.MaxUses || l.MaxAge > 0 && time.Since(c.opened) >= l.MaxAge
 }
 
 // Keep ends the use of a connection that can be used again, and reports whether it is kept for

@@ -26,6 +26,8 @@ type Limits struct {
 	MaxIdle        int           // of all hosts; 0 is no bound
 	MaxIdlePerHost int           // 0 keeps none, less than that is no bound
 	IdleTimeout    time.Duration // how long an idle connection is kept; 0 is no bound
+	MaxUses        int           // how often a connection is used; 0 is no bound
+	MaxAge         time.Duration // how long it is used at all; 0 is no bound
 }
 
 // Pool is the connections to hosts. K says what is one host. T is what the owner of a Pool keeps
@@ -182,6 +184,7 @@ func (p *Pool[K, T]) forget(h *host[K, T]) {
 // returns those that have to be closed to make room.
 func (p *Pool[K, T]) keep(c *Conn[K, T], usable bool) (kept bool, evicted *Conn[K, T]) {
 	h := c.host
+	usable = usable && !c.worn(&p.Limits)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(h.waiting) > 0 {

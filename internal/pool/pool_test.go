@@ -345,3 +345,37 @@ func TestWatchEnds(t *testing.T) {
 	open(t, p, "x", nil).Drop()
 	waitFor(t, "the goroutine to end", func() bool { return runtime.NumGoroutine() <= before })
 }
+
+// A connection is used so often, and for so long, as the limits say.
+func TestWorn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, test := range map[string]struct {
+			limits Limits
+			uses   int // that it has, an hour after the other
+		}{"often": {Limits{MaxUses: 3}, 3}, "long": {Limits{MaxAge: 90 * time.Minute}, 3}, "no bound": {Limits{}, 10}} {
+			test.limits.MaxIdlePerHost = 1
+			p := &testPool{Limits: test.limits}
+			for use := 1; use <= 10; use++ {
+				c, err := p.Get(t.Context(), "x", false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.Conn == nil {
+					if use > 1 {
+						t.Fatalf("%s: another connection for use %d", name, use)
+					}
+					ours, _ := net.Pipe()
+					c.Open(ours)
+				}
+				if kept := c.Keep(); kept != (use < test.uses || name == "no bound") {
+					t.Errorf("%s: after %d uses kept is %v", name, use, kept)
+				} else if !kept {
+					break
+				}
+				time.Sleep(time.Hour)
+			}
+			p.CloseIdle()
+			synctest.Wait()
+		}
+	})
+}

@@ -75,6 +75,18 @@ func Cause(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// AfterFunc is context.AfterFunc for a context that may have one of its own: that is not asked for Done then, which may cost it more.
+// stop is nil if the context never ends.
+func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if c, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
+		return c.AfterFunc(f)
+	}
+	if ctx.Done() == nil {
+		return nil
+	}
+	return context.AfterFunc(ctx, f)
+}
+
 // Header makes a header of field lines of text, but for Transfer-Encoding, which net/http moves
 // elsewhere. Its slices point into values as long as there is room.
 func Header(lines []http1.Field, text string, values []string) http.Header {

@@ -1,4 +1,4 @@
-package fcgi
+package fcgiclient
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ func (a *answer) advance(wait bool) error {
 		a.from += n
 		switch {
 		case err != nil:
-			return fmt.Errorf("%w; does %s speak FastCGI?", err, a.c.where.addr)
+			return &MalformedError{fmt.Errorf("%w; does %s speak FastCGI?", err, a.c.where.addr)}
 		case p.Type == 0 && !wait:
 			return nil
 		case p.Type == 0:
@@ -38,8 +38,8 @@ func (a *answer) take(p wire.Piece) error {
 	case p.Type == wire.EndRequest:
 		return a.requestEnd(p)
 	case p.Type == wire.Stderr:
-		if a.c.t.Stderr != nil && !p.Ends() {
-			a.c.t.Stderr(a.c.Request, p.Content)
+		if !p.Ends() {
+			a.c.stderr(p.Content)
 		}
 		return nil
 	case p.Type == wire.Stdout && !a.closed:
@@ -53,7 +53,7 @@ func (a *answer) take(p wire.Piece) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("fcgi: the application sent a record of type %d for request %d, which is out of place", p.Type, p.ID)
+	return &MalformedError{fmt.Errorf("fcgi: the application sent a record of type %d for request %d, which is out of place", p.Type, p.ID)}
 }
 
 // count takes content for a part of the body, and cuts off what is too much.

@@ -1,4 +1,4 @@
-package fcgi
+package fcgiclient
 
 import (
 	"cmp"
@@ -13,23 +13,15 @@ import (
 // conn is a connection to an application, or a place for one.
 type conn = pool.Conn[address, struct{}]
 
-// pool returns the connections.
-func (t *Transport) pool() *pool.Pool[address, struct{}] {
-	t.once.Do(func() {
-		t.conns.Limits = pool.Limits{MaxConns: t.MaxConns, MaxIdlePerHost: max(t.MaxIdleConns, 0), IdleTimeout: cmp.Or(t.IdleConnTimeout, defaultIdleTimeout)}
-	})
-	return &t.conns
-}
-
 // connect returns a connection to an address. It waits for its turn. A fresh one takes the place
 // of an idle one.
-func (t *Transport) connect(ctx context.Context, at address, fresh bool) (*conn, error) {
-	c, err := t.pool().Get(ctx, at, fresh)
+func (cl *Client) connect(ctx context.Context, at address, fresh bool) (*conn, error) {
+	c, err := cl.pool.Get(ctx, at, fresh)
 	if err != nil {
 		return nil, roundtrip.Cause(ctx)
 	}
 	if c.Conn == nil {
-		nc, err := t.dial(ctx, at)
+		nc, err := cl.dial(ctx, at)
 		if err != nil {
 			c.Drop()
 			return nil, err
@@ -39,12 +31,12 @@ func (t *Transport) connect(ctx context.Context, at address, fresh bool) (*conn,
 	return c, nil
 }
 
-func (t *Transport) dial(ctx context.Context, at address) (net.Conn, error) {
-	dial := t.DialContext
+func (cl *Client) dial(ctx context.Context, at address) (net.Conn, error) {
+	dial := cl.DialContext
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
-	bounded, cancel := context.WithTimeout(ctx, cmp.Or(t.DialTimeout, defaultDialTimeout))
+	bounded, cancel := context.WithTimeout(ctx, cmp.Or(cl.DialTimeout, defaultDialTimeout))
 	defer cancel()
 	nc, err := dial(bounded, at.network, at.addr)
 	switch {

@@ -1,6 +1,6 @@
 //go:build poison
 
-package fcgi
+package fcgiclient
 
 // poison overwrites memory that is about to be reused, so that anything which
 // still points into it is seen to be wrong. Tests are run with -tags poison.

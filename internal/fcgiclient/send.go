@@ -1,4 +1,4 @@
-package fcgi
+package fcgiclient
 
 import (
 	"time"
@@ -31,6 +31,9 @@ const (
 // nothing at all was sent; else the application may have answered.
 func (c *call) send() error {
 	n, err := c.nc.Write(c.message.bytes)
+	if c.options != nil && n > 0 {
+		c.options.Sent = true
+	}
 	switch {
 	case err != nil:
 		c.stopped(err)
@@ -50,13 +53,13 @@ func (c *call) send() error {
 // stream sends the body.
 func (c *call) stream() {
 	defer c.body.Close()
-	m, _ := c.t.chunks.Get().(*chunk)
+	m, _ := c.client.chunks.Get().(*chunk)
 	if m == nil {
 		m = new(chunk)
 	}
 	defer func() {
 		poison(m.b[:])
-		c.t.chunks.Put(m)
+		c.client.chunks.Put(m)
 	}()
 	for total := int64(0); ; {
 		n, end, err := c.read(m.b[wire.HeaderSize:len(m.b)-wire.HeaderSize], total)
@@ -122,7 +125,7 @@ func (c *call) last() {
 func (c *call) done() {
 	c.mu.Lock()
 	c.progress = sent
-	c.bound(c.t.ResponseHeaderTimeout)
+	c.bound(c.client.ResponseHeaderTimeout)
 	left := c.left
 	c.mu.Unlock()
 	if left {

@@ -1,7 +1,8 @@
-package fcgi
+package fcgiclient
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,9 +26,10 @@ const (
 // request is what a caller of RoundTrip wants, made ready to be sent.
 type request struct {
 	*http.Request
-	t     *Transport
-	where address
-	keep  bool // the connection may be
+	client  *Client
+	options *Options // nil: as all others
+	where   address
+	keep    bool // the connection may be
 
 	message *message
 	body    *roundtrip.Body // what follows the message; nil if nothing does
@@ -47,13 +49,13 @@ func (q *request) prepare() (err error) {
 	if q.URL == nil {
 		return errors.New("fcgi: the request has no URL")
 	}
-	if q.where, err = q.t.address(q.Request); err != nil {
+	if q.where, err = q.client.address(q.Request, q.options); err != nil {
 		return err
 	}
 	if q.Context().Err() != nil {
 		return roundtrip.Cause(q.Context())
 	}
-	if q.message, _ = q.t.messages.Get().(*message); q.message == nil {
+	if q.message, _ = q.client.messages.Get().(*message); q.message == nil {
 		q.message = new(message)
 	}
 	if err = q.gather(); err != nil {
@@ -66,18 +68,15 @@ func (q *request) prepare() (err error) {
 func (q *request) encode() error {
 	m := q.message
 	p := &m.params
-	if q.t.Params != nil {
+	if q.client.Edit != nil {
 		p = new(Params) // the caller's to keep
 	}
 	p.text, p.pairs = p.text[:0], p.pairs[:0]
-	if err := q.t.describe(p, q.Request, q.length); err != nil {
+	if err := q.describe(p); err != nil {
 		return err
 	}
-	if q.t.Params != nil {
-		q.t.Params(q.Request, p)
-	}
 	// PHP leaves a body of unknown length where it is, before the next request.
-	q.keep = q.t.MaxIdleConns > 0 && !q.Close && q.length >= 0
+	q.keep = q.client.MaxIdleConns > 0 && !q.Close && q.length >= 0
 	m.list = p.appendTo(m.list[:0])
 	b := wire.AppendBegin(m.bytes[:0], requestID, wire.Begin{Role: wire.Responder, Keep: q.keep})
 	b = wire.AppendStream(b, wire.Params, requestID, m.list)
@@ -88,6 +87,30 @@ func (q *request) encode() error {
 	}
 	m.bytes = b
 	return nil
+}
+
+// describe sets the parameters.
+func (q *request) describe(p *Params) error {
+	if q.options != nil && q.options.Describe != nil {
+		return q.options.Describe(p, q.length)
+	}
+	if err := q.client.Describe(p, q.Request, q.length); err != nil {
+		return err
+	}
+	if q.client.Edit != nil {
+		q.client.Edit(q.Request, p)
+	}
+	return nil
+}
+
+// stderr passes on what the application writes there.
+func (q *request) stderr(text []byte) {
+	switch {
+	case q.options != nil && q.options.Stderr != nil:
+		q.options.Stderr(text)
+	case q.client.Stderr != nil:
+		q.client.Stderr(q.Request, text)
+	}
 }
 
 // gather reads a body that is to be sent with the message, and finds out the length.
@@ -103,7 +126,7 @@ func (q *request) gather() error {
 	if q.length == 0 {
 		q.length = -1 // as net/http understands it
 	}
-	if q.length > smallBody || q.length < 0 && q.t.BufferBody <= 0 {
+	if q.length > smallBody || q.length < 0 && q.client.BufferBody <= 0 {
 		return nil
 	}
 	if err := q.unlessCancelled(q.readWhole); err != nil {
@@ -144,7 +167,7 @@ func (q *request) unlessCancelled(read func(io.Reader) error) error {
 
 // readWhole reads a body of the length that is known, or up to the limit of one that is not.
 func (q *request) readWhole(body io.Reader) error {
-	limit := min(q.t.BufferBody, math.MaxInt64-1)
+	limit := min(q.client.BufferBody, math.MaxInt64-1)
 	into := bytes.NewBuffer(q.message.body)
 	if q.length > 0 {
 		limit = q.length
@@ -200,32 +223,34 @@ func (q *request) release() {
 	poison(m.body[:cap(m.body)])
 	poison(m.params.text[:cap(m.params.text)])
 	q.message = nil
-	q.t.messages.Put(m)
+	q.client.messages.Put(m)
 }
 
 // address is where an application listens.
 type address struct{ network, addr string }
 
 // address returns where a request goes.
-func (t *Transport) address(r *http.Request) (address, error) {
+func (cl *Client) address(r *http.Request, o *Options) (address, error) {
+	if o != nil && o.Addr != "" {
+		return address{networkOf(o.Addr), o.Addr}, nil
+	}
 	switch r.URL.Scheme {
 	case "", "http", "https", "fcgi":
 	default:
 		return address{}, fmt.Errorf("fcgi: unsupported scheme %q", r.URL.Scheme)
 	}
-	if t.Addr == "" {
+	if cl.Addr == "" {
 		if host, port, err := net.SplitHostPort(r.URL.Host); err != nil || host == "" || port == "" {
 			return address{}, fmt.Errorf("fcgi: %q does not tell host and port of the application, and Addr is not set", r.URL.Host)
 		}
 		return address{"tcp", r.URL.Host}, nil
 	}
-	network := t.Network
-	switch {
-	case network != "":
-	case t.Addr[0] == '/':
-		network = "unix"
-	default:
-		network = "tcp"
+	return address{cmp.Or(cl.Network, networkOf(cl.Addr)), cl.Addr}, nil
+}
+
+func networkOf(addr string) string {
+	if addr[0] == '/' {
+		return "unix"
 	}
-	return address{network, t.Addr}, nil
+	return "tcp"
 }

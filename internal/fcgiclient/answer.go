@@ -1,4 +1,4 @@
-package fcgi
+package fcgiclient
 
 import (
 	"cmp"
@@ -47,6 +47,13 @@ func (e *ExitError) Error() string {
 	return "fcgi: the application ended the request without a response, with status " + strconv.FormatUint(uint64(e.Status), 10)
 }
 
+// MalformedError is returned when what comes is not FastCGI, or its head not one of CGI.
+type MalformedError struct{ Err error }
+
+func (e *MalformedError) Error() string { return e.Err.Error() }
+
+func (e *MalformedError) Unwrap() error { return e.Err }
+
 // input is memory for what is received.
 type input struct {
 	b    [inputSize]byte
@@ -78,7 +85,7 @@ type answer struct {
 
 func newAnswer(c *call) *answer {
 	a := &answer{c: c, left: -1}
-	if a.in, _ = c.t.inputs.Get().(*input); a.in == nil {
+	if a.in, _ = c.client.inputs.Get().(*input); a.in == nil {
 		a.in = new(input)
 	}
 	a.in.head = a.in.head[:0]
@@ -110,7 +117,7 @@ func (a *answer) response() (*http.Response, error) {
 
 // head waits for the whole head and returns it.
 func (a *answer) head() ([]byte, error) {
-	limit := min(cmp.Or(a.c.t.MaxResponseHeaderBytes, http.DefaultMaxHeaderBytes), math.MaxInt32)
+	limit := min(cmp.Or(a.c.client.MaxResponseHeaderBytes, http.DefaultMaxHeaderBytes), math.MaxInt32)
 	limits := http1.Limits{Bytes: int(limit), Fields: maxFields}
 	for {
 		if err := a.advance(true); err != nil {
@@ -123,7 +130,7 @@ func (a *answer) head() ([]byte, error) {
 		}
 		complete, err := a.in.cgi.Parse(b, limits)
 		if err != nil {
-			return nil, fmt.Errorf("fcgi: the response's head: %w", err)
+			return nil, &MalformedError{fmt.Errorf("fcgi: the response's head: %w", err)}
 		}
 		if complete {
 			size := a.in.cgi.Size
@@ -142,7 +149,7 @@ func (a *answer) head() ([]byte, error) {
 func (a *answer) translate(head []byte) (*http.Response, error) {
 	cgi := &a.in.cgi
 	if cgi.Status < 200 {
-		return nil, fmt.Errorf("fcgi: the application answered with the interim status %d", cgi.Status)
+		return nil, &MalformedError{fmt.Errorf("fcgi: the application answered with the interim status %d", cgi.Status)}
 	}
 	text := string(head)
 	reason := cmp.Or(cgi.Reason.Of(text), http.StatusText(cgi.Status))
@@ -239,7 +246,7 @@ func (a *answer) stop(err error) error {
 		a.in.head = nil
 	}
 	poison(a.in.head[:cap(a.in.head)])
-	a.c.t.inputs.Put(a.in)
+	a.c.client.inputs.Put(a.in)
 	a.in, a.content = nil, nil
 	return err
 }

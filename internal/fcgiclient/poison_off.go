@@ -1,6 +1,6 @@
 //go:build !poison
 
-package fcgi
+package fcgiclient
 
 // poison does nothing in this build.
 func poison([]byte) {}

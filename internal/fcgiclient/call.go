@@ -1,7 +1,6 @@
-package fcgi
+package fcgiclient
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,11 +46,10 @@ var errGivenUp = errors.New("fcgi: read on a closed response body")
 
 func newCall(q *request, nc *conn) *call {
 	c := &call{request: q, body: q.body, nc: nc}
-	if ctx := q.Context(); ctx.Done() != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.unwatch = context.AfterFunc(ctx, func() { c.abandon(roundtrip.Cause(ctx)) })
-	}
+	ctx := q.Context()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unwatch = roundtrip.AfterFunc(ctx, func() { c.abandon(roundtrip.Cause(ctx)) })
 	return c
 }
 
@@ -132,7 +130,7 @@ func (c *call) explain(err error) error {
 	case c.failed != nil && !c.head.Answered:
 		return fmt.Errorf("fcgi: sending the request: %w", c.failed)
 	case c.head.Bounded && late:
-		return &timeoutError{c.t.ResponseHeaderTimeout}
+		return &timeoutError{c.client.ResponseHeaderTimeout}
 	case errors.Is(err, io.EOF):
 		return io.ErrUnexpectedEOF
 	}

@@ -1,0 +1,351 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxServers bounds the addresses of a group, and maxAddresses those of one name.
+	maxServers   = 4096
+	maxAddresses = 64
+	// maxRing bounds the weights of a group whose servers are on a ring.
+	maxRing = 16_384
+
+	defaultFailTimeout = 10 * time.Second
+)
+
+// ErrNone is returned when no server can be asked: all are down, resting, at their bound, or were tried.
+var ErrNone = errors.New("no live upstreams")
+
+// Group chooses servers as a Config says. It may be used by any number of goroutines. Close it.
+type Group struct {
+	config Config
+	state  *State
+	names  resolver
+
+	// state.mu guards what peers are chosen by; the lists themselves are replaced, not changed.
+	primary, backup *list
+
+	stop    context.CancelFunc // of looking names up
+	stopped sync.WaitGroup
+}
+
+// list is servers that are chosen from, with what their ways of choosing need.
+type list struct {
+	peers   []peer
+	members []member // of peers
+	total   int      // weight
+	single  bool     // there is nobody else: it is asked whatever it did
+	points  []point  // of a ring
+	owners  []int    // whose points a peer has
+}
+
+// member is what is known of a peer besides what it is chosen by.
+type member struct {
+	server *Server
+	addr   string
+	health *health
+}
+
+// New makes a group. It looks the names of servers up, and again every 30 seconds until Close. It fails if one is not known, or
+// if the Config asks for what cannot be. lookup is nil for the system's resolver.
+func New(config Config, state *State, lookup Lookup) (*Group, error) {
+	config.Servers = slices.Clone(config.Servers)
+	g := &Group{config: config, state: state, stop: func() {}}
+	for i := range g.config.Servers {
+		if err := g.config.check(&g.config.Servers[i]); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.ContainsFunc(config.Servers, func(s Server) bool { return !s.Backup }) {
+		return nil, errors.New("there are no servers, or only backups")
+	}
+	if err := g.names.begin(g.config.Servers, lookup); err != nil {
+		return nil, err
+	}
+	if err := g.rebuild(); err != nil {
+		return nil, err
+	}
+	if g.names.any() {
+		ctx, cancel := context.WithCancel(context.Background())
+		g.stop = cancel
+		g.stopped.Go(func() { g.watch(ctx) })
+	}
+	return g, nil
+}
+
+// check completes a server, or says what is wrong with it.
+func (c *Config) check(s *Server) error {
+	switch {
+	case s.Weight < 0:
+		return fmt.Errorf("the server %q has the weight %d: want at least 1", s.Addr, s.Weight)
+	case s.MaxConns < 0:
+		return fmt.Errorf("the server %q has max_conns %d: want at least 1, or 0 for no bound", s.Addr, s.MaxConns)
+	case s.FailTimeout < 0:
+		return fmt.Errorf("the server %q has a fail_timeout below 0", s.Addr)
+	case s.Backup && c.Balance != RoundRobin && c.Balance != LeastConn:
+		return fmt.Errorf("the server %q is a backup, which there are none of with this way of choosing", s.Addr)
+	}
+	if s.Weight == 0 {
+		s.Weight = 1
+	}
+	if s.FailTimeout == 0 {
+		s.FailTimeout = defaultFailTimeout
+	}
+	if s.MaxFails == 0 {
+		s.MaxFails = 1
+	}
+	if s.Addr == "" {
+		return errors.New("a server has no address")
+	}
+	return nil
+}
+
+// rebuild makes the lists of the addresses that are known now. What peers have of turns, and what is remembered
+// of their addresses, stays.
+func (g *Group) rebuild() error {
+	var primary, backup []member
+	for i := range g.config.Servers {
+		s := &g.config.Servers[i]
+		for _, addr := range g.names.addresses(i) {
+			if m := (member{server: s, addr: addr}); s.Backup {
+				backup = append(backup, m)
+			} else {
+				primary = append(primary, m)
+			}
+		}
+	}
+	if n := len(primary) + len(backup); n > maxServers {
+		return fmt.Errorf("there are %d servers, and at most %d may be", n, maxServers)
+	}
+	points, err := g.ring()
+	if err != nil {
+		return err
+	}
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	old := []*list{g.primary, g.backup}
+	g.primary, g.backup = newList(primary, g.primary, g.state), newList(backup, g.backup, g.state)
+	g.primary.single = len(primary) == 1 && len(backup) == 0
+	g.primary.points = points
+	for _, l := range old {
+		l.release(g.state)
+	}
+	return nil
+}
+
+// newList makes a list, with the turns of an older one. The caller holds the state's mu.
+func newList(members []member, old *list, s *State) *list {
+	l := &list{members: members, peers: make([]peer, len(members)), owners: make([]int, len(members))}
+	names := make(map[*Server]int)
+	for i := range members {
+		m := &members[i]
+		m.health = s.take(m.addr)
+		p := &l.peers[i]
+		p.weight, p.effective = m.server.Weight, m.server.Weight
+		if was := old.find(m); was != nil {
+			p.effective, p.current = was.effective, was.current
+		}
+		l.total += p.weight
+		if _, ok := names[m.server]; !ok {
+			names[m.server] = len(names)
+		}
+		l.owners[i] = names[m.server]
+	}
+	return l
+}
+
+// find returns the peer of the same server and address.
+func (l *list) find(m *member) *peer {
+	if l == nil {
+		return nil
+	}
+	for i := range l.members {
+		if o := &l.members[i]; o.server == m.server && o.addr == m.addr {
+			return &l.peers[i]
+		}
+	}
+	return nil
+}
+
+// release gives back what the list has of the state. The caller holds mu.
+func (l *list) release(s *State) {
+	if l == nil {
+		return
+	}
+	for i := range l.members {
+		s.giveBack(l.members[i].addr, l.members[i].health)
+	}
+}
+
+// ring returns the points of the group's servers.
+func (g *Group) ring() ([]point, error) {
+	if g.config.Balance != ConsistentHash {
+		return nil, nil
+	}
+	var names []string
+	var weights []int
+	total := 0
+	for i := range g.config.Servers {
+		s := &g.config.Servers[i]
+		names, weights = append(names, s.Addr), append(weights, s.Weight)
+		if total += s.Weight; total > maxRing {
+			return nil, fmt.Errorf("the weights of servers on a ring are more than %d together", maxRing)
+		}
+	}
+	return ring(names, weights), nil
+}
+
+// Close ends the group's use. Turns that have begun may still be ended.
+func (g *Group) Close() {
+	g.stop()
+	g.stopped.Wait()
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	g.primary.release(g.state)
+	g.backup.release(g.state)
+}
+
+// Turn begins to choose for a request. key is what Hash goes by, client what IPHash does.
+func (g *Group) Turn(key string, client netip.Addr) Turn {
+	return Turn{group: g, key: key, client: client}
+}
+
+// Turn is the choosing of servers for one request: another one each time. It is for one goroutine.
+type Turn struct {
+	group  *Group
+	key    string
+	client netip.Addr
+
+	list  *list
+	tried []bool // of list; nil before there was one
+	last  int    // index of who was chosen last
+	walk  walk
+}
+
+// Next chooses a server that was not tried and returns where it is: a host and port, or a unix socket's path. Each is
+// ended by Done. Without any left it is ErrNone.
+func (t *Turn) Next() (addr string, err error) {
+	g, s := t.group, t.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	backup := false
+	if t.list == nil {
+		t.list = g.primary
+	} else {
+		t.remember()
+		backup = t.list != g.primary
+	}
+	var now time.Time
+	if !t.list.single { // who is asked whatever it did needs no clock
+		now = time.Now()
+	}
+	i := t.choose(now)
+	if i < 0 && !backup && g.backup != nil && len(g.backup.peers) > 0 {
+		t.list, t.tried, t.walk = g.backup, nil, walk{}
+		i = t.choose(now)
+	}
+	if i < 0 {
+		return "", ErrNone
+	}
+	t.last = i
+	m := &t.list.members[i]
+	m.health.begin(m.server.FailTimeout, now)
+	return m.addr, nil
+}
+
+// remember has who was chosen last not be chosen again.
+func (t *Turn) remember() {
+	if t.tried == nil {
+		t.tried = make([]bool, len(t.list.peers))
+	}
+	t.tried[t.last] = true
+}
+
+// choose returns the index of a peer, or -1.
+func (t *Turn) choose(now time.Time) int {
+	l := t.list
+	for i := range l.peers {
+		p := &l.peers[i]
+		p.conns = l.members[i].health.conns
+		p.out = t.tried != nil && t.tried[i] || l.isOut(i, now)
+	}
+	i := -1
+	switch c := &t.group.config; {
+	case len(l.peers) < 2:
+	case c.Balance == LeastConn:
+		return leastConn(l.peers)
+	case c.Balance == IPHash:
+		i = t.walk.byIP(l.peers, l.total, t.client)
+	case c.Balance == Hash && t.key != "":
+		i = t.walk.byKey(l.peers, l.total, t.key)
+	case c.Balance == ConsistentHash && t.key != "":
+		i = t.walk.onRing(l.peers, l.points, l.owners, t.key)
+	case c.Balance == Random:
+		i = t.walk.byChance(l.peers, l.total, rand.IntN)
+	case c.Balance == RandomTwo:
+		i = t.walk.bestOfTwo(l.peers, l.total, rand.IntN)
+	}
+	if i < 0 {
+		i = smooth(l.peers)
+	}
+	return i
+}
+
+// More reports whether Next would find another server.
+func (t *Turn) More() bool {
+	s := t.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	lists := []*list{t.list}
+	if b := t.group.backup; t.list != b {
+		lists = append(lists, b)
+	}
+	for n, l := range lists {
+		for i := range l.peers {
+			tried := n == 0 && (i == t.last || t.tried != nil && t.tried[i])
+			if !tried && !l.isOut(i, now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isOut reports whether a server cannot be asked now.
+func (l *list) isOut(i int, now time.Time) bool {
+	m := &l.members[i]
+	return m.server.Down || m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns ||
+		!l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now)
+}
+
+// Done ends the use of the server that Next returned last. failed is whether it did as a server; that a client has
+// gone is not its fault.
+func (t *Turn) Done(failed bool) {
+	s := t.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, m := &t.list.peers[t.last], &t.list.members[t.last]
+	m.health.conns--
+	switch {
+	case t.list.single:
+	case !failed:
+		m.health.succeed()
+	default:
+		m.health.fail(time.Now())
+		if m.server.MaxFails > 0 {
+			p.effective = max(0, p.effective-p.weight/m.server.MaxFails)
+		}
+	}
+}
+
+// Config is what the group was made of. It is not to be changed.
+func (g *Group) Config() *Config { return &g.config }

@@ -1,0 +1,438 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// group makes a group that is closed with the test.
+func group(t *testing.T, c Config, s *State, lookup Lookup) *Group {
+	t.Helper()
+	g, err := New(c, s, lookup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	return g
+}
+
+// port is a server's name: that of its port.
+func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
+
+// ask asks servers until one of those that are up answers, and returns who was asked.
+func ask(g *Group, up ...string) (asked []string) {
+	turn := g.Turn("", netip.Addr{})
+	for {
+		addr, err := turn.Next()
+		if err != nil {
+			return append(asked, "none")
+		}
+		asked = append(asked, port(addr))
+		ok := slices.Contains(up, port(addr))
+		if turn.Done(!ok); ok {
+			return asked
+		}
+	}
+}
+
+func servers(addrs ...string) []Server {
+	all := make([]Server, len(addrs))
+	for i, a := range addrs {
+		all[i].Addr = "127.0.0.1:" + a
+	}
+	return all
+}
+
+// check compares who was asked.
+func check(t *testing.T, what string, got []string, want string) {
+	t.Helper()
+	if s := strings.Join(got, " "); s != want {
+		t.Errorf("%s: asked %s, want %s", what, s, want)
+	}
+}
+
+// A server that has failed is not asked for a while, and then once. If that goes well it is back.
+func TestPassiveHealth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := group(t, Config{Servers: servers("1", "2")}, new(State), nil)
+		check(t, "the first time", ask(g, "2"), "1 2")
+		for range 5 {
+			check(t, "while it rests", ask(g, "2"), "2")
+		}
+		time.Sleep(defaultFailTimeout + time.Second)
+		turn := g.Turn("", netip.Addr{})
+		for turns := 0; ; turns++ { // its failure has cost it some
+			if addr, _ := turn.Next(); port(addr) == "1" {
+				break
+			}
+			if turn.Done(false); turns == 5 {
+				t.Fatal("no trial")
+			}
+			turn = g.Turn("", netip.Addr{})
+		}
+		for range 3 {
+			check(t, "during the trial", ask(g, "2"), "2")
+		}
+		turn.Done(true)
+		check(t, "after it", ask(g, "2"), "2")
+		time.Sleep(defaultFailTimeout + time.Second)
+		var asked []string
+		for range 6 {
+			asked = append(asked, ask(g, "1", "2")...)
+		}
+		if !slices.Contains(asked, "1") {
+			t.Errorf("no second trial: %v", asked)
+		}
+		counts := make(map[string]int)
+		for range 10 {
+			counts[ask(g, "1", "2")[0]]++
+		}
+		if counts["1"] != 5 {
+			t.Errorf("after a trial that went well: %v", counts)
+		}
+	})
+}
+
+func TestMaxFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Config{Servers: servers("1", "2")}
+		c.Servers[0].MaxFails, c.Servers[0].FailTimeout = 3, time.Minute
+		c.Servers[1].MaxFails = -1
+		g := group(t, c, new(State), nil)
+		failures := 0
+		for range 20 {
+			failures += strings.Count(strings.Join(ask(g), " "), "1")
+		}
+		if failures != 3 {
+			t.Errorf("%d failures before it rests, want 3", failures)
+		}
+		check(t, "never mind failures", ask(g), "2 none")
+		time.Sleep(59 * time.Second)
+		check(t, "a second before", ask(g, "2"), "2")
+	})
+}
+
+// Failures that are far apart do not count together, if requests in between went well.
+func TestFailuresAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := Config{Servers: servers("1", "2")}
+		c.Servers[0].MaxFails = 2
+		c.Servers[1].Down = true
+		g := group(t, c, new(State), nil)
+		for range 5 {
+			check(t, "a failure", ask(g), "1 none")
+			time.Sleep(defaultFailTimeout + time.Second)
+			check(t, "it is well", ask(g, "1"), "1")
+		}
+	})
+}
+
+// Who is alone is asked, whatever happened.
+func TestSingle(t *testing.T) {
+	g := group(t, Config{Servers: servers("1")}, new(State), nil)
+	for range 5 {
+		check(t, "alone", ask(g), "1 none")
+	}
+}
+
+func TestBackupAndDown(t *testing.T) {
+	c := Config{Servers: servers("1", "2", "3", "4")}
+	c.Servers[1].Down = true
+	c.Servers[2].Backup, c.Servers[3].Backup = true, true
+	g := group(t, c, new(State), nil)
+	check(t, "all is well", ask(g, "1", "3"), "1")
+	check(t, "one fails", ask(g, "4"), "1 3 4")
+	check(t, "and rests, as the backup does", ask(g, "4"), "4")
+	check(t, "all fail", ask(g), "4 none")
+	check(t, "all rest", ask(g), "none")
+}
+
+func TestMaxConns(t *testing.T) {
+	c := Config{Servers: servers("1", "2")}
+	c.Servers[0].MaxConns, c.Servers[1].MaxConns = 1, 2
+	g := group(t, c, new(State), nil)
+	var turns []*Turn
+	var asked []string
+	for range 4 {
+		turn := g.Turn("", netip.Addr{})
+		addr, err := turn.Next()
+		if err == nil {
+			turns = append(turns, &turn)
+			asked = append(asked, port(addr))
+		} else {
+			asked = append(asked, "none")
+		}
+	}
+	check(t, "connections", asked, "1 2 2 none")
+	turns[0].Done(false)
+	check(t, "there is room", ask(g, "1"), "1")
+}
+
+// Turns of the same key and address go to the same server, and to another one if that fails.
+func TestSticky(t *testing.T) {
+	for _, balance := range []Balance{IPHash, Hash, ConsistentHash} {
+		g := group(t, Config{Balance: balance, Servers: servers("1", "2", "3", "4", "5")}, new(State), nil)
+		seen := make(map[string]bool)
+		for i := range 50 {
+			client := netip.AddrFrom4([4]byte{10, 0, byte(i), 1})
+			first := ""
+			for range 3 {
+				turn := g.Turn(fmt.Sprint("key", i), client)
+				addr, err := turn.Next()
+				if turn.Done(false); err != nil || first != "" && first != addr {
+					t.Fatalf("%d: %s after %s, %v", balance, addr, first, err)
+				}
+				first = addr
+			}
+			seen[first] = true
+		}
+		if len(seen) != 5 {
+			t.Errorf("%d: only %v", balance, seen)
+		}
+		turn := g.Turn("key", netip.AddrFrom4([4]byte{10, 0, 0, 1}))
+		asked := make(map[string]bool)
+		for {
+			addr, err := turn.Next()
+			if err != nil {
+				break
+			}
+			if asked[addr] {
+				t.Errorf("%d: %s was tried", balance, addr)
+			}
+			asked[addr] = true
+			turn.Done(true)
+		}
+		if len(asked) != 5 {
+			t.Errorf("%d: only %v were tried", balance, asked)
+		}
+	}
+}
+
+// What is remembered of an address survives a change of the configuration, and nothing of one that is gone stays.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := new(State)
+		before, err := New(Config{Servers: servers("1", "2")}, s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, "before", ask(before, "2"), "1 2")
+		busy := before.Turn("", netip.Addr{})
+		if addr, _ := busy.Next(); port(addr) != "2" {
+			t.Fatal(addr)
+		}
+		c := Config{Balance: LeastConn, Servers: servers("1", "2", "3")}
+		c.Servers[1].Weight = 5
+		after := group(t, c, s, nil)
+		before.Close()
+		check(t, "after: 1 still rests, 2 has a connection", ask(after, "2", "3"), "3")
+		busy.Done(false)
+		time.Sleep(time.Minute)
+		if got := ask(after, "1"); !slices.Contains(got, "1") {
+			t.Errorf("1 is asked no more: %v", got)
+		}
+		if len(s.known) != 3 {
+			t.Errorf("%d addresses are known", len(s.known))
+		}
+		after2 := group(t, Config{Servers: servers("3")}, s, nil)
+		check(t, "the last", ask(after2, "3"), "3")
+	})
+}
+
+func TestNothingStays(t *testing.T) {
+	s := new(State)
+	for range 3 {
+		g, err := New(Config{Servers: servers("1", "1", "2")}, s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask(g)
+		g.Close()
+	}
+	if len(s.known) != 0 {
+		t.Errorf("%d addresses are still known", len(s.known))
+	}
+}
+
+// Names are looked up again. What is remembered of addresses that stay, stays; those that come are asked.
+func TestNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		known := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.1")}
+		var broken error
+		lookup := func(_ context.Context, _, host string) ([]netip.Addr, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if host != "app.example" {
+				return nil, errors.New("unknown")
+			}
+			return slices.Clone(known), broken
+		}
+		change := func(err error, addrs ...string) {
+			mu.Lock()
+			known, broken = nil, err
+			for _, a := range addrs {
+				known = append(known, netip.MustParseAddr(a))
+			}
+			mu.Unlock()
+			time.Sleep(lookupEvery + time.Second)
+			synctest.Wait()
+		}
+		g := group(t, Config{Servers: []Server{{Addr: "app.example:8080", FailTimeout: time.Hour}}}, new(State), lookup)
+		all := func() (asked []string) {
+			turn := g.Turn("", netip.Addr{})
+			for {
+				addr, err := turn.Next()
+				if err != nil {
+					slices.Sort(asked)
+					return asked
+				}
+				asked = append(asked, addr)
+				turn.Done(addr == "10.0.0.1:8080")
+			}
+		}
+		check(t, "at load", all(), "10.0.0.1:8080 10.0.0.2:8080")
+		change(nil, "10.0.0.1", "10.0.0.3")
+		check(t, "1 still rests", all(), "10.0.0.3:8080")
+		change(errors.New("no DNS"))
+		check(t, "nothing is known", all(), "10.0.0.3:8080")
+		change(nil)
+		check(t, "nothing is answered", all(), "10.0.0.3:8080")
+		change(nil, "10.0.0.2")
+		check(t, "one is alone", all(), "10.0.0.2:8080")
+		change(nil, "10.0.0.1", "10.0.0.2")
+		check(t, "what was gone is as good as new", all(), "10.0.0.1:8080 10.0.0.2:8080")
+		if _, err := New(Config{Servers: []Server{{Addr: "other.example"}}}, new(State), lookup); err == nil || !strings.Contains(err.Error(), `"other.example"`) {
+			t.Errorf("an unknown name: %v", err)
+		}
+	})
+}
+
+func TestAddresses(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80", "unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",
+		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "", "http://x": "",
+	} {
+		g, err := New(Config{Servers: []Server{{Addr: addr}}}, new(State), func(context.Context, string, string) ([]netip.Addr, error) { return nil, errors.New("no") })
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q is taken", addr)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", addr, err)
+			continue
+		}
+		turn := g.Turn("", netip.Addr{})
+		if got, _ := turn.Next(); got != want {
+			t.Errorf("%q is %q, want %q", addr, got, want)
+		}
+		g.Close()
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]Config{
+		"no servers": {}, "weight": {Servers: []Server{{Addr: "127.0.0.1", Weight: -1}}}, "max_conns": {Servers: []Server{{Addr: "127.0.0.1", MaxConns: -1}}},
+		"fail_timeout": {Servers: []Server{{Addr: "127.0.0.1", FailTimeout: -1}}}, "backup": {Balance: IPHash, Servers: []Server{{Addr: "127.0.0.1", Backup: true}}},
+		"ring":         {Balance: ConsistentHash, Servers: []Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
+		"only backups": {Servers: []Server{{Addr: "127.0.0.1", Backup: true}}},
+	} {
+		if g, err := New(c, new(State), nil); err == nil {
+			t.Errorf("%s: no error", name)
+			g.Close()
+		}
+	}
+}
+
+// A simulation: servers of different speeds under a load that they can bear, one of which goes and comes back. Requests are asked
+// at most twice, none fails but what the dead one got, and each gets its share.
+func TestSimulation(t *testing.T) {
+	for name, balance := range map[string]Balance{"round robin": RoundRobin, "least_conn": LeastConn, "random two": RandomTwo} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { simulate(t, balance) })
+		})
+	}
+}
+
+func simulate(t *testing.T, balance Balance) {
+	c := Config{Balance: balance, Servers: servers("1", "2", "3")}
+	c.Servers[0].Weight = 2
+	g := group(t, c, new(State), nil)
+	dead := func() bool { return time.Since(time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC)).Abs() < 20*time.Second }
+	var mu sync.Mutex
+	answers, failures := make(map[string]int), 0
+	var all sync.WaitGroup
+	for range 12_000 { // 100 a second, for two minutes
+		all.Go(func() {
+			turn := g.Turn("", netip.Addr{})
+			for {
+				addr, err := turn.Next()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(40 * time.Millisecond)
+				failed := port(addr) == "2" && dead()
+				turn.Done(failed)
+				mu.Lock()
+				if failed {
+					failures++
+				} else {
+					answers[port(addr)]++
+				}
+				mu.Unlock()
+				if !failed {
+					return
+				}
+			}
+		})
+		time.Sleep(10 * time.Millisecond)
+	}
+	all.Wait()
+	if failures == 0 || failures > 15 { // a few at once before the first is known, and then one trial in ten seconds
+		t.Errorf("%d requests went to the dead server", failures)
+	}
+	if n := answers["1"] + answers["2"] + answers["3"]; n != 12_000 {
+		t.Errorf("%d answers", n)
+	}
+	if a := answers; a["2"] < 1500 || a["3"] < 2500 || a["1"] < a["3"]*3/2 {
+		t.Errorf("answers: %v", a)
+	}
+	if s := g.state.known["127.0.0.1:1"]; s.conns != 0 {
+		t.Errorf("%d connections stay", s.conns)
+	}
+}
+
+// More foresees what Next finds.
+func TestMore(t *testing.T) {
+	c := Config{Servers: servers("1", "2", "3", "4")}
+	c.Servers[2].Down, c.Servers[3].Backup = true, true
+	g := group(t, c, new(State), nil)
+	turn := g.Turn("", netip.Addr{})
+	for n := range 3 {
+		if _, err := turn.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if turn.More() != (n < 2) {
+			t.Errorf("after %d: %v", n+1, turn.More())
+		}
+		turn.Done(true)
+	}
+	if _, err := turn.Next(); !errors.Is(err, ErrNone) {
+		t.Error(err)
+	}
+	turn = g.Turn("", netip.Addr{})
+	if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
+		t.Errorf("all rest, and there is %s", addr)
+	}
+}

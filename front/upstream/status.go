@@ -1,0 +1,33 @@
+package upstream
+
+import "time"
+
+// Status is what is known of a server at a time.
+type Status struct {
+	Addr    string
+	Backup  bool
+	Down    bool // as configured
+	Resting bool // it has failed too often lately to be asked
+	Conns   int  // requests in work
+}
+
+// Status returns what is known of all servers, with an entry for each address of a name.
+func (g *Group) Status() []Status {
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	now := time.Now()
+	var all []Status
+	for _, l := range []*list{g.primary, g.backup} {
+		if l == nil {
+			continue
+		}
+		for i := range l.members {
+			m := &l.members[i]
+			all = append(all, Status{
+				Addr: m.addr, Backup: l == g.backup, Down: m.server.Down, Conns: m.health.conns,
+				Resting: !l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now),
+			})
+		}
+	}
+	return all
+}

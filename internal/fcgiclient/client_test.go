@@ -1,0 +1,105 @@
+package fcgiclient_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	netfcgi "net/http/fcgi"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/fcgiclient"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// listen returns a listener that is closed with the test.
+func listen(t *testing.T, network, addr string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// All parameters are the caller's, and so is where the request goes; the Client's settings are not asked.
+func TestOptions(t *testing.T) {
+	for network, at := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
+		l := listen(t, network, at)
+		go netfcgi.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%s %s %q %v", r.Method, r.URL, body, netfcgi.ProcessEnv(r))
+		}))
+		c := fcgiclient.New(&fcgiclient.Config{Addr: "never:1", Describe: func(*fcgiclient.Params, *http.Request, int64) error { return errors.New("asked") }})
+		r := httptest.NewRequest("POST", "http://never/never", strings.NewReader("hello"))
+		o := &fcgiclient.Options{Addr: l.Addr().String(), Describe: func(p *fcgiclient.Params, length int64) error {
+			p.Add("REQUEST_METHOD", "PUT")
+			p.Add("SERVER_PROTOCOL", "HTTP/1.1")
+			p.Add("REQUEST_URI", "/x?y")
+			p.Add("CONTENT_LENGTH", fmt.Sprint(length))
+			p.Add("REMOTE_USER", "me")
+			return nil
+		}}
+		resp, err := c.Do(r, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if want := `PUT /x?y "hello" map[REMOTE_USER:me]`; string(body) != want || err != nil || !o.Sent {
+			t.Errorf("%q %v, want %q; sent %v", body, err, want, o.Sent)
+		}
+		l.Close()
+		if _, err = c.Do(httptest.NewRequest("GET", "http://x/", nil), &fcgiclient.Options{Addr: o.Addr, Describe: o.Describe}); err == nil {
+			t.Error("nobody listens, and there is no error")
+		}
+	}
+}
+
+// What an application writes to STDERR is told to whoever asks about this request, and what is no FastCGI has its error.
+func TestStderrAndMalformed(t *testing.T) {
+	l := listen(t, "tcp", "127.0.0.1:0")
+	answers := make(chan []byte, 2)
+	answers <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")), wire.Stdout, 1, []byte("Status: 404\n\nno")), 1, wire.End{})
+	answers <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
+	go func() {
+		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
+			b := make([]byte, 1<<16)
+			nc.Read(b)
+			nc.Write(<-answers)
+			nc.Close()
+		}
+	}()
+	c := fcgiclient.New(&fcgiclient.Config{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
+	var said strings.Builder
+	o := &fcgiclient.Options{
+		Addr: l.Addr().String(), Describe: func(*fcgiclient.Params, int64) error { return nil }, Stderr: func(text []byte) { said.Write(text) },
+	}
+	resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
+	if err != nil || resp.StatusCode != 404 || said.String() != "oops" {
+		t.Errorf("%v %v, and on STDERR %q", resp, err, said.String())
+	}
+	o.Sent = false
+	_, err = c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
+	if _, ok := errors.AsType[*fcgiclient.MalformedError](err); !ok || !o.Sent {
+		t.Errorf("%v is no MalformedError; sent %v", err, o.Sent)
+	}
+}
+
+func TestAddField(t *testing.T) {
+	var p fcgiclient.Params
+	for name, values := range (http.Header{
+		"X-A": {"1", "2"}, "Cookie": {"a=1", "b=2"}, "Proxy": {"http://evil"}, "X_a": {"3"}, "Connection": {"x"}, "X.a": {"4"}, "Content-Type": {"t"}, "Host": {"h"}, "None": nil,
+	}) {
+		p.AddField(name, values)
+	}
+	got := maps.Collect(p.All())
+	want := map[string]string{"HTTP_X_A": "1, 2", "HTTP_COOKIE": "a=1; b=2", "HTTP_CONTENT_TYPE": "t", "HTTP_HOST": "h"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
