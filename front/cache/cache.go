@@ -1,0 +1,216 @@
+package cache
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Cache keeps answers. It is safe for use by any number of requests at once. Make one with New, and Close it.
+type Cache struct {
+	name     string // as Cache-Status has it
+	inactive atomic.Int64
+	most     atomic.Int64 // bytes of a body that is kept in memory
+	index    index
+	disk     *disk // nil if there is none
+
+	changes     changes
+	purges      atomic.Uint64 // of more than a key
+	uncacheable marks
+	uses        uses
+
+	pending  atomic.Int64 // bytes in memory of answers on their way in
+	intakes  atomic.Int64 // answers on their way in
+	behind   atomic.Int64 // of which nobody waits for
+	waiting  atomic.Int64 // requests for others' answers
+	closing  context.Context
+	close    context.CancelFunc
+	closed   sync.Once
+	routines sync.WaitGroup
+}
+
+// New makes a cache, and begins to look for what is in its directory.
+func New(config Config) (*Cache, error) {
+	if err := check(&config); err != nil {
+		return nil, err
+	}
+	c := &Cache{name: quoteName(config.Name)}
+	c.closing, c.close = context.WithCancel(context.Background())
+	c.index.init()
+	c.index.discard = func(f *file) { c.disk.remove(f) }
+	if config.Dir != "" {
+		d, err := openDisk(config.Dir, config.Levels, config.MinFree)
+		if err != nil {
+			return nil, fmt.Errorf("cache %q: %w", config.Name, err)
+		}
+		c.disk = d
+		d.makeRoom = func() { c.index.evictFiles(makeRoom) }
+	}
+	c.Resize(config)
+	c.routines.Go(c.keep)
+	return c, nil
+}
+
+// check looks for what cannot be.
+func check(config *Config) error {
+	if config.MaxBytes < 0 || config.MemoryBytes < 0 || config.Inactive < 0 || config.MinFree < 0 {
+		return fmt.Errorf("cache %q: sizes and times cannot be below zero", config.Name)
+	}
+	if len(config.Levels) > maxLevels {
+		return fmt.Errorf("cache %q: %d levels of directories, want at most %d", config.Name, len(config.Levels), maxLevels)
+	}
+	for _, n := range config.Levels {
+		if n != 1 && n != 2 {
+			return fmt.Errorf("cache %q: a level of %d characters, want 1 or 2", config.Name, n)
+		}
+	}
+	return nil
+}
+
+// Resize changes the cache's bounds: those of bytes and times. It is for a Config whose Name, Dir and Levels are the same.
+func (c *Cache) Resize(config Config) {
+	memory, all := orDefault(config.MemoryBytes, DefaultMemory), orDefault(config.MaxBytes, DefaultBytes)
+	if c.disk == nil {
+		memory = min(memory, all)
+	} else {
+		c.disk.free.Store(config.MinFree)
+	}
+	c.most.Store(min(memory/perBody, mostInMemory(c.disk != nil)))
+	c.index.maxMemory.Store(memory)
+	c.index.maxDisk.Store(all)
+	c.inactive.Store(int64(orDefault(config.Inactive, DefaultInactive)))
+	c.index.evict()
+}
+
+func mostInMemory(otherwiseOnDisk bool) int64 {
+	if otherwiseOnDisk {
+		return smallBody
+	}
+	return largeBody
+}
+
+// Close gives up what is on its way in, and closes the directory. What is being sent may go on.
+func (c *Cache) Close() {
+	c.closed.Do(func() {
+		c.close()
+		c.routines.Wait()
+		if c.disk != nil {
+			c.disk.close()
+		}
+	})
+}
+
+// Query is a request, as the cache sees it.
+type Query struct {
+	Context context.Context // the request's
+	Method  string
+	Header  http.Header // the request's: it is only read
+	HasBody bool
+	// Key is what answers are kept by. Requests with the same key get the same answers, but for what Vary says.
+	Key   string
+	Rules *Rules
+	// Skip has the request not be answered by what is kept, NoStore the answer not be kept.
+	Skip, NoStore bool
+	// KeyedByAuthorization says that the key has the Authorization in it, so that answers to requests with one may be kept.
+	KeyedByAuthorization bool
+}
+
+// Answer answers a request from the cache or by the origin. An error is that of the origin, or of the request's context; both have had no
+// effect on others' requests.
+func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
+	s := session{c: c, q: q, why: "bypass", rules: q.Rules, origin: origin}
+	switch {
+	case !keeps(q.Method):
+		return s.passMethod()
+	case q.HasBody, len(q.Key) > maxKey, len(q.Header["Upgrade"]) > 0:
+		return s.pass("")
+	}
+	s.id = identify(q.Key)
+	if q.Skip {
+		return s.fetch(StateBypass)
+	}
+	return s.find()
+}
+
+// lookup finds what is kept for a request. What it reads of the disk for that stays in memory if there is room.
+func (c *Cache) lookup(id keyID, key string, request http.Header, now time.Time) (*entry, *stored) {
+	e, s, unread := c.index.find(id, key, request, now)
+	for _, u := range unread {
+		if read := c.read(u, key); read != nil && chosen(read.choices, request) && (s == nil || read.life.received.After(s.life.received)) {
+			e, s = u, read
+		}
+	}
+	return e, s
+}
+
+// read reads an entry's file. One that cannot be read is forgotten, unless there was no descriptor to read it with.
+func (c *Cache) read(e *entry, key string) *stored {
+	f := c.index.fileOf(e)
+	if f == nil {
+		return nil
+	}
+	s, err := c.disk.read(f, c.most.Load())
+	switch {
+	case err != nil && !outOfDescriptors(err), err == nil && identify(s.key) != e.id:
+		c.index.drop(e)
+		return nil
+	case err != nil:
+		return nil
+	}
+	c.index.attach(e, s)
+	if s.key != key {
+		return nil
+	}
+	return s
+}
+
+// Purge forgets all answers of a key, and returns how many there were.
+func (c *Cache) Purge(key string) int { return c.forget(identify(key)) }
+
+// forget forgets what is kept of a key, and what is on its way in.
+func (c *Cache) forget(id keyID) int {
+	c.changes.of(id).Add(1)
+	return c.index.dropKey(id)
+}
+
+// PurgePrefix forgets all answers whose key begins with prefix, which are all if it is empty, and returns how many there were. Keys of which
+// only the file is known are read from it, which may take long.
+func (c *Cache) PurgePrefix(prefix string) int {
+	c.purges.Add(1)
+	if prefix == "" {
+		return c.index.each(func(*entry) bool { return true })
+	}
+	begins := func(e *entry) bool {
+		return e.stored != nil && strings.HasPrefix(e.stored.key, prefix)
+	}
+	n := c.index.each(begins)
+	var unread []*entry
+	c.index.each(func(e *entry) bool {
+		if e.stored == nil {
+			unread = append(unread, e)
+		}
+		return false
+	})
+	for _, e := range unread {
+		f := c.index.fileOf(e)
+		if f == nil {
+			continue
+		}
+		if s, err := c.disk.read(f, 0); err != nil || strings.HasPrefix(s.key, prefix) {
+			c.index.drop(e)
+			if err == nil {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// Len is how many answers are kept, and how many bytes they take in memory and on disk.
+func (c *Cache) Len() (answers, memory, disk int64) {
+	return c.index.entries.Load(), c.index.memory.Load(), c.index.disk.Load()
+}

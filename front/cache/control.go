@@ -1,0 +1,119 @@
+package cache
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// directives are what a Cache-Control says to a shared cache: RFC 9111, 5.2.2, and RFC 5861.
+type directives struct {
+	noStore, noCache, private, public bool
+	mustRevalidate                    bool // or proxy-revalidate
+
+	maxAge, sharedMaxAge               span
+	staleWhileRevalidate, staleIfError span
+}
+
+// span is a directive's number of seconds.
+type span struct {
+	given   bool
+	seconds int64
+}
+
+func (s span) duration() time.Duration { return time.Duration(s.seconds) * time.Second }
+
+// maxSeconds is what longer times are taken for: RFC 9111, 1.2.2.
+const maxSeconds = math.MaxInt32
+
+// parseControl reads the lines of a Cache-Control. What cannot be read is taken for its strictest meaning: a freshness that is no
+// number is none, and with a quotation that does not end nothing is stored. Of values that contradict each other the smallest counts.
+func parseControl(lines []string) (d directives) {
+	for _, line := range lines {
+		for line != "" {
+			var name, value string
+			var ok bool
+			if name, value, line, ok = scanDirective(line); !ok {
+				d.noStore = true
+			}
+			d.add(name, value)
+		}
+	}
+	return d
+}
+
+// scanDirective cuts "name", "name=token" or `name="quoted"` off the beginning of a list.
+func scanDirective(s string) (name, value, rest string, ok bool) {
+	s = strings.TrimLeft(s, " \t,")
+	end := strings.IndexAny(s, ",=")
+	if end < 0 {
+		return trim(s), "", "", true
+	}
+	name, rest = trim(s[:end]), s[end+1:]
+	if s[end] == ',' {
+		return name, "", rest, true
+	}
+	if rest = strings.TrimLeft(rest, " \t"); !strings.HasPrefix(rest, `"`) {
+		value, rest, _ = strings.Cut(rest, ",")
+		return name, trim(value), rest, true
+	}
+	for i := 1; i < len(rest); i++ {
+		switch rest[i] {
+		case '\\':
+			i++
+		case '"':
+			_, after, _ := strings.Cut(rest[i+1:], ",")
+			return name, rest[1:i], after, true
+		}
+	}
+	return name, "", "", false
+}
+
+func trim(s string) string { return strings.Trim(s, " \t") }
+
+func (d *directives) add(name, value string) {
+	switch {
+	case strings.EqualFold(name, "no-store"):
+		d.noStore = true
+	case strings.EqualFold(name, "no-cache"): // with fields, too: they are not left out here
+		d.noCache = true
+	case strings.EqualFold(name, "private"):
+		d.private = true
+	case strings.EqualFold(name, "public"):
+		d.public = true
+	case strings.EqualFold(name, "must-revalidate"), strings.EqualFold(name, "proxy-revalidate"):
+		d.mustRevalidate = true
+	case strings.EqualFold(name, "max-age"):
+		d.maxAge.add(value)
+	case strings.EqualFold(name, "s-maxage"):
+		d.sharedMaxAge.add(value)
+	case strings.EqualFold(name, "stale-while-revalidate"):
+		d.staleWhileRevalidate.add(value)
+	case strings.EqualFold(name, "stale-if-error"):
+		d.staleIfError.add(value)
+	}
+}
+
+func (s *span) add(value string) {
+	n, ok := parseSeconds(value)
+	if !ok {
+		n = 0
+	}
+	if !s.given || n < s.seconds {
+		s.given, s.seconds = true, n
+	}
+}
+
+// parseSeconds parses digits, and takes what is too long for maxSeconds.
+func parseSeconds(s string) (n int64, ok bool) {
+	if s == "" {
+		return 0, false
+	}
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = min(n*10+int64(c-'0'), maxSeconds)
+	}
+	return n, true
+}

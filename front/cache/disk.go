@@ -1,0 +1,283 @@
+package cache
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// disk is a directory of answers. Each has a file, whose name ends in the key's 32 hexadecimal digits. Levels are made of the last ones, as
+// nginx does. Before them the name has a part of its own, so that no name ever stands for two answers.
+type disk struct {
+	root     *os.Root
+	dir      *os.File // the same, to ask how much is free
+	levels   []int
+	free     atomic.Int64  // MinFree
+	run      string        // begins the names of files of this run, which are not found
+	written  atomic.Uint32 // files so far
+	makeRoom func()
+}
+
+const (
+	drafts     = "drafts" // the directory of files that are being written
+	runSize    = 8        // characters of a name that are the run's
+	madeSize   = 8        // and that count files
+	nameLength = runSize + madeSize + 2*len(keyID{})
+)
+
+var errFull = errors.New("cache: the disk is full")
+
+// file is an answer's place on disk.
+type file struct {
+	name    string // below the root
+	charge  int64
+	checked atomic.Bool // the body was compared with its checksum, or written by us
+	mu      sync.Mutex  // held while the description is read or written
+}
+
+func openDisk(dir string, levels []int, minFree int64) (*disk, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &disk{root: root, levels: levels, run: newRun()}
+	d.free.Store(minFree)
+	if d.dir, err = root.Open("."); err == nil {
+		if err = root.Mkdir(drafts, 0o700); errors.Is(err, os.ErrExist) {
+			err = nil
+		}
+	}
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *disk) close() {
+	if d.dir != nil {
+		d.dir.Close()
+	}
+	_ = d.root.Close()
+}
+
+// draft is a file that is being written.
+type draft struct {
+	*os.File
+	disk *disk
+	name string
+}
+
+// create makes a draft for so many bytes. It fails if the disk would be too full.
+func (d *disk) create(bytes int64) (*draft, error) {
+	if least := d.free.Load(); least > 0 {
+		if free, ok := freeBytes(d.dir); ok && free-bytes < least {
+			d.makeRoom()
+			return nil, errFull
+		}
+	}
+	name := path.Join(drafts, d.newName(keyID{}))
+	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &draft{f, d, name}, nil
+}
+
+// remove removes the draft's file, if it is still one. It stays open.
+func (w *draft) remove() {
+	if w.name != "" {
+		_ = w.disk.root.Remove(w.name)
+		w.name = ""
+	}
+}
+
+func (w *draft) discard() {
+	w.Close()
+	w.remove()
+}
+
+// keep writes the answer's description before its body and gives the file its name.
+func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
+	head, p := appendHead(nil, prelude{room: uint32(bodyAt - preludeSize), bodySum: sum, body: s.length}, s)
+	if p.length > p.room {
+		return nil, errFull
+	}
+	if _, err := w.WriteAt(head, 0); err != nil {
+		return nil, err
+	}
+	base := w.disk.newName(identify(s.key))
+	name := path.Join(w.disk.dirOf(base), base)
+	err := w.disk.root.Rename(w.name, name)
+	if errors.Is(err, os.ErrNotExist) { // the first one in its directory
+		if err = w.disk.root.MkdirAll(path.Dir(name), 0o700); err == nil {
+			err = w.disk.root.Rename(w.name, name)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	w.name = ""
+	f := &file{name: name, charge: max(bodyAt+s.length, minCharge)}
+	f.checked.Store(true)
+	return f, nil
+}
+
+// newRun is a name for the time between two starts.
+func newRun() string {
+	var chance [runSize / 2]byte
+	_, _ = rand.Read(chance[:])
+	return hex.EncodeToString(chance[:])
+}
+
+// newName makes a name that no file has had.
+func (d *disk) newName(id keyID) string {
+	return fmt.Sprintf("%s%0*x%x", d.run, madeSize, d.written.Add(1), id)
+}
+
+// dirOf is the directory of a name.
+func (d *disk) dirOf(base string) string {
+	var parts []string
+	end := len(base)
+	for _, n := range d.levels {
+		parts = append(parts, base[end-n:end])
+		end -= n
+	}
+	return path.Join(parts...)
+}
+
+// idOf is the key's in a name, if it is one of ours.
+func idOf(base string) (id keyID, ok bool) {
+	if len(base) != nameLength || strings.ToLower(base) != base {
+		return id, false
+	}
+	b, err := hex.DecodeString(base)
+	if err != nil {
+		return id, false
+	}
+	copy(id[:], b[(runSize+madeSize)/2:])
+	return id, true
+}
+
+func (d *disk) remove(f *file) { _ = d.root.Remove(f.name) }
+
+// read reads an answer: its body, too, if that has at most so many bytes. A body that was there before the start is compared with its
+// checksum.
+func (d *disk) read(f *file, most int64) (*stored, error) {
+	r, err := d.root.Open(f.name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	f.mu.Lock()
+	s, p, err := readHead(r)
+	f.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	s.length, s.inFile = p.body, true
+	if p.body > most {
+		if !f.checked.Load() {
+			sum := &summing{}
+			if _, err := io.Copy(sum, io.NewSectionReader(r, p.bodyAt(), p.body)); err != nil || sum.sum != p.bodySum {
+				return nil, errTorn
+			}
+			f.checked.Store(true)
+		}
+		return s, nil
+	}
+	s.body, s.inFile = make([]byte, p.body), false
+	if _, err := io.ReadFull(io.NewSectionReader(r, p.bodyAt(), p.body), s.body); err != nil || checksum(0, s.body) != p.bodySum {
+		return nil, errTorn
+	}
+	f.checked.Store(true)
+	return s, nil
+}
+
+// readHead reads what is before the body, and looks whether the file is as long as it should be.
+func readHead(r *os.File) (*stored, prelude, error) {
+	var fixed [preludeSize]byte
+	if _, err := io.ReadFull(io.NewSectionReader(r, 0, preludeSize), fixed[:]); err != nil {
+		return nil, prelude{}, errTorn
+	}
+	p, err := parsePrelude(fixed[:])
+	if err != nil {
+		return nil, p, err
+	}
+	info, err := r.Stat()
+	if err != nil || info.Size() < p.bodyAt() || info.Size()-p.bodyAt() != p.body {
+		return nil, p, errTorn
+	}
+	head := make([]byte, p.length)
+	if _, err := io.ReadFull(io.NewSectionReader(r, preludeSize, int64(p.length)), head); err != nil || checksum(0, head) != p.headSum {
+		return nil, p, errTorn
+	}
+	s, err := parseStored(head)
+	return s, p, err
+}
+
+// summing makes a checksum of what is written to it.
+type summing struct{ sum uint32 }
+
+func (s *summing) Write(p []byte) (int, error) {
+	s.sum = checksum(s.sum, p)
+	return len(p), nil
+}
+
+// body opens an answer's body, where it begins.
+func (d *disk) body(f *file, length int64) (*os.File, error) {
+	r, err := d.root.Open(f.name)
+	if err != nil {
+		return nil, err
+	}
+	var fixed [preludeSize]byte
+	f.mu.Lock()
+	_, err = io.ReadFull(r, fixed[:])
+	f.mu.Unlock()
+	var p prelude
+	if err == nil {
+		p, err = parsePrelude(fixed[:])
+	}
+	if err == nil && p.body != length {
+		err = errTorn
+	}
+	if err == nil {
+		_, err = r.Seek(p.bodyAt(), io.SeekStart)
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// describe writes another description into a file, if there is room.
+func (d *disk) describe(f *file, s *stored) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w, err := d.root.OpenFile(f.name, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	_, p, err := readHead(w)
+	if err != nil {
+		return err
+	}
+	head, fresh := appendHead(nil, p, s)
+	if fresh.length > fresh.room {
+		return errFull
+	}
+	_, err = w.WriteAt(head, 0)
+	return err
+}

@@ -1,0 +1,427 @@
+package cache_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/cache"
+)
+
+// onDisk runs a test with a cache in a directory.
+func onDisk(t *testing.T, config cache.Config, policy cache.Policy, f func(t *testing.T, s *site, dir string)) {
+	t.Helper()
+	if config.Dir == "" {
+		config.Dir = t.TempDir()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, config, policy)
+		defer s.cache.Close()
+		synctest.Wait()
+		f(t, s, config.Dir)
+	})
+}
+
+// filesIn are the files in a directory and below.
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestRestart(t *testing.T) {
+	config := cache.Config{Dir: t.TempDir(), Levels: []int{1, 2}, Inactive: 24 * time.Hour}
+	policy := cache.Policy{Revalidate: true}
+	small, large := "small", big(1<<20)
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			body := small
+			if r.URL.Path == "/large" {
+				body = large
+			}
+			return response(200, r.Header.Get("X")+body, "Cache-Control: max-age=600", "Vary: X", `Etag: "1"`, "Y: a", "Y: b"), nil
+		})
+		s.ask("GET", "http://a.example/small")
+		s.ask("GET", "http://a.example/small", "X: 1")
+		s.ask("GET", "http://a.example/large")
+	})
+	if n := len(filesIn(t, config.Dir)); n != 3 {
+		t.Errorf("there are %d files", n)
+	}
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		time.Sleep(time.Second)
+		s.answers(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+		for range 2 {
+			g := s.ask("GET", "http://a.example/small")
+			g.want(t, cache.StateHit, 200, small)
+			if g.header.Get("Content-Length") != "5" || strings.Join(g.header["Y"], ",") != "a,b" || g.header.Get("Age") != "1" {
+				t.Errorf("header %v", g.header)
+			}
+			s.ask("GET", "http://a.example/small", "X: 1").want(t, cache.StateHit, 200, "1"+small)
+			s.ask("GET", "http://a.example/large").want(t, cache.StateHit, 200, large)
+			s.ask("GET", "http://a.example/large", "Range: bytes=16-31").want(t, cache.StateHit, 206, large[:16])
+		}
+		if g := s.ask("GET", "http://a.example/large", "X: 1"); !errors.Is(g.err, errOrigin) {
+			t.Errorf("another variant got %+v", g)
+		}
+		// What a 304 changes is there after the next start.
+		time.Sleep(time.Hour)
+		s.says(304, "", "Cache-Control: max-age=7200", "Y: c")
+		s.ask("GET", "http://a.example/small").want(t, cache.StateRevalidated, 200, small)
+		s.ask("GET", "http://a.example/large").want(t, cache.StateRevalidated, 200, large)
+	})
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		time.Sleep(time.Hour + time.Minute)
+		for url, body := range map[string]string{"http://a.example/small": small, "http://a.example/large": large} {
+			if g := s.ask("GET", url); g.body != body || g.state != cache.StateHit || g.header.Get("Y") != "c" {
+				t.Errorf("got %s %d %v", g.state, g.status, g.header)
+			}
+		}
+		if n := s.cache.PurgePrefix("http://a.example/"); n != 3 {
+			t.Errorf("%d were purged, want 3", n)
+		}
+	})
+	if n := len(filesIn(t, config.Dir)); n != 0 {
+		t.Errorf("there are %d files", n)
+	}
+}
+
+// However a file was torn or changed, what is served is whole or not from there.
+func TestTorn(t *testing.T) {
+	source := t.TempDir()
+	const url = "http://a.example/x"
+	body := big(1 << 10)
+	onDisk(t, cache.Config{Dir: source}, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+		s.says(200, body, "Cache-Control: max-age=600")
+		s.ask("GET", url)
+	})
+	name := filesIn(t, source)[0]
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := make(map[string][]byte)
+	for n := 0; n < len(whole); n += 7 {
+		torn[fmt.Sprintf("cut to %d", n)] = whole[:n]
+		flipped := bytes.Clone(whole)
+		flipped[n] ^= 0x40
+		torn[fmt.Sprintf("another byte at %d", n)] = flipped
+		zeroed := bytes.Clone(whole)
+		clear(zeroed[n:])
+		torn[fmt.Sprintf("zeros from %d", n)] = zeroed
+	}
+	torn["longer"] = append(bytes.Clone(whole), 'x')
+	dir := t.TempDir()
+	place := filepath.Join(dir, filepath.Base(name))
+	for _, files := range []bool{false, true} {
+		for what, content := range torn {
+			if err := os.WriteFile(place, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			onDisk(t, cache.Config{Dir: dir}, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+				if files {
+					s.cache.NothingInMemory()
+				}
+				s.says(200, "new")
+				g := s.ask("GET", url)
+				// The room for a longer description means nothing.
+				harmless := g.state == cache.StateHit && g.body == body && strings.HasPrefix(what, "another byte")
+				if !harmless && (g.state != cache.StateMiss || g.body != "new") {
+					t.Errorf("%s: got %s %d with %d bytes", what, g.state, g.status, len(g.body))
+				}
+			})
+		}
+	}
+}
+
+// Files that are not ours are left alone; drafts and files of other levels go.
+func TestStrangers(t *testing.T) {
+	dir := t.TempDir()
+	name := strings.Repeat("ab", 24)
+	for place, stays := range map[string]bool{
+		"notes.txt": true, "a/notes": true, "drafts/" + name: false, "drafts/mine": true, "zz/" + name: false, strings.ToUpper(name): true,
+	} {
+		place := filepath.Join(dir, filepath.FromSlash(place))
+		if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(place, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if _, err := os.Stat(place); (err == nil) != stays {
+				t.Errorf("%s: %v", place, err)
+			}
+		}()
+	}
+	onDisk(t, cache.Config{Dir: dir, Levels: []int{2}}, cache.Policy{}, func(*testing.T, *site, string) {})
+}
+
+// What was removed behind the cache's back is fetched anew.
+func TestFilesAreGone(t *testing.T) {
+	onDisk(t, cache.Config{}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+		s.cache.NothingInMemory()
+		s.says(200, "old", fresh)
+		s.get()
+		synctest.Wait()
+		for _, name := range filesIn(t, dir) {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.says(200, "new", fresh)
+		s.get().want(t, cache.StateMiss, 200, "new")
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "new")
+	})
+}
+
+func TestDiskIsBounded(t *testing.T) {
+	const room = 1 << 20
+	onDisk(t, cache.Config{MaxBytes: room}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+		s.says(200, big(16<<10), fresh)
+		for i := range 150 {
+			s.ask("GET", fmt.Sprint("http://a.example/", i))
+			synctest.Wait()
+		}
+		total := int64(0)
+		for _, name := range filesIn(t, dir) {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += info.Size()
+		}
+		if n, _, disk := s.cache.Len(); n < 50 || disk > room || total > room {
+			t.Errorf("%d answers take %d bytes on disk, which are %d", n, disk, total)
+		}
+	})
+}
+
+// MinFree is kept free: nothing is written, and what is in memory is served all the same.
+func TestMinFree(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("how much is free is known on Linux only")
+	}
+	onDisk(t, cache.Config{MinFree: 1 << 62}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+		s.says(200, "small", fresh)
+		s.get().want(t, cache.StateMiss, 200, "small")
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "small")
+		s.says(200, big(1<<20), fresh)
+		for range 2 {
+			s.ask("GET", "http://a.example/large").want(t, cache.StateMiss, 200, big(1<<20))
+			synctest.Wait()
+		}
+		if names := filesIn(t, dir); len(names) > 0 {
+			t.Errorf("there are files: %v", names)
+		}
+	})
+}
+
+// A disk that becomes full in the middle of an answer costs nobody anything but the place in the cache.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := mount(dir); err != nil {
+		t.Skip("cannot mount a small file system: ", err)
+	}
+	defer func() {
+		if err := unmount(dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	onDisk(t, cache.Config{Dir: dir}, cache.Policy{Lock: true}, func(t *testing.T, s *site, dir string) {
+		body := big(8 << 20)
+		s.answers(func(*http.Request) (*http.Response, error) {
+			r := response(200, body, fresh)
+			r.ContentLength = -1
+			return r, nil
+		})
+		for range 2 {
+			if g := s.get(); g.err != nil || g.body != body || g.state != cache.StateMiss {
+				t.Errorf("got %s %d with %d bytes, %v", g.state, g.status, len(g.body), g.err)
+			}
+			synctest.Wait()
+		}
+		if names := filesIn(t, dir); len(names) > 0 {
+			t.Errorf("there are files: %v", names)
+		}
+		s.says(200, "small", fresh)
+		s.ask("GET", "http://a.example/small")
+		synctest.Wait()
+		s.ask("GET", "http://a.example/small").want(t, cache.StateHit, 200, "small")
+	})
+}
+
+// Two keys of one hash are two keys.
+func TestKeysOfOneHash(t *testing.T) {
+	config := cache.Config{Dir: t.TempDir()}
+	one, two := "http://a.example/1", "http://a.example/2"
+	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+		s.says(200, "one", fresh)
+		s.ask("GET", one)
+		s.says(200, "two", fresh)
+		s.ask("GET", two)
+	})
+	// The second one's file gets the name of the first one's.
+	names := filesIn(t, config.Dir)
+	for i, name := range names {
+		if b, _ := os.ReadFile(name); bytes.Contains(b, []byte(one)) {
+			if err := os.Rename(names[1-i], name); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+		s.says(200, "new", fresh)
+		s.ask("GET", one).want(t, cache.StateMiss, 200, "new")
+		s.ask("GET", two).want(t, cache.StateMiss, 200, "new")
+	})
+}
+
+func TestConfigErrors(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range []cache.Config{
+		{Levels: []int{3}}, {Levels: []int{1, 1, 1, 1}}, {MaxBytes: -1}, {MemoryBytes: -1}, {Inactive: -1}, {MinFree: -1}, {Dir: file},
+	} {
+		config.Name = "one"
+		if c, err := cache.New(config); err == nil || !strings.Contains(err.Error(), `cache "one"`) {
+			t.Errorf("%+v: %v", config, err)
+			if c != nil {
+				c.Close()
+			}
+		}
+	}
+	for _, policy := range []cache.Policy{
+		{Ignore: []string{"Etag"}}, {MinUses: -1}, {LockAge: -1}, {Stale: cache.Stale{Statuses: []int{200}}},
+		{Valid: []cache.Valid{{For: -1}}}, {Valid: []cache.Valid{{Statuses: []int{1000}}}},
+	} {
+		if _, err := cache.Compile(policy); err == nil {
+			t.Errorf("%+v: no error", policy)
+		}
+	}
+}
+
+// What was not asked for since the start is purged, too, by what its file says.
+func TestPurgeAfterRestart(t *testing.T) {
+	config := cache.Config{Dir: t.TempDir()}
+	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+		s.says(200, "x", fresh)
+		for _, url := range []string{"http://a.example/a/1", "http://a.example/a/2", "http://a.example/b"} {
+			s.ask("GET", url)
+		}
+	})
+	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
+			t.Errorf("%d were purged, want 2", n)
+		}
+		s.ask("GET", "http://a.example/b").want(t, cache.StateHit, 200, "x")
+	})
+	if n := len(filesIn(t, config.Dir)); n != 1 {
+		t.Errorf("%d files are left, want 1", n)
+	}
+}
+
+// What memory has no room for is served from disk.
+func TestMemoryIsSmallerThanDisk(t *testing.T) {
+	const room = 256 << 10
+	onDisk(t, cache.Config{MemoryBytes: room}, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+		s.answers(func(r *http.Request) (*http.Response, error) { return response(200, r.URL.Path+big(8<<10), fresh), nil })
+		for round := range 2 {
+			for i := range 100 {
+				path := fmt.Sprint("/", i)
+				want := cache.StateMiss
+				if round > 0 {
+					want = cache.StateHit
+				}
+				s.ask("GET", "http://a.example"+path).want(t, want, 200, path+big(8<<10))
+				synctest.Wait()
+				if _, memory, _ := s.cache.Len(); memory > room {
+					t.Fatalf("%d bytes in memory, want at most %d", memory, room)
+				}
+			}
+		}
+	})
+}
+
+// A header that a 304 makes too long for its place is told of from memory.
+func TestLongRefresh(t *testing.T) {
+	config := cache.Config{Dir: t.TempDir(), Inactive: time.Hour}
+	policy := cache.Policy{Revalidate: true}
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		s.says(200, "x", "Cache-Control: max-age=10", `Etag: "1"`)
+		s.get()
+		time.Sleep(11 * time.Second)
+		s.says(304, "", "Cache-Control: max-age=1000", "X: "+big(8<<10))
+		s.get().want(t, cache.StateRevalidated, 200, "x")
+		if g := s.get(); g.state != cache.StateHit || len(g.header.Get("X")) != 8<<10 {
+			t.Errorf("got %s, %d bytes of X", g.state, len(g.header.Get("X")))
+		}
+	})
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		time.Sleep(12 * time.Second)
+		s.says(304, "", "Cache-Control: max-age=1000")
+		s.get().want(t, cache.StateRevalidated, 200, "x")
+	})
+}
+
+// A file goes out by a real server, whole and in part.
+func TestFileByServer(t *testing.T) {
+	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	rules, err := cache.Compile(cache.Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := big(2 << 20)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=60")
+		_, _ = io.WriteString(w, body)
+	}))
+	defer origin.Close()
+	server := httptest.NewServer(&gateway{cache: c, rules: map[string]*cache.Rules{"x": rules}, origin: origin.Listener.Addr().String()})
+	defer server.Close()
+	for i, ask := range []struct{ rang, state, body string }{
+		{"", "MISS", body}, {"", "HIT", body}, {"bytes=1000000-1000015", "HIT", body[:16]}, {"bytes=-1", "HIT", "f"},
+	} {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/x", nil)
+		if ask.rang != "" {
+			r.Header.Set("Range", ask.rang)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(b) != ask.body || resp.Header.Get("X-Cache") != ask.state {
+			t.Errorf("%d: %s with %d bytes, %v", i, resp.Header.Get("X-Cache"), len(b), err)
+		}
+	}
+}

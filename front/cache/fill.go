@@ -1,0 +1,239 @@
+package cache
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// fill is a body on its way from the origin into the cache. One other may read it as far as it has come. It is in memory first,
+// and goes to a file when it is too long for that. Should it turn out that it cannot be kept, what is left of it is handed over to
+// the reader.
+type fill struct {
+	length  int64 // as the origin said, or -1
+	body    io.ReadCloser
+	most    int64         // bytes that are kept in memory
+	whole   int64         // bytes that are kept at all
+	pending *atomic.Int64 // bytes in memory of all fills
+	room    int64         // of all fills
+	disk    *disk         // nil if there is none
+	bodyAt  int64         // in a file
+	abandon func()        // ends the body
+
+	mu    sync.Mutex
+	moved chan struct{} // closed at the next change; nil if nobody waits
+	buf   []byte        // what has come, unless it is in the file
+	file  *draft
+	size  int64 // what has come
+	sum   uint32
+	state fillState
+	err   error
+	lone  bool        // nobody reads
+	over  bool        // nothing is written any more
+	alone *time.Timer // gives it up, if nobody reads
+}
+
+// passing is a fill of which nothing is kept.
+func passing(resp *http.Response) *fill {
+	return &fill{length: resp.ContentLength, body: resp.Body, state: handedOver, over: true}
+}
+
+type fillState int
+
+const (
+	filling    fillState = iota
+	filled               // all is there
+	broken               // and never will be: err
+	handedOver           // the rest is in body, which belongs to the reader
+)
+
+const (
+	firstPiece = 4 << 10
+	piece      = 64 << 10
+)
+
+// run receives the body, and reports whether all of it is there. Readers learn of that by finish.
+func (f *fill) run() bool {
+	var outside []byte // of memory that is kept: what goes to the file
+	for {
+		into := outside
+		if f.file == nil {
+			into = f.spare()
+		} else if into == nil {
+			outside = make([]byte, piece)
+			into = outside
+		}
+		n, err := f.body.Read(into)
+		if f.file != nil {
+			if _, writeErr := f.file.WriteAt(into[:n], f.bodyAt+f.size); writeErr != nil {
+				f.handOver(into[:n], err)
+				return false
+			}
+		}
+		f.took(into[:n])
+		switch {
+		case errors.Is(err, io.EOF) && (f.length < 0 || f.size == f.length):
+			return true
+		case errors.Is(err, io.EOF):
+			err = io.ErrUnexpectedEOF
+			fallthrough
+		case err != nil:
+			f.finish(err)
+			return false
+		}
+		if f.size > f.whole || !f.fits() {
+			f.handOver(nil, nil)
+			return false
+		}
+	}
+}
+
+// spare is room after what is in memory. As much is made as has come, whatever the origin says of the length.
+func (f *fill) spare() []byte {
+	if len(f.buf) == cap(f.buf) {
+		want := max(firstPiece, 2*int64(cap(f.buf)))
+		if f.length >= 0 {
+			first := min(f.length+1, piece) // one more, so that the end is seen
+			want = max(first, min(want, f.length+1), f.size+1)
+		}
+		bigger := make([]byte, len(f.buf), want)
+		copy(bigger, f.buf)
+		f.pending.Add(want - int64(cap(f.buf)))
+		f.mu.Lock()
+		f.buf = bigger
+		f.mu.Unlock()
+	}
+	return f.buf[len(f.buf):cap(f.buf)]
+}
+
+// took notes what was read.
+func (f *fill) took(b []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		f.buf = f.buf[:len(f.buf)+len(b)]
+	}
+	f.sum = checksum(f.sum, b)
+	f.size += int64(len(b))
+	f.wake()
+}
+
+// fits reports whether there is room for what has come, in memory or else on disk.
+func (f *fill) fits() bool {
+	if f.file != nil || f.size <= f.most && f.pending.Load() <= f.room {
+		return true
+	}
+	if f.disk == nil {
+		return false
+	}
+	d, err := f.disk.create(max(f.length, f.size))
+	if err != nil {
+		return false
+	}
+	if _, err := d.WriteAt(f.buf, f.bodyAt); err != nil {
+		d.discard()
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending.Add(-int64(cap(f.buf)))
+	f.file, f.buf = d, nil
+	return true
+}
+
+// finish tells the reader that the body is there, or why it never will be. Nothing comes any more.
+func (f *fill) finish(err error) {
+	_ = f.body.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state = filled; err != nil {
+		f.state, f.err = broken, err
+	}
+	f.wake()
+}
+
+// handOver gives the rest to the reader: b, which could not be written, and what comes after it.
+func (f *fill) handOver(b []byte, err error) {
+	if len(b) > 0 || err != nil {
+		f.body = &remainder{append([]byte(nil), b...), err, f.body}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = handedOver
+	if f.lone {
+		_ = f.body.Close()
+	}
+	f.wake()
+}
+
+// close frees what is in memory and was not kept, and the file likewise.
+func (f *fill) close(kept bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending.Add(-int64(cap(f.buf)))
+	f.over = true
+	if f.alone != nil {
+		f.alone.Stop()
+	}
+	if f.file != nil && !kept {
+		f.file.remove()
+	}
+	f.closeFile()
+}
+
+// leave notes that nobody reads any more. What is not there yet is fetched on for a while, for the cache.
+func (f *fill) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lone {
+		return
+	}
+	f.lone = true
+	switch {
+	case f.state == handedOver:
+		_ = f.body.Close()
+	case !f.over:
+		f.alone = time.AfterFunc(abandonedFor, f.abandon)
+	}
+	f.wake()
+	f.closeFile()
+}
+
+// closeFile closes the file if nobody needs it. f.mu is held.
+func (f *fill) closeFile() {
+	if f.file != nil && f.over && f.lone {
+		_ = f.file.Close()
+	}
+}
+
+// wake has the reader look again. f.mu is held.
+func (f *fill) wake() {
+	if f.moved != nil {
+		close(f.moved)
+		f.moved = nil
+	}
+}
+
+// remainder is what was read of a body and could not be kept, and what comes after it.
+type remainder struct {
+	b    []byte
+	err  error
+	rest io.ReadCloser
+}
+
+func (r *remainder) Read(p []byte) (int, error) {
+	if len(r.b) > 0 {
+		n := copy(p, r.b)
+		r.b = r.b[n:]
+		return n, nil
+	}
+	if r.err != nil {
+		return 0, r.err
+	}
+	return r.rest.Read(p)
+}
+
+func (r *remainder) Close() error { return r.rest.Close() }

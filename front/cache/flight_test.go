@@ -1,0 +1,478 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/cache"
+)
+
+const fresh = "Cache-Control: max-age=600"
+
+// crowd has so many clients ask at once, and returns what they get.
+func (s *site) crowd(n int, fields ...string) <-chan got {
+	all := make(chan got, n)
+	for range n {
+		go func() { all <- s.get(fields...) }()
+	}
+	synctest.Wait()
+	return all
+}
+
+// slowly has the origin answer after a while.
+func slowly(after time.Duration, status int, body string, fields ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		select {
+		case <-time.After(after):
+			return response(status, body, fields...), nil
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+}
+
+// pieces is a body that comes piece by piece, a second apart, and ends with an error if it has one.
+type pieces struct {
+	ctx  context.Context
+	left []string
+	err  error
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.left) == 0 {
+		if p.err != nil {
+			return 0, p.err
+		}
+		return 0, io.EOF
+	}
+	select {
+	case <-time.After(time.Second):
+	case <-p.ctx.Done():
+		return 0, p.ctx.Err()
+	}
+	n := copy(b, p.left[0])
+	if p.left[0] = p.left[0][n:]; p.left[0] == "" {
+		p.left = p.left[1:]
+	}
+	return n, nil
+}
+
+func (p *pieces) Close() error { return nil }
+
+// inPieces has the origin answer with such a body.
+func inPieces(length int64, err error, body ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		answer := response(200, "", fresh)
+		answer.Body, answer.ContentLength = &pieces{r.Context(), body, err}, length
+		return answer, nil
+	}
+}
+
+func TestOneFetchesForAll(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.answers(slowly(time.Second, 200, "body", fresh))
+		first := s.crowd(1)
+		others := s.crowd(100)
+		(<-first).want(t, cache.StateMiss, 200, "body")
+		for range 100 {
+			(<-others).want(t, cache.StateHit, 200, "body")
+		}
+		if s.asks() != 1 {
+			t.Errorf("the origin was asked %d times, want once", s.asks())
+		}
+	})
+}
+
+// Without Lock everybody asks.
+func TestWithoutLock(t *testing.T) {
+	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		s.answers(slowly(time.Second, 200, "body", fresh))
+		all := s.crowd(3)
+		for range 3 {
+			(<-all).want(t, cache.StateMiss, 200, "body")
+		}
+	})
+}
+
+// What is stale is fetched once, too.
+func TestOneFetchesWhatIsStale(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.says(200, "old", "Cache-Control: max-age=1")
+		s.get()
+		time.Sleep(2 * time.Second)
+		s.answers(slowly(time.Second, 200, "new", fresh))
+		first := s.crowd(1)
+		others := s.crowd(10)
+		(<-first).want(t, cache.StateExpired, 200, "new")
+		for range 10 {
+			(<-others).want(t, cache.StateHit, 200, "new")
+		}
+		if s.asks() != 2 {
+			t.Errorf("the origin was asked %d times, want twice", s.asks())
+		}
+	})
+}
+
+// Other keys, and other values of what an answer varies by, wait for nobody.
+func TestOthersDoNotWait(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("X") == "slow" {
+				time.Sleep(3 * time.Second)
+			}
+			return response(200, r.URL.Path+r.Header.Get("X"), fresh, "Vary: X"), nil
+		})
+		s.get("X: 0").want(t, cache.StateMiss, 200, "/x0") // now it is known what the answer varies by
+		synctest.Wait()
+		slow := s.crowd(1, "X: slow")
+		start := time.Now()
+		s.get("X: 1").want(t, cache.StateMiss, 200, "/x1")
+		s.ask("GET", "http://a.example/y", "X: slow2").want(t, cache.StateMiss, 200, "/yslow2")
+		s.ask("GET", "http://a.example/X", "X: 0").want(t, cache.StateMiss, 200, "/X0")
+		if d := time.Since(start); d != 0 {
+			t.Errorf("they waited for %v", d)
+		}
+		(<-slow).want(t, cache.StateMiss, 200, "/xslow")
+	})
+}
+
+// Who waited for an answer that turns out to be for others fetches its own.
+func TestVaryIsFoundOutLate(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return response(200, r.Header.Get("X"), fresh, "Vary: X"), nil
+		})
+		one, two := s.crowd(1, "X: 1"), s.crowd(3, "X: 2")
+		(<-one).want(t, cache.StateMiss, 200, "1")
+		states := make(map[cache.State]int)
+		for range 3 {
+			g := <-two
+			g.want(t, g.state, 200, "2")
+			states[g.state]++
+		}
+		if states[cache.StateMiss] != 1 || states[cache.StateHit] != 2 || s.asks() != 2 {
+			t.Errorf("got %v by %d questions", states, s.asks())
+		}
+	})
+}
+
+func TestLeaderFails(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			if s.asks() == 1 {
+				return nil, errOrigin
+			}
+			return response(200, "body", fresh), nil
+		})
+		first, others := s.crowd(1), s.crowd(10)
+		if g := <-first; !errors.Is(g.err, errOrigin) {
+			t.Errorf("got %+v, want the origin's error", g)
+		}
+		for range 10 {
+			if g := <-others; g.err != nil || g.body != "body" {
+				t.Errorf("got %+v", g)
+			}
+		}
+		if s.asks() != 2 {
+			t.Errorf("the origin was asked %d times, want twice", s.asks())
+		}
+	})
+}
+
+func TestLeaderPanics(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			if s.asks() == 1 {
+				panic("origin")
+			}
+			return response(200, "body", fresh), nil
+		})
+		go func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was not passed on")
+				}
+			}()
+			s.get()
+		}()
+		synctest.Wait()
+		s.get().want(t, cache.StateMiss, 200, "body")
+	})
+}
+
+// The origin is asked on for those who wait, though the client be gone that began.
+func TestLeaderLeaves(t *testing.T) {
+	const url = "http://a.example/x"
+	for when, after := range map[string]time.Duration{"before the head": time.Second / 2, "within the body": 5 * time.Second / 2} {
+		t.Run(when, func(t *testing.T) {
+			inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+				s.answers(func(r *http.Request) (*http.Response, error) {
+					time.Sleep(time.Second)
+					return inPieces(-1, nil, "a", "b", "c")(r)
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				first := make(chan got, 1)
+				go func() { first <- s.query(cache.Query{Context: ctx}, "GET", url) }()
+				synctest.Wait()
+				others := s.crowd(5)
+				time.Sleep(after)
+				cancel()
+				if g := <-first; !errors.Is(g.err, context.Canceled) {
+					t.Errorf("the first one got %+v", g)
+				}
+				for range 5 {
+					(<-others).want(t, cache.StateHit, 200, "abc")
+				}
+				if s.asks() != 1 {
+					t.Errorf("the origin was asked %d times, want once", s.asks())
+				}
+			})
+		})
+	}
+}
+
+// What only the cache wants is not fetched for ever.
+func TestNobodyIsLeft(t *testing.T) {
+	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		ended := make(chan struct{})
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			context.AfterFunc(r.Context(), func() { close(ended) })
+			return inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		begin := time.Now()
+		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
+		<-ended
+		if d := time.Since(begin); d > 2*time.Minute {
+			t.Errorf("it was fetched for %v", d)
+		}
+	})
+}
+
+func TestBodyBreaks(t *testing.T) {
+	for what, origin := range map[string]func(*http.Request) (*http.Response, error){
+		"an error": inPieces(-1, errOrigin, "a", "b"), "too short": inPieces(10, nil, "a", "b"), "too long": inPieces(1, nil, "a", "b"),
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+				s.answers(func(r *http.Request) (*http.Response, error) {
+					if s.asks() == 1 {
+						return origin(r)
+					}
+					return response(200, "whole", fresh), nil
+				})
+				first, others := s.crowd(1), s.crowd(3)
+				if g := <-first; g.err == nil {
+					t.Errorf("the first one got %+v, want an error", g)
+				}
+				for range 3 {
+					if g := <-others; g.err != nil || g.body != "whole" {
+						t.Errorf("got %+v", g)
+					}
+				}
+			})
+		})
+	}
+}
+
+// Who has waited for too long asks, and its answer is not kept.
+func TestLockTimeout(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true, LockTimeout: 2 * time.Second, LockAge: time.Hour}, func(t *testing.T, s *site) {
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			if s.asks() == 1 {
+				return slowly(time.Minute, 200, "first", fresh)(r)
+			}
+			return response(200, "second", fresh), nil
+		})
+		first := s.crowd(1)
+		begin := time.Now()
+		s.get().want(t, cache.StateMiss, 200, "second")
+		if d := time.Since(begin); d != 2*time.Second {
+			t.Errorf("it waited for %v", d)
+		}
+		(<-first).want(t, cache.StateMiss, 200, "first")
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "first")
+	})
+}
+
+// When the first one takes too long another one fetches, and keeps what it gets.
+func TestLockAge(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true, LockTimeout: time.Hour, LockAge: 2 * time.Second}, func(t *testing.T, s *site) {
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			if s.asks() == 1 {
+				return slowly(time.Minute, 200, "first", fresh)(r)
+			}
+			return slowly(time.Second, 200, "second", fresh)(r)
+		})
+		first, others := s.crowd(1), s.crowd(3)
+		begin := time.Now()
+		states := make(map[cache.State]int)
+		for range 3 {
+			g := <-others
+			g.want(t, g.state, 200, "second")
+			states[g.state]++
+		}
+		if d := time.Since(begin); d != 3*time.Second || states[cache.StateMiss] != 1 || states[cache.StateHit] != 2 {
+			t.Errorf("got %v after %v", states, d)
+		}
+		<-first
+	})
+}
+
+// Nobody waits in line for answers that cannot be kept.
+func TestNotKept(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.answers(slowly(time.Second, 200, "body"))
+		begin := time.Now()
+		all := s.crowd(10)
+		for range 10 {
+			(<-all).want(t, cache.StateMiss, 200, "body")
+		}
+		if d := time.Since(begin); d != 2*time.Second {
+			t.Errorf("it took %v, want one wait and one answer", d)
+		}
+		begin = time.Now()
+		all = s.crowd(10)
+		for range 10 {
+			<-all
+		}
+		if d := time.Since(begin); d != time.Second {
+			t.Errorf("it took %v, want no wait for what is known not to be kept", d)
+		}
+	})
+}
+
+// A client that waits for another's answer may leave.
+func TestFollowerLeaves(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.answers(slowly(4*time.Second, 200, "body", fresh))
+		first := s.crowd(1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		if g := s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x"); g.err == nil || time.Since(begin) != time.Second {
+			t.Errorf("got %+v after %v", g, time.Since(begin))
+		}
+		(<-first).want(t, cache.StateMiss, 200, "body")
+	})
+}
+
+// A client that reads slowly, or not at all, holds nobody up.
+func TestSlowReader(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		s.says(200, big(100<<10), fresh)
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/x", nil)
+		a, err := s.cache.Answer(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Key: r.URL.String(), Rules: s.rules}, visit{s, r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.get().want(t, cache.StateHit, 200, big(100<<10))
+		a.Close()
+	})
+}
+
+// A body is passed on as it comes, before it is known whether it can be kept; what is too long for that is passed on all the same.
+func TestTooLong(t *testing.T) {
+	for what, length := range map[string]int64{"known": 1 << 20, "unknown": -1} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, cache.Config{MemoryBytes: 1 << 20}, cache.Policy{Lock: true})
+				defer s.cache.Close()
+				body := big(1 << 20)
+				s.answers(func(*http.Request) (*http.Response, error) {
+					r := response(200, body, fresh)
+					r.ContentLength = length
+					return r, nil
+				})
+				for range 2 {
+					if g := s.get(); g.err != nil || g.body != body || g.state != cache.StateMiss {
+						t.Errorf("got %s %d with %d bytes, %v", g.state, g.status, len(g.body), g.err)
+					}
+					synctest.Wait()
+				}
+				if n, memory, _ := s.cache.Len(); n != 0 || memory != 0 {
+					t.Errorf("%d answers with %d bytes are kept", n, memory)
+				}
+				if g := s.get("Range: bytes=1000000-1000001"); g.body != body[1000000:1000002] && g.body != body {
+					t.Errorf("a range got %d with %d bytes", g.status, len(g.body))
+				}
+			})
+		})
+	}
+}
+
+// A condition that the origin was not asked, since its answer might have been kept, is answered all the same.
+func TestConditionsOfWhatIsNotKept(t *testing.T) {
+	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		s.says(200, "0123456789", `Etag: "v1"`, "Cache-Control: no-store")
+		s.get(`If-None-Match: "v1"`).want(t, cache.StateMiss, 304, "")
+		s.get("Range: bytes=2-3").want(t, cache.StateMiss, 206, "23")
+		s.get("Range: bytes=20-").want(t, cache.StateMiss, 416, "invalid range: failed to overlap\n")
+		s.get("If-None-Match: x").want(t, cache.StateMiss, 200, "0123456789")
+		if n, _, _ := s.cache.Len(); n > 0 {
+			t.Errorf("%d answers are kept", n)
+		}
+	})
+}
+
+// An origin whose answer panics half way ends that answer, and not the process.
+func TestBodyPanics(t *testing.T) {
+	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		s.answers(func(*http.Request) (*http.Response, error) {
+			r := response(200, "", fresh)
+			r.Body, r.ContentLength = bomb{}, -1
+			return r, nil
+		})
+		if g := s.get(); g.err == nil {
+			t.Errorf("got %+v, want an error", g)
+		}
+	})
+}
+
+// bomb is a body that panics.
+type bomb struct{}
+
+func (bomb) Read([]byte) (int, error) { panic("bomb") }
+func (bomb) Close() error             { return nil }
+
+// What is not kept ends with its client's request.
+func TestNotKeptEnds(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+		ended := make(chan struct{})
+		s.answers(func(r *http.Request) (*http.Response, error) {
+			context.AfterFunc(r.Context(), func() { close(ended) })
+			answer, err := inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
+			answer.Header.Set("Cache-Control", "no-store")
+			return answer, err
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		begin := time.Now()
+		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
+		<-ended
+		if d := time.Since(begin); d != 10*time.Second {
+			t.Errorf("it was fetched for %v", d)
+		}
+	})
+}
+
+// A request that wants another protocol is none of the cache's business: its answer's body is passed as it is.
+func TestUpgrade(t *testing.T) {
+	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		s.says(200, "x", fresh)
+		for range 2 {
+			s.get("Upgrade: websocket").want(t, "", 200, "x")
+		}
+	})
+}

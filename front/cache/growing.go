@@ -1,0 +1,169 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+)
+
+// growing reads a fill as it comes. What waits ends with the context.
+type growing struct {
+	ctx  context.Context
+	f    *fill
+	at   int64
+	rest int64 // read of what was handed over
+	err  error // that ended a read, other than the end
+}
+
+var errPassedOver = errors.New("cache: this part of the answer has gone by")
+
+// next waits for bytes. They are in memory, or else so many may be read from the file, or from what was handed over if from is that.
+func (g *growing) next(wait func()) (b []byte, n int64, from io.Reader, err error) {
+	f := g.f
+	for {
+		f.mu.Lock()
+		switch {
+		case g.at < f.size && f.file == nil:
+			b = f.buf[g.at:f.size]
+			f.mu.Unlock()
+			return b, int64(len(b)), nil, nil
+		case g.at < f.size:
+			n = f.size - g.at
+			from = io.NewSectionReader(f.file, f.bodyAt+g.at, n)
+			f.mu.Unlock()
+			return nil, n, from, nil
+		case f.state == filled:
+			f.mu.Unlock()
+			return nil, 0, nil, io.EOF
+		case f.state == broken:
+			defer f.mu.Unlock()
+			return nil, 0, nil, f.err
+		case f.state == handedOver:
+			f.mu.Unlock()
+			return nil, 0, f.body, g.skip()
+		}
+		if f.moved == nil {
+			f.moved = make(chan struct{})
+		}
+		moved := f.moved
+		f.mu.Unlock()
+		wait()
+		select {
+		case <-moved:
+		case <-g.ctx.Done():
+			return nil, 0, nil, g.ctx.Err()
+		}
+	}
+}
+
+// skip reads what was handed over up to where the reader is.
+func (g *growing) skip() error {
+	missing := g.at - (g.f.size + g.rest)
+	if missing < 0 {
+		return errPassedOver
+	}
+	n, err := io.CopyN(io.Discard, g.f.body, missing)
+	g.rest += n
+	return err
+}
+
+// Read implements io.Reader.
+func (g *growing) Read(p []byte) (n int, err error) {
+	b, length, from, err := g.next(func() {})
+	switch {
+	case err != nil:
+	case b != nil:
+		n = copy(p, b)
+	case length > 0:
+		n, err = from.Read(p[:min(int64(len(p)), length)])
+	default:
+		n, err = from.Read(p)
+		g.rest += int64(n)
+	}
+	g.at += int64(n)
+	return n, g.note(err)
+}
+
+func (g *growing) note(err error) error {
+	if err != nil && !errors.Is(err, io.EOF) {
+		g.err = err
+	}
+	return err
+}
+
+// WriteTo writes all to a client. What has come is sent before more is waited for.
+func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
+	flush := func() {
+		if flusher, ok := w.(http.Flusher); ok && g.at > 0 && g.at != g.f.length {
+			flusher.Flush()
+		}
+	}
+	for {
+		b, length, from, err := g.next(flush)
+		var n int64
+		switch {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case err != nil:
+			return total, g.note(err)
+		case b != nil:
+			var written int
+			written, err = w.Write(b)
+			n = int64(written)
+		case length > 0:
+			n, err = io.Copy(w, from)
+		default:
+			n, err = io.Copy(w, from)
+			g.at, total = g.at+n, total+n
+			return total, g.note(err)
+		}
+		g.at, total = g.at+n, total+n
+		if err != nil {
+			return total, g.note(err)
+		}
+	}
+}
+
+// Seek implements io.Seeker, for bodies whose length is known.
+func (g *growing) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += g.at
+	case io.SeekEnd:
+		offset += g.f.length
+	}
+	g.at = offset
+	return offset, nil
+}
+
+// Close tells that nobody reads any more.
+func (g *growing) Close() error {
+	g.f.leave()
+	return nil
+}
+
+// settle waits until all is there, or never will be, and reports whether it is. The length is known then.
+func (g *growing) settle() bool {
+	f := g.f
+	for {
+		f.mu.Lock()
+		if f.state == filled {
+			f.length = f.size
+		}
+		state, moved := f.state, f.moved
+		if state == filling && moved == nil {
+			moved = make(chan struct{})
+			f.moved = moved
+		}
+		f.mu.Unlock()
+		if state != filling {
+			return state == filled
+		}
+		select {
+		case <-moved:
+		case <-g.ctx.Done():
+			return false
+		}
+	}
+}

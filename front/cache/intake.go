@@ -1,0 +1,163 @@
+package cache
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// intake is an answer that is to be kept, on its way in.
+type intake struct {
+	c      *Cache
+	id     keyID
+	head   *stored // without what is known at the end
+	fill   *fill
+	flight *flight // nil if nobody waits
+
+	change, purges uint64 // what had been invalidated when the origin was asked
+}
+
+// still reports whether nothing was invalidated meanwhile.
+func (in *intake) still() bool {
+	return in.c.changes.of(in.id).Load() == in.change && in.c.purges.Load() == in.purges
+}
+
+// begin begins to receive an answer, in a goroutine of its own. It reports false, and has done nothing, if the answer is too long.
+func (in *intake) begin(resp *http.Response) bool {
+	c := in.c
+	most := c.most.Load()
+	whole := most
+	if c.disk != nil {
+		whole = c.index.maxDisk.Load() / perDisk
+	}
+	if resp.ContentLength > whole {
+		return false
+	}
+	_, p := appendHead(nil, prelude{}, in.head)
+	if p.room > maxRoom {
+		return false
+	}
+	in.fill = &fill{
+		length: resp.ContentLength, body: resp.Body, most: most, whole: whole,
+		pending: &c.pending, room: c.index.maxMemory.Load() / pendingPart, disk: c.disk, bodyAt: p.bodyAt(),
+	}
+	in.fill.abandon = resp.Body.(*ending).end
+	c.intakes.Add(1)
+	c.routines.Go(in.run)
+	return true
+}
+
+// run receives the answer.
+func (in *intake) run() {
+	c := in.c
+	defer c.intakes.Add(-1)
+	kept := false
+	defer func() { in.fill.close(kept) }()
+	defer func() {
+		if p := recover(); p != nil { // the origin's: the reader tells of it
+			in.fill.finish(fmt.Errorf("cache: the origin panicked: %v", p))
+		}
+		tooLong := in.fill.state == handedOver
+		if tooLong {
+			c.uncacheable.mark(in.id, time.Now().Add(uncacheable))
+		}
+		c.end(in.flight, !tooLong)
+	}()
+	if in.fill.run() {
+		kept = in.keep()
+	}
+}
+
+// keep puts the answer into the cache, and then tells the reader that it has come. What is in memory is written to disk afterwards.
+func (in *intake) keep() (kept bool) {
+	f := in.fill
+	if f.file != nil {
+		defer f.finish(nil)
+		s := in.head.complete(f.size, nil, true)
+		file, err := f.file.keep(s, f.bodyAt, f.sum)
+		if err != nil {
+			return false
+		}
+		if _, kept = in.c.index.put(in.id, s, file, false, in.still); !kept {
+			in.c.disk.remove(file)
+		}
+		return kept
+	}
+	body := f.buf
+	if cap(body) > len(body)+len(body)/4+firstPiece {
+		body = append(make([]byte, 0, len(body)), body...)
+	}
+	s := in.head.complete(f.size, body, false)
+	e, kept := in.c.index.put(in.id, s, nil, in.c.disk != nil, in.still)
+	f.finish(nil)
+	in.c.end(in.flight, true)
+	if kept && in.c.disk != nil {
+		if file := in.write(s); !in.c.index.written(e, s, file) && file != nil {
+			in.c.disk.remove(file)
+		}
+	}
+	return kept
+}
+
+// write writes what is in memory to disk: nil if that fails, and it stays in memory only.
+func (in *intake) write(s *stored) *file {
+	d, err := in.c.disk.create(s.length)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	defer d.remove() // unless it is kept
+	if _, err = d.WriteAt(s.body, in.fill.bodyAt); err != nil {
+		return nil
+	}
+	file, err := d.keep(s, in.fill.bodyAt, in.fill.sum)
+	if err != nil {
+		return nil
+	}
+	return file
+}
+
+// refresh has an answer that holds be fresh again. If the file cannot be told it will be asked about again, after a start.
+func (c *Cache) refresh(e *entry, old, fresh *stored, still func() bool) {
+	if !c.index.replace(e, old, fresh, still) {
+		return
+	}
+	if f := c.index.fileOf(e); f != nil {
+		_ = c.disk.describe(f, fresh)
+	}
+}
+
+// ending is a body that tells of its end.
+type ending struct {
+	io.ReadCloser
+	end func()
+}
+
+func (b *ending) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
+}
+
+// quoteName is a name as a structured field has it: RFC 8941, 3.3.
+func quoteName(name string) string {
+	token := name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" &&
+		strings.ToLower(name[:1]) != strings.ToUpper(name[:1])
+	if token {
+		return name
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range []byte(name) {
+		switch {
+		case c < ' ' || c > '~':
+			c = '?'
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	b.WriteByte('"')
+	return b.String()
+}

@@ -1,0 +1,388 @@
+package cache
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// session is a request on its way to an answer.
+type session struct {
+	c      *Cache
+	q      Query
+	rules  *Rules
+	origin Origin
+	id     keyID
+
+	old    *stored // what is there and stale, or nil
+	entry  *entry  // its
+	flight *flight // that this request makes
+	why    string  // the origin is asked: RFC 9211, 2.2
+	until  time.Time
+}
+
+// find answers from what is there, waits for what is on its way in, or fetches.
+func (s *session) find() (*Answer, error) {
+	for {
+		now := time.Now()
+		s.entry, s.old = s.c.lookup(s.id, s.q.Key, s.q.Header, now)
+		if s.old != nil && s.old.life.isFresh(now) {
+			return s.use(StateHit, now)
+		}
+		state := StateExpired
+		s.why = "stale"
+		if s.old == nil {
+			state, s.why = StateMiss, s.missed()
+			if least := s.rules.policy.MinUses; least > 1 && s.c.uses.count(s.id) < least {
+				return s.pass(StateMiss)
+			}
+		}
+		if !s.keeps() {
+			return s.fetch(state)
+		}
+		if a, err := s.share(state, now); a != nil || err != nil {
+			return a, err
+		}
+	}
+}
+
+// keeps reports whether the request's answer may be kept at all.
+func (s *session) keeps() bool {
+	head := s.q.Method == http.MethodHead && s.rules.policy.KeepHead
+	return !s.q.NoStore && !head && s.c.intakes.Load() < maxFlights && s.c.closing.Err() == nil
+}
+
+// share joins the flight of what is missing or stale. Without an answer it is to be looked for again.
+func (s *session) share(state State, now time.Time) (*Answer, error) {
+	policy := &s.rules.policy
+	updating := s.old != nil && s.rules.mayUpdate(&s.old.life, now)
+	if !updating && (!policy.Lock || s.c.uncacheable.holds(s.id, now)) {
+		return s.fetch(state)
+	}
+	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, s.q.Header), now, policy.LockAge)
+	if leads {
+		return s.lead(f, state, updating && policy.Background, now)
+	}
+	if updating {
+		return s.use(StateUpdating, now)
+	}
+	if s.until.IsZero() {
+		s.until = now.Add(policy.LockTimeout)
+	}
+	switch s.c.wait(s.q.Context, f, s.until, f.since.Add(policy.LockAge)) {
+	case clientGone:
+		return nil, s.q.Context.Err()
+	case notKept:
+		return s.fetch(state)
+	case outOfTime:
+		return s.pass(state)
+	}
+	return nil, nil
+}
+
+// lead makes a flight, unless one has landed since the request looked.
+func (s *session) lead(f *flight, state State, behind bool, now time.Time) (*Answer, error) {
+	s.flight = f
+	_, found := s.c.lookup(s.id, s.q.Key, s.q.Header, now)
+	if found != nil && (s.old == nil || found.life.received.After(s.old.life.received)) {
+		s.land()
+		return nil, nil
+	}
+	if behind {
+		return s.updateBehind(now)
+	}
+	return s.fetch(state)
+}
+
+// use answers from what is there, or fetches it if it has just gone.
+func (s *session) use(state State, now time.Time) (*Answer, error) {
+	if a := s.hit(state, now); a != nil {
+		return a, nil
+	}
+	s.old, s.why = nil, "uri-miss"
+	return s.fetch(StateMiss)
+}
+
+// hit answers from what is there: nil if it cannot be read, and then it is forgotten, unless that will pass.
+func (s *session) hit(state State, now time.Time) *Answer {
+	a := &Answer{Status: s.old.status, Header: s.old.header, State: state, stored: s.old, at: now}
+	if s.old.inFile {
+		f := s.c.index.fileOf(s.entry)
+		if f == nil {
+			return nil
+		}
+		var err error
+		if a.file, err = s.c.disk.body(f, s.old.length); err != nil {
+			if !outOfDescriptors(err) {
+				s.c.index.drop(s.entry)
+			}
+			return nil
+		}
+	}
+	if s.rules.policy.Status {
+		s.note(a, "hit; ttl=", strconv.FormatInt(int64(s.old.life.fresh.Sub(now)/time.Second), 10))
+	}
+	return a
+}
+
+// updateBehind answers with what is stale, and updates it behind the request's back.
+func (s *session) updateBehind(now time.Time) (*Answer, error) {
+	a := s.hit(StateStale, now)
+	if a == nil {
+		return s.use(StateStale, now)
+	}
+	ask := s.ask()
+	if s.c.behind.Add(1) <= maxBackground {
+		if fetch, err := s.origin.Prepare(ask); err == nil {
+			s.c.updateLater(*s, fetch, ask)
+			return a, nil
+		}
+	}
+	s.c.behind.Add(-1)
+	s.land()
+	return a, nil
+}
+
+// updateLater goes on for a session whose request does not wait.
+func (c *Cache) updateLater(s session, fetch Fetch, ask Ask) {
+	c.routines.Go(func() {
+		defer c.behind.Add(-1)
+		defer s.land()
+		defer contain()
+		a, err := s.fetched(fetch, ask, StateExpired)
+		switch {
+		case err != nil:
+		case a.Passed != nil:
+			_ = a.Passed.Body.Close()
+		default:
+			a.Close()
+		}
+	})
+}
+
+// contain keeps a panic of an origin from ending the process: there is no request whose server would.
+func contain() { _ = recover() }
+
+// land ends the request's flight, unless it was ended, or goes on without it.
+func (s *session) land() { s.c.end(s.flight, true) }
+
+// missed says why nothing was found.
+func (s *session) missed() string {
+	if s.c.index.has(s.id) {
+		return "vary-miss"
+	}
+	return "uri-miss"
+}
+
+// ask is what the origin is asked for so that the answer can be kept.
+func (s *session) ask() Ask {
+	ask := Ask{Method: s.q.Method, Whole: true}
+	if ask.Method == http.MethodHead && !s.rules.policy.KeepHead {
+		ask.Method = http.MethodGet
+	}
+	if s.old != nil && s.rules.policy.Revalidate {
+		ask.Etag, ask.LastModified = s.old.validators()
+	}
+	return ask
+}
+
+// fetch has the origin answer, and keeps the answer if it may.
+func (s *session) fetch(state State) (*Answer, error) {
+	if s.old == nil && !s.keeps() {
+		return s.pass(state)
+	}
+	defer s.land()
+	ask := s.ask()
+	fetch, err := s.origin.Prepare(ask)
+	if err != nil {
+		return nil, err
+	}
+	return s.fetched(fetch, ask, state)
+}
+
+// fetched asks the origin and decides what its answer means. The origin is asked on although the client be gone.
+func (s *session) fetched(fetch Fetch, ask Ask, state State) (*Answer, error) {
+	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load(), purges: s.c.purges.Load()}
+	asked := time.Now()
+	resp, err := s.c.detached(s.q.Context, fetch)
+	now := time.Now()
+	if err != nil {
+		if s.old != nil && s.rules.mayFail(&s.old.life, err, now) {
+			if a := s.standIn(now, ""); a != nil {
+				return a, nil
+			}
+		}
+		return nil, err
+	}
+	switch {
+	case resp.StatusCode == http.StatusNotModified && (ask.Etag != "" || ask.LastModified != ""):
+		return s.revalidated(in, resp, asked, now)
+	case s.old != nil && s.rules.mayReplace(&s.old.life, resp.StatusCode, now):
+		if a := s.standIn(now, "; fwd-status="+strconv.Itoa(resp.StatusCode)); a != nil {
+			_ = resp.Body.Close()
+			return a, nil
+		}
+	}
+	life, why := s.rules.judge(&s.q, resp, asked, now)
+	if why == "" && s.keeps() {
+		if a := s.take(in, resp, life); a != nil {
+			a.State, a.at = state, now
+			s.note(a, "fwd=", s.why, "; fwd-status=", strconv.Itoa(resp.StatusCode), "; stored")
+			return a, nil
+		}
+		why = "size"
+	}
+	if why != "" && resp.StatusCode < 500 { // an origin in trouble is asked by one at a time
+		s.c.uncacheable.mark(s.id, now.Add(uncacheable))
+	}
+	s.c.end(s.flight, false)
+	return s.notKept(resp, state), nil
+}
+
+// detached asks the origin on behalf of the cache: neither the end of the client's request nor its deadline ends it, until its body is
+// closed.
+func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(of))
+	stop := context.AfterFunc(c.closing, cancel)
+	body := &ending{end: func() {
+		stop()
+		cancel()
+	}}
+	defer func() {
+		if body.ReadCloser == nil { // an error, or a panic
+			body.end()
+		}
+	}()
+	resp, err := fetch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	body.ReadCloser, resp.Body = resp.Body, body
+	return resp, nil
+}
+
+// notKept passes an answer that might have been kept. It ends with the client's request.
+func (s *session) notKept(resp *http.Response, state State) *Answer {
+	a := s.passed(resp, state)
+	body := resp.Body.(*ending)
+	end, stop := body.end, context.AfterFunc(s.q.Context, body.end)
+	body.end = func() {
+		stop()
+		end()
+	}
+	if resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && conditional(s.q.Header) { // which the origin was not asked
+		a.Passed, a.come = nil, &growing{ctx: s.q.Context, f: passing(resp)}
+	}
+	return a
+}
+
+// standIn answers with what is stale instead of an error.
+func (s *session) standIn(now time.Time, said string) *Answer {
+	a := s.hit(StateStale, now)
+	if a != nil {
+		s.note(a, "fwd=stale", said)
+	}
+	return a
+}
+
+// revalidated answers with what was there, which the origin says holds. If that is about another answer it is asked again, for
+// all of it.
+func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.Time) (*Answer, error) {
+	_ = resp.Body.Close()
+	if !s.old.holds(resp.Header) {
+		s.old = nil
+		return s.fetch(StateExpired)
+	}
+	old, fresh := s.old, s.old.refreshed(resp.Header)
+	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
+	life, why := s.rules.judge(&s.q, merged, asked, now)
+	life.grow(ageOf(resp.Header))
+	fresh.life = life
+	if !s.rules.ignore.vary {
+		var ok bool
+		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Header); !ok {
+			why = "vary"
+		}
+	}
+	s.old = fresh
+	a := s.hit(StateRevalidated, now)
+	switch {
+	case a == nil:
+		s.old = nil
+		return s.fetch(StateExpired)
+	case why == "":
+		s.c.refresh(s.entry, old, fresh, in.still)
+	case why != notFresh:
+		s.c.index.drop(s.entry)
+	}
+	s.note(a, "fwd=stale; fwd-status=304")
+	return a, nil
+}
+
+// take begins to keep an answer: nil if that cannot be.
+func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
+	header, ok := keptHeader(resp.Header)
+	if !ok {
+		return nil
+	}
+	head := &stored{key: s.q.Key, status: resp.StatusCode, header: header, life: life}
+	if !s.rules.ignore.vary {
+		if head.choices, ok = choices(resp.Header["Vary"], s.q.Header); !ok {
+			return nil
+		}
+	}
+	in.head = head
+	if !in.begin(resp) {
+		return nil
+	}
+	s.flight = nil // the intake ends it
+	if resp.ContentLength >= 0 && resp.StatusCode != http.StatusNoContent {
+		header = header.Clone()
+		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
+	}
+	return &Answer{Status: resp.StatusCode, Header: header, stored: head, come: &growing{ctx: s.q.Context, f: in.fill}}
+}
+
+// pass has the origin answer, with an answer that is not kept.
+func (s *session) pass(state State) (*Answer, error) {
+	defer s.land()
+	fetch, err := s.origin.Prepare(Ask{Method: s.q.Method})
+	if err != nil {
+		return nil, err
+	}
+	resp, err := fetch(s.q.Context)
+	if err != nil {
+		return nil, err
+	}
+	return s.passed(resp, state), nil
+}
+
+func (s *session) passed(resp *http.Response, state State) *Answer {
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: state}
+	s.note(a, "fwd=", s.why)
+	return a
+}
+
+// passMethod passes a request whose answer is never kept. If it may have changed something what is kept of its URI is forgotten:
+// RFC 9111, 4.4.
+func (s *session) passMethod() (*Answer, error) {
+	s.why = "method"
+	a, err := s.pass("")
+	if err == nil && a.Status >= 200 && a.Status < 400 {
+		switch s.q.Method {
+		case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "REPORT", "SEARCH":
+		default:
+			s.c.forget(identify(s.q.Key))
+		}
+	}
+	return a, err
+}
+
+// note sets what Cache-Status says.
+func (s *session) note(a *Answer, said ...string) {
+	if s.rules.policy.Status {
+		a.name, a.status = s.c.name, strings.Join(said, "")
+	}
+}

@@ -1,0 +1,129 @@
+package cache
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// keyID is what a key is found by, and what its files are named after. Keys themselves are compared, too.
+type keyID [16]byte
+
+func identify(key string) (id keyID) {
+	var buf [512]byte // most keys fit
+	sum := sha256.Sum256(append(buf[:0], key...))
+	copy(id[:], sum[:])
+	return id
+}
+
+// stored is an answer that is kept. It never changes.
+type stored struct {
+	key     string
+	choices []choice
+	status  int
+	header  http.Header // handed out: whoever gets it only reads
+	life    lifetime
+	length  int64
+	body    []byte // nil if it is on disk
+	inFile  bool
+}
+
+// unkept are fields that are not kept with an answer: they are about one message, or are made anew.
+func unkept(name string) bool {
+	switch name {
+	case "Age", "Connection", "Content-Length", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Connection", "Te",
+		"Trailer", "Transfer-Encoding", "Upgrade":
+		return true
+	}
+	return false
+}
+
+// names reports whether a list of names has one.
+func names(lines []string, name string) bool {
+	for other := range listed(lines) {
+		if strings.EqualFold(other, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// keptHeader is what of an answer's header is kept, and whether it is short enough for that.
+func keptHeader(h http.Header) (kept http.Header, ok bool) {
+	kept = make(http.Header, len(h)+1)
+	total := 0
+	for name, values := range h {
+		if unkept(name) || names(h["Connection"], name) {
+			continue
+		}
+		for _, v := range values {
+			total += len(name) + len(v)
+		}
+		kept[name] = values
+	}
+	return kept, total <= maxHeader
+}
+
+// complete is the answer once its body is known.
+func (s *stored) complete(length int64, body []byte, inFile bool) *stored {
+	whole := *s
+	whole.length, whole.body, whole.inFile = length, body, inFile
+	if s.status != http.StatusNoContent {
+		whole.header = s.header.Clone()
+		whole.header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	}
+	return &whole
+}
+
+// refreshed is the answer after a 304 with a header, which replaces fields of it but for those that
+// describe the body that is kept: RFC 9111, 3.2.
+func (s *stored) refreshed(h http.Header) *stored {
+	fresh := *s
+	fresh.header = s.header.Clone()
+	for name, values := range h {
+		switch name {
+		case "Content-Encoding", "Content-Range", "Content-Type", "Etag":
+			continue
+		}
+		if !unkept(name) && !names(h["Connection"], name) {
+			fresh.header[name] = values
+		}
+	}
+	return &fresh
+}
+
+// holds reports whether a 304 with a header can be about this answer: RFC 9111, 4.3.4.
+func (s *stored) holds(h http.Header) bool {
+	theirs := h.Get("Etag")
+	return theirs == "" || strings.TrimPrefix(theirs, "W/") == strings.TrimPrefix(s.header.Get("Etag"), "W/")
+}
+
+// validators are what an origin can tell by whether the answer holds.
+func (s *stored) validators() (etag, modified string) {
+	if s.status != http.StatusOK {
+		return "", ""
+	}
+	return s.header.Get("Etag"), s.header.Get("Last-Modified")
+}
+
+// age is that of RFC 9111, 4.2.3.
+func (s *stored) age(now time.Time) time.Duration {
+	return s.life.age + max(0, now.Sub(s.life.received))
+}
+
+// weight is what the answer takes in memory, about.
+func (s *stored) weight() int64 {
+	n := int64(weight + len(s.key) + cap(s.body))
+	for name, values := range s.header {
+		n += int64(len(name)) + 48
+		for _, v := range values {
+			n += int64(len(v)) + 16
+		}
+	}
+	for _, c := range s.choices {
+		n += int64(len(c.name) + len(c.value) + 32)
+	}
+	return n
+}

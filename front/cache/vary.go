@@ -1,0 +1,96 @@
+package cache
+
+import (
+	"hash/maphash"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// choice is a field of requests that an answer depends on, and what it was in the request that got it: RFC 9111, 4.1.
+type choice struct{ name, value string }
+
+// varies reports whether an answer can be chosen by the fields that it names.
+func varies(lines []string) bool {
+	n := 0
+	for name := range listed(lines) {
+		if n++; name == "*" || n > maxVary {
+			return false
+		}
+	}
+	return true
+}
+
+// listed are the elements of a field that is a list of names.
+func listed(lines []string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for _, line := range lines {
+			for name := range strings.SplitSeq(line, ",") {
+				if name = trim(name); name != "" && !yield(name) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// choices are the fields that a Vary names, in order, with their values in a request. It reports false if they are too long.
+func choices(lines []string, request http.Header) (all []choice, ok bool) {
+	total := 0
+	for name := range listed(lines) {
+		name = http.CanonicalHeaderKey(name)
+		value := normalize(request[name])
+		if total += len(name) + len(value); total > maxVaryBytes {
+			return nil, false
+		}
+		all = append(all, choice{name, value})
+	}
+	slices.SortFunc(all, func(a, b choice) int { return strings.Compare(a.name, b.name) })
+	return slices.Compact(all), true
+}
+
+// normalize is a field's value without what makes no difference in a list: its division into lines, and white space around commas. "" and no
+// field at all are told apart.
+func normalize(lines []string) string {
+	switch {
+	case lines == nil:
+		return "\x00"
+	case len(lines) == 1 && !strings.ContainsAny(lines[0], ", \t"):
+		return lines[0]
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		for element := range strings.SplitSeq(line, ",") {
+			if element = trim(element); element != "" {
+				if b.Len() > 0 {
+					b.WriteByte(',')
+				}
+				b.WriteString(element)
+			}
+		}
+	}
+	return b.String()
+}
+
+// chosen reports whether a request has the same values.
+func chosen(all []choice, request http.Header) bool {
+	for i := range all {
+		if normalize(request[all[i].name]) != all[i].value {
+			return false
+		}
+	}
+	return true
+}
+
+// hashChoices is the same for the same choices, in one process.
+func hashChoices(seed maphash.Seed, all []choice) uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, c := range all {
+		_, _ = h.WriteString(c.name)
+		_ = h.WriteByte(0)
+		_, _ = h.WriteString(c.value)
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
+}
