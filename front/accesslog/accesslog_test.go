@@ -72,7 +72,7 @@ func TestEscapes(t *testing.T) {
 	r.Header.Set("User-Agent", "\"\r\n\t\\ \xff ü")
 	r.Header.Set("Referer", "")
 	got := line(t, accesslog.Combined, r, hello)
-	want := `"GET /\x22 200 1\x0a\x00\x7f\x5c\xc3\xa9 HTTP/1.1" 200 5 "-" "\x22\x0d\x0a\x09\x5c \xff \xc3\xbc"` + "\n"
+	want := `"GET /\x22 200 1\x0A\x00\x7F\x5C\xC3\xA9 HTTP/1.1" 200 5 "-" "\x22\x0D\x0A\x09\x5C \xFF \xC3\xBC"` + "\n"
 	if !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want %q at its end", got, want)
 	}

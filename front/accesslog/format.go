@@ -18,7 +18,7 @@ const (
 	// jsonTime is RFC 3339 with milliseconds.
 	jsonTime = "2006-01-02T15:04:05.000Z07:00"
 
-	hexDigits = "0123456789abcdef"
+	hexDigits = "0123456789ABCDEF"
 )
 
 // entry is what a line says.
@@ -43,11 +43,11 @@ func (e *entry) appendCommon(b []byte, at string) []byte {
 	b = append(b, " - - ["...)
 	b = append(b, at...)
 	b = append(b, `] "`...)
-	b = appendEscaped(b, e.r.Method)
+	b = AppendEscaped(b, bounded(e.r.Method))
 	b = append(b, ' ')
-	b = appendEscaped(b, e.r.RequestURI)
+	b = AppendEscaped(b, bounded(e.r.RequestURI))
 	b = append(b, ' ')
-	b = appendEscaped(b, e.r.Proto)
+	b = AppendEscaped(b, bounded(e.r.Proto))
 	b = append(b, `" `...)
 	b = strconv.AppendInt(b, int64(e.status), 10)
 	b = append(b, ' ')
@@ -110,18 +110,20 @@ func orDash(s string) string {
 }
 
 func appendQuoted(b []byte, s string) []byte {
-	return append(appendEscaped(append(b, '"'), s), '"')
+	return append(AppendEscaped(append(b, '"'), bounded(s)), '"')
 }
 
-// appendEscaped appends what a client sent so that it can neither end the field nor the line: quotes,
+func bounded(s string) string { return s[:min(len(s), maxField)] }
+
+// AppendEscaped appends what a client sent so that it can neither end the field nor the line: quotes,
 // backslashes and whatever is not printable ASCII are \xHH, as nginx has it.
-func appendEscaped(b []byte, s string) []byte {
-	for _, c := range []byte(s[:min(len(s), maxField)]) {
-		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+func AppendEscaped(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
 			b = append(b, '\\', 'x', hexDigits[c>>4], hexDigits[c&15])
-			continue
+		} else {
+			b = append(b, c)
 		}
-		b = append(b, c)
 	}
 	return b
 }
@@ -130,7 +132,7 @@ func appendEscaped(b []byte, s string) []byte {
 // has no other text (RFC 8259, 8.1).
 func appendMember(b []byte, name, value string) []byte {
 	b = append(append(append(b, `,"`...), name...), `":"`...)
-	for _, r := range value[:min(len(value), maxField)] {
+	for _, r := range bounded(value) {
 		switch {
 		case r == '"' || r == '\\':
 			b = append(b, '\\', byte(r))

@@ -74,7 +74,9 @@ func (h *Handler) make(res *resource, i int) *variant {
 	if len(packed) < len(plain)-len(plain)/16 { // less is not worth the client's work
 		id := res.identity
 		v.content, v.size, v.contentType, v.modified = bytes.Clone(packed), int64(len(packed)), id.contentType, id.modified
-		v.etag = contentETag(packed)
+		if !h.plan.noEtag {
+			v.etag = contentETag(packed)
+		}
 		v.describe(h.plan, h.plan.codings[i].token, true)
 	}
 	res.encoded[i].Store(v)

@@ -32,6 +32,12 @@ type Config struct {
 	// Header is added to every answer, errors too. It may not say what the handler says itself, such as
 	// Content-Length or Etag.
 	Header http.Header
+	// NoSymlinks serves nothing that symbolic links lead to. Otherwise they are followed where they stay below the root.
+	NoSymlinks bool
+	// TypeOf is the media type of a file by its name. Nil, or an empty type, is the system's table, and then what the file begins with.
+	TypeOf func(name string) string
+	// NoEtag leaves Etag out.
+	NoEtag bool
 	// CacheControl is the Cache-Control of files; empty is none.
 	CacheControl string
 	// Compress says which encoded variants clients are offered.
@@ -93,6 +99,9 @@ type plan struct {
 	index        []string
 	showDirs     bool
 	dotfiles     bool
+	noSymlinks   bool
+	noEtag       bool
+	typeOf       func(name string) string
 	cacheControl string
 	always       []field // Header
 	codings      [numCodings]coding
@@ -109,7 +118,7 @@ var ours = []string{
 func compile(c Config) (*plan, error) {
 	p := &plan{
 		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, cacheControl: c.CacheControl,
-		limits: c.Limits.withDefaults(), page: newPage(),
+		noSymlinks: c.NoSymlinks, noEtag: c.NoEtag, typeOf: c.TypeOf, limits: c.Limits.withDefaults(), page: newPage(),
 	}
 	if c.Root == nil && c.Dir == "" {
 		return nil, errors.New("files: no directory given")

@@ -29,27 +29,33 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, status)
 		return
 	}
+	switch status := h.serve(w, r, name, dir); status {
+	case 0:
+	case http.StatusMovedPermanently:
+		h.redirect(w, r, name, !dir)
+	case http.StatusOK:
+		h.list(w, r, name)
+	default:
+		h.fail(w, status)
+	}
+}
+
+// serve answers with a resource. If there is none it does nothing and says what there is instead, as found.status does.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir bool) (status int) {
 	k := key(name, dir)
 	for range maxReloads {
 		to := h.lookup(k, name, dir)
 		switch {
-		case to.res != nil && to.res.absent:
-			h.fail(w, http.StatusNotFound)
-		case to.res != nil:
-			if !h.answer(w, r, to.res) {
-				h.cache.remove(k, to.res)
-				continue
-			}
-		case to.status == http.StatusMovedPermanently:
-			h.redirect(w, r, name, !dir)
-		case to.status == http.StatusOK:
-			h.list(w, r, name)
-		default:
-			h.fail(w, to.status)
+		case to.res == nil:
+			return to.status
+		case to.res.absent:
+			return http.StatusNotFound
+		case h.answer(w, r, to.res):
+			return 0
 		}
-		return
+		h.cache.remove(k, to.res)
 	}
-	h.fail(w, http.StatusServiceUnavailable)
+	return http.StatusServiceUnavailable
 }
 
 // lookup finds a resource in the cache, or else brings it there. Many requests for the same bring it once.

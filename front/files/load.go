@@ -145,11 +145,17 @@ func (l *loading) variant(res *resource, o opened, contentType string) (*variant
 	if modified := time.Unix(0, v.stamp.modified).Truncate(time.Second); modified.Unix() > 0 && !modified.After(time.Now()) {
 		v.modified = modified // what is later than Date may not be told: RFC 9110, 8.8.2.1
 	}
-	if v.content != nil || v.size == 0 {
+	inMemory := v.content != nil || v.size == 0
+	switch {
+	case l.h.plan.noEtag:
+	case inMemory:
 		v.etag = contentETag(v.content)
+	default:
+		v.etag = stampETag(v.stamp)
+	}
+	if inMemory {
 		_ = o.Close()
 	} else {
-		v.etag = stampETag(v.stamp)
 		l.h.giveBack(v, o.File)
 	}
 	return v, nil
@@ -228,8 +234,14 @@ func (v *variant) beginning(f *os.File) []byte {
 	return b[:n]
 }
 
-// typeOf is a file's type: that of its extension in the system's table, or else what it begins like.
+// typeOf is a file's type: that of its extension in the system's table, or else what it begins like, unless the Config knows
+// better.
 func (h *Handler) typeOf(name string, beginning []byte) string {
+	if h.plan.typeOf != nil {
+		if t := h.plan.typeOf(name); t != "" {
+			return t
+		}
+	}
 	if t := mime.TypeByExtension(path.Ext(name)); t != "" {
 		return t
 	}

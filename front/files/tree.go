@@ -14,6 +14,8 @@ type tree struct {
 	owns bool // root
 	top  *os.File
 	raw  syscall.RawConn // top's
+
+	noLinks bool // nothing that symbolic links lead to is opened
 }
 
 // opened is a regular file or a directory.
@@ -25,11 +27,14 @@ type opened struct {
 	plain bool // no symbolic link led to it
 }
 
+// errLink is what one gets for what symbolic links lead to, if that is not wanted.
+var errLink = errors.New("a symbolic link leads there")
+
 // errIrregular is what one gets for devices, pipes and sockets.
 var errIrregular = errors.New("neither a regular file nor a directory")
 
 func newTree(c Config) (t *tree, err error) {
-	t = &tree{root: c.Root}
+	t = &tree{root: c.Root, noLinks: c.NoSymlinks}
 	if t.root == nil {
 		if t.root, err = os.OpenRoot(c.Dir); err != nil {
 			return nil, err
@@ -39,11 +44,27 @@ func newTree(c Config) (t *tree, err error) {
 	if t.top, err = t.root.Open("."); err == nil {
 		t.raw, err = t.top.SyscallConn()
 	}
+	if err == nil && t.noLinks {
+		err = t.knowsLinks()
+	}
 	if err != nil {
 		t.close()
 		return nil, err
 	}
 	return t, nil
+}
+
+// knowsLinks returns an error if it cannot be told whether a symbolic link leads somewhere.
+func (t *tree) knowsLinks() error {
+	f, plain, err := t.openAny(".")
+	if err != nil {
+		return err
+	}
+	_ = f.Close()
+	if !plain {
+		return errors.New("files: this system does not tell symbolic links: Linux 5.6 does")
+	}
+	return nil
 }
 
 func (t *tree) close() {
@@ -61,7 +82,14 @@ func (t *tree) open(name string) (o opened, err error) {
 		name = "."
 	}
 	o = opened{name: name}
-	if o.File, o.plain, err = t.openAny(name); err != nil {
+	o.File, o.plain, err = t.openAny(name)
+	if t.noLinks && !o.plain { // nor is it told whether anything is there
+		if err == nil {
+			_ = o.Close()
+		}
+		return o, errLink
+	}
+	if err != nil {
 		return o, err
 	}
 	if o.info, err = o.Stat(); err == nil && !o.info.Mode().IsRegular() && !o.info.IsDir() {
@@ -82,7 +110,7 @@ func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errIrregular), errors.Is(err, fs.ErrNotExist):
 		return http.StatusNotFound
-	case errors.Is(err, fs.ErrPermission):
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, errLink):
 		return http.StatusForbidden
 	case errors.Is(err, fs.ErrClosed):
 		return http.StatusServiceUnavailable

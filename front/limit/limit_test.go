@@ -1,0 +1,154 @@
+package limit_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/limit"
+)
+
+func rate(t testing.TB, c limit.Config) *limit.Rate {
+	t.Helper()
+	z, err := limit.NewRate(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+// The numbers are nginx's for "rate=2r/s", "burst=2".
+func TestRate(t *testing.T) {
+	z, start := rate(t, limit.Config{Name: "two", Rate: 2}), time.Unix(1_000_000, 0)
+	for i, c := range []struct {
+		ms     int64
+		excess int64
+		ok     bool
+	}{
+		{0, 0, true}, {0, 1000, true}, {0, 2000, true}, {0, 3000, false}, {1, 2998, false},
+		{500, 2000, true}, {500, 3000, false}, {1500, 1000, true}, {100_000, 0, true},
+		{99_000, 1000, true},  // the clock is a second late: nothing has leaked
+		{30_000, 1998, true},  // and by more than a minute: a millisecond's worth has
+		{30_000, 2998, false}, // from where it counts on
+	} {
+		excess, ok := z.Take("key", 2*limit.Unit, start.Add(time.Duration(c.ms)*time.Millisecond))
+		if excess != c.excess || ok != c.ok {
+			t.Errorf("%d: at %d ms: %d, %v, want %d, %v", i, c.ms, excess, ok, c.excess, c.ok)
+		}
+	}
+	if d := z.Delay(1500, 500); d != 500*time.Millisecond {
+		t.Errorf("delay %v", d)
+	}
+	if d := z.Delay(500, 500); d != 0 {
+		t.Errorf("delay %v", d)
+	}
+}
+
+// Looking changes nothing.
+func TestLook(t *testing.T) {
+	z, now := rate(t, limit.Config{Rate: 1}), time.Now()
+	if z.Look("key", now) != 0 || z.Len() != 0 {
+		t.Error("a key that is not known has something")
+	}
+	_, _ = z.Take("key", 0, now)
+	for range 3 {
+		if n := z.Look("key", now); n != limit.Unit {
+			t.Errorf("%d, want one request", n)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	for _, r := range []float64{0, -1, 0.0009, 2e9} {
+		if _, err := limit.NewRate(limit.Config{Name: "z", Rate: r}); err == nil || !strings.Contains(err.Error(), `"z"`) {
+			t.Errorf("%v: %v", r, err)
+		}
+	}
+	z := rate(t, limit.Config{Rate: 1e9})
+	_, _ = z.Take("key", 0, time.UnixMilli(0))
+	if excess, ok := z.Take("key", 0, time.UnixMilli(1<<60)); excess != 0 || !ok {
+		t.Errorf("after a long time: %d, %v", excess, ok)
+	}
+}
+
+// However many keys come, what is held is bounded; those that come again are not forgotten.
+func TestBounded(t *testing.T) {
+	z, now := rate(t, limit.Config{Rate: 1, Bytes: 64 << 10}), time.Now()
+	for i := range 100_000 {
+		_, _ = z.Take(fmt.Sprintf("key %d", i), 0, now)
+		if _, ok := z.Take("often", 0, now); ok && i > 0 {
+			t.Fatalf("after %d keys one that came again was forgotten", i)
+		}
+	}
+	if n := z.Len(); n < 100 || n > 64<<10/160 {
+		t.Errorf("%d keys in 64 KB", n)
+	}
+	if _, ok := z.Take(strings.Repeat("x", 64<<10), 0, now); ok {
+		t.Error("a key that is longer than a table was counted")
+	}
+}
+
+func TestConns(t *testing.T) {
+	z := limit.NewConns(limit.Config{})
+	for i, want := range []bool{true, true, false} {
+		if z.Enter("a", 2) != want {
+			t.Errorf("%d is in: %v", i+1, !want)
+		}
+	}
+	if !z.Enter("b", 1) {
+		t.Error("another key counts with the first")
+	}
+	z.Leave("a")
+	if !z.Enter("a", 2) {
+		t.Error("whoever leaves makes room")
+	}
+	for _, key := range []string{"a", "a", "b"} {
+		z.Leave(key)
+	}
+	if n := z.Len(); n != 0 {
+		t.Errorf("%d keys are held without anybody in", n)
+	}
+}
+
+// Nobody who is in is forgotten for another.
+func TestConnsBounded(t *testing.T) {
+	z, in := limit.NewConns(limit.Config{Bytes: 32 << 10}), 0
+	for i := range 10_000 {
+		if z.Enter(fmt.Sprint(i), 1) {
+			in++
+		}
+	}
+	if in == 0 || in > 32<<10/160 || z.Len() != in {
+		t.Errorf("%d are in, and %d held", in, z.Len())
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	z, n := rate(t, limit.Config{Rate: 1, Bytes: 16 << 10}), limit.NewConns(limit.Config{})
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := range 2000 {
+				key := fmt.Sprint(i % 100)
+				_, _ = z.Take(fmt.Sprint(w, i), 0, time.Now())
+				if n.Enter(key, 2) {
+					n.Leave(key)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n.Len() != 0 {
+		t.Errorf("%d are held", n.Len())
+	}
+}
+
+func BenchmarkTake(b *testing.B) {
+	z := rate(b, limit.Config{Rate: 1e6})
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = z.Take("192.0.2.1", 1<<40, time.Now())
+	}
+}

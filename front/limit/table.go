@@ -1,0 +1,103 @@
+package limit
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+)
+
+const (
+	// DefaultBytes holds some five thousand addresses.
+	DefaultBytes = 1 << 20
+	// shards is how many locks a table has.
+	shards = 16
+	// overhead is about what an entry takes besides its key.
+	overhead = 160
+)
+
+// table holds values by key, within a number of bytes.
+type table[V any] struct {
+	seed   maphash.Seed
+	shards [shards]shard[V]
+}
+
+// shard is a part of the keys. Its methods want its lock held.
+type shard[V any] struct {
+	mu      sync.Mutex
+	entries map[string]*entry[V]
+	left    int64    // bytes
+	ring    entry[V] // newest.next, oldest.prev
+}
+
+// entry is what is held for a key.
+type entry[V any] struct {
+	key        string
+	value      V
+	prev, next *entry[V]
+}
+
+func (t *table[V]) init(c Config) {
+	bytes := c.Bytes
+	if bytes <= 0 {
+		bytes = DefaultBytes
+	}
+	t.seed = maphash.MakeSeed()
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.entries, s.left = make(map[string]*entry[V]), bytes/shards
+		s.ring.prev, s.ring.next = &s.ring, &s.ring
+	}
+}
+
+func (t *table[V]) shard(key string) *shard[V] {
+	return &t.shards[maphash.String(t.seed, key)%shards]
+}
+
+// add makes an entry for a key, Others go for it if they may, the oldest first. It returns nil if
+// there is no room.
+func (s *shard[V]) add(key string, evict bool) *entry[V] {
+	need := int64(len(key) + overhead)
+	for s.left < need {
+		oldest := s.ring.prev
+		if !evict || oldest == &s.ring {
+			return nil
+		}
+		s.remove(oldest)
+	}
+	e := &entry[V]{key: strings.Clone(key)} // it may be a part of something large
+	s.left -= need
+	s.entries[e.key] = e
+	s.link(e)
+	return e
+}
+
+// use makes an entry the newest one.
+func (s *shard[V]) use(e *entry[V]) {
+	if s.ring.next != e {
+		e.prev.next, e.next.prev = e.next, e.prev
+		s.link(e)
+	}
+}
+
+func (s *shard[V]) link(e *entry[V]) {
+	e.prev, e.next = &s.ring, s.ring.next
+	e.prev.next, e.next.prev = e, e
+}
+
+func (s *shard[V]) remove(e *entry[V]) {
+	e.prev.next, e.next.prev = e.next, e.prev
+	delete(s.entries, e.key)
+	s.left += int64(len(e.key) + overhead)
+}
+
+// Len is how many keys are held.
+func (t *table[V]) Len() int {
+	n := 0
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += len(s.entries)
+		s.mu.Unlock()
+	}
+	return n
+}
