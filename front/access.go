@@ -1,0 +1,163 @@
+package front
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+)
+
+// access is who may ask a location.
+type access struct {
+	rules    nets // of whom the first counts
+	deny     []bool
+	password *password // nil asks for none
+	any      bool      // one of both will do
+}
+
+// access compiles who may ask a location.
+func (c *compiler) access(s *Settings) (a access, err error) {
+	a.any = s.SatisfyAny
+	for i, r := range s.Access {
+		a.deny = append(a.deny, r.Deny)
+		switch {
+		case r.Unix:
+			a.rules.addUnix(i)
+		case !r.Net.IsValid():
+			a.rules.addAll(i)
+		default:
+			a.rules.add(r.Net, i)
+		}
+	}
+	a.password, err = c.password(s.Password)
+	return a, err
+}
+
+// granted is what a check of access says instead of a status, if it lets in. 0 is that it has nothing to say.
+const granted = -1
+
+// check is the access phase.
+func (a *access) check(x *exchange) outcome {
+	if a.deny == nil && a.password == nil {
+		return proceed
+	}
+	refused := 0
+	for _, ask := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword} {
+		switch status := ask(a, x); {
+		case status == granted && a.any:
+			return proceed
+		case status <= 0:
+		case !a.any || status != http.StatusForbidden && status != http.StatusUnauthorized:
+			return a.refuse(x, status)
+		case refused != http.StatusUnauthorized:
+			refused = status
+		}
+	}
+	if refused == 0 {
+		return proceed
+	}
+	return a.refuse(x, refused)
+}
+
+func (a *access) refuse(x *exchange, status int) outcome {
+	if status == statusClientGone {
+		return x.unanswered(status)
+	}
+	return x.fail(status)
+}
+
+func (a *access) checkRules(x *exchange) int {
+	i, ok := a.rules.find(x.who().addr.Addr())
+	switch {
+	case !ok:
+		return 0
+	case !a.deny[i]:
+		return granted
+	}
+	if !a.any {
+		x.errorf(levelError, "access forbidden by rule")
+	}
+	return http.StatusForbidden
+}
+
+func (a *access) checkPassword(x *exchange) int {
+	if a.password == nil {
+		return 0
+	}
+	return a.password.check(x)
+}
+
+// nets find the first of a list of networks that an address is in, by looking each length of a prefix up that there is.
+// An invalid address is a unix socket's.
+type nets struct {
+	firsts  map[netip.Prefix]int
+	lengths []netLength
+	unix    int // one more than the index; 0 is none
+	all     int // likewise
+}
+
+// netLength is a length of prefixes, of one family.
+type netLength struct {
+	v4   bool
+	bits int
+}
+
+func (n *nets) add(p netip.Prefix, i int) {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	p = p.Masked()
+	if n.firsts == nil {
+		n.firsts = make(map[netip.Prefix]int)
+	}
+	if _, ok := n.firsts[p]; ok {
+		return
+	}
+	n.firsts[p] = i
+	length := netLength{p.Addr().Is4(), p.Bits()}
+	for _, l := range n.lengths {
+		if l == length {
+			return
+		}
+	}
+	n.lengths = append(n.lengths, length)
+}
+
+func (n *nets) addUnix(i int) {
+	if n.unix == 0 {
+		n.unix = i + 1
+	}
+}
+
+func (n *nets) addAll(i int) {
+	if n.all == 0 {
+		n.all = i + 1
+	}
+}
+
+// find returns the index of the first that an address is in.
+func (n *nets) find(a netip.Addr) (first int, ok bool) {
+	least := n.all
+	note := func(i int) {
+		if least == 0 || i < least {
+			least = i
+		}
+	}
+	if !a.IsValid() {
+		if n.unix != 0 {
+			note(n.unix)
+		}
+		return least - 1, least != 0
+	}
+	if a.Is4In6() && slices.ContainsFunc(n.lengths, func(l netLength) bool { return l.v4 }) {
+		a = a.Unmap()
+	}
+	for _, l := range n.lengths {
+		if l.v4 == a.Is4() {
+			p, _ := a.Prefix(l.bits) // the length is one of the family's
+			if i, ok := n.firsts[p]; ok {
+				note(i + 1)
+			}
+		}
+	}
+	return least - 1, least != 0
+}

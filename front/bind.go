@@ -1,0 +1,259 @@
+package front
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// bound is the content that a handler in the same process answers. It sees the request as it would over the network, but that RemoteAddr,
+// TLS, the protocol's version and the context are the client's.
+type bound struct {
+	*pass
+	handler http.Handler
+}
+
+// bind compiles a Pass to a handler.
+func (c *compiler) bind(p *pass) content { return &bound{p, p.to.bound} }
+
+// boundCall is the memory of a call where the request differs from the client's, or its answer is looked at.
+type boundCall struct {
+	boundWriter
+	request http.Request
+}
+
+// serve implements content.
+func (b *bound) serve(x *exchange) outcome {
+	if b.from.Intercept {
+		x.intercept = true
+	}
+	return b.answer(x, "", b.to.name.host)
+}
+
+// answer has the handler answer. behind is a URI that a variable had.
+func (b *bound) answer(x *exchange, behind, host string) outcome {
+	q := boundRequest{method: b.method.of(x), host: x.r.Host, target: b.uri.target(x, behind), header: b.header(x)}
+	if q.method == "" {
+		q.method = x.method
+	}
+	if b.from.Protocol != FastCGI {
+		q.host = host
+		if b.sets.host != nil {
+			if said := b.sets.host.of(x); said != "" {
+				q.host = said
+			}
+		}
+	}
+	var w *boundWriter
+	r := x.r
+	if b.differs(x, &q) {
+		call := new(boundCall)
+		if err := b.fill(x, &call.request, &q); err != nil {
+			x.errorf(levelError, "the request for the handler: %v", err)
+			return x.fail(http.StatusBadGateway)
+		}
+		r, w = &call.request, &call.boundWriter
+	} else if b.answers.sees {
+		w = new(boundWriter)
+	}
+	if !b.answers.sees {
+		b.handler.ServeHTTP(x.w, r)
+		return answered
+	}
+	*w = boundWriter{ResponseWriter: x.w, x: x, rules: &b.answers}
+	b.handler.ServeHTTP(w, r)
+	if w.diverted == "" {
+		return answered
+	}
+	header := x.w.Header()
+	said := header.Clone()
+	clear(header)
+	return x.accelRedirect(w.diverted, said)
+}
+
+// boundRequest is how a request is to be.
+type boundRequest struct {
+	method, host, target string
+	header               http.Header // nil is the client's
+}
+
+// differs reports whether it is not the client's.
+func (b *bound) differs(x *exchange, q *boundRequest) bool {
+	r := x.r
+	return q.header != nil || q.method != r.Method || q.host != r.Host || q.target != r.RequestURI || b.body != nil || b.from.NoBody || x.method != r.Method
+}
+
+// fill makes the request.
+func (b *bound) fill(x *exchange, r *http.Request, q *boundRequest) error {
+	*r = *x.r
+	r.Method, r.Host, r.RequestURI = q.method, q.host, q.target
+	if q.header != nil {
+		r.Header = q.header
+	}
+	b.setBody(x, r)
+	if q.target == x.r.RequestURI {
+		return nil
+	}
+	var err error
+	r.URL, err = url.ParseRequestURI(q.target)
+	return err
+}
+
+// setBody has the request have the body that an upstream would get.
+func (b *bound) setBody(x *exchange, r *http.Request) {
+	switch {
+	case b.body != nil:
+		text := b.body.of(x)
+		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
+	case b.from.NoBody, x.method != x.r.Method:
+		r.Body, r.ContentLength = http.NoBody, 0
+	}
+}
+
+// header is the header that an upstream would get, or nil if that is the client's.
+func (b *bound) header(x *exchange) http.Header {
+	from := x.r.Header
+	h := &b.sets
+	if !h.none && !h.changes(x, from) {
+		return nil
+	}
+	to := make(http.Header, len(from)+len(h.fields))
+	if !h.none {
+		copyRequestFields(to, from, h.sets)
+		if length := from["Content-Length"]; length != nil && b.body == nil && !b.from.NoBody {
+			to["Content-Length"] = length // a server's handler sees it
+		}
+	}
+	h.fill(x, to)
+	h.setConnection(x, to, &request{})
+	return to
+}
+
+// changes reports whether the header differs from the client's.
+func (h *requestHeader) changes(x *exchange, from http.Header) bool {
+	for i := range h.fields {
+		f := &h.fields[i]
+		if values := from[f.name]; len(values) != 1 || values[0] != f.value.of(x) {
+			return true
+		}
+	}
+	for name := range from {
+		switch {
+		case h.sets[name] && !h.sends(name):
+			return true
+		case !plainName(name), concernsConnection(name), name == "Expect":
+			return true
+		}
+	}
+	return false
+}
+
+// sends reports whether a field of that name is set to something.
+func (h *requestHeader) sends(name string) bool {
+	for i := range h.fields {
+		if h.fields[i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// boundWriter is what a handler writes to where its answer may be changed. What else the server's can do is found by Unwrap.
+type boundWriter struct {
+	http.ResponseWriter
+	x     *exchange
+	rules *answerRules
+
+	wrote    bool
+	diverted string // where something else answers: what the handler writes goes nowhere
+}
+
+// Unwrap lets http.ResponseController find the rest.
+func (w *boundWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// look applies the rules to the head, and reports whether the answer goes out.
+func (w *boundWriter) look() bool {
+	if w.wrote {
+		return w.diverted == ""
+	}
+	w.wrote = true
+	header := w.Header()
+	if len(header) == 0 {
+		return true
+	}
+	if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
+		w.diverted = to[0]
+		return w.diverted == ""
+	}
+	w.rules.apply(w.x, header)
+	return true
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *boundWriter) WriteHeader(status int) {
+	if status < http.StatusOK && status != http.StatusSwitchingProtocols || w.look() {
+		w.ResponseWriter.WriteHeader(status)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *boundWriter) Write(p []byte) (int, error) {
+	if !w.look() {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// WriteString implements io.StringWriter.
+func (w *boundWriter) WriteString(s string) (int, error) {
+	if !w.look() {
+		return len(s), nil
+	}
+	return io.WriteString(w.ResponseWriter, s)
+}
+
+// ReadFrom implements io.ReaderFrom.
+func (w *boundWriter) ReadFrom(src io.Reader) (int64, error) {
+	if !w.look() {
+		return io.Copy(io.Discard, src)
+	}
+	return io.Copy(w.ResponseWriter, src)
+}
+
+// Flush implements http.Flusher.
+func (w *boundWriter) Flush() { _ = w.FlushError() }
+
+// FlushError sends what has been written so far.
+func (w *boundWriter) FlushError() error {
+	if !w.look() {
+		return nil
+	}
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack implements http.Hijacker, where the server does.
+func (w *boundWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return http.NewResponseController(w.ResponseWriter).Hijack()
+}
+
+// apply changes a header as the rules say.
+func (r *answerRules) apply(x *exchange, header http.Header) {
+	if rate := header["X-Accel-Limit-Rate"]; len(rate) > 0 && r.mayLimitRate {
+		x.limitOf = rate[0]
+	}
+	for _, name := range r.hiding {
+		delete(header, name)
+	}
+	if v := header["Location"]; v != nil && r.locations != nil {
+		header["Location"] = r.rewriteLocation(x, v)
+	}
+	if v := header["Refresh"]; v != nil && r.locations != nil {
+		header["Refresh"] = r.rewriteRefresh(x, v)
+	}
+	if v := header["Set-Cookie"]; v != nil && (r.cookieDomains != nil || r.cookiePaths != nil) {
+		header["Set-Cookie"] = r.rewriteCookies(x, v)
+	}
+}

@@ -1,0 +1,240 @@
+package front_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+)
+
+// A bound handler is asked what a server at its place would be.
+func TestBoundLikeServer(t *testing.T) {
+	to := served(t, echo)
+	text := func(s string) *front.Text { t := front.Text(s); return &t }
+	for name, p := range map[string]front.Pass{
+		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")}, "variables": {URI: text("/v$uri?x=$arg_x")},
+		"fields":    {Header: []front.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"}, {Name: "X-Same", Value: "same"}}},
+		"method":    {Method: "POST", Body: text("new body")},
+		"no header": {NoHeader: true, Header: []front.Field{{Name: "X-B", Value: "c"}}}, "no body": {NoBody: true},
+	} {
+		remote, local := p, p
+		remote.To, local.To = front.Text(to), "app"
+		if p.Header == nil || p.Header[0].Name != "Host" { // else it is the goal's name, which differs
+			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)], front.Field{Name: "Host", Value: "app"})
+		}
+		h := newFront(t, oneHost(front.Location{Path: "/r/", Pass: &remote}, front.Location{Path: "/l/", Pass: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
+		a := serveHandler(t, h)
+		for _, method := range []string{"GET", "POST"} {
+			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te", "trailers"}
+			body := ""
+			if method == "POST" {
+				body = "body"
+			}
+			want := a.ask(method, "/r/x%2Fy?x=%20z", strings.NewReader(body), fields...)
+			got := a.ask(method, "/l/x%2Fy?x=%20z", strings.NewReader(body), fields...)
+			var w, g echoed
+			_ = json.Unmarshal([]byte(want.body), &w)
+			_ = json.Unmarshal([]byte(got.body), &g)
+			if w.URI = strings.Replace(w.URI, "/r/", "/l/", 1); got.status != want.status || fmt.Sprint(w) != fmt.Sprint(g) || got.header.Get("Content-Type") != want.header.Get("Content-Type") {
+				t.Errorf("%s %s: %d %+v %v\nwant %d %+v %v", name, method, got.status, g, got.header, want.status, w, want.header)
+			}
+		}
+	}
+}
+
+// If nothing differs it is the same request, and what belongs to the client stays.
+func TestBoundRequest(t *testing.T) {
+	var got *http.Request
+	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })
+	h := newFront(t, oneHost(
+		front.Location{Path: "/same", Pass: &front.Pass{To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}}},
+		front.Location{Path: "/host", Pass: &front.Pass{To: "app"}},
+	), front.Bind("app", app))
+	for path, same := range map[string]bool{"/same": true, "/host": false} {
+		r := httptest.NewRequest("GET", path, nil)
+		r.Header.Set("X-A", "b")
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if (got == r) != same || got.RemoteAddr != r.RemoteAddr || got.Context() != r.Context() || got.URL != r.URL {
+			t.Errorf("%s: the same %v", path, got == r)
+		}
+		got.Header["X-A"][0] = "c" // the client's own, where nothing has changed
+		if r.Header.Get("X-A") != "c" {
+			t.Errorf("%s: the header was copied", path)
+		}
+	}
+}
+
+// Rules of answers hold for bound handlers.
+func TestBoundAnswers(t *testing.T) {
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, values := range r.URL.Query() {
+			w.Header()[name] = values
+		}
+		switch r.URL.Path {
+		case "/a/302":
+			w.WriteHeader(302)
+		case "/a/404":
+			w.WriteHeader(404)
+		case "/a/flush":
+			_ = http.NewResponseController(w).Flush()
+		case "/a/copy":
+			_, _ = io.Copy(w, strings.NewReader("copied"))
+			return
+		}
+		_, _ = io.WriteString(w, "body")
+	})
+	dir := site(t, "i/file.txt")
+	c := oneHost(
+		front.Location{Path: "/a/", Pass: &front.Pass{To: "app", Hide: []string{"X-Secret"}, Intercept: true, CookiePaths: []front.Replace{{From: "/a/", To: "/b/"}}},
+			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
+		front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
+	)
+	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
+	for _, test := range []struct {
+		ask, body, field, value string
+		status                  int
+	}{
+		{"/a/200?X-Secret=x&X-A=y", "body", "X-Secret", "", 200}, {"/a/200?X-A=y", "body", "X-A", "y", 200}, {"/a/302?Location=http://app/z", "body", "Location", "http://front.test/z", 302},
+		{"/a/404?X-A=y", "i/file.txt", "X-A", "", 404}, {"/a/200?Set-Cookie=a=b;+Path=/a/x", "body", "X-A", "", 200}, {"/a/200?X-Accel-Redirect=/i/file.txt&X-A=y&Content-Type=x/y", "i/file.txt", "Content-Type", "x/y", 200},
+		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200}, {"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200}, {"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
+		{"/a/flush?X-Secret=x", "body", "X-Secret", "", 200},
+	} {
+		got := a.get(test.ask)
+		if got.status != test.status || got.body != test.body || got.header.Get(test.field) != test.value {
+			t.Errorf("%s: %d %q %v", test.ask, got.status, got.body, got.header)
+		}
+	}
+}
+
+// A handler that panics ends its connection, as it would without us, and nobody else's.
+func TestBoundPanics(t *testing.T) {
+	a := serveHandler(t, newFront(t, passed(front.Pass{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/panic" {
+			panic("ouch")
+		}
+	})), quiet()))
+	if resp, err := a.client.Get("http://x/panic"); err == nil {
+		t.Errorf("an answer: %v", resp)
+	}
+	if got := a.get("/"); got.status != 200 {
+		t.Error(got)
+	}
+}
+
+// Bodies are bounded for bound handlers, too, and files are sent by who can.
+func TestBoundBodies(t *testing.T) {
+	name := t.TempDir() + "/f"
+	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := passed(front.Pass{To: "app"})
+	c.Hosts[0].Locations[0].MaxBody = 10
+	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			_, _ = io.Copy(w, r.Body)
+			return
+		}
+		f, _ := os.Open(name)
+		defer f.Close()
+		_, _ = io.Copy(w, f)
+	})), quiet()))
+	for n, want := range map[int]int{10: 200, 11: 413} {
+		if got := a.ask("POST", "/", strings.NewReader(pattern(n))); got.status != want {
+			t.Errorf("%d bytes: %d, want %d", n, got.status, want)
+		}
+	}
+	if got := a.get("/"); len(got.body) != 1<<20 {
+		t.Errorf("%d bytes", len(got.body))
+	}
+}
+
+// nowhere is a ResponseWriter for benchmarks.
+type nowhere struct{ header http.Header }
+
+func (w *nowhere) Header() http.Header         { return w.header }
+func (w *nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (w *nowhere) WriteHeader(int)             {}
+
+// What a bound handler costs beside calling it.
+func BenchmarkBound(b *testing.B) {
+	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hi") })
+	for name, p := range map[string]front.Pass{
+		"usual": {To: "app", Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, "same host": {To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}},
+		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"}, {Name: "X-Real-IP", Value: "$remote_addr"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			c := passed(p)
+			c.Hosts[0].Names = []string{"go.http"}
+			h := newFront(b, c, front.Bind("app", app), quiet())
+			r := httptest.NewRequest("GET", "/", nil)
+			r.Host = "go.http"
+			r.Header = http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}
+			w := &nowhere{make(http.Header)}
+			b.ReportAllocs()
+			for b.Loop() {
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
+	b.Run("alone", func(b *testing.B) {
+		w, r := &nowhere{make(http.Header)}, httptest.NewRequest("GET", "/", nil)
+		b.ReportAllocs()
+		for b.Loop() {
+			app.ServeHTTP(w, r)
+		}
+	})
+}
+
+// passCost returns what passes a request on, to a server that answers from the same process without allocating.
+func passCost(t testing.TB) (once func()) {
+	to := raw(t, func(nc net.Conn) {
+		in, out := make([]byte, 4096), []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
+		for {
+			if _, err := nc.Read(in); err != nil {
+				return
+			}
+			if _, err := nc.Write(out); err != nil {
+				return
+			}
+		}
+	})
+	c := passed(front.Pass{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: to}}}}
+	h := newFront(t, c, quiet())
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	w := &nowhere{make(http.Header)}
+	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+	r.Header = http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}
+	return func() {
+		clear(w.header)
+		h.ServeHTTP(w, r)
+	}
+}
+
+// TestPassAllocations: the exchange, and what the client hands out. Builds that poison do not use memory again, and the race
+// detector's pools lose some: these have a few more.
+func TestPassAllocations(t *testing.T) {
+	const most = 12
+	if n := testing.AllocsPerRun(200, passCost(t)); n > most {
+		t.Errorf("%v allocations, want at most %v", n, most)
+	}
+}
+
+func BenchmarkPass(b *testing.B) {
+	once := passCost(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		once()
+	}
+}

@@ -1,0 +1,122 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/tarehq/tare/front/files"
+)
+
+// compiler makes a plan of a Config.
+type compiler struct {
+	config  *Config
+	options *options
+	state   *state
+	plan    *plan
+
+	slots    map[string]int      // of variables that have one in exchange.vars
+	core     map[string]variable // nginx's own
+	maps     map[string]*mapping
+	patterns map[patternKey]*pattern
+	types    map[typesKey]*mediaTypes
+	share    files.Limits // of each directory
+	setsRate bool         // some Set gives $limit_rate a value
+	goals    []string     // named locations of the host that something leads to
+
+	gzips    map[int]*compressors // by level
+	logFiles map[string]*logFile  // by path
+
+	limitTallies  map[string]*limitCounts // by kind and zone
+	countingKnown bool
+}
+
+// compile makes a plan, or gives back what it has taken until then.
+func compile(config *Config, o *options, s *state) (*plan, error) {
+	product := productName()
+	c := &compiler{
+		config: config, options: o, state: s,
+		slots: make(map[string]int), core: coreVariables(product), maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
+		types: make(map[typesKey]*mediaTypes),
+		plan:  &plan{options: o, state: s, product: product, released: make(chan struct{})},
+	}
+	c.plan.users.Store(1)
+	if err := c.compile(); err != nil {
+		c.plan.retire()
+		return nil, fmt.Errorf("front: %w", err)
+	}
+	return c.plan, nil
+}
+
+func (c *compiler) compile() error {
+	if err := c.declare(); err != nil {
+		return err
+	}
+	if len(c.config.Hosts) == 0 {
+		return errors.New("there are no hosts, and so nothing to serve")
+	}
+	c.share = c.fileLimits()
+	if err := c.compileMaps(); err != nil {
+		return err
+	}
+	if err := c.compileCaches(); err != nil {
+		return err
+	}
+	if err := c.upstreams(); err != nil {
+		return err
+	}
+	hosts := make([]*host, 0, len(c.config.Hosts))
+	for i := range c.config.Hosts {
+		h, err := c.host(&c.config.Hosts[i])
+		if err != nil {
+			return at(c.config.Hosts[i].Pos, err)
+		}
+		hosts = append(hosts, h)
+	}
+	if err := c.listen(hosts); err != nil {
+		return err
+	}
+	c.plan.slots = len(c.slots)
+	return nil
+}
+
+// productName is the name and the version that error pages give.
+func productName() string {
+	const name, path = "tare", "github.com/tarehq/tare"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return name
+	}
+	version := ""
+	if info.Main.Path == path {
+		version = info.Main.Version
+	}
+	for _, d := range info.Deps {
+		if d.Path == path {
+			version = d.Version
+		}
+	}
+	if version == "" || version == "(devel)" {
+		return name
+	}
+	return name + "/" + strings.TrimPrefix(version, "v")
+}
+
+// located is an error that says where in the configuration it is.
+type located struct {
+	pos string
+	err error
+}
+
+func (e *located) Error() string { return e.pos + ": " + e.err.Error() }
+func (e *located) Unwrap() error { return e.err }
+
+// at says where an error is, unless somebody inside has, or nobody knows.
+func at(pos string, err error) error {
+	var inner *located
+	if err == nil || pos == "" || errors.As(err, &inner) {
+		return err
+	}
+	return &located{pos, err}
+}

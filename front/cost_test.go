@@ -1,0 +1,79 @@
+package front
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// sink is a ResponseWriter that costs little.
+type sink struct{ header http.Header }
+
+func (s *sink) Header() http.Header         { return s.header }
+func (s *sink) WriteHeader(int)             {}
+func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
+
+func (s *sink) serve(h http.Handler, r *http.Request) {
+	clear(s.header)
+	h.ServeHTTP(s, r)
+}
+
+// costs are handlers whose cost is known: what a request costs beside what is answered.
+func costs(t testing.TB) (all []costCase) {
+	app := Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }))
+	request := func(host, target string) *http.Request {
+		r := httptest.NewRequest("GET", target, nil)
+		r.Host = host
+		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
+		return r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
+	}
+	var many []Host
+	for i := range 100 {
+		h := Host{Names: []string{fmt.Sprintf("h%d.example", i)}, Listen: []Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
+		for j := range 100 {
+			h.Locations = append(h.Locations, Location{Path: fmt.Sprintf("/%d/", j), Pass: &Pass{To: "app", NoHeader: false}})
+		}
+		many = append(many, h)
+	}
+	dir := site(t, "x.txt", "index.html")
+	file := []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}
+	return []costCase{
+		{"bound", newFront(t, Config{Hosts: []Host{{Locations: []Location{{Path: "/", Pass: &Pass{To: "app"}}}}}}, app), request("a.example", "/"), 2},
+		{"bound-hosts", newFront(t, Config{Hosts: many}, app), request("h42.example", "/42/x"), 2},
+		{"return", newFront(t, Config{Hosts: []Host{{Steps: []Step{Return{Status: 200, Text: "x"}}}}}), request("a.example", "/"), 4},
+		{"file", newFront(t, Config{Hosts: file}), request("a.example", "/x.txt"), 3},
+		{"index", newFront(t, Config{Hosts: file}), request("a.example", "/"), 4},
+	}
+}
+
+type costCase struct {
+	name string
+	h    *Handler
+	r    *http.Request
+	most float64 // allocations
+}
+
+// TestAllocations: the exchange, and what the content needs.
+func TestAllocations(t *testing.T) {
+	for _, c := range costs(t) {
+		w := &sink{make(http.Header)}
+		if n := testing.AllocsPerRun(200, func() { w.serve(c.h, c.r) }); n > c.most {
+			t.Errorf("%s: %v allocations, want at most %v", c.name, n, c.most)
+		}
+	}
+}
+
+func BenchmarkHandler(b *testing.B) {
+	for _, c := range costs(b) {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			w := &sink{make(http.Header)}
+			for b.Loop() {
+				w.serve(c.h, c.r)
+			}
+		})
+	}
+}

@@ -1,0 +1,124 @@
+package front
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"strconv"
+	"time"
+)
+
+// level is how grave what is said in an error log is.
+type level int
+
+const (
+	levelDebug level = iota
+	levelInfo
+	levelNotice
+	levelWarn
+	levelError
+	levelCrit
+	levelAlert
+	levelEmerg
+)
+
+func (l level) String() string {
+	return [...]string{"debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"}[l]
+}
+
+func parseLevel(s string) (level, error) {
+	if s == "" {
+		return levelError, nil
+	}
+	for l := levelDebug; l <= levelEmerg; l++ {
+		if l.String() == s {
+			return l, nil
+		}
+	}
+	return 0, fmt.Errorf("error_log: unknown level %q: want debug, info, notice, warn, error, crit, alert or emerg", s)
+}
+
+// errorLog is an ErrorLog, compiled.
+type errorLog struct {
+	least level
+	out   io.Writer   // nil for other
+	other *log.Logger // the program's
+}
+
+// errorLog compiles an ErrorLog. Without one what is an error is said where the options say.
+func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
+	if e == nil {
+		return &errorLog{least: levelError, other: c.options.logger()}, nil
+	}
+	least, err := parseLevel(e.Level)
+	if err != nil {
+		return nil, err
+	}
+	out := &errorLog{least: least}
+	if e.Path == "stderr" {
+		out.out = os.Stderr
+		return out, nil
+	}
+	out.out, err = c.logFile(e.Path)
+	if err != nil {
+		return nil, fmt.Errorf("error_log: %w", err)
+	}
+	return out, nil
+}
+
+// errorf says what went wrong with the request, in a line like nginx's. Whatever is foreign in it has to be quoted.
+func (x *exchange) errorf(l level, format string, args ...any) {
+	to := x.errorLog()
+	if l < to.least {
+		return
+	}
+	b := fmt.Appendf(nil, format, args...)
+	to.write(l, x.appendWho(b))
+}
+
+// say says what went wrong with no request in particular.
+func (to *errorLog) say(l level, format string, args ...any) {
+	if l >= to.least {
+		to.write(l, fmt.Appendf(nil, format, args...))
+	}
+}
+
+func (to *errorLog) write(l level, b []byte) {
+	if to.out == nil {
+		to.other.Printf("front: [%v] %s", l, b)
+		return
+	}
+	line := time.Now().AppendFormat(make([]byte, 0, len(b)+64), "2006/01/02 15:04:05")
+	line = append(append(append(line, " ["...), l.String()...), "] "...)
+	line = append(strconv.AppendInt(line, int64(os.Getpid()), 10), "#0: "...)
+	_, _ = to.out.Write(append(append(line, b...), '\n')) // nobody can be told
+}
+
+// errorLog is where errors of the exchange are said now.
+func (x *exchange) errorLog() *errorLog {
+	if x.loc != nil && x.loc.errors != nil {
+		return x.loc.errors
+	}
+	return &errorLog{least: levelError, other: x.plan.options.logger()}
+}
+
+// appendWho appends whose request it is.
+func (x *exchange) appendWho(b []byte) []byte {
+	b = append(append(b, ", client: "...), x.clientAddr()...)
+	if x.host != nil {
+		b = fmt.Appendf(b, ", server: %s", x.host.name)
+	}
+	b = fmt.Appendf(b, ", request: %q", bounded(x.r.Method+" "+x.r.RequestURI+" "+x.r.Proto))
+	if x.upstream != "" {
+		b = fmt.Appendf(b, ", upstream: %q", bounded(x.upstream))
+	}
+	b = fmt.Appendf(b, ", host: %q", bounded(x.r.Host))
+	if from := x.r.Referer(); from != "" {
+		b = fmt.Appendf(b, ", referrer: %q", bounded(from))
+	}
+	return b
+}
+
+// bounded is as much of a text of a client's as a line has.
+func bounded(s string) string { return s[:min(len(s), maxLogged)] }

@@ -1,0 +1,258 @@
+package front
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Statuses of nginx's own, beside 444.
+const (
+	statusHeaderTooLarge = 494
+	statusCertError      = 495
+	statusNoCert         = 496
+	statusToHTTPS        = 497
+	statusClientGone     = 499
+)
+
+// errorPage is an ErrorPage, compiled.
+type errorPage struct {
+	statuses []int
+	status   int // 0 keeps the error's, below zero is the page's
+	target   text
+}
+
+func (c *compiler) errorPages(from []ErrorPage) ([]errorPage, error) {
+	var all []errorPage
+	for _, f := range from {
+		target, err := c.text(f.Target)
+		if err == nil && target.empty() {
+			err = fmt.Errorf("it has no target")
+		}
+		for _, s := range f.Statuses {
+			if s < 300 || s > 599 || s == statusClientGone {
+				err = fmt.Errorf("the status %d has no page, want 300 to 599 and not 499", s)
+			}
+		}
+		if f.Status > 0 && !isFinal(f.Status) {
+			err = fmt.Errorf("=%d: want a status from 200 to 999", f.Status)
+		}
+		if err == nil && strings.HasPrefix(target.literal, "@") && target.constant() {
+			err = c.leads(&target)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("error page: %w", err)
+		}
+		all = append(all, errorPage{f.Statuses, f.Status, target})
+	}
+	return all, nil
+}
+
+// fail ends with an error, or a redirect that has its Location, as the location's error pages say: it may be an internal redirect.
+// Nothing of an answer may have been written.
+func (x *exchange) fail(status int) outcome {
+	if status == statusClosed {
+		return x.hangUp(status)
+	}
+	x.status = status
+	if status == http.StatusRequestEntityTooLarge || x.bodyStatus.Load() != 0 {
+		x.dropBody()
+	}
+	x.forget()
+	if !x.errored && len(x.loc.errorPages) > 0 && x.redirects <= maxRedirects {
+		x.errored = !x.loc.settings.RecursiveErrors
+		for i := range x.loc.errorPages {
+			if p := &x.loc.errorPages[i]; slices.Contains(p.statuses, status) {
+				return p.answer(x)
+			}
+		}
+	}
+	x.page()
+	return answered
+}
+
+// dropBody has whatever answers see no body of the request, because that is too long or cannot be read.
+func (x *exchange) dropBody() {
+	if x.r.ContentLength == 0 || x.passing != nil && x.sent != nil {
+		return
+	}
+	r := x.r.WithContext(x.r.Context())
+	r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
+	r.Header = r.Header.Clone()
+	delete(r.Header, "Content-Length")
+	x.r = r
+	x.bodyStatus.Store(0)
+}
+
+// failing is the content of what cannot answer.
+type failing int
+
+func (f failing) serve(x *exchange) outcome { return x.fail(int(f)) }
+
+// forget takes back what was said about an answer that is not given.
+func (x *exchange) forget() {
+	header := x.w.Header()
+	if len(header) == 0 {
+		return
+	}
+	for _, name := range [...]string{
+		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified",
+	} {
+		delete(header, name)
+	}
+}
+
+// answer has the page answer.
+func (p *errorPage) answer(x *exchange) outcome {
+	switch {
+	case p.status > 0:
+		x.status = p.status
+	case p.status < 0:
+		x.status = 0
+	}
+	target := p.target.of(x)
+	switch {
+	case strings.HasPrefix(target, "/"):
+		if x.method != http.MethodHead {
+			x.method = http.MethodGet
+		}
+		return x.redirect(splitArgs(target))
+	case strings.HasPrefix(target, "@"):
+		return x.redirectNamed(target)
+	}
+	if !redirects(x.status) {
+		x.status = http.StatusFound
+	}
+	x.w.Header()["Location"] = []string{escapeControls(target)}
+	x.page()
+	return answered
+}
+
+// statusOf is the status of an answer whose content says that it is status: an error page's is the error's.
+func (x *exchange) statusOf(status int) int {
+	if x.status == 0 {
+		return status
+	}
+	return shown(x.status)
+}
+
+// ofPage removes from a page's header what is the page's and not the error's, as nginx does.
+func ofPage(header http.Header, status int) {
+	if status != http.StatusOK {
+		delete(header, "Last-Modified")
+		delete(header, "Accept-Ranges")
+	}
+	if !bodyAllowed(status) {
+		delete(header, "Content-Type")
+	}
+}
+
+// shown is a status as clients see it.
+func shown(status int) int {
+	switch status {
+	case statusHeaderTooLarge, statusCertError, statusNoCert, statusToHTTPS:
+		return http.StatusBadRequest
+	}
+	return status
+}
+
+// page answers with the page that is built in.
+func (x *exchange) page() {
+	status := shown(x.status)
+	header := x.w.Header()
+	if x.r.ProtoMajor < 2 && closes(x.status) {
+		header["Connection"] = []string{"close"}
+	}
+	body := pageOf(x.status, x.plan.product, x.loc.settings.HideVersion)
+	if body == "" {
+		header["Content-Length"] = []string{"0"}
+	} else {
+		header["Content-Type"] = []string{x.loc.files.types.withCharset("text/html")}
+		header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	x.w.WriteHeader(status)
+	if x.method != http.MethodHead {
+		_, _ = x.w.Write([]byte(body))
+	}
+}
+
+// closes reports whether an error ends its connection, because what follows on it may not be what it seems.
+func closes(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusInternalServerError,
+		http.StatusNotImplemented, statusHeaderTooLarge, statusCertError, statusNoCert, statusToHTTPS:
+		return true
+	}
+	return false
+}
+
+// pageOf is the page of a status, "" for one that has no name.
+func pageOf(status int, product string, hideVersion bool) string {
+	title := titleOf(status)
+	if title == "" {
+		return ""
+	}
+	detail := ""
+	switch status {
+	case statusHeaderTooLarge:
+		detail = "Request Header Or Cookie Too Large"
+	case statusCertError:
+		detail = "The SSL certificate error"
+	case statusNoCert:
+		detail = "No required SSL certificate was sent"
+	case statusToHTTPS:
+		detail = "The plain HTTP request was sent to HTTPS port"
+	}
+	name := product
+	if hideVersion {
+		name, _, _ = strings.Cut(product, "/")
+	}
+	const line = "\r\n"
+	page := "<html>" + line + "<head><title>" + title + "</title></head>" + line + "<body>" + line + "<center><h1>" + title + "</h1></center>" + line
+	if detail != "" {
+		page = strings.Replace(page, "<title>"+title, "<title>400 "+detail, 1)
+		page += "<center>" + detail + "</center>" + line
+	}
+	return page + "<hr><center>" + name + "</center>" + line + "</body>" + line + "</html>" + line
+}
+
+// titleOf is a status with the name that nginx has for it, "" if it has none.
+func titleOf(status int) string {
+	name := ""
+	switch status = shown(status); status {
+	case http.StatusUnauthorized:
+		name = "Authorization Required"
+	case http.StatusMethodNotAllowed:
+		name = "Not Allowed"
+	case http.StatusRequestTimeout:
+		name = "Request Time-out"
+	case http.StatusRequestURITooLong:
+		name = "Request-URI Too Large"
+	case http.StatusServiceUnavailable:
+		name = "Service Temporarily Unavailable"
+	case http.StatusGatewayTimeout:
+		name = "Gateway Time-out"
+	case 301, 302, 303, 307, 308, 400, 402, 403, 404, 406, 409, 410, 411, 412, 413, 415, 416, 421, 429, 500, 501, 502, 505, 507:
+		name = http.StatusText(status)
+	default:
+		return ""
+	}
+	return strconv.Itoa(status) + " " + name
+}
+
+func statusSent(x *exchange) string    { return strconv.Itoa(x.answerStatus()) }
+func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.answerBytes(), 10) }
+
+// bytesSent is about the number of bytes of the answer: those of its body, and of its head as HTTP/1 would write it.
+func bytesSent(x *exchange) string {
+	const line, field = len("HTTP/1.1 200 OK\r\n\r\n"), len(": \r\n")
+	n := x.answerBytes() + int64(line)
+	for name, values := range x.w.Header() {
+		for _, v := range values {
+			n += int64(len(name) + len(v) + field)
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}

@@ -1,0 +1,176 @@
+package front
+
+import (
+	"net/http"
+
+	"github.com/tarehq/tare/front/cache"
+)
+
+// exchange is one request and its answer, on their way through the phases.
+type exchange struct {
+	plan *plan
+	w    http.ResponseWriter // what the content is written to
+	r    *http.Request       // as it came
+
+	host *host
+	loc  *location // the host's defaults until one is found
+	path string    // normalized: $uri. rewrite and internal redirects change it
+	args string    // $args
+
+	behind string // what try_files has found behind the alias of a regular expression
+
+	method    string // the request's, or GET once an error page answers
+	entry     entry  // where answer goes on
+	named     *location
+	moved     bool // a rewrite has changed the path: a location is to be found for it
+	internal  bool // the location was not found for the client's path
+	changed   bool // the path is no longer the client's
+	rewritten bool // nor is it the one by which the location was found
+	stuck     bool // a pattern has taken too long: nobody knows whether it matches
+	errored   bool // error pages have been asked, and may not be again
+	redirects int  // internal ones so far, and changes of the path
+	status    int  // of the error whose page is being answered, else 0
+
+	captures captures
+	vars     []value     // of slots: those that Set, Map and named groups give values
+	limitOf  string      // $limit_rate, if it was set
+	id       string      // $request_id, once it was asked for
+	cached   cache.State // what a cache had to do with the answer
+
+	around
+	*passing // nil until an upstream is asked, and in the end
+}
+
+// value is that of a variable that has a slot.
+type value struct {
+	text  string
+	known bool
+}
+
+// outcome is how a phase ends.
+type outcome int
+
+const (
+	proceed  outcome = iota // with the next phase
+	answered                // it is over, but for the log
+	again                   // a location is to be found for the path, which has changed: an internal redirect
+)
+
+// entry is the phase that an exchange goes on with.
+type entry int
+
+const (
+	atHost     entry = iota // the host's rewrite phase: at the beginning, and after an internal redirect
+	atLocation              // a location is found: after a rewrite
+	atNamed                 // the rewrite phase of a named location
+)
+
+// maxRedirects bounds internal redirects of a request, as nginx does.
+const maxRedirects = 10
+
+func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
+	return &exchange{plan: p, w: w, r: r, method: r.Method, args: r.URL.RawQuery}
+}
+
+// run takes the exchange through the phases.
+func (x *exchange) run() {
+	defer x.end()
+	out := x.arrive()
+	for out == again {
+		out = x.answer()
+	}
+	x.complete()
+}
+
+// arrive finds the host, and refuses what no location shall see.
+func (x *exchange) arrive() outcome {
+	group := x.plan.hosts.group(x.r)
+	greeted := group.greeted(x) // before the host, whose captures count
+	name, ok := hostName(x.r.Host)
+	x.host = group.named(x, name)
+	x.loc = &x.host.defaults
+	x.begin()
+	x.enter()
+	switch {
+	case !ok:
+		return x.fail(http.StatusBadRequest)
+	case x.stuck:
+		return x.fail(http.StatusInternalServerError)
+	}
+	if status := x.host.refuses(greeted, x.r.TLS); status != 0 {
+		return x.fail(status)
+	}
+	if x.method == http.MethodConnect && x.r.ProtoMajor == 1 {
+		x.w.Header()["Connection"] = []string{"close"} // what follows may be meant for somebody else
+	}
+	if x.method == http.MethodConnect || x.method == http.MethodTrace {
+		return x.fail(http.StatusMethodNotAllowed)
+	}
+	if x.path, ok = requestPath(x.r, x.host.keepSlashes); !ok {
+		return x.fail(http.StatusBadRequest)
+	}
+	return again
+}
+
+// answer finds a location and has it answer.
+func (x *exchange) answer() outcome {
+	switch x.entry {
+	case atHost:
+		if out := x.rewriteHost(); out != proceed {
+			return out
+		}
+		fallthrough
+	case atLocation:
+		x.behind = ""
+		if out := x.locate(); out != proceed {
+			return out
+		}
+	case atNamed:
+		x.loc = x.named
+		x.enter()
+	}
+	if out := x.rewrite(); out != proceed {
+		return out
+	}
+	if out := x.loc.limits.enter(x); out != proceed {
+		return out
+	}
+	if out := x.loc.access.check(x); out != proceed {
+		return out
+	}
+	if x.loc.tries != nil {
+		if out := x.loc.tries.run(x); out != proceed {
+			return out
+		}
+	}
+	return x.serve()
+}
+
+// goOn begins another cycle, unless there were too many.
+func (x *exchange) goOn(at entry) outcome {
+	x.entry, x.moved = at, false
+	if x.redirects++; x.redirects > maxRedirects {
+		return x.fail(http.StatusInternalServerError)
+	}
+	return again
+}
+
+// redirect goes to another URI of the host, path and query, without the client's knowing. The path is decoded.
+func (x *exchange) redirect(path, args string) outcome {
+	path, ok := cleanPath(path, true)
+	if !ok {
+		return x.fail(http.StatusInternalServerError)
+	}
+	x.path, x.args, x.internal, x.changed = path, args, true, true
+	return x.goOn(atHost)
+}
+
+// redirectNamed goes to a named location, "@" and a name, of the host.
+func (x *exchange) redirectNamed(name string) outcome {
+	loc := x.host.named[name]
+	if loc == nil {
+		return x.fail(http.StatusInternalServerError)
+	}
+	x.named, x.internal = loc, true
+	return x.goOn(atNamed)
+}

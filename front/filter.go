@@ -1,0 +1,301 @@
+package front
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+)
+
+// filters are what a location does to answers, and that it wants to see them.
+type filters struct {
+	fields          []addHeader
+	expires         *expires
+	charset         *mediaTypes // adds it; nil does not
+	gzip            *gzipper    // nil compresses nothing
+	rate, rateAfter text
+	sendTimeout     time.Duration // 0 is no bound
+	onlyTime        bool          // there is nothing but sendTimeout
+}
+
+// filters compiles what happens to answers. They are nil if answers go out as they are and nobody wants to know of them. A
+// bound handler's answers are not bounded in time unless the Settings say so.
+func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
+	f := &filters{}
+	bound := pass != nil && c.options.bound[string(pass.To)] != nil
+	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
+		f.sendTimeout = defaultTimeout
+	}
+	var err error
+	if f.fields, err = c.addHeaders(s.Header); err != nil {
+		return nil, err
+	}
+	if f.expires, err = c.expires(s.Expires); err != nil {
+		return nil, err
+	}
+	if f.gzip, err = c.gzip(s.Gzip); err != nil {
+		return nil, err
+	}
+	if f.rate, err = c.text(s.Rate); err != nil {
+		return nil, fmt.Errorf("rate: %w", err)
+	}
+	if f.rateAfter, err = c.text(s.RateAfter); err != nil {
+		return nil, fmt.Errorf("rate after: %w", err)
+	}
+	if s.Files.Charset != "" {
+		f.charset = c.mediaTypes(&s.Files)
+	}
+	seen := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsRate || pass != nil && pass.Intercept
+	f.onlyTime = !seen && len(f.fields) == 0 && f.expires == nil && f.charset == nil && f.gzip == nil
+	if f.onlyTime && f.sendTimeout == 0 {
+		return nil, nil
+	}
+	return f, nil
+}
+
+// writer is what the content writes to where something sees or changes the answer. It is as good as the one that it is put
+// around: what else that one can do is found by Unwrap.
+type writer struct {
+	http.ResponseWriter
+	x        *exchange
+	status   int   // of the answer; 0 until it has one
+	sent     int64 // bytes of the body as the server was given them
+	withheld int   // the status of an answer that is not passed on, because a page answers instead
+	hijacked bool
+
+	hold  *hold    // the beginning of an answer of which it is not known whether to compress it
+	zip   *zipping // compresses the body; nil leaves it
+	pace  *pace    // nil is no bound of the rate
+	bound sendBound
+}
+
+// Unwrap lets http.ResponseController find the rest.
+func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *writer) WriteHeader(code int) {
+	switch {
+	case code < 200 && code != http.StatusSwitchingProtocols:
+		w.ResponseWriter.WriteHeader(code)
+	case w.withheld != 0:
+	case w.status != 0:
+		if w.hold == nil {
+			w.ResponseWriter.WriteHeader(code) // it says that this is one too many
+		}
+	case w.x.bodyStatus.Load() != 0 && w.x.status == 0:
+		w.withhold(int(w.x.bodyStatus.Load()))
+	case w.x.intercept && code >= http.StatusMultipleChoices && w.x.hasPage(code):
+		w.withhold(code)
+	default:
+		w.commit(code)
+	}
+}
+
+// withhold drops an answer: what the content writes goes nowhere, and its header is forgotten.
+func (w *writer) withhold(status int) {
+	w.withheld = status
+	header := w.Header()
+	for name := range header {
+		if name != "Www-Authenticate" || status != http.StatusUnauthorized {
+			delete(header, name)
+		}
+	}
+}
+
+// commit runs the filter phase. It may have to wait for the beginning of the body. What is an error's page has the error's
+// status, whatever its content says.
+func (w *writer) commit(code int) {
+	code = w.x.statusOf(code)
+	w.status = code
+	if w.x.status != 0 {
+		ofPage(w.Header(), code)
+	}
+	if f := w.x.loc.filters; f != nil {
+		f.head(w.x, w.Header(), code)
+		w.begin(f)
+		if f.gzip != nil && !f.gzip.decide(w) {
+			return
+		}
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// head changes the header of an answer.
+func (f *filters) head(x *exchange, header http.Header, code int) {
+	if f.charset != nil {
+		f.charset.complete(header)
+	}
+	if f.expires == nil && f.fields == nil {
+		return
+	}
+	usual := changesUsually(code)
+	if f.expires != nil && usual {
+		f.expires.set(x, header)
+	}
+	for i := range f.fields {
+		if field := &f.fields[i]; usual || field.always {
+			field.add(x, header)
+		}
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *writer) Write(p []byte) (int, error) {
+	if w.status == 0 && w.withheld == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	switch {
+	case w.withheld != 0:
+		return len(p), nil
+	case w.hold != nil:
+		return w.hold.write(w, p)
+	case w.zip != nil:
+		return w.zip.Write(p)
+	}
+	return w.send(p)
+}
+
+// WriteString implements io.StringWriter.
+func (w *writer) WriteString(s string) (int, error) {
+	if w.status == 0 && w.withheld == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.withheld != 0 || w.hold != nil || w.zip != nil || w.pace != nil || len(s) > sentAtOnce {
+		return w.Write([]byte(s))
+	}
+	w.bound.move(w, len(s))
+	n, err := io.WriteString(w.ResponseWriter, s)
+	w.sent += int64(n)
+	return n, err
+}
+
+// send gives bytes of the body to the server, as fast as that is allowed.
+func (w *writer) send(p []byte) (n int, err error) {
+	for {
+		part := p[n:]
+		if w.pace != nil {
+			most, err := w.pace.await(w)
+			if err != nil {
+				return n, err
+			}
+			part = part[:min(int64(len(part)), most)]
+		}
+		part = part[:w.bound.span(w, int64(len(part)))]
+		m, err := w.ResponseWriter.Write(part)
+		n += m
+		w.sent += int64(m)
+		if err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// ReadFrom implements io.ReaderFrom. What the server reads from a file itself, it still does if nothing needs to see the bytes.
+func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
+	if w.status == 0 && w.withheld == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.withheld != 0 || w.hold != nil || w.zip != nil {
+		return io.Copy(writeOnly{w}, src)
+	}
+	whole, from := int64(1<<63-1), src
+	limited, _ := src.(*io.LimitedReader)
+	if limited != nil { // the kernel copies from one of these over a file, not from two
+		whole, from = limited.N, limited.R
+	}
+	for n < whole {
+		most := whole - n
+		if w.pace != nil {
+			allowed, err := w.pace.await(w)
+			if err != nil {
+				return n, err
+			}
+			most = min(most, allowed)
+		}
+		most = w.bound.span(w, most)
+		m, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: from, N: most})
+		n += m
+		w.sent += m
+		if limited != nil {
+			limited.N -= m
+		}
+		if err != nil || m < most {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// writeOnly hides what else a writer can do, so that io.Copy writes.
+type writeOnly struct{ io.Writer }
+
+// Flush implements http.Flusher.
+func (w *writer) Flush() { _ = w.FlushError() }
+
+// FlushError sends what has been written so far, compressed or not.
+func (w *writer) FlushError() error {
+	if w.status == 0 && w.withheld == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.withheld != 0 {
+		return nil
+	}
+	if w.hold != nil {
+		if err := w.hold.release(w, w.hold.held, false); err != nil {
+			return err
+		}
+	}
+	if w.zip != nil {
+		if err := w.zip.flush(); err != nil {
+			return err
+		}
+	}
+	w.bound.again(w)
+	return http.NewResponseController(w.ResponseWriter).Flush()
+}
+
+// Hijack implements http.Hijacker, where the server does. What is sent from then on is not counted.
+func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.hijacked = true
+		if w.status == 0 {
+			w.status = http.StatusSwitchingProtocols // what else would it be for
+		}
+	}
+	return conn, rw, err
+}
+
+// finish ends the answer.
+func (w *writer) finish() {
+	if w.hijacked || w.x.note != 0 {
+		return
+	}
+	if w.status == 0 && w.withheld == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.hold != nil {
+		_ = w.hold.release(w, w.hold.held, true) // an error is the client's departure
+	}
+	if w.zip != nil {
+		_ = w.zip.close()
+	}
+	w.bound.again(w)
+}
+
+// abandon gives back what the writer holds, if the content has panicked.
+func (w *writer) abandon() {
+	if w.zip != nil {
+		w.zip.drop()
+	}
+}
+
+// bodyBytes is how many bytes of a body the client was sent.
+func (w *writer) bodyBytes() int64 {
+	if w.x.r.Method == http.MethodHead {
+		return 0
+	}
+	return w.sent
+}

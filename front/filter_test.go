@@ -1,0 +1,184 @@
+package front_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+)
+
+// What is added to answers does not keep the server from sending files by itself, nor handlers from what else a server can do.
+func TestWriterIsWhole(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := newFront(t, oneHost(app(front.Settings{SendTimeout: time.Minute, Header: []front.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+				t.Error(err)
+			}
+			f, err := os.Open(name)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer f.Close()
+			if n, err := io.Copy(w, io.LimitReader(f, int64(len(content)-7))); err != nil || n != int64(len(content)-7) {
+				t.Error(n, err)
+			}
+			if n, err := io.Copy(w, f); err != nil || n != 7 { // and where it was left off
+				t.Error(n, err)
+			}
+		})))
+	direct := make(chan bool, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(&copier{w, direct}, r) }))
+	defer server.Close()
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(b, content) || resp.Header.Get("X-A") != "b" {
+		t.Errorf("%d bytes, %v, %q", len(b), err, resp.Header)
+	}
+	for len(direct) > 0 {
+		if !<-direct {
+			t.Error("the server was not given a file")
+		}
+	}
+}
+
+// copier notes whether it was given a file to send, as the kernel wants it.
+type copier struct {
+	http.ResponseWriter
+	direct chan bool
+}
+
+func (c *copier) ReadFrom(src io.Reader) (int64, error) {
+	limited, ok := src.(*io.LimitedReader)
+	if ok {
+		_, ok = limited.R.(syscall.Conn)
+	}
+	c.direct <- ok
+	return c.ResponseWriter.(io.ReaderFrom).ReadFrom(src)
+}
+
+func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// An application's errors may have a page, and what it said about them goes nowhere; others pass.
+func TestIntercept(t *testing.T) {
+	pass := &front.Pass{To: "app", Intercept: true}
+	us := serveHandler(t, newFront(t, oneHost(
+		front.Location{Path: "/", Pass: pass, Settings: front.Settings{
+			ErrorPages: []front.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"}, {Statuses: []int{401}, Target: "/page"}},
+		}},
+		front.Location{Path: "/page", Match: front.Exact, Steps: []front.Step{front.Return{Status: 200, Text: "the page"}}},
+	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-App", "says")
+		w.Header().Set("Content-Length", "11")
+		w.Header().Set("Www-Authenticate", "Basic")
+		var code int
+		fmt.Sscan(r.URL.Path[1:], &code)
+		w.WriteHeader(code)
+		w.WriteHeader(200)
+		_, _ = io.WriteString(w, "the handler")
+		w.(http.Flusher).Flush()
+	})), quiet()))
+	for code, want := range map[int]string{200: "the handler", 404: "the page", 502: "the page", 401: "the page", 500: "the handler", 403: "the handler"} {
+		got := us.get(fmt.Sprintf("/%d", code))
+		intercepted := want == "the page"
+		if got.status != code || got.body != want || (got.header.Get("X-App") == "") != intercepted || (got.header.Get("Www-Authenticate") == "") != (intercepted && code != 401) {
+			t.Errorf("%d: %d, %q, %q", code, got.status, got.body, got.header)
+		}
+	}
+}
+
+// Whatever is around the content, its answers are the same as without.
+func TestWriterChangesNothing(t *testing.T) {
+	handlers := map[string]http.HandlerFunc{
+		"nothing": func(http.ResponseWriter, *http.Request) {},
+		"string": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>"+strings.Repeat("x", 5000))
+		},
+		"status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
+		"length": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "3")
+			_, _ = w.Write([]byte("abc"))
+		},
+		"late field": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(200)
+			w.Header().Set("X-Late", "1")
+			_, _ = w.Write([]byte("abc"))
+		},
+		"trailer": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(make([]byte, 5000))
+			w.Header().Set(http.TrailerPrefix+"X-After", "1")
+		},
+		"copy":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("copied")) },
+		"flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); _, _ = w.Write([]byte("abc")) },
+		"typed": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Type"] = nil
+			_, _ = w.Write([]byte("abc"))
+		},
+	}
+	around := front.Settings{Logs: []front.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute, Gzip: &front.Gzip{MinLength: 1000}, Rate: "100m"}
+	for name, handler := range handlers {
+		bare, ours := frontOf(t, front.Settings{}, handler), frontOf(t, around, handler)
+		for _, method := range []string{"GET", "HEAD"} {
+			want, got := bare.ask(method, "/", nil), ours.ask(method, "/", nil)
+			want.header.Del("Date")
+			got.header.Del("Date")
+			if fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%s %s: %.200v, want %.200v", method, name, got, want)
+			}
+		}
+	}
+}
+
+// discard is a server's writer that costs nothing.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header       { return d.header }
+func (discard) WriteHeader(int)             {}
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// What is around a bound handler, piece by piece.
+func BenchmarkAround(b *testing.B) {
+	log := []front.Log{{Path: "/dev/null"}}
+	for _, c := range []struct {
+		name     string
+		settings front.Settings
+	}{
+		{"nothing", front.Settings{}},
+		{"timeout", front.Settings{SendTimeout: time.Minute}},
+		{"header", front.Settings{Header: []front.AddHeader{{Name: "X-A", Value: "b"}}}},
+		{"log", front.Settings{Logs: log}},
+		{"gzip/not asked for", front.Settings{Gzip: &front.Gzip{}}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			h := newFront(b, oneHost(app(c.settings)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "Hello World\n")
+			})))
+			r := httptest.NewRequest("GET", "/a/path?query", nil)
+			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101")
+			r.RemoteAddr = "192.0.2.1:1234"
+			w := discard{make(http.Header)}
+			b.ReportAllocs()
+			for b.Loop() {
+				clear(w.header)
+				h.ServeHTTP(w, r)
+			}
+		})
+	}
+}

@@ -1,0 +1,412 @@
+package front
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+const (
+	// maxCompressing bounds answers that are being compressed at a time: each takes up to a megabyte. Beyond it they go as they are.
+	maxCompressing = 512
+	// heldAnswer is how much of an answer without a length is held back until it is known whether it is longer than
+	// Gzip.MinLength. It is what net/http holds back to find the length itself.
+	heldAnswer = 2 << 10
+	// sniffed is how many bytes http.DetectContentType looks at.
+	sniffed = 512
+
+	defaultGzipLevel  = 1
+	defaultGzipLength = 20
+)
+
+// gzipper is a Gzip, compiled.
+type gzipper struct {
+	minLength int64
+	types     map[string]bool
+	anyType   bool
+	vary      bool
+	proxied   proxied
+	http10    bool
+	disable   []*regexp.Regexp
+	pool      *compressors
+}
+
+// compressors are those of a level.
+type compressors struct {
+	level  int
+	active *atomic.Int64 // of all levels
+	idle   sync.Pool     // of *gzip.Writer
+}
+
+// gzip compiles a Gzip.
+func (c *compiler) gzip(g *Gzip) (*gzipper, error) {
+	if g == nil {
+		return nil, nil
+	}
+	out := &gzipper{minLength: g.MinLength, vary: g.Vary, http10: g.HTTP10, types: map[string]bool{"text/html": true}}
+	if out.minLength == 0 {
+		out.minLength = defaultGzipLength
+	}
+	for _, t := range g.Types {
+		out.anyType = out.anyType || t == "*"
+		out.types[strings.ToLower(t)] = true
+	}
+	for _, word := range g.Proxied {
+		bit, ok := proxiedWords()[word]
+		if !ok {
+			return nil, fmt.Errorf("gzip_proxied: unknown word %q", word)
+		}
+		out.proxied |= bit
+	}
+	for _, d := range g.Disable {
+		if d == "msie6" {
+			d = `MSIE [4-6]\.` // nginx lets those pass that say SV1, which is Windows XP's second service pack
+		}
+		re, err := regexp.Compile("(?i)" + d)
+		if err != nil {
+			return nil, fmt.Errorf("gzip_disable: %w", err)
+		}
+		out.disable = append(out.disable, re)
+	}
+	level := g.Level
+	if level == 0 {
+		level = defaultGzipLevel
+	}
+	if level < gzip.BestSpeed || level > gzip.BestCompression {
+		return nil, fmt.Errorf("gzip_comp_level: %d is not from 1 to 9", level)
+	}
+	out.pool = c.compressors(level)
+	return out, nil
+}
+
+// compressors returns those of a level, which locations share.
+func (c *compiler) compressors(level int) *compressors {
+	if c.gzips == nil {
+		c.gzips = make(map[int]*compressors)
+	}
+	if c.gzips[level] == nil {
+		c.gzips[level] = &compressors{level: level, active: &c.state.compressing}
+	}
+	return c.gzips[level]
+}
+
+// take returns a compressor, or nil if there are too many.
+func (s *compressors) take(to io.Writer) *gzip.Writer {
+	if s.active.Add(1) > maxCompressing {
+		s.active.Add(-1)
+		return nil
+	}
+	if w, ok := s.idle.Get().(*gzip.Writer); ok {
+		w.Reset(to)
+		return w
+	}
+	w, _ := gzip.NewWriterLevel(to, s.level) // the level is valid
+	return w
+}
+
+// giveBack is the end of a use.
+func (s *compressors) giveBack(w *gzip.Writer) {
+	w.Reset(io.Discard) // it shall not hold the answer
+	s.idle.Put(w)
+	s.active.Add(-1)
+}
+
+// decide begins to compress an answer whose header has been set, if it is to be. It reports false if that depends
+// on the beginning of the body: the head then waits.
+func (g *gzipper) decide(w *writer) bool {
+	header, r := w.Header(), w.x.r
+	switch w.status {
+	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
+	default:
+		return true
+	}
+	if header.Get("Content-Encoding") != "" || !g.vary && !g.wanted(r, header) {
+		return true
+	}
+	length, known := declaredLength(header)
+	if known && length < g.minLength {
+		return true
+	}
+	contentType, typed := header["Content-Type"]
+	need := int64(0)
+	if !typed {
+		need = sniffed
+	}
+	if known {
+		need = min(need, length)
+	} else {
+		need = max(need, min(g.minLength, heldAnswer))
+	}
+	if need == 0 || typed && !g.compresses(first(contentType)) {
+		g.begin(w, first(contentType))
+		return true
+	}
+	w.hold = &hold{gzip: g, need: int(need)}
+	return false
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// compresses reports whether answers of a type are compressed.
+func (g *gzipper) compresses(contentType string) bool {
+	if g.anyType {
+		return true
+	}
+	media, _, _ := strings.Cut(contentType, ";")
+	return g.types[strings.ToLower(strings.TrimSpace(media))]
+}
+
+// begin changes the header, and compresses what follows it.
+func (g *gzipper) begin(w *writer, contentType string) {
+	header := w.Header()
+	if !g.compresses(contentType) {
+		return
+	}
+	if g.vary {
+		addVary(header)
+	}
+	if !g.wanted(w.x.r, header) {
+		return
+	}
+	z := &zipping{pool: g.pool}
+	if z.nothing = w.x.r.Method == http.MethodHead; !z.nothing {
+		if z.gz = g.pool.take(toServer{w}); z.gz == nil {
+			return
+		}
+	}
+	w.zip = z
+	header["Content-Encoding"] = []string{"gzip"}
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
+	if tag := header.Get("Etag"); tag != "" && !strings.HasPrefix(tag, "W/") {
+		if strings.HasPrefix(tag, `"`) {
+			header["Etag"] = []string{"W/" + tag}
+		} else {
+			delete(header, "Etag") // it is none
+		}
+	}
+}
+
+// addVary says that an answer depends on what codings were asked for.
+func addVary(header http.Header) {
+	for _, v := range header["Vary"] {
+		if strings.EqualFold(v, "Accept-Encoding") || v == "*" {
+			return
+		}
+	}
+	header.Add("Vary", "Accept-Encoding")
+}
+
+// declaredLength is what a header says of it.
+func declaredLength(header http.Header) (int64, bool) {
+	value := header.Get("Content-Length")
+	if value == "" {
+		return 0, false
+	}
+	n, ok := parseDigits(value)
+	return n, ok
+}
+
+// toServer is where compressed bytes go.
+type toServer struct{ w *writer }
+
+func (t toServer) Write(p []byte) (int, error) { return t.w.send(p) }
+
+// zipping is the compression of an answer.
+type zipping struct {
+	gz      *gzip.Writer
+	pool    *compressors
+	nothing bool // there is no body, as HEAD is answered: only the head is as if there were
+}
+
+// Write compresses a part of the body.
+func (z *zipping) Write(p []byte) (int, error) {
+	if z.nothing {
+		return len(p), nil
+	}
+	if z.gz == nil {
+		return 0, http.ErrBodyNotAllowed // the answer has ended
+	}
+	return z.gz.Write(p)
+}
+
+func (z *zipping) flush() error {
+	if z.gz == nil {
+		return nil
+	}
+	return z.gz.Flush()
+}
+
+// close ends the body.
+func (z *zipping) close() error {
+	if z.gz == nil {
+		return nil
+	}
+	err := z.gz.Close()
+	z.drop()
+	return err
+}
+
+// drop ends it where it is.
+func (z *zipping) drop() {
+	if z.gz != nil {
+		z.pool.giveBack(z.gz)
+		z.gz = nil
+	}
+}
+
+// hold is the beginning of an answer, until its length or its type is known.
+type hold struct {
+	gzip *gzipper
+	need int // bytes
+	held []byte
+}
+
+// write holds more back, or lets all go.
+func (h *hold) write(w *writer, p []byte) (int, error) {
+	if len(h.held)+len(p) < h.need {
+		h.held = append(h.held, p...)
+		return len(p), nil
+	}
+	beginning := h.held
+	if len(beginning) < sniffed {
+		beginning = append(beginning, p[:min(len(p), sniffed-len(beginning))]...)
+	}
+	if err := h.release(w, beginning, false); err != nil {
+		return 0, err
+	}
+	return w.Write(p)
+}
+
+// release sends the head and what was held back. The type is told by the body's beginning; whole says that all of it was held back.
+func (h *hold) release(w *writer, beginning []byte, whole bool) error {
+	w.hold = nil
+	header := w.Header()
+	values, typed := header["Content-Type"]
+	contentType := first(values)
+	if !typed && len(beginning) > 0 {
+		contentType = http.DetectContentType(beginning)
+	}
+	if !whole || int64(len(h.held)) >= h.gzip.minLength {
+		h.gzip.begin(w, contentType)
+		if w.zip != nil && !typed {
+			header["Content-Type"] = []string{contentType}
+		}
+	}
+	w.ResponseWriter.WriteHeader(w.status)
+	if len(h.held) == 0 {
+		return nil
+	}
+	_, err := w.Write(h.held)
+	return err
+}
+
+// proxied are the conditions of gzip_proxied.
+type proxied uint16
+
+const (
+	proxiedExpired proxied = 1 << iota
+	proxiedNoCache
+	proxiedNoStore
+	proxiedPrivate
+	proxiedNoLastModified
+	proxiedNoETag
+	proxiedAuth
+	proxiedAny
+)
+
+func proxiedWords() map[string]proxied {
+	return map[string]proxied{
+		"off": 0, "expired": proxiedExpired, "no-cache": proxiedNoCache, "no-store": proxiedNoStore, "private": proxiedPrivate,
+		"no_last_modified": proxiedNoLastModified, "no_etag": proxiedNoETag, "auth": proxiedAuth, "any": proxiedAny,
+	}
+}
+
+// wanted reports whether a client takes gzip, and may get it.
+func (g *gzipper) wanted(r *http.Request, header http.Header) bool {
+	if !acceptsGzip(r.Header["Accept-Encoding"]) || !g.http10 && !r.ProtoAtLeast(1, 1) {
+		return false
+	}
+	if len(r.Header["Via"]) > 0 && !g.proxied.allow(r, header) {
+		return false
+	}
+	agent := r.UserAgent()
+	for _, re := range g.disable {
+		if agent != "" && re.MatchString(agent) {
+			return false
+		}
+	}
+	return true
+}
+
+// allow reports whether an answer to a proxy may be compressed.
+func (p proxied) allow(r *http.Request, header http.Header) bool {
+	switch {
+	case p == 0:
+		return false
+	case p&proxiedAny != 0, p&proxiedAuth != 0 && r.Header.Get("Authorization") != "":
+		return true
+	}
+	if at := header.Get("Expires"); at != "" {
+		expires, err := http.ParseTime(at)
+		now := time.Now()
+		if date, dateErr := http.ParseTime(header.Get("Date")); dateErr == nil {
+			now = date
+		}
+		return p&proxiedExpired != 0 && err == nil && expires.Unix() < now.Unix()
+	}
+	if control := header["Cache-Control"]; len(control) > 0 {
+		all := strings.ToLower(strings.Join(control, ","))
+		return p&proxiedNoCache != 0 && strings.Contains(all, "no-cache") ||
+			p&proxiedNoStore != 0 && strings.Contains(all, "no-store") ||
+			p&proxiedPrivate != 0 && strings.Contains(all, "private")
+	}
+	if p&proxiedNoLastModified != 0 && header.Get("Last-Modified") != "" {
+		return false
+	}
+	return p&proxiedNoETag == 0 || header.Get("Etag") == ""
+}
+
+// acceptsGzip reads Accept-Encoding as nginx does: gzip has to be named, with a weight that is not zero.
+func acceptsGzip(values []string) bool {
+	for _, value := range values {
+		for value != "" {
+			var element string
+			element, value, _ = strings.Cut(value, ",")
+			name, parameter, weighed := strings.Cut(element, ";")
+			if !strings.EqualFold(strings.Trim(name, " \t"), "gzip") {
+				continue
+			}
+			if !weighed {
+				return true
+			}
+			q, ok := strings.CutPrefix(strings.ToLower(strings.Trim(parameter, " \t")), "q=")
+			return ok && positiveWeight(q)
+		}
+	}
+	return false
+}
+
+// positiveWeight reports whether a weight (RFC 9110, 12.4.2) is one, and not zero.
+func positiveWeight(q string) bool {
+	if q == "" || len(q) > len("0.000") || q[0] != '0' && q[0] != '1' || len(q) > 1 && q[1] != '.' {
+		return false
+	}
+	digits := strings.Trim(q[min(len(q), 2):], "0")
+	if q[0] == '1' {
+		return digits == ""
+	}
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}

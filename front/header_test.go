@@ -1,0 +1,164 @@
+package front_test
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+)
+
+// nginx and we add the same to answers of all statuses.
+func TestAddHeaderAsNginx(t *testing.T) {
+	statuses := []int{200, 201, 202, 204, 206, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 410, 500, 502, 503}
+	var locations strings.Builder
+	settings := front.Settings{
+		Header: []front.AddHeader{
+			{Name: "X-A", Value: "a $arg_v"}, {Name: "X-A", Value: "$arg_v"}, {Name: "x-always", Value: "1", Always: true},
+			{Name: "Cache-Control", Value: "public"}, {Name: "Etag", Value: `"$arg_v"`},
+		},
+		Expires: &front.Expires{Text: "1h"},
+	}
+	var ours []front.Location
+	for _, status := range statuses {
+		path := fmt.Sprintf("/%d", status)
+		fmt.Fprintf(&locations, "location = %s { return %d /to; }\n", path, status)
+		ours = append(ours, front.Location{
+			Match: front.Exact, Path: path, Steps: []front.Step{front.Return{Status: status, Text: "/to"}}, Settings: settings,
+		})
+	}
+	theirs, _ := serveNginx(t, "", `add_header X-A "a $arg_v"; add_header X-A $arg_v; add_header x-always 1 always;
+		add_header Cache-Control public; add_header Etag '"$arg_v"'; expires 1h; `+locations.String())
+	us := serveHandler(t, newFront(t, oneHost(ours...)))
+	for _, status := range statuses {
+		for _, query := range []string{"", "?v=b"} {
+			path := fmt.Sprintf("/%d%s", status, query)
+			want, got := theirs.get(path), us.get(path)
+			if got.status != want.status {
+				t.Errorf("%s: status %d, want %d", path, got.status, want.status)
+			}
+			for _, name := range []string{"X-A", "X-Always", "Cache-Control", "Etag"} {
+				if g, w := fmt.Sprintf("%q", got.header[name]), fmt.Sprintf("%q", want.header[name]); g != w {
+					t.Errorf("%s: %s is %s, want %s", path, name, g, w)
+				}
+			}
+			sameTime(t, path, got.header.Get("Expires"), want.header.Get("Expires"))
+		}
+	}
+}
+
+// sameTime compares times that were told one after the other.
+func sameTime(t *testing.T, what, got, want string) {
+	t.Helper()
+	g, gotErr := http.ParseTime(got)
+	w, wantErr := http.ParseTime(want)
+	if (gotErr == nil) != (wantErr == nil) || gotErr != nil && got != want || gotErr == nil && g.Sub(w).Abs() > 5*time.Second {
+		t.Errorf("%s: Expires is %q, want %q", what, got, want)
+	}
+}
+
+func TestExpiresAsNginx(t *testing.T) {
+	type expires struct {
+		text     string
+		modified bool
+	}
+	all := []expires{
+		{"1h", false}, {"0", false}, {"-1", false}, {"-1d", false}, {"+2h", false}, {"1d12h", false}, {"1y 1M 1w", false}, {"90", false},
+		{"epoch", false}, {"max", false}, {"off", false}, {"@15h30m", false}, {"@0", false}, {"@24h", false},
+		{"1d", true}, {"-1d", true}, {"$arg_e", false}, {"$arg_e", true},
+	}
+	lastModified := "Mon, 02 Nov 2026 10:00:00 GMT"
+	theirApp := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { dated(w, r, lastModified) }))
+	var locations strings.Builder
+	var ours []front.Location
+	for i, e := range all {
+		word := ""
+		if e.modified {
+			word = "modified "
+		}
+		fmt.Fprintf(&locations, "location /%d/ { expires %s%q; proxy_pass http://unix:%s; }\n", i, word, e.text, theirApp.socket)
+		l := app(front.Settings{Expires: &front.Expires{Text: front.Text(e.text), Modified: e.modified}})
+		l.Path = fmt.Sprintf("/%d/", i)
+		ours = append(ours, l)
+	}
+	theirs, _ := serveNginx(t, "", locations.String())
+	us := serveHandler(t, newFront(t, oneHost(ours...), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		dated(w, r, lastModified)
+	}))))
+	for i, e := range all {
+		for _, query := range []string{"e=1h", "e=epoch", "e=off", "e=", "e=@2h", "e=-5", "e=7x", "old=1&e=2d", "lm=1&e=1d", "lm=1"} {
+			path := fmt.Sprintf("/%d/?%s", i, query)
+			what := fmt.Sprintf("%v %s", e, path)
+			want, got := theirs.get(path), us.get(path)
+			sameTime(t, what, got.header.Get("Expires"), want.header.Get("Expires"))
+			sameAge(t, what, got.header["Cache-Control"], want.header["Cache-Control"])
+		}
+	}
+}
+
+// dated answers with fields that expires replaces.
+func dated(w http.ResponseWriter, r *http.Request, lastModified string) {
+	if r.FormValue("old") != "" {
+		w.Header().Set("Expires", "Thu, 01 Jan 1970 00:00:00 GMT")
+		w.Header().Add("Cache-Control", "private")
+		w.Header().Add("Cache-Control", "no-store")
+	}
+	if r.FormValue("lm") != "" {
+		w.Header().Set("Last-Modified", lastModified)
+	}
+	_, _ = w.Write([]byte("hello"))
+}
+
+// sameAge compares Cache-Control, with ages that differ by a few seconds.
+func sameAge(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	age := func(all []string) (int, bool) {
+		if len(all) != 1 {
+			return 0, false
+		}
+		text, ok := strings.CutPrefix(all[0], "max-age=")
+		n, err := strconv.Atoi(text)
+		return n, ok && err == nil
+	}
+	g, gotAge := age(got)
+	w, wantAge := age(want)
+	if gotAge && wantAge && max(g-w, w-g) <= 5 {
+		return
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%s: Cache-Control is %q, want %q", what, got, want)
+	}
+}
+
+// What a client sends cannot end a field, and what nobody could mean is refused.
+func TestAddHeaderIsSafe(t *testing.T) {
+	us := serveHandler(t, newFront(t, oneHost(front.Location{
+		Path:     "/",
+		Steps:    []front.Step{front.Return{Status: 200, Text: "x"}},
+		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Uri", Value: "$uri"}, {Name: "Content-Type", Value: "text/x"}}},
+	})))
+	if got := us.get("/a%0d%0aX-Evil:%201"); got.header["X-Evil"] != nil || got.header["X-Uri"] != nil || got.status != 200 {
+		t.Errorf("%d, %q", got.status, got.header)
+	}
+	if got := us.get("/fine"); got.header.Get("X-Uri") != "/fine" || fmt.Sprint(got.header["Content-Type"]) != "[text/x]" {
+		t.Errorf("%q", got.header)
+	}
+	for _, a := range []front.AddHeader{{Name: "a b"}, {Name: ""}, {Name: "X", Value: "a\nb"}, {Name: "content-length", Value: "1"}, {Name: "X", Value: "$nothing"}} {
+		if _, err := front.New(oneHost(front.Location{Path: "/", Pos: "x.conf:7", Settings: front.Settings{Header: []front.AddHeader{a}}})); err == nil ||
+			!strings.Contains(err.Error(), "x.conf:7") || !strings.Contains(err.Error(), "add_header") {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}
+
+func TestExpiresRefused(t *testing.T) {
+	for _, e := range []front.Expires{{Text: ""}, {Text: "soon"}, {Text: "1h1d"}, {Text: "@25h"}, {Text: "@1h", Modified: true}, {Text: "epoch", Modified: true},
+		{Text: "99999999999y"}, {Text: "5 5"}, {Text: "1d-"}} {
+		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Expires: &e}})); err == nil || !strings.Contains(err.Error(), "expires") {
+			t.Errorf("%+v: %v", e, err)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package front
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// host is a Host, compiled.
+type host struct {
+	from        *Host  // nil if it is nobody's
+	name        string // the first of its names, for $server_name
+	pos         string
+	steps       []action
+	locations   locations
+	named       map[string]*location
+	defaults    location // of requests that are in no location
+	keepSlashes bool
+	clientAuth  tls.ClientAuthType // what it asks of clients, by TLS
+	counts      *hostCounts        // nil if nobody asks for them
+}
+
+// hosts are the virtual hosts, by address and name. Requests that come by an address that no host listens at, because
+// whoever serves the handler has another listener, meet the hosts that listen everywhere, or else none: but if all hosts listen
+// at the same addresses it does not matter which one it is.
+type hosts struct {
+	any   *hostGroup // of every other address
+	ports []portGroups
+	unix  map[string]*hostGroup
+}
+
+// portGroups are the groups of a port.
+type portGroups struct {
+	port   uint16
+	addrs  []addrGroup
+	v4, v6 *hostGroup // of * and [::], or nil
+}
+
+type addrGroup struct {
+	addr  netip.Addr
+	group *hostGroup
+}
+
+// hostGroup is the hosts of one address.
+type hostGroup struct {
+	standard *host // whom no name fits
+	hosts    int
+	only     bool // names need not be looked at
+	names    *names[*host]
+	patterns []hostPattern
+	verifies bool // one of them asks clients for certificates
+}
+
+type hostPattern struct {
+	pattern *pattern
+	host    *host
+}
+
+// group finds the hosts of the address that a request came to.
+func (h *hosts) group(r *http.Request) *hostGroup {
+	if h.ports == nil && h.unix == nil {
+		return h.any
+	}
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return h.at(local)
+}
+
+// at finds the hosts of an address.
+func (h *hosts) at(local net.Addr) *hostGroup {
+	var g *hostGroup
+	switch a := local.(type) {
+	case *net.TCPAddr:
+		g = h.tcp(a)
+	case *net.UnixAddr:
+		g = h.unix[a.Name]
+	}
+	if g == nil {
+		g = h.any
+	}
+	return g
+}
+
+func (h *hosts) tcp(a *net.TCPAddr) *hostGroup {
+	for i := range h.ports {
+		p := &h.ports[i]
+		if int(p.port) != a.Port {
+			continue
+		}
+		if p.addrs == nil && p.v6 == nil {
+			return p.v4
+		}
+		ip, _ := netip.AddrFromSlice(a.IP)
+		ip = ip.Unmap()
+		for _, a := range p.addrs {
+			if a.addr == ip {
+				return a.group
+			}
+		}
+		if p.v6 != nil && (p.v4 == nil || ip.Is6()) {
+			return p.v6
+		}
+		return p.v4
+	}
+	return nil
+}
+
+// named finds the host that answers for a name.
+func (g *hostGroup) named(x *exchange, name string) *host {
+	if h := g.find(x, name); h != nil {
+		return h
+	}
+	return g.standard
+}
+
+// find finds the host of a name, or nil.
+func (g *hostGroup) find(x *exchange, name string) *host {
+	if g.only {
+		return g.standard
+	}
+	if h, ok := g.names.find(name); ok {
+		return h
+	}
+	for i := range g.patterns {
+		if p := &g.patterns[i]; p.pattern.match(x, name) {
+			return p.host
+		}
+	}
+	return nil
+}
+
+// hostName is a Host field's name: without a port, a dot at its end, and in lower case. It reports false for what is
+// no host's name.
+func hostName(s string) (name string, ok bool) {
+	end, upper := len(s), false
+	start := 0
+	if s != "" && s[0] == '[' {
+		if start = strings.IndexByte(s, ']') + 1; start == 0 || start < len(s) && s[start] != ':' {
+			return "", false
+		}
+	}
+	for i := range len(s) {
+		switch c := s[i]; c {
+		case ':':
+			if i >= start && end == len(s) {
+				end = i
+			} else if i >= start {
+				return "", false
+			}
+		case '.':
+			if i > 0 && s[i-1] == '.' {
+				return "", false
+			}
+		case '/', '\\', '?', '#', '@', ',', '"', '<', '>', 0x7f:
+			return "", false
+		default:
+			if c <= ' ' || i > end && (c < '0' || c > '9') {
+				return "", false
+			}
+			upper = upper || 'A' <= c && c <= 'Z'
+		}
+	}
+	name = strings.TrimSuffix(s[:end], ".")
+	if upper {
+		name = strings.ToLower(name)
+	}
+	return name, true
+}

@@ -1,0 +1,426 @@
+package front_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/fcgi"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/nginxconf"
+)
+
+// What front servers were caught at, and what has to hold here instead. The numbers are those of a list of faults that such servers had;
+// what is missing is tested elsewhere:
+//
+//	12 switching protocols                  TestUpgrades
+//	24, 42 upstreams' nonsense              TestHostileUpstreams, TestSilentUpstreams
+//	31-33, 36 records of FastCGI            TestKilledApplication, and the fuzz targets of internal/wire/fcgi
+//	37, 38, 43 what one connection may ask  the server's tests
+//	39 work that grows faster than its input  TestResolve
+//	41 what clients' keys may take          the tests of front/limit, TestManyDynamic
+//	46 memory that is used again            all tests, with -tags poison
+//	47 what is asked twice                  TestNext
+//	51 passwords                            TestPassword
+const hostileConf = `
+events {}
+http {
+	access_log off; client_max_body_size 100; client_body_timeout 200ms; send_timeout 200ms;
+	log_format bare escape=none "$uri";
+	server {
+		listen 127.0.0.1:1; server_name front.test; root DIR/site; error_page 404 @none;
+		location / { proxy_pass http://UP; }
+		location /set/ {
+			proxy_pass http://UP; proxy_set_header Host $host; proxy_set_header X-Real-IP $remote_addr; proxy_set_header X-Path $uri;
+			proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; proxy_http_version 1.1;
+		}
+		location ~ ^/capture/(.*)$ { proxy_pass http://UP/$1; }
+		location /try/ { try_files /none /tried?u=$uri; }
+		location /method { proxy_method $arg_m; proxy_pass http://UP; }
+		location /host { proxy_set_header Host "$arg_h$uri"; proxy_pass http://UP; }
+		location /to { return 302 http://other.test$uri; }
+		location /to-self { return 302 $uri; }
+		location /field { add_header X-Path $uri always; return 200 field; }
+		location /page { return 404; }
+		location @none { proxy_pass http://UP; }
+		location /logged { access_log DIR/bare bare; return 200 logged; }
+		location /files/ { alias DIR/site/; error_page 404 =404 /nothing; }
+		location /pictures { alias DIR/site/; error_page 404 =404 /nothing; }
+		location ~ ^/found/(.*)$ { alias DIR/site/$1; error_page 404 =404 /nothing; }
+		location = /nothing { return 404 nothing; }
+		location /private/ { deny all; }
+		location /inside/ { internal; alias DIR/site/; error_page 404 =404 /nothing; }
+		location /send { proxy_pass http://UP; error_page 404 =404 /nothing; }
+		location /trailer { proxy_hide_header X-Secret; proxy_pass http://UP; }
+		location /say { return 200 said; }
+		location /slow-pattern { if ($uri ~ "^/slow-pattern(?=/)(/(a|aa)+)$") { return 200 x; } return 200 y; }
+		location /password { auth_basic x; auth_basic_user_file DIR/passwords; alias DIR/site; }
+		location /app/ { proxy_pass http://app; }
+	}
+}
+`
+
+// hostile is what one client sends, and what has to hold.
+type hostile struct {
+	faults string // by their numbers
+	name   string
+	send   string // {R} is the rest of a request's first line and its host, {E} the end of a head after which the connection is closed
+	status string // of the answers, in order
+	arrive string // is in what the upstream was sent; "" is that nothing was
+	says   string // is in what the client is sent
+}
+
+// evil is in what was sent such that neither the upstream nor the client may ever see it as it is: as a request, or as a line of a head.
+func evil(head string) bool {
+	for line := range strings.SplitSeq(head, "\r\n") {
+		if low := strings.ToLower(line); strings.HasPrefix(low, "evil") || strings.Contains(low, " /evil") || strings.Contains(low, " evil") {
+			return true
+		}
+	}
+	return strings.Contains(strings.ReplaceAll(head, "\r\n", ""), "\n")
+}
+
+func framingCases() []hostile {
+	const smuggled = "GET /evil HTTP/1.1\r\nHost: front.test\r\n\r\n"
+	return []hostile{
+		{"1", "two lengths", "POST /x {R}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|", ""},
+		{"2", "a coding that looks like chunked", "POST /x {R}Transfer-Encoding: xchunked\r\n{E}0\r\n\r\n" + smuggled, "501|400", "", ""},
+		{"2", "chunked twice", "POST /x {R}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n" + smuggled, "501|400", "", ""},
+		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|", ""},
+		{"3", "chunked in HTTP/1.0", "POST /x HTTP/1.0\r\nHost: front.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, "", "POST /x|", ""},
+		{"4", "a length with a sign", "POST /x {R}Content-Length: +5\r\n{E}abcde", "400", "", ""},
+		{"4", "a length in hex", "POST /x {R}Content-Length: 0x5\r\n{E}abcde", "400", "", ""},
+		{"4", "a list of lengths", "POST /x {R}Content-Length: 5, 5\r\n{E}abcde", "400", "", ""},
+		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "", ""},
+		{"5", "a chunk's size that does not fit", "POST /x {R}Transfer-Encoding: chunked\r\n{E}10000000000000005\r\nabcde\r\n0\r\n\r\n", "400", "", ""},
+		{"6", "junk behind a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400", "", ""},
+		{"7, 8", "a space before the colon", "GET /x {R}X-A : b\r\n{E}", "400", "", ""},
+		{"8", "no name", "GET /x {R}: b\r\n{E}", "400", "", ""},
+		{"10", "a trailer", "POST /x {R}Transfer-Encoding: chunked\r\nTrailer: evil\r\n{E}1\r\na\r\n0\r\nEvil: 1\r\nX-Real-IP: 6.6.6.6\r\n\r\n", "200", "POST /x HTTP/1.1|Content-Length: 1|", ""},
+		{"11", "a body that nobody reads", "POST /say HTTP/1.1\r\nHost: front.test\r\nContent-Length: 42\r\n\r\n" + smuggled + "  GET /x {R}{E}", "200 200", "GET /x|", "said"},
+		{"11", "a body that is too long", "POST /x HTTP/1.1\r\nHost: front.test\r\nContent-Length: 101\r\n\r\n" + smuggled + strings.Repeat(" ", 101-len(smuggled)), "413", "", ""},
+		{"13", "a body that was not waited for", "POST /x HTTP/1.1\r\nHost: front.test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabcGET /y {R}{E}", "100 200 200", "GET /y|", ""},
+		{"14", "CONNECT", "CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n" + smuggled, "", "", ""},
+		{"16", "h2c", "GET /set/x {R}Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\r\n", "200", "GET /set/x|", ""},
+		{"17", "two hosts", "GET /x {R}Host: evil\r\n{E}", "400", "", ""},
+		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "", ""},
+		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400", "", ""},
+		{"17", "brackets", "GET /x HTTP/1.1\r\nHost: [::1]evil\r\nConnection: close\r\n\r\n", "400", "", ""},
+		{"17", "another host in the target", "GET http://other.test/x {R}{E}", "200", "GET /x HTTP/1.1|", ""},
+		{"17", "a fragment", "GET /x#/../private/y {R}{E}", "400", "", ""},
+		{"17, 26", "a scheme without a host", "GET evil:/x {R}{E}", "400", "", ""},
+		{"22", "an odd query", "GET /x?a;b=%zz&%00=%26 {R}{E}", "200", "GET /x?a;b=%zz&%00=%26 HTTP/1.1|", ""},
+	}
+}
+
+func injectionCases() []hostile {
+	return []hostile{
+		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "", "Location: http://other.test/to%0D%0AEvil:x"},
+		{"18", "a line in a redirect to a path", "GET /to-self%0aEvil:x {R}{E}", "302", "", "/to-self%0AEvil:x"},
+		{"18", "a line in a field", "GET /field%0d%0aEvil:x {R}{E}", "200", "", "field"},
+		{"18", "a line in a field for the upstream", "GET /set/%0d%0aEvil:x {R}{E}", "200", "GET /set/%0d%0aEvil:x HTTP/1.1|", ""},
+		{"18", "a line in the target", "GET /try/%0d%0aEvil:%20x {R}{E}", "502", "", ""},
+		{"18", "a space in the target", "GET /capture/%20evil {R}{E}", "502", "", ""},
+		{"18", "a target in the method", "GET /method?m=PUT%20/evil {R}{E}", "502", "", ""},
+		{"18", "a line in the host", "GET /host%0d%0aEvil:x?h=b {R}{E}", "502", "", ""},
+		{"18, 26", "NUL", "GET /x%00.html {R}{E}", "400", "", ""},
+		{"19, 20, 21", "what the upstream trusts", "GET /set/x {R}X-Real-IP: 6.6.6.6\r\nX_Real_IP: 6.6.6.6\r\nX.Real.IP: 6.6.6.6\r\nConnection: X-Real-IP, X-Path, Host, close\r\nX-Path: /evil\r\n\r\n", "200",
+			"GET /set/x HTTP/1.1|Host: front.test|X-Path: /set/x|X-Real-Ip: 127.0.0.1|", ""},
+		{"10", "a trailer that is hidden", "GET /trailer {R}{E}", "200", "GET /trailer|", "ok"},
+	}
+}
+
+func pathCases() []hostile {
+	cases := []hostile{
+		{"26", "internal", "GET /inside/a.html {R}{E}", "404", "", "nothing"},
+		{"26", "sent to what is internal", "GET /send?/inside/a.html {R}{E}", "200", "GET /send|", "a file"},
+		{"26, 27", "sent out of the root", "GET /send?/inside/..%2f..%2fsecret {R}{E}", "404", "GET /send|", "nothing"},
+		{"27", "beside an alias", "GET /pictures../secret {R}{E}", "404", "", "nothing"},
+		{"27", "a link out of the root", "GET /files/link {R}{E}", "404", "", "nothing"},
+		{"27", "a stream", "GET /files/a.html::$DATA {R}{E}", "404", "", "nothing"},
+		{"28", "a pattern that takes for ever", "GET /slow-pattern/" + strings.Repeat("a", 2000) + "! {R}{E}", "500", "", ""},
+		{"39", "many segments", "GET " + strings.Repeat("/a/..", 1000) + "/say {R}{E}", "200", "", "said"},
+		{"45", "a handler that panics", "GET /app/panic {R}{E}", "", "", ""},
+		{"45", "and the next one", "GET /app/x {R}{E}", "200", "", "app"},
+	}
+	for _, path := range []string{"/private/a", "//private/a", "/./private/a", "/x/../private/a", "/%70rivate/a", "/private%2fa", "/x%2f..%2fprivate/a", "/private/./a", "/private//a", "/private/%2e/a"} {
+		cases = append(cases, hostile{"26", path, "GET " + path + " {R}{E}", "403", "", ""})
+	}
+	for _, path := range []string{"/files/../../secret", "/files/..%2fsecret", "/files/%2e%2e/secret", "/found/..%2fsecret", "/found/../secret", `/files/..\secret`, "/files/..%5csecret", "/files/a.html/../../../secret"} {
+		cases = append(cases, hostile{"26, 27", path, "GET " + path + " {R}{E}", "", "*", ""})
+	}
+	return cases
+}
+
+// hostileUpstream records what it is sent, and answers as the path says.
+type hostileUpstream struct {
+	mu   sync.Mutex
+	seen bytes.Buffer
+}
+
+func (u *hostileUpstream) take() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	defer u.seen.Reset()
+	return u.seen.String()
+}
+
+func (u *hostileUpstream) Write(p []byte) (int, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.seen.Write(p)
+}
+
+func (u *hostileUpstream) serve(nc net.Conn) {
+	in := bufio.NewReader(io.TeeReader(nc, u))
+	for {
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		switch r.URL.Path {
+		case "/send":
+			fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nx-accel-redirect: %s\r\nContent-Length: 0\r\n\r\n", r.URL.RawQuery)
+		case "/trailer":
+			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Secret\r\n\r\n2\r\nok\r\n0\r\nX-Secret: evil\r\nX-Accel-Redirect: /evil\r\n\r\n")
+		default:
+			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+		}
+	}
+}
+
+// hostileFront serves hostileConf at an address.
+func hostileFront(t *testing.T, up string) (addr, dir string) {
+	dir = t.TempDir()
+	for name, text := range map[string]string{"site/a.html": "a file", "secret": "evil", "passwords": "me:{PLAIN}x"} {
+		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	_ = os.Symlink(filepath.Join(dir, "secret"), filepath.Join(dir, "site/link")) // without links there is none to follow
+	file := filepath.Join(dir, "nginx.conf")
+	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(hostileConf)), 0o644))
+	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir, Bound: []string{"app"}})
+	must(t, err)
+	read.Config.Hosts[0].Listen = nil
+	h := newFront(t, read.Config, quiet(), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/app/panic" {
+			panic(http.ErrAbortHandler)
+		}
+		_, _ = io.WriteString(w, "app")
+	})))
+	return served(t, h.ServeHTTP), dir
+}
+
+func TestHostile(t *testing.T) {
+	noLeaks(t)
+	up := &hostileUpstream{}
+	addr, dir := hostileFront(t, raw(t, up.serve))
+	for _, cases := range [][]hostile{framingCases(), injectionCases(), pathCases()} {
+		for _, c := range cases {
+			t.Run(c.faults+" "+c.name, func(t *testing.T) { c.test(t, addr, up) })
+		}
+	}
+	talk(t, addr, "GET /logged%0aevil HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
+	if b := awaitFile(t, filepath.Join(dir, "bare"), func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) }); string(b) != "/logged\\x0Aevil\n" {
+		t.Errorf("25: the log has %q", b)
+	}
+}
+
+func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
+	send := strings.NewReplacer("{R}", "HTTP/1.1\r\nHost: front.test\r\n", "{E}", "Connection: close\r\n\r\n").Replace(c.send)
+	said := talk(t, addr, send)
+	arrived := up.take()
+	if evil(arrived) {
+		t.Errorf("the upstream was sent %q", arrived)
+	}
+	if evil(said) || strings.Contains(said, "evil\r\n") {
+		t.Errorf("the client was sent %q", said)
+	}
+	if got := statuses(said); c.status != "" && !strings.Contains("|"+c.status+"|", "|"+got+"|") {
+		t.Errorf("%s, want %s: %q", got, c.status, said)
+	}
+	lines := strings.ReplaceAll(arrived, "\r\n", "|")
+	for want := range strings.SplitSeq(strings.TrimSuffix(c.arrive, "|"), "|") {
+		if c.arrive != "*" && !strings.Contains(lines, want) && statuses(said) != "400" {
+			t.Errorf("the upstream was sent %q, want %q", arrived, want)
+		}
+	}
+	if c.arrive == "" && arrived != "" {
+		t.Errorf("the upstream was sent %q", arrived)
+	}
+	if !strings.Contains(said, c.says) {
+		t.Errorf("the client was sent %q, want %q", said, c.says)
+	}
+}
+
+// talk sends something and returns all that comes until the connection ends, or nothing has come for a while.
+func talk(t *testing.T, addr, send string) string {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	must(t, err)
+	defer nc.Close()
+	go func() { _, _ = io.WriteString(nc, send) }() // the server may have heard enough
+	_ = nc.SetReadDeadline(time.Now().Add(patience))
+	b, _ := io.ReadAll(nc)
+	return string(b)
+}
+
+// statuses are those of answers.
+func statuses(said string) string {
+	var all []string
+	for _, part := range strings.Split(said, "HTTP/1.")[1:] {
+		all = append(all, part[2:5])
+	}
+	return strings.Join(all, " ")
+}
+
+// Faults 29 and 30: what one client gets is kept for no other that may get something else.
+func TestHostileCache(t *testing.T) {
+	n := 0
+	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+		n++
+		h := w.Header()
+		switch r.URL.Path {
+		case "/vary":
+			h.Set("Vary", "X-A")
+		case "/any":
+			h.Set("Vary", "*")
+		case "/cookie":
+			h.Set("Set-Cookie", "s=1")
+		case "/private":
+			h.Set("Cache-Control", "private")
+		case "/short":
+			h.Set("Content-Length", "100")
+		case "/part":
+			h.Set("Content-Range", "bytes 0-1/10")
+			w.WriteHeader(206)
+		}
+		fmt.Fprint(w, n)
+	})
+	c := passed(front.Pass{
+		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.PassCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}}},
+	})
+	c.Caches = []cache.Config{{Name: "z"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for _, test := range []struct {
+		name, first, second string
+		kept                bool
+	}{
+		{"the same", "GET /x", "GET /x", true},
+		{"another host", "GET /x|X-Host: a.test", "GET /x|X-Host: b.test", false},
+		{"another query", "GET /q?a", "GET /q?b", false},
+		{"another spelling", "GET /y", "GET //y", false},
+		{"another method", "POST /post", "GET /post", false},
+		{"what varies", "GET /vary|X-A: 1", "GET /vary|X-A: 2", false},
+		{"what varies in any way", "GET /any", "GET /any", false},
+		{"a cookie", "GET /cookie", "GET /cookie", false},
+		{"a private answer", "GET /private", "GET /private", false},
+		{"somebody's answer", "GET /mine|Authorization: Basic eDp5", "GET /mine", false},
+		{"a part", "GET /part|Range: bytes=0-1", "GET /part", false},
+		{"the head", "HEAD /head", "GET /head", true},
+		{"half an answer", "GET /short", "GET /short", false},
+	} {
+		before := n
+		for _, ask := range []string{test.first, test.second} {
+			line, field, _ := strings.Cut(ask, "|")
+			method, path, _ := strings.Cut(line, " ")
+			r, err := http.NewRequest(method, "http://front.test"+path, nil)
+			must(t, err)
+			if name, value, ok := strings.Cut(field, ": "); ok {
+				r.Header.Set(name, value)
+			}
+			if resp, err := a.client.Do(r); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+		}
+		if kept := n == before+1; kept != test.kept {
+			t.Errorf("%s: kept %v, want %v", test.name, kept, test.kept)
+		}
+	}
+}
+
+// Fault 34, and what else a client could have an application take for a variable of its own.
+func TestHostileVariables(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	go func() {
+		_ = fcgi.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.Header["Proxy"], r.Header["X-User"], r.Header["X-Trusted"], fcgi.ProcessEnv(r))
+		}))
+	}()
+	defer l.Close()
+	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"}, {Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
+	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
+	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User", "evil", "Connection", "X-Trusted").body
+	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") || !strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
+		t.Errorf("the application was told %s", got)
+	}
+}
+
+// A body is bounded whatever answers: an error's page that an upstream gives, too.
+func TestBodyOfErrorPages(t *testing.T) {
+	to := served(t, echo)
+	c := oneHost(
+		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 404}}},
+		front.Location{Path: "/big", Pass: &front.Pass{To: front.Text(to)}},
+		front.Location{Match: front.Named, Path: "@page", Pass: &front.Pass{To: front.Text(to)}},
+	)
+	for i := range c.Hosts[0].Locations {
+		c.Hosts[0].Locations[i].MaxBody = 10
+		c.Hosts[0].Locations[i].ErrorPages = []front.ErrorPage{{Statuses: []int{404, 413}, Target: "@page"}}
+	}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for _, test := range []struct {
+		path, body string
+		chunked    bool
+		status     int
+		passed     string
+	}{
+		{"/none", "small", false, 404, `"Body":"small"`}, {"/none", "small", true, 404, `"Body":"small"`},
+		{"/none", "much too long", false, 413, ""}, {"/none", "much too long", true, 413, ""},
+		{"/big", "much too long", false, 413, `"Body":""`}, {"/big", "much too long", true, 413, `"Body":""`},
+	} {
+		var body io.Reader = strings.NewReader(test.body)
+		if test.chunked {
+			body = struct{ io.Reader }{body}
+		}
+		got := a.ask("POST", test.path, body)
+		if got.status != test.status || !strings.Contains(got.body, test.passed) || test.passed == "" && strings.Contains(got.body, "Body") {
+			t.Errorf("%s, %q, chunked %v: %d %q", test.path, test.body, test.chunked, got.status, got.body)
+		}
+	}
+}
+
+// Fault 13: an upstream that answers before it has all of a body that is passed on as it comes is heard at once.
+func TestAnswerBeforeTheBody(t *testing.T) {
+	noLeaks(t)
+	to := raw(t, func(nc net.Conn) {
+		if readHead(nc) == nil {
+			_, _ = io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly")
+			<-gone(nc)
+		}
+	})
+	addr := served(t, newFront(t, passed(front.Pass{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
+	nc, err := net.Dial("tcp", addr)
+	must(t, err)
+	defer nc.Close()
+	_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nabcde")
+	must(t, err)
+	must(t, nc.SetReadDeadline(time.Now().Add(patience)))
+	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+	if err != nil || resp.StatusCode != 403 {
+		t.Errorf("%v %v", resp, err)
+	}
+}

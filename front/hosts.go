@@ -1,0 +1,200 @@
+package front
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// host compiles a Host.
+func (c *compiler) host(from *Host) (*host, error) {
+	h := &host{from: from, pos: from.Pos, keepSlashes: from.KeepSlashes, named: make(map[string]*location)}
+	if len(from.Names) > 0 {
+		h.name = strings.TrimPrefix(foldName(from.Names[0]), ".")
+	}
+	for _, l := range from.Listen {
+		if l.TLSConfig != nil {
+			h.clientAuth = max(h.clientAuth, l.TLSConfig.ClientAuth)
+		}
+	}
+	h.counts = c.hostCounts(h.name)
+	var err error
+	if h.steps, err = c.steps(from.Steps); err != nil {
+		return nil, err
+	}
+	if err = c.location(&h.defaults, &Location{Settings: from.Defaults, Pos: from.Pos}); err != nil {
+		return nil, err
+	}
+	if err = c.locations(h, &h.locations, from.Locations, nil); err != nil {
+		return nil, err
+	}
+	for _, name := range c.goals {
+		if h.named[name] == nil {
+			return nil, fmt.Errorf("there is no location %q, though something leads there", name)
+		}
+	}
+	c.goals = nil
+	return h, nil
+}
+
+// foldName is a name as it is compared: patterns as they are, and the others in lower case, without a dot at the end.
+func foldName(name string) string {
+	if strings.HasPrefix(name, "~") {
+		return name
+	}
+	return strings.TrimSuffix(strings.ToLower(name), ".")
+}
+
+// listen makes a group of the hosts of each address. Those that listen nowhere in particular are in all of them.
+func (c *compiler) listen(all []*host) error {
+	var addrs []string // "" is any other
+	for i := range c.config.Hosts {
+		listens := c.config.Hosts[i].Listen
+		if len(listens) == 0 {
+			addrs = append(addrs, "")
+		}
+		for _, l := range listens {
+			if l.Addr == "" {
+				return at(all[i].pos, fmt.Errorf("an address to listen at is empty"))
+			}
+			addrs = append(addrs, l.Addr)
+		}
+	}
+	slices.Sort(addrs)
+	addrs = slices.Compact(addrs)
+	groups := make([]*hostGroup, len(addrs))
+	for i, addr := range addrs {
+		var err error
+		if groups[i], err = c.hostsAt(addr, all); err != nil {
+			return err
+		}
+	}
+	hosts := &c.plan.hosts
+	if c.alike(groups) {
+		hosts.any = groups[0]
+		return nil
+	}
+	hosts.any = &hostGroup{standard: c.nowhere(), only: true}
+	for i, addr := range addrs {
+		if err := hosts.add(addr, groups[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostsAt is the group of an address.
+func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
+	g := &hostGroup{names: newNames[*host]()}
+	var said *host // to be the default
+	for i, h := range all {
+		from := &c.config.Hosts[i]
+		here := len(from.Listen) == 0
+		for _, l := range from.Listen {
+			if l.Addr != addr {
+				continue
+			}
+			here = true
+			if l.Default && said != nil && said != h {
+				return nil, at(h.pos, fmt.Errorf("%s has another default host, that of %s", addr, said.pos))
+			}
+			if l.Default {
+				said = h
+			}
+		}
+		if !here {
+			continue
+		}
+		if g.standard == nil {
+			g.standard = h
+		}
+		g.hosts++
+		g.verifies = g.verifies || h.clientAuth != tls.NoClientCert
+		for _, name := range from.Names {
+			if err := c.join(g, h, foldName(name)); err != nil {
+				return nil, at(h.pos, err)
+			}
+		}
+	}
+	if said != nil {
+		g.standard = said
+	}
+	g.only = len(g.patterns) == 0 && (g.hosts == 1 || g.names.size() == 0)
+	return g, nil
+}
+
+// join has a group know a host by a name. The first host of a name keeps it, as in nginx.
+func (c *compiler) join(g *hostGroup, h *host, name string) error {
+	source, ok := strings.CutPrefix(name, "~")
+	if !ok {
+		return g.names.add(name, h)
+	}
+	p, err := c.pattern(source, true)
+	g.patterns = append(g.patterns, hostPattern{p, h})
+	return err
+}
+
+// alike reports whether it does not matter which group it is.
+func (c *compiler) alike(groups []*hostGroup) bool {
+	for _, g := range groups {
+		if g.hosts != len(c.config.Hosts) || g.standard != groups[0].standard {
+			return false
+		}
+	}
+	return true
+}
+
+// nowhere is the host of requests that come by an address that no host listens at.
+func (c *compiler) nowhere() *host {
+	h := &host{}
+	h.defaults.settings = &Settings{}
+	h.defaults.files = &fileSet{types: c.mediaTypes(&Files{})}
+	h.defaults.content = failing(http.StatusMisdirectedRequest)
+	return h
+}
+
+// add makes known which hosts there are at an address.
+func (h *hosts) add(addr string, g *hostGroup) error {
+	if addr == "" {
+		h.any = g
+		return nil
+	}
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		if h.unix == nil {
+			h.unix = make(map[string]*hostGroup)
+		}
+		h.unix[path] = g
+		return nil
+	}
+	star := strings.HasPrefix(addr, "*:")
+	if star {
+		addr = "0.0.0.0" + addr[1:]
+	}
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return fmt.Errorf("an address to listen at is %q, want IP:PORT, [IPv6]:PORT, *:PORT or unix:PATH", addr)
+	}
+	p := h.port(ap.Port())
+	switch ip := ap.Addr().Unmap(); {
+	case ip == netip.IPv4Unspecified():
+		p.v4 = g
+	case ip == netip.IPv6Unspecified():
+		p.v6 = g
+	default:
+		p.addrs = append(p.addrs, addrGroup{ip, g})
+	}
+	return nil
+}
+
+func (h *hosts) port(port uint16) *portGroups {
+	for i := range h.ports {
+		if h.ports[i].port == port {
+			return &h.ports[i]
+		}
+	}
+	h.ports = append(h.ports, portGroups{port: port})
+	return &h.ports[len(h.ports)-1]
+}

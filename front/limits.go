@@ -1,0 +1,306 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tarehq/tare/front/limit"
+)
+
+const (
+	// defaultMaxBody is nginx's.
+	defaultMaxBody = 1 << 20
+	// maxLimitKey is the longest key that is counted, as in nginx. Longer ones are not limited.
+	maxLimitKey = 65535
+)
+
+// limits are those of a location.
+type limits struct {
+	maxBody     int64 // below zero is none
+	bodyTimeout time.Duration
+	requests    []requestLimit
+	conns       []connLimit
+
+	requestStatus, connStatus int
+	requestDryRun, connDryRun bool
+}
+
+// requestLimit is a RequestLimit, compiled.
+type requestLimit struct {
+	name        string
+	zone        *limit.Rate
+	key         text
+	burst, free int64 // in thousandths of a request; free is what is not kept waiting
+	counts      *limitCounts
+}
+
+// connLimit is a ConnLimit, compiled.
+type connLimit struct {
+	name   string
+	zone   *limit.Conns
+	key    text
+	most   int
+	counts *limitCounts
+}
+
+// limits compiles those of a location.
+func (c *compiler) limits(s *Settings) (limits, error) {
+	l := limits{
+		maxBody: s.MaxBody, bodyTimeout: s.BodyTimeout, requestStatus: s.RequestStatus, connStatus: s.ConnStatus,
+		requestDryRun: s.RequestDryRun, connDryRun: s.ConnDryRun,
+	}
+	if l.maxBody == 0 {
+		l.maxBody = defaultMaxBody
+	}
+	if l.bodyTimeout == 0 {
+		l.bodyTimeout = defaultTimeout
+	}
+	for _, status := range []*int{&l.requestStatus, &l.connStatus} {
+		if *status == 0 {
+			*status = http.StatusServiceUnavailable
+		}
+		if *status < 400 || *status > 599 {
+			return l, fmt.Errorf("limits are answered with %d, want a status from 400 to 599", *status)
+		}
+	}
+	for _, r := range s.Requests {
+		compiled, err := c.requestLimit(r)
+		if err != nil {
+			return l, fmt.Errorf("limit_req: %w", err)
+		}
+		l.requests = append(l.requests, compiled)
+	}
+	for _, n := range s.Conns {
+		compiled, err := c.connLimit(n)
+		if err != nil {
+			return l, fmt.Errorf("limit_conn: %w", err)
+		}
+		l.conns = append(l.conns, compiled)
+	}
+	return l, nil
+}
+
+func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
+	const most = 1 << 40 // beyond that it is no limit
+	if r.Burst < 0 || r.Delay < 0 || r.Burst > most || r.Delay > most {
+		return l, errors.New("burst and delay are numbers of requests, and not below zero")
+	}
+	config, err := zoneConfig(c.config.Requests, r.Zone)
+	if err != nil {
+		return l, err
+	}
+	l.name, l.burst, l.free = r.Zone, int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
+	if r.NoDelay {
+		l.free = l.burst
+	}
+	if l.key, err = c.text(Text(config.Key)); err != nil {
+		return l, err
+	}
+	zone, giveBack, err := take(&c.state.zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate, error) {
+		return limit.NewRate(config)
+	}, func(*limit.Rate) {})
+	if err != nil {
+		return l, err
+	}
+	c.plan.releases = append(c.plan.releases, giveBack)
+	l.zone, l.counts = zone, c.limitCounts("requests", r.Zone, zone)
+	return l, nil
+}
+
+func (c *compiler) connLimit(n ConnLimit) (l connLimit, err error) {
+	if n.Max <= 0 {
+		return l, fmt.Errorf("at most %d at a time is none: want 1 or more", n.Max)
+	}
+	config, err := zoneConfig(c.config.Conns, n.Zone)
+	if err != nil {
+		return l, err
+	}
+	l.name, l.most = n.Zone, n.Max
+	if l.key, err = c.text(Text(config.Key)); err != nil {
+		return l, err
+	}
+	zone, giveBack, err := take(&c.state.zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
+		return limit.NewConns(config), nil
+	}, func(*limit.Conns) {})
+	if err != nil {
+		return l, err
+	}
+	c.plan.releases = append(c.plan.releases, giveBack)
+	l.zone, l.counts = zone, c.limitCounts("conns", n.Zone, zone)
+	return l, nil
+}
+
+func zoneConfig(all []limit.Config, name string) (limit.Config, error) {
+	for _, z := range all {
+		if z.Name == name {
+			return z, nil
+		}
+	}
+	return limit.Config{}, fmt.Errorf("there is no zone %q", name)
+}
+
+// enter is the limit phase. An internal redirect passes it once more only for its body's sake.
+func (l *limits) enter(x *exchange) outcome {
+	if x.r.ContentLength != 0 && x.method == x.r.Method { // an error's page may be asked with it, too
+		if out := l.body(x); out != proceed {
+			return out
+		}
+	}
+	if len(l.requests) > 0 && x.requestLimit == limitNone {
+		if out := l.countRequest(x); out != proceed {
+			return out
+		}
+	}
+	if len(l.conns) > 0 && x.connLimit == limitNone {
+		return l.countConn(x)
+	}
+	return proceed
+}
+
+// body bounds the request's body.
+func (l *limits) body(x *exchange) outcome {
+	if x.r.Body == nil || x.r.Body == http.NoBody {
+		return proceed
+	}
+	if l.maxBody >= 0 && x.r.ContentLength > l.maxBody {
+		x.errorf(levelError, "client intended to send too large body: %d bytes", x.r.ContentLength)
+		return x.fail(http.StatusRequestEntityTooLarge)
+	}
+	b := x.body
+	if b == nil {
+		b = &boundedBody{x: x, whole: x.r.Body, control: http.NewResponseController(x.server())}
+		x.body, x.r.Body = b, b
+	}
+	x.watch() // whatever the content makes of a body that it cannot read, the answer is nginx's
+	b.ReadCloser, b.timeout = b.whole, readTimeout(x.r, l.bodyTimeout)
+	if l.maxBody >= 0 && x.r.ContentLength < 0 {
+		b.ReadCloser = http.MaxBytesReader(x.server(), b.whole, l.maxBody)
+	}
+	return proceed
+}
+
+// limitResult is what became of a request in a limit.
+type limitResult uint8
+
+const (
+	limitNone limitResult = iota
+	limitPassed
+	limitDelayed
+	limitRejected
+	limitDelayedDry
+	limitRejectedDry
+)
+
+func (r limitResult) String() string {
+	return [...]string{"", "PASSED", "DELAYED", "REJECTED", "DELAYED_DRY_RUN", "REJECTED_DRY_RUN"}[r]
+}
+
+// countRequest counts the request in all zones, unless one of them is full, and waits as long as the slowest of
+// them wants.
+func (l *limits) countRequest(x *exchange) outcome {
+	now := time.Now()
+	delay, by := time.Duration(0), (*requestLimit)(nil)
+	note := func(r *requestLimit, excess int64) {
+		if d := r.zone.Delay(excess, r.free); d > delay {
+			delay, by = d, r
+		}
+	}
+	var keys [8]string // without an allocation for as many limits as anybody has
+	all := keys[:0]
+	for i := range l.requests {
+		r := &l.requests[i]
+		key := r.key.of(x)
+		if len(key) > maxLimitKey {
+			x.errorf(levelError, "the value of the key of the zone %q is too long: %d bytes", r.name, len(key))
+			key = ""
+		}
+		all = append(all, key)
+		if key == "" {
+			continue
+		}
+		x.requestLimit = limitPassed
+		excess, ok := int64(0), false
+		if i == len(l.requests)-1 {
+			excess, ok = r.zone.Take(key, r.burst, now)
+		} else if excess = r.zone.Look(key, now); excess <= r.burst {
+			ok = true
+		}
+		if !ok {
+			return l.refuseRequest(x, r, excess)
+		}
+		if i == len(l.requests)-1 {
+			note(r, excess)
+		}
+	}
+	for i := range len(l.requests) - 1 { // no zone is full
+		if r := &l.requests[i]; all[i] != "" {
+			excess, _ := r.zone.Take(all[i], 1<<62, now)
+			note(r, excess)
+		}
+	}
+	if delay == 0 {
+		return proceed
+	}
+	return l.delayRequest(x, by, delay)
+}
+
+func (l *limits) refuseRequest(x *exchange, r *requestLimit, excess int64) outcome {
+	r.counts.rejected.Add(1)
+	dry := ""
+	if x.requestLimit = limitRejected; l.requestDryRun {
+		x.requestLimit, dry = limitRejectedDry, ", dry run"
+	}
+	x.errorf(levelError, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit, excess%limit.Unit, r.name)
+	if l.requestDryRun {
+		return proceed
+	}
+	return x.fail(l.requestStatus)
+}
+
+// delayRequest keeps a request waiting, until its client leaves.
+func (l *limits) delayRequest(x *exchange, r *requestLimit, delay time.Duration) outcome {
+	r.counts.delayed.Add(1)
+	if x.requestLimit = limitDelayed; l.requestDryRun {
+		x.requestLimit = limitDelayedDry
+		x.errorf(levelWarn, "delaying request, dry run, by zone %q", r.name)
+		return proceed
+	}
+	x.errorf(levelWarn, "delaying request, for %d ms, by zone %q", delay.Milliseconds(), r.name)
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return proceed
+	case <-x.r.Context().Done():
+		return x.unanswered(statusClientGone)
+	}
+}
+
+// countConn counts the request in all zones until it ends, unless one of them is full.
+func (l *limits) countConn(x *exchange) outcome {
+	for i := range l.conns {
+		n := &l.conns[i]
+		key := n.key.of(x)
+		if key == "" || len(key) > maxLimitKey {
+			continue
+		}
+		x.connLimit = limitPassed
+		if n.zone.Enter(key, n.most) {
+			x.held = append(x.held, func() { n.zone.Leave(key) })
+			continue
+		}
+		n.counts.rejected.Add(1)
+		x.leaveLimits()
+		if l.connDryRun {
+			x.connLimit = limitRejectedDry
+			x.errorf(levelError, "limiting connections, dry run, by zone %q", n.name)
+			return proceed
+		}
+		x.connLimit = limitRejected
+		x.errorf(levelError, "limiting connections by zone %q", n.name)
+		return x.fail(l.connStatus)
+	}
+	return proceed
+}

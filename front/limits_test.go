@@ -1,0 +1,370 @@
+package front_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/limit"
+)
+
+func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
+
+// Requests are limited in the same order, whatever limits there are. The rates are such that nothing leaks meanwhile.
+func TestLimitRequestsAsNginx(t *testing.T) {
+	sets := []struct {
+		nginx  string
+		limits []front.RequestLimit
+	}{
+		{"limit_req zone=a;", []front.RequestLimit{{Zone: "a"}}},
+		{"limit_req zone=b burst=3 nodelay;", []front.RequestLimit{{Zone: "b", Burst: 3, NoDelay: true}}},
+		{"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;", []front.RequestLimit{{Zone: "c", Burst: 5, NoDelay: true}, {Zone: "d", Burst: 2, NoDelay: true}}},
+		{"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;", []front.RequestLimit{{Zone: "e", Burst: 2, NoDelay: true}, {Zone: "f", Burst: 5, NoDelay: true}}},
+		{"limit_req zone=g burst=4 delay=2;", []front.RequestLimit{{Zone: "g", Burst: 4, Delay: 2}}},
+	}
+	var zones, locations strings.Builder
+	var c front.Config
+	for _, name := range "abcdefg" {
+		rate, perSecond := "1r/m", 1.0/60
+		if name == 'g' {
+			rate, perSecond = "20r/s", 20
+		}
+		fmt.Fprintf(&zones, "limit_req_zone $arg_%s zone=%c:1m rate=%s;\n", map[bool]string{true: "other", false: "k"}[name == 'd'], name, rate)
+		key := "$arg_k"
+		if name == 'd' {
+			key = "$arg_other"
+		}
+		c.Requests = append(c.Requests, limit.Config{Name: string(name), Key: key, Rate: perSecond})
+	}
+	var host front.Host
+	for i, s := range sets {
+		fmt.Fprintf(&locations, "location /%d { limit_req_status 429; %s empty_gif; }\n", i, s.nginx)
+		host.Locations = append(host.Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true, Settings: front.Settings{Requests: s.limits, RequestStatus: 429}})
+	}
+	c.Hosts = []front.Host{host}
+	theirs, _ := serveNginx(t, zones.String(), locations.String())
+	us := serveHandler(t, newFront(t, c, quiet()))
+	for i, s := range sets {
+		if i == 4 {
+			continue // takes time: below
+		}
+		var want, got []int
+		for _, query := range []string{"k=1", "k=1&other=1", "k=1&other=1", "k=2", "k=1&other=1", "", "other=1", "k=1", "k=1", "k=1", "k=2", "k=1"} {
+			path := fmt.Sprintf("/%d?%s", i, query)
+			want, got = append(want, theirs.get(path).status), append(got, us.get(path).status)
+		}
+		if !slices.Equal(got, want) || !slices.Contains(got, 429) {
+			t.Errorf("%s: %v, want %v", s.nginx, got, want)
+		}
+	}
+	if want, got := burst(theirs, "/4?k=x"), burst(us, "/4?k=x"); !slices.Equal(got, want) {
+		t.Errorf("at once: %v, want %v", got, want)
+	}
+}
+
+// burst asks several times at once, and returns the statuses, sorted.
+func burst(a *asker, path string) []int {
+	all := make(chan int, 12)
+	for range cap(all) {
+		go func() { all <- a.get(path).status }()
+	}
+	var statuses []int
+	for range cap(all) {
+		statuses = append(statuses, <-all)
+	}
+	slices.Sort(statuses)
+	return statuses
+}
+
+// timed serves in fake time, without a network.
+func timed(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
+	t.Helper()
+	f, err := front.New(c, front.Bind("app", h), quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func ask(ctx context.Context, h http.Handler, path string) *recorder {
+	w := newRecorder()
+	r, _ := http.NewRequestWithContext(ctx, "GET", "http://front.test"+path, nil)
+	r.RequestURI, r.RemoteAddr = path, "192.0.2.1:5"
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// Requests within the burst wait their turn, and not longer than their client does.
+func TestLimitDelays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := oneHost(app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 5, Delay: 1}}}))
+		c.Requests = []limit.Config{{Name: "z", Key: "$remote_addr", Rate: 2}}
+		f := timed(t, c, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
+		start, ended := time.Now(), make(chan time.Duration, 5)
+		for range 5 { // the first, one at once, and three that wait
+			go func() {
+				ask(t.Context(), f, "/")
+				ended <- time.Since(start)
+			}()
+		}
+		for _, want := range []time.Duration{0, 0, 500, 1000, 1500} {
+			if got := <-ended; got != want*time.Millisecond {
+				t.Errorf("answered after %v, want %v", got, want*time.Millisecond)
+			}
+		}
+		start = time.Now()
+		_ = ask(t.Context(), f, "/")
+		_ = ask(t.Context(), f, "/")
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if w := ask(ctx, f, "/gone"); w.status != 0 || w.body.Len() != 0 {
+			t.Errorf("who has left is answered: %d", w.status)
+		}
+		_ = f.Close()
+	})
+}
+
+// A trial run refuses nobody, and says whom it would have.
+func TestLimitDryRun(t *testing.T) {
+	c := oneHost(app(front.Settings{
+		Requests: []front.RequestLimit{{Zone: "z"}}, RequestDryRun: true,
+		Conns: []front.ConnLimit{{Zone: "n", Max: 1}}, ConnDryRun: true,
+		Header: []front.AddHeader{{Name: "X-Limit", Value: "$limit_req_status $limit_conn_status"}},
+	}))
+	c.Requests = []limit.Config{{Name: "z", Key: "k", Rate: 0.01}}
+	c.Conns = []limit.Config{{Name: "n", Key: "k"}}
+	f := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })), quiet())
+	for _, want := range []string{"PASSED PASSED", "REJECTED_DRY_RUN PASSED"} {
+		if w := ask(t.Context(), f, "/"); w.status != 200 || w.header.Get("X-Limit") != want {
+			t.Errorf("%d, %q, want %q", w.status, w.header.Get("X-Limit"), want)
+		}
+	}
+}
+
+// As many are in work as may be, by key; who ends, however, makes room.
+func TestLimitConns(t *testing.T) {
+	inside, leave := make(chan bool), make(chan bool)
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		inside <- true
+		<-leave
+		if r.FormValue("panic") != "" {
+			panic(http.ErrAbortHandler)
+		}
+	}
+	theirApp := serveHandler(t, http.HandlerFunc(handler))
+	theirs, _ := serveNginx(t, "limit_conn_zone $arg_k zone=n:1m; limit_conn_zone $arg_all zone=all:1m;",
+		fmt.Sprintf("limit_conn n 2; limit_conn all 3; limit_conn_status 429; location / { proxy_pass http://unix:%s; }", theirApp.socket))
+	c := oneHost(app(front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}}, ConnStatus: 429}))
+	c.Conns = []limit.Config{{Name: "n", Key: "$arg_k"}, {Name: "all", Key: "$arg_all"}}
+	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(handler)), quiet()))
+	for _, a := range []*asker{theirs, us} {
+		ended := make(chan bool, 4)
+		start := func(path string) {
+			go func() {
+				r, err := a.client.Get("http://front.test" + path)
+				if err == nil {
+					r.Body.Close()
+				}
+				ended <- true
+			}()
+			<-inside
+		}
+		start("/?k=1&all=1")
+		start("/?k=1&all=1&panic=1")
+		if s := a.get("/?k=1&all=1").status; s != 429 {
+			t.Errorf("a third: %d", s)
+		}
+		start("/?k=2&all=1")
+		if s := a.get("/?k=3&all=1").status; s != 429 {
+			t.Errorf("a fourth of all: %d", s)
+		}
+		start("/") // has no key
+		for range 4 {
+			leave <- true
+		}
+		for range 4 {
+			<-ended
+		}
+		for range 3 { // and none is left behind
+			start("/?k=3&all=1")
+			leave <- true
+			<-ended
+		}
+	}
+}
+
+func readAll(w http.ResponseWriter, r *http.Request) {
+	b, err := io.ReadAll(r.Body)
+	if err != nil { // as many handlers do
+		http.Error(w, "bad body", http.StatusBadRequest)
+		return
+	}
+	fmt.Fprint(w, len(b))
+}
+
+// A body that is too long is 413, whether its length is said or not, and whatever the handler makes of it.
+func TestMaxBody(t *testing.T) {
+	us := frontOf(t, front.Settings{MaxBody: 100}, readAll)
+	sized := func(n int) io.Reader { return bytes.NewReader(make([]byte, n)) }
+	unsized := func(n int) io.Reader { return struct{ io.Reader }{sized(n)} }
+	for _, c := range []struct {
+		body   io.Reader
+		status int
+	}{
+		{sized(100), 200}, {sized(101), 413}, {unsized(100), 200}, {unsized(101), 413}, {unsized(1 << 20), 413}, {nil, 200},
+	} {
+		if got := us.ask("POST", "/", c.body); got.status != c.status {
+			t.Errorf("%d, want %d", got.status, c.status)
+		}
+	}
+	if got := frontOf(t, front.Settings{MaxBody: -1}, readAll).ask("POST", "/", unsized(2<<20)); got.body != fmt.Sprint(2<<20) {
+		t.Errorf("without a bound: %d, %q", got.status, got.body)
+	}
+	if got := frontOf(t, front.Settings{}, readAll).ask("POST", "/", unsized(2<<20)); got.status != 413 {
+		t.Errorf("with nginx's: %d", got.status)
+	}
+}
+
+// A page may stand for 413, and is not itself refused for the body.
+func TestMaxBodyPage(t *testing.T) {
+	s := front.Settings{MaxBody: 1, ErrorPages: []front.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
+	l := app(s)
+	us := serveHandler(t, newFront(t, oneHost(l, front.Location{
+		Path: "/long", Match: front.Exact, Settings: s, Pass: &front.Pass{To: "page"},
+	}), front.Bind("app", http.HandlerFunc(readAll)), front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "too long") })), quiet()))
+	for _, body := range []io.Reader{strings.NewReader("ab"), struct{ io.Reader }{strings.NewReader("ab")}} {
+		if got := us.ask("POST", "/", body); got.body != "too long" {
+			t.Errorf("%d, %q", got.status, got.body)
+		}
+	}
+}
+
+// A client that stops sending a body is waited for only so long.
+func TestBodyTimeout(t *testing.T) {
+	us := frontOf(t, front.Settings{BodyTimeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the handler gets %v", err)
+		}
+		fmt.Fprint(w, "too late")
+	})
+	conn, err := net.Dial("unix", us.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
+	b, _ := io.ReadAll(conn)
+	if !bytes.HasPrefix(b, []byte("HTTP/1.1 408 ")) {
+		t.Errorf("%q", b)
+	}
+	// Later requests, and handlers that take their time, have nothing of it.
+	us = frontOf(t, front.Settings{BodyTimeout: 20 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		select {
+		case <-r.Context().Done():
+			t.Error("the request has ended")
+		case <-time.After(60 * time.Millisecond):
+		}
+		fmt.Fprint(w, "ok")
+	})
+	for range 2 {
+		if got := us.ask("POST", "/", strings.NewReader("x")); got.body != "ok" {
+			t.Errorf("%d, %q", got.status, got.body)
+		}
+	}
+}
+
+// A client that takes nothing of a long answer is waited for only so long; one that does is, however long it takes in all.
+func TestSendTimeout(t *testing.T) {
+	failed := make(chan error, 1)
+	us := frontOf(t, front.Settings{SendTimeout: 300 * time.Millisecond}, func(w http.ResponseWriter, _ *http.Request) {
+		var err error
+		for err == nil {
+			_, err = w.Write(make([]byte, 8<<20))
+		}
+		failed <- err
+	})
+	conn, err := net.Dial("unix", us.socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	for range 20 {
+		if _, err := io.ReadFull(conn, make([]byte, 256<<10)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-failed:
+			t.Fatalf("while the client reads: %v", err)
+		case <-time.After(30 * time.Millisecond):
+		}
+	}
+	select {
+	case err := <-failed:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Error("the handler waits for ever")
+	}
+}
+
+// The rate is nginx's: so many bytes in the first second, and as many in each one after it.
+func TestRate(t *testing.T) {
+	for _, c := range []struct {
+		rate, after front.Text
+		bytes       int
+		want        time.Duration
+	}{
+		{"1k", "", 1024, 0}, {"1k", "", 1025, time.Second}, {"1k", "", 5 * 1024, 4 * time.Second}, {"1k", "4k", 5 * 1024, 0},
+		{"1k", "3k", 5 * 1024, time.Second}, {"0", "", 1 << 20, 0}, {"$arg_rate", "", 2048, time.Second},
+	} {
+		for _, copied := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				f := timed(t, oneHost(app(front.Settings{Rate: c.rate, RateAfter: c.after})), func(w http.ResponseWriter, _ *http.Request) {
+					if copied {
+						_, _ = io.Copy(w, io.LimitReader(zeros{}, int64(c.bytes)))
+					} else {
+						_, _ = w.Write(make([]byte, c.bytes))
+					}
+				})
+				start := time.Now()
+				if w := ask(t.Context(), f, "/?rate=1k"); w.body.Len() != c.bytes || time.Since(start) != c.want {
+					t.Errorf("%+v, %v: %d bytes in %v", c, copied, w.body.Len(), time.Since(start))
+				}
+				_ = f.Close()
+			})
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestLimitsRefused(t *testing.T) {
+	for _, s := range []front.Settings{
+		{Requests: []front.RequestLimit{{Zone: "none"}}}, {Requests: []front.RequestLimit{{Zone: "z", Burst: -1}}}, {Conns: []front.ConnLimit{{Zone: "none", Max: 1}}},
+		{Conns: []front.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"}, {Requests: []front.RequestLimit{{Zone: "bad"}}},
+	} {
+		c := oneHost(front.Location{Path: "/", Settings: s})
+		c.Requests = []limit.Config{{Name: "z", Key: "k", Rate: 1}, {Name: "bad", Key: "$nothing", Rate: 1}}
+		c.Conns = []limit.Config{{Name: "n", Key: "k"}}
+		if _, err := front.New(c); err == nil {
+			t.Errorf("%+v", s)
+		}
+	}
+}

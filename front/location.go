@@ -1,0 +1,283 @@
+package front
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// location is a Location, compiled.
+type location struct {
+	path     string // or regular expression
+	final    bool   // FinalPrefix
+	internal bool
+	pattern  *pattern  // of a regular expression, else nil
+	inner    locations // looked at when this one matches
+	parent   *location // that it is written in, or nil
+
+	steps      []action
+	tries      *tries // nil without try_files
+	files      *fileSet
+	errorPages []errorPage
+	settings   *Settings
+
+	limits  limits
+	access  access
+	filters *filters // nil if answers go out as they are
+	logs    []accessLog
+	errors  *errorLog
+	realIP  *realIP
+	content content
+}
+
+// content answers in the content phase.
+type content interface {
+	serve(x *exchange) outcome
+}
+
+// locations are those of a host, or within another one.
+type locations struct {
+	exact    map[string]*location
+	prefixes []prefix // sorted
+	patterns []*location
+	slashed  map[string]*location // "/x" of those "/x/" that a path without its slash is redirected to
+}
+
+// prefix is a location of that kind, and the longest one that is a prefix of its path.
+type prefix struct {
+	path  string
+	above int // in prefixes, or -1
+	loc   *location
+}
+
+// longest finds the longest prefix of a path. What comes last of all that are not greater than the path begins with
+// it, if there is one: so it, or one of those above, is it.
+func (l *locations) longest(path string) *location {
+	n := sort.Search(len(l.prefixes), func(i int) bool { return l.prefixes[i].path > path })
+	for i := n - 1; i >= 0; i = l.prefixes[i].above {
+		if p := &l.prefixes[i]; strings.HasPrefix(path, p.path) {
+			return p.loc
+		}
+	}
+	return nil
+}
+
+// verdict is how looking for a location went.
+type verdict int
+
+const (
+	none     verdict = iota // that is found here; an outer one may have been
+	found                   // and nothing else counts
+	slashing                // of the path with a slash: the client is sent there
+)
+
+// find finds the location of a path. Of those within others the innermost counts, but regular expressions count
+// for more than prefixes on each level.
+func (l *locations) find(x *exchange, path string, best **location) verdict {
+	if loc := l.exact[path]; loc != nil {
+		*best = loc
+		return found
+	}
+	loc := l.longest(path)
+	if loc == nil || len(loc.path) < len(path) {
+		if to := l.slashed[path]; to != nil {
+			*best = to
+			return slashing
+		}
+	}
+	ask := true
+	if loc != nil {
+		*best, ask = loc, !loc.final
+		if v := loc.inner.find(x, path, best); v != none {
+			return v
+		}
+	}
+	if ask {
+		for _, p := range l.patterns {
+			if p.pattern.match(x, path) {
+				*best = p
+				_ = p.inner.find(x, path, best)
+				return found
+			}
+		}
+	}
+	return none
+}
+
+// locate finds the location of the path.
+func (x *exchange) locate() outcome {
+	x.moved = false
+	best := &x.host.defaults
+	v := x.host.locations.find(x, x.path, &best)
+	x.loc, x.rewritten = best, false
+	x.enter()
+	switch {
+	case x.stuck:
+		return x.fail(http.StatusInternalServerError)
+	case best.internal && !x.internal:
+		return x.fail(http.StatusNotFound)
+	case v == slashing:
+		return x.sendTo(http.StatusMovedPermanently, withArgs(escapePath(best.path), x.args))
+	}
+	return proceed
+}
+
+// locations compiles Locations.
+func (c *compiler) locations(h *host, to *locations, from []Location, parent *location) error {
+	for i := range from {
+		f := &from[i]
+		loc := &location{parent: parent}
+		err := c.place(h, to, loc, f)
+		if err == nil {
+			err = c.location(loc, f)
+		}
+		if err == nil {
+			err = c.locations(h, &loc.inner, f.Locations, loc)
+		}
+		if err != nil {
+			return at(f.Pos, err)
+		}
+	}
+	to.sort()
+	return nil
+}
+
+// place puts a location where it is found.
+func (c *compiler) place(h *host, to *locations, loc *location, from *Location) error {
+	loc.path, loc.final, loc.internal = from.Path, from.Match == FinalPrefix, from.Internal
+	switch from.Match {
+	case Prefix, FinalPrefix:
+		if slices.ContainsFunc(to.prefixes, func(p prefix) bool { return p.path == from.Path }) {
+			return fmt.Errorf("there are two locations %q", from.Path)
+		}
+		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
+	case Exact:
+		if to.exact[from.Path] != nil {
+			return fmt.Errorf("there are two locations = %q", from.Path)
+		}
+		put(&to.exact, from.Path, loc)
+	case Regex, FoldRegex:
+		p, err := c.pattern(from.Path, from.Match == FoldRegex)
+		if err != nil {
+			return err
+		}
+		loc.pattern = p
+		to.patterns = append(to.patterns, loc)
+	case Named:
+		return c.placeNamed(h, loc, from)
+	default:
+		return fmt.Errorf("there is no way of matching %d", from.Match)
+	}
+	if loc.pattern == nil && from.Pass != nil && strings.HasSuffix(from.Path, "/") {
+		put(&to.slashed, strings.TrimSuffix(from.Path, "/"), loc)
+	}
+	return nested(loc, from)
+}
+
+func (c *compiler) placeNamed(h *host, loc *location, from *Location) error {
+	switch {
+	case loc.parent != nil:
+		return fmt.Errorf("the named location %q is inside of another, where nothing leads to it", from.Path)
+	case !strings.HasPrefix(from.Path, "@"):
+		return fmt.Errorf("the named location %q does not begin with @", from.Path)
+	case h.named[from.Path] != nil:
+		return fmt.Errorf("there are two locations %q", from.Path)
+	case len(from.Locations) > 0:
+		return fmt.Errorf("the named location %q has others inside, which nothing leads to", from.Path)
+	}
+	h.named[from.Path] = loc
+	return nil
+}
+
+// nested refuses locations that would never be found.
+func nested(loc *location, from *Location) error {
+	if from.Match == Exact && len(from.Locations) > 0 {
+		return fmt.Errorf("the exact location %q has others inside, which nothing leads to", from.Path)
+	}
+	if p := loc.parent; p != nil && loc.pattern == nil && p.pattern == nil && !strings.HasPrefix(loc.path, p.path) {
+		return fmt.Errorf("the location %q is inside of %q, but no path is inside of both", loc.path, p.path)
+	}
+	return nil
+}
+
+func put(to *map[string]*location, path string, loc *location) {
+	if *to == nil {
+		*to = make(map[string]*location)
+	}
+	(*to)[path] = loc
+}
+
+func (l *locations) sort() {
+	slices.SortFunc(l.prefixes, func(a, b prefix) int { return cmp.Compare(a.path, b.path) })
+	for i := range l.prefixes {
+		p := &l.prefixes[i]
+		p.above = i - 1
+		for p.above >= 0 && !strings.HasPrefix(p.path, l.prefixes[p.above].path) {
+			p.above = l.prefixes[p.above].above
+		}
+	}
+}
+
+// location compiles what a Location says but for where it is.
+func (c *compiler) location(loc *location, from *Location) error {
+	s := &from.Settings
+	loc.settings = s
+	var err error
+	if loc.steps, err = c.steps(from.Steps); err != nil {
+		return err
+	}
+	if loc.errorPages, err = c.errorPages(s.ErrorPages); err != nil {
+		return err
+	}
+	if err = c.files(loc, from); err != nil {
+		return err
+	}
+	if loc.content, err = c.content(loc, from); err != nil {
+		return err
+	}
+	if loc.limits, err = c.limits(s); err != nil {
+		return err
+	}
+	if loc.access, err = c.access(s); err != nil {
+		return err
+	}
+	if loc.filters, err = c.filters(s, from.Pass); err != nil {
+		return err
+	}
+	if loc.logs, err = c.logs(s); err != nil {
+		return err
+	}
+	if loc.errors, err = c.errorLog(s.ErrorLog); err != nil {
+		return err
+	}
+	loc.realIP, err = c.realIP(&s.RealIP)
+	return err
+}
+
+// content compiles what answers in a location.
+func (c *compiler) content(loc *location, from *Location) (content, error) {
+	kinds := 0
+	for _, is := range []bool{from.Pass != nil, from.Status, from.Metrics, from.Empty} {
+		if is {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		return nil, errors.New("more than one thing answers here: at most one of Pass, Status, Metrics and Empty may")
+	}
+	switch {
+	case from.Pass != nil:
+		return c.pass(from)
+	case from.Status:
+		return c.status(from)
+	case from.Metrics:
+		return c.metrics(from)
+	case from.Empty:
+		return emptyPicture{}, nil
+	}
+	return loc.files, nil
+}

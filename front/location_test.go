@@ -1,0 +1,97 @@
+package front
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// naive finds a location by looking at all of them.
+func naive(all []Location, path string) (found *Location, slash bool) {
+	var best *Location
+	for i := range all {
+		l := &all[i]
+		switch {
+		case l.Match == Exact && l.Path == path:
+			return l, false
+		case l.Match <= FinalPrefix && strings.HasPrefix(path, l.Path) && (best == nil || len(l.Path) > len(best.Path)):
+			best = l
+		}
+	}
+	if best == nil || best.Path != path {
+		for i := range all {
+			if l := &all[i]; l.Pass != nil && l.Path == path+"/" {
+				return l, true
+			}
+		}
+	}
+	return best, false
+}
+
+// FuzzLocations compares the search with one that looks at everything. Its input are paths of locations, one in a line, of which the first
+// byte is the kind, and the path that is asked for.
+func FuzzLocations(f *testing.F) {
+	f.Add("p/\np/a\np/ab\np/a/b/\n=/a\n", "/a/b/c")
+	f.Add("p/\n^/i/\np/i\ns/p/\n=/p/", "/p")
+	f.Add("p\np/x\ns/x/", "/x")
+	f.Fuzz(func(t *testing.T, text, path string) {
+		var all []Location
+		seen := make(map[string]bool)
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			if line == "" || len(all) > 50 {
+				continue
+			}
+			l := Location{Path: line[1:]}
+			switch line[0] {
+			case '=':
+				l.Match = Exact
+			case '^':
+				l.Match = FinalPrefix
+			case 's':
+				l.Pass = &Pass{To: "app"}
+			}
+			key := fmt.Sprint(l.Match == Exact, l.Path)
+			if seen[key] {
+				continue
+			}
+			seen[key] = true
+			all = append(all, l)
+		}
+		c := newCompiler()
+		var found locations
+		for i := range all {
+			if err := c.place(&host{}, &found, &location{settings: &all[i].Settings}, &all[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		found.sort()
+		nothing := &location{}
+		got := nothing
+		verdict := found.find(&exchange{}, path, &got)
+		want, slash := naive(all, path)
+		if (want == nil) != (got == nothing) || want != nil && want.Path != got.path || slash != (verdict == slashing) {
+			t.Errorf("%q in %q: %q %v, want %+v %v", path, text, got.path, verdict, want, slash)
+		}
+	})
+}
+
+// A thousand locations are found as fast as a few: the search looks at few of them.
+func TestLocationsAreNotAllLookedAt(t *testing.T) {
+	var all []Location
+	for i := range 1000 {
+		all = append(all, Location{Path: fmt.Sprintf("/%03d/", i), Steps: []Step{Return{Status: 200, Text: Text(fmt.Sprint(i))}}})
+	}
+	h := newFront(t, Config{Hosts: []Host{{Locations: all}}})
+	for i := range 1000 {
+		if got := ask(t, h, fmt.Sprintf("/%03d/x", i)); got.body != fmt.Sprint(i) {
+			t.Fatalf("%d: %q", i, got.body)
+		}
+	}
+	p := h.current.Load().hosts.any.standard.locations.prefixes
+	for i := range p {
+		if p[i].above >= i {
+			t.Fatalf("%d is above %d", p[i].above, i)
+		}
+	}
+}

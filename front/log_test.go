@@ -1,0 +1,212 @@
+package front_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+)
+
+// raw sends requests as they are on a connection of their own, and returns the statuses of the answers.
+func (a *asker) raw(requests ...string) []int {
+	a.t.Helper()
+	conn, err := net.Dial("unix", a.socket)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer conn.Close()
+	in := bufio.NewReader(conn)
+	var all []int
+	for _, text := range requests {
+		if _, err := io.WriteString(conn, text); err != nil {
+			a.t.Fatal(err)
+		}
+		method, _, _ := strings.Cut(text, " ")
+		resp, err := http.ReadResponse(in, &http.Request{Method: method})
+		if err != nil {
+			a.t.Fatalf("%q: %v", text, err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+			a.t.Fatal(err)
+		}
+		all = append(all, resp.StatusCode)
+	}
+	return all
+}
+
+const (
+	plainFormat = `$remote_addr|$remote_user|$request|$status|$body_bytes_sent|$http_referer|$http_x_none|$args|$is_args|$https|$uri|$query_string|$empty|$request_method|$host|${scheme}s`
+	jsonFormat  = `{"request":"$request","agent":"$http_user_agent","none":"$http_x_none","status":$status,"user":"$remote_user"}`
+)
+
+// The lines are nginx's, byte by byte but for times.
+func TestLogAsNginx(t *testing.T) {
+	theirs, theirDir := serveNginx(t, fmt.Sprintf(`log_format plain '%s'; log_format js escape=json '%s'; log_format bare escape=none '%s';`,
+		plainFormat, jsonFormat, plainFormat),
+		`set $empty ""; access_log DIR/combined; access_log DIR/plain plain; access_log DIR/js js; access_log DIR/bare bare; access_log DIR/some combined if=$arg_log;
+		location / { return 200 "hello"; } location /none { return 204; } location /404 { return 404; }`)
+	dir := t.TempDir()
+	settings := front.Settings{}
+	for _, l := range []front.Log{{Path: "combined"}, {Path: "plain", Format: "plain"}, {Path: "js", Format: "js"}, {Path: "bare", Format: "bare"}, {Path: "some", If: "$arg_log"}} {
+		l.Path = filepath.Join(dir, l.Path)
+		settings.Logs = append(settings.Logs, l)
+	}
+	location := func(path string, status int, text front.Text) front.Location {
+		return front.Location{Path: path, Steps: []front.Step{front.Return{Status: status, Text: text}}, Settings: settings}
+	}
+	c := oneHost(location("/", 200, "hello"), location("/none", 204, ""), location("/404", 404, ""))
+	c.Hosts[0].Steps = []front.Step{front.Set{Name: "empty", Value: ""}}
+	c.LogFormats = []front.LogFormat{
+		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: front.EscapeJSON}, {Name: "bare", Text: plainFormat, Escape: front.EscapeNone},
+	}
+	us := serveHandler(t, newFront(t, c))
+	requests := []string{
+		"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
+		"GET /a?b=c&log=1 HTTP/1.1\r\nHost: a.test:80\r\nReferer: http://x/\r\nUser-Agent: test/1\r\n\r\n",
+		"GET /a\"b\\c?%22&log=0 HTTP/1.1\r\nHost: A.TEST\r\nReferer: \"\\\t\xff\xc3\xa9~ \r\nUser-Agent: a\tb\"\\ \xe2\x82\xac\xff\r\n\r\n",
+		"HEAD /b HTTP/1.1\r\nHost: a.test\r\nAuthorization: Basic dSJzZXI6cHc=\r\n\r\n",
+		"GET /none HTTP/1.0\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n",
+		"POST /?x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nab",
+		"GET /%41%2e%0a HTTP/1.1\r\nHost: a.test\r\n\r\n",
+	}
+	if got, want := fmt.Sprint(us.raw(requests...)), fmt.Sprint(theirs.raw(requests...)); got != want {
+		t.Fatalf("statuses %s, want %s", got, want)
+	}
+	times := regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]`)
+	for name, n := range map[string]int{"combined": 7, "plain": 7, "js": 7, "bare": 8, "some": 1} {
+		mine := n
+		if name == "bare" { // where nginx has $uri's line feed end the line
+			mine--
+		}
+		want, got := awaitLines(t, filepath.Join(theirDir, name), n), awaitLines(t, filepath.Join(dir, name), mine)
+		if mine < n {
+			want[mine-1] = strings.TrimSuffix(want[mine-1], "\n") + `\x0A` + want[mine]
+			want = want[:mine]
+		}
+		for i := range max(len(got), len(want)) {
+			if i >= len(got) || i >= len(want) || times.ReplaceAllString(got[i], "TIME") != times.ReplaceAllString(want[i], "TIME") {
+				t.Errorf("%s, line %d:\n%q, want\n%q", name, i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
+			}
+		}
+	}
+}
+
+// What panics, streams, takes over or says nothing is logged, too.
+func TestLogOfAll(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	us := frontOf(t, front.Settings{Logs: []front.Log{{Path: name}}}, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/panic":
+			panic(http.ErrAbortHandler)
+		case "/late":
+			_, _ = io.WriteString(w, "late")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		case "/over":
+			conn, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			fmt.Fprint(conn, "HTTP/1.1 101 Switching Protocols\r\n\r\n")
+			conn.Close()
+		case "/early":
+			w.WriteHeader(http.StatusEarlyHints)
+			w.WriteHeader(http.StatusTeapot)
+			w.WriteHeader(http.StatusOK)
+		case "/copy":
+			_, _ = io.Copy(w, strings.NewReader("copied"))
+		}
+	})
+	for _, path := range []string{"/panic", "/late", "/over"} {
+		conn, err := net.Dial("unix", us.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		_, _ = io.ReadAll(conn)
+		conn.Close()
+	}
+	us.get("/early")
+	us.get("/copy")
+	us.get("/nothing")
+	lines := awaitLines(t, name, 6)
+	for i, want := range []string{`/panic HTTP/1.1" 500 0 `, `/late HTTP/1.1" 200 4 `, `/over HTTP/1.1" 101 0 `, `/early HTTP/1.1" 418 0 `, `/copy HTTP/1.1" 200 6 `, `/nothing HTTP/1.1" 200 0 `} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("%q, want %q in it", lines[i], want)
+		}
+	}
+}
+
+// A log that is renamed goes on in a new file, when it is told to, and after a reload.
+func TestReopenLogs(t *testing.T) {
+	dir := t.TempDir()
+	name, old := filepath.Join(dir, "log"), filepath.Join(dir, "old")
+	c := oneHost(app(front.Settings{Logs: []front.Log{{Path: name}}}))
+	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	us := serveHandler(t, h)
+	us.get("/1")
+	awaitLines(t, name, 1)
+	if err := os.Rename(name, old); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Reload(oneHost(c.Hosts[0].Locations...)); err != nil {
+		t.Fatal(err)
+	}
+	us.get("/2")
+	awaitLines(t, old, 2)
+	if err := h.ReopenLogs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	us.get("/3")
+	if lines := awaitLines(t, name, 1); !strings.Contains(lines[0], "/3") {
+		t.Errorf("%q", lines)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.ReopenLogs(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
+		t.Errorf("got %v", err)
+	}
+	us.get("/4") // goes on with the file that it has
+}
+
+func TestLogsRefused(t *testing.T) {
+	for _, l := range []front.Log{
+		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host"}, {Path: "syslog:server=x"}, {Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
+	} {
+		c := oneHost(front.Location{Path: "/", Pos: "x.conf:7", Settings: front.Settings{Logs: []front.Log{l}}})
+		c.LogFormats = []front.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
+		t.Chdir(t.TempDir())
+		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), "x.conf:7: access_log") {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+	if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{ErrorLog: &front.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
+		t.Error("a level that there is not")
+	}
+}
+
+// A line of the error log says who asked for what, with nothing foreign unquoted.
+func TestErrorLog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	c := oneHost(front.Location{Path: "/", Settings: front.Settings{
+		Access: []front.AccessRule{{Deny: true}}, ErrorLog: &front.ErrorLog{Path: name},
+	}})
+	c.Hosts[0].Names = []string{"front.test"}
+	us := serveHandler(t, newFront(t, c))
+	us.raw("GET /a\"\\\xff HTTP/1.1\r\nHost: front.test\r\nReferer: x\"y\r\n\r\n")
+	want := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[error\] \d+#0: access forbidden by rule, client: unix:, server: front\.test, ` +
+		`request: "GET /a\\"\\\\\\xff HTTP/1\.1", host: "front\.test", referrer: "x\\"y"$`)
+	if line := strings.TrimSpace(awaitLines(t, name, 1)[0]); !want.MatchString(line) {
+		t.Errorf("%s", line)
+	}
+}

@@ -1,0 +1,275 @@
+package front
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// mapping is a Map, compiled: a variable whose value is found when it is first asked for, and then stays for the request.
+type mapping struct {
+	from   *Map
+	slot   int
+	source text
+	find   func(x *exchange, s string) *text // of the value
+	state  mappingState
+}
+
+type mappingState int
+
+const (
+	untouched mappingState = iota
+	compiling
+	compiled
+)
+
+// of is the variable's value. The captures of the map's patterns count for its values only; nginx leaves them to whoever asks next.
+func (m *mapping) of(x *exchange) string {
+	if x.vars != nil && x.vars[m.slot].known {
+		return x.vars[m.slot].text
+	}
+	before := x.captures
+	s := m.find(x, m.source.of(x)).of(x)
+	x.captures = before
+	x.set(m.slot, s)
+	return s
+}
+
+// mapVariable is the variable of a map.
+func (c *compiler) mapVariable(m *mapping) (variable, error) {
+	switch m.state {
+	case compiling:
+		return nil, fmt.Errorf("the map of $%s depends on itself", m.from.Name)
+	case untouched:
+		m.state = compiling
+		if err := c.compileMap(m); err != nil {
+			return nil, fmt.Errorf("the map of $%s: %w", m.from.Name, err)
+		}
+		m.state = compiled
+	}
+	return m.of, nil
+}
+
+// compileMaps compiles all of them, whether anybody asks for them or not.
+func (c *compiler) compileMaps() error {
+	for i := range c.config.Maps {
+		if _, err := c.mapVariable(c.maps[strings.ToLower(c.config.Maps[i].Name)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *compiler) compileMap(m *mapping) error {
+	if m.from.Geo && (m.from.Split || m.from.Hostnames) || m.from.Split && m.from.Hostnames {
+		return fmt.Errorf("it can be one of Geo, Split and Hostnames only")
+	}
+	source := m.from.Source
+	if source == "" && m.from.Geo {
+		source = "$remote_addr"
+	}
+	var err error
+	if m.source, err = c.text(source); err != nil {
+		return err
+	}
+	standard, err := c.text(m.from.Default)
+	if err != nil {
+		return err
+	}
+	values := make([]*text, len(m.from.Cases))
+	for i, k := range m.from.Cases {
+		v, err := c.text(k.To)
+		if err != nil {
+			return err
+		}
+		values[i] = &v
+	}
+	switch {
+	case m.from.Geo:
+		m.find, err = networks(m.from.Cases, values, &standard)
+	case m.from.Split:
+		m.find, err = shares(m.from.Cases, values, &standard)
+	default:
+		m.find, err = c.cases(m.from, values, &standard)
+	}
+	return err
+}
+
+// casePattern is the regular expression that a case has, if it has one.
+func casePattern(m *Map, from string) (source string, fold, ok bool) {
+	if m.Geo || m.Split {
+		return "", false, false
+	}
+	source, ok = strings.CutPrefix(from, "~")
+	if !ok {
+		return "", false, false
+	}
+	source, fold = strings.CutPrefix(source, "*")
+	return source, fold, true
+}
+
+// cases are those of a map: texts, which are compared without regard to case, then names with stars, then patterns.
+func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange, string) *text, error) {
+	type patternCase struct {
+		pattern *pattern
+		value   *text
+	}
+	exact, names := make(map[string]*text), newNames[*text]()
+	var patterns []patternCase
+	for i, k := range m.Cases {
+		if source, fold, ok := casePattern(m, k.From); ok {
+			p, err := c.pattern(source, fold)
+			if err != nil {
+				return nil, err
+			}
+			patterns = append(patterns, patternCase{p, values[i]})
+			continue
+		}
+		from := strings.ToLower(strings.TrimPrefix(k.From, `\`))
+		if m.Hostnames && (strings.HasPrefix(from, ".") || strings.Contains(from, "*")) {
+			if err := names.add(from, values[i]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if exact[from] != nil {
+			return nil, fmt.Errorf("there are two cases %q", k.From)
+		}
+		exact[from] = values[i]
+	}
+	return func(x *exchange, s string) *text {
+		low := strings.ToLower(s)
+		if m.Hostnames {
+			low = strings.TrimSuffix(low, ".")
+		}
+		if v := exact[low]; v != nil {
+			return v
+		}
+		if v, ok := names.find(low); ok {
+			return v
+		}
+		for i := range patterns {
+			if patterns[i].pattern.match(x, s) {
+				return patterns[i].value
+			}
+		}
+		return standard
+	}, nil
+}
+
+// networks are the cases of a geo map: the longest network that holds the address counts. What is no address has the default.
+func networks(cases []Case, values []*text, standard *text) (func(*exchange, string) *text, error) {
+	all := make(map[netip.Prefix]*text)
+	var bits4, bits6 [129]bool
+	for i, k := range cases {
+		p, err := netip.ParsePrefix(k.From)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(k.From)
+			if addrErr != nil {
+				return nil, fmt.Errorf("%q is neither an address nor a network", k.From)
+			}
+			p = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		p = p.Masked()
+		if p.Addr().Is4() {
+			bits4[p.Bits()] = true
+		} else {
+			bits6[p.Bits()] = true
+		}
+		all[p] = values[i] // of two the last one counts, as in nginx
+	}
+	return func(_ *exchange, s string) *text {
+		addr, err := netip.ParseAddr(s)
+		if err != nil {
+			return standard
+		}
+		addr = addr.Unmap().WithZone("")
+		bits := &bits6
+		if addr.Is4() {
+			bits = &bits4
+		}
+		for n := addr.BitLen(); n >= 0; n-- {
+			if !bits[n] {
+				continue
+			}
+			p, _ := addr.Prefix(n)
+			if v := all[p]; v != nil {
+				return v
+			}
+		}
+		return standard
+	}, nil
+}
+
+// shares are the cases of a split_clients map: percentages of the hashes that there are.
+func shares(cases []Case, values []*text, standard *text) (func(*exchange, string) *text, error) {
+	const whole = 10000 // hundredths of a percent
+	var ends []uint64   // one after the last hash
+	sum, last := 0, uint64(0)
+	for _, k := range cases {
+		if k.From == "*" {
+			ends = append(ends, 1<<32)
+			continue
+		}
+		share, err := percentage(k.From)
+		if err != nil {
+			return nil, err
+		}
+		if sum += share; sum > whole {
+			return nil, fmt.Errorf("the percentages add up to more than 100 at %q", k.From)
+		}
+		last += uint64(share) * 0xffffffff / whole
+		ends = append(ends, last)
+	}
+	return func(_ *exchange, s string) *text {
+		hash := uint64(murmur2(s))
+		for i, end := range ends {
+			if hash < end {
+				return values[i]
+			}
+		}
+		return standard
+	}, nil
+}
+
+// percentage reads "20.5%" as hundredths of a percent.
+func percentage(s string) (int, error) {
+	number, ok := strings.CutSuffix(s, "%")
+	before, after, _ := strings.Cut(number, ".")
+	n, err := strconv.ParseUint(before+(after + "00")[:2], 10, 16)
+	if !ok || err != nil || len(after) > 2 || n == 0 {
+		return 0, fmt.Errorf("%q is no percentage, want one such as 20.5%% or *", s)
+	}
+	return int(n), nil
+}
+
+// murmur2 is MurmurHash2 of Austin Appleby's with the seed 0, by which nginx splits clients.
+func murmur2(s string) uint32 {
+	const m = 0x5bd1e995
+	h := uint32(len(s))
+	for len(s) >= 4 {
+		k := uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
+		k *= m
+		k ^= k >> 24
+		k *= m
+		h *= m
+		h ^= k
+		s = s[4:]
+	}
+	switch len(s) {
+	case 3:
+		h ^= uint32(s[2]) << 16
+		fallthrough
+	case 2:
+		h ^= uint32(s[1]) << 8
+		fallthrough
+	case 1:
+		h ^= uint32(s[0])
+		h *= m
+	}
+	h ^= h >> 13
+	h *= m
+	h ^= h >> 15
+	return h
+}

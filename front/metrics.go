@@ -1,0 +1,143 @@
+package front
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// exposition is metrics in Prometheus's text format, 0.0.4. Labels come from the Config, never from a client: so there are
+// only so many.
+type exposition struct {
+	families []*family
+	byName   map[string]*family
+}
+
+// family are the samples of a metric.
+type family struct {
+	name, help string
+	kind       metricKind
+	samples    []byte
+}
+
+type metricKind string
+
+const (
+	counter metricKind = "counter"
+	gauge   metricKind = "gauge"
+)
+
+// add adds a sample, with names and values of its labels.
+func (e *exposition) add(name string, kind metricKind, help string, value int64, labels ...string) {
+	f := e.byName[name]
+	if f == nil {
+		f = &family{name: name, help: help, kind: kind}
+		if e.byName == nil {
+			e.byName = make(map[string]*family)
+		}
+		e.byName[name] = f
+		e.families = append(e.families, f)
+	}
+	f.samples = append(f.samples, name...)
+	for i := 0; i+1 < len(labels); i += 2 {
+		separator := byte(',')
+		if i == 0 {
+			separator = '{'
+		}
+		f.samples = append(append(append(f.samples, separator), labels[i]...), `="`...)
+		f.samples = append(append(f.samples, escapeLabel(labels[i+1])...), '"')
+	}
+	if len(labels) > 1 {
+		f.samples = append(f.samples, '}')
+	}
+	f.samples = append(strconv.AppendInt(append(f.samples, ' '), value, 10), '\n')
+}
+
+func escapeLabel(s string) string {
+	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "\ufffd"))
+}
+
+// page is all of it, a metric after the other.
+func (e *exposition) page() []byte {
+	var b []byte
+	for _, f := range e.families {
+		b = append(b, "# HELP "+f.name+" "+f.help+"\n# TYPE "+f.name+" "+string(f.kind)+"\n"...)
+		b = append(b, f.samples...)
+	}
+	return b
+}
+
+// shownMetrics are the metrics of a plan.
+type shownMetrics struct {
+	plan  *plan
+	state *state
+}
+
+// metrics compiles what shows them.
+func (c *compiler) metrics(*Location) (content, error) { return shownMetrics{c.plan, c.state}, nil }
+
+// serve implements content.
+func (m shownMetrics) serve(x *exchange) outcome {
+	var e exposition
+	n := &m.state.counts
+	e.add("tare_requests_total", counter, "Requests.", n.requests.Load())
+	e.add("tare_requests_in_flight", gauge, "Requests that are being answered.", n.inFlight.Load())
+	e.add("tare_connections_accepted_total", counter, "Connections, if the server tells of them.", n.accepted.Load())
+	e.add("tare_connections", gauge, "Connections that are open, if the server tells of them.", n.conns.Load())
+	e.add("tare_compressing", gauge, "Answers that are being compressed.", m.state.compressing.Load())
+	m.addHosts(&e)
+	logs := held[*logFile](&m.state.logs)
+	for _, path := range slices.Sorted(maps.Keys(logs)) {
+		e.add("tare_log_lines_lost_total", counter, "Lines of logs for which there was no room.", logs[path].lost.Load(), "log", path)
+	}
+	m.addUpstreams(&e)
+	m.addCaches(&e)
+	for _, measure := range m.plan.measures {
+		measure(&e)
+	}
+	return x.show("text/plain; version=0.0.4; charset=utf-8", e.page())
+}
+
+func (m shownMetrics) addHosts(e *exposition) {
+	classes := [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
+	for _, name := range m.plan.countedHosts {
+		for i, class := range classes {
+			e.add("tare_answers_total", counter, "Answers, by host and class of the status.", name.counts.classes[i].Load(), "host", name.name, "class", class)
+		}
+	}
+}
+
+// addUpstreams adds what is known of servers. Where a name has several addresses each is one.
+func (m shownMetrics) addUpstreams(e *exposition) {
+	for _, name := range slices.Sorted(maps.Keys(m.plan.groups)) {
+		shown := make(map[string]bool)
+		for _, s := range m.plan.groups[name].peers.Status() {
+			if shown[s.Addr] { // it is there twice
+				continue
+			}
+			shown[s.Addr] = true
+			up := int64(1)
+			if s.Down || s.Resting {
+				up = 0
+			}
+			e.add("tare_upstream_server_up", gauge, "Whether a server is asked: it is not if it is down, or has failed lately.", up, "upstream", name, "server", s.Addr)
+			e.add("tare_upstream_server_requests", gauge, "Requests that a server has in work.", int64(s.Conns), "upstream", name, "server", s.Addr)
+		}
+	}
+}
+
+func (m shownMetrics) addCaches(e *exposition) {
+	for _, name := range slices.Sorted(maps.Keys(m.plan.caches)) {
+		answers, memory, disk := m.plan.caches[name].Len()
+		e.add("tare_cache_answers", gauge, "Answers that a cache keeps.", answers, "cache", name)
+		e.add("tare_cache_memory_bytes", gauge, "Memory that a cache takes.", memory, "cache", name)
+		e.add("tare_cache_disk_bytes", gauge, "What a cache takes of the disk.", disk, "cache", name)
+		for i, state := range cacheStates() {
+			if n := m.plan.cacheCounts[name]; n != nil {
+				e.add("tare_cache_requests_total", counter, "Requests that a cache had a part in, by what it did.", n.states[i].Load(),
+					"cache", name, "state", string(state))
+			}
+		}
+	}
+}

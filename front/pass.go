@@ -1,0 +1,372 @@
+package front
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/upstream"
+)
+
+const (
+	// defaultBuffer is how much of an answer stays in memory while its client is slower than the upstream.
+	defaultBuffer = 64 << 10
+	// defaultSpool is how much of it is put into a file, as in nginx.
+	defaultSpool = 1 << 30
+)
+
+// pass is a Pass, compiled: the content that an upstream answers.
+type pass struct {
+	from *Pass
+	to   goal
+	uri  uriRule
+	sets requestHeader // of HTTP
+	cgi  *cgi          // FastCGI, else nil
+	tls  *tlsLinks     // HTTPS, else nil
+
+	method text
+	body   *text // instead of the client's
+	next   upstream.Next
+
+	answers   answerRules
+	cache     *passCache // nil keeps nothing
+	bufferMax int64      // of an answer, in memory
+	spoolMax  int64      // and in a file
+
+	connectTimeout, sendTimeout, readTimeout time.Duration
+
+	attempts *nursery // of the state
+}
+
+// pass compiles a Pass.
+func (c *compiler) pass(l *Location) (content, error) {
+	from := l.Pass
+	if from.Protocol < HTTP || from.Protocol > FastCGI {
+		return nil, fmt.Errorf("there is no protocol %d", from.Protocol)
+	}
+	p := &pass{
+		from: from, attempts: &c.state.attempts, bufferMax: cmp.Or(from.BufferBytes, defaultBuffer), spoolMax: cmp.Or(from.MaxSpool, defaultSpool),
+		connectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout), sendTimeout: cmp.Or(from.SendTimeout, defaultTimeout), readTimeout: cmp.Or(from.ReadTimeout, defaultTimeout),
+	}
+	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
+		return nil, errors.New("pass: sizes of buffers and times are not below zero")
+	}
+	var err error
+	if p.cache, err = c.passCache(from); err != nil {
+		return nil, err
+	}
+	if err = misplaced(from); err != nil {
+		return nil, err
+	}
+	for _, compile := range []func(*Location) error{
+		func(l *Location) error { return c.passGoal(p, l) },
+		func(l *Location) error { return c.passURI(p, l) },
+		func(l *Location) error { return c.passRequest(p) },
+		func(l *Location) error { return c.passAnswer(p, l) },
+		func(*Location) error { return p.setNext() },
+	} {
+		if err := compile(l); err != nil {
+			return nil, fmt.Errorf("pass: %w", err)
+		}
+	}
+	if p.to.bound == nil {
+		return p, nil
+	}
+	if p.cache != nil {
+		return nil, fmt.Errorf("answers of %q, which a handler in this process gives, cannot be kept: want no Cache", p.to.text.literal)
+	}
+	return c.bind(p), nil
+}
+
+// misplaced refuses what means nothing to the protocol.
+func misplaced(p *Pass) error {
+	switch {
+	case p.Protocol != HTTPS && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
+		return errors.New("pass: TLS is said of what is not HTTPS")
+	case p.Protocol != FastCGI && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
+		return errors.New("pass: Params, ParamIndex, SplitPath and KeepConn are said of what is not FastCGI")
+	case p.Protocol == FastCGI && p.Version != "":
+		return errors.New("pass: FastCGI has no Version")
+	}
+	return nil
+}
+
+// passRequest compiles what is sent.
+func (c *compiler) passRequest(p *pass) (err error) {
+	from := p.from
+	if p.method, err = c.text(from.Method); err != nil {
+		return err
+	}
+	if p.method.constant() && p.method.literal != "" && !validToken(p.method.literal) {
+		return fmt.Errorf("the method %q is none", p.method.literal)
+	}
+	if from.Body != nil {
+		body, err := c.text(*from.Body)
+		if err != nil {
+			return err
+		}
+		p.body = &body
+	}
+	if from.Protocol == FastCGI {
+		p.cgi, err = c.cgi(from)
+		return err
+	}
+	return c.requestHeader(&p.sets, from)
+}
+
+// setNext compiles when another server is asked.
+func (p *pass) setNext() error {
+	n := p.from.Next
+	if !n.Off && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil {
+		n.Error, n.Timeout = true, true
+	}
+	if n.Tries < 0 || n.For < 0 {
+		return errors.New("next: tries and time are not below zero")
+	}
+	for _, s := range n.Statuses {
+		if !slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, s) {
+			return fmt.Errorf("next: no other server is asked after %d: want 403, 404, 429, 500, 502, 503 or 504", s)
+		}
+	}
+	p.next = n
+	return nil
+}
+
+// validToken reports whether s is a token: RFC 9110, 5.6.2.
+func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
+
+// passing is what an exchange keeps of being passed on.
+type passing struct {
+	sent  *requestBody // the client's body, as far as it was received
+	trail []*trail     // of passes: there are several after internal redirects
+	goal  goalName     // by which variables tell
+
+	upstreamHeader http.Header // of the last answer; it is only read
+
+	first sending // memory: there is only one as a rule
+}
+
+// endPassing gives back what the exchange holds.
+func (x *exchange) endPassing() {
+	if x.passing != nil && x.sent != nil {
+		x.sent.close()
+	}
+}
+
+// forgetPassing is called when nobody asks the exchange any more.
+func (x *exchange) forgetPassing() {
+	if p := x.passing; p != nil && p.first.reusable() {
+		x.passing = nil
+		x.plan.state.givePassing(p)
+	}
+}
+
+// takePassing and givePassing share memory: a kilobyte for each exchange, which the collector would see to else.
+func (s *state) takePassing() *passing {
+	if p, ok := s.passings.Get().(*passing); ok {
+		return p
+	}
+	return new(passing)
+}
+
+// givePassing forgets what nobody else has. Then it is good for nothing: whoever uses it all the same meets nil, for ever in builds
+// that poison.
+func (s *state) givePassing(p *passing) {
+	if *p = (passing{}); !poisons {
+		s.passings.Put(p)
+	}
+}
+
+// serve implements content.
+func (p *pass) serve(x *exchange) outcome {
+	if p.from.Intercept {
+		x.intercept = true
+	}
+	to, err := p.to.find(x)
+	if err != nil {
+		x.errorf(levelError, "no upstream: %v", err)
+		return x.fail(http.StatusBadGateway)
+	}
+	if to.bound != nil {
+		x.filter()
+		return (&bound{p, to.bound}).answer(x, to.uri, x.goal.host)
+	}
+	if out := p.receive(x); out != proceed {
+		return out
+	}
+	if p.cache != nil {
+		x.filter()
+		return p.serveCached(x, to)
+	}
+	s := p.prepare(x, to, nil)
+	ctx := x.r.Context()
+	if p.from.IgnoreAbort {
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.live = x
+	resp, err := s.fetch(ctx)
+	s.live = nil
+	if err != nil {
+		return p.failed(x, err)
+	}
+	return p.answer(x, resp)
+}
+
+// origin makes requests of an exchange for a cache.
+type origin struct {
+	pass *pass
+	x    *exchange
+	to   destination
+}
+
+// Prepare implements cache.Origin.
+func (o *origin) Prepare(ask cache.Ask) (cache.Fetch, error) {
+	return o.pass.prepare(o.x, o.to, &ask).fetch, nil
+}
+
+// serveCached answers by the cache.
+func (p *pass) serveCached(x *exchange, to destination) outcome {
+	a, err := p.cache.answer(x, &origin{p, x, to})
+	if err != nil {
+		return p.failed(x, err)
+	}
+	if a.Passed != nil {
+		a.Passed.Header = a.Passed.Header.Clone()
+		a.Mark(a.Passed.Header)
+		return p.answer(x, a.Passed)
+	}
+	defer a.Close()
+	if out := p.divert(x, a.Status, a.Header); out != proceed {
+		return out
+	}
+	header := x.w.Header()
+	p.answers.copy(x, header, a.Header)
+	a.Mark(header)
+	if err := a.Send(x.w, x.r); err != nil {
+		x.truncated(err)
+	}
+	return answered
+}
+
+// failed answers for an upstream that did not.
+func (p *pass) failed(x *exchange, err error) outcome {
+	var f *fetchError
+	switch {
+	case errors.As(err, &f) && f.kind == badBody:
+		return x.fail(int(cmp.Or(x.bodyStatus.Load(), http.StatusBadRequest)))
+	case x.r.Context().Err() != nil && !p.from.IgnoreAbort:
+		x.unanswered(statusClientGone)
+		panic(http.ErrAbortHandler) // a server that does not know of the departure would take nothing for an answer
+	case f == nil:
+		x.errorf(levelError, "passing the request on: %v", err)
+		return x.fail(http.StatusBadGateway)
+	}
+	return x.fail(f.status)
+}
+
+// truncated ends an answer whose rest does not come: its client shall see that it is not all.
+func (x *exchange) truncated(err error) {
+	if x.r.Context().Err() == nil {
+		x.errorf(levelError, "the upstream's answer is not complete: %v", err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// closing closes what nobody can be told about.
+func closing(c io.Closer) { _ = c.Close() }
+
+// goal is where a Pass leads.
+type goal struct {
+	text  text
+	group *group       // nil if variables tell
+	bound http.Handler // likewise
+	plan  *plan
+	other *dynamic // addresses that variables gave
+	name  goalName // if it is constant
+	port  string   // where none is said
+}
+
+// goalName is a goal as variables tell of it.
+type goalName struct{ host, port string }
+
+// destination is where one request goes.
+type destination struct {
+	group *group
+	bound http.Handler
+	uri   string // that a variable had behind the address
+}
+
+// passGoal compiles where a Pass leads.
+func (c *compiler) passGoal(p *pass, l *Location) (err error) {
+	g := &p.to
+	g.plan, g.port = c.plan, "80"
+	if l.Pass.Protocol == HTTPS {
+		g.port = "443"
+	}
+	if g.text, err = c.text(l.Pass.To); err != nil {
+		return err
+	}
+	if g.text.empty() {
+		return errors.New("it leads nowhere: want To")
+	}
+	if g.text.constant() {
+		g.name = nameGoal(g.text.literal, g.port)
+		if g.bound = c.boundTo(g.text.literal); g.bound == nil {
+			g.group, err = c.target(g.text.literal)
+		}
+	} else {
+		g.other = new(dynamic)
+		c.plan.releases = append(c.plan.releases, g.other.close)
+	}
+	if err == nil && l.Pass.Protocol == HTTPS && g.bound == nil {
+		p.tls, err = c.tlsLinks(&l.Pass.TLS, g.group)
+	}
+	return err
+}
+
+// nameGoal is what $proxy_host and $proxy_port are. A usual port is not told.
+func nameGoal(to, usual string) goalName {
+	if strings.HasPrefix(to, "unix:") {
+		return goalName{"localhost", ""}
+	}
+	if i := strings.LastIndexByte(to, ':'); i > strings.LastIndexByte(to, ']') {
+		if port := to[i+1:]; port != usual {
+			return goalName{to, port}
+		}
+		return goalName{to[:i], usual}
+	}
+	return goalName{to, usual}
+}
+
+// find finds where an exchange goes.
+func (g *goal) find(x *exchange) (destination, error) {
+	if x.passing == nil {
+		x.passing = x.plan.state.takePassing()
+	}
+	if g.group != nil {
+		x.goal = g.name
+		return destination{group: g.group}, nil
+	}
+	to, uri := g.text.of(x), ""
+	if i := strings.IndexAny(to, "/?"); i > 0 && !strings.HasPrefix(to, "unix:") {
+		to, uri = to[:i], to[i:]
+	}
+	x.goal = nameGoal(to, g.port)
+	if h := g.plan.options.boundTo(to); h != nil {
+		return destination{bound: h, uri: uri}, nil
+	}
+	if found := g.plan.groups[strings.ToLower(to)]; found != nil {
+		return destination{group: found, uri: uri}, nil
+	}
+	found, err := g.other.group(to, g.port)
+	return destination{group: found, uri: uri}, err
+}

@@ -1,0 +1,211 @@
+package front
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// answerRules say what becomes of an upstream's answer.
+type answerRules struct {
+	hidden map[string]bool
+	hiding []string // the same
+	sees   bool     // a bound handler's answer has to be looked at
+	// What an upstream may say of how its answer is treated.
+	mayRedirect, mayLimitRate, maySayBuffering bool
+
+	locations     []replacing // of Location and Refresh
+	cookieDomains []replacing
+	cookiePaths   []replacing
+}
+
+// passAnswer compiles what becomes of answers.
+func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
+	from, r := p.from, &p.answers
+	r.hidden = hiddenFields(from, p.to.bound != nil)
+	for _, name := range from.Ignore {
+		switch http.CanonicalHeaderKey(name) {
+		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset", "Expires", "Cache-Control", "Set-Cookie", "Vary":
+		default:
+			return fmt.Errorf("the field %q has no effect that could be ignored", name)
+		}
+	}
+	r.hiding = slices.Sorted(maps.Keys(r.hidden))
+	ignores := func(field string) bool {
+		return slices.ContainsFunc(from.Ignore, func(name string) bool { return strings.EqualFold(name, field) })
+	}
+	r.mayRedirect, r.mayLimitRate, r.maySayBuffering = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"), !ignores("X-Accel-Buffering")
+	if !from.NoRedirects {
+		replaces := from.Redirects
+		if replaces == nil {
+			replaces = defaultRedirects(p, l)
+		}
+		if r.locations, err = c.replacing(replaces); err != nil {
+			return fmt.Errorf("redirects: %w", err)
+		}
+	}
+	if r.cookieDomains, err = c.replacing(from.CookieDomains); err != nil {
+		return fmt.Errorf("cookies' domains: %w", err)
+	}
+	if r.cookiePaths, err = c.replacing(from.CookiePaths); err != nil {
+		return fmt.Errorf("cookies' paths: %w", err)
+	}
+	r.sees = r.mayRedirect || len(r.hiding) > 0 || r.locations != nil || r.cookieDomains != nil || r.cookiePaths != nil
+	return nil
+}
+
+// hiddenFields are those of answers that are not passed on. A handler in the same process is nobody that the client knows of, but
+// says the time and so on for us.
+func hiddenFields(from *Pass, bound bool) map[string]bool {
+	hidden := make(map[string]bool)
+	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset"}
+	if from.Protocol != FastCGI && !bound {
+		usual = append(usual, "Date", "Server", "X-Pad")
+	}
+	for _, name := range slices.Concat(usual, from.Hide) {
+		hidden[http.CanonicalHeaderKey(name)] = true
+	}
+	for _, name := range from.Show {
+		delete(hidden, http.CanonicalHeaderKey(name))
+	}
+	return hidden
+}
+
+// answer sends an upstream's answer to the client.
+func (p *pass) answer(x *exchange, resp *http.Response) outcome {
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		x.filter()
+		return p.tunnel(x, resp)
+	}
+	if out := p.divert(x, resp.StatusCode, resp.Header); out != proceed {
+		closing(resp.Body)
+		return out
+	}
+	if x.r.Method == http.MethodHead || !bodyAllowed(resp.StatusCode) {
+		closing(resp.Body)
+		x.filter()
+		p.answers.copy(x, x.w.Header(), resp.Header)
+		x.w.WriteHeader(resp.StatusCode)
+		return answered
+	}
+	return p.relay(x, resp)
+}
+
+// bodyAllowed reports whether an answer with a status has a body: RFC 9110, 6.4.1.
+func bodyAllowed(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// keptByRedirect are the fields of an answer that go with the one that it redirects to, as in nginx.
+func keptByRedirect() []string {
+	return []string{"Content-Type", "Set-Cookie", "Content-Disposition", "Cache-Control", "Expires", "Accept-Ranges"}
+}
+
+// divert has something else answer, if the upstream wants that, or if there is a page for its error.
+func (p *pass) divert(x *exchange, status int, header http.Header) outcome {
+	x.upstreamHeader = header
+	if p.answers.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
+		x.limitOf = header["X-Accel-Limit-Rate"][0]
+	}
+	if p.answers.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
+		return x.accelRedirect(header["X-Accel-Redirect"][0], header)
+	}
+	if p.from.Intercept && status >= http.StatusMultipleChoices && x.hasPage(status) {
+		if status == http.StatusUnauthorized && header["Www-Authenticate"] != nil {
+			x.w.Header()["Www-Authenticate"] = header["Www-Authenticate"]
+		}
+		return x.fail(status)
+	}
+	return proceed
+}
+
+// accelRedirect goes where an upstream says, without the client's knowing.
+func (x *exchange) accelRedirect(to string, header http.Header) outcome {
+	own := x.w.Header()
+	for _, name := range keptByRedirect() {
+		if v := header[name]; v != nil {
+			own[name] = v
+		}
+	}
+	if x.method != http.MethodHead {
+		x.method = http.MethodGet
+	}
+	if strings.HasPrefix(to, "@") {
+		return x.redirectNamed(to)
+	}
+	path, args := splitArgs(to)
+	path, err := url.PathUnescape(path)
+	if err != nil || !strings.HasPrefix(path, "/") || climbs(path) {
+		x.errorf(levelError, "the upstream redirects to %q, which is no path", bounded(to))
+		return x.fail(http.StatusNotFound)
+	}
+	return x.redirect(path, args)
+}
+
+// climbs reports whether a path has a segment "..".
+func climbs(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// copy copies the header of an answer as far as the client gets it.
+func (r *answerRules) copy(x *exchange, to, from http.Header) {
+	dropped := from["Connection"]
+	for name, values := range from {
+		switch {
+		case r.hidden[name], concernsConnection(name):
+			continue
+		case dropped != nil && hasToken(dropped, name) && name != "Content-Length":
+			continue
+		case name == "Location" && r.locations != nil:
+			values = r.rewriteLocation(x, values)
+		case name == "Refresh" && r.locations != nil:
+			values = r.rewriteRefresh(x, values)
+		case name == "Set-Cookie" && (r.cookieDomains != nil || r.cookiePaths != nil):
+			values = r.rewriteCookies(x, values)
+		}
+		to[name] = values[:len(values):len(values)]
+	}
+	if len(to["Content-Type"]) == 0 {
+		to["Content-Type"] = nil // nobody is to guess it
+	}
+}
+
+// sayable is a value if it can be sent, else the one before.
+func sayable(value, before string) string {
+	if httpguts.ValidHeaderFieldValue(value) {
+		return value
+	}
+	return before
+}
+
+// interim passes early hints on (RFC 8297), while the request waits for its answer.
+func interim(r *http.Request, status int, h http.Header) error {
+	a, _ := r.Context().Value(attemptKey{}).(*attempt)
+	if a == nil || status != http.StatusEarlyHints || a.to.live == nil {
+		return nil
+	}
+	x := a.to.live
+	if x.r.ProtoAtLeast(1, 1) && len(h["Link"]) > 0 && x.out.untouched() {
+		header := x.w.Header()
+		before := header["Link"]
+		header["Link"] = h["Link"]
+		x.w.WriteHeader(status)
+		if header["Link"] = before; before == nil {
+			delete(header, "Link")
+		}
+	}
+	return nil
+}
+
+// untouched reports whether no answer has begun.
+func (w *writer) untouched() bool { return w == nil || w.status == 0 && w.withheld == 0 }

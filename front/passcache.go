@@ -1,0 +1,171 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"github.com/tarehq/tare/front/cache"
+)
+
+// passCache is a PassCache, compiled.
+type passCache struct {
+	cache   *cache.Cache
+	rules   *cache.Rules
+	key     text
+	keyed   bool // the key has the Authorization in it
+	skip    []text
+	noStore []text
+	counts  *cacheCounts // nil if nobody asks for them
+}
+
+// compileCaches opens the caches of the Config. What a plan has in use with the same name and place goes on, with the bounds
+// that it has now.
+func (c *compiler) compileCaches() error {
+	c.plan.caches = make(map[string]*cache.Cache, len(c.config.Caches))
+	dirs := make(map[string]string)
+	for _, config := range c.config.Caches {
+		if c.plan.caches[config.Name] != nil {
+			return fmt.Errorf("there are two caches %q", config.Name)
+		}
+		if config.Dir != "" {
+			dir, err := filepath.Abs(config.Dir)
+			if err != nil {
+				return err
+			}
+			if other, ok := dirs[dir]; ok {
+				return fmt.Errorf("the caches %q and %q are in the same directory %q", other, config.Name, dir)
+			}
+			config.Dir, dirs[dir] = dir, config.Name
+		}
+		opened, giveBack, err := take(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels),
+			func() (*cache.Cache, error) { return cache.New(config) }, (*cache.Cache).Close)
+		if err != nil {
+			return err
+		}
+		c.plan.caches[config.Name] = opened
+		c.plan.releases = append(c.plan.releases, giveBack)
+		c.plan.commits = append(c.plan.commits, func() { opened.Resize(config) })
+	}
+	return nil
+}
+
+// passCache compiles how a Pass uses a cache; nil if it does not.
+func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
+	if p.Cache == nil {
+		return nil, nil
+	}
+	pc = &passCache{cache: c.plan.caches[p.Cache.Zone]}
+	if pc.cache == nil {
+		return nil, fmt.Errorf("there is no cache %q", p.Cache.Zone)
+	}
+	key, err := cacheKey(p)
+	if err != nil {
+		return nil, err
+	}
+	if pc.key, err = c.text(key); err != nil {
+		return nil, err
+	}
+	if pc.key.constant() {
+		return nil, fmt.Errorf("the cache's key %q is the same for all requests", key)
+	}
+	pc.keyed = strings.Contains(strings.ReplaceAll(strings.ToLower(string(key)), "{", ""), "$http_authorization")
+	if pc.skip, err = c.texts(p.Cache.Skip); err != nil {
+		return nil, err
+	}
+	if pc.noStore, err = c.texts(p.Cache.NoStore); err != nil {
+		return nil, err
+	}
+	policy := p.Cache.Policy
+	policy.Ignore = append(policy.Ignore[:len(policy.Ignore):len(policy.Ignore)], cacheFields(p.Ignore)...)
+	if pc.rules, err = cache.Compile(policy); err != nil {
+		return nil, err
+	}
+	pc.counts = c.cacheCounts(p.Cache.Zone)
+	return pc, nil
+}
+
+// cacheFields are those of a Pass's Ignore that mean something to caches.
+func cacheFields(ignored []string) (names []string) {
+	for _, name := range ignored {
+		switch http.CanonicalHeaderKey(name) {
+		case "Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires":
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// cacheKey is a Pass's key. nginx's own does not tell the hosts of requests apart, not even if the upstream is told them: then
+// two hosts of one upstream get each other's answers. Here the Host that is sent belongs to it.
+func cacheKey(p *Pass) (Text, error) {
+	if p.Cache.Key != "" {
+		return p.Cache.Key, nil
+	}
+	if p.Protocol == FastCGI {
+		return "", errors.New("the cache has no key: FastCGI has no usual one, $scheme$request_method$host$request_uri may do")
+	}
+	key := Text("$scheme$proxy_host$request_uri")
+	for _, f := range p.Header {
+		if strings.EqualFold(f.Name, "Host") && strings.Contains(string(f.Value), "$") && f.Value != "$proxy_host" {
+			key += " " + f.Value
+		}
+	}
+	return key, nil
+}
+
+// answer answers an exchange from the cache, or by origin.
+func (pc *passCache) answer(x *exchange, origin cache.Origin) (*cache.Answer, error) {
+	a, err := pc.cache.Answer(cache.Query{
+		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: x.r.ContentLength != 0,
+		Key: pc.key.of(x), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x), KeyedByAuthorization: pc.keyed,
+	}, origin)
+	if err == nil {
+		x.cached = a.State
+		pc.counts.add(a.State)
+	}
+	return a, err
+}
+
+func anyHolds(texts []text, x *exchange) bool {
+	for i := range texts {
+		if texts[i].holds(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// cacheVariable finds those that tell of the cache.
+func cacheVariable(name string) (variable, bool) {
+	if name != "upstream_cache_status" {
+		return nil, false
+	}
+	return func(x *exchange) string { return string(x.cached) }, true
+}
+
+// Purge has a cache forget the answers of a key, as the Config's key makes it of a request, and returns how many there were.
+func (h *Handler) Purge(zone, key string) (int, error) {
+	return h.purge(zone, func(c *cache.Cache) int { return c.Purge(key) })
+}
+
+// PurgePrefix has a cache forget all answers whose key begins with prefix, which all do if that is empty. It may have to read
+// what the cache has on disk.
+func (h *Handler) PurgePrefix(zone, prefix string) (int, error) {
+	return h.purge(zone, func(c *cache.Cache) int { return c.PurgePrefix(prefix) })
+}
+
+func (h *Handler) purge(zone string, f func(*cache.Cache) int) (int, error) {
+	p := h.enter()
+	if p == nil {
+		return 0, http.ErrServerClosed
+	}
+	defer p.leave()
+	c := p.caches[zone]
+	if c == nil {
+		return 0, fmt.Errorf("front: there is no cache %q", zone)
+	}
+	return f(c), nil
+}

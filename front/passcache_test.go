@@ -1,0 +1,198 @@
+package front_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+)
+
+// kept is a Config of a host that passes everything to an upstream and keeps its answers.
+func kept(to string, pc front.PassCache, caches ...cache.Config) front.Config {
+	pc.Zone = caches[0].Name
+	c := oneHost(front.Location{
+		Path: "/", Pass: &front.Pass{To: front.Text(to), Cache: &pc},
+		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status", Always: true}}},
+	})
+	c.Caches = caches
+	return c
+}
+
+// numbered is an upstream whose answers are numbered, and say what else f has them say.
+func numbered(t testing.TB, f func(w http.ResponseWriter, r *http.Request)) (address string, server *httptest.Server) {
+	var n atomic.Int64
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=600")
+		if f != nil {
+			f(w, r)
+		}
+		fmt.Fprintf(w, "%d %s %s", n.Add(1), r.Host, r.URL.Path)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String(), server
+}
+
+// want fails unless an answer has that body and came about so.
+func (r reply) want(t testing.TB, state string, status int, body string) {
+	t.Helper()
+	if r.header.Get("X-Cache") != state || r.status != status || r.body != body {
+		t.Errorf("got %s %d %q, want %s %d %q", r.header.Get("X-Cache"), r.status, r.body, state, status, body)
+	}
+}
+
+func TestCachedPass(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Etag", `"v1"`)
+		w.Header().Set("X-Accel-Buffering", "no")
+	})
+	pc := front.PassCache{Skip: []front.Text{"$arg_skip"}, NoStore: []front.Text{"$arg_private"}, Policy: cache.Policy{Status: true}}
+	a := serveHandler(t, newFront(t, kept(to, pc, cache.Config{Name: "one", Dir: t.TempDir()}), quiet()))
+	body := "1 " + to + " /x"
+	a.get("/x", "Range", "bytes=0-0").want(t, "MISS", 206, "1")
+	hit := a.get("/x")
+	hit.want(t, "HIT", 200, body)
+	if h := hit.header; h.Get("Age") == "" || !strings.HasPrefix(h.Get("Cache-Status"), "one; hit; ttl=") || h.Get("X-Accel-Buffering") != "" {
+		t.Errorf("header %v", h)
+	}
+	a.get("/x", "If-None-Match", `"v1"`).want(t, "HIT", 304, "")
+	a.get("/x", "Range", "bytes=0-0").want(t, "HIT", 206, "1")
+	a.ask("HEAD", "/x", nil).want(t, "HIT", 200, "")
+	a.get("/x?skip=1&private=1").want(t, "BYPASS", 200, "2 "+to+" /x")
+	a.get("/x?private=1").want(t, "MISS", 200, "3 "+to+" /x")
+	a.get("/x?private=1").want(t, "MISS", 200, "4 "+to+" /x")
+	a.ask("POST", "/x", strings.NewReader("changed")).want(t, "", 200, "5 "+to+" /x")
+	a.get("/x").want(t, "MISS", 200, "6 "+to+" /x")
+	a.ask("GET", "/x", strings.NewReader("a body")).want(t, "", 200, "7 "+to+" /x")
+}
+
+// Hosts whose upstream is told which one is meant do not get each other's answers.
+func TestCacheKeyHasHost(t *testing.T) {
+	to, _ := numbered(t, nil)
+	c := kept(to, front.PassCache{}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Pass.Header = []front.Field{{Name: "host", Value: "$host"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
+	r, err := http.NewRequest("GET", "http://front.test/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "other.test"
+	resp, err := a.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.Header.Get("X-Cache") != "MISS" {
+		t.Errorf("another host got %s", resp.Header.Get("X-Cache"))
+	}
+	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
+}
+
+// A stale answer stands for an upstream that is gone, which is otherwise an error.
+func TestCacheWithoutUpstream(t *testing.T) {
+	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=1") })
+	a := serveHandler(t, newFront(t, kept(to, front.PassCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}}, cache.Config{Name: "one"}), quiet()))
+	body := "1 " + to + " /x"
+	a.get("/x").want(t, "MISS", 200, body)
+	server.Close()
+	for late := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		r := a.get("/x")
+		if r.header.Get("X-Cache") == "STALE" {
+			r.want(t, "STALE", 200, body)
+			break
+		}
+		r.want(t, "HIT", 200, body)
+		if time.Now().After(late) {
+			t.Fatal("the answer does not become stale")
+		}
+	}
+	if r := a.get("/y"); r.status != 502 || r.header.Get("X-Cache") != "" && r.header.Get("X-Cache") != "MISS" {
+		t.Errorf("got %d %v", r.status, r.header)
+	}
+}
+
+func TestPurge(t *testing.T) {
+	to, _ := numbered(t, nil)
+	h := newFront(t, kept(to, front.PassCache{Key: "$host$request_uri"}, cache.Config{Name: "one"}), quiet())
+	a := serveHandler(t, h)
+	for _, path := range []string{"/a/1", "/a/2", "/b"} {
+		a.get(path)
+	}
+	if n, err := h.Purge("one", "front.test/a/1"); n != 1 || err != nil {
+		t.Errorf("%d were purged, %v", n, err)
+	}
+	a.get("/a/1").want(t, "MISS", 200, "4 "+to+" /a/1")
+	if n, err := h.PurgePrefix("one", "front.test/a/"); n != 2 || err != nil {
+		t.Errorf("%d were purged, %v", n, err)
+	}
+	a.get("/b").want(t, "HIT", 200, "3 "+to+" /b")
+	if _, err := h.Purge("two", "x"); err == nil {
+		t.Error("a cache was purged that is not there")
+	}
+}
+
+// What is kept outlives a reload, within the new bounds, and a reload that fails changes nothing.
+func TestCacheReload(t *testing.T) {
+	to, _ := numbered(t, nil)
+	config := cache.Config{Name: "one", Dir: t.TempDir()}
+	h := newFront(t, kept(to, front.PassCache{}, config), quiet())
+	a := serveHandler(t, h)
+	body := "1 " + to + " /x"
+	a.get("/x").want(t, "MISS", 200, body)
+	if err := h.Reload(kept(to, front.PassCache{Policy: cache.Policy{Lock: true}}, config)); err != nil {
+		t.Fatal(err)
+	}
+	a.get("/x").want(t, "HIT", 200, body)
+	small := config
+	small.MaxBytes = 1
+	if err := h.Reload(kept(to, front.PassCache{Key: "$nothing"}, small)); err == nil {
+		t.Fatal("a key of nothing was taken")
+	}
+	a.get("/x").want(t, "HIT", 200, body)
+	if err := h.Reload(kept(to, front.PassCache{}, small)); err != nil {
+		t.Fatal(err)
+	}
+	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
+}
+
+func TestCacheErrors(t *testing.T) {
+	one := cache.Config{Name: "one"}
+	file := filepath.Join(t.TempDir(), "dir")
+	for _, test := range []struct {
+		config front.Config
+		want   string
+	}{
+		{kept("127.0.0.1:1", front.PassCache{}, one, one), `two caches "one"`},
+		{kept("127.0.0.1:1", front.PassCache{}, cache.Config{Name: "one", Dir: file}, cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
+		{kept("127.0.0.1:1", front.PassCache{Key: "constant"}, one), "same for all requests"},
+		{kept("127.0.0.1:1", front.PassCache{Key: "$nothing"}, one), "$nothing"},
+		{kept("127.0.0.1:1", front.PassCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},
+		{kept("127.0.0.1:1", front.PassCache{Policy: cache.Policy{Methods: []string{"POST"}}}, one), "POST"},
+		{func() front.Config {
+			c := kept("127.0.0.1:1", front.PassCache{}, one)
+			c.Caches = nil
+			return c
+		}(), `no cache "one"`},
+		{func() front.Config {
+			c := kept("127.0.0.1:1", front.PassCache{}, one)
+			c.Hosts[0].Locations[0].Pass.Protocol = front.FastCGI
+			return c
+		}(), "has no key"},
+	} {
+		test.config.Hosts[0].Locations[0].Pos = "conf:7"
+		h, err := front.New(test.config, quiet())
+		if err == nil {
+			h.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/internal/fcgiclient"
+)
+
+// maxStderr bounds what of an application's STDERR is told of at a time.
+const maxStderr = 2 << 10
+
+// cgi is what a Pass says of FastCGI.
+type cgi struct {
+	params []cgiRule
+	given  map[string]bool // names that begin with HTTP_: what clients say under them is not told
+	index  string
+	split  *pattern // nil does not
+	none   bool     // of the client's header
+}
+
+// cgiRule is a Param, compiled.
+type cgiRule struct {
+	name       string
+	value      text
+	ifNotEmpty bool
+}
+
+// cgiParam is a parameter of one request.
+type cgiParam struct{ name, value string }
+
+// cgi compiles what is said of FastCGI.
+func (c *compiler) cgi(from *Pass) (*cgi, error) {
+	g := &cgi{index: from.ParamIndex, none: from.NoHeader, given: make(map[string]bool)}
+	for _, p := range from.Params {
+		value, err := c.text(p.Value)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("param %s: %w", p.Name, err)
+		case p.Name == "":
+			return nil, errors.New("a param has no name")
+		}
+		field := strings.HasPrefix(p.Name, "HTTP_")
+		if field {
+			g.given[p.Name] = true
+		}
+		g.params = append(g.params, cgiRule{p.Name, value, p.IfNotEmpty || field && p.Value == ""}) // as in nginx it only hides the client's
+	}
+	if len(from.Header) > 0 {
+		return nil, errors.New("fields are set for HTTP only: want Params named HTTP_")
+	}
+	if from.SplitPath == "" {
+		return g, nil
+	}
+	p, err := c.parsePattern(from.SplitPath, false)
+	if err != nil {
+		return nil, fmt.Errorf("split path: %w", err)
+	}
+	if n := len(p.groupNames()); n < 3 {
+		return nil, fmt.Errorf("split path %q: want two groups, the script and what follows", from.SplitPath)
+	}
+	g.split = p
+	return g, nil
+}
+
+// make makes the parameters of a request.
+func (g *cgi) make(x *exchange, q *request, ask *cache.Ask) {
+	q.params = make([]cgiParam, 0, len(g.params))
+	for i := range g.params {
+		r := &g.params[i]
+		if value := r.value.of(x); value != "" || !r.ifNotEmpty {
+			q.params = append(q.params, cgiParam{r.name, value})
+		}
+	}
+	q.header = make(http.Header)
+	if !g.none {
+		copyRequestFields(q.header, x.r.Header, nil)
+		for _, name := range [...]string{"Content-Length"} {
+			if v := x.r.Header[name]; v != nil {
+				q.header[name] = v
+			}
+		}
+		if x.r.Host != "" {
+			q.header["Host"] = []string{x.r.Host}
+		}
+	}
+	if ask != nil {
+		ask.Apply(q.header)
+	}
+	for name := range q.header {
+		if g.given[variableOf(name)] {
+			delete(q.header, name)
+		}
+	}
+}
+
+// variableOf is the parameter that a field becomes.
+func variableOf(name string) string {
+	return "HTTP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// askFastCGI sends the request to an application and waits for the head of the answer.
+func (s *sending) askFastCGI(a *attempt, r *http.Request) (*http.Response, error) {
+	o := &fcgiclient.Options{Addr: a.addr, Describe: s.describe, Stderr: func(text []byte) { s.stderr(a.addr, text) }}
+	r.URL.Scheme = "fcgi"
+	resp, err := s.group.plain.fcgi.Do(r, o)
+	a.unsent = !o.Sent
+	return resp, err
+}
+
+// describe sets the parameters.
+func (s *sending) describe(p *fcgiclient.Params, _ int64) error {
+	for _, param := range s.params {
+		p.Add(param.name, param.value)
+	}
+	for name, values := range s.header {
+		p.AddField(name, values)
+	}
+	return nil
+}
+
+// stderr has the log say what an application does.
+func (s *sending) stderr(addr string, text []byte) {
+	for len(text) > 0 {
+		part := text[:min(len(text), maxStderr)]
+		text = text[len(part):]
+		s.complain(levelError, addr, fmt.Errorf("FastCGI sent in stderr: %q", part))
+	}
+}
+
+// cgiOf is what the location says of FastCGI, nil if it does not.
+func (x *exchange) cgiOf() *cgi {
+	if x.loc != nil {
+		if p, ok := x.loc.content.(*pass); ok {
+			return p.cgi
+		}
+	}
+	return nil
+}
+
+// script is the path as FastCGI has it: that of the script, and what follows.
+func (x *exchange) script() (name, info string) {
+	g := x.cgiOf()
+	name = x.path
+	switch {
+	case g == nil:
+		return name, ""
+	case g.split != nil:
+		bounds, err := g.split.find(x.path)
+		if err == nil && len(bounds) >= 6 && bounds[2] >= 0 && bounds[4] >= 0 {
+			name, info = x.path[bounds[2]:bounds[3]], x.path[bounds[4]:bounds[5]]
+		}
+	}
+	if strings.HasSuffix(x.path, "/") && strings.HasSuffix(name, "/") {
+		name += g.index
+	}
+	return name, info
+}

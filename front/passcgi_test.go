@@ -1,0 +1,152 @@
+package front_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// application is a FastCGI application that answers with its parameters and the length of its input. It counts connections.
+func application(t testing.TB, conns func(), extra string) string {
+	return raw(t, func(nc net.Conn) {
+		if conns != nil {
+			conns()
+		}
+		for {
+			params, body, keep, err := readApplication(nc)
+			if err != nil {
+				return
+			}
+			params["(body)"] = fmt.Sprint(len(body))
+			text, _ := json.Marshal(params)
+			b := wire.AppendStream(nil, wire.Stderr, 1, []byte(extra))
+			b = wire.AppendStream(b, wire.Stdout, 1, append([]byte("Content-Type: application/json\nX-A: b\n\n"), text...))
+			b = wire.AppendStreamEnd(b, wire.Stdout, 1)
+			if _, err = nc.Write(wire.AppendEnd(b, 1, wire.End{})); err != nil || !keep {
+				return
+			}
+		}
+	})
+}
+
+// readApplication reads a request record by record.
+func readApplication(nc net.Conn) (params map[string]string, body []byte, keep bool, err error) {
+	var list []byte
+	for {
+		var h [8]byte
+		if _, err = io.ReadFull(nc, h[:]); err != nil {
+			return nil, nil, false, err
+		}
+		content := make([]byte, int(h[4])<<8+int(h[5])+int(h[6]))
+		if _, err = io.ReadFull(nc, content); err != nil {
+			return nil, nil, false, err
+		}
+		content = content[:len(content)-int(h[6])]
+		switch {
+		case h[1] == 1:
+			keep = content[2]&1 != 0
+		case h[1] == 4:
+			list = append(list, content...)
+		case h[1] == 5 && len(content) > 0:
+			body = append(body, content...)
+		case h[1] == 5:
+			return readPairs(list), body, keep, nil
+		}
+	}
+}
+
+func readPairs(list []byte) map[string]string {
+	params := make(map[string]string)
+	length := func() int {
+		n := int(list[0])
+		if n < 128 {
+			list = list[1:]
+			return n
+		}
+		n = (n&0x7f)<<24 + int(list[1])<<16 + int(list[2])<<8 + int(list[3])
+		list = list[4:]
+		return n
+	}
+	for len(list) > 0 {
+		name, value := length(), 0
+		value = length()
+		params[string(list[:name])] = string(list[name : name+value])
+		list = list[name+value:]
+	}
+	return params
+}
+
+// A body without a length gets one before the application is asked.
+func TestFastCGILength(t *testing.T) {
+	to := application(t, nil, "")
+	p := front.Pass{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
+	a := serveHandler(t, newFront(t, passed(p), quiet()))
+	for _, n := range []int{5, 40_000} {
+		got := a.ask("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
+		var params map[string]string
+		_ = json.Unmarshal([]byte(got.body), &params)
+		if params["CONTENT_LENGTH"] != fmt.Sprint(n) || params["(body)"] != fmt.Sprint(n) {
+			t.Errorf("%d: %v", n, params)
+		}
+	}
+}
+
+// Connections of applications are kept where that is wanted, and what applications write to STDERR is said in the log.
+func TestFastCGIKept(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		conns := make(chan bool, 100)
+		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
+		c := passed(front.Pass{To: "up", Protocol: front.FastCGI, KeepConn: keep})
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, KeepaliveRequests: 3, Servers: []upstream.Server{{Addr: to}}}}
+		log := t.TempDir() + "/log"
+		c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
+		a := serveHandler(t, newFront(t, c))
+		for range 6 {
+			if got := a.get("/"); got.status != 200 {
+				t.Fatal(got)
+			}
+		}
+		want := 6
+		if keep {
+			want = 2
+		}
+		if len(conns) != want {
+			t.Errorf("keep %v: %d connections, want %d", keep, len(conns), want)
+		}
+		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0], `FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
+			t.Errorf("%q", lines[0])
+		}
+	}
+}
+
+// The status of an application's answer.
+func TestFastCGIStatus(t *testing.T) {
+	to := raw(t, func(nc net.Conn) {
+		params, _, _, err := readApplication(nc)
+		if err != nil {
+			return
+		}
+		b := wire.AppendStream(nil, wire.Stdout, 1, []byte(params["QUERY"]+"\n\nbo"))
+		b = wire.AppendStream(b, wire.Stderr, 1, []byte("late"))
+		b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
+		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
+	})
+	p := front.Pass{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
+	c, log := passed(p), t.TempDir()+"/log"
+	c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
+	a := serveHandler(t, newFront(t, c))
+	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201, "Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {
+		if got := a.get("/", "X-Head", head); got.status != want || want != 502 && (got.body != "body" || got.header["Status"] != nil) {
+			t.Errorf("%s: %d %q %v", head, got.status, got.body, got.header)
+		}
+	}
+	awaitFile(t, log, func(b []byte) bool { return bytes.Contains(b, []byte(`stderr: "late", request: "GET /"`)) })
+}

@@ -1,0 +1,420 @@
+package front_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// raw is an upstream whose connections are served by f, one after another. It returns the address.
+func raw(t testing.TB, f func(nc net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer nc.Close()
+				f(nc)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	return l.Addr().String()
+}
+
+// readHead reads a request's head.
+func readHead(nc net.Conn) error {
+	_, err := http.ReadRequest(bufio.NewReader(nc))
+	return err
+}
+
+// outcomes of asking.
+func fetch(a *asker, path string) (*http.Response, string, error) {
+	resp, err := a.client.Get("http://x" + path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp, string(b), err
+}
+
+// An upstream is killed at every byte of its answer. Its client sees an error: another status, or an answer that is not complete.
+// Where nothing tells how long the answer is, its end is one.
+func TestKilledAtEveryByte(t *testing.T) {
+	noLeaks(t)
+	big := strings.Repeat("0123456789abcdef", 40<<10/16)
+	answers := map[string]struct {
+		text, body string
+		step       int
+	}{
+		"length":        {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: b\r\n\r\n0123456789", "0123456789", 1},
+		"chunks":        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;x=y\r\n456789\r\n0\r\nX-T: 1\r\n\r\n", "0123456789", 1},
+		"long, length":  {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big), big), big, 1999},
+		"long, chunked": {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(big), big), big, 1999},
+	}
+	for name, answer := range answers {
+		for mode, p := range map[string]front.Pass{"buffered": {}, "stream": {Stream: true}} {
+			var at int
+			to := raw(t, func(nc net.Conn) {
+				if readHead(nc) == nil {
+					io.WriteString(nc, answer.text[:at])
+				}
+			})
+			p.To = front.Text(to)
+			a := serveHandler(t, newFront(t, passed(p), quiet()))
+			for at = 0; at <= len(answer.text); at += min(answer.step, max(1, len(answer.text)-at)) {
+				resp, body, err := fetch(a, "/")
+				whole := at == len(answer.text)
+				switch {
+				case whole && (err != nil || resp.StatusCode != 200 || body != answer.body):
+					t.Errorf("%s, %s: whole: %v %d bytes %v", name, mode, resp, len(body), err)
+				case !whole && err == nil && resp.StatusCode < 500:
+					t.Errorf("%s, %s: killed at %d: %d %.50q", name, mode, at, resp.StatusCode, body)
+				}
+			}
+		}
+	}
+}
+
+// A FastCGI application is killed at every byte.
+func TestKilledApplication(t *testing.T) {
+	text := wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\n\n01234"))
+	text = wire.AppendStream(text, wire.Stdout, 1, []byte("56789"))
+	text = wire.AppendStreamEnd(text, wire.Stdout, 1)
+	text = wire.AppendEnd(text, 1, wire.End{})
+	var at int
+	to := raw(t, func(nc net.Conn) {
+		b := make([]byte, 64<<10)
+		if n, _ := nc.Read(b); n > 0 {
+			nc.Write(text[:at])
+		}
+	})
+	a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
+	for at = range len(text) + 1 {
+		resp, body, err := fetch(a, "/")
+		whole := at == len(text)
+		switch {
+		case whole && (err != nil || resp.StatusCode != 200 || body != "0123456789"):
+			t.Errorf("whole: %v %q %v", resp, body, err)
+		case !whole && err == nil && resp.StatusCode < 500:
+			t.Errorf("killed at %d of %d: %d %q", at, len(text), resp.StatusCode, body)
+		}
+	}
+}
+
+// What is no answer, or not one to what was asked, is 502; what never comes 504.
+func TestHostileUpstreams(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer string
+		status int
+	}{
+		"nothing": {"", 502}, "no HTTP": {"SSH-2.0-x\r\n\r\n", 502}, "HTTP/0.9": {"hello", 502}, "old": {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200},
+		"huge head":        {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 100<<10) + "\r\n\r\n", 502},
+		"many fields":      {"HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", 5000) + "\r\n", 502},
+		"two lengths":      {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi", 502},
+		"length and more":  {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 502},
+		"folded":           {"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", 502},
+		"101 unasked":      {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nevil", 502},
+		"storm":            {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 2000) + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 502},
+		"hints":            {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200},
+		"more than it has": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", 200},
+		"NUL":              {"HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n", 502},
+		"space in name":    {"HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n", 502},
+	} {
+		to := raw(t, func(nc net.Conn) {
+			if readHead(nc) == nil {
+				io.WriteString(nc, test.answer)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to)}), quiet()))
+		for range 2 {
+			resp, body, err := fetch(a, "/")
+			if err != nil || resp.StatusCode != test.status || strings.Contains(body, "evil") {
+				t.Errorf("%s: %v %q %v, want %d", name, resp, body, err, test.status)
+			}
+		}
+	}
+}
+
+// A server that is silent: before its head, in it, in its body.
+func TestSilentUpstreams(t *testing.T) {
+	noLeaks(t)
+	end := make(chan struct{})
+	defer close(end)
+	for name, said := range map[string]string{
+		"at once": "", "in the head": "HTTP/1.1 200 OK\r\nX-A", "in a short body": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n012",
+		"in a long body": "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 50_000), "in chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n",
+	} {
+		to := raw(t, func(nc net.Conn) {
+			if readHead(nc) == nil {
+				io.WriteString(nc, said)
+				select {
+				case <-end:
+				case <-gone(nc):
+				}
+			}
+		})
+		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
+		if resp, _, err := fetch(a, "/"); err == nil && resp.StatusCode != 504 || err != nil && len(said) < 1000 {
+			t.Errorf("%s: %v %v", name, resp, err)
+		}
+	}
+}
+
+// gone is closed when the peer of a connection is.
+func gone(nc net.Conn) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		io.Copy(io.Discard, nc)
+	}()
+	return done
+}
+
+// A server that says something now and then is not late, however long it takes.
+func TestSlowIsNotSilent(t *testing.T) {
+	to := raw(t, func(nc net.Conn) {
+		if readHead(nc) != nil {
+			return
+		}
+		for _, piece := range strings.SplitAfter("HTTP/1.1 200 OK\r\n|Content-Length: 4\r\n|\r\n|a|b|c|d", "|") {
+			io.WriteString(nc, strings.TrimSuffix(piece, "|"))
+			time.Sleep(60 * time.Millisecond)
+		}
+	})
+	for _, stream := range []bool{false, true} {
+		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), ReadTimeout: 150 * time.Millisecond, Stream: stream}), quiet()))
+		// Between two reads of the head, nginx begins anew, too: here the head as a whole has the time.
+		if resp, body, err := fetch(a, "/"); err != nil || resp.StatusCode == 200 && body != "abcd" {
+			t.Errorf("%v %q %v", resp, body, err)
+		}
+	}
+}
+
+// A client that leaves takes its request with it, unless that is not wanted.
+func TestClientLeaves(t *testing.T) {
+	noLeaks(t)
+	for _, ignore := range []bool{false, true} {
+		arrived, left := make(chan bool, 1), make(chan bool, 1)
+		to := served(t, func(w http.ResponseWriter, r *http.Request) {
+			arrived <- true
+			select {
+			case <-r.Context().Done():
+				left <- true
+			case <-time.After(300 * time.Millisecond):
+				left <- false
+			}
+		})
+		c := passed(front.Pass{To: front.Text(to), IgnoreAbort: ignore})
+		name := t.TempDir() + "/log"
+		c.LogFormats = []front.LogFormat{{Name: "s", Text: "$status"}}
+		c.Hosts[0].Locations[0].Logs = []front.Log{{Path: name, Format: "s"}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		nc, err := net.Dial("unix", a.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-arrived
+		nc.Close()
+		if got := <-left; got == ignore {
+			t.Errorf("ignore %v: the upstream's request ended early: %v", ignore, got)
+		}
+		want := "499\n"
+		if ignore {
+			want = "200\n"
+		}
+		if lines := awaitLines(t, name, 1); lines[0]+"\n" != want && lines[0] != want {
+			t.Errorf("ignore %v: logged %q", ignore, lines)
+		}
+	}
+}
+
+// An upstream that answers before it has read the request's body: the client gets the answer.
+func TestEarlyAnswer(t *testing.T) {
+	noLeaks(t)
+	to := raw(t, func(nc net.Conn) {
+		if readHead(nc) == nil {
+			io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	for _, stream := range []bool{false, true} {
+		c := passed(front.Pass{To: front.Text(to), StreamRequest: stream})
+		c.Hosts[0].Locations[0].MaxBody = -1
+		a := serveHandler(t, newFront(t, c, quiet()))
+		resp, err := a.client.Post("http://x/", "", bytes.NewReader(make([]byte, 4<<20)))
+		if err != nil {
+			if !stream {
+				t.Errorf("stream %v: %v", stream, err)
+			}
+			continue
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != 403 && resp.StatusCode != 502 || err != nil {
+			t.Errorf("stream %v: %d %q %v", stream, resp.StatusCode, b, err)
+		}
+	}
+}
+
+// A client whose body breaks off, or is late: nothing but an error comes of it, and no answer of another request.
+func TestBrokenBody(t *testing.T) {
+	noLeaks(t)
+	var seen sync.Map
+	to := served(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		seen.Store(r.URL.Path, err == nil)
+	})
+	for _, stream := range []bool{false, true} {
+		c := passed(front.Pass{To: front.Text(to), StreamRequest: stream})
+		c.Hosts[0].Locations[0].BodyTimeout = 100 * time.Millisecond
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for path, text := range map[string]string{
+			"late":      "POST /late HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n012",
+			"late-long": "POST /late-long HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n012",
+			"chunks":    "POST /chunks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n01234567\r\n",
+		} {
+			nc, err := net.Dial("unix", a.socket)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.WriteString(nc, text)
+			_ = nc.SetReadDeadline(time.Now().Add(patience))
+			resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+			if err == nil && resp.StatusCode < 400 {
+				t.Errorf("stream %v, %s: %v", stream, path, resp.Status)
+			}
+			if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+				t.Errorf("stream %v, %s: no answer", stream, path)
+			}
+			nc.Close()
+			if whole, ok := seen.Load("/" + path); ok && whole.(bool) {
+				t.Errorf("stream %v, %s: the upstream took it for whole", stream, path)
+			}
+		}
+	}
+}
+
+// Requests go on while two servers are restarted by turns: none that may be repeated fails, and none is done twice that must not be.
+func TestRestarts(t *testing.T) {
+	noLeaks(t)
+	restarts := 10
+	if os.Getenv("TARE_SLOW") != "" {
+		restarts = 100
+	}
+	var done sync.Map // POSTs by number: how often
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := r.Header.Get("X-Number"); n != "" {
+			if _, twice := done.LoadOrStore(n, true); twice {
+				t.Errorf("POST %s was done twice", n)
+			}
+		}
+		io.Copy(w, r.Body)
+	})
+	servers := []*restarting{newRestarting(t, handler), newRestarting(t, handler)}
+	c := passed(front.Pass{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	end := make(chan struct{})
+	var all sync.WaitGroup
+	var finished [4]atomic.Int64 // requests, by worker
+	for worker := range finished {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				finished[worker].Add(1)
+				if n%4 == 3 {
+					r, _ := http.NewRequest("POST", "http://x/", strings.NewReader("x"))
+					r.Header.Set("X-Number", fmt.Sprint(worker, "-", n))
+					if resp, err := a.client.Do(r); err == nil { // it may fail
+						io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+					continue
+				}
+				if resp, body, err := fetch(a, "/"); err != nil || resp.StatusCode != 200 {
+					t.Errorf("GET failed: %v %q %v", resp, body, err)
+				}
+			}
+		})
+	}
+	for i := range restarts {
+		servers[i%2].restart()
+		for worker := range finished { // no request sees two restarts
+			for n, late := finished[worker].Load(), time.Now().Add(patience); finished[worker].Load() < n+4 && time.Now().Before(late); {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	close(end)
+	all.Wait()
+}
+
+// restarting is a server that can be killed and comes back.
+type restarting struct {
+	t       testing.TB
+	handler http.Handler
+	addr    string
+	server  *http.Server
+}
+
+func newRestarting(t testing.TB, h http.Handler) *restarting {
+	r := &restarting{t: t, handler: h, addr: "127.0.0.1:0"}
+	r.start()
+	t.Cleanup(func() { r.server.Close() })
+	return r
+}
+
+func (r *restarting) start() {
+	r.t.Helper()
+	var l net.Listener
+	var err error
+	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if l, err = net.Listen("tcp", r.addr); err == nil || time.Now().After(late) {
+			break
+		}
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	r.server = &http.Server{Handler: r.handler}
+	go r.server.Serve(l)
+}
+
+func (r *restarting) restart() {
+	r.server.Close()
+	r.start()
+}

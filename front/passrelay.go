@@ -1,0 +1,212 @@
+package front
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+const (
+	// relayPiece is how much of an answer is copied at a time.
+	relayPiece = 32 << 10
+	// relayAtOnce is how much of an answer whose length is not known is waited for before any of it is sent.
+	relayAtOnce = 8 << 10
+)
+
+// relayBuffer is memory for a piece of an answer.
+type relayBuffer [relayPiece]byte
+
+// takeBuffer and giveBuffer share buffers.
+func (s *state) takeBuffer() *relayBuffer {
+	if b, ok := s.buffers.Get().(*relayBuffer); ok {
+		return b
+	}
+	return new(relayBuffer)
+}
+
+func (s *state) giveBuffer(b *relayBuffer) {
+	poison(b[:])
+	s.buffers.Put(b)
+}
+
+// relay sends an answer that has a body.
+func (p *pass) relay(x *exchange, resp *http.Response) outcome {
+	if body := whole(resp); body != nil {
+		if x.body != nil {
+			x.filter()
+		}
+		p.sendHead(x, resp)
+		_, err := body.WriteTo(x.w)
+		p.sent(x, err)
+		return answered
+	}
+	defer closing(resp.Body)
+	x.filter()
+	if p.streams(resp.Header) {
+		p.sendHead(x, resp)
+		p.stream(x, resp)
+		return answered
+	}
+	b := x.plan.state.takeBuffer()
+	n, err := fill(b[:], resp.Body, resp.ContentLength)
+	switch {
+	case err == nil: // there is more
+		p.sendHead(x, resp)
+		p.pump(x, resp, b, n)
+	case errors.Is(err, io.EOF):
+		closing(resp.Body)
+		p.sendHead(x, resp)
+		_, err = x.w.Write(b[:n])
+		x.plan.state.giveBuffer(b)
+		p.sent(x, err)
+		p.trailer(x, resp)
+	default:
+		x.plan.state.giveBuffer(b)
+		return p.broken(x, err)
+	}
+	return answered
+}
+
+// broken answers for an upstream whose answer has ended before any of it was sent.
+func (p *pass) broken(x *exchange, err error) outcome {
+	if x.r.Context().Err() != nil && !p.from.IgnoreAbort {
+		x.unanswered(statusClientGone)
+		panic(http.ErrAbortHandler)
+	}
+	x.errorf(levelError, "the upstream's answer is not complete: %v", err)
+	if errors.Is(err, errSilent) {
+		return x.fail(http.StatusGatewayTimeout)
+	}
+	return x.fail(http.StatusBadGateway)
+}
+
+// streams reports whether an answer is passed on as it comes.
+func (p *pass) streams(header http.Header) bool {
+	if said := header["X-Accel-Buffering"]; len(said) > 0 && p.answers.maySayBuffering {
+		switch strings.ToLower(said[0]) {
+		case "no":
+			return true
+		case "yes":
+			return false
+		}
+	}
+	return p.from.Stream
+}
+
+// sendHead sends the head of an answer.
+func (p *pass) sendHead(x *exchange, resp *http.Response) {
+	header := x.w.Header()
+	p.answers.copy(x, header, resp.Header)
+	var names []string
+	for name := range resp.Trailer {
+		if p.answers.passesTrailer(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		header["Trailer"] = []string{strings.Join(names, ", ")}
+	}
+	x.w.WriteHeader(resp.StatusCode)
+}
+
+// trailer sends what came behind the body. What was not announced is told all the same.
+func (p *pass) trailer(x *exchange, resp *http.Response) {
+	header := x.w.Header()
+	announced := header["Trailer"] != nil
+	for name, values := range resp.Trailer {
+		switch {
+		case !p.answers.passesTrailer(name):
+		case announced:
+			header[name] = values
+		default:
+			header[http.TrailerPrefix+name] = values
+		}
+	}
+}
+
+// passesTrailer reports whether a field behind a body is passed on. What is hidden in a header is here, too.
+func (r *answerRules) passesTrailer(name string) bool {
+	return !r.hidden[name] && !concernsConnection(name)
+}
+
+// fill reads until there is enough: all, which is io.EOF, or so much that the rest is another goroutine's business.
+func fill(b []byte, from io.Reader, length int64) (n int, err error) {
+	enough := relayAtOnce
+	if length >= 0 {
+		enough = len(b)
+	}
+	for empty := 0; n < enough && err == nil; {
+		var m int
+		m, err = from.Read(b[n:])
+		if n += m; m > 0 {
+			empty = 0
+		} else if empty++; empty == 100 {
+			err = io.ErrNoProgress
+		}
+	}
+	return n, err
+}
+
+// stream passes an answer on as it comes.
+func (p *pass) stream(x *exchange, resp *http.Response) {
+	b := x.plan.state.takeBuffer()
+	defer x.plan.state.giveBuffer(b)
+	control := http.NewResponseController(x.w)
+	for {
+		n, err := resp.Body.Read(b[:])
+		if n > 0 {
+			_, failed := x.w.Write(b[:n])
+			p.sent(x, failed)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			x.truncated(err)
+		}
+		_ = control.Flush() // what cannot is late, and not wrong
+	}
+	p.trailer(x, resp)
+}
+
+// sent looks whether the client still takes the answer. Without it the rest is of no use.
+func (p *pass) sent(x *exchange, err error) {
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// pump sends an answer while the upstream sends it: a goroutine receives as fast as that is, into memory and then into a file.
+// b has the first n bytes.
+func (p *pass) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
+	q := newQueue(x.plan.state, int(max(p.bufferMax/relayPiece, 2)), p.spoolMax)
+	q.put(b, n)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		q.receive(resp.Body)
+	}()
+	defer func() {
+		q.leave()
+		closing(resp.Body)
+		<-done
+		q.close()
+	}()
+	control := http.NewResponseController(x.w)
+	for {
+		piece, err := q.next(func() { _ = control.Flush() })
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			x.truncated(err)
+		}
+		_, failed := x.w.Write(piece)
+		p.sent(x, failed)
+	}
+	if q.spoolError != nil {
+		x.errorf(levelWarn, "an answer could not be spooled: %v", q.spoolError)
+	}
+	p.trailer(x, resp)
+}

@@ -1,0 +1,177 @@
+package front
+
+import (
+	"errors"
+	"strings"
+)
+
+// replacing is a Replace, compiled.
+type replacing struct {
+	from    text
+	pattern *pattern // of a regular expression, instead of from
+	to      text
+}
+
+// replacing compiles Replaces.
+func (c *compiler) replacing(all []Replace) ([]replacing, error) {
+	var out []replacing
+	for _, f := range all {
+		var r replacing
+		var err error
+		source, regex := strings.CutPrefix(f.From, "~")
+		if regex {
+			source, fold := strings.CutPrefix(source, "*")
+			if r.pattern, err = c.parsePattern(source, fold); err != nil {
+				return nil, err
+			}
+			for _, name := range r.pattern.groupNames() {
+				if name != "" {
+					return nil, errors.New("groups have no names here: want $1 and so on")
+				}
+			}
+		} else if r.from, err = c.text(Text(f.From)); err != nil {
+			return nil, err
+		}
+		if r.to, err = c.text(f.To); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// defaultRedirects replaces the URL that is passed to by the location's.
+func defaultRedirects(p *pass, l *Location) []Replace {
+	if !p.to.text.constant() || p.from.Protocol == FastCGI || p.uri.text != nil && p.uri.whole || l.Match > Exact && p.uri.text != nil {
+		return nil
+	}
+	scheme, port := "http://", "80"
+	if p.from.Protocol == HTTPS {
+		scheme, port = "https://", "443"
+	}
+	var all []Replace
+	hosts := []string{p.to.name.host, p.to.text.literal}
+	if hosts[0] == hosts[1] {
+		hosts = hosts[:1]
+		if p.to.name.port == port {
+			hosts = append(hosts, p.to.name.host+":"+port)
+		}
+	}
+	for _, host := range hosts {
+		if p.uri.text != nil {
+			all = append(all, Replace{From: scheme + host + p.uri.text.literal, To: Text(l.Path)})
+		} else {
+			all = append(all, Replace{From: scheme + host + "/", To: "/"})
+		}
+	}
+	return all
+}
+
+// prefix replaces the beginning of a value, or what a regular expression matches.
+func (r *replacing) prefix(x *exchange, value string) (string, bool) {
+	if r.pattern != nil {
+		return r.match(x, value)
+	}
+	from := r.from.of(x)
+	rest, ok := strings.CutPrefix(value, from)
+	if !ok {
+		return value, false
+	}
+	return r.to.of(x) + rest, true
+}
+
+// match replaces all of a value that a regular expression matches. Its groups are those of To.
+func (r *replacing) match(x *exchange, value string) (string, bool) {
+	bounds, err := r.pattern.find(value)
+	if err != nil || bounds == nil {
+		return value, false
+	}
+	before := x.captures
+	x.captures = captures{value, bounds}
+	value = r.to.of(x)
+	x.captures = before
+	return value, true
+}
+
+// whole replaces a value that is the same but for case, and a dot in front, which stays.
+func (r *replacing) whole(x *exchange, value string) (string, bool) {
+	if r.pattern != nil {
+		return r.match(x, value)
+	}
+	bare := strings.TrimPrefix(value, ".")
+	if !strings.EqualFold(bare, strings.TrimPrefix(r.from.of(x), ".")) {
+		return value, false
+	}
+	return value[:len(value)-len(bare)] + r.to.of(x), true
+}
+
+// rewriteLocation changes a Location. What becomes a path gets our scheme and host, if the location wants that.
+func (r *answerRules) rewriteLocation(x *exchange, values []string) []string {
+	if len(values) != 1 {
+		return values
+	}
+	for i := range r.locations {
+		if to, ok := r.locations[i].prefix(x, values[0]); ok {
+			return []string{sayable(x.absolute(to), values[0])}
+		}
+	}
+	return values
+}
+
+// rewriteRefresh changes the URL of a Refresh.
+func (r *answerRules) rewriteRefresh(x *exchange, values []string) []string {
+	if len(values) != 1 {
+		return values
+	}
+	const url = "url="
+	at := len(url)
+	for at <= len(values[0]) && !strings.EqualFold(values[0][at-len(url):at], url) {
+		at++
+	}
+	if at > len(values[0]) {
+		return values
+	}
+	for i := range r.locations {
+		if to, ok := r.locations[i].prefix(x, values[0][at:]); ok {
+			return []string{sayable(values[0][:at]+escapeControls(to), values[0])}
+		}
+	}
+	return values
+}
+
+// rewriteCookies changes domains and paths of cookies.
+func (r *answerRules) rewriteCookies(x *exchange, values []string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = sayable(r.rewriteCookie(x, v), v)
+	}
+	return out
+}
+
+func (r *answerRules) rewriteCookie(x *exchange, cookie string) string {
+	parts := strings.Split(cookie, ";")
+	for i := 1; i < len(parts); i++ {
+		name, value, ok := strings.Cut(parts[i], "=")
+		if !ok {
+			continue
+		}
+		bare := strings.TrimSpace(value)
+		switch attribute := strings.TrimSpace(name); {
+		case strings.EqualFold(attribute, "domain"):
+			for j := range r.cookieDomains {
+				if to, ok := r.cookieDomains[j].whole(x, bare); ok {
+					parts[i] = name + "=" + to
+					break
+				}
+			}
+		case strings.EqualFold(attribute, "path"):
+			for j := range r.cookiePaths {
+				if to, ok := r.cookiePaths[j].prefix(x, bare); ok {
+					parts[i] = name + "=" + to
+					break
+				}
+			}
+		}
+	}
+	return strings.Join(parts, ";")
+}

@@ -1,0 +1,129 @@
+package front
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tunnel connects a client with an upstream that has agreed to speak another protocol: 101, which it says only if it was asked
+// to. It ends when neither has said anything for as long as the Pass allows.
+func (p *pass) tunnel(x *exchange, resp *http.Response) outcome {
+	defer closing(resp.Body)
+	upstream, ok := resp.Body.(*answerBody).ReadCloser.(io.ReadWriteCloser)
+	if !ok {
+		x.errorf(levelError, "the upstream switches protocols, and there is no connection to it")
+		return x.fail(http.StatusBadGateway)
+	}
+	nc, rw, err := http.NewResponseController(x.w).Hijack()
+	if err != nil {
+		x.errorf(levelError, "the upstream switches protocols, which this connection cannot: %v", err)
+		return x.fail(http.StatusBadGateway)
+	}
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Time{})
+	header := make(http.Header, len(resp.Header))
+	p.answers.copy(x, header, resp.Header)
+	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, resp.Header["Upgrade"]
+	delete(header, "Content-Length")
+	if err := writeSwitch(nc, p.sendTimeout, header); err != nil {
+		return answered // the client is gone
+	}
+	t := &twoWays{client: nc, upstream: upstream, patience: p.readTimeout, answer: resp.Body.(*answerBody).a}
+	t.run(rw.Reader)
+	return answered
+}
+
+// writeSwitch tells the client that the protocol is switched.
+func writeSwitch(nc net.Conn, timeout time.Duration, header http.Header) error {
+	_ = nc.SetWriteDeadline(time.Now().Add(timeout))
+	w := bufio.NewWriter(nc)
+	_, _ = w.WriteString("HTTP/1.1 101 Switching Protocols\r\n") // its error is Flush's, too
+	_ = header.Write(w)
+	_, _ = w.WriteString("\r\n")
+	err := w.Flush()
+	_ = nc.SetWriteDeadline(time.Time{})
+	return err
+}
+
+// twoWays copies both ways between a client and an upstream.
+type twoWays struct {
+	client   net.Conn
+	upstream io.ReadWriteCloser
+	patience time.Duration
+	answer   *attempt
+
+	watch *time.Timer
+	began time.Time
+	moved atomic.Int64 // when something has moved last, in nanoseconds since began
+	once  sync.Once
+}
+
+// run copies until one side ends, or nothing moves for too long. first is what the client has sent already.
+func (t *twoWays) run(first *bufio.Reader) {
+	t.began = time.Now()
+	t.answer.since.Store(-1) // its patience has ended
+	t.watch = time.AfterFunc(never, t.look)
+	t.watch.Reset(t.patience) // which is behind the assignment
+	defer t.watch.Stop()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer t.end()
+		if n := first.Buffered(); n > 0 {
+			b, _ := first.Peek(n)
+			if _, err := t.upstream.Write(b); err != nil {
+				return
+			}
+		}
+		t.copy(t.upstream, t.client, func(int) {})
+		if half, ok := t.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+			return
+		}
+		<-t.answer.Done() // the upstream may have more to say
+	}()
+	t.copy(t.client, t.upstream, t.answer.received)
+	t.end()
+	t.answer.finish(false)
+	<-done
+}
+
+// end closes both sides, which ends whoever waits there.
+func (t *twoWays) end() {
+	t.once.Do(func() {
+		t.client.Close()
+		closing(t.upstream)
+	})
+}
+
+func (t *twoWays) copy(to io.Writer, from io.Reader, moved func(n int)) {
+	b := make([]byte, relayPiece)
+	for {
+		n, err := from.Read(b)
+		if n > 0 {
+			t.moved.Store(int64(time.Since(t.began)))
+			moved(n)
+			if _, failed := to.Write(b[:n]); failed != nil {
+				return
+			}
+			t.moved.Store(int64(time.Since(t.began)))
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// look ends the tunnel if nothing has moved for too long.
+func (t *twoWays) look() {
+	left := t.patience - (time.Since(t.began) - time.Duration(t.moved.Load()))
+	if left <= 0 {
+		t.end()
+		return
+	}
+	t.watch.Reset(left)
+}

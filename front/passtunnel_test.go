@@ -1,0 +1,284 @@
+package front_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+)
+
+// upgrading is a Pass that lets connections be switched.
+func upgrading(to string) front.Pass {
+	return front.Pass{To: front.Text(to), Version: "1.1", Header: []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
+}
+
+// A websocket says back what it is told.
+func say(w http.ResponseWriter, r *http.Request) {
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return
+	}
+	defer ws.CloseNow()
+	ws.SetReadLimit(1 << 20)
+	for {
+		kind, b, err := ws.Read(r.Context())
+		if err != nil || ws.Write(r.Context(), kind, b) != nil {
+			return
+		}
+	}
+}
+
+// Websockets come through if the Config asks for it, to servers and to bound handlers.
+func TestWebsocket(t *testing.T) {
+	noLeaks(t)
+	bound := upgrading("app")
+	to := served(t, say)
+	for name, c := range map[string]struct {
+		pass front.Pass
+		ok   bool
+	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Pass{To: front.Text(to)}, false}, "bound, not asked for": {front.Pass{To: "app"}, false}} {
+		t.Run(name, func(t *testing.T) {
+			a := serveHandler(t, newFront(t, passed(c.pass), front.Bind("app", http.HandlerFunc(say)), quiet()))
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			ws, resp, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
+			if !c.ok {
+				if err == nil || resp.StatusCode == 101 {
+					t.Error("it was switched")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ws.CloseNow()
+			ws.SetReadLimit(1 << 20)
+			for _, n := range []int{0, 1, 1000, 200_000} {
+				if err := ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))); err != nil {
+					t.Fatal(err)
+				}
+				if _, b, err := ws.Read(ctx); err != nil || string(b) != pattern(n) {
+					t.Fatalf("%d: %d bytes, %v", n, len(b), err)
+				}
+			}
+			if err := ws.Close(websocket.StatusNormalClosure, ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// What no upgrade may be: to HTTP/2, one that the upstream does not agree to, and one that nobody speaks for too long.
+func TestUpgrades(t *testing.T) {
+	noLeaks(t)
+	seen := make(chan http.Header, 10)
+	to := raw(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err != nil {
+			return
+		}
+		seen <- r.Header
+		switch r.URL.Path {
+		case "/200":
+			io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+		case "/101":
+			io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\nX-A: b\r\n\r\nfirst")
+			<-gone(nc)
+		}
+	})
+	p := upgrading(to)
+	p.ReadTimeout = 200 * time.Millisecond
+	a := serveHandler(t, newFront(t, passed(p), quiet()))
+	ask := func(path, upgrade string) (*http.Response, *bufio.Reader) {
+		nc, err := net.Dial("unix", a.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		_ = nc.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)
+		br := bufio.NewReader(nc)
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, br
+	}
+	ask("/200", "h2c")
+	if h := <-seen; h["Upgrade"] != nil || h["Http2-Settings"] != nil || h.Get("Connection") != "close" {
+		t.Errorf("HTTP/2 is asked for: %v", h)
+	}
+	ask("/200", "websocket, h2c")
+	if h := <-seen; h["Upgrade"] != nil {
+		t.Errorf("HTTP/2 is asked for: %v", h)
+	}
+	resp, _ := ask("/200", "x")
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
+		t.Errorf("%v %q", resp, b)
+	}
+	resp, br := ask("/101", "x")
+	if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
+		t.Errorf("%v", resp)
+	}
+	if b, err := io.ReadAll(br); string(b) != "first" || err != nil { // it ends when nobody has spoken for a while
+		t.Errorf("%q %v", b, err)
+	}
+}
+
+// HTTPS upstreams: what is verified, which name is sent, and whose certificate.
+func TestHTTPSUpstreams(t *testing.T) {
+	names := make(chan string, 20)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates)) }))
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		names <- h.ServerName
+		return nil, nil
+	}}
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	s.Config.ErrorLog = nil
+	to := front.Text(s.Listener.Addr().String())
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	for _, test := range []struct {
+		tls    front.PassTLS
+		status int
+		name   string
+	}{
+		{front.PassTLS{}, 200, ""},
+		{front.PassTLS{SNI: true, Name: "any.example"}, 200, "any.example"},
+		{front.PassTLS{Config: &tls.Config{RootCAs: roots}, Name: "example.com"}, 200, ""},
+		{front.PassTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n", SNI: true}, 200, "example.com"},
+		{front.PassTLS{Config: &tls.Config{RootCAs: roots}, Name: "evil.test", SNI: true}, 502, "evil.test"},
+		{front.PassTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
+		{front.PassTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
+	} {
+		c := passed(front.Pass{Protocol: front.HTTPS, To: to, TLS: test.tls})
+		a := serveHandler(t, newFront(t, c, quiet()))
+		got := a.get("/?n=example.com")
+		name := <-names
+		if got.status != test.status || name != test.name {
+			t.Errorf("%+v: %d %q, name %q", test.tls, got.status, got.body, name)
+		}
+		if test.tls.Config != nil && test.tls.Config.Certificates != nil && got.body != "hi 1" {
+			t.Errorf("no certificate was shown: %q", got.body)
+		}
+	}
+	plain := served(t, echo)
+	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
+	if got := a.get("/"); got.status != 502 {
+		t.Errorf("plain bytes where TLS was asked for: %d", got.status)
+	}
+}
+
+// Over unix sockets, whatever their path.
+func TestUnixUpstreams(t *testing.T) {
+	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]"} {
+		path := shortDir(t) + "/" + name
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
+		s.Start()
+		t.Cleanup(s.Close)
+		c := passed(front.Pass{To: front.Text("unix:" + path)})
+		c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" && got.header.Get("X-Up") != "unix:"+path+" localhost" {
+			t.Errorf("%q: %d %s %v", name, got.status, got.body, got.header)
+		}
+	}
+}
+
+// Connections are kept as the group says: how many, and for how many requests.
+func TestKeepalive(t *testing.T) {
+	for _, test := range []struct {
+		keepalive, requests int
+		pass                front.Pass
+		want                int
+	}{
+		{0, 0, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 6}, {2, 0, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 1},
+		{2, 3, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 2}, {2, 0, front.Pass{}, 6}, {2, 0, front.Pass{Version: "1.1"}, 6},
+		{2, 0, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection", Value: "close"}}}, 6},
+	} {
+		conns := make(chan bool, 100)
+		s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				conns <- true
+			}
+		}
+		s.Start()
+		t.Cleanup(s.Close)
+		test.pass.To = "up"
+		c := passed(test.pass)
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests, Servers: []upstream.Server{{Addr: s.Listener.Addr().String()}}}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for range 6 {
+			a.get("/")
+		}
+		if len(conns) != test.want {
+			t.Errorf("%+v: %d connections", test, len(conns))
+		}
+	}
+}
+
+// A reload keeps connections, and what is remembered of servers. When the handler is closed nothing stays.
+func TestPassReload(t *testing.T) {
+	before := runtime.NumGoroutine()
+	conns := make(chan bool, 100)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns <- true
+		}
+	}
+	s.Start()
+	c := func(weight int) front.Config {
+		c := passed(front.Pass{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
+		return c
+	}
+	h, err := front.New(c(1), quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if w.Code != 200 {
+			t.Error(w.Code)
+		}
+		if err := h.Reload(c(i + 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(conns) != 1 {
+		t.Errorf("%d connections for one server", len(conns))
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	for late := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			b := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])
+		}
+	}
+}

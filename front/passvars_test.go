@@ -1,0 +1,99 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+)
+
+// variables adds what a text is to answers.
+func variables(text front.Text) front.Settings {
+	return front.Settings{Header: []front.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
+}
+
+func TestPassVariables(t *testing.T) {
+	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Up", "up")
+		w.Header().Add("Set-Cookie", "a=first; Path=/")
+		w.Header().Add("Set-Cookie", "a=last")
+		if r.URL.Path == "/404" {
+			w.WriteHeader(404)
+		}
+		io.WriteString(w, "body")
+	})
+	_, port, _ := strings.Cut(to, ":")
+	page := []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
+	a := serveHandler(t, newFront(t, oneHost(
+		front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to)}, Settings: variables("$upstream_addr $upstream_status $upstream_http_x_up $upstream_cookie_a $proxy_host $proxy_port $proxy_add_x_forwarded_for $upstream_connect_time $upstream_header_time")},
+		front.Location{Path: "/404", Pass: &front.Pass{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: page}},
+		front.Location{Path: "/page", Pass: &front.Pass{To: front.Text(to)}, Settings: variables("$upstream_status")},
+		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 200, Text: "[$upstream_addr$upstream_status$proxy_host$upstream_http_x$fastcgi_path_info]"}}},
+	), quiet()))
+	want := fmt.Sprintf(`^%s 200 up last %s %s 1\.2\.3\.4, unix: \d+\.\d{3} \d+\.\d{3}$`, to, to, port)
+	if got := a.get("/", "X-Forwarded-For", "1.2.3.4").header.Get("X-Vars"); !regexp.MustCompile(want).MatchString(got) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := a.get("/404"); got.header.Get("X-Vars") != "404 : 200" {
+		t.Errorf("%v", got)
+	}
+	if got := a.get("/none"); got.body != "[]" {
+		t.Errorf("%v", got)
+	}
+}
+
+// Where variables lead: to upstreams, bound handlers, addresses, and nowhere.
+func TestPassToVariable(t *testing.T) {
+	to := served(t, echo)
+	c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: "$arg_to"}})
+	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host) })), quiet())
+	a := serveHandler(t, h)
+	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {
+		if got := a.get("/?to=" + arg); got.status != 200 || got.body != want {
+			t.Errorf("%s: %d %q", arg, got.status, got.body)
+		}
+	}
+	if got := a.get("/?to=" + to + "/z?q"); got.status != 200 || !strings.Contains(got.body, `"URI":"/z?q","Host":"`+to) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	for _, bad := range []string{"", "127.0.0.1:0", "unix:relative", "a b", "127.0.0.1:99999"} {
+		if got := a.get("/?to=" + strings.ReplaceAll(bad, " ", "%20")); got.status != 502 {
+			t.Errorf("%q: %d", bad, got.status)
+		}
+	}
+	for i := range 300 { // more than are remembered
+		a.get(fmt.Sprintf("/?to=127.0.%d.%d:1", i/250, i%250))
+	}
+	if got := a.get("/?to=" + to); got.status != 200 {
+		t.Error(got.status)
+	}
+}
+
+// noLeaks fails if the test leaves goroutines of ours.
+func noLeaks(t *testing.T) {
+	t.Cleanup(func() {
+		ours := func() (found string) {
+			b := make([]byte, 4<<20)
+			for stack := range strings.SplitSeq(string(b[:runtime.Stack(b, true)]), "\n\n") {
+				_, creator, _ := strings.Cut(stack, "created by ")
+				for _, name := range []string{"tare/front.", "tare/front/upstream.", "internal/client.", "internal/fcgiclient."} {
+					if strings.Contains(creator, name) {
+						found += stack + "\n\n"
+					}
+				}
+			}
+			return found
+		}
+		for late := time.Now().Add(patience); ours() != ""; time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("goroutines stay:\n%s", ours())
+			}
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// attemptOf begins an attempt of a request with that context, whose server may be silent for a minute.
+func attemptOf(ctx context.Context, n *nursery) *attempt {
+	s := &sending{pass: &pass{readTimeout: time.Minute, attempts: n}}
+	return s.begin(ctx, "server")
+}
+
+// An attempt ends with its client, or if its server is silent, as soon as it is no longer young, and until then if somebody asks.
+func TestAttemptEnds(t *testing.T) {
+	gone := errors.New("gone")
+	cases := []struct {
+		name  string
+		asked bool // for Done, at once
+		leave time.Duration
+		want  error
+		after time.Duration
+	}{
+		{name: "young", leave: time.Millisecond, want: gone, after: lookAfter},
+		{name: "young and asked", asked: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
+		{name: "old", leave: time.Second, want: gone, after: time.Second},
+		{name: "silent", leave: time.Hour, want: errSilent, after: lookAfter + time.Minute},
+	}
+	for _, c := range cases {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, leave := context.WithCancelCause(t.Context())
+			a, began := attemptOf(ctx, new(nursery)), time.Now()
+			if c.asked {
+				a.Done()
+			}
+			time.AfterFunc(c.leave, func() { leave(gone) })
+			told := make(chan time.Duration, 1)
+			a.AfterFunc(func() { told <- time.Since(began) })
+			if after := <-told; after != c.after || !errors.Is(a.Err(), c.want) || !errors.Is(context.Cause(a), c.want) {
+				t.Errorf("%s: %v after %v, want %v after %v", c.name, a.Err(), after, c.want, c.after)
+			}
+			<-a.Done()
+			if a.end(); a.unseen {
+				t.Errorf("%s: it is used again, although others have it", c.name)
+			}
+			leave(nil)
+		})
+	}
+}
+
+// Who takes his function back is not told, and an attempt that nobody has seen may be used again.
+func TestAttemptUnseen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := new(nursery)
+		var all []*attempt
+		for range 3 {
+			a := attemptOf(t.Context(), n)
+			for range 2 {
+				if stop := a.AfterFunc(func() { t.Error("told") }); !stop() || stop() {
+					t.Error("it does not stop once")
+				}
+			}
+			all = append(all, a)
+		}
+		for _, i := range []int{1, 2, 0} {
+			a := all[i]
+			if !a.end() || a.end() || !a.unseen || !errors.Is(a.Err(), context.Canceled) {
+				t.Errorf("%d: ended, unseen %v, %v", i, a.unseen, a.Err())
+			}
+			if i == 2 && !slices.Equal([]*attempt{n.first, n.last}, []*attempt{all[0], all[0]}) {
+				t.Error("the nursery is not in order")
+			}
+		}
+		time.Sleep(2 * lookAfter)
+		synctest.Wait()
+		if n.first != nil || n.last != nil || n.runs {
+			t.Error("the nursery goes on without any")
+		}
+	})
+}

@@ -1,0 +1,269 @@
+package front
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// maxPasswordFile and maxPasswordFiles bound what is read and remembered of files of passwords.
+	maxPasswordFile  = 4 << 20
+	maxPasswordFiles = 64
+	// maxPassword is the length of a name or password that is looked at: hashing takes as long as they are.
+	maxPassword = 512
+	// maxVerified is how many right passwords are remembered, so that a slow hash is not computed for each request.
+	maxVerified = 4096
+	// passwordsFresh is how long a file is not looked at for changes.
+	passwordsFresh = time.Second
+	// hashWait is how long a request waits for its turn to have a slow hash computed.
+	hashWait = 10 * time.Second
+)
+
+// password is a Password, compiled.
+type password struct {
+	realm, file text
+	files       *passwordFiles
+}
+
+// password compiles a Password. A file that is there has to be one of hashes that are known; if it comes later, requests
+// get 403 until then.
+func (c *compiler) password(p *Password) (*password, error) {
+	if p == nil || p.Realm == "off" {
+		return nil, nil
+	}
+	out := &password{files: &c.state.passwords}
+	var err error
+	if out.realm, err = c.text(p.Realm); err != nil {
+		return nil, fmt.Errorf("auth_basic: %w", err)
+	}
+	if out.file, err = c.text(p.File); err != nil {
+		return nil, fmt.Errorf("auth_basic_user_file: %w", err)
+	}
+	if p.File == "" {
+		return nil, errors.New("auth_basic: there is no file of passwords: auth_basic_user_file names it")
+	}
+	if out.file.constant() {
+		f, err := out.files.open(string(p.File))
+		if err == nil {
+			err = f.unknown
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("auth_basic_user_file: %w", err)
+		}
+	}
+	return out, nil
+}
+
+// check asks for a password. It returns granted, a status, or 0 if none is wanted.
+func (p *password) check(x *exchange) int {
+	realm := p.realm.of(x)
+	if realm == "off" {
+		return 0
+	}
+	name, word, ok := x.r.BasicAuth()
+	if !ok || name == "" || len(name) > maxPassword || len(word) > maxPassword {
+		return p.ask(x, realm)
+	}
+	path := p.file.of(x)
+	f, err := p.files.open(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.errorf(levelError, "auth_basic_user_file: %v", err)
+		return http.StatusForbidden
+	case err != nil:
+		x.errorf(levelCrit, "auth_basic_user_file: %v", err)
+		return http.StatusInternalServerError
+	}
+	right, err := p.files.verify(x.r.Context(), f, name, word)
+	switch {
+	case err != nil && x.r.Context().Err() != nil:
+		return statusClientGone
+	case err != nil:
+		x.errorf(levelError, "user %q: %v", bounded(name), err)
+		return http.StatusServiceUnavailable
+	case !right:
+		x.errorf(levelError, "user %q: there is none, or the password is another", bounded(name))
+		return p.ask(x, realm)
+	}
+	return granted
+}
+
+// ask answers that a password is wanted (RFC 7617, 2).
+func (p *password) ask(x *exchange, realm string) int {
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, realm)
+	x.w.Header()["Www-Authenticate"] = []string{`Basic realm="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean) + `"`}
+	return http.StatusUnauthorized
+}
+
+// passwordFiles are the files of passwords that were read, and the passwords that were right. The zero value is ready.
+type passwordFiles struct {
+	mu       sync.Mutex
+	files    map[string]*passwordFile
+	verified map[[sha256.Size]byte]struct{}
+	secret   []byte
+	turns    chan struct{} // of slow hashes
+}
+
+// passwordFile is a file as it was read. It never changes, but for when it was looked at.
+type passwordFile struct {
+	hashes  map[string]string // by name
+	decoy   string            // for names that are not there: they shall take as long
+	unknown error             // the first hash that is not known
+	info    fs.FileInfo
+	looked  time.Time // guarded by passwordFiles.mu
+}
+
+// open returns a file as it is, give or take a second.
+func (p *passwordFiles) open(path string) (*passwordFile, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f := p.files[path]
+	now := time.Now()
+	if f != nil && now.Sub(f.looked) < passwordsFresh {
+		return f, nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		delete(p.files, path)
+		return nil, err
+	}
+	if f != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() {
+		f.looked = now
+		return f, nil
+	}
+	if f, err = readPasswords(path, info); err != nil {
+		return nil, err
+	}
+	if p.files == nil {
+		p.files = make(map[string]*passwordFile)
+	}
+	for other := range p.files {
+		if len(p.files) < maxPasswordFiles {
+			break
+		}
+		delete(p.files, other)
+	}
+	f.looked = now
+	p.files[path] = f
+	return f, nil
+}
+
+func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
+	if !info.Mode().IsRegular() || info.Size() > maxPasswordFile {
+		return nil, fmt.Errorf("%s: it is no file, or longer than %d bytes", path, maxPasswordFile)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f := parsePasswords(string(b))
+	if f.info = info; f.unknown != nil {
+		f.unknown = fmt.Errorf("%s: %w", path, f.unknown)
+	}
+	return f, nil
+}
+
+// parsePasswords reads lines as htpasswd writes them: name:hash, and perhaps a comment after another colon. Of a name that is
+// there twice the first counts.
+func parsePasswords(text string) *passwordFile {
+	f := &passwordFile{hashes: make(map[string]string)}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		name, rest, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if !ok || name == "" || name[0] == '#' {
+			continue
+		}
+		hash, _, _ := strings.Cut(rest, ":")
+		if _, twice := f.hashes[name]; twice {
+			continue
+		}
+		if err := knownHash(hash); err != nil && f.unknown == nil {
+			f.unknown = fmt.Errorf("line %d: the password of %q: %w", number, name, err)
+		}
+		f.hashes[name] = hash
+		if f.decoy == "" {
+			f.decoy = hash
+		}
+	}
+	return f
+}
+
+// verify reports whether a password is right. A name that is not there takes as long as one that is.
+func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, word string) (bool, error) {
+	hash, known := f.hashes[name]
+	if !known {
+		hash = f.decoy
+	}
+	if !slowHash(hash) {
+		return matchesHash(hash, word) && known, nil
+	}
+	key, seen, turns := p.seen(name, hash, word)
+	if seen {
+		return known, nil
+	}
+	late := time.NewTimer(hashWait)
+	defer late.Stop()
+	select {
+	case turns <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-late.C:
+		return false, errors.New("too many passwords are being verified")
+	}
+	right := matchesHash(hash, word) && known
+	<-turns
+	if right {
+		p.remember(key)
+	}
+	return right, nil
+}
+
+// seen reports whether a password was right before. What is kept of it is of no use to others.
+func (p *passwordFiles) seen(name, hash, word string) (key [sha256.Size]byte, seen bool, turns chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.secret == nil {
+		p.secret = []byte(rand.Text())
+		p.turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+	}
+	mac := hmac.New(sha256.New, p.secret)
+	for _, s := range []string{name, hash, word} { // a colon is in neither of the first two
+		mac.Write([]byte(s))
+		mac.Write([]byte{':'})
+	}
+	mac.Sum(key[:0])
+	_, seen = p.verified[key]
+	return key, seen, p.turns
+}
+
+func (p *passwordFiles) remember(key [sha256.Size]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.verified == nil {
+		p.verified = make(map[[sha256.Size]byte]struct{})
+	}
+	for other := range p.verified {
+		if len(p.verified) < maxVerified {
+			break
+		}
+		delete(p.verified, other)
+	}
+	p.verified[key] = struct{}{}
+}

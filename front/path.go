@@ -1,0 +1,127 @@
+package front
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
+
+// requestPath is the path of a request as locations see it: decoded, with its dots resolved and its slashes merged, each once. What is
+// found for it is what is served. It reports false for what is no path, or leads above the root.
+//
+// A request target with a fragment, or with a scheme and no host, is refused: what is passed on would mean something else there.
+func requestPath(r *http.Request, keepSlashes bool) (string, bool) {
+	path := r.URL.Path
+	if path == "" && r.URL.Host != "" {
+		path = "/" // of an absolute URI
+	}
+	if strings.IndexByte(r.RequestURI, '#') >= 0 || r.URL.Scheme != "" && r.URL.Host == "" {
+		return "", false
+	}
+	return cleanPath(path, keepSlashes)
+}
+
+// cleanPath resolves dots, and merges slashes unless they are kept.
+func cleanPath(path string, keepSlashes bool) (string, bool) {
+	if path == "" || path[0] != '/' {
+		return "", false
+	}
+	for i := 0; i < len(path); i++ {
+		switch path[i] {
+		case 0:
+			return "", false
+		case '/':
+			if i+1 < len(path) && (path[i+1] == '.' || path[i+1] == '/' && !keepSlashes) {
+				return resolve(path, keepSlashes)
+			}
+		}
+	}
+	return path, true
+}
+
+// resolve is the slow half of cleanPath.
+func resolve(path string, keepSlashes bool) (string, bool) {
+	clean := make([]byte, 0, len(path))
+	for i := 0; i < len(path); {
+		end := strings.IndexByte(path[i+1:], '/') // path[i] is a slash
+		if end < 0 {
+			end = len(path)
+		} else {
+			end += i + 1
+		}
+		last := end == len(path)
+		switch segment := path[i+1 : end]; {
+		case strings.IndexByte(segment, 0) >= 0:
+			return "", false
+		case segment == ".." && len(clean) == 0:
+			return "", false
+		case segment == "..":
+			clean = clean[:bytes.LastIndexByte(clean, '/')]
+			if last {
+				clean = append(clean, '/')
+			}
+		case segment == ".", segment == "" && !keepSlashes:
+			if last {
+				clean = append(clean, '/')
+			}
+		default:
+			clean = append(clean, path[i:end]...)
+		}
+		i = end
+	}
+	return string(clean), true
+}
+
+// escapePath writes a path as it is sent: what a URI has no room for is encoded.
+func escapePath(path string) string { return escape(path, false) }
+
+// escapeArgs writes text as a part of a query.
+func escapeArgs(s string) string { return escape(s, true) }
+
+// escape encodes what would end a path: spaces, %, ?, #, control characters and what is not ASCII; of a query also what
+// divides it.
+func escape(s string, query bool) string {
+	const hex = "0123456789ABCDEF"
+	more := 0
+	for i := 0; i < len(s); i++ {
+		if escapes(s[i], query) {
+			more += 2
+		}
+	}
+	if more == 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s)+more)
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; escapes(c, query) {
+			b = append(b, '%', hex[c>>4], hex[c&15])
+		} else {
+			b = append(b, c)
+		}
+	}
+	return string(b)
+}
+
+func escapes(c byte, query bool) bool {
+	switch c {
+	case '%', '?', '#':
+		return true
+	case '&', '+', ';':
+		return query
+	}
+	return c <= ' ' || c >= 0x7f
+}
+
+// withArgs adds a query to a path that has none.
+func withArgs(path, args string) string {
+	if args == "" {
+		return path
+	}
+	return path + "?" + args
+}
+
+// splitArgs splits a path that configuration or an upstream gave, which may have a query.
+func splitArgs(uri string) (path, args string) {
+	path, args, _ = strings.Cut(uri, "?")
+	return path, args
+}

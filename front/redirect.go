@@ -1,0 +1,126 @@
+package front
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// statusClosed is nginx's 444: the connection is closed without an answer.
+const statusClosed = 444
+
+// hangsUp reports whether a status is one that no answer goes with.
+func hangsUp(status int) bool {
+	return status == statusClosed || status == statusClientGone || status == http.StatusRequestTimeout
+}
+
+// returnStep compiles a Return.
+func (c *compiler) returnStep(s Return) (action, error) {
+	if !isFinal(s.Status) {
+		return nil, fmt.Errorf("return %d: want a status from 200 to 999", s.Status)
+	}
+	body, err := c.text(s.Text)
+	if err != nil {
+		return nil, fmt.Errorf("return: %w", err)
+	}
+	switch {
+	case hangsUp(s.Status) && (body.empty() || s.Status == statusClosed):
+		return func(x *exchange) (outcome, bool) { return x.hangUp(s.Status), true }, nil
+	case redirects(s.Status):
+		return func(x *exchange) (outcome, bool) { return x.sendTo(s.Status, body.of(x)), true }, nil
+	case s.Status >= http.StatusBadRequest && body.empty():
+		return func(x *exchange) (outcome, bool) { return x.fail(s.Status), true }, nil
+	}
+	return func(x *exchange) (outcome, bool) { return x.say(s.Status, body.of(x)), true }, nil
+}
+
+// isFinal reports whether a number is the status of an answer.
+func isFinal(status int) bool { return status >= http.StatusOK && status <= 999 }
+
+// redirects reports whether a status goes with a Location.
+func redirects(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// hangUp ends a request without an answer: its connection is closed, its stream reset.
+func (x *exchange) hangUp(status int) outcome {
+	x.unanswered(status)
+	panic(http.ErrAbortHandler)
+}
+
+// say answers with a text, which has the type of files with the path's ending.
+func (x *exchange) say(status int, body string) outcome {
+	header := x.w.Header()
+	if status != http.StatusNoContent && status != http.StatusNotModified {
+		header["Content-Type"] = []string{x.loc.files.types.of(x.path)}
+		header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	x.w.WriteHeader(x.statusOf(status))
+	if body != "" && x.method != http.MethodHead {
+		_, _ = x.w.Write([]byte(body))
+	}
+	return answered
+}
+
+// sendTo redirects the client. An error page may answer instead.
+func (x *exchange) sendTo(status int, location string) outcome {
+	x.w.Header()["Location"] = []string{x.absolute(location)}
+	return x.fail(status)
+}
+
+// absolute is a Location as it is sent: a path gets the scheme and the host that the client has asked, if the location wants
+// that. Control characters, which $uri may hold, are encoded, so that they end no line.
+func (x *exchange) absolute(location string) string {
+	s := x.loc.settings
+	if location == "" || location[0] != '/' || s.RelativeRedirects {
+		return escapeControls(location)
+	}
+	host := x.hostName()
+	if s.PrimaryName && x.host.name != "" {
+		host = x.host.name
+	}
+	if host == "" {
+		if host = serverAddr(x); strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+	}
+	var b strings.Builder
+	b.WriteString(scheme(x))
+	b.WriteString("://")
+	b.WriteString(host)
+	if port := serverPort(x); !s.HidePort && port != "" && port != standardPort(x) {
+		b.WriteByte(':')
+		b.WriteString(port)
+	}
+	b.WriteString(escapeControls(location))
+	return b.String()
+}
+
+// standardPort is that of the scheme.
+func standardPort(x *exchange) string {
+	if x.r.TLS != nil {
+		return "443"
+	}
+	return "80"
+}
+
+func escapeControls(s string) string {
+	isControl := func(c rune) bool { return c < ' ' || c == 0x7f }
+	if strings.IndexFunc(s, isControl) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if isControl(rune(s[i])) {
+			fmt.Fprintf(&b, "%%%02X", s[i])
+		} else {
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,323 @@
+package front
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+)
+
+// action is a Step, compiled. It reports true if it ends the steps: with proceed, those of this phase.
+type action func(x *exchange) (out outcome, ends bool)
+
+// rewriteHost is the host's rewrite phase.
+func (x *exchange) rewriteHost() outcome {
+	x.loc = &x.host.defaults
+	return x.perform(x.host.steps)
+}
+
+// rewrite is the location's rewrite phase.
+func (x *exchange) rewrite() outcome {
+	if x.loc.steps == nil {
+		return proceed
+	}
+	if out := x.perform(x.loc.steps); out != proceed {
+		return out
+	}
+	if x.moved {
+		return x.goOn(atLocation)
+	}
+	return proceed
+}
+
+// perform runs actions.
+func (x *exchange) perform(all []action) outcome {
+	for _, do := range all {
+		out, ends := do(x)
+		if x.stuck {
+			return x.fail(http.StatusInternalServerError)
+		}
+		if ends {
+			return out
+		}
+	}
+	return proceed
+}
+
+// steps compiles Steps.
+func (c *compiler) steps(from []Step) ([]action, error) {
+	var all []action
+	for _, s := range from {
+		var a action
+		var err error
+		switch s := s.(type) {
+		case Set:
+			a, err = c.setStep(s)
+		case If:
+			a, err = c.ifStep(s)
+		case Rewrite:
+			a, err = c.rewriteStep(s)
+		case Return:
+			a, err = c.returnStep(s)
+		case Break:
+			a = breakStep
+		default:
+			err = fmt.Errorf("there is no step %T", s)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+func breakStep(x *exchange) (outcome, bool) {
+	x.moved = false
+	return proceed, true
+}
+
+func (c *compiler) setStep(s Set) (action, error) {
+	value, err := c.text(s.Value)
+	if err != nil {
+		return nil, fmt.Errorf("set $%s: %w", s.Name, err)
+	}
+	name := strings.ToLower(s.Name)
+	if assign := assignable(name); assign != nil {
+		return func(x *exchange) (outcome, bool) {
+			assign(x, value.of(x))
+			return proceed, false
+		}, nil
+	}
+	slot := c.slots[name]
+	return func(x *exchange) (outcome, bool) {
+		x.set(slot, value.of(x))
+		return proceed, false
+	}, nil
+}
+
+func (c *compiler) ifStep(s If) (action, error) {
+	holds, err := c.condition(s)
+	if err != nil {
+		return nil, fmt.Errorf("if: %w", err)
+	}
+	then, err := c.steps(s.Then)
+	if err != nil {
+		return nil, err
+	}
+	become, err := c.become(s.Location)
+	if err != nil {
+		return nil, err
+	}
+	return func(x *exchange) (outcome, bool) {
+		if !holds(x) {
+			return proceed, false
+		}
+		if become != nil {
+			x.loc = become
+			x.enter()
+		}
+		for _, do := range then {
+			if out, ends := do(x); ends {
+				return out, true
+			}
+		}
+		return proceed, false
+	}, nil
+}
+
+// become compiles the location that an If goes on in; nil stays nil.
+func (c *compiler) become(from *Location) (*location, error) {
+	if from == nil {
+		return nil, nil
+	}
+	if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
+		return nil, at(from.Pos, errors.New("the location of an if has locations, steps or try_files, which nothing would ask"))
+	}
+	loc := &location{path: from.Path, final: from.Match == FinalPrefix, internal: from.Internal}
+	return loc, at(from.Pos, c.location(loc, from))
+}
+
+// condition compiles that of an If.
+func (c *compiler) condition(s If) (func(*exchange) bool, error) {
+	left, err := c.text(s.Left)
+	if err != nil {
+		return nil, err
+	}
+	op, not := strings.CutPrefix(s.Op, "!")
+	var holds func(*exchange) bool
+	switch op {
+	case "":
+		if not {
+			return nil, fmt.Errorf("there is no operator %q", s.Op)
+		}
+		return left.holds, nil
+	case "=":
+		right, err := c.text(s.Right)
+		if err != nil {
+			return nil, err
+		}
+		holds = func(x *exchange) bool { return left.of(x) == right.of(x) }
+	case "~", "~*":
+		p, err := c.pattern(string(s.Right), op == "~*")
+		if err != nil {
+			return nil, err
+		}
+		holds = func(x *exchange) bool { return p.match(x, left.of(x)) }
+	case "-f", "-d", "-e", "-x":
+		kind := op[1]
+		holds = func(x *exchange) bool { return fileIs(left.of(x), kind) }
+	default:
+		return nil, fmt.Errorf("there is no operator %q", s.Op)
+	}
+	if not {
+		return func(x *exchange) bool { return !holds(x) }, nil
+	}
+	return holds, nil
+}
+
+// fileIs asks the file system about a path: whether it is a file (f), a directory (d), anything (e), or may be executed (x).
+func fileIs(path string, kind byte) bool {
+	if path == "" || strings.IndexByte(path, 0) >= 0 {
+		return false
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return false
+	case kind == 'f':
+		return info.Mode().IsRegular()
+	case kind == 'd':
+		return info.IsDir()
+	case kind == 'x':
+		return info.Mode()&0o111 != 0
+	}
+	return true
+}
+
+// replacement is what a Rewrite makes of a path.
+type replacement struct {
+	path, args text
+	hasArgs    bool // there is a ? in it
+	keepArgs   bool // those of the request are added
+	status     int  // of a redirect, else 0
+	flag       RewriteFlag
+}
+
+func (c *compiler) rewriteStep(s Rewrite) (action, error) {
+	p, err := c.pattern(s.Pattern, false)
+	if err != nil {
+		return nil, fmt.Errorf("rewrite: %w", err)
+	}
+	r, err := c.replacement(s)
+	if err != nil {
+		return nil, fmt.Errorf("rewrite %q: %w", s.Pattern, err)
+	}
+	return func(x *exchange) (outcome, bool) {
+		if !p.match(x, x.path) {
+			return proceed, false
+		}
+		if r.status != 0 {
+			return x.sendTo(r.status, r.location(x)), true
+		}
+		return r.apply(x)
+	}, nil
+}
+
+func (c *compiler) replacement(s Rewrite) (*replacement, error) {
+	to := string(s.To)
+	r := &replacement{keepArgs: true, flag: s.Flag}
+	switch {
+	case s.Flag == RewritePermanent:
+		r.status = http.StatusMovedPermanently
+	case s.Flag == RewriteRedirect, strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"), strings.HasPrefix(to, "$scheme"):
+		r.status = http.StatusFound
+	case s.Flag < RewriteNext || s.Flag > RewritePermanent:
+		return nil, fmt.Errorf("there is no flag %d", s.Flag)
+	}
+	if rest, ok := strings.CutSuffix(to, "?"); ok {
+		to, r.keepArgs = rest, false
+	}
+	path, args, hasArgs := strings.Cut(to, "?")
+	r.hasArgs = hasArgs
+	var err error
+	if r.path, err = c.text(Text(path)); err != nil {
+		return nil, err
+	}
+	if r.path.empty() {
+		return nil, errors.New("the new path is empty")
+	}
+	r.args, err = c.text(Text(args))
+	return r, err
+}
+
+// location is the URL that a redirect leads to. What captures bring into it is encoded.
+func (r *replacement) location(x *exchange) string {
+	to := r.path.of(x)
+	if x.quoted() {
+		to = unescapeMost(r.path.escaped(x))
+	}
+	args := r.query(x)
+	if !r.hasArgs && args == "" {
+		return to
+	}
+	return to + "?" + args
+}
+
+// query is that of the new URI.
+func (r *replacement) query(x *exchange) string {
+	args := ""
+	if r.hasArgs {
+		if x.quoted() {
+			args = r.args.escaped(x)
+		} else {
+			args = r.args.of(x)
+		}
+	}
+	switch {
+	case !r.keepArgs || x.args == "":
+		return args
+	case r.hasArgs:
+		return args + "&" + x.args
+	}
+	return x.args
+}
+
+// apply has the exchange go on with the new path.
+func (r *replacement) apply(x *exchange) (outcome, bool) {
+	args := r.query(x)
+	path, ok := cleanPath(r.path.of(x), true)
+	if !ok {
+		return x.fail(http.StatusInternalServerError), true
+	}
+	x.path, x.args, x.internal, x.changed, x.rewritten = path, args, true, true, true
+	x.moved = r.flag != RewriteBreak
+	return proceed, r.flag == RewriteLast || r.flag == RewriteBreak
+}
+
+// quoted reports whether the client encoded something in its path: then captures are encoded where they become part of a query.
+func (x *exchange) quoted() bool {
+	path, _, _ := strings.Cut(x.r.RequestURI, "?")
+	return strings.ContainsAny(path, "%+")
+}
+
+// unescapeMost decodes what was encoded but has a meaning of its own neither in paths nor in queries, as nginx does in redirects.
+func unescapeMost(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] == '%' && i+2 < len(s) {
+			if c, err := hex.DecodeString(s[i+1 : i+3]); err == nil && c[0] > '%' && c[0] < 0x7f && c[0] != '?' {
+				b = append(b, c[0])
+				i += 2
+				continue
+			}
+		}
+		b = append(b, s[i])
+	}
+	return string(b)
+}

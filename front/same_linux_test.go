@@ -1,0 +1,166 @@
+package front_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// sameCase is a server block, or several, and requests that nginx and we answer alike.
+type sameCase struct {
+	name    string
+	around  string // what stands beside the server
+	servers string // without listen; a server's name is CASE unless it has one
+	asks    []string
+}
+
+// An ask is "[METHOD ]TARGET[ |FIELD: VALUE]…". Host is the case's name unless it is among the fields.
+const sameHead = `daemon off; master_process off; pid DIR/pid; error_log stderr crit; worker_processes 1;
+events { worker_connections 64; }
+http {
+	access_log off; client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
+	server_names_hash_bucket_size 128;
+	types { text/html html; text/css css; image/x-icon ico; application/json json; }
+	default_type application/octet-stream;
+	server { listen LISTEN default_server; server_name default; return 404 "default\n"; }
+`
+
+func TestSameAsNginx(t *testing.T) {
+	nginx := programs.Nginx(t)
+	all := slicesOf(matchCases(), stepCases(), fileCases(), pageCases(), variableCases())
+	dir := t.TempDir()
+	writeSite(t, dir)
+	conf := func(listen string) string {
+		var b strings.Builder
+		b.WriteString(sameHead)
+		for i, c := range all {
+			name := fmt.Sprintf("case%d", i)
+			s := strings.ReplaceAll(c.servers, "server {", "server { listen LISTEN; root ROOT;")
+			if !strings.Contains(s, " server_name ") || strings.Contains(s, "$server_name") {
+				s = strings.ReplaceAll(s, "server {", "server { server_name CASE;")
+			}
+			fmt.Fprintf(&b, "%s\n%s\n", strings.ReplaceAll(c.around, "CASE", name), strings.ReplaceAll(s, "CASE", name))
+		}
+		b.WriteString("}\n")
+		return strings.NewReplacer("LISTEN", listen, "ROOT", dir+"/site", "DIR", dir).Replace(b.String())
+	}
+
+	theirs := freeAddr(t)
+	path := filepath.Join(dir, "nginx.conf")
+	must(t, os.WriteFile(path, []byte(conf(theirs)), 0o644))
+	programs.Start(t, "tcp", theirs, nginx.Env, nginx.Bin, "-c", path, "-p", dir)
+
+	server := httptest.NewUnstartedServer(nil)
+	ours := server.Listener.Addr().String()
+	path = filepath.Join(dir, "tare.conf")
+	must(t, os.WriteFile(path, []byte(conf(ours)), 0o644))
+	read, err := nginxconf.Parse(path, nginxconf.Options{Prefix: dir})
+	must(t, err)
+	h, err := front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0)))
+	must(t, err)
+	defer h.Close()
+	server.Config.Handler = h
+	server.Config.DisableGeneralOptionsHandler = true
+	server.Start()
+	defer server.Close()
+
+	for i, c := range all {
+		t.Run(c.name, func(t *testing.T) {
+			for _, a := range c.asks {
+				want := sameAnswer(t, theirs, fmt.Sprintf("case%d", i), a)
+				if got := sameAnswer(t, ours, fmt.Sprintf("case%d", i), a); got != want {
+					t.Errorf("%s\n nginx: %s\n  tare: %s", a, want, got)
+				}
+			}
+		})
+	}
+}
+
+func slicesOf(all ...[]sameCase) (flat []sameCase) {
+	for _, a := range all {
+		flat = append(flat, a...)
+	}
+	return flat
+}
+
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func writeSite(t testing.TB, dir string) {
+	t.Helper()
+	for _, name := range []string{
+		"index.html", "a/index.html", "a/x.txt", "a/b/deep.txt", "b/x.html", "e.html", "50x.html", "fav.ico", "x.json", "x y.txt", "ä.txt",
+		"p/index.php", "d/main.css", "UPPER.HTML", ".hidden", "d/a%20b.txt", "d/q?m.txt", "d/semi;colon.txt", "noext",
+	} {
+		path := filepath.Join(dir, "site", name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte("file "+name+"\n"), 0o644))
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "site", "empty"), 0o755))
+	must(t, os.Mkdir(filepath.Join(dir, "site", "sp ace"), 0o755))
+}
+
+var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
+
+// sameAnswer is what is compared of an answer.
+func sameAnswer(t *testing.T, addr, host, ask string) string {
+	t.Helper()
+	line, fields, _ := strings.Cut(ask, " |")
+	method, target, ok := strings.Cut(line, " ")
+	if !ok {
+		method, target = "GET", line
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", method, target)
+	if !strings.Contains(fields, "Host: ") {
+		fmt.Fprintf(&b, "Host: %s\r\n", host)
+	}
+	for f := range strings.SplitSeq(fields, " |") {
+		if f != "" {
+			fmt.Fprintf(&b, "%s\r\n", strings.ReplaceAll(f, "CASE", host))
+		}
+	}
+	b.WriteString("Connection: close\r\n\r\n")
+	c, err := net.Dial("tcp", addr)
+	must(t, err)
+	defer c.Close()
+	must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	_, err = c.Write(b.Bytes())
+	must(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
+	if err != nil {
+		return "no answer"
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "cut off: " + err.Error()
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	said := serverName.ReplaceAll(body, []byte("<center>SERVER</center>"))
+	if resp.StatusCode == http.StatusBadRequest {
+		return "400" // Go has pages of its own for what is no HTTP
+	}
+	show := func(s string) string { return strings.ReplaceAll(s, port, "PORT") }
+	return fmt.Sprintf("%d type %q location %q body %q", resp.StatusCode, resp.Header.Get("Content-Type"), show(resp.Header.Get("Location")), show(string(said)))
+}

@@ -1,0 +1,305 @@
+package front
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/tarehq/tare/front/files"
+)
+
+// fileSet is how a location answers with files.
+type fileSet struct {
+	root  text   // or alias
+	alias bool   // root stands for what follows
+	part  string // of the path, which alias stands for: the location's; "" is all of it
+
+	fixed string    // the directory that files are below of: the part of root that has no variables
+	at    *fileRoot // of fixed
+	roots *fileRoots
+	how   files.Config
+
+	index   []text
+	listing bool
+	types   *mediaTypes
+}
+
+// place is a path of a directory's.
+type place struct {
+	in   *files.Handler
+	name string
+	done func() // nil if there is nothing to do when it has been used
+}
+
+func (p *place) leave() {
+	if p.done != nil {
+		p.done()
+	}
+}
+
+// serve answers with a file, or what a directory has instead. As in nginx what asks for neither to be read gets 405, but POST only if there
+// is such a file.
+func (f *fileSet) serve(x *exchange) outcome {
+	switch x.method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+	default:
+		return x.fail(http.StatusMethodNotAllowed)
+	}
+	if strings.HasSuffix(x.path, "/") {
+		return f.directory(x)
+	}
+	p, ok := f.find(x, x.path)
+	if !ok {
+		return x.fail(http.StatusNotFound)
+	}
+	defer p.leave()
+	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may name a directory
+		return f.unread(x, p.in.Kind(p.name))
+	}
+	f.setType(x, p.name)
+	switch status := p.in.ServePath(x.w, x.askingForFile(), p.name); status {
+	case 0:
+		return answered
+	case http.StatusMovedPermanently:
+		return f.slash(x)
+	case http.StatusBadRequest: // what leads above the root is not there
+		status = http.StatusNotFound
+		fallthrough
+	default:
+		if status == http.StatusNotFound {
+			f.missing(x)
+		}
+		return x.fail(status)
+	}
+}
+
+// missing tells of a file that is not there.
+func (f *fileSet) missing(x *exchange) {
+	if !x.loc.settings.NoLogNotFound && x.errorLog().least <= levelError {
+		full, _ := f.full(x, x.path)
+		x.errorf(levelError, "there is no file %q", full)
+	}
+}
+
+// unread answers where no file can.
+func (f *fileSet) unread(x *exchange, kind files.Kind) outcome {
+	switch kind {
+	case files.File:
+		return x.fail(http.StatusMethodNotAllowed)
+	case files.Directory:
+		return f.slash(x)
+	}
+	return x.fail(http.StatusNotFound)
+}
+
+// slash sends the client to the path of a directory.
+func (f *fileSet) slash(x *exchange) outcome {
+	return x.sendTo(http.StatusMovedPermanently, withArgs(escapePath(x.path+"/"), x.args))
+}
+
+// directory answers with the index of a directory, by an internal redirect, or with what is in it.
+func (f *fileSet) directory(x *exchange) outcome {
+	p, ok := f.find(x, x.path)
+	if !ok {
+		return x.fail(http.StatusNotFound)
+	}
+	defer p.leave()
+	for i := range f.index {
+		name := f.index[i].of(x)
+		if strings.HasPrefix(name, "/") {
+			return x.redirect(name, x.args)
+		}
+		to := x.path + name
+		at := to
+		if p.name != x.path {
+			at = p.name + name
+		}
+		if name != "" && p.in.Kind(at) == files.File {
+			return x.redirect(to, x.args)
+		}
+	}
+	if p.in.Kind(p.name) != files.Directory {
+		return x.fail(http.StatusNotFound)
+	}
+	if !f.listing || x.method == http.MethodPost {
+		return x.fail(http.StatusForbidden)
+	}
+	if status := p.in.ServePath(x.w, x.askingForFile(), p.name); status != 0 {
+		return x.fail(status)
+	}
+	return answered
+}
+
+// askingForFile is the request that a file answers: that of the client, unless it is about something else than the file.
+func (x *exchange) askingForFile() *http.Request {
+	if x.status == 0 && x.method == x.r.Method {
+		return x.r
+	}
+	header := make(http.Header)
+	if v := x.r.Header["Accept-Encoding"]; v != nil {
+		header["Accept-Encoding"] = v
+	}
+	return &http.Request{Method: x.method, URL: &url.URL{RawQuery: x.args}, Header: header}
+}
+
+// setType gives the type by the path's ending where the file's is another one.
+func (f *fileSet) setType(x *exchange, name string) {
+	if f.alias && extension(x.path) != extension(name) {
+		x.w.Header()["Content-Type"] = []string{f.types.of(x.path)}
+	}
+}
+
+// kind says what a path leads to.
+func (f *fileSet) kind(x *exchange, path string) files.Kind {
+	p, ok := f.find(x, path)
+	if !ok {
+		return files.Nothing
+	}
+	defer p.leave()
+	return p.in.Kind(p.name)
+}
+
+// find finds where a path leads to. It reports false if that is no place at all.
+func (f *fileSet) find(x *exchange, path string) (p place, ok bool) {
+	switch {
+	case f.at != nil && !f.alias && f.root.constant():
+		p.name = path
+	case f.at != nil:
+		full, within := f.full(x, path)
+		if p.name, ok = strings.CutPrefix(full, f.fixed); !within || !ok || p.name != "" && p.name[0] != '/' {
+			return p, false
+		}
+		if p.name == "" {
+			p.name = "/"
+		}
+	case f.roots != nil:
+		return f.roots.find(f, x, path)
+	default:
+		return p, false
+	}
+	p.in = f.at.get()
+	return p, p.in != nil
+}
+
+// full is the name that a path has in the file system: $request_filename. It reports false where alias would lead to what is
+// beside the directory, because only one of the two ends in a slash: nginx takes /i../x for images/../x.
+func (f *fileSet) full(x *exchange, path string) (string, bool) {
+	root := f.root.of(x)
+	if root == "" {
+		return "", false
+	}
+	if !f.alias {
+		return strings.TrimSuffix(root, "/") + path, true
+	}
+	rest, ok := "", false
+	switch {
+	case f.part != "":
+		if rest, ok = strings.CutPrefix(path, f.part); !ok {
+			rest = path
+		}
+	case path != x.path: // a file that is tried
+		rest = path
+	default:
+		rest = x.behind
+	}
+	switch slash := strings.HasSuffix(root, "/"); {
+	case rest == "", slash && rest[0] != '/', !slash && rest[0] == '/':
+		return root + rest, true
+	case slash:
+		return root + rest[1:], true
+	}
+	return "", false
+}
+
+// files compiles how a location answers with files.
+func (c *compiler) files(loc *location, from *Location) error {
+	s := &from.Files
+	f := &fileSet{listing: s.Listing, types: c.mediaTypes(s)}
+	loc.files = f
+	var err error
+	index := s.Index
+	if index == nil {
+		index = []Text{"index.html"}
+	}
+	if f.index, err = c.texts(index); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	root := s.Root
+	if s.Alias != "" {
+		root, f.alias = s.Alias, true
+		if f.part = s.AliasPath; f.part == "" && loc.pattern == nil {
+			f.part = from.Path
+		}
+	}
+	if f.root, err = c.text(root); err != nil {
+		return fmt.Errorf("root: %w", err)
+	}
+	if loc.tries, err = c.tries(from.TryFiles, s.Alias); err != nil {
+		return fmt.Errorf("try_files: %w", err)
+	}
+	f.how = files.Config{
+		Index: []string{}, Listing: s.Listing, Dotfiles: true, Compress: files.Compress{Siblings: s.Precompressed},
+		NoSymlinks: s.NoSymlinks, NoEtag: s.NoEtag, TypeOf: f.types.of,
+	}
+	if root == "" {
+		return nil
+	}
+	return c.openRoot(f, loc.tries != nil || answersFiles(from))
+}
+
+// answersFiles reports whether files are what answers in a location.
+func answersFiles(l *Location) bool { return l.Pass == nil && !l.Status && !l.Metrics && !l.Empty }
+
+// openRoot finds the directory that files are below of. What variables add to it must stay below.
+func (c *compiler) openRoot(f *fileSet, used bool) error {
+	dir := f.root.literal
+	switch {
+	case !f.root.constant():
+		dir = f.root.parts[0].literal
+		dir = dir[:strings.LastIndexByte(dir, '/')+1]
+	case f.alias && !strings.HasSuffix(dir, "/") && (f.part == "" || isFile(dir)):
+		dir = filepath.Dir(dir)
+	}
+	f.fixed = strings.TrimSuffix(dir, "/")
+	if f.root.constant() && !filepath.IsAbs(dir) {
+		return fmt.Errorf("root: %q is not absolute", dir)
+	}
+	if !used {
+		return nil
+	}
+	if f.fixed == "" && !f.root.constant() {
+		f.roots = newFileRoots()
+		c.plan.releases = append(c.plan.releases, f.roots.close)
+		return nil
+	}
+	how := f.how
+	if how.Dir = f.fixed; how.Dir == "" {
+		how.Dir = "/"
+	}
+	how.Limits = c.share
+	key := fmt.Sprintf("%s %v %v %v %v %v %s", how.Dir, how.Listing, how.Compress, how.NoSymlinks, how.NoEtag, how.Limits, f.types.key)
+	at, giveBack, err := take(&c.state.files, key, func() (*fileRoot, error) { return openFileRoot(how), nil }, (*fileRoot).close)
+	if err != nil {
+		return err
+	}
+	c.plan.releases = append(c.plan.releases, giveBack)
+	f.at = at
+	return nil
+}
+
+func documentRoot(x *exchange) string { return x.loc.files.root.of(x) }
+
+func realpathRoot(x *exchange) string {
+	path, err := filepath.EvalSymlinks(documentRoot(x))
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+func requestFilename(x *exchange) string {
+	full, _ := x.loc.files.full(x, x.path)
+	return full
+}

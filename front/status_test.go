@@ -1,0 +1,135 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/limit"
+)
+
+// The text is nginx's, so that whatever reads it reads ours.
+func TestStatusAsNginx(t *testing.T) {
+	theirs, _ := serveNginx(t, "", "location /status { stub_status; }")
+	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}), quiet())
+	server := httptest.NewUnstartedServer(h)
+	server.Config.ConnState = h.ConnState
+	server.Start()
+	defer server.Close()
+	get := func() string {
+		resp, err := http.Get(server.URL + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil || resp.Header.Get("Content-Type") != "text/plain" {
+			t.Fatal(resp.Header, err)
+		}
+		return string(b)
+	}
+	want := theirs.get("/status")
+	numbers := regexp.MustCompile(`\d+`)
+	if got := get(); numbers.ReplaceAllString(got, "N") != numbers.ReplaceAllString(want.body, "N") || want.header.Get("Content-Type") != "text/plain" {
+		t.Errorf("%q, want it like %q", got, want.body)
+	}
+	if got := get(); got != "Active connections: 1 \nserver accepts handled requests\n 1 1 2 \nReading: 0 Writing: 1 Waiting: 0 \n" {
+		t.Errorf("%q", got)
+	}
+	us := serveHandler(t, h)
+	for _, a := range []*asker{theirs, us} {
+		if s := a.ask("POST", "/status", nil).status; s != 405 {
+			t.Errorf("POST: %d", s)
+		}
+	}
+}
+
+// sample is a line of metrics.
+var sample = regexp.MustCompile(`^([a-z_]+)(\{([a-z]+="(\\.|[^"\\])*"(,[a-z]+="(\\.|[^"\\])*")*)\})? (-?\d+)$`)
+
+// parseMetrics reads Prometheus's text format, and refuses what that does not allow.
+func parseMetrics(t *testing.T, text string) map[string]int {
+	t.Helper()
+	found, seen, family := make(map[string]int), make(map[string]bool), ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		if name, ok := strings.CutPrefix(line, "# HELP "); ok {
+			family, _, _ = strings.Cut(name, " ")
+			if seen[family] {
+				t.Errorf("%s is there twice", family)
+			}
+			seen[family] = true
+			continue
+		}
+		if kind, ok := strings.CutPrefix(line, "# TYPE "+family+" "); ok {
+			if kind != "counter" && kind != "gauge" || (kind == "counter") != strings.HasSuffix(family, "_total") {
+				t.Errorf("%s is a %s", family, kind)
+			}
+			continue
+		}
+		m := sample.FindStringSubmatch(line)
+		if m == nil || m[1] != family {
+			t.Errorf("%q is no sample of %s", line, family)
+			continue
+		}
+		if _, twice := found[m[1]+m[2]]; twice {
+			t.Errorf("%s is there twice", m[1]+m[2])
+		}
+		found[m[1]+m[2]], _ = strconv.Atoi(m[7])
+	}
+	return found
+}
+
+// The numbers are those of what happened; labels are the Config's, whatever clients send; a reload loses none.
+func TestMetrics(t *testing.T) {
+	c := oneHost(
+		front.Location{Path: "/metrics", Match: front.Exact, Metrics: true},
+		app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}}, Logs: []front.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
+	)
+	c.Hosts[0].Names = []string{"front.test"}
+	c.Hosts = append(c.Hosts, front.Host{Names: []string{`~^a\.`}, Locations: []front.Location{{Path: "/", Steps: []front.Step{front.Return{Status: 444}}}}})
+	c.Requests = []limit.Config{{Name: "z", Key: "$arg_k", Rate: 0.01}}
+	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if code, _ := strconv.Atoi(r.URL.Path[1:]); code != 0 {
+			w.WriteHeader(code)
+		}
+		fmt.Fprint(w, "ok")
+	})), quiet())
+	us := serveHandler(t, h)
+	for _, path := range []string{"/", "/200", "/404", "/500", "/502", "/?k=1", "/?k=1", "/?k=1", "/?k=1"} {
+		us.ask("GET", path, nil, "X-Evil", "label")
+	}
+	r, _ := http.NewRequest("GET", "http://a.test/", nil)
+	if resp, err := us.client.Do(r); err == nil {
+		resp.Body.Close()
+		t.Error("444 is answered")
+	}
+	if err := h.Reload(c); err != nil {
+		t.Fatal(err)
+	}
+	page := us.get("/metrics")
+	if page.header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
+		t.Error(page.header)
+	}
+	found := parseMetrics(t, page.body)
+	for name, want := range map[string]int{
+		"tare_requests_total": 11, "tare_requests_in_flight": 1,
+		`tare_answers_total{host="front.test",class="2xx"}`: 4, `tare_answers_total{host="front.test",class="4xx"}`: 1,
+		`tare_answers_total{host="front.test",class="5xx"}`: 4, `tare_answers_total{host="~^a\\.",class="none"}`: 1,
+		`tare_limit_rejected_total{zone="z",kind="requests"}`: 2, `tare_limit_keys{zone="z",kind="requests"}`: 1,
+	} {
+		if got, ok := found[name]; !ok || got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
+		}
+	}
+	if n := strings.Count(page.body, "tare_log_lines_lost_total{"); n != 1 || strings.Contains(page.body, "vil") {
+		t.Errorf("%d logs, or something of a client's:\n%s", n, page.body)
+	}
+}

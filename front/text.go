@@ -1,0 +1,150 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// text is a Text whose variables were found.
+type text struct {
+	literal string // all of it, if there are no parts
+	parts   []part
+}
+
+// part is a piece of a text: a literal, or a variable's value.
+type part struct {
+	literal string
+	value   variable // nil for a literal
+	capture bool     // the value is $1 to $9
+}
+
+// variable is how the value of one is had.
+type variable func(x *exchange) string
+
+// constant reports whether the text is the same for all requests.
+func (t *text) constant() bool { return t.parts == nil }
+
+// empty reports whether the text is always empty.
+func (t *text) empty() bool { return t.parts == nil && t.literal == "" }
+
+// of is the text for an exchange.
+func (t *text) of(x *exchange) string {
+	if t.parts == nil {
+		return t.literal
+	}
+	if len(t.parts) == 1 {
+		return t.parts[0].value(x)
+	}
+	var b strings.Builder
+	for i := range t.parts {
+		if p := &t.parts[i]; p.value != nil {
+			b.WriteString(p.value(x))
+		} else {
+			b.WriteString(p.literal)
+		}
+	}
+	return b.String()
+}
+
+// escaped is the text with what its captures bring into it encoded, so that it cannot divide a query.
+func (t *text) escaped(x *exchange) string {
+	if t.parts == nil {
+		return t.literal
+	}
+	var b strings.Builder
+	for i := range t.parts {
+		switch p := &t.parts[i]; {
+		case p.value == nil:
+			b.WriteString(p.literal)
+		case p.capture:
+			b.WriteString(escapeArgs(p.value(x)))
+		default:
+			b.WriteString(p.value(x))
+		}
+	}
+	return b.String()
+}
+
+// holds reports whether the text is true, as nginx's if sees it: neither empty nor "0".
+func (t *text) holds(x *exchange) bool {
+	s := t.of(x)
+	return s != "" && s != "0"
+}
+
+// text finds the variables of a Text. Its error names one that does not exist.
+func (c *compiler) text(from Text) (text, error) {
+	var t text
+	s := string(from)
+	if strings.IndexByte(s, '$') < 0 {
+		t.literal = s
+		return t, nil
+	}
+	for s != "" {
+		dollar := strings.IndexByte(s, '$')
+		if dollar < 0 {
+			dollar = len(s)
+		}
+		if dollar > 0 {
+			t.parts = append(t.parts, part{literal: s[:dollar]})
+			s = s[dollar:]
+			continue
+		}
+		name, rest, err := cutName(s[1:])
+		if err != nil {
+			return text{}, fmt.Errorf("%w in %q", err, string(from))
+		}
+		p := part{}
+		if n := int(name[0] - '0'); len(name) == 1 && n >= 1 && n <= 9 && s[1] != '{' {
+			p.value, p.capture = func(x *exchange) string { return x.captures.group(n) }, true
+		} else if p.value, err = c.variable(strings.ToLower(name)); err != nil {
+			return text{}, fmt.Errorf("%w in %q", err, string(from))
+		}
+		t.parts = append(t.parts, p)
+		s = rest
+	}
+	return t, nil
+}
+
+// texts finds the variables of several.
+func (c *compiler) texts(from []Text) ([]text, error) {
+	all := make([]text, len(from))
+	for i, t := range from {
+		var err error
+		if all[i], err = c.text(t); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// cutName cuts a variable's name off what follows a dollar sign. $1 to $9 are one digit long.
+func cutName(s string) (name, rest string, err error) {
+	if s != "" && '1' <= s[0] && s[0] <= '9' {
+		return s[:1], s[1:], nil
+	}
+	braced := strings.HasPrefix(s, "{")
+	if braced {
+		s = s[1:]
+	}
+	n := 0
+	for n < len(s) && isName(s[n]) {
+		n++
+	}
+	name, rest = s[:n], s[n:]
+	if n == 0 {
+		return "", "", errors.New("a dollar sign without a variable's name")
+	}
+	if !braced {
+		return name, rest, nil
+	}
+	rest, ok := strings.CutPrefix(rest, "}")
+	if !ok {
+		return "", "", fmt.Errorf("the closing brace of the variable ${%s is missing", name)
+	}
+	return name, rest, nil
+}
+
+func isName(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+}

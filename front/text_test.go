@@ -1,0 +1,137 @@
+package front
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+func newCompiler() *compiler {
+	c := &compiler{
+		config: &Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0}, core: coreVariables("tare"), maps: make(map[string]*mapping),
+		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes), plan: &plan{released: make(chan struct{})},
+	}
+	c.plan.slots = 1
+	return c
+}
+
+func TestText(t *testing.T) {
+	c := newCompiler()
+	r := httptest.NewRequest("GET", "/p/q?a=1&b=%20", nil)
+	r.Header.Set("X-One", "one")
+	x := newExchange(&plan{slots: 1}, nil, r)
+	x.path = "/p/q"
+	x.set(0, "mine!")
+	x.captures = captures{"abc", []int{0, 3, 0, 1, -1, -1, 2, 3}}
+	for _, test := range []struct{ from, want string }{
+		{"", ""}, {"plain", "plain"}, {"$uri", "/p/q"}, {"${uri}x", "/p/qx"}, {"a${uri}b$args.", "a/p/qba=1&b=%20."}, {"$URI", "/p/q"}, {"$arg_b$arg_c", "%20"}, {"$http_x_one", "one"}, {"$mine$mine", "mine!mine!"},
+		{"$1-$2-$3-$4", "a--c-"}, {"$10", "a0"}, {"$1$uri", "a/p/q"}, {"{$1}", "{a}"}, {"$host:", "example.com:"}, {"%$is_args", "%?"},
+	} {
+		got, err := c.text(Text(test.from))
+		if err != nil || got.of(x) != test.want {
+			t.Errorf("%q: %q %v, want %q", test.from, got.of(x), err, test.want)
+		}
+		if got.constant() != !strings.Contains(test.from, "$") {
+			t.Errorf("%q: constant is %v", test.from, got.constant())
+		}
+	}
+	for from, want := range map[string]string{
+		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign", "${uri": "${uri is missing", "$none": "$none", "${1}": "$1", "$0": "$0", "x$connection": "$connection is not available",
+		"$request_body": "not available", "$invalid_referer": "valid_referers", "$arg_": "$arg_", "$$uri": "dollar sign",
+	} {
+		if _, err := c.text(Text(from)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), from) {
+			t.Errorf("%q: %v, want an error with %q", from, err, want)
+		}
+	}
+}
+
+// A text either is refused or becomes what is left if each variable is put in by hand.
+func FuzzText(f *testing.F) {
+	for _, s := range []string{"a$uri", "${uri}$1", "$", "${", "$uri}", "$$", "x${mine}y$args?"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		c := newCompiler()
+		got, err := c.text(Text(s))
+		if err != nil {
+			if !strings.Contains(s, "$") {
+				t.Errorf("%q: %v", s, err)
+			}
+			return
+		}
+		all := got.literal
+		for _, p := range got.parts {
+			all += p.literal
+			if p.value == nil && p.literal == "" {
+				t.Errorf("%q: an empty part", s)
+			}
+		}
+		if !strings.Contains(s, "$") && all != s || len(all) > len(s) {
+			t.Errorf("%q: %q", s, all)
+		}
+		x := newExchange(&plan{slots: 1, options: &options{}}, httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		h := &host{}
+		h.defaults.files, h.defaults.settings = &fileSet{}, &Settings{}
+		x.host, x.loc, x.path = h, &h.defaults, "/"
+		_ = got.of(x)
+	})
+}
+
+func TestPattern(t *testing.T) {
+	for _, test := range []struct {
+		source, s string
+		fold      bool
+		want      []string // groups; nil is no match
+	}{
+		{`^/a/(\w+)$`, "/a/b", false, []string{"b"}},
+		{`^/A`, "/a", false, nil},
+		{`^/A`, "/a", true, []string{}},
+		{`^/(?!no)(\w+)`, "/yes", false, []string{"yes"}},
+		{`^/(?!no)(\w+)`, "/no", false, nil},
+		{`^(\w)\1$`, "aa", false, []string{"a"}},
+		{`(?<=/)x`, "/x", false, []string{}},
+		{`^(?<one>a)(b)(?<two>c)(?=d)`, "abcd", false, []string{"a", "b", "c"}}, // .NET counts those with names last
+		{`^(?:x)([(](?P<n>y))[]()](z)(?=$)`, "x(y)z", false, []string{"(y", "y", "z"}},
+		{`^é(?=ü)(ü)(.)`, "éüx", false, []string{"ü", "x"}},
+		{`(*UTF8)^x`, "x", false, []string{}},
+		{`\.php$`, "/x.php\n", false, nil},
+		{`(?=\.)\.php$`, "/x.php\n", false, nil},
+		{`(a)|(b)(?!x)`, "b", false, []string{"", "b"}},
+	} {
+		p, err := newPattern(test.source, test.fold)
+		if err != nil {
+			t.Errorf("%s: %v", test.source, err)
+			continue
+		}
+		x := &exchange{}
+		if ok := p.match(x, test.s); ok != (test.want != nil) {
+			t.Errorf("%s: %v", test.source, ok)
+		}
+		for i, want := range test.want {
+			if got := x.captures.group(i + 1); got != want {
+				t.Errorf("%s: group %d is %q, want %q", test.source, i+1, got, want)
+			}
+		}
+	}
+	if _, err := newPattern(`(`, false); err == nil || !strings.Contains(err.Error(), `"("`) {
+		t.Error(err)
+	}
+	if _, err := newPattern(strings.Repeat("(a)", 65), false); err == nil {
+		t.Error("65 groups are taken")
+	}
+}
+
+// Whoever makes a pattern try for ever gets an error, and soon.
+func TestPatternIsStopped(t *testing.T) {
+	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
+		{Path: "/", Steps: []Step{Return{Status: 200, Text: "passed by"}}},
+		{Match: Regex, Path: `^/(?!x)(\w+\s?)*$`, Steps: []Step{Return{Status: 403}}},
+	}}}})
+	if got := ask(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
+		t.Errorf("%d %q", got.status, got.body)
+	}
+	if got := ask(t, h, "/abc"); got.status != http.StatusForbidden {
+		t.Errorf("%d %q", got.status, got.body)
+	}
+}

@@ -1,0 +1,297 @@
+package front
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Variables are found when a Config is compiled: first those that it defines, then nginx's.
+
+// variable finds one by its name, in lower case. Its error says that there is none, or why it is not to be had.
+func (c *compiler) variable(name string) (variable, error) {
+	if m := c.maps[name]; m != nil {
+		return c.mapVariable(m)
+	}
+	if slot, ok := c.slots[name]; ok {
+		return func(x *exchange) string { return x.get(slot) }, nil
+	}
+	if v := c.knownVariable(name); v != nil {
+		return v, nil
+	}
+	if why := unavailable(name); why != "" {
+		return nil, fmt.Errorf("the variable $%s is not available: %s", name, why)
+	}
+	return nil, fmt.Errorf("there is no variable $%s", name)
+}
+
+// knownVariable finds one of nginx's, or returns nil.
+func (c *compiler) knownVariable(name string) variable {
+	if v := c.core[name]; v != nil {
+		c.plan.timed = c.plan.timed || name == "request_time"
+		return v
+	}
+	for _, find := range [...]func(string) (variable, bool){
+		tlsVariable, cacheVariable, passVariable, prefixedVariable,
+	} {
+		if v, ok := find(name); ok {
+			c.plan.traced = c.plan.traced || stepVariable(name) != nil
+			return v
+		}
+	}
+	return nil
+}
+
+// unavailable says why one of nginx's variables is not to be had, or nothing.
+func unavailable(name string) string {
+	switch name {
+	case "connection", "connection_requests", "connection_time":
+		return "the handler does not see connections, only requests"
+	case "request_body", "request_body_file":
+		return "bodies are passed on, not kept"
+	case "invalid_referer":
+		return "there is no valid_referers"
+	case "pipe", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd", "tcpinfo_rcv_space":
+		return "the handler does not see connections, only requests"
+	}
+	return ""
+}
+
+// assignable returns how one of nginx's variables is given a value by Set, or nil.
+func assignable(name string) func(x *exchange, value string) {
+	switch name {
+	case "args", "query_string":
+		return func(x *exchange, value string) { x.args = value }
+	case "limit_rate":
+		return func(x *exchange, value string) { x.limitOf = value }
+	}
+	return nil
+}
+
+// get is the value of a slot, empty if it has none.
+func (x *exchange) get(slot int) string {
+	if x.vars == nil {
+		return ""
+	}
+	return x.vars[slot].text
+}
+
+// set gives a slot a value.
+func (x *exchange) set(slot int, text string) {
+	if x.vars == nil {
+		x.vars = make([]value, x.plan.slots)
+	}
+	x.vars[slot] = value{text, true}
+}
+
+// declare gives each variable that the Config defines a slot.
+func (c *compiler) declare() error {
+	for i := range c.config.Maps {
+		m := &c.config.Maps[i]
+		name := strings.ToLower(m.Name)
+		if c.maps[name] != nil {
+			return fmt.Errorf("there are two maps of $%s", name)
+		}
+		if err := c.slot(name); err != nil {
+			return fmt.Errorf("map: %w", err)
+		}
+		c.maps[name] = &mapping{from: m, slot: c.slots[name]}
+		for _, k := range m.Cases {
+			if source, fold, ok := casePattern(m, k.From); ok {
+				if err := c.declareGroups(source, fold); err != nil {
+					return fmt.Errorf("map $%s: %w", name, err)
+				}
+			}
+		}
+	}
+	for i := range c.config.Hosts {
+		h := &c.config.Hosts[i]
+		err := c.declareSteps(h.Steps)
+		for _, name := range h.Names {
+			if source, ok := strings.CutPrefix(name, "~"); ok && err == nil {
+				err = c.declareGroups(source, true)
+			}
+		}
+		if err == nil {
+			err = c.declareLocations(h.Locations)
+		}
+		if err != nil {
+			return at(h.Pos, err)
+		}
+	}
+	return nil
+}
+
+func (c *compiler) declareLocations(all []Location) error {
+	for i := range all {
+		l := &all[i]
+		err := c.declareSteps(l.Steps)
+		if err == nil && (l.Match == Regex || l.Match == FoldRegex) {
+			err = c.declareGroups(l.Path, l.Match == FoldRegex)
+		}
+		if err == nil {
+			err = c.declareLocations(l.Locations)
+		}
+		if err != nil {
+			return at(l.Pos, err)
+		}
+	}
+	return nil
+}
+
+func (c *compiler) declareSteps(steps []Step) error {
+	for _, s := range steps {
+		var err error
+		switch s := s.(type) {
+		case Set:
+			name := strings.ToLower(s.Name)
+			c.setsRate = c.setsRate || name == "limit_rate"
+			if assignable(name) == nil {
+				err = c.slot(name)
+			}
+		case Rewrite:
+			err = c.declareGroups(s.Pattern, false)
+		case If:
+			if op := strings.TrimPrefix(s.Op, "!"); op == "~" || op == "~*" {
+				err = c.declareGroups(string(s.Right), op == "~*")
+			}
+			if err == nil {
+				err = c.declareSteps(s.Then)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// declareGroups gives the named groups of a regular expression slots.
+func (c *compiler) declareGroups(source string, fold bool) error {
+	p, err := c.parsePattern(source, fold)
+	if err != nil {
+		return err
+	}
+	for _, name := range p.groupNames() {
+		if name == "" {
+			continue
+		}
+		if err := c.slot(strings.ToLower(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slot gives a variable a slot, if it has none.
+func (c *compiler) slot(name string) error {
+	if name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isName(byte(r)) }) >= 0 {
+		return fmt.Errorf("%q is no name of a variable", name)
+	}
+	if _, ok := c.slots[name]; ok {
+		return nil
+	}
+	if c.core[name] != nil {
+		return fmt.Errorf("the variable $%s is the server's, and cannot be set", name)
+	}
+	c.slots[name] = len(c.slots)
+	return nil
+}
+
+// coreVariables are those of nginx's core that have a fixed name.
+func coreVariables(product string) map[string]variable {
+	constant := func(s string) variable { return func(*exchange) string { return s } }
+	hostname, _ := os.Hostname() // without one it is empty
+	_, version, _ := strings.Cut(product, "/")
+	return map[string]variable{
+		"host":            func(x *exchange) string { return x.hostOrName() },
+		"uri":             func(x *exchange) string { return x.path },
+		"document_uri":    func(x *exchange) string { return x.path },
+		"request_uri":     requestURI,
+		"args":            func(x *exchange) string { return x.args },
+		"query_string":    func(x *exchange) string { return x.args },
+		"is_args":         isArgs,
+		"scheme":          scheme,
+		"https":           https,
+		"http2":           http2,
+		"server_name":     func(x *exchange) string { return x.host.name },
+		"server_port":     serverPort,
+		"server_addr":     serverAddr,
+		"server_protocol": func(x *exchange) string { return x.r.Proto },
+
+		"remote_addr":        remoteAddr,
+		"remote_port":        remotePort,
+		"binary_remote_addr": binaryRemoteAddr,
+		"realip_remote_addr": realipRemoteAddr,
+		"realip_remote_port": realipRemotePort,
+		"limit_req_status":   func(x *exchange) string { return x.requestLimit.String() },
+		"limit_conn_status":  func(x *exchange) string { return x.connLimit.String() },
+		"remote_user":        remoteUser,
+		"request_method":     func(x *exchange) string { return x.method },
+		"request":            func(x *exchange) string { return x.r.Method + " " + x.r.RequestURI + " " + x.r.Proto },
+		"request_length":     requestLength,
+		"request_id":         requestID,
+		"request_time":       requestTime,
+		"request_completion": requestCompletion,
+		"content_length":     func(x *exchange) string { return contentLength(x.r) },
+		"content_type":       func(x *exchange) string { return x.r.Header.Get("Content-Type") },
+
+		"document_root":    documentRoot,
+		"realpath_root":    realpathRoot,
+		"request_filename": requestFilename,
+
+		"hostname":      constant(hostname),
+		"nginx_version": constant(version),
+		"pid":           constant(strconv.Itoa(os.Getpid())),
+		"msec":          func(*exchange) string { return seconds(time.Duration(time.Now().UnixNano())) },
+		"time_local":    func(*exchange) string { return time.Now().Format("02/Jan/2006:15:04:05 -0700") },
+		"time_iso8601":  func(*exchange) string { return time.Now().Format("2006-01-02T15:04:05-07:00") },
+
+		"status":          statusSent,
+		"body_bytes_sent": bodyBytesSent,
+		"bytes_sent":      bytesSent,
+		"limit_rate":      limitRate,
+	}
+}
+
+// prefixedVariable finds variables whose names say what of the request or the answer they are.
+func prefixedVariable(name string) (variable, bool) {
+	of, rest, ok := strings.Cut(name, "_")
+	if !ok || rest == "" {
+		return nil, false
+	}
+	switch of {
+	case "arg":
+		return func(x *exchange) string { return argument(x.args, rest) }, true
+	case "cookie":
+		return func(x *exchange) string { return cookie(x.r.Header["Cookie"], rest) }, true
+	case "http":
+		if rest == "host" {
+			return func(x *exchange) string { return x.r.Host }, true
+		}
+		field := fieldName(rest)
+		switch field { // which Go has elsewhere, too
+		case "Cookie":
+			return func(x *exchange) string { return strings.Join(x.r.Header["Cookie"], "; ") }, true
+		case "Content-Length":
+			return func(x *exchange) string { return contentLength(x.r) }, true
+		case "Transfer-Encoding":
+			return func(x *exchange) string { return strings.Join(x.r.TransferEncoding, ", ") }, true
+		}
+		return func(x *exchange) string { return joined(x.r.Header[field]) }, true
+	case "sent":
+		if field, ok := strings.CutPrefix(rest, "http_"); ok && field != "" {
+			field = fieldName(field)
+			return func(x *exchange) string { return joined(x.w.Header()[field]) }, true
+		}
+	}
+	return nil, false
+}
+
+// fieldName is the field that a variable's name means.
+func fieldName(name string) string {
+	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}

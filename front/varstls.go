@@ -1,0 +1,131 @@
+package front
+
+import (
+	"crypto/sha1" //nolint:gosec // the name of a certificate, as nginx gives it
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tlsVariable finds variables of TLS. They are empty without it.
+func tlsVariable(name string) (variable, bool) {
+	of := connectionVariable(name)
+	if of == nil {
+		of = clientVariable(name)
+	}
+	if of == nil {
+		return nil, false
+	}
+	return func(x *exchange) string {
+		if x.r.TLS == nil {
+			return ""
+		}
+		return of(x.r.TLS)
+	}, true
+}
+
+// connectionVariable finds those of the connection.
+func connectionVariable(name string) func(*tls.ConnectionState) string {
+	switch name {
+	case "ssl_protocol":
+		return func(s *tls.ConnectionState) string { return strings.ReplaceAll(tls.VersionName(s.Version), " ", "v") }
+	case "ssl_cipher":
+		return func(s *tls.ConnectionState) string { return cipherName(s.CipherSuite) }
+	case "ssl_server_name":
+		return func(s *tls.ConnectionState) string { return s.ServerName }
+	case "ssl_alpn_protocol":
+		return func(s *tls.ConnectionState) string { return s.NegotiatedProtocol }
+	case "ssl_session_reused":
+		return func(s *tls.ConnectionState) string {
+			if s.DidResume {
+				return "r"
+			}
+			return "."
+		}
+	case "ssl_client_verify":
+		return func(s *tls.ConnectionState) string {
+			switch {
+			case len(s.PeerCertificates) == 0:
+				return "NONE"
+			case len(s.VerifiedChains) == 0:
+				return "FAILED:it was not verified"
+			}
+			return "SUCCESS"
+		}
+	}
+	return nil
+}
+
+// clientVariable finds those of the client's certificate.
+func clientVariable(name string) func(*tls.ConnectionState) string {
+	what, ok := strings.CutPrefix(name, "ssl_client_")
+	if !ok {
+		return nil
+	}
+	of := certVariable(what)
+	if of == nil {
+		return nil
+	}
+	return func(s *tls.ConnectionState) string {
+		if len(s.PeerCertificates) == 0 {
+			return ""
+		}
+		return of(s.PeerCertificates[0])
+	}
+}
+
+func certVariable(what string) func(*x509.Certificate) string {
+	const layout = "Jan _2 15:04:05 2006 GMT"
+	switch what {
+	case "s_dn":
+		return func(c *x509.Certificate) string { return c.Subject.String() }
+	case "i_dn":
+		return func(c *x509.Certificate) string { return c.Issuer.String() }
+	case "serial":
+		return func(c *x509.Certificate) string { return strings.ToUpper(hex.EncodeToString(c.SerialNumber.Bytes())) }
+	case "fingerprint":
+		return func(c *x509.Certificate) string {
+			sum := sha1.Sum(c.Raw)
+			return hex.EncodeToString(sum[:])
+		}
+	case "raw_cert":
+		return func(c *x509.Certificate) string { return certPEM(c) }
+	case "escaped_cert":
+		return func(c *x509.Certificate) string { return url.PathEscape(certPEM(c)) }
+	case "v_start":
+		return func(c *x509.Certificate) string { return c.NotBefore.UTC().Format(layout) }
+	case "v_end":
+		return func(c *x509.Certificate) string { return c.NotAfter.UTC().Format(layout) }
+	case "v_remain":
+		return func(c *x509.Certificate) string {
+			const day = 24 * time.Hour
+			return strconv.Itoa(max(0, int(time.Until(c.NotAfter)/day)))
+		}
+	}
+	return nil
+}
+
+func certPEM(c *x509.Certificate) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
+}
+
+// cipherName is a cipher suite as OpenSSL calls it: those of TLS 1.3 have the same names everywhere.
+func cipherName(id uint16) string {
+	name := tls.CipherSuiteName(id)
+	if !strings.Contains(name, "_WITH_") {
+		return name
+	}
+	name = strings.TrimPrefix(name, "TLS_")
+	name = strings.TrimPrefix(name, "RSA_WITH_")
+	name = strings.Replace(name, "_WITH_", "_", 1)
+	name = strings.Replace(name, "AES_", "AES", 1)
+	name = strings.Replace(name, "_POLY1305_SHA256", "_POLY1305", 1)
+	name = strings.Replace(name, "_CBC", "", 1)
+	name = strings.Replace(name, "3DES_EDE", "DES_CBC3", 1)
+	return strings.ReplaceAll(name, "_", "-")
+}
