@@ -1,0 +1,206 @@
+package nginxconf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// checker compares a tree with the table.
+type checker struct {
+	table  *table
+	report *report
+}
+
+// check returns those directives of a block that are to be translated: known, allowed at the level, well-formed, and honoured.
+func (c *checker) check(block []*directive, level string) []*directive {
+	var kept []*directive
+	first := make(map[string]*directive)
+	for _, d := range block {
+		s, here := c.table.find(d.name, level)
+		if s == nil {
+			c.report.add(&c.report.errs, d.unknown())
+			continue
+		}
+		if !here {
+			c.report.errorf(d, "is not allowed here, in %s: it may be in %s", level, strings.Join(s.contexts, ", "))
+			continue
+		}
+		d.spec = s
+		if !c.wellFormed(d, level, first) {
+			continue
+		}
+		if d.hasBlock && s.becomes == honoured {
+			if inner := within(d.name, level); inner != "" {
+				d.block = c.check(d.block, inner)
+			}
+		}
+		if c.done(d) {
+			kept = append(kept, d)
+		}
+	}
+	return kept
+}
+
+func (d *directive) unknown() Message {
+	m := d.message("unknown directive %s", shown(d.name))
+	m.Directive = ""
+	return m
+}
+
+// within is the level that a block's directives are at; "" if they are data.
+func within(name, level string) string {
+	switch name {
+	case "types", "map", "geo", "split_clients", "charset_map":
+		return ""
+	case "if":
+		return level + "/if"
+	}
+	return name
+}
+
+// wellFormed reports whether arguments and block are as the table says, and reports what is not.
+func (c *checker) wellFormed(d *directive, level string, first map[string]*directive) bool {
+	s := d.spec
+	switch {
+	case s.block && !d.hasBlock:
+		c.report.errorf(d, "has no block: want \"{\" behind it")
+	case d.hasBlock && !s.block && !s.blockMayBe:
+		c.report.errorf(d, "has a block: want \";\" behind it")
+	case len(d.args) < s.least || s.most >= 0 && len(d.args) > s.most:
+		c.report.errorf(d, "has %s: want %s", plural(len(d.args), "argument"), s.wanted())
+	case !s.repeats && first[d.name] != nil:
+		c.report.errorf(d, "is here for a second time: the first one is at %s", first[d.name].where())
+	default:
+		first[d.name] = d
+		if err := s.checkValues(d.args); err != nil {
+			c.report.errorf(d, "%v", err)
+			return false
+		}
+		return true
+	}
+	return false
+}
+
+// done says what there is to say of what is not done, or otherwise, and reports whether the directive is to be translated.
+func (c *checker) done(d *directive) bool {
+	s := d.spec
+	switch {
+	case s.becomes == noted:
+		c.report.note(d, "%s", s.remark)
+	case s.becomes == honoured:
+	case len(d.args) == 0 || !slices.Contains(s.unless, strings.ToLower(d.args[0])):
+		c.report.refuse(d, "is not done here: %s", s.remark)
+	}
+	return s.becomes != refused
+}
+
+func plural(n int, noun string) string {
+	switch n {
+	case 0:
+		return "no " + noun + "s"
+	case 1:
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// wanted is how many arguments there should be.
+func (s *spec) wanted() string {
+	switch {
+	case s.most < 0 && s.least == 0:
+		return "any number"
+	case s.most < 0:
+		return fmt.Sprintf("%d or more", s.least)
+	case s.most == s.least:
+		return fmt.Sprint(s.most)
+	}
+	return fmt.Sprintf("%d to %d", s.least, s.most)
+}
+
+// checkValues checks arguments by their kind.
+func (s *spec) checkValues(args []string) error {
+	switch s.kind {
+	case "count":
+		return nil
+	case "buffers":
+		if n, err := parseNumber(args[0]); err != nil || n == 0 {
+			return fmt.Errorf("%s: want a number of buffers, and their size", shown(args[0]))
+		}
+		if n, err := parseSize(args[1], false); err != nil || n == 0 {
+			return fmt.Errorf("%s: want a number of buffers, and their size, such as 8k", shown(args[1]))
+		}
+		return nil
+	case "words":
+		for _, arg := range args {
+			if err := s.checkWord(arg); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, arg := range args {
+		if err := checkValue(s.kind, s.details, arg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkWord checks one of the words that details list: a word, a kind of value, or word=kind.
+func (s *spec) checkWord(arg string) error {
+	for _, detail := range s.details {
+		if name, kind, ok := strings.Cut(detail, "="); ok {
+			if value, found := strings.CutPrefix(arg, name+"="); found {
+				return checkValue(kind, nil, value)
+			}
+		} else if name, ok := strings.CutSuffix(detail, ":text"); ok {
+			if strings.HasPrefix(arg, name+":") {
+				return nil
+			}
+		} else if detail == arg || detail == "size" && checkValue("size", nil, arg) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: want one of %s", shown(arg), strings.Join(s.details, ", "))
+}
+
+// checkValue checks a value of a kind.
+func checkValue(kind string, details []string, value string) error {
+	var err error
+	switch kind {
+	case "flag":
+		_, err = parseFlag(value)
+	case "number":
+		err = checkNumber(details, value)
+	case "size":
+		_, err = parseSize(value, false)
+	case "offset":
+		_, err = parseSize(value, true)
+	case "time":
+		_, err = parseTime(value, false)
+	case "seconds":
+		_, err = parseTime(value, true)
+	case "one", "some":
+		known := strings.Split(details[0], "/")
+		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, value) }) {
+			err = fmt.Errorf("%s: want %s", shown(value), strings.Join(known, ", "))
+		}
+	}
+	return err
+}
+
+// checkNumber checks a number, whose bounds may follow the kind: "1..9".
+func checkNumber(bounds []string, value string) error {
+	n, err := parseNumber(value)
+	if err != nil || len(bounds) == 0 {
+		return err
+	}
+	low, high, _ := strings.Cut(bounds[0], "..")
+	least, _ := parseNumber(low)
+	most, _ := parseNumber(high)
+	if n < least || n > most {
+		return fmt.Errorf("%s: want %d to %d", value, least, most)
+	}
+	return nil
+}

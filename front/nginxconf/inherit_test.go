@@ -1,0 +1,237 @@
+package nginxconf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+)
+
+// at finds a location by its path, in whatever others it is.
+func at(t *testing.T, r *Result, path string) *front.Location {
+	t.Helper()
+	var find func(all []front.Location) *front.Location
+	find = func(all []front.Location) *front.Location {
+		for i := range all {
+			if all[i].Path == path {
+				return &all[i]
+			}
+			if found := find(all[i].Locations); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	for i := range r.Config.Hosts {
+		if found := find(r.Config.Hosts[i].Locations); found != nil {
+			return found
+		}
+	}
+	t.Fatalf("there is no location %s", path)
+	return nil
+}
+
+func headers(l *front.Location) string {
+	var all []string
+	for _, h := range l.Header {
+		all = append(all, h.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func sent(l *front.Location) string {
+	var all []string
+	for _, h := range l.Pass.Header {
+		all = append(all, h.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+// Where there may be several of a directive, a block has its own or those of the block around it, and not both.
+func TestListsAreInheritedWhole(t *testing.T) {
+	r := parsed(t, inHTTP(`
+		add_header A 1; add_header B 1; error_page 404 /a; proxy_set_header P 1; fastcgi_param F 1; access_log /l; deny all;
+		limit_req_zone $host zone=z:1m rate=1r/s; limit_req_zone $host zone=y:1m rate=1r/s; limit_req zone=z;
+		server {
+			add_header C 1;
+			location /inherits { proxy_pass http://a; }
+			location /own {
+				add_header D 1; add_header E 1; error_page 500 /b; proxy_set_header Q 1; access_log off; allow all; limit_req zone=y;
+				proxy_pass http://a;
+				location /own/inner { proxy_pass http://a; expires 1h; }
+			}
+			location /f { fastcgi_pass a:1; }
+			location /g { fastcgi_pass a:1; fastcgi_param G 1; }
+		}`))
+	inherits, own, inner := at(t, r, "/inherits"), at(t, r, "/own"), at(t, r, "/own/inner")
+	for what, pair := range map[string][2]string{
+		"add_header":             {headers(inherits), "C"},
+		"own add_header":         {headers(own), "D E"},
+		"inner add_header":       {headers(inner), "D E"},
+		"proxy_set_header":       {sent(inherits), "P"},
+		"own proxy_set_header":   {sent(own), "Q"},
+		"inner proxy_set_header": {sent(inner), "Q"},
+		"error_page":             {string(inherits.ErrorPages[0].Target), "/a"},
+		"own error_page":         {fmt.Sprint(len(own.ErrorPages), own.ErrorPages[0].Target), "1/b"},
+		"access_log":             {fmt.Sprint(len(inherits.Logs)), "1"},
+		"own access_log":         {fmt.Sprint(len(own.Logs)), "0"},
+		"inner access_log":       {fmt.Sprint(len(inner.Logs)), "0"},
+		"deny":                   {fmt.Sprint(inherits.Access[0].Deny), "true"},
+		"allow instead of deny":  {fmt.Sprint(len(own.Access), own.Access[0].Deny), "1 false"},
+		"limit_req":              {inherits.Requests[0].Zone, "z"},
+		"own limit_req":          {fmt.Sprint(len(own.Requests), own.Requests[0].Zone), "1y"},
+		"fastcgi_param":          {at(t, r, "/f").Pass.Params[0].Name, "F"},
+		"own fastcgi_param":      {fmt.Sprint(len(at(t, r, "/g").Pass.Params), at(t, r, "/g").Pass.Params[0].Name), "1G"},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: %s; want %s", what, pair[0], pair[1])
+		}
+	}
+}
+
+// What a block does is its own.
+func TestWhatABlockDoesIsNotInherited(t *testing.T) {
+	r := parsed(t, inHTTP(`server {
+		set $x 1;
+		location /a {
+			internal; set $y 1; return 403; proxy_pass http://a; try_files a b;
+			location /a/b { }
+		}
+		location /c { stub_status; location /c/d { } }
+		location /e { empty_gif; location /e/f { } }
+	}`))
+	for _, path := range []string{"/a/b", "/c/d", "/e/f"} {
+		if l := at(t, r, path); l.Internal || l.Steps != nil || l.Pass != nil || l.TryFiles != nil || l.Status || l.Empty {
+			t.Errorf("%s has something of the location around it: %+v", path, l)
+		}
+	}
+	if a := at(t, r, "/a"); !a.Internal || len(a.Steps) != 2 || a.Pass == nil || len(a.TryFiles) != 2 {
+		t.Errorf("/a lacks something: %+v", a)
+	}
+	if len(r.Config.Hosts[0].Steps) != 1 {
+		t.Errorf("the server has the steps %v", r.Config.Hosts[0].Steps)
+	}
+}
+
+// Other directives are the nearest block's, one by one.
+func TestTheNearestCounts(t *testing.T) {
+	r := parsed(t, inHTTP(`
+		gzip on; gzip_comp_level 2; client_max_body_size 2m; proxy_read_timeout 5s; index i.html; types { a/b c; } root /r; satisfy any;
+		server {
+			gzip_comp_level 3;
+			location /a {
+				client_max_body_size 0; proxy_read_timeout 6s; proxy_send_timeout 7s; proxy_pass http://a;
+				types { d/e f; }
+				location /a/b { gzip off; index j.html; proxy_pass http://a; root /s/; }
+			}
+		}`))
+	a, b := at(t, r, "/a"), at(t, r, "/a/b")
+	if a.Gzip == nil || a.Gzip.Level != 3 || a.MaxBody != -1 || a.Pass.ReadTimeout.String() != "6s" || a.Files.Root != "/r" || !a.SatisfyAny {
+		t.Errorf("/a is %+v, %+v", a.Settings, a.Pass)
+	}
+	if a.Files.Types["f"] != "d/e" || len(a.Files.Types) != 1 || r.Config.Types["c"] != "a/b" || r.Config.Hosts[0].Defaults.Files.Types != nil {
+		t.Errorf("/a has the types %v, and all %v", a.Files.Types, r.Config.Types)
+	}
+	if b.Gzip != nil || b.MaxBody != -1 || b.Pass.ReadTimeout.String() != "6s" || b.Pass.SendTimeout.String() != "7s" || b.Files.Root != "/s" || !slices.Equal(b.Files.Index, []front.Text{"j.html"}) || b.Files.Types["f"] != "d/e" {
+		t.Errorf("/a/b is %+v, %+v", b.Settings, b.Pass)
+	}
+}
+
+// An alias is inherited together with the path that it stands for.
+func TestAliasIsInheritedWithItsPath(t *testing.T) {
+	r := parsed(t, inHTTP(`server {
+		root /r;
+		location /a/ {
+			alias x/;
+			location ~ \.php$ { }
+			location /a/b/ { location /a/b/c { } }
+			location /a/d { alias /d; }
+			location /a/e { root /e; }
+		}
+		location ~ ^/(r)/ {
+			alias /x/$1;
+			location ~ y { }
+		}
+	}`))
+	for path, want := range map[string]front.Files{
+		"/a/":    {Alias: "/srv/x/"},
+		`\.php$`: {Alias: "/srv/x/", AliasPath: "/a/"},
+		"/a/b/":  {Alias: "/srv/x/", AliasPath: "/a/"},
+		"/a/b/c": {Alias: "/srv/x/", AliasPath: "/a/"},
+		"/a/d":   {Alias: "/d"},
+		"/a/e":   {Root: "/e"},
+		"y":      {Alias: "/x/$1"}, // all of the path
+	} {
+		if got := at(t, r, path).Files; got.Root != want.Root || got.Alias != want.Alias || got.AliasPath != want.AliasPath {
+			t.Errorf("%s has root %q, alias %q for %q; want %q, %q for %q", path, got.Root, got.Alias, got.AliasPath, want.Root, want.Alias, want.AliasPath)
+		}
+	}
+}
+
+func TestSteps(t *testing.T) {
+	r := parsed(t, inHTTP(`server {
+		set $a b;
+		if ($host ~* "^www\.(.*)$") { set $c $1; rewrite ^(.*)$ https://$c$1 permanent; }
+		rewrite a b last;
+		rewrite a $scheme://b break;
+		if ( !-f $uri ) { return 404 "no $uri"; }
+		if ($a) { break; }
+		return https://x/;
+	}`))
+	want := []front.Step{
+		front.Set{Name: "a", Value: "b"},
+		front.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Then: []front.Step{
+			front.Set{Name: "c", Value: "$1"}, front.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: front.RewritePermanent},
+		}},
+		front.Rewrite{Pattern: "a", To: "b", Flag: front.RewriteLast},
+		front.Rewrite{Pattern: "a", To: "$scheme://b", Flag: front.RewriteRedirect},
+		front.If{Op: "!-f", Left: "$uri", Then: []front.Step{front.Return{Status: 404, Text: "no $uri"}}},
+		front.If{Left: "$a", Then: []front.Step{front.Break{}}},
+		front.Return{Status: 302, Text: "https://x/"},
+	}
+	if got := fmt.Sprintf("%+v", r.Config.Hosts[0].Steps); got != fmt.Sprintf("%+v", want) {
+		t.Errorf("%s; want\n%+v", got, want)
+	}
+}
+
+func TestProxyPass(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://u":                                "0 u <nil>",
+		"http://u/":                               "0 u /",
+		"http://u/a/b":                            "0 u /a/b",
+		"http://other":                            "0 other:80 <nil>",
+		"https://other":                           "1 other:443 <nil>",
+		"http://127.0.0.1:8080":                   "0 127.0.0.1:8080 <nil>",
+		"http://[::1]":                            "0 [::1]:80 <nil>",
+		"http://[::1]:8080/x":                     "0 [::1]:8080 /x",
+		"http://bound":                            "0 bound <nil>",
+		"http://unix:/tmp/s":                      "0 unix:/tmp/s <nil>",
+		"http://unix:/tmp/s:/x":                   "0 unix:/tmp/s /x",
+		"http://$host":                            "0 $host <nil>",
+		"http://$host:8080$request_uri":           "0 $host:8080 $request_uri",
+		"http://$host/x$uri":                      "0 $host /x$uri",
+		"http://u$uri$is_args$args":               "0 u $uri$is_args$args",
+		"http://u${request_uri}":                  "0 u ${request_uri}",
+		"http://$uri_of":                          "0 $uri_of <nil>",
+		"http://u?a=b":                            "0 u ?a=b",
+		"https://$host:8443/a?b=$arg_b&c=$cookie": "1 $host:8443 /a?b=$arg_b&c=$cookie",
+	} {
+		r, err := Parse("nginx.conf", Options{
+			FS: oneFile(inHTTP("upstream u { server a; } server { location / { proxy_pass \"" + text + "\"; } }")), DefaultPort: 80, Bound: []string{"bound"},
+		})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		p := at(t, r, "/").Pass
+		uri := "<nil>"
+		if p.URI != nil {
+			uri = string(*p.URI)
+		}
+		if got := fmt.Sprintf("%d %s %s", p.Protocol, p.To, uri); got != want {
+			t.Errorf("%s is %s; want %s", text, got, want)
+		}
+	}
+}

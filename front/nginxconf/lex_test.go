@@ -1,0 +1,66 @@
+package nginxconf
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// words are words as they are written, and as they are read.
+func words() map[string]string {
+	return map[string]string{
+		`a`: "a", `"a b"`: "a b", `'a b'`: "a b", `"a;b{c}d#e"`: "a;b{c}d#e", `a"b`: `a"b`, `a'b"c`: `a'b"c`, `"a'b"`: "a'b", `'a"b'`: `a"b`,
+		`a\ b`: `a\ b`, `a\;b`: `a\;b`, `a\{b`: `a\{b`, `a\"b`: `a"b`, `a\'b`: `a'b`, `a\\b`: `a\b`, `a\tb`: "a\tb", `a\rb`: "a\rb",
+		`"a\"b"`: `a"b`, `'a\'b'`: `a'b`, `"a\\"`: `a\`, `"a\tb"`: "a\tb", `"a\zb"`: `a\zb`, `a\zb`: `a\zb`, `\a`: `\a`, `\"a`: `"a`, `\#a`: `\#a`,
+		`a#b`: "a#b", `${a}b`: "${a}b", `a${b}c`: "a${b}c", `$a`: "$a", `a}b`: "a}b", `a$`: "a$", `"${a b}"`: "${a b}", `${{a}}`: "${{a}}",
+		`a,b`: "a,b", `(a)`: "(a)", `ä`: "ä", `\\`: `\`, `\\\\`: `\\`, `\\t`: `\t`, `"$a{b"`: "$a{b", `a\`: `a\ `,
+	}
+}
+
+func TestWords(t *testing.T) {
+	for written, want := range words() {
+		l := newLexer("nginx.conf", []byte(written+" ;"))
+		if s, err := l.next(); err != nil || len(s.words) != 1 || s.words[0] != want || s.end != ';' {
+			t.Errorf("%s is read as %q ending in %q, %v; want %q", written, s.words, s.end, err, want)
+		}
+	}
+}
+
+func TestStatements(t *testing.T) {
+	l := newLexer("nginx.conf", []byte("a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){"))
+	for _, want := range []string{
+		`["a" "b"] 1:1 ;`, `["c" "d\ne"] 3:2 {`, `[] 5:1 }`, `["f"] 5:2 {`, `[] 5:4 }`, `["g" ""] 5:5 ;`, `["if" "($a" "=" "b" ")"] 5:10 {`, "[] 5:24 \x00",
+	} {
+		s, err := l.next()
+		if got := fmt.Sprintf("%q %d:%d %c", s.words, s.pos.line, s.pos.column, s.end); err != nil || got != want {
+			t.Errorf("%s, %v; want %s", got, err, want)
+		}
+	}
+}
+
+// Whatever a file has in it, it is read in a bounded time into as much memory as it is long, and what is said of it is within it.
+func FuzzParse(f *testing.F) {
+	for written := range words() {
+		f.Add("events {} " + written + " ;")
+	}
+	f.Add("events {} http { server { listen 80; location / { return 200 'a'; } } }")
+	f.Add("http { upstream a { server b; } map $a $b { default c; ~d e; } geo $f { 10.0.0.0/8 g; } split_clients $h $i { 5% j; * k; } }")
+	f.Add("http { server { location ~ x { proxy_pass http://$a/b; proxy_redirect default; if ($a ~ b) { set $c d; } } } }")
+	f.Add("include nginx.conf; include *; include [; a { include nginx.conf; }")
+	f.Add("content_by_lua_block { a = '}' }")
+	f.Add(strings.Repeat("a {", 200))
+	f.Add("geo $a { ranges; ::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff a; 0.0.0.1-255.255.255.254 b; }")
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1<<13 {
+			return
+		}
+		fsys := oneFile(text)
+		result, err := Parse("nginx.conf", Options{FS: fsys, Lenient: true, DefaultPort: 80})
+		lines := strings.Count(text, "\n") + 1
+		for _, m := range messages(t, result, err) {
+			if m.File == "nginx.conf" && (m.Line < 1 || m.Line > lines || m.Column < 0 || m.Column > len(text)+1) {
+				t.Errorf("%q: %v is at line %d, column %d", text, m, m.Line, m.Column)
+			}
+		}
+	})
+}

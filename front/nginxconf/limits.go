@@ -1,0 +1,137 @@
+package nginxconf
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/limit"
+)
+
+// zone reads zone=NAME:SIZE and remembers the zone.
+func (t *translator) zone(d *directive, arg string) (name string, bytes int64, err error) {
+	value, ok := strings.CutPrefix(arg, "zone=")
+	name, size, sized := strings.Cut(value, ":")
+	if !ok || name == "" || !sized {
+		return "", 0, fmt.Errorf("%s: want zone=NAME:SIZE, such as zone=one:10m", shown(arg))
+	}
+	if bytes, err = parseSize(size, false); err != nil {
+		return "", 0, err
+	}
+	if bytes < 32<<10 {
+		return "", 0, fmt.Errorf("%s: want a size of 32k or more", shown(arg))
+	}
+	if other := t.zones[name]; other != nil {
+		return "", 0, fmt.Errorf("the zone %s is there already, at %s", shown(name), other.where())
+	}
+	t.zones[name] = d
+	return name, bytes, nil
+}
+
+func (t *translator) requestZone(d *directive) {
+	z := limit.Config{Key: string(t.text(d, d.args[0]))}
+	var err error
+	for _, arg := range d.args[1:] {
+		if rate, ok := strings.CutPrefix(arg, "rate="); ok {
+			z.Rate, err = parseRate(rate)
+		} else {
+			z.Name, z.Bytes, err = t.zone(d, arg)
+		}
+		if err != nil {
+			t.errorf(d, "%v", err)
+			return
+		}
+	}
+	if z.Name == "" || z.Rate == 0 {
+		t.errorf(d, "want a key, zone=NAME:SIZE and rate=NUMBERr/s")
+	}
+	t.config.Requests = append(t.config.Requests, z)
+}
+
+// parseRate reads 10r/s or 10r/m.
+func parseRate(text string) (float64, error) {
+	digits, per := strings.CutSuffix(text, "r/s")
+	seconds := 1.0
+	if !per {
+		digits, per = strings.CutSuffix(text, "r/m")
+		seconds = 60
+	}
+	n, err := parseNumber(digits)
+	if !per || err != nil || n == 0 {
+		return 0, fmt.Errorf("%s is no rate: want such as 10r/s or 30r/m", shown(text))
+	}
+	return float64(n) / seconds, nil
+}
+
+func (t *translator) connZone(d *directive) {
+	z := limit.Config{Key: string(t.text(d, d.args[0]))}
+	var err error
+	if z.Name, z.Bytes, err = t.zone(d, d.args[1]); err != nil {
+		t.errorf(d, "%v", err)
+		return
+	}
+	t.config.Conns = append(t.config.Conns, z)
+}
+
+// known checks that a zone is there, and of the right kind.
+func (t *translator) known(d *directive, name, maker string) {
+	if z := t.zones[name]; t.ok() && (z == nil || z.name != maker) {
+		t.errorf(d, "there is no zone %s: want a %s with it", shown(name), maker)
+	}
+}
+
+func (t *translator) requestLimits(s *scope) []front.RequestLimit {
+	var all []front.RequestLimit
+	for _, d := range s.all("limit_req") {
+		var l front.RequestLimit
+		for _, arg := range d.args {
+			name, value, has := parameter(arg)
+			n, err := parseNumber(value)
+			switch {
+			case name == "zone" && has:
+				l.Zone, err = value, nil
+			case name == "burst" && has && err == nil:
+				l.Burst = int(n)
+			case name == "delay" && has && err == nil:
+				l.Delay = int(n)
+			case arg == "nodelay":
+				l.NoDelay, err = true, nil
+			default:
+				err = fmt.Errorf("bad")
+			}
+			if err != nil {
+				t.errorf(d, "%s: want zone=NAME, burst=NUMBER, and nodelay or delay=NUMBER", shown(arg))
+			}
+		}
+		if l.Zone == "" {
+			t.errorf(d, "has no zone: want zone=NAME")
+		} else {
+			t.known(d, l.Zone, "limit_req_zone")
+		}
+		for _, other := range all {
+			if other.Zone == l.Zone {
+				t.errorf(d, "%s is here for a second time", shown("zone="+l.Zone))
+			}
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func (t *translator) connLimits(s *scope) []front.ConnLimit {
+	var all []front.ConnLimit
+	for _, d := range s.all("limit_conn") {
+		n, err := parseNumber(d.args[1])
+		if err != nil || n == 0 || n > 65535 {
+			t.errorf(d, "%s: want a number from 1 to 65535", shown(d.args[1]))
+		}
+		t.known(d, d.args[0], "limit_conn_zone")
+		for _, other := range all {
+			if other.Zone == d.args[0] {
+				t.errorf(d, "the zone %s is here for a second time", shown(other.Zone))
+			}
+		}
+		all = append(all, front.ConnLimit{Zone: d.args[0], Max: int(n)})
+	}
+	return all
+}

@@ -1,0 +1,299 @@
+package nginxconf
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front"
+)
+
+// listen is an address of a server.
+type listen struct {
+	front.Listen
+	directive *directive
+	options   bool // the socket's are given: they may be once for an address
+	bound     bool
+}
+
+// listens are the addresses of a server.
+func (t *translator) listens(s *scope, server *directive) []listen {
+	var all []listen
+	for _, d := range s.own("listen") {
+		l, err := t.listen(d)
+		if err != nil {
+			t.errorf(d, "%v", err)
+			continue
+		}
+		if at := slices.IndexFunc(all, func(o listen) bool { return o.Addr == l.Addr }); at >= 0 {
+			t.errorf(d, "%s is here for a second time in this server: the first one is at %s", l.Addr, all[at].directive.where())
+			continue
+		}
+		all = append(all, l)
+	}
+	if s.own("listen") == nil {
+		l := listen{Listen: front.Listen{Addr: fmt.Sprintf("*:%d", t.defaultPort())}, directive: server}
+		t.note(server, "has no listen: it listens at %s, which is what nginx makes of that", l.Addr)
+		all = []listen{l}
+	}
+	secure := s.flag("ssl", false)
+	if secure {
+		t.warn(s.one("ssl"), "is an old way: write ssl at each listen")
+	}
+	certs := t.certificates(s)
+	for i := range all {
+		all[i].TLS = all[i].TLS || secure
+		all[i].HTTP2 = all[i].HTTP2 || s.flag("http2", false)
+		all[i].Certs = certs
+	}
+	return all
+}
+
+func (t *translator) defaultPort() int {
+	switch {
+	case t.options.DefaultPort != 0:
+		return t.options.DefaultPort
+	case os.Getuid() == 0:
+		return 80
+	}
+	return 8000
+}
+
+// listen reads a listen directive.
+func (t *translator) listen(d *directive) (listen, error) {
+	l := listen{directive: d}
+	var err error
+	if l.Addr, err = t.listenAddr(d.args[0]); err != nil {
+		return l, err
+	}
+	l.IPv6Only = strings.HasPrefix(l.Addr, "[")
+	for _, arg := range d.args[1:] {
+		if err := t.listenParameter(&l, arg); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// listenAddr normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT, unix:PATH.
+func (t *translator) listenAddr(text string) (string, error) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		if path == "" {
+			return "", fmt.Errorf("want unix:PATH")
+		}
+		return "unix:" + t.path(path), nil
+	}
+	if _, err := parseNumber(text); err == nil {
+		text = "*:" + text
+	}
+	host, port := text, ""
+	if end := strings.LastIndexByte(text, ':'); end > strings.LastIndexByte(text, ']') {
+		host, port = text[:end], text[end+1:]
+	} else {
+		port = "80"
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return "", fmt.Errorf("%s: want a port from 1 to %d", shown(text), math.MaxUint16)
+	}
+	switch host {
+	case "localhost":
+		host = "127.0.0.1"
+	case "0.0.0.0":
+		host = "*"
+	case "*":
+	default:
+		addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
+		if err != nil || addr.Is6() != strings.HasPrefix(host, "[") {
+			return "", fmt.Errorf("%s: want an IP address, * or unix:PATH: names are not resolved here", shown(text))
+		}
+		if host = addr.String(); addr.Is6() {
+			host = "[" + host + "]"
+		}
+	}
+	return fmt.Sprintf("%s:%d", host, n), nil
+}
+
+// listenParameter reads what is behind the address.
+func (t *translator) listenParameter(l *listen, arg string) error {
+	name, value, has := parameter(arg)
+	switch {
+	case arg == "default_server", arg == "default":
+		l.Default = true
+	case arg == "ssl":
+		l.TLS = true
+	case arg == "http2":
+		l.HTTP2 = true
+	case arg == "proxy_protocol":
+		l.Proxied = true
+	case arg == "reuseport":
+		l.ReusePort, l.options = true, true
+	case arg == "bind":
+		l.bound, l.options = true, true
+	case arg == "deferred", arg == "so_keepalive=on", arg == "so_keepalive=off", arg == "multipath":
+		l.options = true
+		t.note(l.directive, "%s: the kernel's way is kept", arg)
+	case name == "backlog" && has:
+		n, err := strconv.Atoi(value)
+		if err != nil || n == 0 || n < -1 {
+			return fmt.Errorf("%s: want a number above 0", shown(arg))
+		}
+		l.Backlog, l.options = max(n, 0), true
+	case name == "ipv6only" && has:
+		on, err := parseFlag(value)
+		if err != nil {
+			return fmt.Errorf("%s: want ipv6only=on or ipv6only=off", shown(arg))
+		}
+		if !strings.HasPrefix(l.Addr, "[") {
+			t.warn(l.directive, "%s: %s is no IPv6 address", shown(arg), l.Addr)
+			return nil
+		}
+		l.IPv6Only, l.options = on, true
+	case arg == "quic", slices.Contains([]string{"setfib", "fastopen", "rcvbuf", "sndbuf", "accept_filter", "so_keepalive"}, name):
+		l.options = true
+		t.refuse(l.directive, "parameter %s is not done here: %s", shown(arg), whyNotListen(arg))
+	default:
+		return fmt.Errorf("%s is no parameter of it", shown(arg))
+	}
+	return nil
+}
+
+func whyNotListen(arg string) string {
+	if arg == "quic" {
+		return "Go has no QUIC in its library; browsers fall back to HTTP/2"
+	}
+	return "the kernel's way is kept; remove it"
+}
+
+// address is what the servers at one say of it together.
+type address struct {
+	listen
+	servers []int // of translator.servers
+	byOther map[string]*directive
+}
+
+// listeners finds the sockets, and what holds for all servers of an address.
+func (t *translator) listeners() {
+	var order []*address
+	at := make(map[string]*address)
+	for i := range t.servers {
+		for _, l := range t.servers[i].listens {
+			a := at[l.Addr]
+			if a == nil {
+				a = &address{listen: l, byOther: make(map[string]*directive)}
+				at[l.Addr] = a
+				order = append(order, a)
+			} else {
+				t.join(a, l)
+			}
+			a.servers = append(a.servers, i)
+			t.sameNames(a, i, l)
+		}
+	}
+	for _, a := range order {
+		for _, i := range a.servers {
+			t.agree(a, i)
+		}
+		if _, port, ok := cutPort(a.Addr); !ok || a.bound || at["*:"+port] == nil || strings.HasPrefix(a.Addr, "[") || strings.HasPrefix(a.Addr, "*") {
+			t.process.Listeners = append(t.process.Listeners, t.listener(a))
+		}
+	}
+}
+
+// cutPort splits the address of a TCP socket.
+func cutPort(addr string) (host, port string, ok bool) {
+	if strings.HasPrefix(addr, "unix:") {
+		return "", "", false
+	}
+	end := strings.LastIndexByte(addr, ':')
+	return addr[:end], addr[end+1:], true
+}
+
+// join adds another server's listen to an address.
+func (t *translator) join(a *address, l listen) {
+	if l.Default {
+		if a.Default {
+			t.errorf(l.directive, "%s has a default server already, at %s", l.Addr, a.directive.where())
+		}
+		a.Default, a.directive, a.Certs, a.TLSConfig = true, l.directive, l.Certs, l.TLSConfig
+	}
+	if l.options {
+		if a.options {
+			t.errorf(l.directive, "the socket's parameters for %s are given already, at %s", l.Addr, a.directive.where())
+		}
+		a.options, a.bound = true, l.bound
+		a.Backlog, a.ReusePort, a.IPv6Only = l.Backlog, l.ReusePort, l.IPv6Only
+	}
+	a.TLS, a.HTTP2, a.Proxied = a.TLS || l.TLS, a.HTTP2 || l.HTTP2, a.Proxied || l.Proxied
+}
+
+// sameNames warns of servers that are called the same.
+func (t *translator) sameNames(a *address, i int, l listen) {
+	for _, name := range t.config.Hosts[t.servers[i].host].Names {
+		if other := a.byOther[name]; other != nil {
+			t.warn(l.directive, "there is a server called %s at %s already, by %s: this one is not found by that name", shown(name), a.Addr, other.where())
+			continue
+		}
+		a.byOther[name] = l.directive
+	}
+}
+
+// agree has a server's host say of the address what all of them say together, and finds one without a certificate.
+func (t *translator) agree(a *address, i int) {
+	srv := &t.servers[i]
+	h := &t.config.Hosts[srv.host]
+	for n := range h.Listen {
+		l := &h.Listen[n]
+		if l.Addr != a.Addr {
+			continue
+		}
+		l.TLS, l.HTTP2, l.Proxied = a.TLS, a.HTTP2, a.Proxied
+		l.Backlog, l.ReusePort, l.IPv6Only = a.Backlog, a.ReusePort, a.IPv6Only
+		if l.TLS && l.Certs == nil && !h.RejectHandshake && srv.listens[n].TLS {
+			t.errorf(srv.listens[n].directive, "asks for TLS, and the server has no ssl_certificate: want one, and ssl_certificate_key")
+		}
+	}
+}
+
+// listener is the socket of an address.
+func (t *translator) listener(a *address) Listener {
+	standard := a.servers[0]
+	for _, i := range a.servers {
+		if slices.ContainsFunc(t.servers[i].listens, func(l listen) bool { return l.Addr == a.Addr && l.Default }) {
+			standard = i
+		}
+	}
+	s := t.servers[standard].scope
+	for _, l := range t.config.Hosts[t.servers[standard].host].Listen {
+		if l.Addr == a.Addr {
+			a.Listen = l
+		}
+	}
+	l := Listener{
+		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second, HeaderBytes: 4 * 8 << 10,
+	}
+	l.Default = true
+	t.connection(s, &l)
+	return l
+}
+
+// connection reads how connections are kept.
+func (t *translator) connection(s *scope, l *Listener) {
+	if d := s.one("client_header_timeout"); d != nil {
+		l.HeaderTimeout = s.time(d.name)
+	}
+	if d := s.one("keepalive_timeout"); d != nil {
+		l.IdleTimeout, _ = parseTime(d.args[0], false)
+	}
+	if s.one("keepalive_requests") != nil && s.number("keepalive_requests") == 0 {
+		l.IdleTimeout = 0
+	}
+	if n := s.buffers("large_client_header_buffers"); n > 0 {
+		l.HeaderBytes = n
+	}
+}

@@ -1,0 +1,202 @@
+package nginxconf
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front"
+)
+
+// place is a location that others are in.
+type place struct {
+	match front.Match
+	path  string
+	outer *place
+	scope *scope
+}
+
+// pathOf is the path of the location whose block is the scope; "" if it is none, or a regular expression.
+func (p *place) pathOf(s *scope) string {
+	for ; p != nil; p = p.outer {
+		if p.scope == s && p.match != front.Regex && p.match != front.FoldRegex {
+			return p.path
+		}
+	}
+	return ""
+}
+
+// locations translates those of a server, or in another one.
+func (t *translator) locations(s *scope, outer *place) []front.Location {
+	var all []front.Location
+	seen := make(map[place]*directive)
+	for _, d := range s.own("location") {
+		match, path, ok := t.locationPath(d)
+		if !ok || !t.locationFits(d, match, path, outer) {
+			continue
+		}
+		if other := seen[sort(match, path)]; other != nil {
+			t.errorf(d, "%s is here for a second time: the first one is at %s", shown(path), other.where())
+			continue
+		}
+		if match != front.Regex && match != front.FoldRegex { // of those the first one counts
+			seen[sort(match, path)] = d
+		}
+		l := front.Location{Match: match, Path: path, Pos: d.where()}
+		t.location(d, newScope(s, levelLocation, d.block), &l, outer)
+		all = append(all, l)
+	}
+	return all
+}
+
+// sort is a place for locations of which one alone can be found.
+func sort(match front.Match, path string) place {
+	if match == front.FinalPrefix {
+		match = front.Prefix
+	}
+	return place{match: match, path: path}
+}
+
+// locationPath reads a location's arguments. Its modifier may be part of the path's word.
+func (t *translator) locationPath(d *directive) (match front.Match, path string, ok bool) {
+	modifiers := []struct {
+		text  string
+		match front.Match
+	}{{"^~", front.FinalPrefix}, {"~*", front.FoldRegex}, {"=", front.Exact}, {"~", front.Regex}}
+	if len(d.args) == 2 {
+		for _, m := range modifiers {
+			if d.args[0] == m.text {
+				return m.match, d.args[1], true
+			}
+		}
+		t.errorf(d, "%s is no modifier: want =, ^~, ~ or ~*", shown(d.args[0]))
+		return 0, "", false
+	}
+	path = d.args[0]
+	for _, m := range modifiers {
+		if rest, ok := strings.CutPrefix(path, m.text); ok {
+			return m.match, rest, true
+		}
+	}
+	if strings.HasPrefix(path, "@") {
+		return front.Named, path, true
+	}
+	return front.Prefix, path, true
+}
+
+// locationFits checks a location against the one that it is in.
+func (t *translator) locationFits(d *directive, match front.Match, path string, outer *place) bool {
+	switch {
+	case outer == nil:
+		return true
+	case outer.match == front.Exact:
+		t.errorf(d, "%s is in a location that matches %s exactly: no path would lead there", shown(path), shown(outer.path))
+	case outer.match == front.Named:
+		t.errorf(d, "%s is in a location with a name: put it into the server", shown(path))
+	case match == front.Named:
+		t.errorf(d, "%s has a name: put it into the server", shown(path))
+	case match != front.Regex && match != front.FoldRegex && !strings.HasPrefix(path, outer.path):
+		t.errorf(d, "%s is not below %s, the location it is in: no path would lead there", shown(path), shown(outer.path))
+	default:
+		return true
+	}
+	return false
+}
+
+// location translates a location's block.
+func (t *translator) location(d *directive, s *scope, l *front.Location, outer *place) {
+	here := &place{l.Match, l.Path, outer, s}
+	l.Internal = s.own("internal") != nil
+	l.Steps = append(t.limitExcept(s), t.steps(s, here)...)
+	l.TryFiles = t.tryFiles(s)
+	t.status(s, l)
+	l.Empty = s.own("empty_gif") != nil
+	l.Settings = t.settings(s)
+	l.Files = t.files(s, here)
+	t.passesOf(s, s, l, here)
+	t.oneContent(d, s)
+	t.connectionOnly(s)
+	t.checkPassword(s)
+	l.Locations = t.locations(s, here)
+}
+
+// status has a location answer numbers. nginx takes any word behind stub_status and does without it: "prometheus" is ours.
+func (t *translator) status(s *scope, l *front.Location) {
+	for _, d := range s.own("stub_status") {
+		l.Metrics = len(d.args) == 1 && d.args[0] == "prometheus"
+		l.Status = !l.Metrics
+	}
+}
+
+// oneContent checks that a location is answered in one way.
+func (t *translator) oneContent(d *directive, s *scope) {
+	var first string
+	for _, name := range []string{"proxy_pass", "fastcgi_pass", "stub_status", "empty_gif"} {
+		if own := s.own(name); own == nil {
+			continue
+		} else if first != "" {
+			t.errorf(own[0], "the location has %s, too: want one of them", first)
+		}
+		first = name
+	}
+}
+
+// connectionOnly refuses what is about connections: it is read before a location is known.
+func (t *translator) connectionOnly(s *scope) {
+	for _, d := range s.own("keepalive_timeout") {
+		t.refuse(d, "is not done here, in a location: put it into the server or http")
+	}
+}
+
+// tryFiles translates a block's own try_files.
+func (t *translator) tryFiles(s *scope) []front.Text {
+	var tries []front.Text
+	for _, d := range s.own("try_files") {
+		for _, arg := range d.args {
+			tries = append(tries, t.text(d, arg))
+		}
+		if code, ok := strings.CutPrefix(d.args[len(d.args)-1], "="); ok {
+			if n, err := parseNumber(code); err != nil || n > 999 {
+				t.errorf(d, "%s is no status: want such as =404", shown(d.args[len(d.args)-1]))
+			}
+		}
+	}
+	return tries
+}
+
+// limitExcept makes of limit_except what a Config can say: other methods get 403.
+func (t *translator) limitExcept(s *scope) []front.Step {
+	var steps []front.Step
+	for _, d := range s.own("limit_except") {
+		if len(d.block) != 1 || d.block[0].name != "deny" || d.block[0].args[0] != "all" {
+			t.refuse(d, "is done with nothing but \"deny all;\" in it: put other rules into the location")
+			continue
+		}
+		methods := make(map[string]bool)
+		for _, m := range d.args {
+			if !slices.Contains(methodsKnown(), strings.ToUpper(m)) {
+				t.errorf(d, "%s is no method: want such as GET or POST", shown(m))
+			}
+			methods[strings.ToUpper(m)] = true
+		}
+		if methods["GET"] {
+			methods["HEAD"] = true
+		}
+		var names []string
+		for m := range methods {
+			names = append(names, m)
+		}
+		slices.Sort(names)
+		steps = append(steps, front.If{
+			Left: "$request_method", Op: "!~", Right: front.Text("^(?:" + strings.Join(names, "|") + ")\\z"),
+			Then: []front.Step{front.Return{Status: 403}},
+		})
+	}
+	return steps
+}
+
+// methodsKnown are those that nginx has a name for.
+func methodsKnown() []string {
+	return []string{
+		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK", "UNLOCK", "PATCH",
+	}
+}

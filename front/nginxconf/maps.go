@@ -1,0 +1,219 @@
+package nginxconf
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front"
+)
+
+// mapOf translates map.
+func (t *translator) mapOf(d *directive) {
+	m := front.Map{Name: t.variableName(d, d.args[1]), Source: t.text(d, d.args[0])}
+	seen := make(map[string]bool)
+	for _, e := range t.entries(d) {
+		switch {
+		case len(e.args) == 0 && e.name == "hostnames":
+			m.Hostnames = true
+		case len(e.args) == 0 && e.name == "volatile":
+			t.note(d, "volatile: values are asked for anew each time")
+		case len(e.args) != 1:
+			t.errorf(e, "has %s inside of map: want a text and its value", plural(len(e.args), "value"))
+		case e.name == "default":
+			if seen[e.name] {
+				t.errorf(e, "is here for a second time in this map")
+			}
+			m.Default = t.text(e, e.args[0])
+			seen[e.name] = true
+		default:
+			m.Cases = append(m.Cases, t.mapCase(e, seen))
+		}
+	}
+	t.config.Maps = append(t.config.Maps, m)
+}
+
+// mapCase translates a line of map. A backslash has words that mean something be themselves.
+func (t *translator) mapCase(e *directive, seen map[string]bool) front.Case {
+	c := front.Case{From: e.name, To: t.text(e, e.args[0])}
+	if strings.HasPrefix(c.From, "~") {
+		return c
+	}
+	key := strings.ToLower(strings.TrimPrefix(c.From, `\`))
+	if seen[`\`+key] {
+		t.errorf(e, "%s is here for a second time in this map", shown(key))
+	}
+	seen[`\`+key] = true
+	if c.From = strings.TrimPrefix(c.From, `\`); strings.HasPrefix(c.From, "~") {
+		c.From = "~*^" + regexp.QuoteMeta(c.From) + `\z` // text, which would be taken for a regular expression
+	}
+	return c
+}
+
+// literal refuses a dollar sign in what nginx takes as it is and a Text does not.
+func (t *translator) literal(e *directive, value string) front.Text {
+	if hasVariable(value) {
+		t.refuse(e, "%s: a dollar sign as it is cannot be written", shown(value))
+	}
+	return front.Text(value)
+}
+
+// geo translates geo.
+func (t *translator) geo(d *directive) {
+	m := front.Map{Geo: true, Source: "$remote_addr", Name: t.variableName(d, d.args[len(d.args)-1])}
+	if len(d.args) == 2 {
+		m.Source = t.text(d, d.args[0])
+	}
+	ranges, seen := false, make(map[netip.Prefix]int)
+	for i, e := range t.entries(d) {
+		switch {
+		case e.name == "ranges" && len(e.args) == 0:
+			if i > 0 {
+				t.errorf(e, "has to be the first line of geo")
+			}
+			ranges = true
+		case len(e.args) != 1:
+			t.errorf(e, "has %s inside of geo: want a network and its value", plural(len(e.args), "value"))
+		case e.name == "default":
+			m.Default = t.literal(e, e.args[0])
+		case e.name == "proxy", e.name == "proxy_recursive":
+			t.refuse(e, "is not done inside of geo: set_real_ip_from and real_ip_header find the client's address")
+		case e.name == "delete":
+			t.geoDelete(e, &m, seen, ranges)
+		default:
+			t.geoCase(e, &m, seen, ranges)
+		}
+	}
+	m.Cases = slices.DeleteFunc(m.Cases, func(c front.Case) bool { return c.From == "" })
+	t.config.Maps = append(t.config.Maps, m)
+}
+
+// geoNets are the networks that a line of geo is about.
+func (t *translator) geoNets(e *directive, text string, ranges bool) []netip.Prefix {
+	if !ranges {
+		net, ok := parseNet(text)
+		if !ok {
+			t.errorf(e, "%s is no network: want such as 10.0.0.0/8", shown(text))
+			return nil
+		}
+		return []netip.Prefix{net.Masked()}
+	}
+	nets, err := parseRange(text)
+	if err != nil {
+		t.errorf(e, "%v", err)
+	}
+	return nets
+}
+
+// geoCase adds a line of geo. seen are the places of the cases, by network.
+func (t *translator) geoCase(e *directive, m *front.Map, seen map[netip.Prefix]int, ranges bool) {
+	for _, net := range t.geoNets(e, e.name, ranges) {
+		to := t.literal(e, e.args[0])
+		if at, ok := seen[net]; ok {
+			if !ranges {
+				t.warn(e, "%s is here for a second time in this geo: the last value counts", net)
+			}
+			m.Cases[at].To = to
+			continue
+		}
+		seen[net] = len(m.Cases)
+		m.Cases = append(m.Cases, front.Case{From: net.String(), To: to})
+	}
+}
+
+// geoDelete takes networks out again. What is deleted has an empty place until all lines are read.
+func (t *translator) geoDelete(e *directive, m *front.Map, seen map[netip.Prefix]int, ranges bool) {
+	for _, net := range t.geoNets(e, e.args[0], ranges) {
+		at, ok := seen[net]
+		if !ok {
+			t.warn(e, "%s is not in this geo", net)
+			continue
+		}
+		m.Cases[at] = front.Case{}
+		delete(seen, net)
+	}
+}
+
+// parseRange reads FIRST-LAST, and returns the networks that it consists of.
+func parseRange(text string) ([]netip.Prefix, error) {
+	from, to, _ := strings.Cut(text, "-")
+	first, err1 := netip.ParseAddr(from)
+	last, err2 := netip.ParseAddr(to)
+	if err1 != nil || err2 != nil || first.Is4() != last.Is4() || last.Less(first) {
+		return nil, fmt.Errorf("%s is no range: want such as 10.0.0.1-10.0.0.99", shown(text))
+	}
+	var nets []netip.Prefix
+	for {
+		bits := first.BitLen()
+		for bits > 0 {
+			wider := netip.PrefixFrom(first, bits-1).Masked()
+			if wider.Addr() != first || last.Less(lastOf(wider)) {
+				break
+			}
+			bits--
+		}
+		net := netip.PrefixFrom(first, bits)
+		nets = append(nets, net)
+		end := lastOf(net)
+		if end == last {
+			return nets, nil
+		}
+		first = end.Next()
+	}
+}
+
+// lastOf is the last address of a network.
+func lastOf(net netip.Prefix) netip.Addr {
+	b := net.Addr().AsSlice()
+	for i := net.Bits(); i < len(b)*8; i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	addr, _ := netip.AddrFromSlice(b)
+	return addr
+}
+
+// splitClients translates split_clients.
+func (t *translator) splitClients(d *directive) {
+	m := front.Map{Split: true, Source: t.text(d, d.args[0]), Name: t.variableName(d, d.args[1])}
+	total, rest := 0, false
+	for _, e := range t.entries(d) {
+		if len(e.args) != 1 {
+			t.errorf(e, "has %s inside of split_clients: want a percentage and its value", plural(len(e.args), "value"))
+			continue
+		}
+		if e.name != "*" {
+			n, err := parsePercent(e.name)
+			if err != nil {
+				t.errorf(e, "%v", err)
+			}
+			total += n
+		} else if rest {
+			t.errorf(e, "is here for a second time in this split_clients")
+		} else {
+			rest = true
+		}
+		m.Cases = append(m.Cases, front.Case{From: e.name, To: t.literal(e, e.args[0])})
+	}
+	if total > 100_00 {
+		t.errorf(d, "the percentages are %d.%02d%% together: want at most 100%%", total/100, total%100)
+	}
+	t.config.Maps = append(t.config.Maps, m)
+}
+
+// parsePercent reads a percentage with up to two decimals, in hundredths.
+func parsePercent(text string) (int, error) {
+	digits, ok := strings.CutSuffix(text, "%")
+	whole, part, dot := strings.Cut(digits, ".")
+	n, err := strconv.ParseUint(whole, 10, 16)
+	p, err2 := uint64(0), error(nil)
+	if dot {
+		p, err2 = strconv.ParseUint((part + "00")[:2], 10, 16)
+	}
+	if !ok || err != nil || err2 != nil || len(part) > 2 || dot && part == "" || n*100+p == 0 {
+		return 0, fmt.Errorf("%s is no percentage: want such as 0.5%%, with two decimals at most, or *", shown(text))
+	}
+	return int(n*100 + p), nil
+}

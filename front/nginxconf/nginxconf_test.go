@@ -1,0 +1,229 @@
+package nginxconf
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/tarehq/tare/front"
+)
+
+// A user sees everything that is wrong at once, in the order of the text.
+func TestErrorsNameFileLineAndDirective(t *testing.T) {
+	fsys := fstest.MapFS{
+		"etc/nginx.conf": {Data: []byte(`worker_processes none;
+events { }
+nosuch;
+http {
+	gzip maybe;
+	include sites/*;
+	gzip on;
+	perl_set $a b;
+	server {
+		listen 80 speed=9;
+		location / { proxy_pass a; }
+		ssi on;
+		gzip_static always;
+	}
+	server_name x;
+}
+`)},
+		"etc/sites/a": {Data: []byte("server {\n\tlisten 81;\n\troot;\n")},
+		"etc/sites/b": {Data: []byte("server { listen 82; return 1000; }\n")},
+	}
+	_, err := Parse("/etc/nginx.conf", Options{FS: fsys})
+	if want := `/etc/nginx.conf:3: unknown directive "nosuch"
+/etc/nginx.conf:5: directive "gzip": "maybe": want on or off
+/etc/sites/a:3: directive "root": has no arguments: want 1
+/etc/sites/a:4: the file ends inside of a block: there is a "}" missing
+/etc/nginx.conf:7: directive "gzip": is here for a second time: the first one is at /etc/nginx.conf:5
+/etc/nginx.conf:8: directive "perl_set": is not done here: there is no Perl; bind a Go handler
+/etc/nginx.conf:12: directive "ssi": is not done here: pages are not programs here
+/etc/nginx.conf:15: directive "server_name": is not allowed here, in http: it may be in server`; fmt.Sprint(err) != want {
+		t.Errorf("%v\nwant\n%s", err, want)
+	}
+	delete(fsys, "etc/sites/a")
+	_, err = Parse("/etc/nginx.conf", Options{FS: fsys})
+	if want := `/etc/nginx.conf:1: directive "worker_processes": "none": want a number above 0, or auto
+/etc/nginx.conf:3: unknown directive "nosuch"
+/etc/nginx.conf:5: directive "gzip": "maybe": want on or off
+/etc/sites/b:1: directive "return": "1000" is no status: want such as 404, or a URL that begins with http://, https:// or $scheme
+/etc/nginx.conf:7: directive "gzip": is here for a second time: the first one is at /etc/nginx.conf:5
+/etc/nginx.conf:8: directive "perl_set": is not done here: there is no Perl; bind a Go handler
+/etc/nginx.conf:10: directive "listen": "speed=9" is no parameter of it
+/etc/nginx.conf:11: directive "proxy_pass": "a" is no URL: want http:// or https:// in front of it
+/etc/nginx.conf:12: directive "ssi": is not done here: pages are not programs here
+/etc/nginx.conf:13: directive "gzip_static": always is not done: want on, which asks what clients take
+/etc/nginx.conf:15: directive "server_name": is not allowed here, in http: it may be in server`; fmt.Sprint(err) != want {
+		t.Errorf("%v\nwant\n%s", err, want)
+	}
+}
+
+// What is not done is an error, or left out and listed.
+func TestLenient(t *testing.T) {
+	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nserver { listen 80;\nlocation / { access_log /l combined gzip; content_by_lua_block { if a then b = {} end }\n} }")
+	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 4 {
+		t.Errorf("%v; want 4 errors", err)
+	}
+	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ignored []string
+	for _, m := range r.Ignored {
+		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
+	}
+	if want := []string{"3 ssi", "4 lua_shared_dict", "6 access_log", "6 content_by_lua_block"}; !slices.Equal(ignored, want) {
+		t.Errorf("%q were ignored; want %q", ignored, want)
+	}
+	if logs := r.Config.Hosts[0].Locations[0].Logs; len(logs) != 1 || logs[0].Path != "/l" {
+		t.Errorf("the logs are %v; want the one that had a parameter too many", logs)
+	}
+	if _, err := Parse("nginx.conf", Options{FS: oneFile("events {} nosuch;"), Lenient: true}); err == nil {
+		t.Error("what nginx does not know is ignored")
+	}
+}
+
+func TestIncludes(t *testing.T) {
+	r, err := Parse("conf/nginx.conf", Options{DefaultPort: 80, FS: fstest.MapFS{
+		"conf/nginx.conf":   {Data: []byte("events {} http { include sites/*.conf; include /abs/x; include none*; }")},
+		"conf/sites/b.conf": {Data: []byte("server { server_name b; }")}, "conf/sites/a.conf": {Data: []byte("server { server_name a; include part; }")},
+		"conf/sites/.c.conf": {Data: []byte("nosuch;")}, "conf/sites/d": {Data: []byte("nosuch;")}, "conf/part": {Data: []byte("location /p { }")},
+		"abs/x": {Data: []byte("server { server_name x; }")},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, h := range r.Config.Hosts {
+		names = append(names, h.Names[0]+" "+h.Pos)
+	}
+	if want := []string{"a conf/sites/a.conf:1", "b conf/sites/b.conf:1", "x /abs/x:1"}; !slices.Equal(names, want) {
+		t.Errorf("%q; want %q", names, want)
+	}
+	if pos := at(t, r, "/p").Pos; pos != "conf/part:1" {
+		t.Errorf("/p is at %s", pos)
+	}
+}
+
+func TestIncludesAreBounded(t *testing.T) {
+	for name, files := range map[string]fstest.MapFS{
+		"itself":  {"nginx.conf": {Data: []byte("include nginx.conf;")}},
+		"twice":   {"nginx.conf": {Data: []byte("include a; include a;")}, "a": {Data: []byte("include nginx.conf; include nginx.conf;")}},
+		"pattern": {"nginx.conf": {Data: []byte("include *;")}, "a": {Data: []byte("include *;")}},
+		"deep":    {"nginx.conf": {Data: []byte(strings.Repeat("a {", 1000) + strings.Repeat("}", 1000))}},
+	} {
+		if _, err := Parse("nginx.conf", Options{FS: files}); err == nil {
+			t.Errorf("%s: want an error", name)
+		}
+	}
+	if _, err := Parse("nosuch.conf", Options{FS: fstest.MapFS{}}); err == nil || !strings.Contains(err.Error(), "nosuch.conf") {
+		t.Errorf("%v; want the file's name", err)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	r := parsed(t, `user www-data www; worker_processes 4; worker_rlimit_nofile 1000; pid run/x.pid; error_log logs/e warn; worker_shutdown_timeout 5s;
+		events { worker_connections 7; }
+		http {
+			keepalive_timeout 20s;
+			server { listen 80; listen 127.0.0.1:81; listen [::]:80 backlog=9; server_name a; }
+			server { listen *:80 default_server; keepalive_timeout 30s; large_client_header_buffers 2 1k; client_header_timeout 3s; keepalive_requests 4; }
+			server { listen 127.0.0.1:80; listen unix:s; keepalive_timeout 0; }
+		}`)
+	p := r.Process
+	if p.User != "www-data" || p.Group != "www" || p.Workers != 4 || p.Files != 1000 || p.PID != "/srv/run/x.pid" || p.Connections != 7 || p.Grace != 5*time.Second ||
+		p.ErrorLog == nil || *p.ErrorLog != (front.ErrorLog{Path: "/srv/logs/e", Level: "warn"}) {
+		t.Errorf("%+v", p)
+	}
+	var got []string
+	for _, l := range p.Listeners {
+		got = append(got, fmt.Sprint(l.Addr, " ", l.IdleTimeout, " ", l.HeaderTimeout, " ", l.HeaderBytes, " ", l.Backlog, " ", l.IPv6Only))
+	}
+	want := []string{
+		"*:80 30s 3s 2048 0 false", "127.0.0.1:81 20s 1m0s 32768 0 false", "[::]:80 20s 1m0s 32768 9 true",
+		"unix:/srv/s 0s 1m0s 32768 0 false", // 127.0.0.1:80 is within *:80
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The servers at an address have its TLS and its socket in common.
+func TestAddressesAreShared(t *testing.T) {
+	r := parsed(t, inHTTP(`server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }
+		server { listen 1.2.3.4:443 ssl http2 reuseport; server_name b; ssl_certificate b.pem; ssl_certificate_key k/b.key; server_name a; }`))
+	for i, cert := range []string{"a.pem", "b.pem"} {
+		if l := r.Config.Hosts[i].Listen[0]; !l.TLS || !l.HTTP2 || !l.ReusePort || len(l.Certs) != 1 || l.Certs[0].Cert != cert {
+			t.Errorf("host %d listens at %+v", i, l)
+		}
+	}
+	if len(r.Warnings) != 1 || r.Warnings[0].Line != 4 {
+		t.Errorf("%v; want a warning of the second server called a", r.Warnings)
+	}
+}
+
+func TestServersHaveDefaults(t *testing.T) {
+	r := parsed(t, inHTTP(`server { try_files $uri /x; location = /y { } }`))
+	h := r.Config.Hosts[0]
+	if len(h.Listen) != 1 || h.Listen[0].Addr != "*:80" || !slices.Equal(h.Names, []string{""}) || h.Defaults.Files.Root != "/srv/html" {
+		t.Errorf("%+v", h)
+	}
+	if l := at(t, r, "/"); len(l.TryFiles) != 2 || l.Files.Root != "/srv/html" {
+		t.Errorf("what is in no location is %+v", l)
+	}
+}
+
+// The write-ups' own settings are read as they are.
+func TestRecipes(t *testing.T) {
+	for _, recipe := range []string{"a", "b"} {
+		fsys := fstest.MapFS{}
+		addFiles(t, fsys, filepath.Join("testdata", "recipes", recipe), "etc/nginx")
+		fsys["etc/nginx/mime.types"] = &fstest.MapFile{Data: []byte("types { text/html html htm; text/css css; }")}
+		fsys["etc/nginx/fastcgi_params"] = &fstest.MapFile{Data: []byte("fastcgi_param QUERY_STRING $query_string;\nfastcgi_param HTTPS $https if_not_empty;")}
+		r, err := Parse("/etc/nginx/nginx.conf", Options{FS: fsys})
+		if err != nil {
+			t.Fatalf("recipe %s: %v", recipe, err)
+		}
+		if len(r.Warnings)+len(r.Ignored) != 0 || len(r.Config.Hosts) != 3 || r.Process.User != "www-data" || r.Process.Files != 200000 || r.Process.Connections != 10000 {
+			t.Errorf("recipe %s: %v, %v, %+v", recipe, r.Warnings, r.Ignored, r.Process)
+		}
+		for i, protocol := range []front.Protocol{front.HTTP, front.FastCGI, front.FastCGI} {
+			l := r.Config.Hosts[i].Locations[0]
+			if l.Pass == nil || l.Pass.Protocol != protocol || l.Logs != nil || !l.HideVersion || (l.Gzip != nil) != (recipe == "b") {
+				t.Errorf("recipe %s, host %d: %+v", recipe, i, l)
+			}
+			if protocol == front.FastCGI && len(l.Pass.Params) != 2 {
+				t.Errorf("recipe %s, host %d: the parameters are %v", recipe, i, l.Pass.Params)
+			}
+		}
+		if groups := len(r.Config.Upstreams); recipe == "a" && (groups != 3 || r.Config.Upstreams[0].Keepalive != 300) || recipe == "b" && groups != 0 {
+			t.Errorf("recipe %s has the upstreams %+v", recipe, r.Config.Upstreams)
+		}
+	}
+}
+
+// addFiles copies a folder's files.
+func addFiles(t *testing.T, to fstest.MapFS, dir, prefix string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		to[prefix+"/"+filepath.ToSlash(name)] = &fstest.MapFile{Data: b}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

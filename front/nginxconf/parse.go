@@ -1,0 +1,140 @@
+package nginxconf
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// directive is a statement with what is in its block.
+type directive struct {
+	name     string
+	args     []string
+	block    []*directive
+	hasBlock bool
+	pos      position
+	number   int // in the order of reading
+	spec     *spec
+}
+
+// where is the directive's position as Pos fields have it.
+func (d *directive) where() string { return fmt.Sprintf("%s:%d", d.pos.file, d.pos.line) }
+
+const (
+	// maxDepth bounds blocks in blocks, and maxNesting includes in includes.
+	maxDepth   = 100
+	maxNesting = 20
+)
+
+// parser makes a tree of statements. It goes on behind an error where it knows how.
+type parser struct {
+	source *source
+	dir    string // relative includes are below
+	number int
+	looped bool // files include each other: no more are read
+	errs   []error
+}
+
+// file reads a file and those that it includes.
+func (p *parser) file(name string, nesting, depth int) []*directive {
+	text, err := p.source.read(name)
+	if err != nil {
+		p.errs = append(p.errs, err)
+		return nil
+	}
+	l := newLexer(name, text)
+	tree, _ := p.block(l, false, nesting, depth)
+	return tree
+}
+
+// block reads statements up to the end of a block, or of a file. It reports whether more can be read behind it.
+func (p *parser) block(l *lexer, inside bool, nesting, depth int) ([]*directive, bool) {
+	var tree []*directive
+	for {
+		s, err := l.next()
+		switch {
+		case err != nil:
+			return tree, p.fail(err)
+		case s.end == 0 && inside:
+			return tree, p.fail(l.errorf(s.pos, "the file ends inside of a block: there is a \"}\" missing"))
+		case s.end == '}' && !inside:
+			return tree, p.fail(l.errorf(s.pos, "unexpected \"}\": no block is open"))
+		case s.end == 0, s.end == '}':
+			return tree, true
+		}
+		d := &directive{name: s.words[0], args: s.words[1:], pos: s.pos, hasBlock: s.end == '{', number: p.number}
+		p.number++
+		if d.hasBlock && !p.open(l, d, nesting, depth) {
+			return append(tree, d), false
+		}
+		if d.name != "include" || d.hasBlock || len(d.args) != 1 {
+			tree = append(tree, d)
+			continue
+		}
+		tree = append(tree, p.include(d, nesting, depth)...)
+	}
+}
+
+// fail reports an error, behind what has been read until there. Nothing more can be read.
+func (p *parser) fail(err error) bool {
+	var m Message
+	if errors.As(err, &m) {
+		m.number = p.number
+		err = m
+	}
+	p.errs = append(p.errs, err)
+	return false
+}
+
+// open reads the block that a directive has opened.
+func (p *parser) open(l *lexer, d *directive, nesting, depth int) (ok bool) {
+	if strings.HasSuffix(d.name, "_by_lua_block") {
+		if err := l.skipBlock(); err != nil {
+			return p.fail(err)
+		}
+		return true
+	}
+	if depth == maxDepth {
+		return p.fail(l.errorf(d.pos, "blocks inside of blocks, %d deep: at most %d are read", depth+1, maxDepth))
+	}
+	d.block, ok = p.block(l, true, nesting, depth+1)
+	return ok
+}
+
+// include reads what a directive includes. A file that is named must be there; of those that a pattern describes there may be none.
+func (p *parser) include(d *directive, nesting, depth int) []*directive {
+	if p.looped {
+		return nil
+	}
+	name := d.args[0]
+	if !isAbs(name) {
+		name = filepath.Join(p.dir, name)
+	}
+	if nesting == maxNesting || p.source.full() {
+		p.looped = true
+		p.errs = append(p.errs, d.message("files inside of files, %d deep and %d in all: does one include itself", nesting+1, p.source.files))
+		return nil
+	}
+	names := []string{name}
+	if strings.ContainsAny(name, "*?[") {
+		var err error
+		if names, err = p.source.glob(name); err != nil {
+			p.errs = append(p.errs, d.message("%v", err))
+			return nil
+		}
+	}
+	var tree []*directive
+	for _, name := range names {
+		before := len(p.errs)
+		tree = append(tree, p.file(name, nesting+1, depth)...)
+		if len(p.errs) > before && errors.Is(p.errs[before], errUnreadable) {
+			p.errs[before] = d.message("%v", p.errs[before])
+		}
+	}
+	return tree
+}
+
+// isAbs reports whether a path is absolute, here or where nginx runs.
+func isAbs(name string) bool { return filepath.IsAbs(name) || path.IsAbs(name) }

@@ -1,0 +1,149 @@
+package nginxconf
+
+import (
+	"strings"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+)
+
+// passesOf has a location be answered by an upstream, if the block from says so itself; how is what holds at s.
+func (t *translator) passesOf(from, s *scope, l *front.Location, here *place) {
+	for _, d := range from.own("proxy_pass") {
+		l.Pass = t.pass(s, "proxy")
+		t.proxyPass(d, s, l.Pass, here)
+	}
+	for _, d := range from.own("fastcgi_pass") {
+		l.Pass = t.pass(s, "fastcgi")
+		l.Pass.Protocol = front.FastCGI
+		l.Pass.To = t.target(d, d.args[0], "")
+		if c := l.Pass.Cache; c != nil && c.Key == "" {
+			t.errorf(d, "there is no fastcgi_cache_key: all requests would get the same answer; want one")
+		}
+	}
+}
+
+// pass translates what holds for an upstream at a scope: the directives that begin with kind, proxy or fastcgi.
+func (t *translator) pass(s *scope, kind string) *front.Pass {
+	of := func(name string) string { return kind + "_" + name }
+	p := &front.Pass{
+		NoHeader:       !s.flag(of("pass_request_headers"), true),
+		NoBody:         !s.flag(of("pass_request_body"), true),
+		Hide:           s.words(of("hide_header")),
+		Show:           s.words(of("pass_header")),
+		Ignore:         s.words(of("ignore_headers")),
+		Stream:         !s.flag(of("buffering"), true),
+		StreamRequest:  !s.flag(of("request_buffering"), true),
+		BufferBytes:    s.buffers(of("buffers")),
+		ConnectTimeout: s.time(of("connect_timeout")),
+		SendTimeout:    s.time(of("send_timeout")),
+		ReadTimeout:    s.time(of("read_timeout")),
+		Next:           next(s, of("next_upstream")),
+		Intercept:      s.flag(of("intercept_errors"), false),
+		IgnoreAbort:    s.flag(of("ignore_client_abort"), false),
+		Cache:          t.cache(s, kind),
+	}
+	if n, has := s.size(of("max_temp_file_size")); has {
+		if p.MaxSpool = n; n == 0 {
+			p.MaxSpool = -1
+		}
+	}
+	if kind == "proxy" {
+		t.proxy(s, p)
+	} else {
+		t.fastcgi(s, p)
+	}
+	return p
+}
+
+// next translates when another server is asked.
+func next(s *scope, name string) upstream.Next {
+	n := upstream.Next{Tries: s.number(name + "_tries")}
+	if d := s.one(name + "_timeout"); d != nil {
+		n.For, _ = parseTime(d.args[0], false) // 0 is no bound, as here
+	}
+	words := s.words(name)
+	for _, word := range words {
+		switch word = strings.ToLower(word); word {
+		case "off":
+			return upstream.Next{Off: true}
+		case "error":
+			n.Error = true
+		case "timeout":
+			n.Timeout = true
+		case "invalid_header":
+			n.InvalidHeader = true
+		case "non_idempotent":
+			n.NonIdempotent = true
+		default:
+			n.Statuses = appendStatus(n.Statuses, word)
+		}
+	}
+	// As in nginx, who names something gets nothing else.
+	n.Off = words != nil && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil
+	return n
+}
+
+// appendStatus adds that of http_NNN.
+func appendStatus(statuses []int, word string) []int {
+	if code, ok := strings.CutPrefix(word, "http_"); ok {
+		n, _ := parseNumber(code)
+		return append(statuses, int(n))
+	}
+	return statuses
+}
+
+// target is where a request goes: the name of an upstream, or an address, to which port is added.
+func (t *translator) target(d *directive, text, port string) front.Text {
+	to := t.text(d, text)
+	if hasVariable(text) {
+		return to
+	}
+	if t.isUpstream(text) {
+		return to
+	}
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		if path == "" {
+			t.errorf(d, "want unix:PATH")
+		}
+		return to
+	}
+	if err := checkServerAddr(text); err != nil {
+		t.errorf(d, "%v", err)
+		return to
+	}
+	if strings.LastIndexByte(text, ':') > strings.LastIndexByte(text, ']') {
+		return to
+	}
+	if port == "" {
+		t.errorf(d, "%s is no upstream, and has no port: want HOST:PORT, unix:PATH or an upstream's name", shown(text))
+	}
+	return front.Text(text + ":" + port)
+}
+
+// isUpstream reports whether a name is that of an upstream, or of a bound handler.
+func (t *translator) isUpstream(name string) bool {
+	for _, bound := range t.options.Bound {
+		if strings.EqualFold(bound, name) {
+			return true
+		}
+	}
+	return t.upstreams[name] != nil
+}
+
+// fastcgi translates what is FastCGI's alone.
+func (t *translator) fastcgi(s *scope, p *front.Pass) {
+	p.Protocol = front.FastCGI
+	p.KeepConn = s.flag("fastcgi_keep_conn", false)
+	p.ParamIndex = s.word("fastcgi_index")
+	p.SplitPath = s.word("fastcgi_split_path_info")
+	for _, d := range s.all("fastcgi_param") {
+		param := front.Param{Name: d.args[0], Value: t.text(d, d.args[1])}
+		if len(d.args) == 3 {
+			if param.IfNotEmpty = d.args[2] == "if_not_empty"; !param.IfNotEmpty {
+				t.errorf(d, "%s: want if_not_empty, or nothing", shown(d.args[2]))
+			}
+		}
+		p.Params = append(p.Params, param)
+	}
+}

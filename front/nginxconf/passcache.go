@@ -1,0 +1,180 @@
+package nginxconf
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+)
+
+// cachePath translates proxy_cache_path or fastcgi_cache_path.
+func (t *translator) cachePath(d *directive) {
+	c := cache.Config{Dir: t.path(d.args[0])}
+	for _, arg := range d.args[1:] {
+		name, value, _ := parameter(arg)
+		switch name {
+		case "levels":
+			c.Levels = t.levels(d, value)
+		case "keys_zone":
+			zone, size, _ := strings.Cut(value, ":")
+			if _, err := parseSize(size, false); err != nil || zone == "" {
+				t.errorf(d, "%s: want keys_zone=NAME:SIZE, such as keys_zone=one:10m", shown(arg))
+			}
+			c.Name = zone
+		case "inactive":
+			at, err := parseTime(value, true)
+			t.check(d, err)
+			c.Inactive = max(at, 1)
+		case "max_size":
+			n, err := parseSize(value, true)
+			t.check(d, err)
+			c.MaxBytes = n
+		case "min_free":
+			n, err := parseSize(value, true)
+			t.check(d, err)
+			c.MinFree = n
+		case "use_temp_path", "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep", "loader_threshold",
+			"purger", "purger_files", "purger_sleep", "purger_threshold":
+			t.note(d, "%s: a cache's files are looked after as there is time", name)
+		default:
+			t.errorf(d, "%s is no parameter of it", shown(arg))
+		}
+	}
+	if c.Name == "" {
+		t.errorf(d, "has no keys_zone: want keys_zone=NAME:SIZE")
+		return
+	}
+	if c.MaxBytes == 0 {
+		t.note(d, "has no max_size: it is %d MB here, where nginx has no bound", cache.DefaultBytes>>20)
+	}
+	if maker, ok := t.caches[c.Name]; ok {
+		t.errorf(d, "there is a cache %s already, by %s", shown(c.Name), maker)
+		return
+	}
+	t.caches[c.Name] = d.name
+	t.config.Caches = append(t.config.Caches, c)
+}
+
+// check reports an error, if there is one.
+func (t *translator) check(d *directive, err error) {
+	if err != nil {
+		t.errorf(d, "%v", err)
+	}
+}
+
+// levels reads such as 1:2.
+func (t *translator) levels(d *directive, text string) []int {
+	var levels []int
+	for _, part := range strings.Split(text, ":") {
+		if part != "1" && part != "2" || len(levels) == 3 {
+			t.errorf(d, "%s: want up to three numbers, each 1 or 2, such as levels=1:2", shown("levels="+text))
+			return nil
+		}
+		n, _ := strconv.Atoi(part)
+		levels = append(levels, n)
+	}
+	return levels
+}
+
+// cache translates how answers are kept at a scope; nil if they are not.
+func (t *translator) cache(s *scope, kind string) *front.PassCache {
+	of := func(name string) string { return kind + "_" + name }
+	c := &front.PassCache{Key: t.textOf(s, of("cache_key"))}
+	c.Skip = t.texts(s, of("cache_bypass"))
+	c.NoStore = t.texts(s, of("no_cache"))
+	c.Policy = cache.Policy{
+		Valid:       t.valid(s, of("cache_valid")),
+		MinUses:     s.number(of("cache_min_uses")),
+		Stale:       stale(s, of("cache_use_stale")),
+		Background:  s.flag(of("cache_background_update"), false),
+		Revalidate:  s.flag(of("cache_revalidate"), false),
+		Lock:        s.flag(of("cache_lock"), false),
+		LockTimeout: s.time(of("cache_lock_timeout")),
+		LockAge:     s.time(of("cache_lock_age")),
+		KeepHead:    !s.flag(of("cache_convert_head"), true),
+	}
+	for _, name := range s.words(of("ignore_headers")) {
+		if slices.Contains([]string{"cache-control", "expires", "set-cookie", "vary", "x-accel-expires"}, strings.ToLower(name)) {
+			c.Policy.Ignore = append(c.Policy.Ignore, name)
+		}
+	}
+	if methods := s.words(of("cache_methods")); methods != nil {
+		c.Policy.Methods = []string{"GET", "HEAD"} // always
+		if slices.ContainsFunc(methods, func(m string) bool { return strings.EqualFold(m, "POST") }) {
+			c.Policy.Methods = append(c.Policy.Methods, "POST")
+		}
+	}
+	d := s.one(of("cache"))
+	if d == nil || d.args[0] == "off" {
+		return nil
+	}
+	if hasVariable(d.args[0]) {
+		t.refuse(d, "variables are not done: want the name of a %s", of("cache_path"))
+		return nil
+	}
+	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {
+		t.errorf(d, "there is no cache %s: want a %s with keys_zone=%s:10m", shown(d.args[0]), of("cache_path"), d.args[0])
+	}
+	c.Zone = d.args[0]
+	return c
+}
+
+func (t *translator) texts(s *scope, name string) []front.Text {
+	var texts []front.Text
+	for _, d := range s.all(name) {
+		for _, arg := range d.args {
+			texts = append(texts, t.text(d, arg))
+		}
+	}
+	return texts
+}
+
+// valid translates cache_valid [STATUS...|any] TIME.
+func (t *translator) valid(s *scope, name string) []cache.Valid {
+	var all []cache.Valid
+	for _, d := range s.all(name) {
+		last := len(d.args) - 1
+		at, err := parseTime(d.args[last], true)
+		t.check(d, err)
+		v := cache.Valid{For: at}
+		if last == 0 {
+			v.Statuses = []int{200, 301, 302}
+		}
+		for _, code := range d.args[:last] {
+			if code == "any" {
+				v.Statuses = nil
+				break
+			}
+			n, err := strconv.Atoi(code)
+			if err != nil || n < 100 || n > 599 {
+				t.errorf(d, "%s is no status: want such as 200, or any", shown(code))
+			}
+			v.Statuses = append(v.Statuses, n)
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+func stale(s *scope, name string) cache.Stale {
+	var st cache.Stale
+	for _, word := range s.words(name) {
+		switch word = strings.ToLower(word); word {
+		case "off":
+			return cache.Stale{}
+		case "error":
+			st.Error = true
+		case "timeout":
+			st.Timeout = true
+		case "invalid_header":
+			st.InvalidHeader = true
+		case "updating":
+			st.Updating = true
+		default:
+			st.Statuses = appendStatus(st.Statuses, word)
+		}
+	}
+	return st
+}

@@ -1,0 +1,78 @@
+package nginxconf
+
+import (
+	"strings"
+
+	"github.com/tarehq/tare/front"
+)
+
+// processOf translates what is not about requests.
+func (t *translator) processOf(s *scope) {
+	p := &t.process
+	for _, d := range s.own("user") {
+		p.User = d.args[0]
+		if len(d.args) == 2 {
+			p.Group = d.args[1]
+		}
+	}
+	for _, d := range s.own("pid") {
+		p.PID = t.path(d.args[0])
+	}
+	for _, d := range s.own("worker_processes") {
+		p.Workers = t.positive(d, "auto")
+	}
+	p.Files = uint64(s.number("worker_rlimit_nofile"))
+	p.Grace = s.time("worker_shutdown_timeout")
+	for _, d := range s.own("events") {
+		events := newScope(nil, "events", d.block)
+		p.Connections = events.number("worker_connections")
+	}
+	p.ErrorLog = t.errorLog(s)
+}
+
+// positive is a number above 0, or 0 for a word.
+func (t *translator) positive(d *directive, word string) int {
+	if d.args[0] == word {
+		return 0
+	}
+	n, err := parseNumber(d.args[0])
+	if err != nil || n == 0 {
+		t.errorf(d, "%s: want a number above 0, or %s", shown(d.args[0]), word)
+	}
+	return int(n)
+}
+
+// errorLog translates the error_log that holds at a scope; nil is the default.
+func (t *translator) errorLog(s *scope) *front.ErrorLog {
+	logs := s.all("error_log")
+	if logs == nil {
+		return nil
+	}
+	d := logs[0]
+	if len(logs) > 1 {
+		t.refuse(logs[1], "there is one already, at %s, and errors are written to one log only", d.where())
+	}
+	if len(d.args) > 2 {
+		t.errorf(d, "has %s: want a file and a level", plural(len(d.args), "argument"))
+	}
+	log := &front.ErrorLog{Path: d.args[0], Level: "error"}
+	if len(d.args) > 1 {
+		log.Level = d.args[1]
+	}
+	switch log.Level {
+	case "debug":
+		t.note(d, "there is no debugging log: the level is info")
+		log.Level = "info"
+	case "info", "notice", "warn", "error", "crit", "alert", "emerg":
+	default:
+		t.errorf(d, "%s is no level: want debug, info, notice, warn, error, crit, alert or emerg", shown(log.Level))
+	}
+	switch {
+	case strings.HasPrefix(log.Path, "syslog:"), strings.HasPrefix(log.Path, "memory:"):
+		t.refuse(d, "%s is not written to: want a file or stderr", shown(log.Path))
+		return nil
+	case log.Path != "stderr":
+		log.Path = t.path(log.Path)
+	}
+	return log
+}

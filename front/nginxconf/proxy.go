@@ -1,0 +1,196 @@
+package nginxconf
+
+import (
+	"crypto/tls"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front"
+)
+
+// proxy translates what is HTTP's alone.
+func (t *translator) proxy(s *scope, p *front.Pass) {
+	p.Method = t.textOf(s, "proxy_method")
+	if p.Version = s.word("proxy_http_version"); p.Version == "2" {
+		t.refuse(s.one("proxy_http_version"), "HTTP/2 is not spoken to upstreams: want 1.1")
+	}
+	for _, d := range s.all("proxy_set_header") {
+		p.Header = append(p.Header, front.Field{Name: d.args[0], Value: t.text(d, d.args[1])})
+	}
+	if d := s.one("proxy_set_body"); d != nil {
+		body := t.text(d, d.args[0])
+		p.Body = &body
+	}
+	p.CookieDomains = t.replaces(s, "proxy_cookie_domain")
+	p.CookiePaths = t.replaces(s, "proxy_cookie_path")
+	for _, d := range s.all("proxy_redirect") {
+		if len(d.args) == 1 && d.args[0] != "off" && d.args[0] != "default" {
+			t.errorf(d, "%s: want what is replaced and by what, default or off", shown(d.args[0]))
+		}
+	}
+	t.proxyTLS(s, p)
+}
+
+// replaces translates pairs of what is replaced and by what, of which "off" means none.
+func (t *translator) replaces(s *scope, name string) []front.Replace {
+	var all []front.Replace
+	for _, d := range s.all(name) {
+		switch {
+		case len(d.args) == 1 && d.args[0] == "off":
+			return nil
+		case len(d.args) == 1:
+			t.errorf(d, "%s: want what is replaced and by what, or off", shown(d.args[0]))
+		default:
+			all = append(all, front.Replace{From: d.args[0], To: t.text(d, d.args[1])})
+		}
+	}
+	return all
+}
+
+// proxyPass translates proxy_pass SCHEME://TO[URI].
+func (t *translator) proxyPass(d *directive, s *scope, p *front.Pass, here *place) {
+	url := d.args[0]
+	var rest, port string
+	switch lower := strings.ToLower(url); {
+	case strings.HasPrefix(lower, "http://"):
+		rest, port = url[len("http://"):], "80"
+	case strings.HasPrefix(lower, "https://"):
+		rest, port, p.Protocol = url[len("https://"):], "443", front.HTTPS
+	case hasVariable(url):
+		t.refuse(d, "the scheme is in a variable: write http:// or https:// in front of it")
+		return
+	default:
+		t.errorf(d, "%s is no URL: want http:// or https:// in front of it", shown(url))
+		return
+	}
+	to, uri := cutURI(rest)
+	if to == "" {
+		t.errorf(d, "%s has no host", shown(url))
+		return
+	}
+	p.To = t.target(d, to, port)
+	if uri != "" {
+		text := t.text(d, uri)
+		p.URI = &text
+	}
+	variables := hasVariable(url)
+	inIf := s != here.scope && slices.Contains(s.own("proxy_pass"), d)
+	if uri != "" && !variables && (inIf || here.match == front.Regex || here.match == front.FoldRegex || here.match == front.Named) {
+		t.errorf(d, "%s: there can be no path in an if, nor in a location that is a regular expression or a name; use rewrite, and leave it out here", shown(url))
+	}
+	if p.Protocol != front.HTTPS {
+		p.TLS = front.PassTLS{}
+	}
+	t.redirects(s, p, url, here, variables)
+}
+
+// cutURI splits what is behind the scheme into the host, with its port, and the URI. Variables that hold a path begin one.
+func cutURI(text string) (to, uri string) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		if end := strings.IndexByte(path, ':'); end >= 0 {
+			return "unix:" + path[:end], path[end+1:]
+		}
+		return text, ""
+	}
+	end := strings.IndexAny(text, "/?")
+	for _, name := range []string{"request_uri", "uri", "document_uri", "is_args"} {
+		for _, form := range []string{"$" + name, "${" + name + "}"} {
+			at := strings.Index(text, form)
+			if at < 0 || form[1] != '{' && nameLength(text[at+1:]) != len(name) {
+				continue
+			}
+			if end < 0 || at < end {
+				end = at
+			}
+		}
+	}
+	if end < 0 {
+		return text, ""
+	}
+	return text[:end], text[end:]
+}
+
+// redirects translates proxy_redirect. The default is left to the Config where it is alone.
+func (t *translator) redirects(s *scope, p *front.Pass, url string, here *place, variables bool) {
+	all := s.all("proxy_redirect")
+	for _, d := range all {
+		switch {
+		case len(d.args) == 2:
+			p.Redirects = append(p.Redirects, front.Replace{From: d.args[0], To: t.text(d, d.args[1])})
+		case d.args[0] == "off":
+			if p.Redirects, p.NoRedirects = nil, true; len(all) > 1 {
+				t.errorf(d, "off is said besides others: want one or the other")
+			}
+			return
+		case d.args[0] == "default" && variables:
+			t.errorf(d, "default means nothing where proxy_pass has variables: want what is replaced and by what")
+		case d.args[0] == "default" && len(all) > 1:
+			p.Redirects = append(p.Redirects, defaultRedirect(p, url, here))
+		}
+	}
+}
+
+// defaultRedirect is what proxy_redirect's default replaces.
+func defaultRedirect(p *front.Pass, url string, here *place) front.Replace {
+	if p.URI != nil {
+		return front.Replace{From: url, To: front.Text(here.path)}
+	}
+	return front.Replace{From: url + "/", To: "/"}
+}
+
+// proxyTLS translates TLS to upstreams.
+func (t *translator) proxyTLS(s *scope, p *front.Pass) {
+	p.TLS.SNI = s.flag("proxy_ssl_server_name", false)
+	p.TLS.Name = t.textOf(s, "proxy_ssl_name")
+	if s.holder(
+		"proxy_ssl_verify", "proxy_ssl_trusted_certificate", "proxy_ssl_certificate", "proxy_ssl_certificate_key", "proxy_ssl_protocols",
+		"proxy_ssl_ciphers", "proxy_ssl_verify_depth",
+	) == nil {
+		return
+	}
+	config := &tls.Config{}
+	t.protocols(s, "proxy_ssl_protocols", config)
+	t.ciphers(s, "proxy_ssl_ciphers", config)
+	config.InsecureSkipVerify = !s.flag("proxy_ssl_verify", false) // as in nginx, which says so in its documents
+	if trusted := s.one("proxy_ssl_trusted_certificate"); trusted != nil {
+		config.RootCAs = t.authorities(trusted)
+	} else if !config.InsecureSkipVerify {
+		t.errorf(s.one("proxy_ssl_verify"), "there is no proxy_ssl_trusted_certificate to verify by: want one")
+	}
+	if !config.InsecureSkipVerify {
+		config.VerifyConnection = depth(s, "proxy_ssl_verify_depth")
+	}
+	t.ownCertificate(s, config)
+	p.TLS.Config = config
+}
+
+// ownCertificate reads the one that upstreams are shown.
+func (t *translator) ownCertificate(s *scope, config *tls.Config) {
+	d, key := s.one("proxy_ssl_certificate"), s.one("proxy_ssl_certificate_key")
+	if d == nil || d.args[0] == "" {
+		return
+	}
+	if key == nil {
+		t.errorf(d, "there is no proxy_ssl_certificate_key: want one")
+		return
+	}
+	for _, d := range []*directive{d, key} {
+		if !t.plainFile(d) {
+			return
+		}
+	}
+	cert, err := t.read(d)
+	if err != nil {
+		return
+	}
+	secret, err := t.read(key)
+	if err != nil {
+		return
+	}
+	pair, err := tls.X509KeyPair(cert, secret)
+	if err != nil {
+		t.errorf(d, "%v", err)
+		return
+	}
+	config.Certificates = []tls.Certificate{pair}
+}

@@ -1,0 +1,176 @@
+package nginxconf
+
+import (
+	"strings"
+
+	"github.com/tarehq/tare/front"
+)
+
+// steps translates a block's own directives of the rewrite module, in their order. here is the location, or nil in a server.
+func (t *translator) steps(s *scope, here *place) []front.Step {
+	var steps []front.Step
+	for _, d := range s.list {
+		if step := t.step(d, s, here); step != nil {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// step translates one, or returns nil if the directive is another module's.
+func (t *translator) step(d *directive, s *scope, here *place) front.Step {
+	switch d.name {
+	case "set":
+		return front.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1])}
+	case "break":
+		return front.Break{}
+	case "return":
+		return t.returned(d)
+	case "rewrite":
+		return t.rewrite(d)
+	case "if":
+		return t.condition(d, s, here)
+	}
+	return nil
+}
+
+// isRedirect reports whether a text is a URL, as rewrite and return see it.
+func isRedirect(text string) bool {
+	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "$scheme")
+}
+
+func (t *translator) returned(d *directive) front.Step {
+	if len(d.args) == 1 && isRedirect(d.args[0]) {
+		return front.Return{Status: 302, Text: t.text(d, d.args[0])}
+	}
+	n, err := parseNumber(d.args[0])
+	if err != nil || n > 999 {
+		t.errorf(d, "%s is no status: want such as 404, or a URL that begins with http://, https:// or $scheme", shown(d.args[0]))
+	}
+	r := front.Return{Status: int(n)}
+	if len(d.args) == 2 {
+		r.Text = t.text(d, d.args[1])
+	}
+	return r
+}
+
+func (t *translator) rewrite(d *directive) front.Step {
+	r := front.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1])}
+	if isRedirect(d.args[1]) {
+		r.Flag = front.RewriteRedirect
+	}
+	if len(d.args) == 3 {
+		flags := map[string]front.RewriteFlag{
+			"last": front.RewriteLast, "break": front.RewriteBreak, "redirect": front.RewriteRedirect, "permanent": front.RewritePermanent,
+		}
+		flag, ok := flags[d.args[2]]
+		if !ok {
+			t.errorf(d, "%s is no flag: want last, break, redirect or permanent", shown(d.args[2]))
+		}
+		if r.Flag != front.RewriteRedirect || flag == front.RewritePermanent {
+			r.Flag = flag
+		}
+	}
+	return r
+}
+
+// condition translates an if and what is in it.
+func (t *translator) condition(d *directive, s *scope, here *place) front.Step {
+	c, ok := t.conditionOf(d)
+	if !ok {
+		return nil
+	}
+	inner, others := newScope(s, s.level, d.block), false
+	for _, i := range d.block {
+		if step := t.step(i, inner, here); step != nil {
+			c.Then = append(c.Then, step)
+		} else if i.spec.becomes == honoured {
+			others = true
+		}
+	}
+	if others && here != nil {
+		c.Location = t.locationOfIf(d, inner, here)
+	}
+	return c
+}
+
+// locationOfIf is the location that an if in a location makes: what that one says, and what is in the if.
+func (t *translator) locationOfIf(d *directive, s *scope, here *place) *front.Location {
+	l := &front.Location{Match: here.match, Path: here.path, Pos: d.where(), Settings: t.settings(s)}
+	l.Files = t.files(s, here)
+	from := s
+	if s.own("proxy_pass") == nil && s.own("fastcgi_pass") == nil {
+		from = s.outer // it is answered as the location is
+	}
+	l.Empty = from.own("empty_gif") != nil
+	t.status(from, l)
+	t.passesOf(from, s, l, here)
+	t.oneContent(d, from)
+	t.checkPassword(s)
+	return l
+}
+
+// conditionOf reads a condition, whose parentheses are parts of its first and last words.
+func (t *translator) conditionOf(d *directive) (front.If, bool) {
+	var c front.If
+	words := append([]string(nil), d.args...)
+	last := len(words) - 1
+	if !strings.HasPrefix(words[0], "(") || !strings.HasSuffix(words[last], ")") || len(words) == 1 && len(words[0]) < 2 {
+		t.errorf(d, "%s is no condition: want it in parentheses", shown(strings.Join(words, " ")))
+		return c, false
+	}
+	words[last] = strings.TrimSuffix(words[last], ")")
+	words[0] = strings.TrimPrefix(words[0], "(")
+	if words[len(words)-1] == "" {
+		words = words[:len(words)-1]
+	}
+	if len(words) > 0 && words[0] == "" {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		t.errorf(d, "has no condition: want one in parentheses")
+		return c, false
+	}
+	return t.conditionWords(d, words)
+}
+
+func (t *translator) conditionWords(d *directive, words []string) (front.If, bool) {
+	c := front.If{Left: t.text(d, words[0])}
+	bad := func() (front.If, bool) {
+		t.errorf(d, "%s is no condition: want ($x), ($x = y), ($x != y), ($x ~ regex) or (-f path), and such", shown(strings.Join(words, " ")))
+		return c, false
+	}
+	switch first := words[0]; {
+	case strings.HasPrefix(first, "$"):
+		if len(first) == 1 {
+			return bad()
+		}
+		switch len(words) {
+		case 1:
+			return c, true
+		case 3:
+			c.Op, c.Right = words[1], front.Text(words[2])
+		default:
+			return bad()
+		}
+		switch c.Op {
+		case "=", "!=":
+			c.Right = t.text(d, words[2])
+			return c, true
+		case "~", "~*", "!~", "!~*":
+			return c, true
+		}
+	case len(words) == 2 && isFileTest(first):
+		c.Op, c.Left, c.Right = first, t.text(d, words[1]), ""
+		return c, true
+	}
+	return bad()
+}
+
+func isFileTest(word string) bool {
+	switch strings.TrimPrefix(word, "!") {
+	case "-f", "-d", "-e", "-x":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,63 @@
+package nginxconf
+
+// scope is a block, with what it inherits. A directive that a block does not have is that of the nearest block around it that does; where
+// there may be several of a name, all of that block's.
+//
+// That is all there is to inheritance in nginx but for directives that are not inherited (see own), and headers that have defaults.
+type scope struct {
+	outer *scope
+	names map[string][]*directive
+	list  []*directive
+	level string
+}
+
+func newScope(outer *scope, level string, block []*directive) *scope {
+	s := &scope{outer: outer, names: make(map[string][]*directive), list: block, level: level}
+	for _, d := range block {
+		s.names[d.name] = append(s.names[d.name], d)
+	}
+	return s
+}
+
+// own are the block's own directives of a name.
+func (s *scope) own(name string) []*directive { return s.names[name] }
+
+// all are the directives of the names that hold here, in their order. Several names are one kind: who has one of them inherits none.
+func (s *scope) all(names ...string) []*directive {
+	for at := s; at != nil; at = at.outer {
+		var found []*directive
+		for _, d := range at.list {
+			for _, name := range names {
+				if d.name == name {
+					found = append(found, d)
+				}
+			}
+		}
+		if found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// one is the directive of the name that holds here, or nil.
+func (s *scope) one(name string) *directive {
+	for at := s; at != nil; at = at.outer {
+		if found := at.names[name]; found != nil {
+			return found[len(found)-1]
+		}
+	}
+	return nil
+}
+
+// holder is the nearest block that has a directive of one of the names.
+func (s *scope) holder(names ...string) *scope {
+	for at := s; at != nil; at = at.outer {
+		for _, name := range names {
+			if at.names[name] != nil {
+				return at
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,318 @@
+package nginxconf
+
+import (
+	"net/netip"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front"
+)
+
+// settings translates what holds at a scope.
+func (t *translator) settings(s *scope) front.Settings {
+	set := front.Settings{
+		Files:             t.files(s, nil),
+		Header:            t.addHeaders(s),
+		Expires:           t.expires(s),
+		ErrorPages:        t.errorPages(s),
+		RecursiveErrors:   s.flag("recursive_error_pages", false),
+		Logs:              t.accessLogs(s),
+		ErrorLog:          t.errorLog(s),
+		Gzip:              t.gzip(s),
+		Requests:          t.requestLimits(s),
+		Conns:             t.connLimits(s),
+		RequestStatus:     s.number("limit_req_status"),
+		ConnStatus:        s.number("limit_conn_status"),
+		RequestDryRun:     s.flag("limit_req_dry_run", false),
+		ConnDryRun:        s.flag("limit_conn_dry_run", false),
+		Rate:              t.rate(s, "limit_rate"),
+		RateAfter:         t.rate(s, "limit_rate_after"),
+		Access:            t.accessRules(s),
+		Password:          t.password(s),
+		SatisfyAny:        s.is("satisfy", "any"),
+		RealIP:            t.realIP(s),
+		BodyTimeout:       s.time("client_body_timeout"),
+		SendTimeout:       s.time("send_timeout"),
+		HideVersion:       s.is("server_tokens", "off"),
+		RelativeRedirects: !s.flag("absolute_redirect", true),
+		HidePort:          !s.flag("port_in_redirect", true),
+		PrimaryName:       s.flag("server_name_in_redirect", false),
+		NoLogNotFound:     !s.flag("log_not_found", true),
+	}
+	if n, has := s.size("client_max_body_size"); has {
+		if set.MaxBody = n; n == 0 {
+			set.MaxBody = -1
+		}
+	}
+	return set
+}
+
+// files translates where files are. here is the location, if there is one.
+func (t *translator) files(s *scope, here *place) front.Files {
+	f := front.Files{
+		Listing:       s.flag("autoindex", false),
+		Precompressed: t.precompressed(s),
+		NoSymlinks:    t.noSymlinks(s),
+		NoEtag:        !s.flag("etag", true),
+		DefaultType:   s.word("default_type"),
+		CharsetTypes:  s.words("charset_types"),
+	}
+	t.where(s, here, &f)
+	for _, d := range s.all("index") {
+		for i, arg := range d.args {
+			if strings.HasPrefix(arg, "/") && i != len(d.args)-1 {
+				t.warn(d, "%s is a path, and those behind it are not looked for", shown(arg))
+			}
+			f.Index = append(f.Index, t.text(d, arg))
+		}
+	}
+	if holder := s.holder("types"); holder != nil && holder.level != levelHTTP {
+		f.Types = t.typesOf(s)
+	}
+	if d := s.one("charset"); d != nil && !strings.EqualFold(d.args[0], "off") {
+		if hasVariable(d.args[0]) {
+			t.refuse(d, "variables are not done: want a name, such as utf-8")
+		} else {
+			f.Charset = d.args[0]
+		}
+	}
+	return f
+}
+
+// where finds root or alias. One block may have one of them.
+func (t *translator) where(s *scope, here *place, f *front.Files) {
+	holder := s.holder("root", "alias")
+	if holder == nil {
+		f.Root = front.Text(t.path("html")) // nginx's
+		return
+	}
+	if roots, aliases := holder.own("root"), holder.own("alias"); roots != nil && aliases != nil {
+		t.errorf(aliases[0], "there is a root already, at %s: want one of them", roots[0].where())
+	}
+	for _, d := range holder.own("root") {
+		root := d.args[0]
+		if len(root) > 1 {
+			root = strings.TrimSuffix(root, "/")
+		}
+		f.Root = t.text(d, t.path(root))
+	}
+	for _, d := range holder.own("alias") {
+		f.Alias = t.text(d, t.path(d.args[0]))
+		if strings.HasSuffix(d.args[0], "/") && !strings.HasSuffix(string(f.Alias), "/") {
+			f.Alias += "/"
+		}
+		if here != nil && here.scope != holder {
+			f.AliasPath = here.pathOf(holder)
+		}
+	}
+}
+
+func (t *translator) precompressed(s *scope) bool {
+	if s.is("gzip_static", "always") {
+		t.refuse(s.one("gzip_static"), "always is not done: want on, which asks what clients take")
+	}
+	return s.is("gzip_static", "on")
+}
+
+func (t *translator) noSymlinks(s *scope) bool {
+	d := s.one("disable_symlinks")
+	if d == nil || d.args[0] == "off" {
+		return false
+	}
+	if d.args[0] != "on" && d.args[0] != "if_not_owner" {
+		t.errorf(d, "%s: want on or off", shown(d.args[0]))
+	} else if len(d.args) > 1 || d.args[0] != "on" {
+		t.refuse(d, "is on or off here: if_not_owner and from= are not done")
+	}
+	return true
+}
+
+func (t *translator) addHeaders(s *scope) []front.AddHeader {
+	var all []front.AddHeader
+	for _, d := range s.all("add_header") {
+		if strings.EqualFold(d.args[0], "Content-Length") { // many copy that from each other, for answers that have no body
+			t.note(d, "Content-Length is left out: the server says how long an answer is")
+			continue
+		}
+		h := front.AddHeader{Name: d.args[0], Value: t.text(d, d.args[1])}
+		if len(d.args) == 3 {
+			if h.Always = d.args[2] == "always"; !h.Always {
+				t.errorf(d, "%s: want always, or nothing; a value with spaces must be in quotes", shown(d.args[2]))
+			}
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+func (t *translator) expires(s *scope) *front.Expires {
+	d := s.one("expires")
+	if d == nil || d.args[0] == "off" {
+		return nil
+	}
+	e := &front.Expires{}
+	value := d.args[0]
+	if len(d.args) == 2 {
+		if e.Modified = d.args[0] == "modified"; !e.Modified {
+			t.errorf(d, "%s: want modified, or nothing, in front of a time", shown(d.args[0]))
+		}
+		value = d.args[1]
+	}
+	e.Text = t.text(d, value)
+	if hasVariable(value) || value == "epoch" || value == "max" {
+		return e
+	}
+	at := strings.TrimPrefix(value, "@")
+	if at == value {
+		at = strings.TrimPrefix(strings.TrimPrefix(value, "-"), "+")
+	}
+	if n, err := parseTime(at, true); err != nil || strings.HasPrefix(value, "@") && n > day {
+		t.errorf(d, "%s: want a time such as 30d, epoch, max, off, or a time of the day such as @15h30m", shown(value))
+	}
+	return e
+}
+
+// errorPages translates error_page CODE... [=[STATUS]] TARGET.
+func (t *translator) errorPages(s *scope) []front.ErrorPage {
+	var pages []front.ErrorPage
+	for _, d := range s.all("error_page") {
+		last := len(d.args) - 1
+		page := front.ErrorPage{Target: t.text(d, d.args[last])}
+		codes := d.args[:last]
+		if status, ok := strings.CutPrefix(codes[len(codes)-1], "="); ok {
+			codes = codes[:len(codes)-1]
+			page.Status = -1
+			if status != "" {
+				n, err := parseNumber(status)
+				if err != nil || n > 999 {
+					t.errorf(d, "%s is no status: want such as =200, or =", shown("="+status))
+				}
+				page.Status = int(n)
+			}
+		}
+		for _, code := range codes {
+			n, err := strconv.Atoi(code)
+			if err != nil || n < 300 || n > 599 || n == 499 {
+				t.errorf(d, "%s is no error: want a status from 300 to 599, and not 499", shown(code))
+			}
+			page.Statuses = append(page.Statuses, n)
+		}
+		if len(codes) == 0 {
+			t.errorf(d, "has no error in front of =: want a status from 300 to 599")
+		}
+		pages = append(pages, page)
+	}
+	return pages
+}
+
+func (t *translator) gzip(s *scope) *front.Gzip {
+	g := &front.Gzip{
+		Level: s.number("gzip_comp_level"), Vary: s.flag("gzip_vary", false), HTTP10: s.is("gzip_http_version", "1.0"),
+		Types: s.words("gzip_types"), Disable: s.words("gzip_disable"),
+	}
+	if n, has := s.size("gzip_min_length"); has {
+		g.MinLength = max(n, 1) // 0 would be the default; what is empty is not compressed anyway
+	}
+	for _, word := range s.words("gzip_proxied") {
+		if strings.EqualFold(word, "off") {
+			g.Proxied = nil
+			break
+		}
+		g.Proxied = append(g.Proxied, strings.ToLower(word))
+	}
+	if !s.flag("gzip", false) {
+		return nil
+	}
+	return g
+}
+
+// rate is a size, or a text with variables.
+func (t *translator) rate(s *scope, name string) front.Text {
+	d := s.one(name)
+	if d == nil {
+		return ""
+	}
+	if !hasVariable(d.args[0]) {
+		n, err := parseSize(d.args[0], false)
+		if err != nil {
+			t.errorf(d, "%v", err)
+		}
+		if n == 0 {
+			return ""
+		}
+	}
+	return t.text(d, d.args[0])
+}
+
+// accessRules translates allow and deny, which are one list.
+func (t *translator) accessRules(s *scope) []front.AccessRule {
+	var rules []front.AccessRule
+	for _, d := range s.all("allow", "deny") {
+		rule := front.AccessRule{Deny: d.name == "deny"}
+		switch arg := d.args[0]; arg {
+		case "all":
+		case "unix:":
+			rule.Unix = true
+		default:
+			net, ok := parseNet(arg)
+			if !ok {
+				t.errorf(d, "%s is no address: want an IP address, a network such as 10.0.0.0/8, unix: or all", shown(arg))
+			} else if net != net.Masked() {
+				t.warn(d, "%s has bits behind its prefix: %s is meant", shown(arg), net.Masked())
+			}
+			rule.Net = net.Masked()
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+// parseNet reads an address or a network.
+func parseNet(text string) (netip.Prefix, bool) {
+	if net, err := netip.ParsePrefix(text); err == nil {
+		return net, true
+	}
+	addr, err := netip.ParseAddr(text)
+	if err != nil || addr.Zone() != "" {
+		return netip.Prefix{}, false
+	}
+	return netip.PrefixFrom(addr, addr.BitLen()), true
+}
+
+func (t *translator) password(s *scope) *front.Password {
+	d, file := s.one("auth_basic"), s.one("auth_basic_user_file")
+	if d == nil || file == nil || d.args[0] == "off" {
+		return nil
+	}
+	return &front.Password{Realm: t.text(d, d.args[0]), File: t.text(file, t.confPath(file.args[0]))}
+}
+
+// checkPassword finds an auth_basic without a file, for which nginx lets everybody in.
+func (t *translator) checkPassword(s *scope) {
+	if d := s.one("auth_basic"); d != nil && d.args[0] != "off" && s.one("auth_basic_user_file") == nil {
+		t.errorf(d, "there is no auth_basic_user_file: nobody would be asked for a password; want one")
+	}
+}
+
+func (t *translator) realIP(s *scope) front.RealIP {
+	r := front.RealIP{Recursive: s.flag("real_ip_recursive", false)}
+	for _, d := range s.all("set_real_ip_from") {
+		if d.args[0] == "unix:" {
+			r.Unix = true
+		} else if net, ok := parseNet(d.args[0]); ok {
+			r.From = append(r.From, net.Masked())
+		} else {
+			t.errorf(d, "%s is no address: want an IP address, a network such as 10.0.0.0/8, or unix:", shown(d.args[0]))
+		}
+	}
+	if name := s.word("real_ip_header"); name == "proxy_protocol" {
+		r.Header = name
+	} else {
+		r.Header = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	if strings.EqualFold(r.Header, "X-Real-IP") {
+		r.Header = "X-Real-IP"
+	}
+	return r
+}

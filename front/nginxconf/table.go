@@ -1,0 +1,165 @@
+package nginxconf
+
+import (
+	_ "embed" // for directives.txt
+	"fmt"
+	"slices"
+	"strings"
+)
+
+//go:embed directives.txt
+var tableText string
+
+// Levels are where directives stand, by the words of directives.txt.
+const (
+	levelMain        = "main"
+	levelHTTP        = "http"
+	levelServer      = "server"
+	levelLocation    = "location"
+	levelLimitExcept = "limit_except"
+	levelUpstream    = "upstream"
+	levelAny         = "any"
+)
+
+// becomes says what is done with a directive.
+type becomes int
+
+const (
+	honoured becomes = iota
+	noted
+	refused
+)
+
+// spec is a row of directives.txt.
+type spec struct {
+	name     string
+	contexts []string
+	section  string
+
+	arguments string   // as it stands there
+	kind      string   // "count" or one of check.go's
+	details   []string // behind a kind
+	least     int
+	most      int // -1 is any number
+
+	block, blockMayBe bool
+	repeats           bool
+
+	becomes becomes
+	unless  []string // refused unless its argument is one of these
+	remark  string
+}
+
+// table is what is known of directives: by name, and those whose names have a star.
+type table struct {
+	all      []*spec
+	byName   map[string][]*spec
+	families []*spec
+}
+
+func newTable() *table {
+	t := &table{byName: make(map[string][]*spec)}
+	section := ""
+	for line := range strings.Lines(tableText) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "= "); ok {
+			section = name
+		} else if line != "" && line[0] != '#' {
+			t.add(parseSpec(section, line))
+		}
+	}
+	return t
+}
+
+func (t *table) add(s *spec) {
+	t.all = append(t.all, s)
+	if strings.Contains(s.name, "*") {
+		t.families = append(t.families, s)
+	} else {
+		t.byName[s.name] = append(t.byName[s.name], s)
+	}
+}
+
+// find returns the row for a directive at a level. Without one there, it returns one of others, and false.
+func (t *table) find(name, level string) (*spec, bool) {
+	specs := t.byName[name]
+	for _, s := range specs {
+		if s.allowed(level) {
+			return s, true
+		}
+	}
+	if specs != nil {
+		return specs[0], false
+	}
+	for _, s := range t.families {
+		head, tail, _ := strings.Cut(s.name, "*")
+		if strings.HasPrefix(name, head) && strings.HasSuffix(name, tail) {
+			return s, true
+		}
+	}
+	return nil, false
+}
+
+func (s *spec) allowed(level string) bool {
+	return slices.Contains(s.contexts, level) || s.contexts[0] == levelAny
+}
+
+// parseSpec reads a row. What is wrong with one is a mistake of ours.
+func parseSpec(section, line string) *spec {
+	columns := strings.Split(line+" ", " | ")
+	if len(columns) != 5 {
+		if columns = append(columns, ""); len(columns) != 5 {
+			panic(fmt.Sprintf("nginxconf: BUG: a row of directives.txt has %d columns: %s", len(columns), line))
+		}
+	}
+	for i := range columns {
+		columns[i] = strings.TrimSuffix(strings.TrimSpace(columns[i]), " |")
+	}
+	s := &spec{name: columns[0], contexts: strings.Fields(columns[1]), section: section, arguments: columns[2], remark: columns[4]}
+	s.parseArguments(columns[2])
+	verdict := columns[3]
+	if unless, ok := strings.CutPrefix(verdict, "refused unless "); ok {
+		s.unless, verdict = strings.Fields(unless), "refused"
+	}
+	i := slices.Index([]string{"honoured", "noted", "refused"}, verdict)
+	if i < 0 {
+		panic(fmt.Sprintf("nginxconf: BUG: a row of directives.txt says %q: %s", verdict, line))
+	}
+	s.becomes = becomes(i)
+	return s
+}
+
+// parseArguments reads the third column.
+func (s *spec) parseArguments(text string) {
+	var rest []string
+	for _, word := range strings.Fields(text) {
+		switch word {
+		case "{}":
+			s.block = true
+		case "{?}":
+			s.blockMayBe = true
+		case "*":
+			s.repeats = true
+		default:
+			rest = append(rest, word)
+		}
+	}
+	s.kind, s.details = rest[0], rest[1:]
+	s.least, s.most = 1, 1
+	switch c := s.kind[0]; {
+	case c >= '0' && c <= '9':
+		s.kind = "count"
+		s.least, s.most = int(c-'0'), int(c-'0')
+		if to, ok := strings.CutPrefix(rest[0][1:], "-"); ok {
+			s.most = int(to[0] - '0')
+		} else if rest[0][1:] == "+" {
+			s.most = -1
+		}
+	case s.kind == "buffers":
+		s.least, s.most = 2, 2
+	case s.kind == "some":
+		s.most = -1
+	case s.kind == "words":
+		s.most = 4
+	}
+}

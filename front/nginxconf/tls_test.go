@@ -1,0 +1,99 @@
+package nginxconf
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+func cipherNames(ids []uint16) string {
+	var names []string
+	for _, s := range suites() {
+		if slices.Contains(ids, s.id) {
+			names = append(names, s.name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// Every suite that crypto/tls has for TLS 1.2 has a name of its own.
+func TestSuitesHaveNames(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, s := range suites() {
+		if seen[s.name] || strings.Contains(s.name, "_") || strings.HasSuffix(s.name, "-") {
+			t.Errorf("%s has the name %q", tls.CipherSuiteName(s.id), s.name)
+		}
+		seen[s.name] = true
+	}
+}
+
+func TestCiphers(t *testing.T) {
+	safe := "ECDHE-ECDSA-AES128-GCM-SHA256 ECDHE-ECDSA-AES128-SHA ECDHE-ECDSA-AES256-GCM-SHA384 ECDHE-ECDSA-AES256-SHA ECDHE-ECDSA-CHACHA20-POLY1305 " +
+		"ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES128-SHA ECDHE-RSA-AES256-GCM-SHA384 ECDHE-RSA-AES256-SHA ECDHE-RSA-CHACHA20-POLY1305"
+	for text, want := range map[string]string{
+		"HIGH:!aNULL:!MD5":                    safe,
+		"ALL":                                 safe,
+		"ECDHE-RSA-AES128-GCM-SHA256":         "ECDHE-RSA-AES128-GCM-SHA256",
+		"EECDH+AESGCM:EDH+AESGCM":             "ECDHE-ECDSA-AES128-GCM-SHA256 ECDHE-ECDSA-AES256-GCM-SHA384 ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES256-GCM-SHA384",
+		"HIGH:!AESGCM:-SHA1":                  "ECDHE-ECDSA-CHACHA20-POLY1305 ECDHE-RSA-CHACHA20-POLY1305",
+		"ECDHE+AES128:!aECDSA:+SHA1":          "ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES128-SHA",
+		"AES128-SHA, DES-CBC3-SHA":            "AES128-SHA DES-CBC3-SHA", // by name, also those that are not safe
+		"RC4:MEDIUM":                          "",
+		"ECDHE-RSA-AES128-GCM-SHA256:!ECDHE":  "",
+		"DHE-RSA-AES128-GCM-SHA256:@STRENGTH": "",
+	} {
+		if ids, _ := selectCiphers(text); cipherNames(ids) != want {
+			t.Errorf("%s is %s; want %s", text, cipherNames(ids), want)
+		}
+	}
+	if _, unknown := selectCiphers("ECDHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256:!DHE-DSS-AES128-SHA:HIGH"); !slices.Equal(unknown, []string{"DHE-RSA-AES128-GCM-SHA256"}) {
+		t.Errorf("%q are not there", unknown)
+	}
+}
+
+func TestDepth(t *testing.T) {
+	chain := func(n int) tls.ConnectionState {
+		certs := make([]*x509.Certificate, n)
+		return tls.ConnectionState{PeerCertificates: certs[:1], VerifiedChains: [][]*x509.Certificate{certs}}
+	}
+	s := newScope(nil, levelServer, []*directive{{name: "ssl_verify_depth", args: []string{"2"}}})
+	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} { // the client's own, those between, and the trusted one
+		if err := depth(s, "ssl_verify_depth")(chain(n)); (err == nil) != want {
+			t.Errorf("depth 2, %d certificates: %v; want it accepted: %v", n, err, want)
+		}
+		if err := depth(s, "none")(chain(n)); (err == nil) != (n <= 3) {
+			t.Errorf("depth 1, %d certificates: %v", n, err)
+		}
+	}
+	if err := depth(s, "none")(tls.ConnectionState{}); err != nil {
+		t.Errorf("without a certificate: %v", err)
+	}
+}
+
+func TestClientCertificates(t *testing.T) {
+	fsys := withCertificate(t, fstest.MapFS{"bad.pem": {Data: []byte("nothing")}})
+	for text, want := range map[string]string{
+		"ssl_verify_client on;":                                             `directive "ssl_verify_client": there is no ssl_client_certificate to verify by: want one`,
+		"ssl_verify_client on; ssl_client_certificate bad.pem;":             `directive "ssl_client_certificate": there is no certificate in "bad.pem": want one in PEM`,
+		"ssl_verify_client on; ssl_client_certificate no.pem;":              `directive "ssl_client_certificate": open no.pem: file does not exist`,
+		"ssl_verify_client optional_no_ca; ssl_trusted_certificate no.pem;": `directive "ssl_trusted_certificate": open no.pem: file does not exist`,
+		"ssl_protocols SSLv3;":                                              `directive "ssl_protocols": none of these is spoken here: want TLSv1.2 or TLSv1.3`,
+		"ssl_ciphers RC4;":                                                  `directive "ssl_ciphers": crypto/tls has none of these: want such as HIGH, or ECDHE-RSA-AES128-GCM-SHA256`,
+		"ssl_protocols TLSv1.3; ssl_ciphers RC4;":                           "",
+		"ssl_verify_client off; ssl_client_certificate c.pem;":              "",
+	} {
+		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP("server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
+		_, err := Parse("nginx.conf", Options{FS: fsys})
+		got := ""
+		if err != nil {
+			_, got, _ = strings.Cut(err.Error(), ":3: ")
+		}
+		if got != want {
+			t.Errorf("%s: %s; want %s", text, got, want)
+		}
+	}
+}

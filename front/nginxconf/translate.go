@@ -1,0 +1,144 @@
+package nginxconf
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front"
+)
+
+// translator makes a Config of a tree that was checked.
+type translator struct {
+	*report
+	options Options
+	source  *source
+	file    string
+	prefix  string
+	confDir string
+
+	config  front.Config
+	process Process
+
+	upstreams map[string]*directive // by name
+	zones     map[string]*directive // of requests and connections, with a word for which
+	caches    map[string]string     // the directive that made a cache, by name
+	formats   map[string]bool       // of logs
+	servers   []server
+	types     *directive // the first of http's types, if it has any
+}
+
+func newTranslator(s *source, file string, o Options, r *report) *translator {
+	t := &translator{
+		report: r, options: o, source: s, file: file, confDir: filepath.Dir(file), prefix: o.Prefix,
+		upstreams: make(map[string]*directive), zones: make(map[string]*directive), caches: make(map[string]string),
+		formats: map[string]bool{"combined": true},
+	}
+	if o.FS == nil {
+		t.confDir = absolute(t.confDir)
+	}
+	if t.prefix == "" {
+		t.prefix = t.confDir
+	}
+	return t
+}
+
+// absolute is a path that still means the same in another working directory.
+func absolute(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		return abs
+	}
+	return dir
+}
+
+// main translates a whole configuration.
+func (t *translator) main(tree []*directive) {
+	s := newScope(nil, levelMain, tree)
+	t.processOf(s)
+	for _, d := range s.own("http") {
+		t.http(d)
+	}
+	first := &directive{pos: position{file: t.file, line: 1}}
+	if s.own("events") == nil {
+		t.errorf(first, "there is no events block: want \"events {}\" somewhere")
+	}
+	if s.own("http") == nil && t.ok() {
+		t.warn(first, "there is no http block: nothing is served")
+	}
+}
+
+// http translates the http block. What others name comes before those that name it, wherever it stands.
+func (t *translator) http(d *directive) {
+	s := newScope(nil, levelHTTP, d.block)
+	for _, d := range d.block {
+		t.shared(d)
+	}
+	if types := s.own("types"); types != nil {
+		t.types = types[0]
+	}
+	t.config.Types = t.typesOf(s)
+	t.validate(s)
+	for _, d := range s.own("server") {
+		t.server(d, s)
+	}
+	t.listeners()
+	if len(t.servers) == 0 && t.ok() {
+		t.warn(d, "there is no server: nothing is served")
+	}
+}
+
+// shared translates what there is once.
+func (t *translator) shared(d *directive) {
+	switch d.name {
+	case "upstream":
+		t.upstream(d)
+	case "map":
+		t.mapOf(d)
+	case "geo":
+		t.geo(d)
+	case "split_clients":
+		t.splitClients(d)
+	case "log_format":
+		t.logFormat(d)
+	case "limit_req_zone":
+		t.requestZone(d)
+	case "limit_conn_zone":
+		t.connZone(d)
+	case "proxy_cache_path", "fastcgi_cache_path":
+		t.cachePath(d)
+	}
+}
+
+// validate has values be read that may hold for no location, so that their mistakes are told nevertheless.
+func (t *translator) validate(s *scope) {
+	_ = t.settings(s)
+	_ = t.pass(s, "proxy")
+	_ = t.pass(s, "fastcgi")
+}
+
+// typesOf are the media types that hold at a scope, by ends of names.
+func (t *translator) typesOf(s *scope) map[string]string {
+	blocks := s.all("types")
+	if blocks == nil {
+		return map[string]string{"html": "text/html", "gif": "image/gif", "jpg": "image/jpeg"} // nginx's
+	}
+	types := make(map[string]string)
+	for _, block := range blocks {
+		for _, d := range t.entries(block) {
+			for _, end := range d.args {
+				types[strings.ToLower(end)] = d.name
+			}
+		}
+	}
+	return types
+}
+
+// entries are the statements of a block that is data.
+func (t *translator) entries(block *directive) []*directive {
+	return slices.DeleteFunc(slices.Clone(block.block), func(d *directive) bool {
+		if d.hasBlock {
+			t.errorf(d, "has a block inside of %s: want \";\" behind it", block.name)
+		}
+		return d.hasBlock
+	})
+}

@@ -1,0 +1,165 @@
+package nginxconf
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/upstream"
+)
+
+// upstream translates an upstream block.
+func (t *translator) upstream(d *directive) {
+	u := upstream.Config{Name: d.args[0], Pos: d.where()}
+	if other := t.upstreams[u.Name]; other != nil {
+		t.errorf(d, "there is an upstream %s already, at %s", shown(u.Name), other.where())
+		return
+	}
+	t.upstreams[u.Name] = d
+	s := newScope(nil, levelUpstream, d.block)
+	t.balance(s, &u)
+	for _, server := range s.own("server") {
+		u.Servers = append(u.Servers, t.upstreamServer(server, u.Balance))
+	}
+	if len(u.Servers) == 0 {
+		t.errorf(d, "%s has no server: want one", shown(u.Name))
+	}
+	for _, keep := range s.own("keepalive") {
+		if u.Keepalive = int(t.number(keep, keep.args[0])); u.Keepalive == 0 {
+			t.errorf(keep, "0: want a number above 0, or no keepalive")
+		}
+	}
+	u.KeepaliveTimeout, u.KeepaliveTime = s.time("keepalive_timeout"), s.time("keepalive_time")
+	u.KeepaliveRequests = s.number("keepalive_requests")
+	t.config.Upstreams = append(t.config.Upstreams, u)
+}
+
+// number is an argument that is one.
+func (t *translator) number(d *directive, arg string) int64 {
+	n, err := parseNumber(arg)
+	if err != nil {
+		t.errorf(d, "%v", err)
+	}
+	return n
+}
+
+// balance finds how a server is chosen. The last directive counts, as in nginx.
+func (t *translator) balance(s *scope, u *upstream.Config) {
+	var first *directive
+	for _, d := range s.list {
+		balance, is := t.balanceOf(d, u)
+		if !is {
+			continue
+		}
+		if u.Balance = balance; first != nil {
+			t.warn(d, "how a server is chosen is said already, at %s: this counts", first.where())
+		}
+		first = d
+	}
+}
+
+func (t *translator) balanceOf(d *directive, u *upstream.Config) (upstream.Balance, bool) {
+	switch d.name {
+	case "least_conn":
+		return upstream.LeastConn, true
+	case "ip_hash":
+		return upstream.IPHash, true
+	case "hash":
+		u.Key = string(t.text(d, d.args[0]))
+		if len(d.args) == 1 {
+			return upstream.Hash, true
+		}
+		if d.args[1] != "consistent" {
+			t.errorf(d, "%s: want consistent, or nothing", shown(d.args[1]))
+		}
+		return upstream.ConsistentHash, true
+	case "random":
+		if len(d.args) == 0 {
+			return upstream.Random, true
+		}
+		if d.args[0] != "two" {
+			t.errorf(d, "%s: want two, or nothing", shown(d.args[0]))
+		}
+		if len(d.args) == 2 && d.args[1] != "least_conn" {
+			t.refuse(d, "%s is not done: want least_conn", shown(d.args[1]))
+		}
+		return upstream.RandomTwo, true
+	}
+	return 0, false
+}
+
+// upstreamServer translates a server of an upstream.
+func (t *translator) upstreamServer(d *directive, b upstream.Balance) upstream.Server {
+	server := upstream.Server{Addr: d.args[0]}
+	if err := checkServerAddr(server.Addr); err != nil {
+		t.errorf(d, "%v", err)
+	}
+	for _, arg := range d.args[1:] {
+		if err := t.serverParameter(d, arg, &server); err != nil {
+			t.errorf(d, "%v", err)
+		}
+	}
+	if server.Backup && b != upstream.RoundRobin && b != upstream.LeastConn {
+		t.errorf(d, "backup means nothing where servers are chosen by a hash or at random: remove it")
+	}
+	return server
+}
+
+// checkServerAddr checks the address of a server: HOST, HOST:PORT or unix:PATH.
+func checkServerAddr(addr string) error {
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		if path == "" {
+			return fmt.Errorf("want unix:PATH")
+		}
+		return nil
+	}
+	host, port := addr, "80"
+	if end := strings.LastIndexByte(addr, ':'); end > strings.LastIndexByte(addr, ']') {
+		host, port = addr[:end], addr[end+1:]
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/$ ") {
+		return fmt.Errorf("%s is no address: want HOST, HOST:PORT or unix:PATH", shown(addr))
+	}
+	return nil
+}
+
+func (t *translator) serverParameter(d *directive, arg string, server *upstream.Server) error {
+	name, value, has := parameter(arg)
+	switch {
+	case arg == "backup":
+		server.Backup = true
+		return nil
+	case arg == "down":
+		server.Down = true
+		return nil
+	case name == "fail_timeout" && has:
+		at, err := parseTime(value, true)
+		if err != nil {
+			return err
+		}
+		server.FailTimeout = max(at, time.Millisecond)
+		return nil
+	case arg == "resolve", arg == "drain", name == "service", name == "slow_start", name == "route":
+		t.refuse(d, "parameter %s is not done here: remove it", shown(arg))
+		return nil
+	}
+	n, err := parseNumber(value)
+	if err != nil || !has || name == "weight" && n == 0 {
+		return fmt.Errorf("%s: want weight=, max_conns=, max_fails= and a number, fail_timeout= and a time, backup or down", shown(arg))
+	}
+	switch name {
+	case "weight":
+		server.Weight = int(n)
+	case "max_conns":
+		server.MaxConns = int(n)
+	case "max_fails":
+		if server.MaxFails = int(n); n == 0 {
+			server.MaxFails = -1
+		}
+	default:
+		return fmt.Errorf("%s is no parameter of it", shown(arg))
+	}
+	return nil
+}
