@@ -18,9 +18,15 @@ import (
 func serveCommand(env Env) *cobra.Command {
 	flags := new(serveFlags)
 	c := &cobra.Command{
-		Use:   "serve [DIR]",
-		Short: "Serve the files of a folder",
+		Use:   "serve [DIR | -c FILE]",
+		Short: "Serve the files of a folder, or what an nginx.conf says",
 		Long: `Serve the files of DIR, or of the current folder, over HTTP, and over HTTPS and HTTP/2 with --cert.
+
+With -c FILE serve what an nginx.conf says: hosts, locations, upstreams, caches, limits, logs, in this
+one process. What nginx does and is not done here is an error that names file and line, or is left
+out and said with --lenient. -t says whether FILE is good, and what of it means nothing here; -p is
+then nginx's prefix, below which relative paths are. Beside those only --user, --group and --grace
+go with it. With a DIR or --key, -c is the certificate, as it is without a configuration.
 
 Started as root it opens its ports, logs and keys, and then becomes --user, for good; with
 --chroot DIR is all it can see. What it serves, where and as whom is said on standard error.
@@ -37,15 +43,17 @@ Signals:
 
   SIGTERM, SIGINT  finish the requests that have begun, for --grace at most, and end
   SIGQUIT          finish them, however long that takes, and end
-  SIGHUP           read the certificate again, as happens when it changes; without one, as SIGTERM
-  SIGUSR1          open the access log again, after it was renamed
+  SIGHUP           read the certificate again, as happens when it changes; without one, as SIGTERM.
+                   With -c FILE, read that again: if anything is wrong with it nothing changes
+  SIGUSR1          open the logs again, after they were renamed
 
 The exit code is 0 after a signal, 1 if something failed or requests were cut off, and 2 if the
-command line is wrong.`,
+command line or FILE is wrong.`,
 		Example: `  tare serve                                          # the current folder, on port 8080
   tare serve public -p 80 -u www-data -r              # as www-data, who sees nothing but public
   tare serve public -p 443 -c cert.pem -k key.pem -u www-data --access-log /var/log/tare.log
-  tare serve public --listen 127.0.0.1:8080 --listen '[::1]:8080' --listen unix:/run/tare.sock`,
+  tare serve public --listen 127.0.0.1:8080 --listen '[::1]:8080' --listen unix:/run/tare.sock
+  tare serve -c /etc/nginx/nginx.conf -t && tare serve -c /etc/nginx/nginx.conf`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return fmt.Errorf("serve: want one folder, got %d", len(args))
@@ -53,11 +61,7 @@ command line is wrong.`,
 			return nil
 		},
 		RunE: run(func(ctx context.Context, args []string) error {
-			plan, err := flags.plan(env, args)
-			if err != nil {
-				return usage(fmt.Errorf("serve: %w", err))
-			}
-			if err := runServe(ctx, env, plan); err != nil {
+			if err := flags.serve(ctx, env, args); err != nil {
 				return serveFailure(err)
 			}
 			return nil
@@ -72,7 +76,9 @@ command line is wrong.`,
 
 // serveFailure names the command in an error, and keeps its exit code.
 func serveFailure(err error) error {
-	if e, ok := errors.AsType[*exit](err); ok {
+	if e, ok := errors.AsType[*exit](err); ok && e.err == nil {
+		return err // it was said already
+	} else if ok {
 		return &exit{e.code, fmt.Errorf("serve: %w", err)}
 	}
 	return fmt.Errorf("serve: %w", err)

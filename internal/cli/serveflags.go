@@ -31,14 +31,17 @@ const (
 
 // serveFlags is serve's command line.
 type serveFlags struct {
-	port       uint16
-	hasPort    func() bool
+	port       portFlag
+	changed    func(flag string) bool
 	listen     []string
 	socketMode string
 
 	chroot      bool
 	user, group string
 	sandbox     string
+
+	config        string
+	test, lenient bool
 
 	cert, key         string
 	accessLog, format string
@@ -65,15 +68,18 @@ type servePlan struct {
 
 func (f *serveFlags) define(c *cobra.Command) {
 	s := c.Flags()
-	s.Uint16VarP(&f.port, "port", "p", defaultPort, "listen on all addresses, at this `port`; 0 takes a free one")
-	f.hasPort = func() bool { return s.Changed("port") }
+	f.port.number, f.changed = defaultPort, s.Changed
+	s.VarP(&f.port, "port", "p", "listen on all addresses, at this `port`; 0 takes a free one. With -c FILE it may be nginx's prefix")
 	s.StringArrayVar(&f.listen, "listen", nil, "listen on an `address`: see above (repeatable)")
 	s.StringVar(&f.socketMode, "socket-mode", "0666", "permissions of unix sockets, in octal")
 	s.BoolVarP(&f.chroot, "chroot", "r", false, "make the folder the root (as root, with --user)")
 	s.StringVarP(&f.user, "user", "u", "", "become this `user`, a name or a number (as root)")
 	s.StringVarP(&f.group, "group", "g", "", "become this `group` (default the user's); others are dropped")
 	s.StringVar(&f.sandbox, "sandbox", string(privilege.Auto), "auto, require or off: confine by Landlock and no_new_privs, where the kernel has them")
-	s.StringVarP(&f.cert, "cert", "c", "", "serve TLS, with the certificate and its chain in a PEM `file`")
+	s.StringVarP(&f.config, "config", "c", "", "serve what an nginx.conf `file` says; with a DIR or --key it is --cert")
+	s.BoolVarP(&f.test, "test", "t", false, "with -c FILE, only say what is wrong with it")
+	s.BoolVar(&f.lenient, "lenient", false, "with -c FILE, leave out what is not done here, and say so")
+	s.StringVar(&f.cert, "cert", "", "serve TLS, with the certificate and its chain in a PEM `file`")
 	s.StringVarP(&f.key, "key", "k", "", "the certificate's key, a PEM `file` (default that of --cert)")
 	s.StringVar(&f.accessLog, "access-log", "", "write a line for each request to a `file`; - is standard output (default none)")
 	s.StringVar(&f.format, "log-format", string(accesslog.Combined), "common, combined or json")
@@ -126,8 +132,11 @@ func (p *servePlan) readListeners(f *serveFlags) error {
 	if len(f.listen) > maxListeners {
 		return fmt.Errorf("%d times, want at most %d", len(f.listen), maxListeners)
 	}
-	if f.hasPort() {
-		p.listeners = append(p.listeners, listen.Port(f.port))
+	if f.port.prefix != "" {
+		return fmt.Errorf("--port %q: want a number; a folder goes with -c FILE", f.port.prefix)
+	}
+	if f.changed("port") {
+		p.listeners = append(p.listeners, listen.Port(f.port.number))
 	}
 	for _, text := range f.listen {
 		spec, err := listen.Parse(text)

@@ -27,7 +27,7 @@ const (
 
 // Spec is where to listen.
 type Spec struct {
-	// Network is "tcp", "unix" or Systemd.
+	// Network is "tcp", "tcp4" or "tcp6" for addresses of one version only, "unix" or Systemd.
 	Network string
 	// Address is host:port, the path of a socket, or the name of those that were passed, if only some
 	// are meant.
@@ -85,6 +85,26 @@ type Options struct {
 	// Stall is how long a TCP client may leave what it was sent unread, or the network undelivered, before its
 	// connection is reset; 0 leaves that to the system. The kernel sees to it, on Linux.
 	Stall time.Duration
+	// Backlog is how many connections wait to be accepted, at most; 0 is the system's number. ReusePort lets other sockets have
+	// the same TCP address (socket(7)).
+	Backlog   int
+	ReusePort bool
+}
+
+// One listens on one address that is not Systemd's. If a socket of that address was passed it is that one.
+func One(s Spec, o Options, passed *Passed) (net.Listener, error) {
+	l, err := passed.at(s)
+	if l == nil && err == nil {
+		l, err = open(s, o)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s, reason(err))
+	}
+	if err := o.apply(l); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("%s: %w", s, err)
+	}
+	return l, nil
 }
 
 // All listens on all of specs, or on none. passed are the sockets that the process was given; those that
@@ -103,31 +123,50 @@ func All(specs []Spec, o Options, passed *Passed) (all []net.Listener, err error
 		switch s.Network {
 		case Systemd:
 			some, err = passed.take(s.Address)
-		case "unix":
-			some, err = one(onSocket(s.Address, o.SocketMode))
 		default:
-			some, err = one(overTCP(s.Address))
+			some, err = one(open(s, o))
 		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", s, reason(err))
 		}
 		all = append(all, some...)
 		for _, l := range some {
-			if t, ok := l.(*net.TCPListener); ok && o.Stall > 0 {
-				if err := limitStalls(t, o.Stall); err != nil {
-					return all, fmt.Errorf("%s: %w", s, err)
-				}
+			if err := o.apply(l); err != nil {
+				return all, fmt.Errorf("%s: %w", s, err)
 			}
 		}
 	}
-	return all, passed.rest()
+	return all, passed.Rest()
+}
+
+func open(s Spec, o Options) (net.Listener, error) {
+	if s.Network == "unix" {
+		return onSocket(s.Address, o.SocketMode)
+	}
+	return overTCP(s, o)
 }
 
 // overTCP listens without Multipath TCP, which package net would use: its sockets know no Stall.
-func overTCP(address string) (net.Listener, error) {
+func overTCP(s Spec, o Options) (net.Listener, error) {
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
-	return c.Listen(context.Background(), "tcp", address)
+	if o.ReusePort {
+		c.Control = reusePort
+	}
+	return c.Listen(context.Background(), s.Network, s.Address)
+}
+
+// apply sets what a socket that listens can be told.
+func (o Options) apply(l net.Listener) error {
+	if t, ok := l.(*net.TCPListener); ok && o.Stall > 0 {
+		if err := limitStalls(t, o.Stall); err != nil {
+			return err
+		}
+	}
+	if o.Backlog > 0 {
+		return setBacklog(l, o.Backlog)
+	}
+	return nil
 }
 
 func one(l net.Listener, err error) ([]net.Listener, error) {

@@ -128,3 +128,53 @@ func TestInherit(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// One listens as it is told, again and again at one port if that is to be reused, and on one version of IP.
+func TestOne(t *testing.T) {
+	l, err := One(Spec{"tcp4", "127.0.0.1:0"}, Options{Backlog: 7, ReusePort: runtime.GOOS != "windows"}, new(Passed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if runtime.GOOS == "windows" {
+		return
+	}
+	again, err := One(Spec{"tcp4", l.Addr().String()}, Options{ReusePort: true}, new(Passed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Close()
+	if _, err := One(Spec{"tcp6", l.Addr().String()}, Options{}, new(Passed)); err == nil {
+		t.Error("an address of another version")
+	}
+}
+
+// A socket that was passed is found by its address.
+func TestPassedAt(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("no sockets are passed")
+	}
+	l := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
+	file, err := l.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := &Passed{files: []*os.File{file}, names: []string{"web"}}
+	path := filepath.Join(t.TempDir(), "socket")
+	other, err := One(Spec{"unix", path}, Options{SocketMode: 0o600}, passed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	if passed.Rest() == nil {
+		t.Error("it was taken")
+	}
+	same, err := One(Spec{"tcp4", l.Addr().String()}, Options{}, passed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer same.Close()
+	if err := passed.Rest(); err != nil {
+		t.Error(err)
+	}
+}

@@ -62,17 +62,12 @@ func (p *Passed) take(name string) (all []net.Listener, err error) {
 		if f == nil || name != "" && p.names[i] != name {
 			continue
 		}
-		l, err := net.FileListener(f)
+		l, err := p.listener(i)
 		if err != nil {
 			for _, l := range all {
 				l.Close()
 			}
-			return nil, fmt.Errorf("descriptor %d is no listening stream socket: %w", firstPassed+i, err)
-		}
-		f.Close()
-		p.files[i] = nil
-		if u, ok := l.(*net.UnixListener); ok {
-			u.SetUnlinkOnClose(false) // it is the service manager's
+			return nil, err
 		}
 		all = append(all, l)
 	}
@@ -85,8 +80,70 @@ func (p *Passed) take(name string) (all []net.Listener, err error) {
 	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
 }
 
-// rest is an error if there are sockets that nobody has asked for: their clients would wait for ever.
-func (p *Passed) rest() error {
+// listener makes one of a descriptor.
+func (p *Passed) listener(i int) (net.Listener, error) {
+	l, err := net.FileListener(p.files[i])
+	if err != nil {
+		return nil, fmt.Errorf("descriptor %d is no listening stream socket: %w", firstPassed+i, err)
+	}
+	p.files[i].Close()
+	p.files[i] = nil
+	if u, ok := l.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // it is the service manager's
+	}
+	return l, nil
+}
+
+// at makes a listener of the one that was passed for an address, or returns nil.
+func (p *Passed) at(s Spec) (net.Listener, error) {
+	for i, f := range p.files {
+		if f == nil {
+			continue
+		}
+		addr, err := localAddr(f)
+		if err != nil {
+			return nil, fmt.Errorf("descriptor %d is no socket: %w", firstPassed+i, err)
+		}
+		if s.is(addr) {
+			return p.listener(i)
+		}
+	}
+	return nil, nil
+}
+
+// is reports whether a socket's address is the Spec's.
+func (s Spec) is(addr net.Addr) bool {
+	switch a := addr.(type) {
+	case *net.UnixAddr:
+		return s.Network == "unix" && s.Address == a.Name
+	case *net.TCPAddr:
+		host, port, err := net.SplitHostPort(s.Address)
+		if err != nil || s.Network == "unix" || port != strconv.Itoa(a.Port) {
+			return false
+		}
+		if host == "" {
+			return a.IP.IsUnspecified() && (s.Network != "tcp4" || a.IP.To4() != nil)
+		}
+		ip := net.ParseIP(host)
+		return ip != nil && ip.Equal(a.IP)
+	}
+	return false
+}
+
+// localAddr is the address of a socket. The file stays open.
+func localAddr(f *os.File) (net.Addr, error) {
+	l, err := net.FileListener(f) // of a descriptor of its own
+	if err != nil {
+		return nil, err
+	}
+	if u, ok := l.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false)
+	}
+	return l.Addr(), l.Close()
+}
+
+// Rest is an error if there are sockets that nobody has asked for: their clients would wait for ever.
+func (p *Passed) Rest() error {
 	for i, f := range p.files {
 		if f != nil {
 			return fmt.Errorf("socket %d (%q) was passed and nothing asks for it; add --listen systemd", i, p.names[i])

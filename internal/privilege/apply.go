@@ -81,7 +81,10 @@ func (p *Plan) confine(k kernel, folders Folders, out *Outcome) error {
 	}
 	version := k.landlock()
 	err := k.noNewPrivs()
-	if out.NoNewPrivs = err == nil; err == nil && version == 0 {
+	if out.NoNewPrivs = err == nil; err == nil && p.config.Reaching {
+		return p.mayKeep(folders.Keep)
+	}
+	if err == nil && version == 0 {
 		err = errors.New("this kernel has no Landlock, or does not use it")
 	}
 	if err == nil {

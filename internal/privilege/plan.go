@@ -46,6 +46,10 @@ type Config struct {
 	Chroot bool
 
 	Sandbox Sandbox
+
+	// Reaching leaves files and connections within reach, for who asks others and reads files that are not known yet: of what
+	// Sandbox would do it has new privileges refused only.
+	Reaching bool
 }
 
 // Folders are those that stay within reach. They are given open, and stay the caller's.

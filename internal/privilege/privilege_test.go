@@ -166,6 +166,20 @@ func TestWithoutLandlock(t *testing.T) {
 	}
 }
 
+// Who has to reach what is not known yet has new privileges refused, and no more.
+func TestReaching(t *testing.T) {
+	p := plan(false, Auto)
+	p.config.Reaching = true
+	k := &fake{version: 7, liars: []thread{dropped()}}
+	out, err := p.apply(k, Folders{})
+	if want := "proc no_new_privs setgroups setgid setuid threads regain end"; err != nil || strings.Join(k.did, " ") != want {
+		t.Errorf("%v, %v", k.did, err)
+	}
+	if out.Landlock != 0 || !out.NoNewPrivs || out.Unconfined != "" {
+		t.Errorf("%+v", out)
+	}
+}
+
 // Who is no root, and stays himself, loses the capabilities that he may have been given.
 func TestNobodySpecial(t *testing.T) {
 	p := &Plan{config: Config{Sandbox: Auto}, uid: uid, gid: gid}

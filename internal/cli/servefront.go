@@ -1,0 +1,229 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/privilege"
+)
+
+// unprivileged is whom root's server becomes if nobody else is named, as nginx.
+const unprivileged = "nobody"
+
+// frontPlan is what a command line with an nginx.conf means.
+type frontPlan struct {
+	file, prefix string // absolute; prefix is empty if it was not given
+	user, group  string // instead of the file's
+	lenient      bool
+	test         bool
+	grace        time.Duration
+}
+
+// frontServer is serve with an nginx.conf, while it runs. What is nil is not there, or not yet.
+type frontServer struct {
+	plan   *frontPlan
+	voice  voice
+	stdout io.Writer
+	stderr io.Writer
+	passed *listen.Passed
+
+	powers  *privilege.Plan
+	certs   *certBook
+	logs    *logBook
+	pid     string // the file that was written
+	errors  *errorFile
+	sockets []*socket
+	failed  chan error    // of servers
+	config  *front.Config // that is served
+	handler *front.Handler
+	secrets atomic.Pointer[tlsTable]
+
+	ending   chan struct{}  // closed when all is to end
+	draining sync.WaitGroup // of what replaced are
+	mu       sync.Mutex
+	replaced map[*serving]bool // by others, or given up
+}
+
+// runFront serves what an nginx.conf says until it is told to end. The order is what runServe's is: what needs privileges, giving
+// them up, and then all else.
+func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
+	result, err := plan.read()
+	if err != nil {
+		return badConfiguration(env.Stderr, plan, result, err)
+	}
+	s := &frontServer{
+		plan: plan, voice: newVoice(env.Stderr), stdout: env.Stdout, stderr: env.Stderr, certs: newCertBook(), failed: make(chan error, 1), ending: make(chan struct{}), replaced: make(map[*serving]bool),
+	}
+	s.logs = newLogBook(s.stdout)
+	defer s.voice.close()
+	if plan.test {
+		if err := s.try(result); err != nil {
+			return badConfiguration(env.Stderr, plan, result, err)
+		}
+		s.sayMessages(result, true)
+		s.voice.say(plan.file + ": the configuration is good")
+		return nil
+	}
+	s.sayMessages(result, false)
+	defer func() { err = errors.Join(err, s.close()) }()
+	outcome, err := s.open(result)
+	if err != nil {
+		return err
+	}
+	signals := s.notify()
+	defer signals.stop()
+	if err := s.start(result, outcome); err != nil {
+		return err
+	}
+	return s.serve(ctx, signals, result.Process.Grace)
+}
+
+// read reads the file.
+func (p *frontPlan) read() (*nginxconf.Result, error) {
+	return nginxconf.Parse(p.file, nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient})
+}
+
+// badConfiguration says all that is wrong, a line for each.
+func badConfiguration(w io.Writer, plan *frontPlan, result *nginxconf.Result, err error) error {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(w, "tare: serve: %s\n", strings.TrimRight(line, "\n"))
+	}
+	if result != nil && !plan.lenient && strings.Contains(err.Error(), "not done here") {
+		fmt.Fprintln(w, "tare: serve: --lenient leaves out what is not done here")
+	}
+	fmt.Fprintf(w, "tare: serve: %s: the configuration is not good\n", plan.file)
+	return &exit{code: exitUsage}
+}
+
+// sayMessages says what there is to say of a file that is good. Notes are many, and said by -t only.
+func (s *frontServer) sayMessages(result *nginxconf.Result, all bool) {
+	for _, m := range result.Ignored {
+		s.voice.say("left out: " + m.Error())
+	}
+	for _, m := range result.Warnings {
+		s.voice.say("warning: " + m.Error())
+	}
+	if !all && len(result.Noted) > 0 {
+		s.voice.say(fmt.Sprintf("%d directives mean nothing here, or something else: -t says which", len(result.Noted)))
+		return
+	}
+	for _, m := range result.Noted {
+		s.voice.say("note: " + m.Error())
+	}
+}
+
+// try does what start would, but for sockets, files and privileges.
+func (s *frontServer) try(result *nginxconf.Result) error {
+	_, err := s.newPowers(&result.Process)
+	if err == nil {
+		err = s.certs.use(&result.Config, s.voice.say)
+	}
+	defer s.certs.close()
+	if err != nil {
+		return err
+	}
+	handler, err := front.New(result.Config, front.LogErrors(s.voice.logger()), front.OpenLogs(canOpenLog))
+	if err != nil {
+		return err
+	}
+	return handler.Close()
+}
+
+// canOpenLog is for who does not want to write a log.
+func canOpenLog(path string) (io.WriteCloser, error) {
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, err
+	} else if !info.IsDir() {
+		return nil, fmt.Errorf("%s is no folder", filepath.Dir(path))
+	}
+	return unclosed{io.Discard}, nil
+}
+
+// newPowers looks up whom to become.
+func (s *frontServer) newPowers(process *nginxconf.Process) (*privilege.Plan, error) {
+	config := privilege.Config{User: s.plan.user, Group: s.plan.group, Sandbox: privilege.Auto, Reaching: true}
+	root := os.Geteuid() == 0
+	switch {
+	case config.User != "":
+	case root && process.User != "":
+		config.User, config.Group = process.User, process.Group
+	case root:
+		config.User = unprivileged
+	case process.User != "":
+		s.voice.say(fmt.Sprintf("warning: user %s: only root can become somebody else: this stays %d", process.User, os.Geteuid()))
+	}
+	return privilege.NewPlan(config)
+}
+
+// open does what may need privileges, and gives them up.
+func (s *frontServer) open(result *nginxconf.Result) (*privilege.Outcome, error) {
+	var err error
+	if s.passed, err = listen.Inherit(); err != nil {
+		return nil, err
+	}
+	if s.powers, err = s.newPowers(&result.Process); err != nil {
+		return nil, usage(err)
+	}
+	if err := s.certs.use(&result.Config, s.voice.say); err != nil {
+		return nil, usage(err)
+	}
+	if err := s.logs.prepare(logPaths(result), s.powers); err != nil {
+		return nil, usage(err)
+	}
+	if err := prepareCaches(result.Config.Caches, s.powers); err != nil {
+		return nil, usage(err)
+	}
+	if s.errors, err = openErrorFile(result.Process.ErrorLog, s.logs, s.voice); err != nil {
+		return nil, usage(err)
+	}
+	if err := s.openSockets(result.Process.Listeners); err != nil {
+		return nil, err
+	}
+	if err := s.writePID(result.Process.PID); err != nil {
+		return nil, err
+	}
+	s.limits(&result.Process)
+	loadTables()
+	return s.powers.Apply(privilege.Folders{})
+}
+
+// start makes the handler and the servers, and says what is served.
+func (s *frontServer) start(result *nginxconf.Result, outcome *privilege.Outcome) error {
+	var err error
+	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open))
+	if err != nil {
+		return badConfiguration(s.stderr, s.plan, result, err)
+	}
+	s.config = &result.Config
+	s.secrets.Store(newTLSTable(s.config, s.certs))
+	s.voice.say("serving " + s.plan.file)
+	for _, socket := range s.sockets {
+		l, err := duplicate(socket.base)
+		if err != nil {
+			return err
+		}
+		s.startSocket(socket, l)
+		s.voice.say("on " + urlOf(socket.base, socket.TLS))
+	}
+	s.voice.say("as " + whom(outcome))
+	if outcome.UID == 0 {
+		s.voice.say("root serves this: give a user to have somebody else do it")
+	}
+	s.certs.watch(func(text string) { s.voice.say(text + whoeverCannot(outcome)) })
+	return nil
+}
+
+func whoeverCannot(o *privilege.Outcome) string {
+	return fmt.Sprintf("; %s cannot read it again, a new one needs a new start", whoever(o))
+}

@@ -1,0 +1,446 @@
+package cli_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// frontSite is a folder with an nginx.conf, and a server that it says all of.
+type frontSite struct {
+	t   *testing.T
+	dir string
+	*served
+}
+
+// newFrontSite makes a folder that anybody can reach.
+func newFrontSite(t *testing.T) *frontSite { return &frontSite{t: t, dir: openDir(t)} }
+
+func (f *frontSite) path(name string) string { return filepath.Join(f.dir, name) }
+
+// configure writes the configuration: DIR stands for the folder.
+func (f *frontSite) configure(text string) {
+	f.t.Helper()
+	write(f.t, f.path("nginx.conf"), strings.ReplaceAll(text, "DIR", f.dir))
+}
+
+func (f *frontSite) start(args ...string) {
+	f.t.Helper()
+	f.served = serveFiles(f.t, append([]string{"-c", f.path("nginx.conf")}, args...)...)
+	f.await(`tare: as `)
+}
+
+// over is a client that asks at a unix socket of the folder.
+func (f *frontSite) over(socket string) *http.Client {
+	return client(f.t, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", f.path(socket))
+	})
+}
+
+// reload has the configuration be read again, and waits until that is said.
+func (f *frontSite) reload() {
+	f.t.Helper()
+	before := count(f.stderr(), "reload: ")
+	f.signal(syscall.SIGHUP)
+	awaitRepeated(f.t, f.served, "reload: ", before+1)
+}
+
+const twoSockets = `pid DIR/run/pid;
+error_log DIR/error.log info;
+events { worker_connections 512; }
+http {
+	server { listen unix:DIR/first; location / { return 200 "one"; } }
+	server { listen unix:DIR/second; location / { return 200 "two"; } }
+}
+`
+
+// A configuration is changed while it is served: sockets come and go, and one that is wrong changes nothing.
+func TestFrontReload(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	if err := os.Mkdir(f.path("run"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(f.path("run"), 0o777); err != nil { // whoever it becomes removes its file
+		t.Fatal(err)
+	}
+	if err := os.Chmod(f.dir, 0o777); err != nil { // and makes new sockets
+		t.Fatal(err)
+	}
+	f.configure(twoSockets)
+	f.start()
+	f.await("on http over the unix socket .*/first\n")
+	if pid := strings.TrimSpace(read(t, f.path("run/pid"))); pid != strconv.Itoa(f.cmd.Process.Pid) {
+		t.Errorf("pid %q, want %d", pid, f.cmd.Process.Pid)
+	}
+	first, second := f.over("first"), f.over("second")
+	get(t, first, "http://any/", "one")
+	get(t, second, "http://any/", "two")
+
+	f.configure(strings.NewReplacer("second", "third", `"one"`, `"three"`).Replace(twoSockets))
+	f.reload()
+	f.await("no longer on http over the unix socket .*/second\n")
+	get(t, first, "http://any/", "three") // by the connection that there was
+	get(t, f.over("third"), "http://any/", "two")
+	if _, err := f.over("second").Get("http://any/"); err == nil {
+		t.Error("the socket that is gone is served")
+	}
+
+	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; rubbish; } }")
+	f.reload()
+	f.await(`reload: .*nginx.conf:2: unknown directive "rubbish"`)
+	awaitRepeated(t, f.served, "reload: nothing has changed", 1)
+	get(t, first, "http://any/", "three")
+	f.configure("events {}\nhttp { server { listen unix:DIR/none/x; location / { return 200 x; } } }")
+	f.reload()
+	awaitRepeated(t, f.served, "reload: nothing has changed", 2)
+	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; location / { return 200 $nosuchvariable; } } }")
+	f.reload()
+	awaitRepeated(t, f.served, "reload: nothing has changed", 3)
+	if _, err := os.Stat(f.path("fourth")); err == nil {
+		t.Error("a socket of a configuration that is wrong is left")
+	}
+	get(t, first, "http://any/", "three")
+
+	if code := f.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	for _, left := range []string{"first", "third", "run/pid"} {
+		if _, err := os.Stat(f.path(left)); !os.IsNotExist(err) {
+			t.Errorf("%s is left", left)
+		}
+	}
+}
+
+// No request is lost while the configuration changes, be it what is answered or how connections are kept.
+func TestFrontReloadUnderLoad(t *testing.T) {
+	t.Parallel()
+	reloads := 5
+	if os.Getenv("TARE_SLOW") != "" {
+		reloads = 100
+	}
+	f := newFrontSite(t)
+	conf := func(n int) string {
+		return fmt.Sprintf(`events {}
+http {
+	keepalive_timeout %ds;
+	upstream app { server unix:DIR/app; keepalive 8; }
+	server { listen unix:DIR/first; location / { return 200 "%05d"; } location /app { proxy_pass http://app; } }
+}
+`, 60+n%2, n)
+	}
+	serveOn(t, f.path("app"))
+	f.configure(conf(0))
+	f.start()
+	ctx, stop := context.WithCancel(context.Background())
+	results := make(chan error, 2)
+	for _, path := range []string{"/", "/app"} {
+		started := make(chan struct{})
+		go func() { results <- loadUntil(ctx, f.path("first"), path, func() { close(started) }) }()
+		select {
+		case <-started:
+		case err := <-results:
+			t.Fatal(err)
+		}
+	}
+	for n := range reloads {
+		f.configure(conf(n + 1))
+		f.reload()
+		get(t, f.over("first"), "http://any/", fmt.Sprintf("%05d", n+1))
+	}
+	stop()
+	for range 2 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if code := f.end(syscall.SIGQUIT); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// serveOn serves at a unix socket that everybody may use, until the test ends.
+func serveOn(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.Listen("unix", path)
+	if err == nil {
+		err = os.Chmod(path, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %s", r.Method, r.URL.Path)
+	})}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Close() })
+}
+
+// loadUntil loads a socket until ctx ends, and says when it has begun. Its error is about requests that failed.
+func loadUntil(ctx context.Context, socket, path string, started func()) error {
+	result, err := load.Run(ctx, load.Plan{
+		URL: "http+unix://" + socket + ":" + path, Connections: 4, Threads: 1, Duration: time.Hour, Trace: &load.Trace{Started: started},
+	})
+	switch {
+	case ctx.Err() == nil || !errors.Is(err, context.Canceled):
+		return fmt.Errorf("the load of %s has ended: %w", path, err)
+	case result.Errors.Total() > 0:
+		return fmt.Errorf("%s: %d of %d requests failed, the first with %s", path, result.Errors.Total(), result.Requests, result.Errors.First)
+	case result.Requests == 0:
+		return fmt.Errorf("%s: nothing was asked", path)
+	}
+	return nil
+}
+
+// Logs are opened again, and requests that have begun are finished when it is to end.
+func TestFrontSignals(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	f.configure(`error_log DIR/error.log;
+events {}
+http {
+	access_log DIR/access.log;
+	server {
+		listen unix:DIR/first;
+		location / { return 200 "hello"; }
+		location /slow { proxy_pass http://unix:DIR/app; }
+	}
+}
+`)
+	begun, finish := make(chan struct{}), make(chan struct{})
+	l, err := net.Listen("unix", f.path("app"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(f.path("app"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(begun)
+		<-finish
+		fmt.Fprint(w, "late")
+	})}
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(func() { server.Close() })
+	if err := os.Chmod(f.dir, 0o777); err != nil { // whoever it becomes makes new logs
+		t.Fatal(err)
+	}
+	f.start()
+	get(t, f.over("first"), "http://any/1", "hello")
+	awaitText(t, f.path("access.log"), "GET /1 ")
+	if err := os.Rename(f.path("access.log"), f.path("access.log.1")); err != nil {
+		t.Fatal(err)
+	}
+	f.signal(syscall.SIGUSR1)
+	f.await("logs: opened again")
+	get(t, f.over("first"), "http://any/2", "hello")
+	awaitText(t, f.path("access.log"), "GET /2 ")
+
+	answer := make(chan string)
+	go func() {
+		resp, err := f.over("first").Get("http://any/slow")
+		if err != nil {
+			answer <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		answer <- string(b)
+	}()
+	<-begun
+	f.signal(syscall.SIGQUIT)
+	awaitGone(t, f.path("first"))
+	close(finish)
+	if got := <-answer; got != "late" {
+		t.Errorf("got %q", got)
+	}
+	if code := f.wait(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// awaitText waits until a file holds a text.
+func awaitText(t *testing.T, name, text string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), text) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s never held %q", name, text)
+		}
+	}
+}
+
+// awaitGone waits until there is no file of a name.
+func awaitGone(t *testing.T, name string) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(name); os.IsNotExist(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is there still", name)
+		}
+	}
+}
+
+// passed starts the server with sockets that listen at free ports: PORT1 and so on in the configuration.
+func (f *frontSite) passed(n int, conf string) (addrs []string) {
+	f.t.Helper()
+	cmd := exec.Command("sh", "-c", fmt.Sprintf("LISTEN_PID=$$ LISTEN_FDS=%d exec tare serve -c %s", n, f.path("nginx.conf")))
+	for i := range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		defer l.Close()
+		file, err := l.(*net.TCPListener).File()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		defer file.Close()
+		addrs = append(addrs, l.Addr().String())
+		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
+		conf = strings.ReplaceAll(conf, fmt.Sprintf("PORT%d", i+1), l.Addr().String())
+	}
+	f.configure(conf)
+	f.served = startServed(f.t, cmd)
+	return addrs
+}
+
+// TLS is beside none, with the certificate of the host that is asked for, which is renewed; handshakes of some hosts are refused.
+func TestFrontTLS(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	for number, name := range []string{"one", "two"} {
+		putCertificate(t, f.path(name+".pem"), f.path(name+".key"), int64(number)+1)
+		openToAll(t, f.path(name+".pem"), f.path(name+".key"))
+	}
+	const conf = `events {}
+http {
+	server { listen PORT1 ssl http2; server_name one.example; ssl_certificate DIR/one.pem; ssl_certificate_key DIR/one.key; return 200 "one"; }
+	server { listen PORT1 ssl; server_name two.example; ssl_certificate DIR/two.pem; ssl_certificate_key DIR/two.key; return 200 "two"; }
+	server { listen PORT1 ssl; server_name closed.example; ssl_reject_handshake on; }
+	server { listen PORT2; return 200 "plain"; }
+}
+`
+	addrs := f.passed(2, conf)
+	f.await("tare: as ")
+	get(t, client(t, nil), "http://"+addrs[1], "plain")
+	ask := func(name string) (int64, error) {
+		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+		if err != nil {
+			return 0, err
+		}
+		defer c.Close()
+		if got := c.ConnectionState().NegotiatedProtocol; got != "h2" {
+			t.Errorf("%s: protocol %q", name, got)
+		}
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
+	}
+	for name, want := range map[string]int64{"one.example": 1, "two.example": 2, "other.example": 1, "": 1} {
+		if got, err := ask(name); got != want || err != nil {
+			t.Errorf("%q: certificate %d, want %d, %v", name, got, want, err)
+		}
+	}
+	if _, err := ask("closed.example"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+		t.Errorf("got %v", err)
+	}
+	putCertificate(t, f.path("two.pem"), f.path("two.key"), 3)
+	openToAll(t, f.path("two.pem"), f.path("two.key"))
+	f.reload()
+	if got, err := ask("two.example"); got != 3 || err != nil {
+		t.Errorf("certificate %d, want the new one, %v", got, err)
+	}
+	if code := f.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// openToAll lets whoever the server becomes read files.
+func openToAll(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := os.Chmod(name, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Behind a proxy that says so, the client's address is the one that it tells, and hosts are found all the same. Who does not say so
+// is not served.
+func TestFrontProxied(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	addrs := f.passed(2, `events {}
+http {
+	server { listen PORT1 proxy_protocol; location / { return 200 "$remote_addr"; } }
+	server { listen PORT2; location / { return 200 "other $remote_addr"; } }
+}
+`)
+	f.await("tare: as ")
+	ask := func(addr, before string) string {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "%sGET / HTTP/1.0\r\n\r\n", before)
+		b, _ := io.ReadAll(c)
+		_, body, _ := strings.Cut(string(b), "\r\n\r\n")
+		return body
+	}
+	if got := ask(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "192.0.2.1" {
+		t.Errorf("got %q", got)
+	}
+	if got := ask(addrs[0], ""); strings.Contains(got, "127.0.0.1") {
+		t.Errorf("served without: %q", got)
+	}
+	if got := ask(addrs[1], ""); got != "other 127.0.0.1" {
+		t.Errorf("got %q", got)
+	}
+	if code := f.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// Root's server becomes the user that the configuration names, for good, or else nobody.
+func TestFrontUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become somebody else")
+	}
+	for user, who := range map[string]string{"": "nobody", "user www-data;": "www-data", "user 64123 64124;": "64123"} {
+		f := newFrontSite(t)
+		f.configure(user + "\nevents {}\nhttp { access_log DIR/log; server { listen unix:DIR/socket; location / { return 200 x; } } }")
+		f.start()
+		f.await("tare: as " + who + ` \(`)
+		get(t, f.over("socket"), "http://any/", "x")
+		status := read(t, fmt.Sprintf("/proc/%d/status", f.cmd.Process.Pid))
+		if strings.Contains(status, "Uid:\t0") || !strings.Contains(status, "NoNewPrivs:\t1") || !strings.Contains(status, "CapPrm:\t0000000000000000") {
+			t.Errorf("%s", status)
+		}
+		awaitText(t, f.path("log"), "GET / ")
+		if code := f.end(syscall.SIGTERM); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/anchor"
+	"github.com/tarehq/tare/internal/certs"
+)
+
+// certBook has the certificates that hosts name, each once.
+type certBook struct {
+	held    map[front.CertFiles]*heldCert
+	running sync.WaitGroup
+}
+
+// heldCert is a certificate while it is served.
+type heldCert struct {
+	*certs.Store
+	files []*anchor.File
+	stop  context.CancelFunc // nil unless its files are watched
+}
+
+func newCertBook() *certBook { return &certBook{held: make(map[front.CertFiles]*heldCert)} }
+
+// use reads the certificates that a Config names and are not there yet. If there is an error, no more of them are held than before.
+func (b *certBook) use(config *front.Config, say func(string)) error {
+	var added []front.CertFiles
+	for i := range config.Hosts {
+		host := &config.Hosts[i]
+		for _, l := range host.Listen {
+			for _, pair := range l.Certs {
+				if b.held[pair] != nil {
+					continue
+				}
+				held, err := openCert(pair, say)
+				if err != nil {
+					for _, pair := range added {
+						b.drop(pair)
+					}
+					return fmt.Errorf("%s: %w", host.Pos, err)
+				}
+				b.held[pair] = held
+				added = append(added, pair)
+			}
+		}
+	}
+	return nil
+}
+
+// keep closes those that a Config does not name.
+func (b *certBook) keep(config *front.Config) {
+	named := make(map[front.CertFiles]bool)
+	for i := range config.Hosts {
+		for _, l := range config.Hosts[i].Listen {
+			for _, pair := range l.Certs {
+				named[pair] = true
+			}
+		}
+	}
+	for pair := range b.held {
+		if !named[pair] {
+			b.drop(pair)
+		}
+	}
+}
+
+func openCert(pair front.CertFiles, say func(string)) (*heldCert, error) {
+	held := &heldCert{}
+	for _, path := range []string{pair.Cert, pair.Key} {
+		a, err := anchor.New(path)
+		if err != nil {
+			held.close()
+			return nil, err
+		}
+		held.files = append(held.files, a)
+	}
+	var err error
+	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Say: say}); err != nil {
+		held.close()
+		return nil, err
+	}
+	return held, nil
+}
+
+// watch has certificates be renewed when their files change, and says what is served. fail is told of those that cannot be read any more.
+func (b *certBook) watch(fail func(text string)) {
+	for pair, held := range b.held {
+		if held.stop != nil {
+			continue
+		}
+		text := fmt.Sprintf("certificate: %s, %s", pair.Cert, held.Describe(time.Now()))
+		if _, err := held.Reload(); err != nil {
+			fail(fmt.Sprintf("%s: %v", text, err))
+			continue
+		}
+		var ctx context.Context
+		ctx, held.stop = context.WithCancel(context.Background())
+		b.running.Go(func() { held.Watch(ctx) })
+	}
+}
+
+// reload reads all again, and says what became of them.
+func (b *certBook) reload(say func(string)) {
+	for pair, held := range b.held {
+		changed, err := held.Reload()
+		switch {
+		case err != nil:
+			say(fmt.Sprintf("certificate: %s: the old one is served still: %v", pair.Cert, err))
+		case changed:
+			say(fmt.Sprintf("certificate: %s: a new one is served: %s", pair.Cert, held.Describe(time.Now())))
+		}
+	}
+}
+
+func (b *certBook) drop(pair front.CertFiles) {
+	b.held[pair].close()
+	delete(b.held, pair)
+}
+
+func (b *certBook) close() {
+	for pair := range b.held {
+		b.drop(pair)
+	}
+	b.running.Wait()
+}
+
+func (h *heldCert) close() {
+	if h.stop != nil {
+		h.stop()
+	}
+	for _, f := range h.files {
+		f.Close()
+	}
+}
+
+// tlsTable is what handshakes go by, for each Host.
+type tlsTable map[*front.Host]*tlsChoice
+
+// tlsChoice is a host's, without and with HTTP/2.
+type tlsChoice struct{ http1, http2 *tls.Config }
+
+func newTLSTable(config *front.Config, book *certBook) *tlsTable {
+	table := make(tlsTable)
+	for i := range config.Hosts {
+		host := &config.Hosts[i]
+		for n := range host.Listen {
+			if l := &host.Listen[n]; l.TLS && table[host] == nil && (l.Certs != nil || host.RejectHandshake) {
+				c := tlsConfig(host, l, book)
+				table[host] = &tlsChoice{withProtocols(c, "http/1.1"), withProtocols(c, "h2", "http/1.1")}
+			}
+		}
+	}
+	return &table
+}
+
+// tlsConfig is a host's. One that is to refuse handshakes has no certificates, which crypto/tls tells clients as nginx does.
+func tlsConfig(host *front.Host, l *front.Listen, book *certBook) *tls.Config {
+	c := new(tls.Config)
+	if l.TLSConfig != nil {
+		c = l.TLSConfig.Clone()
+	}
+	if c.ClientAuth != tls.NoClientCert {
+		c.SessionTicketsDisabled = true // one host's is not to let in at another, whose clients need other certificates
+	}
+	if host.RejectHandshake {
+		return c
+	}
+	var all []*certs.Store
+	for _, pair := range l.Certs {
+		all = append(all, book.held[pair].Store)
+	}
+	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		for _, store := range all {
+			if cert, err := store.GetCertificate(hello); err == nil && hello.SupportsCertificate(cert) == nil {
+				return cert, nil
+			}
+		}
+		return all[0].GetCertificate(hello) // which says what is wrong with it
+	}
+	return c
+}
+
+func withProtocols(c *tls.Config, protocols ...string) *tls.Config {
+	c = c.Clone()
+	c.NextProtos = protocols
+	return c
+}
+
+// handshake finds what a handshake goes by: that of the host that the client names, or of the address's default.
+func (s *frontServer) handshake(http2 bool) func(*tls.ClientHelloInfo) (*tls.Config, error) {
+	return func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		local, table := hello.Conn.LocalAddr(), *s.secrets.Load()
+		choice := table[s.handler.HostAt(local, hello.ServerName)]
+		if choice == nil {
+			choice = table[s.handler.DefaultAt(local)]
+		}
+		switch {
+		case choice == nil:
+			return &tls.Config{}, nil // without certificates
+		case http2:
+			return choice.http2, nil
+		}
+		return choice.http1, nil
+	}
+}

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/listen"
+)
+
+// frontSocketMode are the permissions of unix sockets, as nginx makes them.
+const frontSocketMode = 0o666
+
+// socket is one that is listened at, for as long as the configuration names its address. The servers that serve it, one
+// after the other if how connections are kept changes, have descriptors of their own of it.
+type socket struct {
+	nginxconf.Listener
+	base    net.Listener
+	serving *serving
+}
+
+// serving is a server that serves a socket.
+type serving struct {
+	*tare.Server
+	listener net.Listener
+}
+
+// kept is what a server was made with: another one is needed if that changes.
+type kept struct {
+	tls, http2, proxied bool
+	header, idle        time.Duration
+	bytes               int64
+}
+
+func keptOf(l *nginxconf.Listener) kept {
+	return kept{
+		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout, bytes: l.HeaderBytes,
+	}
+}
+
+// openSockets opens all that the configuration names, and takes those that were passed.
+func (s *frontServer) openSockets(all []nginxconf.Listener) error {
+	if len(all) == 0 {
+		return usage(fmt.Errorf("%s: there is no server, and so nothing to serve", s.plan.file))
+	}
+	for i := range all {
+		opened, err := openSocket(&all[i], s.passed)
+		if err != nil {
+			return err
+		}
+		s.sockets = append(s.sockets, opened)
+	}
+	return s.passed.Rest()
+}
+
+func openSocket(l *nginxconf.Listener, passed *listen.Passed) (*socket, error) {
+	base, err := listen.One(specOf(l), listen.Options{SocketMode: frontSocketMode, Backlog: l.Backlog, ReusePort: l.ReusePort}, passed)
+	if err != nil {
+		return nil, fmt.Errorf("listen %w", err)
+	}
+	return &socket{Listener: *l, base: base}, nil
+}
+
+// specOf is where to listen. All addresses are those of one version of IP, as in nginx.
+func specOf(l *nginxconf.Listener) listen.Spec {
+	if path, ok := strings.CutPrefix(l.Addr, "unix:"); ok {
+		return listen.Spec{Network: "unix", Address: path}
+	}
+	if port, ok := strings.CutPrefix(l.Addr, "*:"); ok {
+		return listen.Spec{Network: "tcp4", Address: "0.0.0.0:" + port}
+	}
+	switch {
+	case !strings.HasPrefix(l.Addr, "["):
+		return listen.Spec{Network: "tcp4", Address: l.Addr}
+	case l.IPv6Only:
+		return listen.Spec{Network: "tcp6", Address: l.Addr}
+	}
+	return listen.Spec{Network: "tcp", Address: l.Addr}
+}
+
+// startSocket has a new server serve a socket, by a descriptor of its own.
+func (s *frontServer) startSocket(socket *socket, l net.Listener) {
+	if socket.Proxied {
+		l = unwrapProxied(l, socket.HeaderTimeout)
+	}
+	server := s.newServer(socket)
+	socket.serving = &serving{server, l}
+	secure := socket.TLS
+	go func() {
+		var err error
+		if secure {
+			err = server.ServeTLS(l, "", "")
+		} else {
+			err = server.Serve(l)
+		}
+		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			select {
+			case s.failed <- err:
+			default: // one is enough to end all
+			}
+		}
+	}()
+}
+
+func (s *frontServer) newServer(socket *socket) *tare.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(socket.HTTP2 && socket.TLS)
+	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
+	server := tare.Wrap(&http.Server{
+		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols,
+		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout, IdleTimeout: socket.IdleTimeout,
+	})
+	if socket.TLS {
+		server.TLSConfig = &tls.Config{GetConfigForClient: s.handshake(socket.HTTP2)}
+	}
+	if socket.IdleTimeout == 0 {
+		server.SetKeepAlivesEnabled(false)
+	}
+	return server
+}
+
+// duplicate makes another listener of a socket, which can be closed by itself.
+func duplicate(l net.Listener) (net.Listener, error) {
+	files, ok := l.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("%s is no socket", l.Addr())
+	}
+	file, err := files.File()
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return net.FileListener(file)
+}
+
+// giveUp has a server end what it has begun, while nobody waits.
+func (s *frontServer) giveUp(old *serving) { s.drain(old, 0) }
+
+// replace has a server accept no more. The connections that it has go on as they were opened: who closed them could not know whether
+// a request is on its way. Once those that are idle have ended by themselves it is given up.
+func (s *frontServer) replace(old *serving, idle time.Duration) {
+	old.listener.Close()
+	s.drain(old, idle)
+}
+
+func (s *frontServer) drain(old *serving, after time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.replaced[old] = true
+	s.draining.Go(func() {
+		select {
+		case <-time.After(after):
+		case <-s.ending:
+		}
+		_ = old.Shutdown(context.Background()) // it returns when all is done, or the server is closed
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.replaced, old)
+	})
+}
+
+// shutdown ends when all requests have, or ctx.
+func (s *frontServer) shutdown(ctx context.Context) error {
+	for _, socket := range s.sockets {
+		socket.base.Close()
+	}
+	close(s.ending)
+	for _, socket := range s.sockets {
+		s.giveUp(socket.serving)
+	}
+	done := make(chan struct{})
+	go func() {
+		s.draining.Wait()
+		_ = s.handler.Close() // it waits for those that have taken their connections over
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for old := range s.replaced {
+		_ = old.Close() // what it would say has been said
+	}
+	return errors.New("requests were cut off that had not ended in time; --grace gives them longer")
+}
