@@ -1,0 +1,147 @@
+//go:build linux
+
+package corpus_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// patience bounds one request.
+const patience = 10 * time.Second
+
+// answer is what a request got.
+type answer struct {
+	status string
+	header http.Header
+	body   []byte
+	err    string // instead
+	// unsized bodies have no length in the header.
+	unsized  bool
+	received []string // by applications
+}
+
+// ask sends a request to a front's address and reads the answer.
+func ask(r *request, address string) *answer {
+	c, err := r.dial(address)
+	if err != nil {
+		return &answer{err: err.Error()}
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, r.text()); err != nil {
+		return &answer{err: "closed while it was asked"}
+	}
+	in := bufio.NewReader(c)
+	for {
+		resp, err := http.ReadResponse(in, &http.Request{Method: r.method})
+		if err != nil {
+			return &answer{err: plain(err)}
+		}
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return r.read(resp, c, in)
+		}
+	}
+}
+
+// plain is an error without what differs from time to time.
+func plain(err error) string {
+	text := err.Error()
+	for _, end := range []string{"EOF", "reset by peer", "i/o timeout", "handshake failure", "unrecognized name"} {
+		if strings.Contains(text, end) {
+			if end == "reset by peer" {
+				return "EOF"
+			}
+			return end
+		}
+	}
+	return text
+}
+
+func (r *request) dial(address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: patience}
+	if r.from != "" {
+		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(r.from)}
+	}
+	if r.scheme != "https" {
+		return d.DialContext(context.Background(), "tcp", address)
+	}
+	name, _, _ := strings.Cut(r.host, ":")
+	c, err := tls.DialWithDialer(&d, "tcp", address, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		return nil, fmt.Errorf("TLS: %s", plain(err))
+	}
+	return c, nil
+}
+
+// text is the request as it is sent.
+func (r *request) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s\r\n", r.method, r.target, r.proto)
+	if r.host != "" {
+		fmt.Fprintf(&b, "Host: %s\r\n", r.host)
+	}
+	for _, f := range r.fields {
+		b.WriteString(f + "\r\n")
+	}
+	switch {
+	case r.chunked:
+		b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
+		for rest := r.body; rest != ""; {
+			n := min(len(rest), 10_000)
+			fmt.Fprintf(&b, "%x\r\n%s\r\n", n, rest[:n])
+			rest = rest[n:]
+		}
+		b.WriteString("0\r\n\r\n")
+	case r.body != "":
+		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(r.body), r.body)
+	default:
+		b.WriteString("\r\n")
+	}
+	return b.String()
+}
+
+// read reads an answer's body.
+func (r *request) read(resp *http.Response, c net.Conn, in *bufio.Reader) *answer {
+	a := &answer{status: strconv.Itoa(resp.StatusCode), header: resp.Header, unsized: resp.ContentLength < 0}
+	if t, ok := c.(*tls.Conn); ok {
+		a.status += " from " + t.ConnectionState().PeerCertificates[0].Subject.CommonName
+	}
+	var err error
+	switch {
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		if _, err = io.WriteString(c, r.then); err == nil {
+			a.body = make([]byte, len(r.then))
+			_, err = io.ReadFull(in, a.body)
+		}
+	case resp.Header.Get("Content-Encoding") == "gzip" && r.method != http.MethodHead:
+		var z *gzip.Reader
+		if z, err = gzip.NewReader(resp.Body); err == nil {
+			a.body, err = io.ReadAll(z)
+		}
+	default:
+		a.body, err = io.ReadAll(resp.Body)
+	}
+	if err != nil {
+		a.err = "body: " + plain(err)
+	}
+	return a
+}
+
+// summary is a body, or how long it is and its checksum.
+func summary(b []byte) string {
+	if len(b) > 4<<10 {
+		return fmt.Sprintf("%d bytes, %x", len(b), sha256.Sum256(b))
+	}
+	return strconv.Quote(string(b))
+}

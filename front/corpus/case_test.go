@@ -1,0 +1,206 @@
+//go:build linux
+
+package corpus_test
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+// site is a file of testdata. Its parts are
+//
+//	nginx.conf         what both are given. Paths below /srv, /run, /var, /etc/nginx and /etc/ssl are those of the site's own
+//	                   folder, and each port is one that is free
+//	requests           what is asked, see request
+//	upstream/PORT/…    what the application at a port answers to a path; see application
+//	srv/…, etc/…       files
+//
+// Lines of the comment "differs NAME: WHY" say what may differ in all answers.
+type site struct {
+	name     string
+	archive  *txtar.Archive
+	requests []*request
+	differs  map[string]string
+}
+
+// request is what is asked: a title after "# ", a line of method and URL, and of the version if it is not 1.1 (without a host no Host
+// is sent); header fields; lines
+// that begin with "@":
+//
+//	@from ADDRESS      the client's address, in 127.0.0.0/8
+//	@body N            a body of that many bytes
+//	@chunked           which is sent in chunks
+//	@target TARGET     what is sent in place of the URL's path
+//	@then TEXT         is sent after a 101, and an echo of it awaited
+//	@wait              for a second before
+//	@differs NAME: WHY what may differ: status, body, a field, upstream, or one field or parameter there, "upstream NAME"
+//
+// and, after an empty line, the body.
+type request struct {
+	title, method, scheme, host, target, proto string
+	fields                                     []string
+	from, body, then                           string
+	chunked                                    bool
+	waits                                      int // seconds
+	differs                                    map[string]string
+}
+
+func readSite(t *testing.T, file string) *site {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), archive: archive, differs: make(map[string]string)}
+	for line := range strings.Lines(string(archive.Comment)) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "differs "); ok {
+			addDifference(t, s.differs, rest)
+		}
+	}
+	for _, block := range regexp.MustCompile(`(?m)^# `).Split(s.file("requests"), -1)[1:] {
+		r, err := readRequest(block)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		s.requests = append(s.requests, r)
+	}
+	if len(s.requests) == 0 || s.file("nginx.conf") == "" {
+		t.Fatalf("%s: want an nginx.conf and requests", file)
+	}
+	return s
+}
+
+func addDifference(t *testing.T, to map[string]string, text string) {
+	t.Helper()
+	name, why, ok := strings.Cut(text, ": ")
+	if !ok {
+		t.Fatalf("%q: want NAME: WHY", text)
+	}
+	to[name] = why
+}
+
+// file is a part of the archive, or "".
+func (s *site) file(name string) string {
+	for _, f := range s.archive.Files {
+		if f.Name == name {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+func readRequest(block string) (*request, error) {
+	head, body, _ := strings.Cut(strings.TrimRight(block, "\n"), "\n\n")
+	lines := strings.Split(head, "\n")
+	if len(lines) < 2 {
+		return nil, fmt.Errorf("%q: want a line of method and URL", block)
+	}
+	r := &request{title: lines[0], body: body, proto: "HTTP/1.1", differs: make(map[string]string)}
+	first := strings.Fields(lines[1])
+	if len(first) == 3 {
+		r.proto = first[2]
+	}
+	var rest string
+	var ok bool
+	if r.method = first[0]; len(first) < 2 {
+		return nil, fmt.Errorf("%q: want a URL", lines[1])
+	}
+	if r.scheme, rest, ok = strings.Cut(first[1], "://"); !ok {
+		return nil, fmt.Errorf("%q: want a URL", first[1])
+	}
+	r.host, r.target = rest, "/"
+	if i := strings.IndexByte(rest, '/'); i >= 0 {
+		r.host, r.target = rest[:i], rest[i:]
+	}
+	for _, line := range lines[2:] {
+		if err := r.readLine(line); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// readLine reads a field, or what begins with "@".
+func (r *request) readLine(line string) error {
+	word, rest, _ := strings.Cut(line, " ")
+	switch word {
+	case "@from":
+		r.from = rest
+	case "@body":
+		n, err := strconv.Atoi(rest)
+		r.body = strings.Repeat("0123456789abcdef", n/16+1)[:n]
+		return err
+	case "@chunked":
+		r.chunked = true
+	case "@wait":
+		r.waits++
+	case "@target":
+		r.target = rest
+	case "@then":
+		r.then = rest
+	case "@differs":
+		name, why, ok := strings.Cut(rest, ": ")
+		if !ok {
+			return fmt.Errorf("%q: want @differs NAME: WHY", line)
+		}
+		r.differs[name] = why
+	default:
+		r.fields = append(r.fields, line)
+	}
+	return nil
+}
+
+// fileTime is when files were changed that last.
+func fileTime() time.Time { return time.Date(2024, time.May, 1, 12, 0, 0, 0, time.UTC) }
+
+// put writes the site's files below dir, in place of what is there.
+func (s *site) put(t *testing.T, dir string, substitute func(string) string) {
+	t.Helper()
+	for _, sub := range []string{"srv", "run", "var", "etc", "tmp"} {
+		if err := os.RemoveAll(filepath.Join(dir, sub)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, sub := range []string{"srv", "run", "var/log/nginx", "var/cache", "etc/nginx", "etc/ssl", "tmp"} {
+		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range s.archive.Files {
+		name, text := f.Name, string(f.Data)
+		if name == "nginx.conf" {
+			name = "etc/nginx/nginx.conf"
+		}
+		if strings.HasPrefix(name, "etc/nginx/") {
+			text = substitute(text)
+		}
+		if sub, _, _ := strings.Cut(name, "/"); sub != "srv" && sub != "etc" && sub != "var" {
+			continue
+		}
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := filepath.WalkDir(filepath.Join(dir, "srv"), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, fileTime(), fileTime())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

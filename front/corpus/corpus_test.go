@@ -1,0 +1,136 @@
+//go:build linux
+
+package corpus_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tarehq/tare/internal/cli"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"tare": func() { os.Exit(cli.Main()) }})
+}
+
+// Sites are answered alike by nginx and by tare, applications behind them receive the same, and the same is logged.
+func TestCorpus(t *testing.T) {
+	nginx := programs.Nginx(t)
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no sites: %v", err)
+	}
+	for _, file := range files {
+		s := readSite(t, file)
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.compare(t, nginx.Etc, func(conf string) *front { return nginxFront(nginx, conf) }, tareFront)
+		})
+	}
+}
+
+// compare has two fronts serve the site, one after the other, with the same ports.
+func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *front) {
+	dir, err := os.MkdirTemp("", "corpus")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // workers are somebody else
+		t.Fatal(err)
+	}
+	p := s.assign(t, dir)
+	var answers [][]*answer
+	var logs []string
+	for _, make_ := range fronts {
+		s.put(t, dir, p.substitute)
+		linkIncludes(t, etc, dir)
+		writeCertificates(t, s, dir)
+		t.Run(strings.Repeat("I", len(answers)+1), func(t *testing.T) {
+			for _, app := range p.apps {
+				app.open(t, dir)
+			}
+			f := make_(filepath.Join(dir, "etc/nginx/nginx.conf"))
+			f.start(t, p)
+			answers = append(answers, s.ask(t, p, f))
+			if testing.Verbose() {
+				s.show(t, p, answers[len(answers)-1])
+			}
+			f.end(t)
+			logs = append(logs, readLogs(t, dir))
+			if t.Failed() || testing.Verbose() {
+				t.Logf("%s: it said:\n%s\n%s", f.name, f.said.String(), readErrorLogs(dir))
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	for i, r := range s.requests {
+		difference(t, s, r, p, answers[0][i], answers[1][i])
+	}
+	if s.differs["logs"] == "" && logs[0] != logs[1] {
+		t.Errorf("logs:\n nginx:\n%s\n tare:\n%s", p.restore(logs[0]), p.restore(logs[1]))
+	}
+}
+
+// ask asks a front for everything.
+func (s *site) ask(t *testing.T, p *ports, f *front) []*answer {
+	var answers []*answer
+	for _, r := range s.requests {
+		select {
+		case <-f.done:
+			t.Fatalf("%s has ended before %q:\n%s", f.name, r.title, p.restore(f.said.String()))
+		default:
+		}
+		if r.waits > 0 {
+			time.Sleep(time.Duration(r.waits) * time.Second) // time is what it is about
+		}
+		a := ask(r, p.address(r))
+		for _, app := range p.apps {
+			for _, text := range app.take() {
+				a.received = append(a.received, app.name+": "+text)
+			}
+		}
+		answers = append(answers, a)
+	}
+	return answers
+}
+
+// show logs what a front answered.
+func (s *site) show(t *testing.T, p *ports, answers []*answer) {
+	for i, r := range s.requests {
+		t.Logf("%s: %s %s://%s%s\n\t%s", r.title, r.method, r.scheme, r.host, r.target, strings.Join(lines(s, r, p, answers[i], answers[i]), "\n\t"))
+	}
+}
+
+// address is where a request goes: its port is in the URL.
+func (p *ports) address(r *request) string {
+	_, port, err := net.SplitHostPort(r.host)
+	if err != nil {
+		port = map[string]string{"http": "80", "https": "443"}[r.scheme]
+	}
+	if l := p.listeners[port]; l != nil {
+		return l.Addr().String()
+	}
+	return "port " + port + ", which the configuration does not name"
+}
+
+// linkIncludes puts nginx's own files where configurations include them from.
+func linkIncludes(t *testing.T, etc, dir string) {
+	t.Helper()
+	for _, name := range []string{"mime.types", "fastcgi_params", "fastcgi.conf", "proxy_params"} {
+		if b, err := os.ReadFile(filepath.Join(etc, name)); err == nil {
+			if err := os.WriteFile(filepath.Join(dir, "etc/nginx", name), b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,129 @@
+//go:build linux
+
+package corpus_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mayDiffer are fields that differ everywhere, and why.
+var mayDiffer = map[string]string{
+	"Date":              "it is another second",
+	"Server":            "each gives its own name",
+	"Connection":        "what is the version's default need not be said",
+	"Keep-Alive":        "how long connections are kept is each server's affair",
+	"Transfer-Encoding": "so is how the end of a body is told",
+	"Content-Length":    "it is compared where both give one",
+	"Etag":              "how it is made differs, but not whether it is there",
+	"Content-Type":      "it is compared by itself",
+}
+
+// difference compares two answers.
+func difference(t *testing.T, s *site, r *request, p *ports, nginx, tare *answer) {
+	t.Helper()
+	a, b := lines(s, r, p, nginx, tare), lines(s, r, p, tare, nginx)
+	if slices.Equal(a, b) {
+		return
+	}
+	t.Errorf("%s: %s %s://%s%s\n nginx, and only nginx:\n\t%s\n tare, and only tare:\n\t%s", r.title, r.method, r.scheme, r.host, r.target,
+		strings.Join(without(a, b), "\n\t"), strings.Join(without(b, a), "\n\t"))
+}
+
+func without(a, b []string) []string {
+	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
+}
+
+// lines are what is compared of an answer with another one.
+func lines(s *site, r *request, p *ports, a, other *answer) []string {
+	differs := func(name string) bool { return r.differs[name] != "" || s.differs[name] != "" }
+	all := []string{"error: " + a.err}
+	if !differs("status") {
+		all = append(all, "status: "+a.status)
+	}
+	part := strings.HasPrefix(a.status, "206") || strings.HasPrefix(a.status, "416")
+	for name, values := range a.header {
+		if name == "Accept-Ranges" && part {
+			continue // that there are parts says so by itself
+		}
+		if mayDiffer[name] == "" && !differs(name) {
+			all = append(all, strings.ToLower(name)+": "+strings.Join(values, " | "))
+		}
+	}
+	if tag := a.header.Get("Etag"); tag != "" && !differs("Etag") {
+		all = append(all, "etag: there, weak: "+map[bool]string{true: "yes", false: "no"}[strings.HasPrefix(tag, "W/")])
+	}
+	if !differs("Content-Type") {
+		all = append(all, "content-type: "+a.header.Get("Content-Type"))
+	}
+	body := string(a.body)
+	own := ownPage.MatchString(body)
+	body = ownPage.ReplaceAllString(body, "<center>server</center>")
+	if !differs("body") {
+		all = append(all, "body: "+summary([]byte(body)))
+	}
+	if !a.unsized && !other.unsized && !own && !differs("body") && !differs("Content-Length") {
+		all = append(all, "content-length: "+a.header.Get("Content-Length"))
+	}
+	if !differs("upstream") {
+		for _, text := range a.received {
+			for line := range strings.Lines(text) {
+				line = strings.TrimRight(line, "\n")
+				name := strings.TrimSpace(line[:max(strings.IndexAny(line, ":="), 0)])
+				upgrade := strings.EqualFold(line, "  connection: upgrade")
+				if !differs("upstream "+name) && (upgrade || !ofEachServer.MatchString(line)) {
+					all = append(all, "application: "+strings.Replace(line, "Upgrade", "upgrade", 1))
+				}
+			}
+		}
+	}
+	for i := range all {
+		all[i] = p.restore(all[i])
+	}
+	slices.Sort(all[1:])
+	return all
+}
+
+var (
+	// ownPage is what tells whose an error page is.
+	ownPage = regexp.MustCompile(`<center>(nginx|tare)(/[\w.]*)?</center>`)
+	// ofEachServer are lines that applications receive and that differ: how connections are kept, and who asks.
+	ofEachServer = regexp.MustCompile(`^  (connection: |REMOTE_PORT=|SERVER_SOFTWARE=)`)
+)
+
+// makeCertificate writes a certificate of a name, and its key.
+func makeCertificate(t *testing.T, cert, key, name string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * 365 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

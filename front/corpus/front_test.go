@@ -1,0 +1,154 @@
+//go:build linux
+
+package corpus_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/lab/contender"
+)
+
+// front is nginx or tare, as a process that is passed its sockets.
+type front struct {
+	name string
+	cmd  *exec.Cmd
+	// env says which descriptors are passed.
+	env  func(count int) string
+	said bytes.Buffer
+	done chan struct{}
+}
+
+const firstPassed = 3
+
+func nginxFront(tool *contender.NginxTool, conf string) *front {
+	dir := filepath.Dir(filepath.Dir(filepath.Dir(conf)))
+	f := &front{name: "nginx", cmd: exec.Command(tool.Bin, "-p", dir, "-c", conf, "-e", "stderr", "-g", "daemon off;")}
+	f.cmd.Env = slices.Concat(os.Environ(), tool.Env)
+	f.env = func(count int) string {
+		var b strings.Builder
+		for i := range count {
+			fmt.Fprintf(&b, "%d;", firstPassed+i)
+		}
+		return "NGINX=" + b.String()
+	}
+	return f
+}
+
+func tareFront(conf string) *front {
+	dir := filepath.Dir(filepath.Dir(filepath.Dir(conf)))
+	f := &front{name: "tare", cmd: exec.Command("sh", "-c", `LISTEN_PID=$$ exec tare serve -p "$0" -c "$1"`, dir, conf)}
+	f.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector would wait for a second when it ends
+	f.env = func(count int) string { return fmt.Sprintf("LISTEN_FDS=%d", count) }
+	return f
+}
+
+// start starts the front, and returns once it serves.
+func (f *front) start(t *testing.T, p *ports) {
+	t.Helper()
+	for _, l := range p.listeners {
+		file, err := l.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		f.cmd.ExtraFiles = append(f.cmd.ExtraFiles, file)
+	}
+	f.cmd.Env = append(f.cmd.Env, f.env(len(f.cmd.ExtraFiles)))
+	f.cmd.Stdout, f.cmd.Stderr = &f.said, &f.said
+	if err := f.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.done = make(chan struct{})
+	go func() {
+		_ = f.cmd.Wait() // end looks at it
+		close(f.done)
+	}()
+	t.Cleanup(func() {
+		_ = f.cmd.Process.Kill()
+		<-f.done
+	})
+	// The sockets take connections before anybody serves them, so the pid file tells.
+	pid := filepath.Join(p.dir, "run/nginx.pid")
+	for late := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		if _, err := os.Stat(pid); err == nil {
+			return
+		}
+		select {
+		case <-f.done:
+			t.Fatalf("%s has ended:\n%s", f.name, p.restore(f.said.String()))
+		default:
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%s does not write its pid", f.name)
+		}
+	}
+}
+
+// end has the front finish what it does.
+func (f *front) end(t *testing.T) {
+	t.Helper()
+	_ = f.cmd.Process.Signal(syscall.SIGQUIT)
+	select {
+	case <-f.done:
+	case <-time.After(patience):
+		t.Fatalf("%s does not end", f.name)
+	}
+	if !f.cmd.ProcessState.Success() {
+		t.Errorf("%s: %s", f.name, f.cmd.ProcessState)
+	}
+}
+
+// readLogs returns the access logs, without times.
+func readLogs(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "var/log/nginx/*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(filepath.Base(file), "error") {
+			continue
+		}
+		fmt.Fprintf(&b, "%s:\n%s", filepath.Base(file), loggedTime.ReplaceAll(text, []byte("[time]")))
+	}
+	return b.String()
+}
+
+// readErrorLogs returns the logs of errors.
+func readErrorLogs(dir string) string {
+	var all string
+	files, _ := filepath.Glob(filepath.Join(dir, "var/log/nginx/*error*"))
+	for _, file := range files {
+		b, _ := os.ReadFile(file)
+		all += string(b)
+	}
+	return all
+}
+
+var loggedTime = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}[^]]*\]`)
+
+// writeCertificates makes a certificate for each that the site's nginx.conf names.
+func writeCertificates(t *testing.T, s *site, dir string) {
+	t.Helper()
+	for _, m := range certificate.FindAllStringSubmatch(s.file("nginx.conf"), -1) {
+		name := strings.TrimSuffix(filepath.Base(m[1]), filepath.Ext(m[1]))
+		makeCertificate(t, filepath.Join(dir, m[1]), filepath.Join(dir, strings.TrimSuffix(m[1], filepath.Ext(m[1]))+".key"), name)
+	}
+}
+
+var certificate = regexp.MustCompile(`ssl_certificate\s+(/\S+);`)

@@ -1,0 +1,142 @@
+//go:build linux
+
+package corpus_test
+
+import (
+	"net"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// ports are what the ports of a site's nginx.conf stand for.
+type ports struct {
+	listeners map[string]*net.TCPListener // of the front, by port as it is written
+	apps      map[string]*application
+	down      map[string]int // ports that are taken, and at which nobody listens
+	dir       string
+}
+
+const fastCGIPorts = "90" // what their numbers begin with
+
+// assign finds out which ports a site's files name, and opens them.
+func (s *site) assign(t *testing.T, dir string) *ports {
+	t.Helper()
+	p := &ports{listeners: make(map[string]*net.TCPListener), apps: make(map[string]*application), down: make(map[string]int), dir: dir}
+	for _, f := range s.archive.Files {
+		if f.Name != "nginx.conf" && !strings.HasPrefix(f.Name, "etc/nginx/") {
+			continue
+		}
+		text := string(f.Data)
+		for _, m := range listenPort.FindAllStringSubmatch(text, -1) {
+			if p.listeners[m[2]] == nil {
+				p.listeners[m[2]] = listenLocal(t)
+			}
+		}
+		for _, m := range upstreamPort.FindAllStringSubmatch(text, -1) {
+			port := m[1]
+			switch {
+			case p.listeners[port] != nil || p.apps[port] != nil || p.down[port] != 0:
+			case s.file("upstream/"+port+"/down") != "":
+				p.down[port] = refuse(t)
+			default:
+				p.apps[port] = startApplication(t, s, port, listenLocal(t), p.substitute)
+			}
+		}
+		for _, m := range socketPath.FindAllStringSubmatch(text, -1) {
+			if name := m[1]; p.apps[name] == nil {
+				p.apps[name] = startApplication(t, s, name, nil, p.substitute)
+			}
+		}
+	}
+	return p
+}
+
+var (
+	listenPort   = regexp.MustCompile(`\blisten(\s+)(?:127\.0\.0\.1:|\*:)?(\d+)`)
+	upstreamPort = regexp.MustCompile(`\b127\.0\.0\.1:(\d+)`)
+	socketPath   = regexp.MustCompile(`(?:_pass|server) (?:http://)?unix:(/run/[\w./-]+)`)
+	workers      = regexp.MustCompile(`worker_processes \w+;`) // with several, each would have its own turns and counts
+	rooted       = regexp.MustCompile(`(^|[\s"':=@])(/(?:srv|run|var|etc/nginx|etc/ssl)\b)`)
+)
+
+// substitute puts the ports and folders of this run into a text.
+func (p *ports) substitute(text string) string {
+	text = listenPort.ReplaceAllStringFunc(text, func(m string) string {
+		g := listenPort.FindStringSubmatch(m)
+		return "listen" + g[1] + "127.0.0.1:" + g[2]
+	})
+	text = upstreamPort.ReplaceAllStringFunc(text, func(m string) string {
+		return "127.0.0.1:" + p.real(strings.TrimPrefix(m, "127.0.0.1:"))
+	})
+	text = workers.ReplaceAllString(text, "worker_processes 1;")
+	if !strings.Contains(text, "client_body_temp_path") {
+		text = strings.Replace(text, "\nhttp {\n", "\nhttp {\n"+temporary, 1)
+	}
+	return rooted.ReplaceAllString(text, "${1}"+p.dir+"${2}")
+}
+
+// temporary keeps nginx out of the machine's own folders.
+const temporary = `client_body_temp_path /var/cache/a;
+proxy_temp_path /var/cache/b; fastcgi_temp_path /var/cache/c; uwsgi_temp_path /var/cache/d; scgi_temp_path /var/cache/e;
+`
+
+// real is the port that one stands for.
+func (p *ports) real(port string) string {
+	switch {
+	case p.listeners[port] != nil:
+		return portOf(p.listeners[port])
+	case p.down[port] != 0:
+		return strconv.Itoa(p.down[port])
+	case p.apps[port] != nil:
+		return portOf(p.apps[port].listener)
+	}
+	return port
+}
+
+// restore is the other way round, for what is shown.
+func (p *ports) restore(text string) string {
+	var pairs []string
+	for port, l := range p.listeners {
+		pairs = append(pairs, portOf(l), port)
+	}
+	for port, app := range p.apps {
+		if _, ok := app.listener.(*net.TCPListener); ok {
+			pairs = append(pairs, portOf(app.listener), port)
+		}
+	}
+	return strings.NewReplacer(append(pairs, p.dir, "")...).Replace(text)
+}
+
+func portOf(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr).Port) }
+
+func listenLocal(t *testing.T) *net.TCPListener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l.(*net.TCPListener)
+}
+
+// refuse takes a port without listening there, and returns it.
+func refuse(t *testing.T) int {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(os.NewSyscallError("socket", err))
+	}
+	t.Cleanup(func() { _ = syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(os.NewSyscallError("bind", err))
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(os.NewSyscallError("getsockname", err))
+	}
+	return name.(*syscall.SockaddrInet4).Port
+}
