@@ -10,6 +10,8 @@ require (
 )
 
 require (
+	github.com/dlclark/regexp2 v1.12.0 // indirect
+	github.com/go-crypt/x v0.4.17 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/molecule-man/go-brrr v1.0.1 // indirect
 	github.com/savsgio/gotils v0.0.0-20240704082632-aef3928b8a38 // indirect
@@ -18,6 +20,7 @@ require (
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.47.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 )
 
 replace github.com/tarehq/tare => ../

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -43,7 +44,7 @@ func (w *weighing) prove(ctx context.Context) error {
 			continue
 		}
 		e.Answer = answer
-		if wrong := w.experiment.Expect.wrong(answer); wrong != "" {
+		if wrong := cmp.Or(w.experiment.Expect.wrong(answer), w.experiment.wrongSize(e.Name, answer)); wrong != "" {
 			w.leaveOut(e, wrong)
 			continue
 		}
@@ -137,10 +138,17 @@ func (x *Expectation) wrong(a *equal.Answer) string {
 		return fmt.Sprintf("answers with a body whose MD5 is %s, not %s: %d bytes, %.60q", sumMD5(a.Body), strings.ToLower(x.MD5), len(a.Body), a.Body)
 	case x.SHA256 == "" && x.MD5 == "" && x.By == "" && string(a.Body) != x.Body:
 		return fmt.Sprintf("answers with body %.60q, not %.60q", a.Body, x.Body)
-	case x.Bytes != 0 && a.Bytes != x.Bytes:
-		return fmt.Sprintf("answers with %d bytes, not %d", a.Bytes, x.Bytes)
 	}
 	return ""
+}
+
+// wrongSize says how an answer's size is not what the experiment expects of a contender, unless that may differ.
+func (e *Experiment) wrongSize(contender string, a *equal.Answer) string {
+	const what = "bytes"
+	if _, may := e.declared(contender, equal.Difference{What: what}); e.Expect.Bytes == 0 || a.Bytes == e.Expect.Bytes || may {
+		return ""
+	}
+	return fmt.Sprintf("answers with %d bytes, not %d", a.Bytes, e.Expect.Bytes)
 }
 
 // anyField is what a Differ says of all fields of the head.

@@ -116,7 +116,7 @@ func (r *Running) launch(set Setting) error {
 		return err
 	}
 	r.Address = loopback(port)
-	return r.addNginx(set, port)
+	return r.addFront(set, port)
 }
 
 // launchApplication decides where the application listens, and starts it.
@@ -168,13 +168,22 @@ func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 // Place is where the contender takes its clients' requests.
 func (r *Running) Place() Place { return r.At(r.Address) }
 
-func (r *Running) addNginx(set Setting, port int) error {
+// addFront starts the front with its nginx.conf. If there is no application, as it is in the front, the configuration names an
+// upstream all the same, at which nobody listens.
+func (r *Running) addFront(set Setting, port int) error {
 	if set.Conf == nil {
 		return errors.New("the experiment has no nginx.conf; name one in its experiment.yaml")
 	}
 	conf := NginxConf{
 		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: r.Nginx.Etc,
 		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
+	}
+	if len(conf.Upstreams) == 0 && r.Site == "" {
+		unused, err := r.stage.ports()
+		if err != nil {
+			return err
+		}
+		conf.Upstreams = []string{loopback(unused)}
 	}
 	if err := conf.fit(); err != nil {
 		return err
@@ -185,8 +194,20 @@ func (r *Running) addNginx(set Setting, port int) error {
 		return err
 	}
 	r.Files["nginx.conf"] = text
+	if r.Front != Nginx {
+		words := r.fill(strings.Fields(r.FrontRun), "{conf}", file, "{dir}", r.dir)
+		return r.add(RoleFront, "", words, slices.Concat(set.Env, r.env), set.CPUs)
+	}
 	words := []string{r.Nginx.Bin, "-e", "stderr", "-p", r.dir, "-c", file, "-g", "daemon off;"}
 	return r.add(RoleNginx, "", words, r.Nginx.Env, set.CPUs)
+}
+
+// FrontRole is the role of the front.
+func (s *Spec) FrontRole() string {
+	if s.Front == Nginx {
+		return RoleNginx
+	}
+	return RoleFront
 }
 
 // add starts one part, in a folder; "" is the scratch folder.
@@ -358,6 +379,7 @@ func (r *Running) Processes() ([]proc.Process, error) {
 const (
 	RoleApplication = "application"
 	RoleNginx       = "nginx"
+	RoleFront       = "front" // one that is not nginx
 )
 
 // Usages returns what the contender has cost so far, by role.

@@ -94,10 +94,16 @@ type Spec struct {
 	// Protocol is what the application speaks: http or fastcgi.
 	Protocol string `yaml:"protocol"`
 
-	// Front is who stands between the client and the application: nginx, or nobody if
-	// it is empty. Clients speak HTTP to a front, and else what the application speaks,
-	// on the port or on the socket.
+	// Front is who stands between the client and the application: nginx, or another
+	// that reads nginx's configuration, or nobody if it is empty. Clients speak HTTP to a
+	// front, and else what the application speaks, on the port or on the socket.
 	Front string `yaml:"front"`
+
+	// FrontBuild makes {front}, and FrontRun starts the front, with the placeholders {bin},
+	// {front} and {conf}, the experiment's nginx.conf as it is for this contender. nginx
+	// needs neither.
+	FrontBuild string `yaml:"front_build"`
+	FrontRun   string `yaml:"front_run"`
 
 	// Set are settings for the experiment's nginx.conf, which asks for them by name.
 	Set map[string]string `yaml:"set"`
@@ -165,8 +171,8 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	if s.Protocol != HTTP && s.Protocol != FastCGI {
 		return f.Fault("$.protocol", "protocol %q: want %s or %s", s.Protocol, HTTP, FastCGI)
 	}
-	if s.Front != "" && s.Front != Nginx {
-		return f.Fault("$.front", "front %q: want %s, or leave it out", s.Front, Nginx)
+	if err := s.checkFront(f); err != nil {
+		return err
 	}
 	if key, what := s.misplaced(); what != "" {
 		return f.Fault("$."+key, "%s: %s", key, what)
@@ -179,9 +185,6 @@ func (s *Spec) Check(f *yamlfile.File) error {
 			return f.Fault(fmt.Sprintf("$.needs[%d]", i), "needs %q: tare cannot provide that; want %s", need, oneOf(all))
 		}
 	}
-	if s.Front == Nginx && !slices.Contains(s.Needs, Nginx) {
-		return f.Fault("$.needs", "the front is nginx, but needs does not say so")
-	}
 	if err := s.checkFiles(f); err != nil {
 		return err
 	}
@@ -189,6 +192,23 @@ func (s *Spec) Check(f *yamlfile.File) error {
 		return err
 	}
 	return s.checkToggles(f)
+}
+
+// checkFront sees that a front can be started. Whatever it is, its nginx.conf includes files that come with nginx.
+func (s *Spec) checkFront(f *yamlfile.File) error {
+	switch own := s.FrontRun != ""; {
+	case s.Front == "" && (own || s.FrontBuild != ""):
+		return f.Fault("$.front", "front is missing, and there is a front_build or front_run")
+	case s.Front == Nginx && (own || s.FrontBuild != ""):
+		return f.Fault("$.front", "front %q: it needs no front_build and no front_run", s.Front)
+	case s.Front != "" && s.Front != Nginx && !own:
+		return f.Fault("$.front", "front %q: want %s, or a front_run that starts it, or leave it out", s.Front, Nginx)
+	case s.Front == Nginx && !slices.Contains(s.Needs, Nginx):
+		return f.Fault("$.needs", "the front is nginx, but needs does not say so")
+	case s.Front != "" && !slices.Contains(s.Needs, Nginx):
+		return f.Fault("$.needs", "the front reads an nginx.conf, whose files come with nginx, but needs does not say so")
+	}
+	return nil
 }
 
 func (s *Spec) checkFiles(f *yamlfile.File) error {
@@ -204,7 +224,9 @@ func (s *Spec) checkFiles(f *yamlfile.File) error {
 }
 
 func (s *Spec) checkLines(f *yamlfile.File) error {
-	for _, words := range []struct{ key, line string }{{"build", s.Build}, {"run", s.Run}, {"version", s.Version}} {
+	for _, words := range []struct{ key, line string }{
+		{"build", s.Build}, {"run", s.Run}, {"version", s.Version}, {"front_build", s.FrontBuild}, {"front_run", s.FrontRun},
+	} {
 		key, line := words.key, words.line
 		if strings.ContainsAny(line, "\"'\\") {
 			return f.Fault("$."+key, "%s: there is no shell to take quotes away; words are separated by spaces", key)
@@ -221,7 +243,7 @@ func (s *Spec) checkLines(f *yamlfile.File) error {
 func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD} }
 
 func placeholders() []string {
-	return []string{"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{site}", "{addr}", "{port}", "{ports}", "{socket}"}
+	return []string{"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{site}", "{addr}", "{port}", "{ports}", "{socket}", "{front}", "{conf}"}
 }
 
 func known(word string) bool {

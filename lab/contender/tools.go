@@ -35,6 +35,7 @@ func missing(tool, why, remedy string) error {
 type Contender struct {
 	*Spec
 	Bin      string
+	FrontBin string     // what FrontBuild makes
 	Nginx    *NginxTool // nil without a front
 	Versions []string   // of what it consists of, such as "go1.26.8", "nginx/1.22.1"
 	Lines    int        // of the application's source, as sourceLines counts them; 0 if it names none
@@ -47,13 +48,16 @@ type Contender struct {
 // Prepare finds what the contender needs, and builds it.
 func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	c := &Contender{Spec: s, Bin: filepath.Join(t.Cache, "bin", s.Name)}
+	c.FrontBin = c.Bin + "-front"
 	for _, need := range s.Needs {
 		if err := t.find(ctx, c, need); err != nil {
 			return nil, err
 		}
 	}
-	if err := t.build(ctx, c); err != nil {
-		return nil, err
+	for _, line := range []string{c.Build, c.FrontBuild} {
+		if err := t.build(ctx, c, line); err != nil {
+			return nil, err
+		}
 	}
 	if len(s.Command) > 0 {
 		program, err := s.Program()
@@ -100,7 +104,7 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 // fill returns words with values for the placeholders: those of the contender, and
 // others given as pairs of the two.
 func (c *Contender) fill(words []string, pairs ...string) []string {
-	return fill(words, slices.Concat(c.values, []string{"{bin}", c.Bin, "{home}", c.Dir}, pairs)...)
+	return fill(words, slices.Concat(c.values, []string{"{bin}", c.Bin, "{front}", c.FrontBin, "{home}", c.Dir}, pairs)...)
 }
 
 // findCompiler asks the C compiler for its version.
@@ -120,16 +124,16 @@ func (t *Tools) say(format string, args ...any) {
 	}
 }
 
-// build runs the contender's build line. Go's own cache makes a second time cheap.
-func (t *Tools) build(ctx context.Context, c *Contender) error {
-	if c.Build == "" {
+// build runs one of the contender's build lines. Go's own cache makes a second time cheap.
+func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
+	if line == "" {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Bin), 0o755); err != nil {
 		return err
 	}
 	t.say("building %s", c.Title)
-	words := c.fill(strings.Fields(c.Build))
+	words := c.fill(strings.Fields(line))
 	out, err := command(ctx, c.Dir, words[0], words[1:]...)
 	if err != nil {
 		return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
@@ -166,18 +170,33 @@ func commandWith(ctx context.Context, env []string, dir, name string, args ...st
 	return out, err
 }
 
+// builtOf reads from a binary which Go it was built by, and of which version of the contender's module. What Go has not built
+// says nothing.
+func (c *Contender) builtOf(bin string) []string {
+	info, err := buildinfo.ReadFile(bin)
+	if err != nil {
+		return nil
+	}
+	versions := []string{info.GoVersion}
+	for _, m := range append(info.Deps, &info.Main) {
+		if c.Module != "" && m.Path == c.Module {
+			version := m.Version
+			if m.Replace != nil || m == &info.Main {
+				version = "of this checkout"
+			}
+			versions = append(versions, m.Path+" "+version)
+		}
+	}
+	return versions
+}
+
 // askVersions reads from the binary itself what it was built of, and asks what can
 // say so.
 func (c *Contender) askVersions(ctx context.Context) error {
-	if info, err := buildinfo.ReadFile(c.Bin); err == nil {
-		c.Versions = append(c.Versions, info.GoVersion)
-		for _, m := range append(info.Deps, &info.Main) {
-			if c.Module != "" && m.Path == c.Module {
-				version := m.Version
-				if m.Replace != nil || m == &info.Main {
-					version = "of this checkout"
-				}
-				c.Versions = append(c.Versions, m.Path+" "+version)
+	for _, bin := range []string{c.Bin, c.FrontBin} {
+		for _, version := range c.builtOf(bin) {
+			if !slices.Contains(c.Versions, version) {
+				c.Versions = append(c.Versions, version)
 			}
 		}
 	}

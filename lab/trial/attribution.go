@@ -150,7 +150,7 @@ func (h hopAt) onUnix() bool { return len(h.ports) == 0 }
 func (c *counters) hops() []hopAt {
 	all := []hopAt{{HopClient, RoleGenerator, portsOf(c.running.Address)}}
 	if behind := c.running.Behind(); len(behind) > 0 {
-		all = append(all, hopAt{HopApplication, contender.RoleNginx, portsOf(behind...)})
+		all = append(all, hopAt{HopApplication, c.running.FrontRole(), portsOf(behind...)})
 	}
 	return all
 }

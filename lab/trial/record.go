@@ -150,4 +150,6 @@ func (r *Record) OtherAccepts() uint64 {
 }
 
 // Roles returns the roles in the order in which a request meets them.
-func Roles() []string { return []string{contender.RoleNginx, contender.RoleApplication} }
+func Roles() []string {
+	return []string{contender.RoleNginx, contender.RoleFront, contender.RoleApplication}
+}
