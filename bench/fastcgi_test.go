@@ -79,11 +79,8 @@ func behindNginx(f *field, server string) (values sample, err error) {
 		Threads: len(f.generator), CPUs: f.generator,
 		Trace: &load.Trace{Started: func() { before.take(f, r) }, Ended: func() { after.take(f, r) }},
 	})
-	if err := errors.Join(err, before.err, after.err); err != nil {
+	if err := errors.Join(err, before.err, after.err, faultless(result)); err != nil {
 		return nil, err
-	}
-	if result.Requests == 0 || result.Errors.Total() > 0 {
-		return nil, fmt.Errorf("%d requests and %d errors under load: %s", result.Requests, result.Errors.Total(), result.Errors.First)
 	}
 	n := float64(result.Requests)
 	values = sample{rate: result.PerSecond(), appCPU: (after.cpuUs - before.cpuUs) / n}
@@ -97,6 +94,14 @@ func behindNginx(f *field, server string) (values sample, err error) {
 		}
 	}
 	return values, nil
+}
+
+// faultless returns an error if a run had no requests, or any that failed. A run that did not take place is another's matter.
+func faultless(r *load.Result) error {
+	if r != nil && (r.Requests == 0 || r.Errors.Total() > 0) {
+		return fmt.Errorf("%d requests and %d errors under load: %s", r.Requests, r.Errors.Total(), r.Errors.First)
+	}
+	return nil
 }
 
 // transfersBytes reports whether a system call reads or writes, as against waits or whatever

@@ -57,6 +57,8 @@ type field struct {
 	proxy      *template.Template // nginx before an application: the front experiment's
 	files      *template.Template // nginx for files
 	site       string             // the folder that is served
+	cache      *template.Template // a front that keeps answers
+	kept       []byte             // what it keeps
 	calls      *proc.Calls        // nil where the kernel does not allow to count them
 
 	rounds   int
@@ -91,6 +93,7 @@ func newField(t testing.TB, short bool) *field {
 	f.prepareBehindNginx(t)
 	f.prepareFiles(t)
 	f.prepareClients(t)
+	f.prepareFronts(t)
 	return f
 }
 
@@ -156,6 +159,9 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 			return nil, err
 		}
 	}
+	if keepsAnswers(server) {
+		want = f.kept
+	}
 	cores := len(cpus)
 	if cores == 0 {
 		cores = len(f.cpus)
@@ -170,6 +176,8 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 		conf = f.conf
 	case nginxFiles, nginxTLS:
 		conf = f.files
+	case nginxCache, frontCache:
+		conf = f.cache
 	}
 	r, err := stage.Start(context.Background(), &c, contender.Setting{Cores: cores, CPUs: cpus, Conf: conf, Host: "localhost"},
 		func(ctx context.Context, address string) error { return ask(ctx, scheme+"://"+address+path, want) })

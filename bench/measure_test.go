@@ -82,8 +82,8 @@ func (s scene) load(f *field, r *running) (sample, error) {
 	values := make(sample)
 	for i, result := range results {
 		name := s.streams[i].name
-		if result.Requests == 0 || result.Errors.Total() > 0 {
-			return nil, fmt.Errorf("%d requests and %d errors under load: %s", result.Requests, result.Errors.Total(), result.Errors.First)
+		if err := faultless(result); err != nil {
+			return nil, err
 		}
 		values[name+rate] = result.PerSecond()
 		values[name+p50] = micros(result.Latency.Quantile(0.5))

@@ -157,7 +157,7 @@ func scenarios() []scenario {
 		{name: "anywhere-15000", measure: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}}.measure, large: true, bounds: []bound{
 			{of: p99, require: 5000, aim: 1000},
 		}},
-	}, burning(), fastCGI(), files(), inMemory(), clients())
+	}, burning(), fastCGI(), files(), fronts(), inMemory(), clients())
 }
 
 // burning are the cases of handlers that compute. Busy connections can be on one shard

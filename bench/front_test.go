@@ -1,0 +1,137 @@
+package bench_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"text/template"
+
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/load"
+)
+
+// The fronts, and the server alone that one of them is compared with.
+const (
+	alone      = "tare-alone" // with the handler that the fronts' application has
+	frontBound = "tare-front-bound"
+	frontProxy = "tare-front-nethttp"
+	frontCache = "tare-front-cache"
+	nginxCache = "nginx-cache"
+)
+
+const (
+	frontCPU = "front-cpu-µs" // of the front alone, for each request
+	kilobyte = 1 << 10
+)
+
+// cached is a front that has everything in its cache. The application is another process.
+const cached = `{{with .User}}user {{.}};{{end}}
+worker_processes 1;
+worker_rlimit_nofile {{.Nofile}};
+pid {{.Dir}}/nginx.pid;
+events { worker_connections {{.Connections}}; }
+http {
+	access_log off;
+	error_log /dev/null crit;
+	keepalive_requests 1000000000;
+	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
+	proxy_cache_path {{.Dir}}/cache keys_zone=kept:10m;
+	server {
+		listen 127.0.0.1:{{.Port}};
+		location / {
+			proxy_cache kept;
+			proxy_cache_valid 200 1h;
+			proxy_pass {{.Setting "application"}};
+		}
+	}
+}
+`
+
+// fronts are the cases of fronts: what one weighs by itself, with its handler in the process, and with everything in its cache.
+func fronts() []scenario {
+	hit := scene{cores: 1, streams: []stream{{path: "/kilobyte", connections: 64}}}
+	hello := scene{cores: 1, streams: []stream{{path: "/", connections: 64}}}
+	return []scenario{
+		{name: "front-bound", subject: frontBound, measure: hello.measure, bounds: []bound{
+			{of: cpu, than: alone, require: 1.1}, {of: rate, than: proxyNetHTTP, require: 2, least: true},
+		}},
+		{name: "front-proxy", subject: frontProxy, measure: behindFront, bounds: []bound{{of: frontCPU, than: proxyNetHTTP, require: 1.2, aim: 1}}},
+		{name: "front-cache", subject: frontCache, measure: hit.measure, bounds: []bound{{of: cpu, than: nginxCache, require: 1.2, aim: 1}}},
+	}
+}
+
+// prepareFronts builds them, and starts the application whose answers are kept.
+func (f *field) prepareFronts(t testing.TB) {
+	t.Helper()
+	root, tools := programs.Root(t), programs.Tools(t)
+	for name, folder := range map[string]string{alone: ours, frontBound: frontBound, frontProxy: frontProxy} {
+		spec, err := contender.ReadSpec(filepath.Join(root, "contenders", folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.contenders[name], err = tools.Prepare(context.Background(), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.cache = template.Must(template.New("").Parse(cached))
+	f.kept = bytes.Repeat([]byte("0123456789abcde\n"), kilobyte/16)
+	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(f.kept) }))
+	t.Cleanup(application.Close)
+	set := map[string]string{"application": application.URL}
+	spec := &contender.Spec{
+		Name: frontCache, Title: frontCache, Dir: root, Protocol: contender.HTTP, Front: "tare", Needs: []string{contender.Go, contender.Nginx},
+		FrontBuild: "go build -o {front} ./cmd/tare", FrontRun: "{front} serve -c {conf}", Set: set,
+	}
+	c, err := tools.Prepare(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.contenders[frontCache] = c
+	f.contenders[nginxCache] = &contender.Contender{
+		Spec:  &contender.Spec{Name: nginxCache, Title: nginxCache, Protocol: contender.HTTP, Front: contender.Nginx, Set: set},
+		Nginx: programs.Nginx(t),
+	}
+}
+
+func keepsAnswers(server string) bool { return strings.HasSuffix(server, "-cache") }
+
+// behindFront loads a front, and looks at its own share of what a request costs.
+func behindFront(f *field, server string) (values sample, err error) {
+	r, err := f.start(server, f.server, "/")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.stop()) }()
+	var before, after frontLook
+	result, err := load.Run(context.Background(), load.Plan{
+		URL: "http://" + r.Address + "/", Connections: 64, Warmup: f.warmup, Duration: f.load, Timeout: patience,
+		Threads: len(f.generator), CPUs: f.generator,
+		Trace: &load.Trace{Started: func() { before.take(r) }, Ended: func() { after.take(r) }},
+	})
+	if err := errors.Join(err, before.err, after.err, faultless(result)); err != nil {
+		return nil, err
+	}
+	return sample{rate: result.PerSecond(), frontCPU: (after.cpuUs - before.cpuUs) / float64(result.Requests)}, nil
+}
+
+// frontLook is what a front has cost so far, with all its processes.
+type frontLook struct {
+	cpuUs float64
+	err   error
+}
+
+func (l *frontLook) take(r *running) {
+	*l = frontLook{}
+	usages, err := r.Usages()
+	l.err = err
+	for _, c := range proc.Costs(nil, usages[r.FrontRole()]) {
+		l.cpuUs += micros(c.CPU())
+	}
+}
