@@ -208,6 +208,9 @@ func (p *pass) serve(x *exchange) outcome {
 		return p.serveCached(x, to)
 	}
 	s := p.prepare(x, to, nil)
+	if x.stuck {
+		return x.fail(http.StatusInternalServerError)
+	}
 	ctx := x.r.Context()
 	if p.from.IgnoreAbort {
 		ctx = context.WithoutCancel(ctx)
@@ -230,7 +233,11 @@ type origin struct {
 
 // Prepare implements cache.Origin.
 func (o *origin) Prepare(ask cache.Ask) (cache.Fetch, error) {
-	return o.pass.prepare(o.x, o.to, &ask).fetch, nil
+	s := o.pass.prepare(o.x, o.to, &ask)
+	if o.x.stuck {
+		return nil, errors.New("a pattern has taken too long")
+	}
+	return s.fetch, nil
 }
 
 // serveCached answers by the cache.

@@ -150,7 +150,9 @@ func (x *exchange) script() (name, info string) {
 		return name, ""
 	case g.split != nil:
 		bounds, err := g.split.find(x.path)
-		if err == nil && len(bounds) >= 6 && bounds[2] >= 0 && bounds[4] >= 0 {
+		if err != nil {
+			x.stuck = true // a file that is no script would be taken for one
+		} else if len(bounds) >= 6 && bounds[2] >= 0 && bounds[4] >= 0 {
 			name, info = x.path[bounds[2]:bounds[3]], x.path[bounds[4]:bounds[5]]
 		}
 	}

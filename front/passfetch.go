@@ -188,7 +188,7 @@ func (s *sending) ask(a *attempt) (*http.Response, error) {
 	r := &a.request
 	*r = *(&http.Request{ // neither of these two escapes
 		Method: s.method, URL: &a.url, Host: s.host, Header: s.header,
-		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: !s.keep || s.group.peers.Config().Keepalive == 0,
+		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: s.header["Upgrade"] == nil && (!s.keep || s.group.peers.Config().Keepalive == 0),
 	}).WithContext(a)
 	if body == http.NoBody {
 		r.Body = nil

@@ -110,6 +110,12 @@ func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 	}()
 }
 
+// Of a connection of HTTP/2 whose client says nothing.
+const (
+	pingAfter = 60 * time.Second // it is asked whether it is there
+	pingTime  = 15 * time.Second // for it to say so
+)
+
 func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -117,6 +123,7 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
 		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols,
+		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: stallTime},
 		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout, IdleTimeout: socket.IdleTimeout,
 	})
 	if socket.TLS {

@@ -83,7 +83,9 @@ func (x *exchange) begin() {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.unwatch = roundtrip.AfterFunc(x.ctx, func() { x.abandon(roundtrip.Cause(x.ctx)) })
+	if roundtrip.Ends(x.ctx) {
+		x.unwatch = roundtrip.AfterFunc(x.ctx, func() { x.abandon(roundtrip.Cause(x.ctx)) })
+	}
 }
 
 // abandon ends the exchange before the response does. Who reads or writes then gets the cause.

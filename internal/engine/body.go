@@ -192,7 +192,7 @@ func (b *body) fill() error {
 // bound sets the deadline for reading the request, the first time that reading it
 // may block.
 func (b *body) bound() {
-	if b.bounded || b.x.resp.ownDeadlines.Load() && !b.draining {
+	if b.bounded || b.x.resp.marks.has(ownDeadlines) && !b.draining {
 		return
 	}
 	b.bounded = true
@@ -268,7 +268,7 @@ func (b *body) drain() bool {
 		return false
 	}
 	b.draining, b.bounded = true, false
-	if b.x.resp.ownDeadlines.Load() {
+	if b.x.resp.marks.has(ownDeadlines) {
 		b.x.conn().readDeadline = unknownDeadline()
 	}
 	if !b.over {

@@ -97,7 +97,7 @@ func (c *conn) exchange(x *exchange) bool {
 	c.current = x
 	c.handler.ServeHTTP(&x.resp, &x.request)
 	c.current = nil
-	if x.resp.taken != nil {
+	if x.resp.taken.Load() != nil {
 		x.ctx.cancel(context.Canceled)
 		return false
 	}
@@ -128,7 +128,7 @@ func (c *conn) abort(err any) {
 	if x := c.current; x != nil {
 		c.current = nil
 		x.ctx.cancel(context.Canceled)
-		if x.resp.taken == nil {
+		if x.resp.taken.Load() == nil {
 			x.resp.abandon()
 			x.body.dismiss()
 			x.body.end()

@@ -75,14 +75,15 @@ func (w *response) SetWriteDeadline(t time.Time) error {
 // deadlineConn is what a handler may set deadlines of: the connection, until the
 // handler has returned, or whatever the handler made of it.
 func (w *response) deadlineConn() (net.Conn, error) {
-	if w.taken != nil {
-		return w.taken, nil
+	// Without w.mu, so that a Write that waits can be ended; w.conn.nc may be another's by now.
+	if t := w.taken.Load(); t != nil {
+		return t, nil
 	}
-	if err := w.usable(); err != nil {
-		return nil, err
+	if w.marks.has(isOver) {
+		return nil, errFinished
 	}
-	w.ownDeadlines.Store(true)
-	return w.x.ctx.link.raw(), nil // without w.mu, so that a Write that waits can be ended; w.conn.nc may be another's by now
+	w.marks.set(ownDeadlines)
+	return w.x.ctx.link.raw(), nil
 }
 
 // usable is the error of whatever a handler does with a response that it has given
@@ -90,7 +91,7 @@ func (w *response) deadlineConn() (net.Conn, error) {
 // shards even w.conn another connection.
 func (w *response) usable() error {
 	switch {
-	case w.taken != nil:
+	case w.taken.Load() != nil:
 		return http.ErrHijacked
 	case w.stage == finished:
 		return errFinished
@@ -103,14 +104,14 @@ func (w *response) usable() error {
 func (w *response) abandon() {
 	_ = w.conn.nc.SetDeadline(longAgo())
 	w.mu.Lock()
-	w.stage = finished
+	w.finished()
 	w.mu.Unlock()
 }
 
 // EnableFullDuplex lets the handler go on reading the request's body after it has
 // begun to write the response.
 func (w *response) EnableFullDuplex() error {
-	w.duplex.Store(true)
+	w.marks.set(fullDuplex)
 	return nil
 }
 
@@ -129,7 +130,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w.stage == finished {
 		panic("http: Hijack called after ServeHTTP finished") // the handler's bug
 	}
-	if w.taken != nil {
+	if w.taken.Load() != nil {
 		return nil, nil, http.ErrHijacked
 	}
 	if c.fastCGI() {
@@ -151,7 +152,8 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b.over, w.taken = true, &taken{nc}
+	b.over = true
+	w.taken.Store(&taken{nc})
 	reader := bufio.NewReader(nc)
 	if len(rest) > 0 {
 		reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rest), nc), max(inSize, len(rest)))

@@ -65,7 +65,7 @@ func newFastCGIExchange(c *conn, list []byte) (*exchange, error) {
 	x.body.initRecords(&x.exchange, &x.coded, c.params.Empty)
 	x.resp.init(c, &x.exchange, 1, c.params.Keep)
 	if x.body.mode != http1.NoBody {
-		x.resp.duplex.Store(true) // a web server reads while it sends
+		x.resp.marks.set(fullDuplex) // a web server reads while it sends
 	}
 	return &x.exchange, nil
 }

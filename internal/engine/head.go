@@ -169,7 +169,7 @@ func (w *response) settleBody() bool {
 		return true
 	case w.withheld:
 		return false
-	case w.duplex.Load():
+	case w.marks.has(fullDuplex):
 		return true // for now: the handler may read on
 	}
 	return w.x.body.drain()

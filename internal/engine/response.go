@@ -51,10 +51,26 @@ type response struct {
 	length   int64 // declared or found out; -1 is unknown
 	written  int64 // by the handler
 
-	duplex       atomic.Bool // EnableFullDuplex
-	ownDeadlines atomic.Bool // the handler set some
+	marks marks                 // without mu
+	taken atomic.Pointer[taken] // by Hijack
+}
 
-	taken *taken // by Hijack
+// marks are what is asked without the response's lock.
+type marks struct{ atomic.Uint32 }
+
+const (
+	fullDuplex   = 1 << iota // EnableFullDuplex
+	ownDeadlines             // the handler set some
+	isOver                   // the stage is finished
+)
+
+func (m *marks) set(mark uint32)      { m.Or(mark) }
+func (m *marks) has(mark uint32) bool { return m.Load()&mark != 0 }
+
+// finished ends the response. The caller holds mu.
+func (w *response) finished() {
+	w.stage = finished
+	w.marks.set(isOver)
 }
 
 // taken is the connection that a handler took over.
@@ -89,7 +105,7 @@ func (w *response) Header() http.Header {
 
 func (w *response) writeHeader(code int) {
 	switch {
-	case w.taken != nil:
+	case w.taken.Load() != nil:
 		w.logMisuse("response.WriteHeader on hijacked connection")
 		return
 	case w.stage != open:
@@ -144,7 +160,7 @@ func (w *response) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.taken != nil:
+	case w.taken.Load() != nil:
 		if len(p) > 0 {
 			w.logMisuse("response.Write on hijacked connection")
 		}
@@ -251,12 +267,12 @@ func (w *response) finish() bool {
 	if !short {
 		c.protocol.end(w)
 	}
-	duplex := w.duplex.Load()
+	duplex := w.marks.has(fullDuplex)
 	if w.close || short || duplex || !c.gathering() {
 		_ = c.flush()
 	}
-	w.stage = finished
-	if w.ownDeadlines.Load() {
+	w.finished()
+	if w.marks.has(ownDeadlines) {
 		c.restoreDeadlines()
 	}
 	return !w.close && !short && c.writeErr == nil && (!duplex || w.x.body.drain())

@@ -177,7 +177,7 @@ func (r *runner) converse(k *sock, x *exchange, at *slot) outcome {
 			if !r.exchange(k, x, at) {
 				return over
 			}
-			if x.resp.taken != nil {
+			if x.resp.taken.Load() != nil {
 				return over
 			}
 			x, c.resumed = nil, nil

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -351,5 +352,39 @@ func TestAnswerBeforeTheBodySurvives(t *testing.T) {
 	}
 	if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "413 ") {
 		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// Who reads the body in another goroutine sets deadlines while the handler writes, and while another one takes the connection over: the
+// race detector is asked.
+func TestDeadlinesBesideTheHandler(t *testing.T) {
+	for _, takes := range []bool{false, true} {
+		t.Run(fmt.Sprint(takes), func(t *testing.T) {
+			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				control := http.NewResponseController(w)
+				var reader sync.WaitGroup
+				reader.Go(func() {
+					for range 100 {
+						_ = control.SetReadDeadline(time.Time{})
+					}
+				})
+				if takes {
+					nc, _, err := control.Hijack()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					reader.Wait()
+					nc.Close()
+					return
+				}
+				w.WriteHeader(http.StatusOK)
+				reader.Wait()
+			})}
+			inBubble(t, settings, func(_ *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				synctest.Wait()
+			})
+		})
 	}
 }

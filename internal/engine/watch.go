@@ -24,7 +24,7 @@ func (c *netConn) beginWatch(x *exchange) {
 	if c.end == len(c.in) {
 		c.makeRoom()
 	}
-	if !x.resp.ownDeadlines.Load() {
+	if !x.resp.marks.has(ownDeadlines) {
 		c.setReadDeadline(time.Time{}) // ReadTimeout bounds reading the request, which is done
 	}
 	w := &watch{stopped: make(chan struct{})}

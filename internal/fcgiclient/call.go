@@ -49,7 +49,9 @@ func newCall(q *request, nc *conn) *call {
 	ctx := q.Context()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.unwatch = roundtrip.AfterFunc(ctx, func() { c.abandon(roundtrip.Cause(ctx)) })
+	if roundtrip.Ends(ctx) {
+		c.unwatch = roundtrip.AfterFunc(ctx, func() { c.abandon(roundtrip.Cause(ctx)) })
+	}
 	return c
 }
 

@@ -75,14 +75,21 @@ func Cause(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// AfterFunc is context.AfterFunc for a context that may have one of its own: that is not asked for Done then, which may cost it more.
-// stop is nil if the context never ends.
+// ownAfterFunc is a context that has an AfterFunc of its own. It is not asked for Done, which may cost it more.
+type ownAfterFunc interface {
+	AfterFunc(f func()) (stop func() bool)
+}
+
+// Ends reports whether a context may end. To ask first saves the function that AfterFunc would be given.
+func Ends(ctx context.Context) bool {
+	_, own := ctx.(ownAfterFunc)
+	return own || ctx.Done() != nil
+}
+
+// AfterFunc is context.AfterFunc, by the context's own if it has one.
 func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
-	if c, ok := ctx.(interface{ AfterFunc(func()) func() bool }); ok {
+	if c, own := ctx.(ownAfterFunc); own {
 		return c.AfterFunc(f)
-	}
-	if ctx.Done() == nil {
-		return nil
 	}
 	return context.AfterFunc(ctx, f)
 }
