@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -57,6 +58,9 @@ func lines(s *site, r *request, p *ports, a, other *answer) []string {
 		if name == "Accept-Ranges" && part {
 			continue // that there are parts says so by itself
 		}
+		if name == "Expires" && sameTime(a.header.Get(name), other.header.Get(name)) {
+			values = []string{"the same"} // but for when it was asked
+		}
 		if mayDiffer[name] == "" && !differs(name) {
 			all = append(all, strings.ToLower(name)+": "+strings.Join(values, " | "))
 		}
@@ -93,6 +97,14 @@ func lines(s *site, r *request, p *ports, a, other *answer) []string {
 	}
 	slices.Sort(all[1:])
 	return all
+}
+
+// sameTime reports whether two times are as close as two requests.
+func sameTime(a, b string) bool {
+	const between = 2 * time.Second
+	x, errA := http.ParseTime(a)
+	y, errB := http.ParseTime(b)
+	return errA == nil && errB == nil && x.Sub(y).Abs() <= between
 }
 
 var (
