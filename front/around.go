@@ -110,6 +110,7 @@ func (x *exchange) end() {
 	}
 	x.log()
 	x.forgetPassing()
+	x.giveBack()
 }
 
 func (x *exchange) leaveLimits() {

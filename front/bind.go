@@ -65,6 +65,7 @@ func (b *bound) answer(x *exchange, behind, host string) outcome {
 	}
 	*w = boundWriter{ResponseWriter: x.w, x: x, rules: &b.answers}
 	b.handler.ServeHTTP(w, r)
+	w.wrote, w.x = true, nil // the exchange is not the handler's to keep
 	if w.diverted == "" {
 		return answered
 	}
@@ -181,7 +182,7 @@ func (w *boundWriter) look() bool {
 	}
 	w.wrote = true
 	header := w.Header()
-	if len(header) == 0 {
+	if !w.rules.concern(header) {
 		return true
 	}
 	if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
@@ -239,13 +240,25 @@ func (w *boundWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(w.ResponseWriter).Hijack()
 }
 
+// concern reports whether the rules may change a header, or do something else because of it.
+func (r *answerRules) concern(header http.Header) bool {
+	for name := range header {
+		if r.marked.has(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // apply changes a header as the rules say.
 func (r *answerRules) apply(x *exchange, header http.Header) {
 	if rate := header["X-Accel-Limit-Rate"]; len(rate) > 0 && r.mayLimitRate {
 		x.limitOf = rate[0]
 	}
-	for _, name := range r.hiding {
-		delete(header, name)
+	for name := range header {
+		if r.hidden[name] {
+			delete(header, name)
+		}
 	}
 	if v := header["Location"]; v != nil && r.locations != nil {
 		header["Location"] = r.rewriteLocation(x, v)

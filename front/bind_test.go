@@ -117,6 +117,32 @@ func TestBoundAnswers(t *testing.T) {
 }
 
 // A handler that panics ends its connection, as it would without us, and nobody else's.
+// What a handler keeps of its call leads to no other request, whatever it does with it.
+func TestBoundKeepsItsCall(t *testing.T) {
+	var kept []http.ResponseWriter
+	var asked []*http.Request
+	to := []front.Replace{{From: "http://app/", To: "http://$host/"}}
+	h := newFront(t, passed(front.Pass{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kept, asked = append(kept, w), append(asked, r)
+		if r.URL.Path == "/first" {
+			return // nothing was written: the rules have not been looked at
+		}
+		kept[0].Header()["Location"] = []string{"http://app/x"}
+		kept[0].WriteHeader(http.StatusTeapot)
+		_, _ = w.Write([]byte("own"))
+	})), quiet())
+	for i, path := range []string{"/first", "/other"} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if want := []string{"", "own"}[i]; w.Code != 200 || w.Body.String() != want {
+			t.Errorf("%s: %d %q, want %q", path, w.Code, w.Body, want)
+		}
+	}
+	if len(asked) != 2 || asked[0].URL.Path != "/first" || asked[1].URL.Path != "/other" || kept[0] == kept[1] {
+		t.Errorf("asked %v", asked)
+	}
+}
+
 func TestBoundPanics(t *testing.T) {
 	a := serveHandler(t, newFront(t, passed(front.Pass{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {

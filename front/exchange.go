@@ -68,8 +68,27 @@ const (
 // maxRedirects bounds internal redirects of a request, as nginx does.
 const maxRedirects = 10
 
+// newExchange returns memory that was given back, if there is any.
 func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
-	return &exchange{plan: p, w: w, r: r, method: r.Method, args: r.URL.RawQuery}
+	x, ok := p.state.exchanges.Get().(*exchange)
+	if !ok {
+		x = new(exchange)
+	}
+	x.plan, x.w, x.r, x.method, x.args = p, w, r, r.Method, r.URL.RawQuery
+	return x
+}
+
+// giveBack gives the exchange's memory back, if nobody else has it: who sees the answer or reads the body may be kept by a handler, and
+// what passes on by a cache. 0.2 us of a bound handler's request, which allocates half as much. Whoever used it all the same would
+// meet nil, for ever in builds that poison.
+func (x *exchange) giveBack() {
+	if !x.done || x.out != nil || x.body != nil || x.passing != nil {
+		return
+	}
+	s := x.plan.state
+	if *x = (exchange{}); !poisons {
+		s.exchanges.Put(x)
+	}
 }
 
 // run takes the exchange through the phases.

@@ -133,37 +133,46 @@ func (g *hostGroup) find(x *exchange, name string) *host {
 // hostName is a Host field's name: without a port, a dot at its end, and in lower case. It reports false for what is
 // no host's name.
 func hostName(s string) (name string, ok bool) {
-	end, upper := len(s), false
-	start := 0
+	end, upper := 0, false
 	if s != "" && s[0] == '[' {
-		if start = strings.IndexByte(s, ']') + 1; start == 0 || start < len(s) && s[start] != ':' {
+		if end = strings.IndexByte(s, ']') + 1; end == 0 {
 			return "", false
 		}
-	}
-	for i := range len(s) {
-		switch c := s[i]; c {
-		case ':':
-			if i >= start && end == len(s) {
-				end = i
-			} else if i >= start {
+		for i := range end {
+			if s[i] != ':' && !inHostName(s[i]) {
 				return "", false
 			}
-		case '.':
-			if i > 0 && s[i-1] == '.' {
-				return "", false
-			}
-		case '/', '\\', '?', '#', '@', ',', '"', '<', '>', 0x7f:
-			return "", false
-		default:
-			if c <= ' ' || i > end && (c < '0' || c > '9') {
-				return "", false
-			}
-			upper = upper || 'A' <= c && c <= 'Z'
+		}
+		upper = true
+	} else {
+		for ; end < len(s) && inHostName(s[end]) && (s[end] != '.' || end == 0 || s[end-1] != '.'); end++ {
+			upper = upper || 'A' <= s[end] && s[end] <= 'Z'
 		}
 	}
-	name = strings.TrimSuffix(s[:end], ".")
-	if upper {
+	if !isPort(s[end:]) {
+		return "", false
+	}
+	if name = strings.TrimSuffix(s[:end], "."); upper {
 		name = strings.ToLower(name)
 	}
 	return name, true
+}
+
+// inHostName reports whether a byte may be one of a host's name.
+func inHostName(c byte) bool {
+	const (
+		low  uint64 = 1<<'@' - 1<<'!' - 1<<'"' - 1<<'#' - 1<<',' - 1<<'/' - 1<<':' - 1<<'<' - 1<<'>' - 1<<'?'
+		high uint64 = 1<<('\x7f'-'@') - 1 - 1<<('@'-'@') - 1<<('\\'-'@')
+	)
+	return c >= 0x80 || c < '@' && low>>c&1 == 1 || c >= '@' && high>>(c-'@')&1 == 1
+}
+
+// isPort reports whether s is empty, or a colon and digits.
+func isPort(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; i == 0 && c != ':' || i > 0 && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
 }

@@ -45,6 +45,7 @@ type locations struct {
 	prefixes []prefix // sorted
 	patterns []*location
 	slashed  map[string]*location // "/x" of those "/x/" that a path without its slash is redirected to
+	only     *location            // "/", if there is no other
 }
 
 // prefix is a location of that kind, and the longest one that is a prefix of its path.
@@ -78,6 +79,10 @@ const (
 // find finds the location of a path. Of those within others the innermost counts, but regular expressions count
 // for more than prefixes on each level.
 func (l *locations) find(x *exchange, path string, best **location) verdict {
+	if l.only != nil {
+		*best = l.only
+		return none
+	}
 	if loc := l.exact[path]; loc != nil {
 		*best = loc
 		return found
@@ -172,7 +177,7 @@ func (c *compiler) place(h *host, to *locations, loc *location, from *Location) 
 	default:
 		return fmt.Errorf("there is no way of matching %d", from.Match)
 	}
-	if loc.pattern == nil && from.Pass != nil && strings.HasSuffix(from.Path, "/") {
+	if loc.pattern == nil && from.Pass != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
 		put(&to.slashed, strings.TrimSuffix(from.Path, "/"), loc)
 	}
 	return nested(loc, from)
@@ -211,6 +216,9 @@ func put(to *map[string]*location, path string, loc *location) {
 	(*to)[path] = loc
 }
 
+// none reports whether there are none.
+func (l *locations) none() bool { return l.exact == nil && l.prefixes == nil && l.patterns == nil }
+
 func (l *locations) sort() {
 	slices.SortFunc(l.prefixes, func(a, b prefix) int { return cmp.Compare(a.path, b.path) })
 	for i := range l.prefixes {
@@ -219,6 +227,9 @@ func (l *locations) sort() {
 		for p.above >= 0 && !strings.HasPrefix(p.path, l.prefixes[p.above].path) {
 			p.above = l.prefixes[p.above].above
 		}
+	}
+	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil && l.slashed == nil && l.prefixes[0].loc.inner.none() {
+		l.only = l.prefixes[0].loc
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 // answerRules say what becomes of an upstream's answer.
 type answerRules struct {
 	hidden map[string]bool
-	hiding []string // the same
-	sees   bool     // a bound handler's answer has to be looked at
+	marked markedNames // those that any of the rules is about
+	sees   bool        // a bound handler's answer has to be looked at
 	// What an upstream may say of how its answer is treated.
 	mayRedirect, mayLimitRate, maySayBuffering bool
 
@@ -35,7 +35,6 @@ func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
 			return fmt.Errorf("the field %q has no effect that could be ignored", name)
 		}
 	}
-	r.hiding = slices.Sorted(maps.Keys(r.hidden))
 	ignores := func(field string) bool {
 		return slices.ContainsFunc(from.Ignore, func(name string) bool { return strings.EqualFold(name, field) })
 	}
@@ -55,8 +54,44 @@ func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
 	if r.cookiePaths, err = c.replacing(from.CookiePaths); err != nil {
 		return fmt.Errorf("cookies' paths: %w", err)
 	}
-	r.sees = r.mayRedirect || len(r.hiding) > 0 || r.locations != nil || r.cookieDomains != nil || r.cookiePaths != nil
+	r.mark()
 	return nil
+}
+
+// mark finds the fields that the rules are about, but for those that concern a connection.
+func (r *answerRules) mark() {
+	names := slices.Collect(maps.Keys(r.hidden))
+	if r.mayRedirect {
+		names = append(names, "X-Accel-Redirect")
+	}
+	if r.mayLimitRate {
+		names = append(names, "X-Accel-Limit-Rate")
+	}
+	if r.locations != nil {
+		names = append(names, "Location", "Refresh")
+	}
+	if r.cookieDomains != nil || r.cookiePaths != nil {
+		names = append(names, "Set-Cookie")
+	}
+	r.sees = len(names) > 0
+	for _, name := range names {
+		r.marked.add(name)
+	}
+}
+
+// markedNames is a set of names that may have some more: a look at it is much less than one into a map for each rule.
+type markedNames [256]bool
+
+func (m *markedNames) add(name string) { m[markOf(name)] = true }
+
+func (m *markedNames) has(name string) bool { return m[markOf(name)] }
+
+// markOf tells apart all names that rules are about and those that most answers have.
+func markOf(name string) byte {
+	if name == "" {
+		return 0
+	}
+	return name[0] + 7*byte(len(name))
 }
 
 // hiddenFields are those of answers that are not passed on. A handler in the same process is nobody that the client knows of, but
@@ -162,7 +197,10 @@ func (r *answerRules) copy(x *exchange, to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
 		switch {
-		case r.hidden[name], concernsConnection(name):
+		case concernsConnection(name):
+			continue
+		case dropped == nil && !r.marked.has(name):
+		case r.hidden[name]:
 			continue
 		case dropped != nil && hasToken(dropped, name) && name != "Content-Length":
 			continue

@@ -17,6 +17,7 @@ type state struct {
 
 	lines       lines     // that logs are writing
 	buffers     sync.Pool // of *relayBuffer
+	exchanges   sync.Pool // of *exchange, all zero
 	passings    sync.Pool // of *passing, all zero
 	attempts    nursery
 	compressing atomic.Int64 // answers

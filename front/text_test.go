@@ -20,7 +20,7 @@ func TestText(t *testing.T) {
 	c := newCompiler()
 	r := httptest.NewRequest("GET", "/p/q?a=1&b=%20", nil)
 	r.Header.Set("X-One", "one")
-	x := newExchange(&plan{slots: 1}, nil, r)
+	x := newExchange(&plan{slots: 1, state: newState()}, nil, r)
 	x.path = "/p/q"
 	x.set(0, "mine!")
 	x.captures = captures{"abc", []int{0, 3, 0, 1, -1, -1, 2, 3}}
@@ -70,7 +70,7 @@ func FuzzText(f *testing.F) {
 		if !strings.Contains(s, "$") && all != s || len(all) > len(s) {
 			t.Errorf("%q: %q", s, all)
 		}
-		x := newExchange(&plan{slots: 1, options: &options{}}, httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		x := newExchange(&plan{slots: 1, options: &options{}, state: newState()}, httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
 		h := &host{}
 		h.defaults.files, h.defaults.settings = &fileSet{}, &Settings{}
 		x.host, x.loc, x.path = h, &h.defaults, "/"

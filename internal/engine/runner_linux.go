@@ -25,7 +25,8 @@ type runner struct {
 	runs     uint64 // of handlers on the loop
 	hygiene
 
-	handedOver int // requests since it last let those begin
+	handedOver int     // requests since it last let those begin
+	heard      instant // when what it serves as leader was reported
 }
 
 // job is what an idle runner is woken for: to lead, or to serve a sock from the
@@ -81,7 +82,7 @@ func (r *runner) run(j job) {
 // lead listens to the loop until another runner does, or the shard was stopped.
 func (r *runner) lead() {
 	s := r.shard
-	r.sequence = s.word.Load() >> 1
+	r.sequence, r.heard = s.word.Load()>>1, s.group.now()
 	for {
 		for s.at < len(s.events) {
 			e := s.events[s.at]
@@ -101,6 +102,7 @@ func (r *runner) lead() {
 		if !s.listen() {
 			return
 		}
+		r.heard = s.group.instant(s.heard)
 		if r.look(s.heard) {
 			s.resign()
 			return
@@ -280,6 +282,15 @@ func (r *runner) handOver(k *sock, x *exchange, at *slot) bool {
 	return true
 }
 
+// now is the time, or for a leader when what it serves was reported: a look at the clock for each request is a hundredth of what a
+// small one costs, and a loop that has kept its lead is not late.
+func (r *runner) now() instant {
+	if r.leads() {
+		return r.heard
+	}
+	return r.shard.group.now()
+}
+
 func (r *runner) start(j job, fresh bool) {
 	if fresh {
 		go r.run(j)
@@ -367,7 +378,7 @@ func (c *conn) detach(k *sock) bool {
 	case k.fresh.Load():
 		deadline = k.opened + instant(c.headTime)
 	case c.idle > 0:
-		deadline = k.group().now() + instant(c.idle)
+		deadline = c.runner.now() + instant(c.idle)
 	}
 	k.waitUntil(deadline)
 	k.runs = nil
