@@ -34,6 +34,12 @@ const (
 	// from being moved to an idle processor more than it loses by that.
 	slowRun = 20 * time.Microsecond
 
+	// hiccup is what a run on the loop may take once in suspectFor timed ones for nothing: where the collector
+	// runs on the same processor it stops one run in a hundred for that long, and a goroutine of its own would
+	// not have ended sooner.
+	hiccup     = 10 * slowRun
+	suspectFor = 16
+
 	// sampleEvery is how many runs on the loop go by for one that is timed; a power
 	// of two.
 	sampleEvery = 16
@@ -53,6 +59,8 @@ type slot struct {
 	debt   atomic.Uint32
 	trust  atomic.Uint32 // runs on the loop since the last stall
 	stalls atomic.Uint32
+
+	suspect atomic.Uint32 // timed runs for which another hiccup counts
 }
 
 // slot finds the slot of a request line.
@@ -77,14 +85,18 @@ func (s *slot) quick() bool { return s.debt.Load() == 1 }
 
 // learn notes how long a run took.
 func (s *slot) learn(took time.Duration) {
-	debt := s.debt.Load()
+	debt, suspect := s.debt.Load(), s.suspect.Load()
 	switch {
+	case took > slowRun && took < hiccup && debt == 1 && suspect == 0:
+		s.suspect.Store(suspectFor)
 	case took > slowRun:
 		s.charge(uint32(min(took/time.Microsecond, mostCharged)))
 	case debt == 0:
 		s.debt.Store(startDebt)
 	case debt > 1:
 		s.debt.Store(debt - 1)
+	case suspect > 0:
+		s.suspect.Store(suspect - 1)
 	}
 }
 
