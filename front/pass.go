@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/client"
 )
 
 const (
@@ -152,7 +153,8 @@ type passing struct {
 
 	upstreamHeader http.Header // of the last answer; it is only read
 
-	first sending // memory: there is only one as a rule
+	first  sending // memory: there is only one as a rule
+	memory *client.Memory
 }
 
 // endPassing gives back what the exchange holds.
@@ -181,7 +183,11 @@ func (s *state) takePassing() *passing {
 // givePassing forgets what nobody else has. Then it is good for nothing: whoever uses it all the same meets nil, for ever in builds
 // that poison.
 func (s *state) givePassing(p *passing) {
-	if *p = (passing{}); !poisons {
+	memory := p.memory
+	if memory != nil {
+		memory.Reset()
+	}
+	if *p = (passing{memory: memory}); !poisons {
 		s.passings.Put(p)
 	}
 }

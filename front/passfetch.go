@@ -31,7 +31,8 @@ type sending struct {
 	live   *exchange      // while it waits for the answer; nil if it may not
 	request
 
-	first  attempt // memory: there is only one as a rule
+	first  attempt        // memory: there is only one as a rule
+	memory *client.Memory // of its exchange; nil if it has none of its own
 	answer answerBody
 }
 
@@ -40,6 +41,11 @@ func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
 	s := &x.first
 	if ask != nil || s.pass != nil { // a cache may go on with it when the exchange has ended
 		s = new(sending)
+	} else {
+		if x.memory == nil {
+			x.memory = new(client.Memory)
+		}
+		s.memory = x.memory
 	}
 	s.pass, s.group, s.log = p, to.group, x.errorLog()
 	p.make(x, &s.request, to, ask)
@@ -203,6 +209,9 @@ func (s *sending) ask(a *attempt) (*http.Response, error) {
 		return s.askFastCGI(a, r)
 	case s.secure != nil:
 		return s.secure.RoundTrip(r)
+	}
+	if a == &s.first && s.memory != nil {
+		return s.group.plain.http.RoundTripIn(s.memory, r)
 	}
 	return s.group.plain.http.RoundTrip(r)
 }

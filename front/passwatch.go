@@ -5,6 +5,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // lookAfter is how old an attempt is before anybody watches for its client's departure, or for its server's silence. Most end sooner,
@@ -101,8 +103,8 @@ type ending struct {
 	over   bool
 	err    error
 	done   chan struct{}
-	after  map[*func()]struct{} // but for the first
-	single *func()
+	after  map[roundtrip.Ender]struct{} // who is told, but for the first
+	single roundtrip.Ender
 	detach func() bool // from the parent
 	watch  *time.Timer
 }
@@ -139,38 +141,47 @@ func (a *attempt) Err() error {
 	return a.err
 }
 
-// AfterFunc is what package context looks for. Unlike Done it has nothing watched that is not yet.
-func (a *attempt) AfterFunc(f func()) (stop func() bool) {
+// Watch has somebody told of the end. Unlike Done it has nothing watched that is not yet.
+func (a *attempt) Watch(e roundtrip.Ender) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.err != nil {
-		go f()
-		return func() bool { return false }
-	}
-	key := &f
-	if a.single == nil {
-		a.single = key
-	} else {
+	switch {
+	case a.err != nil:
+		go e.ContextEnded()
+	case a.single == nil:
+		a.single = e
+	default:
 		if a.after == nil {
-			a.after = make(map[*func()]struct{})
+			a.after = make(map[roundtrip.Ender]struct{})
 		}
-		a.after[key] = struct{}{}
+		a.after[e] = struct{}{}
 	}
-	return func() bool { return a.forget(key) }
 }
 
-// forget has a function not be called, unless it was.
-func (a *attempt) forget(key *func()) bool {
+// Unwatch has somebody not be told, unless that has been done.
+func (a *attempt) Unwatch(e roundtrip.Ender) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.single == key {
+	if a.single == e {
 		a.single = nil
 		return true
 	}
-	_, pending := a.after[key]
-	delete(a.after, key)
+	_, pending := a.after[e]
+	delete(a.after, e)
 	return pending
 }
+
+// AfterFunc is what package context looks for.
+func (a *attempt) AfterFunc(f func()) (stop func() bool) {
+	e := &afterFunc{f}
+	a.Watch(e)
+	return func() bool { return a.Unwatch(e) }
+}
+
+type afterFunc struct{ call func() }
+
+// ContextEnded implements roundtrip.Ender.
+func (f *afterFunc) ContextEnded() { f.call() }
 
 // arm begins to watch, once.
 func (a *attempt) arm() {
@@ -220,10 +231,10 @@ func (a *attempt) cancel(cause error) {
 	a.single, a.after = nil, nil
 	a.mu.Unlock()
 	if single != nil {
-		go (*single)()
+		go single.ContextEnded()
 	}
-	for f := range after {
-		go (*f)()
+	for e := range after {
+		go e.ContextEnded()
 	}
 }
 

@@ -106,7 +106,10 @@ func New(config *Config) *Client {
 // demands. Errors about the request itself are plain; others are an *Error or the cause of
 // the request's context.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	x := &slab{}
+	return c.roundTrip(&slab{}, r)
+}
+
+func (c *Client) roundTrip(x *slab, r *http.Request) (*http.Response, error) {
 	x.client, x.request = c, r
 	x.body = roundtrip.BodyOf(r)
 	if err := x.prepare(); err != nil {

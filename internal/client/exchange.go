@@ -25,12 +25,22 @@ const (
 )
 
 // slab is the memory of an exchange that has a fixed size. It is allocated for the request and
-// left to the garbage collector: callers keep what they are given.
+// left to the garbage collector, unless that is a Memory's: callers keep what they are given.
 type slab struct {
 	exchange
 	response http.Response
 	values   [inlineValues]string // what the Header's slices point into
 	whole    wholeBody
+
+	header http.Header // of a Memory: empty, and to be filled. Its slices are the caller's
+}
+
+// room is where the Header's values go.
+func (x *slab) room() []string {
+	if x.header != nil {
+		return nil
+	}
+	return x.values[:0]
 }
 
 // exchange is a request, the connection that it has, and the response as far as it has come.
@@ -69,7 +79,7 @@ type exchange struct {
 	progress progress           // of sending
 	failed   error              // why sending has ended early, if there is no cause
 	head     roundtrip.HeadWait // for the response
-	unwatch  func() bool        // stops watching the context
+	watch    roundtrip.Watch    // of the context
 	hurry    *time.Timer        // begins to send a body that waits, or gives up one that is late
 }
 
@@ -83,10 +93,11 @@ func (x *exchange) begin() {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if roundtrip.Ends(x.ctx) {
-		x.unwatch = roundtrip.AfterFunc(x.ctx, func() { x.abandon(roundtrip.Cause(x.ctx)) })
-	}
+	x.watch = roundtrip.WatchContext(x.ctx, x)
 }
+
+// ContextEnded implements roundtrip.Ender.
+func (x *exchange) ContextEnded() { x.abandon(roundtrip.Cause(x.ctx)) }
 
 // abandon ends the exchange before the response does. Who reads or writes then gets the cause.
 func (x *exchange) abandon(cause error) { x.end(cause, false) }
@@ -111,9 +122,7 @@ func (x *exchange) end(cause error, reusable bool) bool {
 	if x.left = left; left {
 		_ = x.conn.SetWriteDeadline(time.Now().Add(endTime))
 	}
-	if x.unwatch != nil {
-		x.unwatch()
-	}
+	x.watch.Stop()
 	if x.hurry != nil {
 		x.hurry.Stop()
 	}

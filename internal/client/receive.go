@@ -108,7 +108,7 @@ func (x *exchange) interim() (seen bool, err error) {
 		return false, nil
 	}
 	text := string(x.scratch.in[x.from : x.from+head.Size])
-	if err := tell(head.Status, roundtrip.Header(head.Fields, text, nil)); err != nil {
+	if err := tell(head.Status, roundtrip.Header(nil, head.Fields, text, nil)); err != nil {
 		return true, x.fault(Local, Malformed, "reading the response of", fmt.Errorf("%w: %w", errRefused, err))
 	}
 	return true, nil
@@ -178,7 +178,7 @@ func (x *slab) describe(text string, framing http1.Framing) error {
 	if r.Status = text[len("HTTP/1.1 "):len("HTTP/1.1 200")]; head.Reason.End > head.Reason.Start {
 		r.Status = text[len("HTTP/1.1 "):head.Reason.End]
 	}
-	r.Header = roundtrip.Header(head.Fields, text, x.values[:0])
+	r.Header = roundtrip.Header(x.header, head.Fields, text, x.room())
 	for _, f := range head.Fields {
 		switch f.Known {
 		case http1.NamePragma:

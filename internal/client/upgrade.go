@@ -23,9 +23,8 @@ func (x *slab) takeOver() io.ReadCloser {
 	u := &upgraded{conn: x.conn, rest: rest}
 	x.mu.Lock()
 	ended := x.over
-	if x.over = true; x.unwatch != nil {
-		x.unwatch()
-	}
+	x.over = true
+	x.watch.Stop()
 	if x.hurry != nil {
 		x.hurry.Stop()
 	}

@@ -127,7 +127,7 @@ func plainPath(s string) bool {
 // header fills Request.Header from the fields, with n values most likely. canonical spells a
 // name that the codec does not know.
 func (x *exchange) header(fields []http1.Field, n int, head string, canonical func(string) string) {
-	c := http1.Collect(n, x.values[:0])
+	c := http1.Collect(nil, n, x.values[:0])
 	for _, f := range fields {
 		name := f.Known.String()
 		switch f.Known {

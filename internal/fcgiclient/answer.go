@@ -176,7 +176,7 @@ func (a *answer) translate(head []byte) (*http.Response, error) {
 // header makes a response's header. Fields that concern the connection to the application are
 // dropped (RFC 3875, 6.3.4).
 func header(lines []http1.Field, text string) http.Header {
-	h := roundtrip.Header(lines, text, nil)
+	h := roundtrip.Header(nil, lines, text, nil)
 	for name := range h {
 		if name == "Status" || concernsConnection(name) {
 			delete(h, name)

@@ -38,7 +38,7 @@ type call struct {
 	progress progress           // of sending
 	failed   error              // why sending has ended early, if there is no cause
 	head     roundtrip.HeadWait // for the response
-	unwatch  func() bool        // stops watching the context
+	watch    roundtrip.Watch    // of the context
 }
 
 // errGivenUp is why a connection is closed whose response nobody wants.
@@ -46,14 +46,14 @@ var errGivenUp = errors.New("fcgi: read on a closed response body")
 
 func newCall(q *request, nc *conn) *call {
 	c := &call{request: q, body: q.body, nc: nc}
-	ctx := q.Context()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if roundtrip.Ends(ctx) {
-		c.unwatch = roundtrip.AfterFunc(ctx, func() { c.abandon(roundtrip.Cause(ctx)) })
-	}
+	c.watch = roundtrip.WatchContext(q.Context(), c)
 	return c
 }
+
+// ContextEnded implements roundtrip.Ender.
+func (c *call) ContextEnded() { c.abandon(roundtrip.Cause(c.request.Context())) }
 
 // abandon ends the call before the response does. Who reads or writes then gets the cause.
 func (c *call) abandon(cause error) { c.end(cause, false) }
@@ -74,9 +74,7 @@ func (c *call) end(cause error, reusable bool) {
 	if c.left = reusable && progress == sendingEnd; c.left {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(endTime))
 	}
-	if c.unwatch != nil {
-		c.unwatch()
-	}
+	c.watch.Stop()
 	c.mu.Unlock()
 	switch {
 	case reusable && progress == sendingEnd:

@@ -3,8 +3,6 @@
 package roundtrip
 
 import (
-	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -67,37 +65,10 @@ func Repeatable(r *http.Request) bool {
 	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
 }
 
-// Cause says why a context has ended. io.EOF would be taken for the end of a body.
-func Cause(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, io.EOF) {
-		return cause
-	}
-	return ctx.Err()
-}
-
-// ownAfterFunc is a context that has an AfterFunc of its own. It is not asked for Done, which may cost it more.
-type ownAfterFunc interface {
-	AfterFunc(f func()) (stop func() bool)
-}
-
-// Ends reports whether a context may end. To ask first saves the function that AfterFunc would be given.
-func Ends(ctx context.Context) bool {
-	_, own := ctx.(ownAfterFunc)
-	return own || ctx.Done() != nil
-}
-
-// AfterFunc is context.AfterFunc, by the context's own if it has one.
-func AfterFunc(ctx context.Context, f func()) (stop func() bool) {
-	if c, own := ctx.(ownAfterFunc); own {
-		return c.AfterFunc(f)
-	}
-	return context.AfterFunc(ctx, f)
-}
-
 // Header makes a header of field lines of text, but for Transfer-Encoding, which net/http moves
-// elsewhere. Its slices point into values as long as there is room.
-func Header(lines []http1.Field, text string, values []string) http.Header {
-	c := http1.Collect(len(lines), values)
+// elsewhere. It is h, unless that is nil. Its slices point into values as long as there is room.
+func Header(h http.Header, lines []http1.Field, text string, values []string) http.Header {
+	c := http1.Collect(h, len(lines), values)
 	for _, f := range lines {
 		name := f.Known.String()
 		switch f.Known {

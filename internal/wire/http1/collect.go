@@ -10,13 +10,16 @@ type Collector struct {
 }
 
 // Collect returns a Collector for n values, most likely. They go where there is room for
-// them, if that is enough.
-func Collect(n int, room []string) Collector {
+// them, if that is enough. fields is an empty map to be filled; nil makes one.
+func Collect(fields map[string][]string, n int, room []string) Collector {
 	n = max(0, n)
 	if n > cap(room) {
 		room = make([]string, 0, n)
 	}
-	return Collector{Fields: make(map[string][]string, n), values: room[:0]}
+	if fields == nil {
+		fields = make(map[string][]string, n)
+	}
+	return Collector{Fields: fields, values: room[:0]}
 }
 
 // Add adds a line. name is spelled as known is, unless that is NameUnknown.

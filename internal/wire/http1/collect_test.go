@@ -7,7 +7,7 @@ import (
 
 func TestCollector(t *testing.T) {
 	for _, room := range []int{0, 2, 4, 9} {
-		c := Collect(3, make([]string, 0, room))
+		c := Collect(nil, 3, make([]string, 0, room))
 		c.Add(NameUnknown, "X-A", "1")
 		c.Add(NameContentType, "Content-Type", "2")
 		c.Add(NameUnknown, "X-A", "3")
@@ -19,7 +19,7 @@ func TestCollector(t *testing.T) {
 			t.Errorf("with room for %d: %s", room, got)
 		}
 	}
-	if c := Collect(-1, nil); len(c.Fields) != 0 || c.Fields == nil {
+	if c := Collect(nil, -1, nil); len(c.Fields) != 0 || c.Fields == nil {
 		t.Errorf("of nothing: %v", c.Fields)
 	}
 }

@@ -1,0 +1,78 @@
+package client
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A Memory serves one exchange after the other. What was kept of a response but for the Header itself stays what it was.
+func TestMemory(t *testing.T) {
+	many := strings.Builder{}
+	for i := range maxKeptFields + 1 {
+		fmt.Fprintf(&many, "X-%d: x\r\n", i)
+	}
+	heads := []string{"X-A: 1\r\nX-B: 2\r\nX-B: 3\r\n", "X-B: 4\r\n", many.String(), "X-A: 5\r\nX-C: 6\r\nX-D: 7\r\nX-E: 8\r\nX-F: 9\r\nX-G: 10\r\n", ""}
+	var m Memory
+	kept := make(map[string][]string)
+	for i, head := range heads {
+		c := New(&Config{DialContext: dialTo(&said{text: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20}), Verbatim: true})
+		resp, err := c.RoundTripIn(&m, request(t, http.MethodGet, "http://host/", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(resp.Body); string(body) != fmt.Sprint(i) || err != nil {
+			t.Errorf("%d: %q, %v", i, body, err)
+		}
+		if got, want := len(slices.Concat(slices.Collect(maps.Values(resp.Header))...)), strings.Count(head, "\r\n")+1; got != want {
+			t.Errorf("%d: %d fields, want %d: %v", i, got, want, resp.Header)
+		}
+		for name, values := range resp.Header {
+			kept[fmt.Sprint(i, name)] = values
+		}
+		m.Reset()
+		c.CloseIdleConnections()
+	}
+	if got := fmt.Sprint(kept["0X-A"], kept["0X-B"], kept["1X-B"], kept["3X-G"]); got != "[1] [2 3] [4] [10]" {
+		t.Errorf("kept: %s", got)
+	}
+	if len(m.slab.header) != 0 || m.slab.request != nil || m.slab.conn != nil || m.slab.response.Body != nil {
+		t.Error("something is left")
+	}
+}
+
+// An exchange in memory that is used again allocates the text of the head, the values of its fields, and little else.
+func TestMemoryAllocations(t *testing.T) {
+	const most = 6 // the test's own connection and dialing are among them
+	c := New(&Config{DialContext: dialTo(&repeats{}), Verbatim: true, DisableCompression: true})
+	r := request(t, http.MethodGet, "http://host/", nil)
+	var m Memory
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := c.RoundTripIn(&m, r); err != nil {
+			t.Fatal(err)
+		}
+		m.Reset()
+	}); n > most {
+		t.Errorf("%v allocations, want at most %v", n, most)
+	}
+}
+
+// repeats is a connection that answers whatever is written.
+type repeats struct {
+	said
+	due bool
+}
+
+func (c *repeats) Write(p []byte) (int, error) { c.due = true; return len(p), nil }
+
+func (c *repeats) Read(p []byte) (int, error) {
+	if !c.due {
+		return 0, io.EOF
+	}
+	c.due = false
+	return copy(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: 1\r\n\r\nhi"), nil
+}

@@ -1,0 +1,67 @@
+package roundtrip
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+)
+
+type ender chan bool
+
+func (e ender) ContextEnded() { e <- true }
+
+// own is a context that tells of its end by itself, one way or the other. To ask it for Done is wrong.
+type own struct {
+	context.Context
+	t       *testing.T
+	waiting []Ender
+}
+
+func (c *own) Done() <-chan struct{} { c.t.Error("asked for Done"); return nil }
+func (c *own) Watch(e Ender)         { c.waiting = append(c.waiting, e) }
+func (c *own) Unwatch(Ender) bool    { c.waiting = nil; return true }
+
+type afterFuncs struct {
+	context.Context
+	t       *testing.T
+	waiting []func()
+}
+
+func (c *afterFuncs) Done() <-chan struct{} { c.t.Error("asked for Done"); return nil }
+func (c *afterFuncs) AfterFunc(f func()) (stop func() bool) {
+	c.waiting = append(c.waiting, f)
+	return func() bool { c.waiting = nil; return true }
+}
+
+func TestWatch(t *testing.T) {
+	told := make(ender, 1)
+	never := WatchContext(context.Background(), told)
+	never.Stop()
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped, waits := WatchContext(ctx, make(ender)), WatchContext(ctx, told)
+	stopped.Stop() // or its goroutine waits for ever
+	cancel(io.EOF)
+	<-told
+	waits.Stop()
+	if err := Cause(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: io.EOF would end a body", err)
+	}
+
+	a := &own{Context: t.Context(), t: t}
+	w := WatchContext(a, told)
+	if len(a.waiting) != 1 || a.waiting[0] != Ender(told) {
+		t.Error("a context of its own is not asked")
+	}
+	if w.Stop(); len(a.waiting) != 0 {
+		t.Error("it goes on")
+	}
+	b := &afterFuncs{Context: t.Context(), t: t}
+	w = WatchContext(b, told)
+	b.waiting[0]()
+	<-told
+	if w.Stop(); b.waiting != nil {
+		t.Error("it goes on")
+	}
+}
