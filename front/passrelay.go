@@ -38,7 +38,7 @@ func (p *pass) relay(x *exchange, resp *http.Response) outcome {
 		}
 		p.sendHead(x, resp)
 		_, err := body.WriteTo(x.w)
-		p.sent(x, err)
+		taken(err)
 		return answered
 	}
 	defer closing(resp.Body)
@@ -59,7 +59,7 @@ func (p *pass) relay(x *exchange, resp *http.Response) outcome {
 		p.sendHead(x, resp)
 		_, err = x.w.Write(b[:n])
 		x.plan.state.giveBuffer(b)
-		p.sent(x, err)
+		taken(err)
 		p.trailer(x, resp)
 	default:
 		x.plan.state.giveBuffer(b)
@@ -157,7 +157,7 @@ func (p *pass) stream(x *exchange, resp *http.Response) {
 		n, err := resp.Body.Read(b[:])
 		if n > 0 {
 			_, failed := x.w.Write(b[:n])
-			p.sent(x, failed)
+			taken(failed)
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -170,8 +170,8 @@ func (p *pass) stream(x *exchange, resp *http.Response) {
 	p.trailer(x, resp)
 }
 
-// sent looks whether the client still takes the answer. Without it the rest is of no use.
-func (p *pass) sent(x *exchange, err error) {
+// taken looks whether the client still takes the answer. Without it the rest is of no use.
+func taken(err error) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -203,7 +203,7 @@ func (p *pass) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
 			x.truncated(err)
 		}
 		_, failed := x.w.Write(piece)
-		p.sent(x, failed)
+		taken(failed)
 	}
 	if q.spoolError != nil {
 		x.errorf(levelWarn, "an answer could not be spooled: %v", q.spoolError)
