@@ -7,7 +7,7 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
 .PHONY: weigh contenders test check-slow bench lint help programs
 
-weigh: ## weigh the ways of serving a Go handler on this machine (about five minutes)
+weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
 
 EXPERIMENTS := $(patsubst experiments/%/experiment.yaml,%,$(wildcard experiments/*/experiment.yaml))

@@ -453,6 +453,13 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page has %q", outside)
 		}
 	}
+	for _, role := range []string{contender.RoleApplication, contender.RoleNginx, contender.RoleFront} {
+		for _, part := range []string{"-user", "-sys"} {
+			if !strings.Contains(page, "\n."+role+part+" { fill: var(--") {
+				t.Errorf("bars of the role %s%s have no colour of their own", role, part)
+			}
+		}
+	}
 	var lone bytes.Buffer // of a run whose control failed
 	run := sample()
 	drop(run, "nethttp")
