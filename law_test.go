@@ -167,7 +167,7 @@ var onlyBy = map[string][]string{
 	"internal/engine":              {".", "fcgi"},
 	"internal/fcgiclient":          {"fcgi", "front"},
 	"internal/pool":                {"internal/client", "internal/fcgiclient"},
-	"internal/roundtrip":           {"internal/client", "internal/fcgiclient"},
+	"internal/roundtrip":           {"internal/client", "internal/fcgiclient", "front"},
 	"internal/privilege":           {"internal/cli"},
 	"internal/listen":              {"internal/cli"},
 	"lab":                          {"internal/cli"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // requestHeader is the header of requests to upstreams by HTTP.
@@ -194,25 +195,10 @@ func copyRequestFields(to, from http.Header, sets map[string]bool) {
 	}
 }
 
-// plainName reports whether a name has letters, digits and hyphens only. Others are dropped, as nginx does: an underscore is a hyphen
-// for many an application, which would take the one for the other.
-func plainName(name string) bool {
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
-}
+// plainName and concernsConnection are what all who pass fields on go by.
+func plainName(name string) bool { return roundtrip.PlainName(name) }
 
-// concernsConnection reports whether a field means nothing beyond its connection: RFC 9110, 7.6.1.
-func concernsConnection(name string) bool {
-	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
-}
+func concernsConnection(name string) bool { return roundtrip.ConcernsConnection(name) }
 
 // tellsOfClient reports whether a field is one that proxies tell of clients by. No client has it dropped by naming it in
 // Connection.
