@@ -26,8 +26,8 @@ import (
 // body is what every path of every server answers.
 const body = "Hello World\n"
 
-// constant is an nginx of one worker that answers by itself.
-const constant = `{{with .User}}user {{.}};{{end}}
+// preamble is how an nginx of one worker begins, up to what is in its http block.
+const preamble = `{{with .User}}user {{.}};{{end}}
 worker_processes 1;
 worker_rlimit_nofile {{.Nofile}};
 pid {{.Dir}}/nginx.pid;
@@ -35,11 +35,18 @@ events { worker_connections {{.Connections}}; }
 http {
 	access_log off;
 	error_log /dev/null crit;
-	default_type text/plain;
 	keepalive_requests 1000000000;
 	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
-	server { listen 127.0.0.1:{{.Port}}; location / { return 200 "Hello World\n"; } }
+`
+
+// oneWorker is the configuration of an nginx of one worker, with that in its http block.
+func oneWorker(http string) *template.Template {
+	return template.Must(template.New("").Parse(preamble + http + "}\n"))
 }
+
+// constant is an nginx that answers by itself.
+const constant = `default_type text/plain;
+server { listen 127.0.0.1:{{.Port}}; location / { return 200 "Hello World\n"; } }
 `
 
 // field is where cases are run: servers that are built, and for how long they are
@@ -73,7 +80,7 @@ type field struct {
 func newField(t testing.TB, short bool) *field {
 	t.Helper()
 	f := &field{
-		contenders: make(map[string]*contender.Contender), conf: template.Must(template.New("").Parse(constant)), short: short,
+		contenders: make(map[string]*contender.Contender), conf: oneWorker(constant), short: short,
 		rounds: 15, warmup: 300 * time.Millisecond, load: 2 * time.Second, inMemFor: 400 * time.Millisecond,
 		settle: 2 * time.Second, idle: 30 * time.Second,
 	}

@@ -15,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"text/template"
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -42,28 +41,17 @@ const (
 	shortFiles = 100 // in a short run
 )
 
-// nginxForFiles is an nginx of one worker that keeps files open.
-const nginxForFiles = `{{with .User}}user {{.}};{{end}}
-worker_processes 1;
-worker_rlimit_nofile {{.Nofile}};
-pid {{.Dir}}/nginx.pid;
-events { worker_connections {{.Connections}}; }
-http {
-	access_log off;
-	error_log /dev/null crit;
-	include {{.Etc}}/mime.types;
-	sendfile on;
-	tcp_nopush on;
-	keepalive_requests 1000000000;
-	open_file_cache max=20000 inactive=60s;
-	open_file_cache_valid 60s;
-	open_file_cache_errors on;
-	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
-	server {
-		listen 127.0.0.1:{{.Port}}{{with .Setting "keys"}} ssl{{end}};
-		{{with .Setting "keys"}}ssl_certificate {{.}}/cert.pem; ssl_certificate_key {{.}}/key.pem; ssl_protocols TLSv1.3;{{end}}
-		root {{.Setting "root"}};
-	}
+// nginxForFiles is an nginx that keeps files open.
+const nginxForFiles = `include {{.Etc}}/mime.types;
+sendfile on;
+tcp_nopush on;
+open_file_cache max=20000 inactive=60s;
+open_file_cache_valid 60s;
+open_file_cache_errors on;
+server {
+	listen 127.0.0.1:{{.Port}}{{with .Setting "keys"}} ssl{{end}};
+	{{with .Setting "keys"}}ssl_certificate {{.}}/cert.pem; ssl_certificate_key {{.}}/key.pem; ssl_protocols TLSv1.3;{{end}}
+	root {{.Setting "root"}};
 }
 `
 
@@ -120,7 +108,7 @@ func (f *field) prepareFiles(t testing.TB) {
 	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, f.smallFiles()), makeKeys(folder)); err != nil {
 		t.Fatal(err)
 	}
-	f.files = template.Must(template.New("").Parse(nginxForFiles))
+	f.files = oneWorker(nginxForFiles)
 	keys := "-c " + filepath.Join(folder, "cert.pem") + " -k " + filepath.Join(folder, "key.pem")
 	listen := " --listen 127.0.0.1:{port} "
 	f.build(t, serve, root, "go build -o {bin} ./cmd/tare", "{bin} serve"+listen+f.site)

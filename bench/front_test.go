@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"text/template"
 
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
@@ -32,24 +31,13 @@ const (
 )
 
 // cached is a front that has everything in its cache. The application is another process.
-const cached = `{{with .User}}user {{.}};{{end}}
-worker_processes 1;
-worker_rlimit_nofile {{.Nofile}};
-pid {{.Dir}}/nginx.pid;
-events { worker_connections {{.Connections}}; }
-http {
-	access_log off;
-	error_log /dev/null crit;
-	keepalive_requests 1000000000;
-	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
-	proxy_cache_path {{.Dir}}/cache keys_zone=kept:10m;
-	server {
-		listen 127.0.0.1:{{.Port}};
-		location / {
-			proxy_cache kept;
-			proxy_cache_valid 200 1h;
-			proxy_pass {{.Setting "application"}};
-		}
+const cached = `proxy_cache_path {{.Dir}}/cache keys_zone=kept:10m;
+server {
+	listen 127.0.0.1:{{.Port}};
+	location / {
+		proxy_cache kept;
+		proxy_cache_valid 200 1h;
+		proxy_pass {{.Setting "application"}};
 	}
 }
 `
@@ -80,7 +68,7 @@ func (f *field) prepareFronts(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	f.cache = template.Must(template.New("").Parse(cached))
+	f.cache = oneWorker(cached)
 	f.kept = bytes.Repeat([]byte("0123456789abcde\n"), kilobyte/16)
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(f.kept) }))
 	t.Cleanup(application.Close)

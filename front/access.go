@@ -35,11 +35,19 @@ func (c *compiler) access(s *Settings) (a access, err error) {
 // granted is what a check of access says instead of a status, if it lets in. 0 is that it has nothing to say.
 const granted = -1
 
-// check is the access phase.
+// check is the access phase. Nobody gets in where a pattern has taken too long: what is asked of him may depend on it.
 func (a *access) check(x *exchange) outcome {
-	if a.deny == nil && a.password == nil {
-		return proceed
+	out := proceed
+	if a.deny != nil || a.password != nil {
+		out = a.ask(x)
 	}
+	if x.stuck && out == proceed {
+		return x.fail(http.StatusInternalServerError)
+	}
+	return out
+}
+
+func (a *access) ask(x *exchange) outcome {
 	refused := 0
 	for _, ask := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword} {
 		switch status := ask(a, x); {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // bound is the content that a handler in the same process answers. It sees the request as it would over the network, but that RemoteAddr,
@@ -145,7 +147,7 @@ func (h *requestHeader) changes(x *exchange, from http.Header) bool {
 		switch {
 		case h.sets[name] && !h.sends(name):
 			return true
-		case !plainName(name), concernsConnection(name), name == "Expect":
+		case !roundtrip.PlainName(name), roundtrip.ConcernsConnection(name), name == "Expect":
 			return true
 		}
 	}
@@ -260,13 +262,5 @@ func (r *answerRules) apply(x *exchange, header http.Header) {
 			delete(header, name)
 		}
 	}
-	if v := header["Location"]; v != nil && r.locations != nil {
-		header["Location"] = r.rewriteLocation(x, v)
-	}
-	if v := header["Refresh"]; v != nil && r.locations != nil {
-		header["Refresh"] = r.rewriteRefresh(x, v)
-	}
-	if v := header["Set-Cookie"]; v != nil && (r.cookieDomains != nil || r.cookiePaths != nil) {
-		header["Set-Cookie"] = r.rewriteCookies(x, v)
-	}
+	r.rewrite(x, header)
 }

@@ -315,6 +315,8 @@ type Map struct {
 	// Cases are compared in nginx's order: exact ones, names with a star if Hostnames, regular expressions in order.
 	Cases     []Case
 	Hostnames bool
+	// Volatile has the value be found each time that it is asked for. Otherwise it stays for the request.
+	Volatile bool
 	// Geo has the Cases' From be networks, of which the longest that holds the source's address counts.
 	Geo bool
 	// Split has them be percentages: "20.5%", "*".
@@ -323,7 +325,7 @@ type Map struct {
 
 // Case is a value of a Map.
 type Case struct {
-	From string // text, or "~regex", "~*regex"
+	From string // text, or "~regex", "~*regex"; behind a backslash it is text, whatever it begins with
 	To   Text
 }
 
@@ -473,16 +475,23 @@ type Param struct {
 	IfNotEmpty bool
 }
 
-// Replace replaces From, or what matches it if it begins with "~" or "~*", by To.
+// Replace replaces From, or what matches it if it begins with "~" or "~*", by To. Names of groups are those of variables.
 type Replace struct {
 	From string
 	To   Text
+
+	// Default stands for the default of Redirects, among others.
+	Default bool
 }
 
 // PassCache says what of an upstream's answers is kept, and when it answers.
 type PassCache struct {
 	Zone string // a Cache's name
 	Key  Text   // "" is $scheme$proxy_host$request_uri
+	// Purge are texts that, if any is neither empty nor "0", have a request be one to forget what is kept of its key, or of all keys that
+	// begin with it if it ends in "*". It is answered with 204, or 404 if there was nothing. Whoever may send such requests may do that:
+	// let the texts tell who that is.
+	Purge []Text
 	// Skip are texts that, if any is neither empty nor "0", have a request not be answered from the cache; NoStore those that have its answer not kept.
 	Skip, NoStore []Text
 	Policy        cache.Policy

@@ -100,7 +100,9 @@ func (x *exchange) forget() {
 	for _, name := range [...]string{
 		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified",
 	} {
-		delete(header, name)
+		if name != "Content-Range" || x.status != http.StatusRequestedRangeNotSatisfiable { // of which it says the file's length
+			delete(header, name)
+		}
 	}
 }
 
@@ -169,7 +171,7 @@ func (x *exchange) page() {
 	if body == "" {
 		header["Content-Length"] = []string{"0"}
 	} else {
-		header["Content-Type"] = []string{x.loc.files.types.withCharset("text/html")}
+		header["Content-Type"] = []string{x.loc.files.types.ofPage(status)}
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	x.w.WriteHeader(status)
@@ -242,7 +244,9 @@ func titleOf(status int) string {
 	return strconv.Itoa(status) + " " + name
 }
 
-func statusSent(x *exchange) string    { return strconv.Itoa(x.answerStatus()) }
+// statusSent is $status, "000" as long as there is none.
+func statusSent(x *exchange) string { return fmt.Sprintf("%03d", x.answerStatus()) }
+
 func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.answerBytes(), 10) }
 
 // bytesSent is about the number of bytes of the answer: those of its body, and of its head as HTTP/1 would write it.

@@ -124,7 +124,7 @@ func (w *writer) commit(code int) {
 
 // head changes the header of an answer.
 func (f *filters) head(x *exchange, header http.Header, code int) {
-	if f.charset != nil {
+	if f.charset != nil && code != http.StatusMovedPermanently && code != http.StatusFound {
 		f.charset.complete(header)
 	}
 	if f.expires == nil && f.fields == nil {

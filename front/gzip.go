@@ -201,12 +201,9 @@ func (g *gzipper) begin(w *writer, contentType string) {
 
 // addVary says that an answer depends on what codings were asked for.
 func addVary(header http.Header) {
-	for _, v := range header["Vary"] {
-		if strings.EqualFold(v, "Accept-Encoding") || v == "*" {
-			return
-		}
+	if said := header["Vary"]; !hasToken(said, "Accept-Encoding") && !hasToken(said, "*") {
+		header["Vary"] = append(said[:len(said):len(said)], "Accept-Encoding")
 	}
-	header.Add("Vary", "Accept-Encoding")
 }
 
 // declaredLength is what a header says of it.
@@ -389,10 +386,11 @@ func acceptsGzip(values []string) bool {
 			if !strings.EqualFold(strings.Trim(name, " \t"), "gzip") {
 				continue
 			}
-			if !weighed {
+			parameter = strings.Trim(parameter, " \t")
+			if !weighed || parameter == "" {
 				return true
 			}
-			q, ok := strings.CutPrefix(strings.ToLower(strings.Trim(parameter, " \t")), "q=")
+			q, ok := strings.CutPrefix(strings.ToLower(parameter), "q=")
 			return ok && positiveWeight(q)
 		}
 	}

@@ -133,7 +133,7 @@ func (g *hostGroup) find(x *exchange, name string) *host {
 // hostName is a Host field's name: without a port, a dot at its end, and in lower case. It reports false for what is
 // no host's name.
 func hostName(s string) (name string, ok bool) {
-	end, upper := 0, false
+	end := 0
 	if s != "" && s[0] == '[' {
 		if end = strings.IndexByte(s, ']') + 1; end == 0 {
 			return "", false
@@ -143,19 +143,15 @@ func hostName(s string) (name string, ok bool) {
 				return "", false
 			}
 		}
-		upper = true
 	} else {
-		for ; end < len(s) && inHostName(s[end]) && (s[end] != '.' || end == 0 || s[end-1] != '.'); end++ {
-			upper = upper || 'A' <= s[end] && s[end] <= 'Z'
+		for end < len(s) && inHostName(s[end]) && (s[end] != '.' || end == 0 || s[end-1] != '.') {
+			end++
 		}
 	}
 	if !isPort(s[end:]) {
 		return "", false
 	}
-	if name = strings.TrimSuffix(s[:end], "."); upper {
-		name = strings.ToLower(name)
-	}
-	return name, true
+	return lowerASCII(strings.TrimSuffix(s[:end], ".")), true
 }
 
 // inHostName reports whether a byte may be one of a host's name.

@@ -45,7 +45,7 @@ func foldName(name string) string {
 	if strings.HasPrefix(name, "~") {
 		return name
 	}
-	return strings.TrimSuffix(strings.ToLower(name), ".")
+	return strings.TrimSuffix(lowerASCII(name), ".")
 }
 
 // listen makes a group of the hosts of each address. Those that listen nowhere in particular are in all of them.

@@ -159,14 +159,22 @@ func (l *limits) enter(x *exchange) outcome {
 	return proceed
 }
 
+// length bounds what the client says of the body's length.
+func (l *limits) length(x *exchange) outcome {
+	if l.maxBody < 0 || x.r.ContentLength <= l.maxBody || x.method != x.r.Method {
+		return proceed
+	}
+	x.errorf(levelError, "client intended to send too large body: %d bytes", x.r.ContentLength)
+	return x.fail(http.StatusRequestEntityTooLarge)
+}
+
 // body bounds the request's body.
 func (l *limits) body(x *exchange) outcome {
 	if x.r.Body == nil || x.r.Body == http.NoBody {
 		return proceed
 	}
-	if l.maxBody >= 0 && x.r.ContentLength > l.maxBody {
-		x.errorf(levelError, "client intended to send too large body: %d bytes", x.r.ContentLength)
-		return x.fail(http.StatusRequestEntityTooLarge)
+	if out := l.length(x); out != proceed {
+		return out
 	}
 	b := x.body
 	if b == nil {
@@ -211,11 +219,7 @@ func (l *limits) countRequest(x *exchange) outcome {
 	all := keys[:0]
 	for i := range l.requests {
 		r := &l.requests[i]
-		key := r.key.of(x)
-		if len(key) > maxLimitKey {
-			x.errorf(levelError, "the value of the key of the zone %q is too long: %d bytes", r.name, len(key))
-			key = ""
-		}
+		key := limitKey(x, &r.key, r.name)
 		all = append(all, key)
 		if key == "" {
 			continue
@@ -244,6 +248,16 @@ func (l *limits) countRequest(x *exchange) outcome {
 		return proceed
 	}
 	return l.delayRequest(x, by, delay)
+}
+
+// limitKey is what the request is counted by in a zone, "" if it is not.
+func limitKey(x *exchange, key *text, zone string) string {
+	s := key.of(x)
+	if len(s) > maxLimitKey {
+		x.errorf(levelError, "the value of the key of the zone %q is too long: %d bytes", zone, len(s))
+		return ""
+	}
+	return s
 }
 
 func (l *limits) refuseRequest(x *exchange, r *requestLimit, excess int64) outcome {
@@ -282,8 +296,8 @@ func (l *limits) delayRequest(x *exchange, r *requestLimit, delay time.Duration)
 func (l *limits) countConn(x *exchange) outcome {
 	for i := range l.conns {
 		n := &l.conns[i]
-		key := n.key.of(x)
-		if key == "" || len(key) > maxLimitKey {
+		key := limitKey(x, &n.key, n.name)
+		if key == "" {
 			continue
 		}
 		x.connLimit = limitPassed

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -365,6 +366,30 @@ func TestLimitsRefused(t *testing.T) {
 		c.Conns = []limit.Config{{Name: "n", Key: "k"}}
 		if _, err := front.New(c); err == nil {
 			t.Errorf("%+v", s)
+		}
+	}
+}
+
+// Who cannot be counted, because the key is too long, is not limited, and that is said of both kinds of limits.
+func TestLimitKeysAreBounded(t *testing.T) {
+	var said bytes.Buffer
+	key := strings.Repeat("$arg_a", 10)
+	h := newFront(t, front.Config{
+		Requests: []limit.Config{{Name: "requests", Key: key, Rate: 0.001}}, Conns: []limit.Config{{Name: "conns", Key: key}},
+		Hosts: []front.Host{{Locations: []front.Location{{
+			Path: "/", Empty: true, Settings: front.Settings{Requests: []front.RequestLimit{{Zone: "requests"}}, Conns: []front.ConnLimit{{Zone: "conns", Max: 1}}},
+		}}}},
+	}, front.LogErrors(log.New(&said, "", 0)))
+	for range 2 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
+		if w.Code != http.StatusOK {
+			t.Errorf("it is answered with %d", w.Code)
+		}
+	}
+	for _, zone := range []string{"requests", "conns"} {
+		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes", zone); strings.Count(said.String(), want) != 2 {
+			t.Errorf("the log has %d bytes, and not twice %q", said.Len(), want)
 		}
 	}
 }

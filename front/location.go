@@ -125,7 +125,11 @@ func (x *exchange) locate() outcome {
 		return x.fail(http.StatusInternalServerError)
 	case best.internal && !x.internal:
 		return x.fail(http.StatusNotFound)
-	case v == slashing:
+	}
+	if out := best.limits.length(x); out != proceed { // whatever answers here
+		return out
+	}
+	if v == slashing {
 		return x.sendTo(http.StatusMovedPermanently, withArgs(escapePath(best.path), x.args))
 	}
 	return proceed

@@ -126,7 +126,7 @@ func TestLogOfAll(t *testing.T) {
 			_, _ = io.Copy(w, strings.NewReader("copied"))
 		}
 	})
-	for _, path := range []string{"/panic", "/late", "/over"} {
+	for i, path := range []string{"/panic", "/late", "/over"} {
 		conn, err := net.Dial("unix", us.socket)
 		if err != nil {
 			t.Fatal(err)
@@ -134,6 +134,7 @@ func TestLogOfAll(t *testing.T) {
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		_, _ = io.ReadAll(conn)
 		conn.Close()
+		awaitLines(t, name, i+1) // who takes a connection over closes it before the request ends
 	}
 	us.get("/early")
 	us.get("/copy")

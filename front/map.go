@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// mapping is a Map, compiled: a variable whose value is found when it is first asked for, and then stays for the request.
+// mapping is a Map, compiled: a variable whose value is found when it is first asked for, and then stays for the request unless it is
+// volatile.
 type mapping struct {
 	from   *Map
 	slot   int
@@ -26,13 +27,15 @@ const (
 
 // of is the variable's value. The captures of the map's patterns count for its values only; nginx leaves them to whoever asks next.
 func (m *mapping) of(x *exchange) string {
-	if x.vars != nil && x.vars[m.slot].known {
+	if !m.from.Volatile && x.vars != nil && x.vars[m.slot].known {
 		return x.vars[m.slot].text
 	}
 	before := x.captures
 	s := m.find(x, m.source.of(x)).of(x)
 	x.captures = before
-	x.set(m.slot, s)
+	if !m.from.Volatile {
+		x.set(m.slot, s)
+	}
 	return s
 }
 
@@ -126,7 +129,7 @@ func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange
 			patterns = append(patterns, patternCase{p, values[i]})
 			continue
 		}
-		from := strings.ToLower(strings.TrimPrefix(k.From, `\`))
+		from := lowerASCII(strings.TrimPrefix(k.From, `\`))
 		if m.Hostnames && (strings.HasPrefix(from, ".") || strings.Contains(from, "*")) {
 			if err := names.add(from, values[i]); err != nil {
 				return nil, err
@@ -139,7 +142,7 @@ func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange
 		exact[from] = values[i]
 	}
 	return func(x *exchange, s string) *text {
-		low := strings.ToLower(s)
+		low := lowerASCII(s)
 		if m.Hostnames {
 			low = strings.TrimSuffix(low, ".")
 		}
@@ -156,6 +159,26 @@ func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange
 		}
 		return standard
 	}, nil
+}
+
+// lowerASCII has letters be in lower case, but only ASCII's: of others nobody knows what they are encoded in, and some, such as the
+// Kelvin sign, have letters of ASCII in lower case.
+func lowerASCII(s string) string {
+	isUpper := func(c byte) bool { return 'A' <= c && c <= 'Z' }
+	i := 0
+	for i < len(s) && !isUpper(s[i]) {
+		i++
+	}
+	if i == len(s) {
+		return s
+	}
+	b := []byte(s)
+	for ; i < len(b); i++ {
+		if isUpper(b[i]) {
+			b[i] += 'a' - 'A'
+		}
+	}
+	return string(b)
 }
 
 // networks are the cases of a geo map: the longest network that holds the address counts. What is no address has the default.

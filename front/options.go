@@ -13,6 +13,7 @@ type options struct {
 	bound    map[string]http.Handler
 	errorLog *log.Logger
 	openLog  func(path string) (io.WriteCloser, error)
+	inMemory bool
 }
 
 // Bind has handler be the upstream of that name: passing a request to it is a function call. It sees the request as it would over
@@ -31,6 +32,12 @@ func LogErrors(l *log.Logger) Option {
 // open them by their paths. It should append.
 func OpenLogs(open func(path string) (io.WriteCloser, error)) Option {
 	return func(o *options) { o.openLog = open }
+}
+
+// CachesInMemory has caches leave their directories alone, and keep what they keep in memory: for who only wants to know whether a Config
+// is good, perhaps while another process serves it.
+func CachesInMemory() Option {
+	return func(o *options) { o.inMemory = true }
 }
 
 // logger is where errors are said that are no request's.

@@ -325,6 +325,26 @@ func TestTrailersAndHints(t *testing.T) {
 	}
 }
 
+// Groups' names are variables wherever a Pass is, and whoever asks first.
+func TestReplacesHaveNames(t *testing.T) {
+	to := served(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
+	replaces := func(group string) []front.Replace {
+		return []front.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`, To: front.Text("http://$" + group + ".test")}}
+	}
+	inner := front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to), Redirects: replaces("inner")}}
+	a := serveHandler(t, newFront(t, oneHost(front.Location{
+		Path: "/", Pass: &front.Pass{To: front.Text(to), Redirects: replaces("outer")},
+		Steps:    []front.Step{front.Set{Name: "early", Value: "$outer$inner"}, front.If{Left: "$arg_x", Location: &inner}},
+		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
+	}), quiet()))
+	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
+		t.Errorf("in an if: %v", r.header)
+	}
+	if r := a.get("/"); r.header.Get("Location") != "http://shop.test" || r.header.Get("X-Outer") != "shop" {
+		t.Errorf("%v", r.header)
+	}
+}
+
 // Errors of a Pass are found when it is compiled.
 func TestPassErrors(t *testing.T) {
 	uri := front.Text("/x")
@@ -335,7 +355,7 @@ func TestPassErrors(t *testing.T) {
 		"no other server": {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}}, "below zero": {To: "127.0.0.1:1", ReadTimeout: -1}, "no effect": {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
 		"FastCGI has no URI": {To: "127.0.0.1:1", Protocol: front.FastCGI, URI: &uri}, "two groups": {To: "127.0.0.1:1", Protocol: front.FastCGI, SplitPath: "^(.*)$"}, "is none": {To: "127.0.0.1:1", Method: "A B"},
 		"not HTTPS": {To: "127.0.0.1:1", TLS: front.PassTLS{SNI: true}}, "not FastCGI": {To: "127.0.0.1:1", ParamIndex: "x"}, "no Version": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
-		"no names here": {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<x>.)", To: "y"}}},
+		"cannot be set": {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
 	} {
 		c := passed(p)
 		c.Hosts[0].Locations[0].Pos = "nginx.conf:7"

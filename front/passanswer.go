@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // answerRules say what becomes of an upstream's answer.
@@ -40,11 +42,7 @@ func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
 	}
 	r.mayRedirect, r.mayLimitRate, r.maySayBuffering = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"), !ignores("X-Accel-Buffering")
 	if !from.NoRedirects {
-		replaces := from.Redirects
-		if replaces == nil {
-			replaces = defaultRedirects(p, l)
-		}
-		if r.locations, err = c.replacing(replaces); err != nil {
+		if r.locations, err = c.replacing(replacedRedirects(p, l)); err != nil {
 			return fmt.Errorf("redirects: %w", err)
 		}
 	}
@@ -196,23 +194,12 @@ func climbs(path string) bool {
 func (r *answerRules) copy(x *exchange, to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
-		switch {
-		case concernsConnection(name):
+		if roundtrip.ConcernsConnection(name) || r.marked.has(name) && r.hidden[name] || dropped != nil && hasToken(dropped, name) && name != "Content-Length" {
 			continue
-		case dropped == nil && !r.marked.has(name):
-		case r.hidden[name]:
-			continue
-		case dropped != nil && hasToken(dropped, name) && name != "Content-Length":
-			continue
-		case name == "Location" && r.locations != nil:
-			values = r.rewriteLocation(x, values)
-		case name == "Refresh" && r.locations != nil:
-			values = r.rewriteRefresh(x, values)
-		case name == "Set-Cookie" && (r.cookieDomains != nil || r.cookiePaths != nil):
-			values = r.rewriteCookies(x, values)
 		}
 		to[name] = values[:len(values):len(values)]
 	}
+	r.rewrite(x, to)
 	if len(to["Content-Type"]) == 0 {
 		to["Content-Type"] = nil // nobody is to guess it
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// bodyInMemory is how much of a request's body stays in memory, as in nginx; more is put into a file.
+	// bodyInMemory is how much of a request's body stays in memory, as in nginx on most machines; more is put into a file.
 	bodyInMemory = 16 << 10
 	// bodyPiece is how much of it is copied at a time.
 	bodyPiece = 32 << 10
@@ -27,10 +27,11 @@ type requestBody struct {
 
 // receive has the body of the request there, if it is to be received before an upstream is asked.
 func (p *pass) receive(x *exchange) outcome {
-	if x.sent != nil || p.body != nil || p.from.NoBody || !hasBody(x) {
+	unsent := p.body != nil || p.from.NoBody
+	if x.sent != nil || unsent && !x.plan.readsBodies || !hasBody(x) {
 		return proceed
 	}
-	if p.from.StreamRequest {
+	if p.from.StreamRequest && !unsent {
 		x.sent = streamBody(x)
 		return proceed
 	}
@@ -49,6 +50,14 @@ func (p *pass) receive(x *exchange) outcome {
 		x.r = r
 	}
 	return proceed
+}
+
+// requestBodyText is $request_body: what an upstream's location has received, if it is whole and in memory.
+func requestBodyText(x *exchange) string {
+	if x.passing == nil || x.sent == nil || x.sent.stream != nil || x.sent.file != nil {
+		return ""
+	}
+	return string(x.sent.memory)
 }
 
 // hasBody reports whether the request has a body that it still has: error pages are asked without.

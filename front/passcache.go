@@ -18,6 +18,7 @@ type passCache struct {
 	keyed   bool // the key has the Authorization in it
 	skip    []text
 	noStore []text
+	purge   []text
 	counts  *cacheCounts // nil if nobody asks for them
 }
 
@@ -40,8 +41,11 @@ func (c *compiler) compileCaches() error {
 			}
 			config.Dir, dirs[dir] = dir, config.Name
 		}
+		if c.options.inMemory {
+			config.Dir = ""
+		}
 		opened, giveBack, err := take(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels),
-			func() (*cache.Cache, error) { return cache.New(config) }, (*cache.Cache).Close)
+			func() (*cache.Cache, error) { return cache.New(config, c.options.logger()) }, (*cache.Cache).Close)
 		if err != nil {
 			return err
 		}
@@ -76,6 +80,9 @@ func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
 		return nil, err
 	}
 	if pc.noStore, err = c.texts(p.Cache.NoStore); err != nil {
+		return nil, err
+	}
+	if pc.purge, err = c.texts(p.Cache.Purge); err != nil {
 		return nil, err
 	}
 	policy := p.Cache.Policy
@@ -118,15 +125,39 @@ func cacheKey(p *Pass) (Text, error) {
 
 // answer answers an exchange from the cache, or by origin.
 func (pc *passCache) answer(x *exchange, origin cache.Origin) (*cache.Answer, error) {
-	a, err := pc.cache.Answer(cache.Query{
+	q := cache.Query{
 		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: x.r.ContentLength != 0,
 		Key: pc.key.of(x), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x), KeyedByAuthorization: pc.keyed,
-	}, origin)
+	}
+	purges := anyHolds(pc.purge, x)
+	if x.stuck { // the key may be another's
+		return nil, &fetchError{kind: failedNone, status: http.StatusInternalServerError, err: errors.New("a pattern has taken too long")}
+	}
+	if purges {
+		return pc.forget(q.Key)
+	}
+	a, err := pc.cache.Answer(q, origin)
 	if err == nil {
 		x.cached = a.State
-		pc.counts.add(a.State)
+	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
+		x.cached = failed.State
 	}
+	pc.counts.add(x.cached)
 	return a, err
+}
+
+// forget forgets what is kept of a key, or of all that begin with it if it ends in a star.
+func (pc *passCache) forget(key string) (*cache.Answer, error) {
+	n := 0
+	if prefix, ok := strings.CutSuffix(key, "*"); ok {
+		n = pc.cache.PurgePrefix(prefix)
+	} else {
+		n = pc.cache.Purge(key)
+	}
+	if n == 0 {
+		return nil, &fetchError{kind: failedNone, status: http.StatusNotFound, err: errors.New("there is nothing to purge")}
+	}
+	return &cache.Answer{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header), Body: http.NoBody}}, nil
 }
 
 func anyHolds(texts []text, x *exchange) bool {

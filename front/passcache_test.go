@@ -118,6 +118,76 @@ func TestCacheWithoutUpstream(t *testing.T) {
 	}
 }
 
+// Of an upstream that does not answer it is told how the request came to it, and how often that was.
+func TestCacheStateOfFailures(t *testing.T) {
+	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
+	})
+	c := kept(to, front.PassCache{Skip: []front.Text{"$arg_skip"}}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/metrics", Metrics: true})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
+	for a.get("/x?for=1").header.Get("X-Cache") != "EXPIRED" {
+		time.Sleep(50 * time.Millisecond)
+	}
+	server.Close()
+	for late := time.Now().Add(patience); a.get("/x?for=1").status == 200; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the answer stays fresh")
+		}
+	}
+	for path, want := range map[string]string{"/x?for=1": "EXPIRED", "/y": "MISS", "/y?skip=1": "BYPASS"} {
+		if r := a.get(path); r.status != 502 || r.header.Get("X-Cache") != want {
+			t.Errorf("%s: %d %q, want 502 %s", path, r.status, r.header.Get("X-Cache"), want)
+		}
+	}
+	if r := a.ask("POST", "/y", strings.NewReader("x")); r.status != 502 || r.header.Get("X-Cache") != "" {
+		t.Errorf("a POST: %d %q", r.status, r.header.Get("X-Cache"))
+	}
+	if m := a.get("/metrics").body; !strings.Contains(m, `state="BYPASS"} 1`) {
+		t.Errorf("the metrics do not count what failed:\n%s", m)
+	}
+}
+
+// Who makes a pattern of the key try for ever does not get what is kept for others.
+func TestStuckCacheKey(t *testing.T) {
+	to, _ := numbered(t, nil)
+	c := kept(to, front.PassCache{Key: "$host$tier"}, cache.Config{Name: "one"})
+	c.Maps = []front.Map{{Name: "tier", Source: "$arg_x", Default: "all", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/?x=!").want(t, "MISS", 200, "1 "+to+" /")
+	a.get("/?x=!").want(t, "HIT", 200, "1 "+to+" /")
+	if r := a.get("/?x=" + strings.Repeat("a", 60) + "!"); r.status != http.StatusInternalServerError {
+		t.Errorf("got %d %q", r.status, r.body)
+	}
+}
+
+// A request has what is kept of its key be forgotten, if the texts say that it is one of those who may.
+func TestPurgeByRequest(t *testing.T) {
+	to, _ := numbered(t, nil)
+	c := kept(to, front.PassCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}}, cache.Config{Name: "one", Dir: t.TempDir()})
+	c.Maps = []front.Map{{Name: "purge", Source: "$request_method$http_x_secret", Cases: []front.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
+	c.Hosts[0].Defaults.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
+	c.Hosts[0].Locations[0].ErrorPages = c.Hosts[0].Defaults.ErrorPages
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/404", Steps: []front.Step{front.Return{Status: 200, Text: "none\n"}}})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for i, path := range []string{"/a/1", "/a/2", "/b"} {
+		a.get(path).want(t, "MISS", 200, fmt.Sprintf("%d %s %s", i+1, to, path))
+	}
+	a.ask("PURGE", "/b", nil).want(t, "", 200, "4 "+to+" /b") // who may not is passed on
+	purge := func(path string) reply { return a.ask("PURGE", path, nil, "X-Secret", "known") }
+	a.get("/a/1").want(t, "HIT", 200, "1 "+to+" /a/1")
+	purge("/a/1").want(t, "", 204, "")
+	purge("/a/1").want(t, "", 404, "none\n")
+	a.get("/a/1").want(t, "MISS", 200, "5 "+to+" /a/1")
+	a.get("/a/2").want(t, "HIT", 200, "2 "+to+" /a/2")
+	purge("/a/*").want(t, "", 204, "")
+	purge("/a/*").want(t, "", 404, "none\n")
+	a.get("/a/2").want(t, "MISS", 200, "6 "+to+" /a/2")
+	purge("/").want(t, "", 404, "none\n")
+	purge("/*").want(t, "", 204, "")
+}
+
 func TestPurge(t *testing.T) {
 	to, _ := numbered(t, nil)
 	h := newFront(t, kept(to, front.PassCache{Key: "$host$request_uri"}, cache.Config{Name: "one"}), quiet())
@@ -159,7 +229,11 @@ func TestCacheReload(t *testing.T) {
 	if err := h.Reload(kept(to, front.PassCache{}, small)); err != nil {
 		t.Fatal(err)
 	}
-	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
+	r := a.get("/x")
+	for late := time.Now().Add(patience); r.header.Get("X-Cache") == "HIT" && time.Now().Before(late); r = a.get("/x") {
+		time.Sleep(10 * time.Millisecond) // what is still being written to disk goes when that has been done
+	}
+	r.want(t, "MISS", 200, "2 "+to+" /x")
 }
 
 func TestCacheErrors(t *testing.T) {

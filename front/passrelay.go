@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 const (
@@ -127,7 +129,7 @@ func (p *pass) trailer(x *exchange, resp *http.Response) {
 
 // passesTrailer reports whether a field behind a body is passed on. What is hidden in a header is here, too.
 func (r *answerRules) passesTrailer(name string) bool {
-	return !r.hidden[name] && !concernsConnection(name)
+	return !r.hidden[name] && !roundtrip.ConcernsConnection(name)
 }
 
 // fill reads until there is enough: all, which is io.EOF, or so much that the rest is another goroutine's business.

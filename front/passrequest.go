@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // requestHeader is the header of requests to upstreams by HTTP.
@@ -185,33 +186,13 @@ func copyRequestFields(to, from http.Header, sets map[string]bool) {
 	dropped := from["Connection"]
 	for name, values := range from {
 		switch {
-		case sets[name], !plainName(name), concernsConnection(name):
+		case sets[name], !roundtrip.PlainName(name), roundtrip.ConcernsConnection(name):
 		case name == "Content-Length", name == "Expect":
 		case dropped != nil && hasToken(dropped, name) && !tellsOfClient(name):
 		default:
 			to[name] = values[:len(values):len(values)]
 		}
 	}
-}
-
-// plainName reports whether a name has letters, digits and hyphens only. Others are dropped, as nginx does: an underscore is a hyphen
-// for many an application, which would take the one for the other.
-func plainName(name string) bool {
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
-}
-
-// concernsConnection reports whether a field means nothing beyond its connection: RFC 9110, 7.6.1.
-func concernsConnection(name string) bool {
-	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
 }
 
 // tellsOfClient reports whether a field is one that proxies tell of clients by. No client has it dropped by naming it in

@@ -2,6 +2,7 @@ package front
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 )
 
@@ -12,22 +13,25 @@ type replacing struct {
 	to      text
 }
 
+// pattern is the regular expression in From, if there is one.
+func (r *Replace) pattern() (source string, fold, ok bool) {
+	source, ok = strings.CutPrefix(r.From, "~")
+	source, fold = strings.CutPrefix(source, "*")
+	return source, fold && ok, ok
+}
+
 // replacing compiles Replaces.
 func (c *compiler) replacing(all []Replace) ([]replacing, error) {
 	var out []replacing
 	for _, f := range all {
+		if f.Default {
+			return nil, errors.New("a default is one of Redirects")
+		}
 		var r replacing
 		var err error
-		source, regex := strings.CutPrefix(f.From, "~")
-		if regex {
-			source, fold := strings.CutPrefix(source, "*")
-			if r.pattern, err = c.parsePattern(source, fold); err != nil {
+		if source, fold, ok := f.pattern(); ok {
+			if r.pattern, err = c.pattern(source, fold); err != nil {
 				return nil, err
-			}
-			for _, name := range r.pattern.groupNames() {
-				if name != "" {
-					return nil, errors.New("groups have no names here: want $1 and so on")
-				}
 			}
 		} else if r.from, err = c.text(Text(f.From)); err != nil {
 			return nil, err
@@ -38,6 +42,39 @@ func (c *compiler) replacing(all []Replace) ([]replacing, error) {
 		out = append(out, r)
 	}
 	return out, nil
+}
+
+// rewrite replaces what leads to the upstream. The order is always the same: what one pattern captures the next may use.
+func (r *answerRules) rewrite(x *exchange, header http.Header) {
+	if r.locations != nil {
+		if v := header["Location"]; v != nil {
+			header["Location"] = r.rewriteLocation(x, v)
+		}
+		if v := header["Refresh"]; v != nil {
+			header["Refresh"] = r.rewriteRefresh(x, v)
+		}
+	}
+	if r.cookieDomains != nil || r.cookiePaths != nil {
+		if v := header["Set-Cookie"]; v != nil {
+			header["Set-Cookie"] = r.rewriteCookies(x, v)
+		}
+	}
+}
+
+// replacedRedirects are the Redirects, with the default in its place.
+func replacedRedirects(p *pass, l *Location) []Replace {
+	if p.from.Redirects == nil {
+		return defaultRedirects(p, l)
+	}
+	var all []Replace
+	for _, r := range p.from.Redirects {
+		if r.Default {
+			all = append(all, defaultRedirects(p, l)...)
+		} else {
+			all = append(all, r)
+		}
+	}
+	return all
 }
 
 // defaultRedirects replaces the URL that is passed to by the location's.
@@ -80,17 +117,12 @@ func (r *replacing) prefix(x *exchange, value string) (string, bool) {
 	return r.to.of(x) + rest, true
 }
 
-// match replaces all of a value that a regular expression matches. Its groups are those of To.
+// match replaces all of a value that a regular expression matches. Its groups are those of To, and of what is said later, as in nginx.
 func (r *replacing) match(x *exchange, value string) (string, bool) {
-	bounds, err := r.pattern.find(value)
-	if err != nil || bounds == nil {
+	if !r.pattern.match(x, value) {
 		return value, false
 	}
-	before := x.captures
-	x.captures = captures{value, bounds}
-	value = r.to.of(x)
-	x.captures = before
-	return value, true
+	return r.to.of(x), true
 }
 
 // whole replaces a value that is the same but for case, and a dot in front, which stays.

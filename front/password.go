@@ -36,8 +36,7 @@ type password struct {
 	files       *passwordFiles
 }
 
-// password compiles a Password. A file that is there has to be one of hashes that are known; if it comes later, requests
-// get 403 until then.
+// password compiles a Password. A file may come later: requests get 403 until then.
 func (c *compiler) password(p *Password) (*password, error) {
 	if p == nil || p.Realm == "off" {
 		return nil, nil
@@ -54,10 +53,8 @@ func (c *compiler) password(p *Password) (*password, error) {
 		return nil, errors.New("auth_basic: there is no file of passwords: auth_basic_user_file names it")
 	}
 	if out.file.constant() {
-		f, err := out.files.open(string(p.File))
-		if err == nil {
-			err = f.unknown
-		}
+		log := errorLog{least: levelWarn, other: c.options.logger()}
+		_, err := out.files.open(string(p.File), func(err error) { log.say(levelWarn, "auth_basic_user_file: %v", err) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("auth_basic_user_file: %w", err)
 		}
@@ -76,7 +73,7 @@ func (p *password) check(x *exchange) int {
 		return p.ask(x, realm)
 	}
 	path := p.file.of(x)
-	f, err := p.files.open(path)
+	f, err := p.files.open(path, func(err error) { x.errorf(levelWarn, "auth_basic_user_file: %v", err) })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		x.errorf(levelError, "auth_basic_user_file: %v", err)
@@ -122,33 +119,43 @@ type passwordFiles struct {
 
 // passwordFile is a file as it was read. It never changes, but for when it was looked at.
 type passwordFile struct {
-	hashes  map[string]string // by name
-	decoy   string            // for names that are not there: they shall take as long
-	unknown error             // the first hash that is not known
+	hashes  map[string]string // by name, "" if nobody can tell what it is
+	decoy   string            // for names that have none: they shall take as long
+	unknown error             // about those that nobody can tell
 	info    fs.FileInfo
 	looked  time.Time // guarded by passwordFiles.mu
 }
 
-// open returns a file as it is, give or take a second.
-func (p *passwordFiles) open(path string) (*passwordFile, error) {
+// open returns a file as it is, give or take a second. When it is read warn is told of hashes that are not known: whose they are
+// cannot log in, as in nginx.
+func (p *passwordFiles) open(path string, warn func(error)) (*passwordFile, error) {
+	f, read, err := p.look(path)
+	if read && f.unknown != nil {
+		warn(f.unknown)
+	}
+	return f, err
+}
+
+// look returns a file, and whether it was read just now.
+func (p *passwordFiles) look(path string) (f *passwordFile, read bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f := p.files[path]
+	f = p.files[path]
 	now := time.Now()
 	if f != nil && now.Sub(f.looked) < passwordsFresh {
-		return f, nil
+		return f, false, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
 		delete(p.files, path)
-		return nil, err
+		return nil, false, err
 	}
 	if f != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() {
 		f.looked = now
-		return f, nil
+		return f, false, nil
 	}
 	if f, err = readPasswords(path, info); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if p.files == nil {
 		p.files = make(map[string]*passwordFile)
@@ -161,7 +168,7 @@ func (p *passwordFiles) open(path string) (*passwordFile, error) {
 	}
 	f.looked = now
 	p.files[path] = f
-	return f, nil
+	return f, true, nil
 }
 
 func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
@@ -183,7 +190,7 @@ func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
 // there twice the first counts.
 func parsePasswords(text string) *passwordFile {
 	f := &passwordFile{hashes: make(map[string]string)}
-	number := 0
+	number, unknown := 0, 0
 	for line := range strings.Lines(text) {
 		number++
 		name, rest, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
@@ -194,20 +201,26 @@ func parsePasswords(text string) *passwordFile {
 		if _, twice := f.hashes[name]; twice {
 			continue
 		}
-		if err := knownHash(hash); err != nil && f.unknown == nil {
-			f.unknown = fmt.Errorf("line %d: the password of %q: %w", number, name, err)
+		if err := knownHash(hash); err != nil {
+			if hash, unknown = "", unknown+1; f.unknown == nil {
+				f.unknown = fmt.Errorf("line %d: the password of %q, who cannot log in: %w", number, name, err)
+			}
 		}
 		f.hashes[name] = hash
 		if f.decoy == "" {
 			f.decoy = hash
 		}
 	}
+	if unknown > 1 {
+		f.unknown = fmt.Errorf("%w; and %d more like that", f.unknown, unknown-1)
+	}
 	return f
 }
 
 // verify reports whether a password is right. A name that is not there takes as long as one that is.
 func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, word string) (bool, error) {
-	hash, known := f.hashes[name]
+	hash := f.hashes[name]
+	known := hash != ""
 	if !known {
 		hash = f.decoy
 	}

@@ -2,6 +2,7 @@ package front
 
 import (
 	"context"
+	"log"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -44,7 +45,7 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// A file that changes counts as it is, soon; one with hashes that nobody knows is refused when it is configured.
+// A file that changes counts as it is, soon. Hashes that nobody knows let nobody in, and are told of when the file is read.
 func TestPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwords")
 	write := func(text string) {
@@ -54,9 +55,10 @@ func TestPasswordFile(t *testing.T) {
 		}
 	}
 	var all passwordFiles
+	var warnings []string
 	right := func(word string) bool {
 		t.Helper()
-		f, err := all.open(name)
+		f, err := all.open(name, func(err error) { warnings = append(warnings, err.Error()) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,10 +78,25 @@ func TestPasswordFile(t *testing.T) {
 			t.Fatal("the file is not read again")
 		}
 	}
-	write("b:{PLAIN}x\na:$1$x$y\n")
+	write("b:{PLAIN}x\na:$1$x$y\na:{PLAIN}two and longer\nc:\n")
+	for late := time.Now().Add(10 * time.Second); right("two and longer"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("who has no password that is known can log in")
+		}
+	}
+	const want = `line 2: the password of "a", who cannot log in: `
+	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) || !strings.HasSuffix(warnings[0], "; and 1 more like that") {
+		t.Errorf("warnings: %q, want one with %q", warnings, want)
+	}
+	var said strings.Builder
 	c := Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r", File: Text(name)}}}}}
-	if _, err := New(c); err == nil || !strings.Contains(err.Error(), `line 2: the password of "a"`) {
-		t.Errorf("got %v", err)
+	h, err := New(c, LogErrors(log.New(&said, "", 0)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	if got := said.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
+		t.Errorf("the log says %q", got)
 	}
 	if _, err := New(Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r"}}}}}); err == nil {
 		t.Error("a password without a file")

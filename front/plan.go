@@ -12,11 +12,13 @@ type plan struct {
 	options *options
 	state   *state
 	hosts   hosts
-	slots   int     // of variables
-	product string  // the name and version that error pages give
-	timed   bool    // somebody asks when requests began
-	traced  bool    // somebody asks which servers were asked
-	counts  *counts // nil if nobody asks for them
+	slots   int    // of variables
+	product string // the name and version that error pages give
+	timed   bool   // somebody asks when requests began
+	traced  bool   // somebody asks which servers were asked
+	// readsBodies says that somebody asks for requests' bodies: they are received though they may not be passed on.
+	readsBodies bool
+	counts      *counts // nil if nobody asks for them
 
 	caches map[string]*cache.Cache // by name
 	groups map[string]*group       // of servers, by name in lower case or address

@@ -28,11 +28,22 @@ func (c *compiler) returnStep(s Return) (action, error) {
 	case hangsUp(s.Status) && (body.empty() || s.Status == statusClosed):
 		return func(x *exchange) (outcome, bool) { return x.hangUp(s.Status), true }, nil
 	case redirects(s.Status):
-		return func(x *exchange) (outcome, bool) { return x.sendTo(s.Status, body.of(x)), true }, nil
+		return func(x *exchange) (outcome, bool) { return x.sendTo(s.Status, x.textWith(s.Status, &body)), true }, nil
 	case s.Status >= http.StatusBadRequest && body.empty():
 		return func(x *exchange) (outcome, bool) { return x.fail(s.Status), true }, nil
 	}
-	return func(x *exchange) (outcome, bool) { return x.say(s.Status, body.of(x)), true }, nil
+	return func(x *exchange) (outcome, bool) { return x.say(s.Status, x.textWith(s.Status, &body)), true }, nil
+}
+
+// textWith is a text of an answer with a status, which it may ask for; an error's page has the error's.
+func (x *exchange) textWith(status int, t *text) string {
+	before := x.status
+	if before == 0 {
+		x.status = status
+	}
+	s := t.of(x)
+	x.status = before
+	return s
 }
 
 // isFinal reports whether a number is the status of an answer.
@@ -55,6 +66,9 @@ func (x *exchange) hangUp(status int) outcome {
 
 // say answers with a text, which has the type of files with the path's ending.
 func (x *exchange) say(status int, body string) outcome {
+	if x.stuck {
+		return x.fail(http.StatusInternalServerError)
+	}
 	header := x.w.Header()
 	if status != http.StatusNoContent && status != http.StatusNotModified {
 		header["Content-Type"] = []string{x.loc.files.types.of(x.path)}
@@ -69,6 +83,9 @@ func (x *exchange) say(status int, body string) outcome {
 
 // sendTo redirects the client. An error page may answer instead.
 func (x *exchange) sendTo(status int, location string) outcome {
+	if x.stuck {
+		return x.fail(http.StatusInternalServerError)
+	}
 	x.w.Header()["Location"] = []string{x.absolute(location)}
 	return x.fail(status)
 }

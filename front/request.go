@@ -184,16 +184,23 @@ func argument(args, name string) string {
 	return ""
 }
 
-// cookie is the value of the first cookie of that name; names are compared without regard to case.
+// cookie is the value of the first cookie of that name; names are compared without regard to case. As in nginx a comma may be before a
+// cookie, too, but ends none, and spaces around the equals sign do not count.
 func cookie(lines []string, name string) string {
 	for _, line := range lines {
 		for line != "" {
-			var one string
-			one, line, _ = strings.Cut(line, ";")
-			one = strings.TrimLeft(one, " ")
-			if len(one) > len(name) && one[len(name)] == '=' && strings.EqualFold(one[:len(name)], name) {
-				return strings.TrimLeft(one[len(name)+1:], " ")
+			line = strings.TrimLeft(line, " ")
+			if len(line) > len(name) && strings.EqualFold(line[:len(name)], name) {
+				if value, ok := strings.CutPrefix(strings.TrimLeft(line[len(name):], " "), "="); ok {
+					value, _, _ = strings.Cut(strings.TrimLeft(value, " "), ";")
+					return value
+				}
 			}
+			end := strings.IndexAny(line, ";,")
+			if end < 0 {
+				break
+			}
+			line = line[end+1:]
 		}
 	}
 	return ""

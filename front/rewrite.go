@@ -36,7 +36,7 @@ func (x *exchange) rewrite() outcome {
 func (x *exchange) perform(all []action) outcome {
 	for _, do := range all {
 		out, ends := do(x)
-		if x.stuck {
+		if x.stuck && out != answered {
 			return x.fail(http.StatusInternalServerError)
 		}
 		if ends {
@@ -112,7 +112,7 @@ func (c *compiler) ifStep(s If) (action, error) {
 		return nil, err
 	}
 	return func(x *exchange) (outcome, bool) {
-		if !holds(x) {
+		if !holds(x) || x.stuck {
 			return proceed, false
 		}
 		if become != nil {
@@ -120,8 +120,8 @@ func (c *compiler) ifStep(s If) (action, error) {
 			x.enter()
 		}
 		for _, do := range then {
-			if out, ends := do(x); ends {
-				return out, true
+			if out, ends := do(x); ends || x.stuck {
+				return out, ends
 			}
 		}
 		return proceed, false

@@ -51,6 +51,10 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return f.directory(x)
 	}
 	p, ok := f.find(x, x.path)
+	if x.stuck {
+		p.leave()
+		return x.fail(http.StatusInternalServerError)
+	}
 	if !ok {
 		return x.fail(http.StatusNotFound)
 	}
@@ -102,12 +106,19 @@ func (f *fileSet) slash(x *exchange) outcome {
 // directory answers with the index of a directory, by an internal redirect, or with what is in it.
 func (f *fileSet) directory(x *exchange) outcome {
 	p, ok := f.find(x, x.path)
+	if x.stuck {
+		p.leave()
+		return x.fail(http.StatusInternalServerError)
+	}
 	if !ok {
 		return x.fail(http.StatusNotFound)
 	}
 	defer p.leave()
 	for i := range f.index {
 		name := f.index[i].of(x)
+		if x.stuck {
+			return x.fail(http.StatusInternalServerError)
+		}
 		if strings.HasPrefix(name, "/") {
 			return x.redirect(name, x.args)
 		}

@@ -3,8 +3,12 @@ package front
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/limit"
 )
 
 func newCompiler() *compiler {
@@ -38,7 +42,7 @@ func TestText(t *testing.T) {
 	}
 	for from, want := range map[string]string{
 		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign", "${uri": "${uri is missing", "$none": "$none", "${1}": "$1", "$0": "$0", "x$connection": "$connection is not available",
-		"$request_body": "not available", "$invalid_referer": "valid_referers", "$arg_": "$arg_", "$$uri": "dollar sign",
+		"$invalid_referer": "valid_referers", "$arg_": "$arg_", "$$uri": "dollar sign",
 	} {
 		if _, err := c.text(Text(from)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), from) {
 			t.Errorf("%q: %v, want an error with %q", from, err, want)
@@ -133,5 +137,55 @@ func TestPatternIsStopped(t *testing.T) {
 	}
 	if got := ask(t, h, "/abc"); got.status != http.StatusForbidden {
 		t.Errorf("%d %q", got.status, got.body)
+	}
+}
+
+// Nobody gets past a map whose pattern is made to try for ever, whatever asks for its value: its default may be what lets in.
+func TestStuckMapsLetNobodyIn(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"public/x": "public", "passwords": "a:{PLAIN}b"} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files := func(root string) Settings { return Settings{Files: Files{Root: Text(dir + root)}} }
+	password := files("/public")
+	password.Password = &Password{Realm: "$off", File: Text(dir + "/passwords")}
+	limited := files("/public")
+	limited.Requests = []RequestLimit{{Zone: "z"}}
+	say := []Step{Return{Status: 200, Text: "said"}}
+	for name, l := range map[string]Location{
+		"return":   {Steps: []Step{Return{Status: 200, Text: "$public"}}},
+		"redirect": {Steps: []Step{Return{Status: 302, Text: "/$public"}}},
+		"rewrite":  {Steps: []Step{Rewrite{Pattern: "^", To: "/other/$public", Flag: RewriteRedirect}}},
+		"inner":    {Steps: []Step{Rewrite{Pattern: "^", To: "/other/$public", Flag: RewriteLast}}},
+		"if":       {Steps: []Step{If{Left: "$public", Op: "!=", Right: "secret", Then: say}}},
+		"not":      {Steps: []Step{If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`, Then: []Step{Return{Status: 403}}}}},
+		"set":      {Steps: []Step{If{Left: "1", Then: []Step{Set{Name: "a", Value: "$public"}, Return{Status: 204}}}}},
+		"password": {Settings: password},
+		"limit":    {Settings: limited},
+		"picture":  {Settings: password, Empty: true},
+		"root":     {Settings: files("/$public")},
+		"index":    {Path: "/public/", Settings: Settings{Files: Files{Root: Text(dir), Index: []Text{"$public", "/x"}}}},
+		"tries":    {TryFiles: []Text{"/none$public", "/x"}, Settings: files("/public")},
+		"last":     {TryFiles: []Text{"/none", "/$public"}, Settings: files("/public")},
+	} {
+		path := "/x"
+		if l.Path != "" {
+			path = l.Path
+		}
+		l.Path = "/"
+		pattern := []Case{{From: `~^(?!x)(\w+\s?)*$`, To: "secret"}}
+		h := newFront(t, Config{
+			Maps:     []Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern}, {Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},
+			Requests: []limit.Config{{Name: "z", Key: "$public", Rate: 1000, Bytes: 1 << 20}},
+			Hosts:    []Host{{Locations: []Location{l, {Path: "/other/", Steps: say}}}},
+		})
+		if got := ask(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError || strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
+			t.Errorf("%s: %d %q", name, got.status, got.body)
+		}
 	}
 }

@@ -26,6 +26,9 @@ func (t *tries) run(x *exchange) outcome {
 	f := x.loc.files
 	for i := range t.all {
 		name, kind := t.all[i].name.of(x), t.all[i].kind
+		if x.stuck {
+			break
+		}
 		if strings.HasPrefix(name, "/") {
 			var ok bool
 			if name, ok = cleanPath(name, x.host.keepSlashes); !ok {
@@ -40,10 +43,13 @@ func (t *tries) run(x *exchange) outcome {
 			return proceed
 		}
 	}
-	if t.status != 0 {
+	last := t.last.of(x)
+	switch {
+	case x.stuck:
+		return x.fail(http.StatusInternalServerError)
+	case t.status != 0:
 		return x.fail(t.status)
 	}
-	last := t.last.of(x)
 	if strings.HasPrefix(last, "@") {
 		return x.redirectNamed(last)
 	}

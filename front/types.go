@@ -102,6 +102,14 @@ func (t *mediaTypes) withCharset(media string) string {
 	return media + "; charset=" + t.charset
 }
 
+// ofPage is the type of a page that is built in. As in nginx those of the oldest redirects have no charset.
+func (t *mediaTypes) ofPage(status int) string {
+	if status == http.StatusMovedPermanently || status == http.StatusFound {
+		return "text/html"
+	}
+	return t.withCharset("text/html")
+}
+
 // complete adds the charset to the type of an answer that does not say which one it has.
 func (t *mediaTypes) complete(header http.Header) {
 	if media := header["Content-Type"]; len(media) == 1 && header["Content-Encoding"] == nil {

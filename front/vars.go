@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,7 @@ func (c *compiler) variable(name string) (variable, error) {
 func (c *compiler) knownVariable(name string) variable {
 	if v := c.core[name]; v != nil {
 		c.plan.timed = c.plan.timed || name == "request_time"
+		c.plan.readsBodies = c.plan.readsBodies || name == "request_body"
 		return v
 	}
 	for _, find := range [...]func(string) (variable, bool){
@@ -50,8 +52,8 @@ func unavailable(name string) string {
 	switch name {
 	case "connection", "connection_requests", "connection_time":
 		return "the handler does not see connections, only requests"
-	case "request_body", "request_body_file":
-		return "bodies are passed on, not kept"
+	case "request_body_file":
+		return "a body that is in a file has none that others could open"
 	case "invalid_referer":
 		return "there is no valid_referers"
 	case "pipe", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd", "tcpinfo_rcv_space":
@@ -133,10 +135,27 @@ func (c *compiler) declareLocations(all []Location) error {
 			err = c.declareGroups(l.Path, l.Match == FoldRegex)
 		}
 		if err == nil {
+			err = c.declarePass(l.Pass)
+		}
+		if err == nil {
 			err = c.declareLocations(l.Locations)
 		}
 		if err != nil {
 			return at(l.Pos, err)
+		}
+	}
+	return nil
+}
+
+func (c *compiler) declarePass(p *Pass) error {
+	if p == nil {
+		return nil
+	}
+	for _, r := range slices.Concat(p.Redirects, p.CookieDomains, p.CookiePaths) {
+		if source, fold, ok := r.pattern(); ok {
+			if err := c.declareGroups(source, fold); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -160,6 +179,9 @@ func (c *compiler) declareSteps(steps []Step) error {
 			}
 			if err == nil {
 				err = c.declareSteps(s.Then)
+			}
+			if err == nil && s.Location != nil {
+				err = c.declarePass(s.Location.Pass)
 			}
 		}
 		if err != nil {
@@ -237,6 +259,7 @@ func coreVariables(product string) map[string]variable {
 		"request_time":       requestTime,
 		"request_completion": requestCompletion,
 		"content_length":     func(x *exchange) string { return contentLength(x.r) },
+		"request_body":       requestBodyText,
 		"content_type":       func(x *exchange) string { return x.r.Header.Get("Content-Type") },
 
 		"document_root":    documentRoot,

@@ -31,7 +31,7 @@ func (n nobody) Prepare(cache.Ask) (cache.Fetch, error) {
 
 // hitter asks for what is kept.
 func hitter(t testing.TB) func() {
-	c, err := cache.New(cache.Config{Name: "test"})
+	c, err := cache.New(cache.Config{Name: "test"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 // Cache keeps answers. It is safe for use by any number of requests at once. Make one with New, and Close it.
 type Cache struct {
 	name     string // as Cache-Status has it
+	errors   *log.Logger
 	inactive atomic.Int64
 	most     atomic.Int64 // bytes of a body that is kept in memory
 	index    index
@@ -20,6 +22,8 @@ type Cache struct {
 
 	changes     changes
 	purges      atomic.Uint64 // of more than a key
+	purging     sync.Mutex    // held by who looks through everything
+	search      search
 	uncacheable marks
 	uses        uses
 
@@ -33,13 +37,18 @@ type Cache struct {
 	routines sync.WaitGroup
 }
 
-// New makes a cache, and begins to look for what is in its directory.
-func New(config Config) (*Cache, error) {
+// New makes a cache, and begins to look for what is in its directory. Panics of origins that no request's server learns of are said in
+// errors; nil is package log's.
+func New(config Config, errors *log.Logger) (*Cache, error) {
 	if err := check(&config); err != nil {
 		return nil, err
 	}
-	c := &Cache{name: quoteName(config.Name)}
+	c := &Cache{name: quoteName(config.Name), errors: errors}
+	if c.errors == nil {
+		c.errors = log.Default()
+	}
 	c.closing, c.close = context.WithCancel(context.Background())
+	c.search.begin()
 	c.index.init()
 	c.index.discard = func(f *file) { c.disk.remove(f) }
 	if config.Dir != "" {
@@ -119,21 +128,23 @@ type Query struct {
 	KeyedByAuthorization bool
 }
 
-// Answer answers a request from the cache or by the origin. An error is that of the origin, or of the request's context; both have had no
-// effect on others' requests.
+// Error is why there is no answer: an error of the origin, or of the request's context.
+type Error struct {
+	State State // in which the cache was when the origin was asked
+	Err   error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Answer answers a request from the cache or by the origin. Its errors are of type *Error; they have had no effect on others' requests.
 func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
 	s := session{c: c, q: q, why: "bypass", rules: q.Rules, origin: origin}
-	switch {
-	case !keeps(q.Method):
-		return s.passMethod()
-	case q.HasBody, len(q.Key) > maxKey, len(q.Header["Upgrade"]) > 0:
-		return s.pass("")
+	a, err := s.answer()
+	if err != nil {
+		return nil, &Error{s.state, err}
 	}
-	s.id = identify(q.Key)
-	if q.Skip {
-		return s.fetch(StateBypass)
-	}
-	return s.find()
+	return a, nil
 }
 
 // lookup finds what is kept for a request. What it reads of the disk for that stays in memory if there is room.
@@ -174,33 +185,35 @@ func (c *Cache) Purge(key string) int { return c.forget(identify(key)) }
 // forget forgets what is kept of a key, and what is on its way in.
 func (c *Cache) forget(id keyID) int {
 	c.changes.of(id).Add(1)
+	c.search.forget(id)
 	return c.index.dropKey(id)
 }
 
 // PurgePrefix forgets all answers whose key begins with prefix, which are all if it is empty, and returns how many there were. Keys of which
-// only the file is known are read from it, which may take long.
+// only the file is known are read from it, which may take long, and so may finding the files after a start. There is one of these at a
+// time; others wait.
 func (c *Cache) PurgePrefix(prefix string) int {
+	<-c.search.done
+	c.purging.Lock()
+	defer c.purging.Unlock()
 	c.purges.Add(1)
 	if prefix == "" {
 		return c.index.each(func(*entry) bool { return true })
 	}
-	begins := func(e *entry) bool {
-		return e.stored != nil && strings.HasPrefix(e.stored.key, prefix)
-	}
-	n := c.index.each(begins)
 	var unread []*entry
-	c.index.each(func(e *entry) bool {
+	n := c.index.each(func(e *entry) bool {
 		if e.stored == nil {
-			unread = append(unread, e)
+			unread = append(unread, e) // it may be read meanwhile, and is looked at in any case
+			return false
 		}
-		return false
+		return strings.HasPrefix(e.stored.key, prefix)
 	})
 	for _, e := range unread {
 		f := c.index.fileOf(e)
 		if f == nil {
 			continue
 		}
-		if s, err := c.disk.read(f, 0); err != nil || strings.HasPrefix(s.key, prefix) {
+		if s, err := c.disk.head(f); err != nil || strings.HasPrefix(s.key, prefix) {
 			c.index.drop(e)
 			if err == nil {
 				n++

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -21,6 +22,7 @@ type site struct {
 	t     *testing.T
 	cache *cache.Cache
 	rules *cache.Rules
+	said  *said
 
 	mu     sync.Mutex
 	answer func(*http.Request) (*http.Response, error)
@@ -29,7 +31,8 @@ type site struct {
 
 func newSite(t *testing.T, config cache.Config, policy cache.Policy) *site {
 	t.Helper()
-	c, err := cache.New(config)
+	said := new(said)
+	c, err := cache.New(config, log.New(said, "", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +40,25 @@ func newSite(t *testing.T, config cache.Config, policy cache.Policy) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, cache: c, rules: rules}
+	return &site{t: t, cache: c, rules: rules, said: said}
+}
+
+// said is what the cache has said in its log.
+type said struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
 }
 
 // says has the origin answer with a status, a body and fields.
@@ -666,6 +687,7 @@ func TestUpdating(t *testing.T) {
 			go s.get() // beyond what the answer allows nobody gets it
 			synctest.Wait()
 			s.get().want(t, cache.StateExpired, 200, "new")
+			synctest.Wait() // until the other one has its answer, too: then the cache may be closed
 		})
 	}
 }
@@ -693,6 +715,18 @@ func TestBackground(t *testing.T) {
 		s.answers(func(*http.Request) (*http.Response, error) { panic("origin") })
 		s.get().want(t, cache.StateStale, 200, "new")
 		synctest.Wait()
+		for _, want := range []string{"cache test: the origin panicked: origin\n", "cache_test.go"} { // and where it did
+			if !strings.Contains(s.said.String(), want) {
+				t.Errorf("the log says %q, want %q in it", s.said, want)
+			}
+		}
+		before := s.said.String()
+		s.answers(func(*http.Request) (*http.Response, error) { panic(http.ErrAbortHandler) })
+		s.get().want(t, cache.StateStale, 200, "new")
+		synctest.Wait()
+		if now := s.said.String(); now != before {
+			t.Errorf("the log says %q of what is meant", now[len(before):])
+		}
 		s.answers(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
 		s.get().want(t, cache.StateStale, 200, "new")
 	})

@@ -88,6 +88,7 @@ const (
 	maxBackground = 256      // of which nobody waits for
 	maxWaiting    = 32 << 10 // requests that wait for another's answer; with more, they are passed on
 	maxLevels     = 3        // of subdirectories, each of 1 or 2 characters, as in nginx
+	maxForgotten  = 64 << 10 // keys that are forgotten before all files were found; with more, the other files are removed
 	maxRanges     = 16       // of a request; with more it gets everything
 
 	smallBody   = 256 << 10 // bytes of a body that is kept in memory if there is a disk for others

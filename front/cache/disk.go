@@ -40,6 +40,8 @@ type file struct {
 	charge  int64
 	checked atomic.Bool // the body was compared with its checksum, or written by us
 	mu      sync.Mutex  // held while the description is read or written
+
+	checking sync.Mutex // held while the body is read to be compared
 }
 
 func openDisk(dir string, levels []int, minFree int64) (*disk, error) {
@@ -187,12 +189,8 @@ func (d *disk) read(f *file, most int64) (*stored, error) {
 	}
 	s.length, s.inFile = p.body, true
 	if p.body > most {
-		if !f.checked.Load() {
-			sum := &summing{}
-			if _, err := io.Copy(sum, io.NewSectionReader(r, p.bodyAt(), p.body)); err != nil || sum.sum != p.bodySum {
-				return nil, errTorn
-			}
-			f.checked.Store(true)
+		if err := f.check(r, p); err != nil {
+			return nil, err
 		}
 		return s, nil
 	}
@@ -202,6 +200,37 @@ func (d *disk) read(f *file, most int64) (*stored, error) {
 	}
 	f.checked.Store(true)
 	return s, nil
+}
+
+// check compares a body with its checksum. Many that ask for it at once have it read once.
+func (f *file) check(r *os.File, p prelude) error {
+	if f.checked.Load() {
+		return nil
+	}
+	f.checking.Lock()
+	defer f.checking.Unlock()
+	if f.checked.Load() {
+		return nil
+	}
+	sum := &summing{}
+	if _, err := io.Copy(sum, io.NewSectionReader(r, p.bodyAt(), p.body)); err != nil || sum.sum != p.bodySum {
+		return errTorn
+	}
+	f.checked.Store(true)
+	return nil
+}
+
+// head reads an answer but for its body.
+func (d *disk) head(f *file) (*stored, error) {
+	r, err := d.root.Open(f.name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s, _, err := readHead(r)
+	return s, err
 }
 
 // readHead reads what is before the body, and looks whether the file is as long as it should be.

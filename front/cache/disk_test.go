@@ -308,7 +308,7 @@ func TestConfigErrors(t *testing.T) {
 		{Levels: []int{3}}, {Levels: []int{1, 1, 1, 1}}, {MaxBytes: -1}, {MemoryBytes: -1}, {Inactive: -1}, {MinFree: -1}, {Dir: file},
 	} {
 		config.Name = "one"
-		if c, err := cache.New(config); err == nil || !strings.Contains(err.Error(), `cache "one"`) {
+		if c, err := cache.New(config, nil); err == nil || !strings.Contains(err.Error(), `cache "one"`) {
 			t.Errorf("%+v: %v", config, err)
 			if c != nil {
 				c.Close()
@@ -390,7 +390,7 @@ func TestLongRefresh(t *testing.T) {
 
 // A file goes out by a real server, whole and in part.
 func TestFileByServer(t *testing.T) {
-	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()})
+	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

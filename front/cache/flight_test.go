@@ -437,6 +437,9 @@ func TestBodyPanics(t *testing.T) {
 		if g := s.get(); g.err == nil {
 			t.Errorf("got %+v, want an error", g)
 		}
+		if !strings.Contains(s.said.String(), "bomb.Read") {
+			t.Errorf("the log says %q, want where it panicked", s.said)
+		}
 	})
 }
 

@@ -248,24 +248,24 @@ func (x *index) attach(e *entry, s *stored) {
 	x.evict()
 }
 
-// addFound adds a file that was there when the cache was opened.
-func (x *index) addFound(id keyID, f *file, now time.Time) {
+// addFound adds a file that was there when the cache was opened, if still says that the cache may keep it.
+func (x *index) addFound(id keyID, f *file, now time.Time, still func() bool) {
 	sh := x.shard(id)
 	sh.mu.Lock()
 	v := sh.keys[id]
-	if v == nil {
-		v = &variants{}
-		sh.keys[id] = v
-	}
-	full := len(v.all) >= maxVariants
-	if !full {
+	keeps := still() && (v == nil || len(v.all) < maxVariants)
+	if keeps {
+		if v == nil {
+			v = &variants{}
+			sh.keys[id] = v
+		}
 		e := &entry{id: id, file: f, used: now}
 		v.all = append(v.all, e)
 		x.entries.Add(1)
 		x.addFile(sh, e)
 	}
 	sh.mu.Unlock()
-	if full {
+	if !keeps {
 		x.discard(f)
 	}
 	x.evict()

@@ -56,7 +56,8 @@ func (in *intake) run() {
 	kept := false
 	defer func() { in.fill.close(kept) }()
 	defer func() {
-		if p := recover(); p != nil { // the origin's: the reader tells of it
+		if p := recover(); p != nil { // the origin's
+			c.panicked(p)
 			in.fill.finish(fmt.Errorf("cache: the origin panicked: %v", p))
 		}
 		tooLong := in.fill.state == handedOver

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -14,6 +15,7 @@ func (c *Cache) keep() {
 	if c.disk != nil {
 		c.findFiles()
 	}
+	c.search.end()
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
@@ -24,6 +26,39 @@ func (c *Cache) keep() {
 			c.index.sweep(now.Add(-time.Duration(c.inactive.Load())))
 		}
 	}
+}
+
+// search is the search for the files of an earlier run. What is forgotten meanwhile may be in one that has not been found yet.
+type search struct {
+	done chan struct{} // closed when there are no more
+
+	mu        sync.Mutex
+	forgotten map[keyID]bool
+}
+
+func (s *search) begin() { s.done, s.forgotten = make(chan struct{}), make(map[keyID]bool) }
+
+func (s *search) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.forgotten = nil
+	close(s.done)
+}
+
+// forget has a key's files be removed that are found from now on.
+func (s *search) forget(id keyID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.forgotten != nil && len(s.forgotten) < maxForgotten {
+		s.forgotten[id] = true
+	}
+}
+
+// forgot reports whether a key was, or so many were that nobody knows.
+func (s *search) forgot(id keyID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.forgotten[id] || len(s.forgotten) == maxForgotten
 }
 
 // findFiles puts the files of an earlier run into the index. What they say is not looked at before it is asked for. What was never
@@ -62,7 +97,7 @@ func (c *Cache) found(name string, d fs.DirEntry, now time.Time) {
 		c.disk.remove(f)
 		return
 	}
-	c.index.addFound(id, f, now)
+	c.index.addFound(id, f, now, func() bool { return !c.search.forgot(id) })
 }
 
 // outOfDescriptors reports whether a file could not be opened for a reason that passes.

@@ -184,7 +184,7 @@ http {
 }
 
 func startGateway(t *testing.T, origin string) string {
-	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()})
+	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"net/http"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -16,11 +17,27 @@ type session struct {
 	origin Origin
 	id     keyID
 
+	state  State   // of its answer, if that is the origin's
 	old    *stored // what is there and stale, or nil
 	entry  *entry  // its
 	flight *flight // that this request makes
 	why    string  // the origin is asked: RFC 9211, 2.2
 	until  time.Time
+}
+
+func (s *session) answer() (*Answer, error) {
+	switch {
+	case !keeps(s.q.Method):
+		return s.passMethod()
+	case s.q.HasBody, len(s.q.Key) > maxKey, len(s.q.Header["Upgrade"]) > 0:
+		return s.pass()
+	}
+	s.id = identify(s.q.Key)
+	if s.q.Skip {
+		s.state = StateBypass
+		return s.fetch()
+	}
+	return s.find()
 }
 
 // find answers from what is there, waits for what is on its way in, or fetches.
@@ -31,18 +48,17 @@ func (s *session) find() (*Answer, error) {
 		if s.old != nil && s.old.life.isFresh(now) {
 			return s.use(StateHit, now)
 		}
-		state := StateExpired
-		s.why = "stale"
+		s.state, s.why = StateExpired, "stale"
 		if s.old == nil {
-			state, s.why = StateMiss, s.missed()
+			s.state, s.why = StateMiss, s.missed()
 			if least := s.rules.policy.MinUses; least > 1 && s.c.uses.count(s.id) < least {
-				return s.pass(StateMiss)
+				return s.pass()
 			}
 		}
 		if !s.keeps() {
-			return s.fetch(state)
+			return s.fetch()
 		}
-		if a, err := s.share(state, now); a != nil || err != nil {
+		if a, err := s.share(now); a != nil || err != nil {
 			return a, err
 		}
 	}
@@ -55,15 +71,15 @@ func (s *session) keeps() bool {
 }
 
 // share joins the flight of what is missing or stale. Without an answer it is to be looked for again.
-func (s *session) share(state State, now time.Time) (*Answer, error) {
+func (s *session) share(now time.Time) (*Answer, error) {
 	policy := &s.rules.policy
 	updating := s.old != nil && s.rules.mayUpdate(&s.old.life, now)
 	if !updating && (!policy.Lock || s.c.uncacheable.holds(s.id, now)) {
-		return s.fetch(state)
+		return s.fetch()
 	}
 	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, s.q.Header), now, policy.LockAge)
 	if leads {
-		return s.lead(f, state, updating && policy.Background, now)
+		return s.lead(f, updating && policy.Background, now)
 	}
 	if updating {
 		return s.use(StateUpdating, now)
@@ -75,15 +91,15 @@ func (s *session) share(state State, now time.Time) (*Answer, error) {
 	case clientGone:
 		return nil, s.q.Context.Err()
 	case notKept:
-		return s.fetch(state)
+		return s.fetch()
 	case outOfTime:
-		return s.pass(state)
+		return s.pass()
 	}
 	return nil, nil
 }
 
 // lead makes a flight, unless one has landed since the request looked.
-func (s *session) lead(f *flight, state State, behind bool, now time.Time) (*Answer, error) {
+func (s *session) lead(f *flight, behind bool, now time.Time) (*Answer, error) {
 	s.flight = f
 	_, found := s.c.lookup(s.id, s.q.Key, s.q.Header, now)
 	if found != nil && (s.old == nil || found.life.received.After(s.old.life.received)) {
@@ -93,7 +109,7 @@ func (s *session) lead(f *flight, state State, behind bool, now time.Time) (*Ans
 	if behind {
 		return s.updateBehind(now)
 	}
-	return s.fetch(state)
+	return s.fetch()
 }
 
 // use answers from what is there, or fetches it if it has just gone.
@@ -101,8 +117,8 @@ func (s *session) use(state State, now time.Time) (*Answer, error) {
 	if a := s.hit(state, now); a != nil {
 		return a, nil
 	}
-	s.old, s.why = nil, "uri-miss"
-	return s.fetch(StateMiss)
+	s.old, s.state, s.why = nil, StateMiss, "uri-miss"
+	return s.fetch()
 }
 
 // hit answers from what is there: nil if it cannot be read, and then it is forgotten, unless that will pass.
@@ -150,8 +166,8 @@ func (c *Cache) updateLater(s session, fetch Fetch, ask Ask) {
 	c.routines.Go(func() {
 		defer c.behind.Add(-1)
 		defer s.land()
-		defer contain()
-		a, err := s.fetched(fetch, ask, StateExpired)
+		defer c.contain()
+		a, err := s.fetched(fetch, ask)
 		switch {
 		case err != nil:
 		case a.Passed != nil:
@@ -162,8 +178,15 @@ func (c *Cache) updateLater(s session, fetch Fetch, ask Ask) {
 	})
 }
 
-// contain keeps a panic of an origin from ending the process: there is no request whose server would.
-func contain() { _ = recover() }
+// contain keeps a panic of an origin from ending the process, and says it: there is no request whose server would.
+func (c *Cache) contain() { c.panicked(recover()) }
+
+// panicked says a panic of an origin, with the stack, if that is one. As for servers http.ErrAbortHandler is none to be told of.
+func (c *Cache) panicked(p any) {
+	if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
+		c.errors.Printf("cache %s: the origin panicked: %v\n%s", c.name, p, debug.Stack())
+	}
+}
 
 // land ends the request's flight, unless it was ended, or goes on without it.
 func (s *session) land() { s.c.end(s.flight, true) }
@@ -189,9 +212,9 @@ func (s *session) ask() Ask {
 }
 
 // fetch has the origin answer, and keeps the answer if it may.
-func (s *session) fetch(state State) (*Answer, error) {
+func (s *session) fetch() (*Answer, error) {
 	if s.old == nil && !s.keeps() {
-		return s.pass(state)
+		return s.pass()
 	}
 	defer s.land()
 	ask := s.ask()
@@ -199,11 +222,11 @@ func (s *session) fetch(state State) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.fetched(fetch, ask, state)
+	return s.fetched(fetch, ask)
 }
 
 // fetched asks the origin and decides what its answer means. The origin is asked on although the client be gone.
-func (s *session) fetched(fetch Fetch, ask Ask, state State) (*Answer, error) {
+func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
 	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load(), purges: s.c.purges.Load()}
 	asked := time.Now()
 	resp, err := s.c.detached(s.q.Context, fetch)
@@ -228,7 +251,7 @@ func (s *session) fetched(fetch Fetch, ask Ask, state State) (*Answer, error) {
 	life, why := s.rules.judge(&s.q, resp, asked, now)
 	if why == "" && s.keeps() {
 		if a := s.take(in, resp, life); a != nil {
-			a.State, a.at = state, now
+			a.State, a.at = s.state, now
 			s.note(a, "fwd=", s.why, "; fwd-status=", strconv.Itoa(resp.StatusCode), "; stored")
 			return a, nil
 		}
@@ -238,7 +261,7 @@ func (s *session) fetched(fetch Fetch, ask Ask, state State) (*Answer, error) {
 		s.c.uncacheable.mark(s.id, now.Add(uncacheable))
 	}
 	s.c.end(s.flight, false)
-	return s.notKept(resp, state), nil
+	return s.notKept(resp), nil
 }
 
 // detached asks the origin on behalf of the cache: neither the end of the client's request nor its deadline ends it, until its body is
@@ -264,8 +287,8 @@ func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error
 }
 
 // notKept passes an answer that might have been kept. It ends with the client's request.
-func (s *session) notKept(resp *http.Response, state State) *Answer {
-	a := s.passed(resp, state)
+func (s *session) notKept(resp *http.Response) *Answer {
+	a := s.passed(resp)
 	body := resp.Body.(*ending)
 	end, stop := body.end, context.AfterFunc(s.q.Context, body.end)
 	body.end = func() {
@@ -293,7 +316,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	_ = resp.Body.Close()
 	if !s.old.holds(resp.Header) {
 		s.old = nil
-		return s.fetch(StateExpired)
+		return s.fetch()
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)
 	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
@@ -311,7 +334,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	switch {
 	case a == nil:
 		s.old = nil
-		return s.fetch(StateExpired)
+		return s.fetch()
 	case why == "":
 		s.c.refresh(s.entry, old, fresh, in.still)
 	case why != notFresh:
@@ -346,7 +369,7 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 }
 
 // pass has the origin answer, with an answer that is not kept.
-func (s *session) pass(state State) (*Answer, error) {
+func (s *session) pass() (*Answer, error) {
 	defer s.land()
 	fetch, err := s.origin.Prepare(Ask{Method: s.q.Method})
 	if err != nil {
@@ -356,11 +379,11 @@ func (s *session) pass(state State) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.passed(resp, state), nil
+	return s.passed(resp), nil
 }
 
-func (s *session) passed(resp *http.Response, state State) *Answer {
-	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: state}
+func (s *session) passed(resp *http.Response) *Answer {
+	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
 	s.note(a, "fwd=", s.why)
 	return a
 }
@@ -369,7 +392,7 @@ func (s *session) passed(resp *http.Response, state State) *Answer {
 // RFC 9111, 4.4.
 func (s *session) passMethod() (*Answer, error) {
 	s.why = "method"
-	a, err := s.pass("")
+	a, err := s.pass()
 	if err == nil && a.Status >= 200 && a.Status < 400 {
 		switch s.q.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "REPORT", "SEARCH":

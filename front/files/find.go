@@ -29,7 +29,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, status)
 		return
 	}
-	switch status := h.serve(w, r, name, dir); status {
+	switch status := h.serve(w, r, name, dir, handlers); status {
 	case 0:
 	case http.StatusMovedPermanently:
 		h.redirect(w, r, name, !dir)
@@ -41,7 +41,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve answers with a resource. If there is none it does nothing and says what there is instead, as found.status does.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir bool) (status int) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir bool, unmet whose) (status int) {
 	k := key(name, dir)
 	for range maxReloads {
 		to := h.lookup(k, name, dir)
@@ -50,8 +50,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 			return to.status
 		case to.res.absent:
 			return http.StatusNotFound
-		case h.answer(w, r, to.res):
-			return 0
+		}
+		if status, ok := h.answer(w, r, to.res, unmet); ok {
+			return status
 		}
 		h.cache.remove(k, to.res)
 	}

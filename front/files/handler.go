@@ -85,8 +85,10 @@ func (h *Handler) WatchError() error { return errors.Join(h.why, h.watch.err()) 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		if res := h.cache.get(r.URL.Path); res != nil && h.fresh(res) && h.answer(w, r, res) {
-			return
+		if res := h.cache.get(r.URL.Path); res != nil && h.fresh(res) {
+			if _, ok := h.answer(w, r, res, handlers); ok {
+				return
+			}
 		}
 	}
 	h.find(w, r)

@@ -16,8 +16,17 @@ const (
 	copySize = 64 << 10
 )
 
-// answer answers from a resource. It reports false, and has done nothing, if a file has changed.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource) bool {
+// whose is who writes answers of 412 and 416.
+type whose int
+
+const (
+	handlers whose = iota
+	callers        // of ServePath: nothing is written
+)
+
+// answer answers from a resource, unless it returns the status of an answer that is the caller's. It reports false, and has done nothing, if
+// a file has changed.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource, unmet whose) (status int, ok bool) {
 	v := h.choose(res, r.Header)
 	o := outcome{status: http.StatusOK}
 	if len(r.Header) > 0 && conditional(r.Header) {
@@ -27,12 +36,16 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource) 
 	if body && v.content == nil && v.size > 0 {
 		f, err := h.borrow(v)
 		if err != nil {
-			return false
+			return 0, false
 		}
 		h.sendFile(w, v, o, f)
-		return true
+		return 0, true
 	}
 	header := w.Header()
+	if o.unmet() && unmet == callers {
+		o.setUnmet(header, v)
+		return o.status, true
+	}
 	v.set(header)
 	parts := o.set(header, v)
 	if o.status != http.StatusOK { // which is what the first Write says, too
@@ -49,7 +62,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource) 
 		}
 		_, _ = io.WriteString(w, parts[0].closing)
 	}
-	return true
+	return 0, true
 }
 
 // part is a span as it is sent, between delimiters if there are several.
@@ -72,11 +85,21 @@ func (o outcome) set(header http.Header, v *variant) []part {
 			delete(header, name)
 		}
 		header["Content-Length"] = []string{"0"}
-		if o.status == http.StatusRequestedRangeNotSatisfiable {
-			header["Content-Range"] = []string{"bytes */" + strconv.FormatInt(v.size, 10)}
-		}
+		o.setUnmet(header, v)
 	}
 	return nil
+}
+
+// unmet reports whether the file is not as the request wants it, or has nothing where it wants something.
+func (o outcome) unmet() bool {
+	return o.status == http.StatusPreconditionFailed || o.status == http.StatusRequestedRangeNotSatisfiable
+}
+
+// setUnmet sets what an answer that says so says of the file.
+func (o outcome) setUnmet(header http.Header, v *variant) {
+	if o.status == http.StatusRequestedRangeNotSatisfiable {
+		header["Content-Range"] = []string{"bytes */" + strconv.FormatInt(v.size, 10)}
+	}
 }
 
 func (o outcome) setParts(header http.Header, v *variant) []part {

@@ -14,18 +14,20 @@ const (
 
 // ServePath answers GET and HEAD requests as ServeHTTP does, but for another path than the request's, and for files and lists of directories only.
 // For everything else it returns the status that tells of it, and has done nothing: 301 is for a directory whose path has no slash at
-// its end, or a file whose path has one. 0 is that it has answered.
+// its end, or a file whose path has one. So it does for 412 and 416, of which it has set the Content-Range. 0 is that it has answered.
 //
 // Of the request its header counts, and for lists its query.
 func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string) (status int) {
-	if res := h.cache.get(path); res != nil && h.fresh(res) && h.answer(w, r, res) {
-		return 0
+	if res := h.cache.get(path); res != nil && h.fresh(res) {
+		if status, ok := h.answer(w, r, res, callers); ok {
+			return status
+		}
 	}
 	name, dir, status := h.plan.place(path)
 	if status != 0 {
 		return status
 	}
-	if status = h.serve(w, r, name, dir); status == http.StatusOK {
+	if status = h.serve(w, r, name, dir, callers); status == http.StatusOK {
 		h.list(w, r, name)
 		return 0
 	}

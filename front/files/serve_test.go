@@ -1,6 +1,7 @@
 package files_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -39,6 +40,36 @@ func TestServePath(t *testing.T) {
 			}
 			if got := test.h.Kind(test.path); got != test.kind {
 				t.Errorf("%q is %d, want %d", test.path, got, test.kind)
+			}
+		}
+	}
+}
+
+// What a file does not meet is left to the caller, whether it is in memory or not.
+func TestServePathUnmet(t *testing.T) {
+	s := newSite(t)
+	s.write("x.txt", "0123456789")
+	s.write("large.txt", large(1, 400_000))
+	h := s.handler(files.Config{})
+	for range 2 {
+		for _, test := range []struct {
+			path, field, value string
+			status             int
+			header             http.Header
+		}{
+			{"/x.txt", "If-Match", `"other"`, 412, nil},
+			{"/x.txt", "Range", "bytes=10-", 416, http.Header{"Content-Range": {"bytes */10"}}},
+			{"/large.txt", "Range", "bytes=400000-", 416, http.Header{"Content-Range": {"bytes */400000"}}},
+		} {
+			r, w := httptest.NewRequest("GET", "/other", nil), httptest.NewRecorder()
+			r.Header.Set(test.field, test.value)
+			if got := h.ServePath(w, r, test.path); got != test.status || w.Body.Len() > 0 || fmt.Sprint(w.Header()) != fmt.Sprint(test.header) {
+				t.Errorf("%s: %d %v %q, want %d %v", test.path, got, w.Header(), w.Body, test.status, test.header)
+			}
+			w = httptest.NewRecorder()
+			r.URL.Path = test.path
+			if h.ServeHTTP(w, r); w.Code != test.status || w.Header().Get("Content-Length") != "0" {
+				t.Errorf("%s: the handler itself answers %d %v", test.path, w.Code, w.Header())
 			}
 		}
 	}

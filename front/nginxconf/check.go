@@ -92,8 +92,11 @@ func (c *checker) done(d *directive) bool {
 	case len(d.args) == 0 || !slices.Contains(s.unless, strings.ToLower(d.args[0])):
 		c.report.refuse(d, "is not done here: %s", s.remark)
 	}
-	return s.becomes != refused
+	return s.becomes != refused || guards(d.name)
 }
+
+// guards reports whether a directive that is not done keeps requests out. Where one holds that is left out, nobody is let in.
+func guards(name string) bool { return name == "auth_request" || name == "auth_jwt" }
 
 func plural(n int, noun string) string {
 	switch n {

@@ -58,7 +58,7 @@ func samples() map[string][]sample {
 		"keepalive_requests": {{"server", "keepalive_requests 0;", ""}, {"upstream", "keepalive_requests 5;", ""}}, "keepalive_time": {{"upstream", "keepalive_time 1m;", ""}},
 		"large_client_header_buffers": at("server", "large_client_header_buffers 2 1k;"), "http2": at("server", "http2 on;"),
 		"rewrite": {{"server", "rewrite a b;", ""}, {"location", "rewrite a b last;", ""}, {"location", "rewrite a http://b;", ""}}, "return": {{"server", "return 404;", ""}, {"location", "return 200 a;", ""}}, "break": at("location", "break;"),
-		"if": {{"server", "if ($host) { return 200; }", ""}, {"location", "if (-f $uri) { break; }", ""}}, "set": at("server", "set $a b;"), "map": {{"http", "map $host $a { a b; }", ""}, {"map", "a b;", ""}, {"map", "default b;", ""}, {"map", "hostnames;", ""}},
+		"if": {{"server", "if ($host) { return 200; }", ""}, {"location", "if (-f $uri) { break; }", ""}}, "set": at("server", "set $a b;"), "map": {{"http", "map $host $a { a b; }", ""}, {"map", "a b;", ""}, {"map", "default b;", ""}, {"map", "hostnames;", ""}, {"map", "volatile;", ""}},
 		"geo": at("http", "geo $a { 10.0.0.0/8 b; }"), "split_clients": at("http", "split_clients $host $a { 5% b; }"),
 		"allow": at("location", "allow all;", "allow unix:;"), "deny": at("location", "deny all;"), "auth_basic": {{"location", "auth_basic a;", "auth_basic_user_file b;"}}, "auth_basic_user_file": {{"location", "auth_basic a; auth_basic_user_file b;", ""}},
 		"set_real_ip_from": at("location", "set_real_ip_from 10.0.0.1;", "set_real_ip_from unix:;"), "real_ip_header": at("location", "real_ip_header X-Forwarded-For;"), "real_ip_recursive": at("location", "real_ip_recursive on;"),
@@ -77,7 +77,7 @@ func samples() map[string][]sample {
 		"proxy_pass": {{"location", "proxy_pass http://a;", ""}, {"location", "proxy_pass http://a/b;", ""}, {"location", "proxy_pass https://a;", ""}}, "proxy_redirect": at("proxy", "proxy_redirect a b;", "proxy_redirect off;", "proxy_redirect default; proxy_redirect a b;"),
 		"proxy_cookie_domain": at("proxy", "proxy_cookie_domain a b;"), "proxy_cookie_path": at("proxy", "proxy_cookie_path a b;"), "proxy_set_header": at("proxy", "proxy_set_header A b;"), "proxy_set_body": at("proxy", "proxy_set_body a;"),
 		"proxy_method": at("proxy", "proxy_method GET;"), "proxy_http_version": at("proxy", "proxy_http_version 1.1;"),
-		"proxy_cache_path": at("http", "proxy_cache_path /e keys_zone=e:1m;", "proxy_cache_path /e keys_zone=e:1m levels=1:2 max_size=5m inactive=1m min_free=1m;"), "fastcgi_cache_path": at("http", "fastcgi_cache_path /e keys_zone=e:1m;"),
+		"proxy_cache_path": at("http", "proxy_cache_path /e keys_zone=e:1m;", "proxy_cache_path /e keys_zone=e:2m;", "proxy_cache_path /e keys_zone=e:1m levels=1:2 max_size=5m inactive=1m min_free=1m;"), "fastcgi_cache_path": at("http", "fastcgi_cache_path /e keys_zone=e:1m;"),
 		"proxy_ssl_protocols": at("https", "proxy_ssl_protocols TLSv1.2;"), "proxy_ssl_ciphers": at("https", "proxy_ssl_ciphers ECDHE-RSA-AES128-GCM-SHA256;"), "proxy_ssl_name": at("https", "proxy_ssl_name a;"), "proxy_ssl_server_name": at("https", "proxy_ssl_server_name on;"),
 		"proxy_ssl_verify": {{"https", "proxy_ssl_verify on;", "proxy_ssl_trusted_certificate c.pem;"}}, "proxy_ssl_trusted_certificate": at("https", "proxy_ssl_trusted_certificate c.pem;"), "proxy_ssl_verify_depth": nil,
 		"proxy_ssl_certificate": at("https", "proxy_ssl_certificate c.pem; proxy_ssl_certificate_key c.key;"), "proxy_ssl_certificate_key": at("https", "proxy_ssl_certificate c.pem; proxy_ssl_certificate_key c.key;"),
@@ -97,7 +97,7 @@ func samples() map[string][]sample {
 			all[name] = append(all[name], sample{kind, kind + "_" + text + ";", ""})
 		}
 		for _, text := range []string{
-			"cache_key a", "cache_bypass $host", "no_cache $host", "cache_valid 1m", "cache_valid 200 1m", "cache_valid any 1m", "cache_min_uses 2", "cache_use_stale error updating http_500", "cache_methods POST", "cache_lock on",
+			"cache_key a", "cache_bypass $host", "no_cache $host", "cache_purge $host $uri", "cache_valid 1m", "cache_valid 200 1m", "cache_valid any 1m", "cache_min_uses 2", "cache_use_stale error updating http_500", "cache_methods POST", "cache_lock on",
 			"cache_lock_timeout 1s", "cache_lock_age 1s", "cache_revalidate on", "cache_background_update on",
 		} {
 			name := kind + "_" + strings.Fields(text)[0]

@@ -163,13 +163,13 @@ func (t *translator) tryFiles(s *scope) []front.Text {
 	return tries
 }
 
-// limitExcept makes of limit_except what a Config can say: other methods get 403.
+// limitExcept makes of limit_except what a Config can say: other methods get 403. They do, too, if what else it says is left out: it would
+// let in others than it says.
 func (t *translator) limitExcept(s *scope) []front.Step {
 	var steps []front.Step
 	for _, d := range s.own("limit_except") {
 		if len(d.block) != 1 || d.block[0].name != "deny" || d.block[0].args[0] != "all" {
-			t.refuse(d, "is done with nothing but \"deny all;\" in it: put other rules into the location")
-			continue
+			t.refuse(d, "is done with nothing but \"deny all;\" in it, which is what is left of it otherwise: put other rules into the location")
 		}
 		methods := make(map[string]bool)
 		for _, m := range d.args {

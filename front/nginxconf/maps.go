@@ -3,7 +3,6 @@ package nginxconf
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +19,7 @@ func (t *translator) mapOf(d *directive) {
 		case len(e.args) == 0 && e.name == "hostnames":
 			m.Hostnames = true
 		case len(e.args) == 0 && e.name == "volatile":
-			t.note(d, "volatile: values are asked for anew each time")
+			m.Volatile = true
 		case len(e.args) != 1:
 			t.errorf(e, "has %s inside of map: want a text and its value", plural(len(e.args), "value"))
 		case e.name == "default":
@@ -36,7 +35,7 @@ func (t *translator) mapOf(d *directive) {
 	t.config.Maps = append(t.config.Maps, m)
 }
 
-// mapCase translates a line of map. A backslash has words that mean something be themselves.
+// mapCase translates a line of map. A backslash has words that mean something be themselves, in front, too.
 func (t *translator) mapCase(e *directive, seen map[string]bool) front.Case {
 	c := front.Case{From: e.name, To: t.text(e, e.args[0])}
 	if strings.HasPrefix(c.From, "~") {
@@ -47,9 +46,6 @@ func (t *translator) mapCase(e *directive, seen map[string]bool) front.Case {
 		t.errorf(e, "%s is here for a second time in this map", shown(key))
 	}
 	seen[`\`+key] = true
-	if c.From = strings.TrimPrefix(c.From, `\`); strings.HasPrefix(c.From, "~") {
-		c.From = "~*^" + regexp.QuoteMeta(c.From) + `\z` // text, which would be taken for a regular expression
-	}
 	return c
 }
 

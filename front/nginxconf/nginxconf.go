@@ -78,11 +78,17 @@ type Message struct {
 	Line, Column int    // from 1; 0 is unknown. Columns are bytes
 	Directive    string // "" if it is not about one
 	Text         string
-	// Refused is about what nginx does and is not done here: what Options.Lenient leaves out.
+	// Refused is about what nginx does and is not done here: what Options.Lenient leaves out. To errors.Is it is ErrRefused.
 	Refused bool
 
 	number int // of the directive, in the order of reading
 }
+
+// ErrRefused is what each Message is that is Refused, among Parse's errors.
+var ErrRefused = errors.New("nginx does it, and it is not done here")
+
+// Is has errors.Is find out whether a Message is ErrRefused.
+func (m Message) Is(target error) bool { return m.Refused && target == ErrRefused }
 
 // Error is FILE:LINE: directive "NAME": TEXT.
 func (m Message) Error() string {

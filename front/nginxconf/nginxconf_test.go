@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +90,57 @@ func TestLenient(t *testing.T) {
 	}
 }
 
+// What is left out of limit_except lets nobody in.
+func TestLenientLimitExcept(t *testing.T) {
+	text := inHTTP("server { location / { limit_except GET { allow 10.0.0.0/8; deny all; } } }")
+	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); err == nil {
+		t.Error("want an error")
+	}
+	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true})
+	if err != nil || len(r.Ignored) != 1 {
+		t.Fatalf("%v %v", r, err)
+	}
+	want := []front.Step{front.If{Left: "$request_method", Op: "!~", Right: `^(?:GET|HEAD)\z`, Then: []front.Step{front.Return{Status: 403}}}}
+	if steps := at(t, r, "/").Steps; !reflect.DeepEqual(steps, want) {
+		t.Errorf("%+v, want %+v", steps, want)
+	}
+}
+
+// Nor does what asks others who may come in. Nothing else opens what it has closed.
+func TestLenientGuards(t *testing.T) {
+	text := inHTTP(`server { auth_request /ask; satisfy any; location / { allow all; } location /own { auth_jwt "realm"; auth_request off; }
+		location /open { auth_request off; location /open/too { } } }`)
+	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); err == nil {
+		t.Error("want an error")
+	}
+	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true})
+	if err != nil || len(r.Ignored) != 2 {
+		t.Fatalf("%v %v", r, err)
+	}
+	all := []front.AccessRule{{Deny: true}}
+	for path, want := range map[string][]front.AccessRule{"/": all, "/own": all, "/open": nil} {
+		if s := at(t, r, path).Settings; !slices.Equal(s.Access, want) || s.SatisfyAny == (want != nil) {
+			t.Errorf("%s: %+v, any %v, want %+v", path, s.Access, s.SatisfyAny, want)
+		}
+	}
+	if too := at(t, r, "/open").Locations[0].Settings; too.Access != nil {
+		t.Errorf("/open/too: %+v", too.Access)
+	}
+	if defaults := r.Config.Hosts[0].Defaults; !slices.Equal(defaults.Access, all) {
+		t.Errorf("where there is no location: %+v", defaults.Access)
+	}
+}
+
+// What would have every request purge is an error.
+func TestPurgeIsNotForAll(t *testing.T) {
+	for words, ok := range map[string]bool{"$host": true, `"" 0 $host`: true, "1": true, "PURGE from 127.0.0.1": false, "one $host": false, "on": false} {
+		_, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP("server { proxy_cache_purge " + words + "; }"))})
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", words, err)
+		}
+	}
+}
+
 func TestIncludes(t *testing.T) {
 	r, err := Parse("conf/nginx.conf", Options{DefaultPort: 80, FS: fstest.MapFS{
 		"conf/nginx.conf":   {Data: []byte("events {} http { include sites/*.conf; include /abs/x; include none*; }")},
@@ -151,6 +203,15 @@ func TestProcess(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Some times of 0 are no time at all, and others no bound.
+func TestNoTime(t *testing.T) {
+	r := parsed(t, `worker_shutdown_timeout 0; events {} http { server { proxy_read_timeout 0; keepalive_timeout 0; proxy_next_upstream_timeout 0; location / { proxy_pass http://a:1; } } }`)
+	p := at(t, r, "/").Pass
+	if r.Process.Grace != 0 || r.Process.Listeners[0].IdleTimeout != 0 || p.Next.For != 0 || p.ReadTimeout != 1 {
+		t.Errorf("%+v %+v", r.Process, p)
 	}
 }
 

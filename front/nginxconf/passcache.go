@@ -9,6 +9,13 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
+const (
+	// perKey is how many times the memory that a key of a file takes in nginx it takes here.
+	perKey = 2
+	// maxZone is what larger keys_zones are taken for.
+	maxZone = 1 << 40
+)
+
 // cachePath translates proxy_cache_path or fastcgi_cache_path.
 func (t *translator) cachePath(d *directive) {
 	c := cache.Config{Dir: t.path(d.args[0])}
@@ -19,10 +26,11 @@ func (t *translator) cachePath(d *directive) {
 			c.Levels = t.levels(d, value)
 		case "keys_zone":
 			zone, size, _ := strings.Cut(value, ":")
-			if _, err := parseSize(size, false); err != nil || zone == "" {
+			n, err := parseSize(size, false)
+			if err != nil || zone == "" {
 				t.errorf(d, "%s: want keys_zone=NAME:SIZE, such as keys_zone=one:10m", shown(arg))
 			}
-			c.Name = zone
+			c.Name, c.MemoryBytes = zone, cache.DefaultMemory+perKey*min(n, maxZone)
 		case "inactive":
 			at, err := parseTime(value, true)
 			t.check(d, err)
@@ -84,6 +92,7 @@ func (t *translator) cache(s *scope, kind string) *front.PassCache {
 	c := &front.PassCache{Key: t.textOf(s, of("cache_key"))}
 	c.Skip = t.texts(s, of("cache_bypass"))
 	c.NoStore = t.texts(s, of("no_cache"))
+	c.Purge = t.purge(s, of("cache_purge"))
 	c.Policy = cache.Policy{
 		Valid:       t.valid(s, of("cache_valid")),
 		MinUses:     s.number(of("cache_min_uses")),
@@ -119,6 +128,18 @@ func (t *translator) cache(s *scope, kind string) *front.PassCache {
 	}
 	c.Zone = d.args[0]
 	return c
+}
+
+// purge translates cache_purge STRING.... A word would have every request purge: that is how a module of the same name is configured.
+func (t *translator) purge(s *scope, name string) []front.Text {
+	if d := s.one(name); d != nil {
+		for _, arg := range d.args {
+			if !hasVariable(arg) && arg != "" && arg != "0" && arg != "1" {
+				t.errorf(d, "%s holds for all requests, none of which would be answered: want a variable, or 1", shown(arg))
+			}
+		}
+	}
+	return t.texts(s, name)
 }
 
 func (t *translator) texts(s *scope, name string) []front.Text {

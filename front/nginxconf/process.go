@@ -22,7 +22,9 @@ func (t *translator) processOf(s *scope) {
 		p.Workers = t.positive(d, "auto")
 	}
 	p.Files = uint64(s.number("worker_rlimit_nofile"))
-	p.Grace = s.time("worker_shutdown_timeout")
+	if d := s.one("worker_shutdown_timeout"); d != nil {
+		p.Grace, _ = parseTime(d.args[0], false) // 0 is no bound, as here
+	}
 	for _, d := range s.own("events") {
 		events := newScope(nil, "events", d.block)
 		p.Connections = events.number("worker_connections")

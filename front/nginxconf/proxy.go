@@ -81,7 +81,7 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Pass, here *plac
 	if p.Protocol != front.HTTPS {
 		p.TLS = front.PassTLS{}
 	}
-	t.redirects(s, p, url, here, variables)
+	t.redirects(s, p, variables)
 }
 
 // cutURI splits what is behind the scheme into the host, with its port, and the URI. Variables that hold a path begin one.
@@ -111,7 +111,7 @@ func cutURI(text string) (to, uri string) {
 }
 
 // redirects translates proxy_redirect. The default is left to the Config where it is alone.
-func (t *translator) redirects(s *scope, p *front.Pass, url string, here *place, variables bool) {
+func (t *translator) redirects(s *scope, p *front.Pass, variables bool) {
 	all := s.all("proxy_redirect")
 	for _, d := range all {
 		switch {
@@ -125,17 +125,9 @@ func (t *translator) redirects(s *scope, p *front.Pass, url string, here *place,
 		case d.args[0] == "default" && variables:
 			t.errorf(d, "default means nothing where proxy_pass has variables: want what is replaced and by what")
 		case d.args[0] == "default" && len(all) > 1:
-			p.Redirects = append(p.Redirects, defaultRedirect(p, url, here))
+			p.Redirects = append(p.Redirects, front.Replace{Default: true})
 		}
 	}
-}
-
-// defaultRedirect is what proxy_redirect's default replaces.
-func defaultRedirect(p *front.Pass, url string, here *place) front.Replace {
-	if p.URI != nil {
-		return front.Replace{From: url, To: front.Text(here.path)}
-	}
-	return front.Replace{From: url + "/", To: "/"}
 }
 
 // proxyTLS translates TLS to upstreams.

@@ -45,7 +45,20 @@ func (t *translator) settings(s *scope) front.Settings {
 			set.MaxBody = -1
 		}
 	}
+	if s.guarded() {
+		set.Access, set.SatisfyAny = []front.AccessRule{{Deny: true}}, false
+	}
 	return set
+}
+
+// guarded reports whether something keeps requests out here that is left out.
+func (s *scope) guarded() bool {
+	for _, name := range []string{"auth_request", "auth_jwt"} {
+		if d := s.one(name); d != nil && !strings.EqualFold(d.args[0], "off") {
+			return true
+		}
+	}
+	return false
 }
 
 // files translates where files are. here is the location, if there is one.

@@ -60,7 +60,7 @@ type frontServer struct {
 func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 	result, err := plan.read()
 	if err != nil {
-		return badConfiguration(env.Stderr, plan, result, err)
+		return badConfiguration(env.Stderr, plan, err)
 	}
 	s := &frontServer{
 		plan: plan, voice: newVoice(env.Stderr), stdout: env.Stdout, stderr: env.Stderr, certs: newCertBook(), failed: make(chan error, 1), ending: make(chan struct{}), replaced: make(map[*serving]bool),
@@ -69,7 +69,7 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 	defer s.voice.close()
 	if plan.test {
 		if err := s.try(result); err != nil {
-			return badConfiguration(env.Stderr, plan, result, err)
+			return badConfiguration(env.Stderr, plan, err)
 		}
 		s.sayMessages(result, true)
 		s.voice.say(plan.file + ": the configuration is good")
@@ -95,11 +95,11 @@ func (p *frontPlan) read() (*nginxconf.Result, error) {
 }
 
 // badConfiguration says all that is wrong, a line for each.
-func badConfiguration(w io.Writer, plan *frontPlan, result *nginxconf.Result, err error) error {
+func badConfiguration(w io.Writer, plan *frontPlan, err error) error {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w, "tare: serve: %s\n", strings.TrimRight(line, "\n"))
 	}
-	if result != nil && !plan.lenient && strings.Contains(err.Error(), "not done here") {
+	if !plan.lenient && errors.Is(err, nginxconf.ErrRefused) {
 		fmt.Fprintln(w, "tare: serve: --lenient leaves out what is not done here")
 	}
 	fmt.Fprintf(w, "tare: serve: %s: the configuration is not good\n", plan.file)
@@ -133,7 +133,7 @@ func (s *frontServer) try(result *nginxconf.Result) error {
 	if err != nil {
 		return err
 	}
-	handler, err := front.New(result.Config, front.LogErrors(s.voice.logger()), front.OpenLogs(canOpenLog))
+	handler, err := front.New(result.Config, front.LogErrors(s.voice.logger()), front.OpenLogs(canOpenLog), front.CachesInMemory())
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (s *frontServer) start(result *nginxconf.Result, outcome *privilege.Outcome
 	var err error
 	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open))
 	if err != nil {
-		return badConfiguration(s.stderr, s.plan, result, err)
+		return badConfiguration(s.stderr, s.plan, err)
 	}
 	s.config = &result.Config
 	s.secrets.Store(newTLSTable(s.config, s.certs))

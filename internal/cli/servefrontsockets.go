@@ -116,6 +116,7 @@ const (
 	pingTime  = 15 * time.Second // for it to say so
 )
 
+// newServer makes a server of the handler for a socket, with the times and protocols of that.
 func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -178,7 +178,7 @@ func (a *answer) translate(head []byte) (*http.Response, error) {
 func header(lines []http1.Field, text string) http.Header {
 	h := roundtrip.Header(nil, lines, text, nil)
 	for name := range h {
-		if name == "Status" || concernsConnection(name) {
+		if name == "Status" || roundtrip.ConcernsConnection(name) {
 			delete(h, name)
 		}
 	}

@@ -93,7 +93,7 @@ func TestStderrAndMalformed(t *testing.T) {
 func TestAddField(t *testing.T) {
 	var p fcgiclient.Params
 	for name, values := range (http.Header{
-		"X-A": {"1", "2"}, "Cookie": {"a=1", "b=2"}, "Proxy": {"http://evil"}, "X_a": {"3"}, "Connection": {"x"}, "X.a": {"4"}, "Content-Type": {"t"}, "Host": {"h"}, "None": nil,
+		"X-A": {"1", "2"}, "Cookie": {"a=1", "b=2"}, "Proxy": {"http://evil"}, "X_a": {"3"}, "Connection": {"x"}, "Proxy-Authorization": {"secret"}, "X.a": {"4"}, "Content-Type": {"t"}, "Host": {"h"}, "None": nil,
 	}) {
 		p.AddField(name, values)
 	}

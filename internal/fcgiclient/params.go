@@ -5,8 +5,8 @@ import (
 	"iter"
 	"net/http"
 	"slices"
-	"strings"
 
+	"github.com/tarehq/tare/internal/roundtrip"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -114,35 +114,18 @@ func (p *Params) SetField(name string, values []string) error {
 	case "Cookie":
 		between = "; "
 	}
-	if len(values) == 0 || concernsConnection(canonical) || !becomesVariable(name) {
+	if len(values) == 0 || roundtrip.ConcernsConnection(canonical) || !roundtrip.PlainName(name) {
 		return nil
 	}
 	p.put(p.appendVariable(name, values, between))
 	return nil
 }
 
-// concernsConnection reports whether a field means nothing beyond its connection.
-func concernsConnection(name string) bool {
-	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
-}
-
-// becomesVariable reports whether no other name becomes the same parameter. PHP turns a dot
-// into '_', too.
-func becomesVariable(name string) bool {
-	return !strings.ContainsFunc(name, func(c rune) bool {
-		return c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z')
-	})
-}
-
 // AddField adds what a field of a server's request becomes, as nginx does: HTTP_ and its name. No other field of the
 // header may have become the same one. Fields that concern the connection, those whose names could be mistaken, and Proxy
 // become nothing.
 func (p *Params) AddField(name string, values []string) {
-	if name == "Proxy" || len(values) == 0 || concernsConnection(name) || !becomesVariable(name) {
+	if name == "Proxy" || len(values) == 0 || roundtrip.ConcernsConnection(name) || !roundtrip.PlainName(name) {
 		return
 	}
 	between := ", "

@@ -1,0 +1,147 @@
+package cache
+
+import (
+	"encoding/binary"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+const writtenKey = "a key"
+
+// written is a cache's directory with an answer in it, and the name of the file.
+func written(t *testing.T) (dir, name string) {
+	t.Helper()
+	dir = t.TempDir()
+	c, err := New(Config{Name: "test", Dir: dir}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := someStored()
+	s.key, s.body, s.length = writtenKey, []byte("body"), 4
+	d, err := c.disk.create(s.length)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	_, p := appendHead(nil, prelude{}, s)
+	if _, err := d.WriteAt(s.body, p.bodyAt()); err != nil {
+		t.Fatal(err)
+	}
+	file, err := d.keep(s, p.bodyAt(), checksum(0, s.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, file.name
+}
+
+// What is forgotten while files of an earlier run are looked for does not come back with one that is found later.
+func TestForgottenBeforeFound(t *testing.T) {
+	forget := map[string]func(c *Cache){
+		"nothing": func(*Cache) {},
+		"another": func(c *Cache) { c.Purge("another") },
+		"it":      func(c *Cache) { c.Purge(writtenKey) },
+		"more than are remembered": func(c *Cache) {
+			for i := range maxForgotten {
+				var id keyID
+				binary.LittleEndian.PutUint32(id[:], uint32(i))
+				c.forget(id)
+			}
+		},
+	}
+	for what, forgets := range forget {
+		dir, name := written(t)
+		c, err := New(Config{Name: "test", Dir: dir}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-c.search.done
+		id := identify(writtenKey)
+		c.index.discard = func(*file) {} // the file is to be found again
+		c.index.dropKey(id)
+		c.index.discard = func(f *file) { c.disk.remove(f) }
+		c.search.begin()
+		forgets(c)
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.found(name, fs.FileInfoToDirEntry(info), time.Now())
+		c.search.end()
+		_, err = os.Stat(filepath.Join(dir, name))
+		want := what == "nothing" || what == "another"
+		if kept := err == nil; kept != want || c.index.has(id) != want {
+			t.Errorf("%s was forgotten, and the file is kept: %v, and known: %v", what, kept, c.index.has(id))
+		}
+		c.Close()
+	}
+}
+
+// To be purged or not a file's head is read and no more.
+func TestPurgeReadsHeads(t *testing.T) {
+	dir, name := written(t)
+	path := filepath.Join(dir, name)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-1] ^= 1 // of the body
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(Config{Name: "test", Dir: dir}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if n := c.PurgePrefix("another"); n != 0 {
+		t.Errorf("%d were purged, want none", n)
+	}
+	if n := c.PurgePrefix(writtenKey[:1]); n != 1 {
+		t.Errorf("%d were purged, want 1", n)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("the file is still there")
+	}
+}
+
+// A body from before the start is read to be compared once, however many wait for that.
+func TestBodyIsCheckedOnce(t *testing.T) {
+	dir, name := written(t)
+	c, err := New(Config{Name: "test", Dir: dir}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	path := filepath.Join(dir, name)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-1] ^= 1 // who reads it again sees that it has changed
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &file{name: name}
+	f.checking.Lock()
+	results := make(chan error, 10)
+	for range cap(results) {
+		go func() {
+			_, err := c.disk.read(f, 0)
+			results <- err
+		}()
+	}
+	f.checked.Store(true)
+	f.checking.Unlock()
+	for range cap(results) {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c.disk.read(&file{name: name}, 0); err == nil {
+		t.Error("a body that has changed is not noticed")
+	}
+}
