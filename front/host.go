@@ -156,9 +156,9 @@ func hostName(s string) (name string, ok bool) {
 
 // inHostName reports whether a byte may be one of a host's name.
 func inHostName(c byte) bool {
-	const (
+	const ( // a bit for each of the bytes from ! to ?, and from @ to ~, but for those that are not
 		low  uint64 = 1<<'@' - 1<<'!' - 1<<'"' - 1<<'#' - 1<<',' - 1<<'/' - 1<<':' - 1<<'<' - 1<<'>' - 1<<'?'
-		high uint64 = 1<<('\x7f'-'@') - 1 - 1<<('@'-'@') - 1<<('\\'-'@')
+		high uint64 = 1<<('\x7f'-'@') - 1 - 1 - 1<<('\\'-'@')
 	)
 	return c >= 0x80 || c < '@' && low>>c&1 == 1 || c >= '@' && high>>(c-'@')&1 == 1
 }

@@ -53,7 +53,7 @@ func newCall(q *request, nc *conn) *call {
 }
 
 // ContextEnded implements roundtrip.Ender.
-func (c *call) ContextEnded() { c.abandon(roundtrip.Cause(c.request.Context())) }
+func (c *call) ContextEnded() { c.abandon(roundtrip.Cause(c.Context())) }
 
 // abandon ends the call before the response does. Who reads or writes then gets the cause.
 func (c *call) abandon(cause error) { c.end(cause, false) }
