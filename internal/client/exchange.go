@@ -31,16 +31,6 @@ type slab struct {
 	response http.Response
 	values   [inlineValues]string // what the Header's slices point into
 	whole    wholeBody
-
-	header http.Header // of a Memory: empty, and to be filled. Its slices are the caller's
-}
-
-// room is where the Header's values go.
-func (x *slab) room() []string {
-	if x.header != nil {
-		return nil
-	}
-	return x.values[:0]
 }
 
 // exchange is a request, the connection that it has, and the response as far as it has come.
@@ -122,7 +112,7 @@ func (x *exchange) end(cause error, reusable bool) bool {
 	if x.left = left; left {
 		_ = x.conn.SetWriteDeadline(time.Now().Add(endTime))
 	}
-	x.watch.Stop()
+	x.watch.Stop(x.ctx, x)
 	if x.hurry != nil {
 		x.hurry.Stop()
 	}

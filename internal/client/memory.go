@@ -11,8 +11,8 @@ type Memory struct{ slab slab }
 
 // RoundTripIn is RoundTrip with the memory of an exchange that is over.
 func (c *Client) RoundTripIn(m *Memory, r *http.Request) (*http.Response, error) {
-	if m.slab.header == nil {
-		m.slab.header = make(http.Header)
+	if m.slab.response.Header == nil {
+		m.slab.response.Header = make(http.Header)
 	}
 	return c.roundTrip(&m.slab, r)
 }
@@ -20,10 +20,10 @@ func (c *Client) RoundTripIn(m *Memory, r *http.Request) (*http.Response, error)
 // Reset makes the memory ready for another exchange. The response and its Header are nobody's by then, and its body has come at once:
 // only such a body is an io.WriterTo. The Header's values may be kept.
 func (m *Memory) Reset() {
-	h := m.slab.header
+	h := m.slab.response.Header
 	if len(h) > maxKeptFields {
 		h = nil
 	}
 	clear(h)
-	m.slab = slab{header: h}
+	m.slab = slab{response: http.Response{Header: h}}
 }

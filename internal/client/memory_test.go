@@ -40,7 +40,7 @@ func TestMemory(t *testing.T) {
 	if got := fmt.Sprint(kept["0X-A"], kept["0X-B"], kept["1X-B"], kept["3X-G"]); got != "[1] [2 3] [4] [10]" {
 		t.Errorf("kept: %s", got)
 	}
-	if len(m.slab.header) != 0 || m.slab.request != nil || m.slab.conn != nil || m.slab.response.Body != nil {
+	if len(m.slab.response.Header) != 0 || m.slab.request != nil || m.slab.conn != nil || m.slab.response.Body != nil {
 		t.Error("something is left")
 	}
 }

@@ -178,7 +178,11 @@ func (x *slab) describe(text string, framing http1.Framing) error {
 	if r.Status = text[len("HTTP/1.1 "):len("HTTP/1.1 200")]; head.Reason.End > head.Reason.Start {
 		r.Status = text[len("HTTP/1.1 "):head.Reason.End]
 	}
-	r.Header = roundtrip.Header(x.header, head.Fields, text, x.room())
+	room := x.values[:0]
+	if r.Header != nil { // a Memory's, which is used again, but for the values
+		room = nil
+	}
+	r.Header = roundtrip.Header(r.Header, head.Fields, text, room)
 	for _, f := range head.Fields {
 		switch f.Known {
 		case http1.NamePragma:

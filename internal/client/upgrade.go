@@ -24,7 +24,7 @@ func (x *slab) takeOver() io.ReadCloser {
 	x.mu.Lock()
 	ended := x.over
 	x.over = true
-	x.watch.Stop()
+	x.watch.Stop(x.ctx, &x.exchange)
 	if x.hurry != nil {
 		x.hurry.Stop()
 	}

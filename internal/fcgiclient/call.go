@@ -74,7 +74,7 @@ func (c *call) end(cause error, reusable bool) {
 	if c.left = reusable && progress == sendingEnd; c.left {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(endTime))
 	}
-	c.watch.Stop()
+	c.watch.Stop(c.Context(), c)
 	c.mu.Unlock()
 	switch {
 	case reusable && progress == sendingEnd:

@@ -20,12 +20,8 @@ type ownAfterFunc interface {
 	AfterFunc(f func()) (stop func() bool)
 }
 
-// Watch is somebody's waiting for the end of a context. The zero value waits for nothing.
-type Watch struct {
-	by    watcher
-	ender Ender
-	stop  func() bool
-}
+// Watch is somebody's waiting for the end of a context, in as little memory as that takes.
+type Watch struct{ stop func() bool }
 
 // WatchContext has an Ender told of a context's end, if it may end. A context that can do so by itself is not asked for Done, which
 // may cost it more.
@@ -33,23 +29,22 @@ func WatchContext(ctx context.Context, e Ender) Watch {
 	switch c := ctx.(type) {
 	case watcher:
 		c.Watch(e)
-		return Watch{by: c, ender: e}
+		return Watch{}
 	case ownAfterFunc:
-		return Watch{stop: c.AfterFunc(e.ContextEnded)}
+		return Watch{c.AfterFunc(e.ContextEnded)}
 	}
 	if ctx.Done() == nil {
 		return Watch{}
 	}
-	return Watch{stop: context.AfterFunc(ctx, e.ContextEnded)}
+	return Watch{context.AfterFunc(ctx, e.ContextEnded)}
 }
 
-// Stop ends the waiting. Who is told by then cannot be stopped.
-func (w *Watch) Stop() {
-	switch {
-	case w.by != nil:
-		w.by.Unwatch(w.ender)
-	case w.stop != nil:
+// Stop ends the waiting for a context's end. Who is told by then cannot be stopped.
+func (w Watch) Stop(ctx context.Context, e Ender) {
+	if w.stop != nil {
 		w.stop()
+	} else if c, ok := ctx.(watcher); ok {
+		c.Unwatch(e)
 	}
 }
 

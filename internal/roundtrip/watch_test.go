@@ -37,14 +37,15 @@ func (c *afterFuncs) AfterFunc(f func()) (stop func() bool) {
 func TestWatch(t *testing.T) {
 	told := make(ender, 1)
 	never := WatchContext(context.Background(), told)
-	never.Stop()
+	never.Stop(context.Background(), told)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
-	stopped, waits := WatchContext(ctx, make(ender)), WatchContext(ctx, told)
-	stopped.Stop() // or its goroutine waits for ever
+	alone := make(ender)
+	stopped, waits := WatchContext(ctx, alone), WatchContext(ctx, told)
+	stopped.Stop(ctx, alone) // or its goroutine waits for ever
 	cancel(io.EOF)
 	<-told
-	waits.Stop()
+	waits.Stop(ctx, told)
 	if err := Cause(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v: io.EOF would end a body", err)
 	}
@@ -54,14 +55,14 @@ func TestWatch(t *testing.T) {
 	if len(a.waiting) != 1 || a.waiting[0] != Ender(told) {
 		t.Error("a context of its own is not asked")
 	}
-	if w.Stop(); len(a.waiting) != 0 {
+	if w.Stop(a, told); len(a.waiting) != 0 {
 		t.Error("it goes on")
 	}
 	b := &afterFuncs{Context: t.Context(), t: t}
 	w = WatchContext(b, told)
 	b.waiting[0]()
 	<-told
-	if w.Stop(); b.waiting != nil {
+	if w.Stop(b, told); b.waiting != nil {
 		t.Error("it goes on")
 	}
 }
