@@ -16,13 +16,14 @@ import (
 // of memory on running the collector less often; beside a large heap the reserve is a
 // trifle. With two processors and requests that cost nothing else that is worth a third
 // of the time, and with 5000 connections on sockets a tenth. With one processor there
-// is nothing to stop or to wake, and a larger heap only misses the caches.
+// is nothing to stop or to wake, and a larger heap misses the caches: 16 MB cost a handler with a front 7 % there, but
+// 4 MB save it 4 to 6, and a plain one 1 to 9.
 //
 // It grows while the collector runs often and is dropped when it does not any more. The
 // collector itself says when it has run, by a cleanup: a server that rests does nothing
 // here. Who has set GOGC or GOMEMLIMIT has decided otherwise, and is left alone.
 const (
-	// maxReserve is what a server reserves at the most, in pieces that double.
+	// maxReserve is what a server reserves at the most, in pieces that double; with one processor it is the first.
 	maxReserve   = 16 << 20
 	firstReserve = 4 << 20
 
@@ -45,7 +46,7 @@ type reserve struct {
 func (r *reserve) retain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.users++; !r.armed && reserveHelps() {
+	if r.users++; !r.armed && collectorIsUntuned() {
 		r.arm()
 	}
 }
@@ -69,24 +70,24 @@ func (r *reserve) arm() {
 func (r *reserve) collected() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.users == 0 || !reserveHelps() {
+	if r.users == 0 || !collectorIsUntuned() {
 		r.armed = false
 		r.drop()
 		return
 	}
-	r.note(time.Now())
+	r.note(time.Now(), mostReserved())
 	r.arm()
 }
 
-// note decides what a run of the collector means for the reserve.
-func (r *reserve) note(now time.Time) {
+// note decides what a run of the collector means for the reserve, which is at most that large.
+func (r *reserve) note(now time.Time, most int) {
 	since := now.Sub(r.last)
 	r.last = now
 	switch {
-	case since > keepBelow:
+	case since > keepBelow, r.size > most:
 		r.drop()
-	case since < reserveBelow && r.size < maxReserve:
-		piece := make([]byte, min(max(firstReserve, r.size), maxReserve-r.size))
+	case since < reserveBelow && r.size < most:
+		piece := make([]byte, min(max(firstReserve, r.size), most-r.size))
 		r.pieces = append(r.pieces, piece)
 		r.size += len(piece)
 	}
@@ -94,10 +95,15 @@ func (r *reserve) note(now time.Time) {
 
 func (r *reserve) drop() { r.pieces, r.size = nil, 0 }
 
-// reserveHelps reports whether there are processors to stop, and the collector's settings
-// are Go's own.
-func reserveHelps() bool { return runtime.GOMAXPROCS(0) > 1 && collectorIsUntuned() }
+// mostReserved is how large a reserve helps with as many processors as there are now.
+func mostReserved() int {
+	if runtime.GOMAXPROCS(0) == 1 {
+		return firstReserve
+	}
+	return maxReserve
+}
 
+// collectorIsUntuned reports whether the collector's settings are Go's own.
 func collectorIsUntuned() bool {
 	settings := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/gomemlimit:bytes"}}
 	metrics.Read(settings)

@@ -18,20 +18,24 @@ func TestReserveFollowsTheCollector(t *testing.T) {
 	var r reserve
 	for _, step := range []struct {
 		after time.Duration
+		most  int
 		want  int
 	}{
-		{time.Hour, 0},
-		{reserveBelow, 0}, // seldom enough
-		{reserveBelow - 1, firstReserve},
-		{reserveBelow - 1, 2 * firstReserve},
-		{reserveBelow, 2 * firstReserve},
-		{reserveBelow - 1, 4 * firstReserve},
-		{reserveBelow - 1, maxReserve},
-		{keepBelow, maxReserve},
-		{keepBelow + 1, 0},
+		{time.Hour, maxReserve, 0},
+		{reserveBelow, maxReserve, 0}, // seldom enough
+		{reserveBelow - 1, maxReserve, firstReserve},
+		{reserveBelow - 1, firstReserve, firstReserve},
+		{reserveBelow - 1, maxReserve, 2 * firstReserve},
+		{reserveBelow, maxReserve, 2 * firstReserve},
+		{reserveBelow - 1, maxReserve, 4 * firstReserve},
+		{reserveBelow - 1, maxReserve, maxReserve},
+		{keepBelow, maxReserve, maxReserve},
+		{reserveBelow - 1, firstReserve, 0}, // there are fewer processors by now
+		{reserveBelow - 1, firstReserve, firstReserve},
+		{keepBelow + 1, firstReserve, 0},
 	} {
 		now = now.Add(step.after)
-		if r.note(now); r.size != step.want {
+		if r.note(now, step.most); r.size != step.want {
 			t.Errorf("%d bytes after a run %v after the last, want %d", r.size, step.after, step.want)
 		}
 	}
@@ -50,13 +54,13 @@ func collect(t *testing.T, what string, until func() bool) {
 }
 
 func TestReserveIsHeldWhileServing(t *testing.T) {
-	if !reserveHelps() {
-		t.Skip("there is one processor, or GOGC or GOMEMLIMIT is set")
+	if !collectorIsUntuned() {
+		t.Skip("GOGC or GOMEMLIMIT is set")
 	}
 	var r reserve
 	r.retain()
 	r.retain()
-	collect(t, "no reserve", func() bool { return r.held() == maxReserve })
+	collect(t, "no reserve", func() bool { return r.held() == mostReserved() })
 	r.release()
 	if r.held() == 0 {
 		t.Error("dropped while somebody serves")
@@ -72,8 +76,8 @@ func TestReserveIsHeldWhileServing(t *testing.T) {
 }
 
 func TestReserveLeavesTunedCollectorsAlone(t *testing.T) {
-	if !reserveHelps() {
-		t.Skip("there is one processor, or GOGC or GOMEMLIMIT is set")
+	if !collectorIsUntuned() {
+		t.Skip("GOGC or GOMEMLIMIT is set")
 	}
 	for name, tune := range map[string]func() (undo func()){
 		"GOGC": func() func() {
