@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -39,7 +40,8 @@ func play(role, place string) {
 	if filepath.IsAbs(place) {
 		network, address = "unix", place
 	}
-	serve, n := http.Serve, 0
+	var served atomic.Int64
+	serve := http.Serve
 	if role == "fastcgi" {
 		serve = fcgi.Serve
 	}
@@ -59,8 +61,7 @@ func play(role, place string) {
 			chatter()
 		}
 		fmt.Fprint(w, "hello")
-		n++
-		if role == "dies" && n > 100 {
+		if n := served.Add(1); role == "dies" && n == 100 {
 			fmt.Fprintln(os.Stderr, "enough")
 			os.Exit(4)
 		}
