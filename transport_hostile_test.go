@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Many share few connections; nobody fails, nothing is mixed up, and no more are opened.
@@ -221,7 +222,7 @@ func (c *pieceConn) SetReadDeadline(time.Time) error { return nil }
 // Budgets, in allocations and bytes for each request: the slab, the head's string, and the header's map.
 // A context that can end is watched.
 func TestTransportAllocations(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A Memory serves one exchange after the other. What was kept of a response but for the Header itself stays what it was.
@@ -47,6 +49,9 @@ func TestMemory(t *testing.T) {
 
 // An exchange in memory that is used again allocates the text of the head, the values of its fields, and little else.
 func TestMemoryAllocations(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector's pools lose some of what they are given")
+	}
 	const most = 6 // the test's own connection and dialing are among them
 	c := New(&Config{DialContext: dialTo(&repeats{}), Verbatim: true, DisableCompression: true})
 	r := request(t, http.MethodGet, "http://host/", nil)

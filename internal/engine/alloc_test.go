@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Budgets of what is allocated for a request beyond what an empty loop costs: the slab,
@@ -110,7 +111,7 @@ func serveRepeatedly(s server, request string, n int) {
 }
 
 func TestAllocations(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	withoutReserve(t)

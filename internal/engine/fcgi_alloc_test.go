@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // budgetSmallFCGI is of the slab, the list's string, RemoteAddr, and the map's two parts. A
@@ -32,7 +33,7 @@ func browserByFCGI() string {
 
 func TestAllocationsByFCGI(t *testing.T) {
 	withoutReserve(t)
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
 	body := []byte("Hello World\n")
@@ -130,7 +131,7 @@ var fcgiReaders = map[string]http.HandlerFunc{
 // What a web server makes us allocate is in proportion to what it sends.
 func TestAmplificationByFCGI(t *testing.T) {
 	withoutReserve(t)
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates, too")
 	}
 	for name, text := range hostileFCGI() {

@@ -11,12 +11,14 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // MN-46: what TestLeftoversTouchNobody sees to over HTTP. Here leftovers have the error
 // stream besides, and a record that they open in another's answer would cut that in two.
 func TestLeftoversByFCGITouchNobody(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}
 	var stop atomic.Bool

@@ -11,13 +11,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // MN-46: goroutines that a handler left behind, and that go on using what they were
 // given, touch nobody else's connection. Their writes race with the end of the handler,
 // which is their own fault: so the race detector is not asked.
 func TestLeftoversTouchNobody(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}
 	var stop atomic.Bool
@@ -112,7 +114,7 @@ func soak(short, long time.Duration) time.Duration {
 // MN-46: a write that a slow reader blocks, in a goroutine that its handler left
 // behind, ends with its own connection.
 func TestBlockedLeftover(t *testing.T) {
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {

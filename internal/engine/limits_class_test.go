@@ -77,7 +77,7 @@ func differentFields(n int) string {
 // to what it sends.
 func TestAmplification(t *testing.T) {
 	withoutReserve(t)
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates, too")
 	}
 	for name, text := range hostile() {
@@ -154,7 +154,7 @@ func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 // to count by.
 func TestAmplificationOnSockets(t *testing.T) {
 	withoutReserve(t)
-	if raceEnabled {
+	if testkit.Race {
 		t.Skip("the race detector allocates, too")
 	}
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
@@ -232,7 +232,7 @@ func inUse() uint64 {
 func TestThousandsTrickle(t *testing.T) {
 	withoutReserve(t)
 	n, perConn := 900, 32<<10
-	if raceEnabled {
+	if testkit.Race {
 		perConn *= 3
 	}
 	if slow() {

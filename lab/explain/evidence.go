@@ -56,7 +56,7 @@ type Part struct {
 	Processes   int
 	Threads     int // of all processes; 0 if not counted
 	RSS         float64
-	PageFaults  float64
+	PageFaults  float64            // but for those of pages by which it grew
 	FileBytes   float64            // written to files
 	Calls       map[string]float64 // system calls by name; nil if not counted
 	AllocBytes  float64            // that a Go program allocated

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -95,8 +96,9 @@ type Cost struct {
 	Involuntary uint64        `json:"involuntarySwitches"`
 	MinorFaults uint64        `json:"minorFaults"`
 	MajorFaults uint64        `json:"majorFaults"`
-	RSS         int64         `json:"rssBytes"` // at the second look
-	Threads     int           `json:"threads"`  // at the second look
+	RSS         int64         `json:"rssBytes"`  // at the second look
+	GrewPages   uint64        `json:"grewPages"` // that the second look found resident beyond the first; 0 if it shrank
+	Threads     int           `json:"threads"`   // at the second look
 	FileBytes   uint64        `json:"fileBytes"`
 	Waited      time.Duration `json:"waitedNs"` // that its threads were ready and had no processor
 }
@@ -135,7 +137,7 @@ func cost(was, is Usage) Cost {
 // ticks can, threads have ended meanwhile and their time is in the ticks only.
 func own(was, is Usage) Cost {
 	c := Cost{
-		PID: is.PID, Name: is.Name, User: is.User - was.User, Sys: is.Sys - was.Sys, RSS: is.RSS,
+		PID: is.PID, Name: is.Name, User: is.User - was.User, Sys: is.Sys - was.Sys, RSS: is.RSS, GrewPages: uint64(max(0, is.RSS-was.RSS)) / uint64(os.Getpagesize()),
 		Threads: is.Threads, Waited: max(0, is.Waited-was.Waited), FileBytes: is.FileBytes - min(was.FileBytes, is.FileBytes),
 		Voluntary: is.Voluntary - min(was.Voluntary, is.Voluntary), Involuntary: is.Involuntary - min(was.Involuntary, is.Involuntary),
 		MinorFaults: is.MinorFaults - min(was.MinorFaults, is.MinorFaults), MajorFaults: is.MajorFaults - min(was.MajorFaults, is.MajorFaults),

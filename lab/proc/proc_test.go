@@ -110,14 +110,14 @@ func TestSleeperCostsNothing(t *testing.T) {
 // only the clock knows.
 func TestCosts(t *testing.T) {
 	const ms = time.Millisecond
-	was := proc.Usage{PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20, RSS: 1000}
+	was := proc.Usage{PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20, RSS: int64(os.Getpagesize())}
 	for _, test := range []struct {
 		name string
 		is   proc.Usage
 		want proc.Cost
 	}{
-		{"nanoseconds", proc.Usage{PID: 5, Name: "p", User: 400 * ms, Sys: 200 * ms, Ran: 613 * ms, Voluntary: 15, Involuntary: 22, RSS: 3000},
-			proc.Cost{PID: 5, Name: "p", User: 306 * ms, Sys: 102 * ms, Voluntary: 5, Involuntary: 2, RSS: 3000}},
+		{"nanoseconds", proc.Usage{PID: 5, Name: "p", User: 400 * ms, Sys: 200 * ms, Ran: 613 * ms, Voluntary: 15, Involuntary: 22, RSS: int64(4*os.Getpagesize() + 1)},
+			proc.Cost{PID: 5, Name: "p", User: 306 * ms, Sys: 102 * ms, Voluntary: 5, Involuntary: 2, RSS: int64(4*os.Getpagesize() + 1), GrewPages: 3}},
 		{"less than a tick", proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 207 * ms, Voluntary: 10, Involuntary: 20},
 			proc.Cost{PID: 5, User: ms, Sys: ms}},
 		{"a thread ended", proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 300 * ms, Voluntary: 5, Involuntary: 3},

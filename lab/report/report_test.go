@@ -533,3 +533,22 @@ func TestClosedConnectionsAreNoFault(t *testing.T) {
 		}
 	}
 }
+
+// What a server grows by is not counted for its requests: one that serves few would seem to take much memory for each.
+func TestGrowthIsNotOfRequests(t *testing.T) {
+	for _, test := range []struct {
+		cost proc.Cost
+		want float64
+	}{
+		{proc.Cost{MinorFaults: 139, GrewPages: 128}, 0.11},
+		{proc.Cost{MinorFaults: 139, GrewPages: 160}, 0}, // without a fault: huge pages, or read ahead
+		{proc.Cost{MinorFaults: 139}, 1.39},
+	} {
+		r := record("x", 0, trial.Condition{Cores: 1, Connections: 1}, 0, 10)
+		r.Load.Requests = 100
+		r.Costs[contender.RoleApplication] = []proc.Cost{test.cost}
+		if got := evidenceParts([]*trial.Record{&r}, nil); len(got) != 1 || got[0].PageFaults != test.want {
+			t.Errorf("%+v: %+v, want %v page faults", test.cost, got, test.want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/explain"
+	"github.com/tarehq/tare/lab/proc"
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/load/hist"
@@ -199,7 +200,7 @@ func evidenceParts(timed, counted []*trial.Record) (parts []explain.Part) {
 			}),
 			Voluntary:   each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].Voluntary }),
 			Involuntary: each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].Involuntary }),
-			PageFaults:  each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].MinorFaults }),
+			PageFaults:  each(func(i int, r *trial.Record) uint64 { return retaken(r.Costs[role][i]) }),
 			FileBytes:   each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].FileBytes }),
 			RSS:         sum(func(i int, r *trial.Record) float64 { return float64(r.Costs[role][i].RSS) }),
 			Threads:     int(sum(func(i int, r *trial.Record) float64 { return float64(r.Costs[role][i].Threads) })),
@@ -210,6 +211,12 @@ func evidenceParts(timed, counted []*trial.Record) (parts []explain.Part) {
 		addCollector(&parts[i], counted)
 	}
 	return parts
+}
+
+// retaken are the pages that a process took beyond those by which it grew. What it grows by it takes once, however many
+// requests are served: a contender that serves few has no more of it.
+func retaken(c proc.Cost) uint64 {
+	return c.MinorFaults - min(c.GrewPages, c.MinorFaults)
 }
 
 // addCollector adds what a Go program's collector said. Of its share of the program's time the

@@ -1,5 +1,0 @@
-//go:build !race
-
-package tare_test
-
-const raceEnabled = false
