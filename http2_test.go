@@ -485,3 +485,33 @@ func TestPackageFunctions(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Connections are counted whatever they speak.
+func TestConnections(t *testing.T) {
+	for _, kind := range []string{plain, h1, h2, h2c} {
+		t.Run(kind, func(t *testing.T) {
+			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+			if kind == h2c {
+				set.Protocols = new(http.Protocols)
+				set.Protocols.SetUnencryptedHTTP2(true)
+			}
+			s := start(t, kind, makers["tare"], set)
+			count := s.server.(*tare.Server).Connections
+			for range 2 {
+				resp, err := s.client.Get(s.url)
+				if err != nil {
+					t.Fatal(err)
+				}
+				resp.Body.Close()
+			}
+			if accepted, open := count(); accepted != 1 || open != 1 {
+				t.Errorf("%d and %d, want one connection", accepted, open)
+			}
+			s.client.CloseIdleConnections()
+			waitFor(t, "the connection to be gone", func() bool {
+				accepted, open := count()
+				return accepted == 1 && open == 0
+			})
+		})
+	}
+}

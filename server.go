@@ -116,6 +116,11 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 	s.Server.SetKeepAlivesEnabled(v)
 }
 
+// Connections returns how many connections were accepted since the first Serve, and how many are open. Those that handlers
+// took over with Hijack are not. Unlike a ConnState hook, which has each connection served by a goroutine of its own, it costs
+// nothing.
+func (s *Server) Connections() (accepted, open int64) { return s.run().Connections() }
+
 func (s *Server) run() *engine.Server {
 	s.once.Do(func() {
 		s.engine = engine.New(s.Server)

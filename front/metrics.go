@@ -81,10 +81,11 @@ func (c *compiler) metrics(*Location) (content, error) { return shownMetrics{c.p
 func (m shownMetrics) serve(x *exchange) outcome {
 	var e exposition
 	n := &m.state.counts
+	accepted, open := m.plan.connections()
 	e.add("tare_requests_total", counter, "Requests.", n.requests.Load())
 	e.add("tare_requests_in_flight", gauge, "Requests that are being answered.", n.inFlight.Load())
-	e.add("tare_connections_accepted_total", counter, "Connections, if the server tells of them.", n.accepted.Load())
-	e.add("tare_connections", gauge, "Connections that are open, if the server tells of them.", n.conns.Load())
+	e.add("tare_connections_accepted_total", counter, "Connections, if the server tells of them.", accepted)
+	e.add("tare_connections", gauge, "Connections that are open, if the server tells of them.", open)
 	e.add("tare_compressing", gauge, "Answers that are being compressed.", m.state.compressing.Load())
 	m.addHosts(&e)
 	logs := held[*logFile](&m.state.logs)

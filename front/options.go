@@ -14,6 +14,7 @@ type options struct {
 	errorLog *log.Logger
 	openLog  func(path string) (io.WriteCloser, error)
 	inMemory bool
+	conns    func() (accepted, open int64)
 }
 
 // Bind has handler be the upstream of that name: passing a request to it is a function call. It sees the request as it would over
@@ -32,6 +33,13 @@ func LogErrors(l *log.Logger) Option {
 // open them by their paths. It should append.
 func OpenLogs(open func(path string) (io.WriteCloser, error)) Option {
 	return func(o *options) { o.openLog = open }
+}
+
+// CountConnections has count tell the numbers of connections that the Config has shown: those that were accepted, and of them those
+// that are open. It is for servers that count by themselves, as tare.Server does, and may be asked by any goroutine. See ConnState
+// for others.
+func CountConnections(count func() (accepted, open int64)) Option {
+	return func(o *options) { o.conns = count }
 }
 
 // CachesInMemory has caches leave their directories alone, and keep what they keep in memory: for who only wants to know whether a Config

@@ -129,8 +129,8 @@ func (n *counts) end(x *exchange) {
 	x.host.counts.classes[class].Add(1)
 }
 
-// ConnState counts connections, if it is what a server's ConnState is, or is called by that. Otherwise the numbers of
-// connections that the Config has shown are those of requests.
+// ConnState counts connections, if it is what a server's ConnState is, or is called by that. Without it, and without
+// CountConnections, the numbers of connections that the Config has shown are those of requests.
 func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 	switch n := &h.state.counts; state {
 	case http.StateNew:
@@ -141,17 +141,26 @@ func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 	}
 }
 
+// connections are the numbers of those, as far as anybody tells.
+func (p *plan) connections() (accepted, open int64) {
+	if count := p.options.conns; count != nil {
+		accepted, open = count()
+	}
+	n := &p.state.counts
+	return accepted + n.accepted.Load(), open + n.conns.Load()
+}
+
 // shownStatus are the numbers of stub_status.
-type shownStatus struct{ counts *counts }
+type shownStatus struct{ plan *plan }
 
 // status compiles what shows them.
-func (c *compiler) status(*Location) (content, error) { return shownStatus{&c.state.counts}, nil }
+func (c *compiler) status(*Location) (content, error) { return shownStatus{c.plan}, nil }
 
 // serve implements content.
 func (s shownStatus) serve(x *exchange) outcome {
-	n := s.counts
+	n := &s.plan.state.counts
 	writing, requests := n.inFlight.Load(), n.requests.Load()
-	accepted, active := n.accepted.Load(), n.conns.Load()
+	accepted, active := s.plan.connections()
 	if accepted == 0 {
 		accepted = requests
 	}

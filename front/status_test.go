@@ -51,6 +51,20 @@ func TestStatusAsNginx(t *testing.T) {
 	}
 }
 
+// A server may count its connections by itself.
+func TestCountedConnections(t *testing.T) {
+	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}, front.Location{Path: "/metrics", Metrics: true}), quiet(),
+		front.CountConnections(func() (accepted, open int64) { return 7, 3 }))
+	us := serveHandler(t, h)
+	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 0 Writing: 1 Waiting: 2 \n" {
+		t.Errorf("%q", got)
+	}
+	found := parseMetrics(t, us.get("/metrics").body)
+	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 || open != 3 {
+		t.Errorf("%d and %d, want 7 and 3", accepted, open)
+	}
+}
+
 // sample is a line of metrics.
 var sample = regexp.MustCompile(`^([a-z_]+)(\{([a-z]+="(\\.|[^"\\])*"(,[a-z]+="(\\.|[^"\\])*")*)\})? (-?\d+)$`)
 

@@ -50,9 +50,10 @@ type frontServer struct {
 	secrets atomic.Pointer[tlsTable]
 
 	ending   chan struct{}  // closed when all is to end
-	draining sync.WaitGroup // of what replaced are
+	draining sync.WaitGroup // of servers that were replaced, or given up
 	mu       sync.Mutex
-	replaced map[*serving]bool // by others, or given up
+	serving  map[*serving]bool // these, and all others
+	ended    int64             // connections that were accepted by what serves no more
 }
 
 // runFront serves what an nginx.conf says until it is told to end. The order is what runServe's is: what needs privileges, giving
@@ -63,7 +64,7 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 		return badConfiguration(env.Stderr, plan, err)
 	}
 	s := &frontServer{
-		plan: plan, voice: newVoice(env.Stderr), stdout: env.Stdout, stderr: env.Stderr, certs: newCertBook(), failed: make(chan error, 1), ending: make(chan struct{}), replaced: make(map[*serving]bool),
+		plan: plan, voice: newVoice(env.Stderr), stdout: env.Stdout, stderr: env.Stderr, certs: newCertBook(), failed: make(chan error, 1), ending: make(chan struct{}), serving: make(map[*serving]bool),
 	}
 	s.logs = newLogBook(s.stdout)
 	defer s.voice.close()
@@ -201,7 +202,7 @@ func (s *frontServer) open(result *nginxconf.Result) (*privilege.Outcome, error)
 // start makes the handler and the servers, and says what is served.
 func (s *frontServer) start(result *nginxconf.Result, outcome *privilege.Outcome) error {
 	var err error
-	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open))
+	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open), front.CountConnections(s.connections))
 	if err != nil {
 		return badConfiguration(s.stderr, s.plan, err)
 	}

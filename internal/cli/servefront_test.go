@@ -274,6 +274,31 @@ http {
 	}
 }
 
+// stub_status tells of all connections: of all sockets, and of what served before a reload.
+func TestFrontCountsConnections(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	if err := os.Chmod(f.dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	const conf = `events {}
+http {
+	keepalive_timeout 75s;
+	server { listen unix:DIR/first; location / { stub_status; } }
+	server { listen unix:DIR/second; location / { return 200 "two"; } }
+}
+`
+	f.configure(conf)
+	f.start()
+	first, second := f.over("first"), f.over("second")
+	get(t, second, "http://any/", "two")
+	get(t, first, "http://any/", "Active connections: 2 \nserver accepts handled requests\n 2 2 2 \nReading: 0 Writing: 1 Waiting: 1 \n")
+	f.configure(strings.Replace(conf, "75s", "70s", 1))
+	f.reload()
+	get(t, f.over("second"), "http://any/", "two")
+	get(t, first, "http://any/", "Active connections: 3 \nserver accepts handled requests\n 3 3 4 \nReading: 0 Writing: 1 Waiting: 2 \n")
+}
+
 // awaitText waits until a file holds a text.
 func awaitText(t *testing.T, name, text string) {
 	t.Helper()

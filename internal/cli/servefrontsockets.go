@@ -93,6 +93,9 @@ func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 	}
 	server := s.newServer(socket)
 	socket.serving = &serving{server, l}
+	s.mu.Lock()
+	s.serving[socket.serving] = true
+	s.mu.Unlock()
 	secure := socket.TLS
 	go func() {
 		var err error
@@ -161,9 +164,6 @@ func (s *frontServer) replace(old *serving, idle time.Duration) {
 }
 
 func (s *frontServer) drain(old *serving, after time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.replaced[old] = true
 	s.draining.Go(func() {
 		select {
 		case <-time.After(after):
@@ -172,8 +172,22 @@ func (s *frontServer) drain(old *serving, after time.Duration) {
 		_ = old.Shutdown(context.Background()) // it returns when all is done, or the server is closed
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.replaced, old)
+		delete(s.serving, old)
+		accepted, _ := old.Connections()
+		s.ended += accepted
 	})
+}
+
+// connections counts those of all servers.
+func (s *frontServer) connections() (accepted, open int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	accepted = s.ended
+	for server := range s.serving {
+		a, o := server.Connections()
+		accepted, open = accepted+a, open+o
+	}
+	return accepted, open
 }
 
 // shutdown ends when all requests have, or ctx.
@@ -198,7 +212,7 @@ func (s *frontServer) shutdown(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for old := range s.replaced {
+	for old := range s.serving {
 		_ = old.Close() // what it would say has been said
 	}
 	return errors.New("requests were cut off that had not ended in time; --grace gives them longer")

@@ -145,6 +145,7 @@ func (s *Server) shardGroup() (*group, error) {
 func (g *group) add(p *plan, fd int, remote string) {
 	h := p.homes[int(g.next.Add(1))%len(g.shards)]
 	k := newSock(h, fd, remote)
+	g.server.accepted.Add(1)
 	if g.live.Add(1) == 1 {
 		ring(g.sweepNow)
 	}
@@ -165,6 +166,14 @@ func (g *group) gone() {
 		g.stopIfDone()
 	}
 	g.server.noteClosed()
+}
+
+// open counts the socks.
+func (g *group) open() int64 {
+	if g == nil {
+		return 0
+	}
+	return g.live.Load()
 }
 
 // stopIfDone ends the shards of a server that is closing, once nothing is left on

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,7 @@ type http2 struct {
 	conns *handListener // what inner serves
 	err   error         // why it cannot serve
 	start sync.Once
+	open  atomic.Int64 // connections
 }
 
 // configure makes the inner server unless it exists. It fails if the settings
@@ -83,14 +85,19 @@ func (s *Server) likeSettings(conns *handListener) *http.Server {
 	inner.TLSConfig.NextProtos = []string{protoHTTP2}
 	inner.BaseContext = nil
 	inner.ConnContext = func(context.Context, net.Conn) context.Context { return conns.ctx }
-	if hook := s.settings.ConnState; hook != nil {
-		inner.ConnState = func(nc net.Conn, state http.ConnState) {
+	inner.ConnState = func(nc net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			s.http2.open.Add(1)
+			return // the hook has been told
+		case http.StateClosed, http.StateHijacked:
+			s.http2.open.Add(-1)
+		}
+		if hook := s.settings.ConnState; hook != nil {
 			if p, ok := nc.(*prereadConn); ok {
 				nc = p.Conn
 			}
-			if state != http.StateNew { // that has been told
-				hook(nc, state)
-			}
+			hook(nc, state)
 		}
 	}
 	return inner

@@ -35,6 +35,7 @@ type Server struct {
 	shards     *group // nil until a listener needs it
 	http2      http2
 	reserve    reserve
+	accepted   atomic.Int64  // connections
 	connClosed chan struct{} // holds one token when a connection has gone
 }
 
@@ -251,6 +252,14 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.http2.close())
 }
 
+// Connections returns how many connections were accepted, and how many are open. Those that handlers took over are not.
+func (s *Server) Connections() (accepted, open int64) {
+	s.mu.Lock()
+	open = int64(s.conns.n)
+	s.mu.Unlock()
+	return s.accepted.Load(), open + s.group().open() + s.http2.open.Load()
+}
+
 // Closed reports whether Shutdown or Close was called.
 func (s *Server) Closed() bool { return s.closing.Load() }
 
@@ -295,6 +304,7 @@ func (s *Server) track(c *netConn) bool {
 		return false
 	}
 	s.conns.add(c)
+	s.accepted.Add(1)
 	return true
 }
 

@@ -1,0 +1,59 @@
+package engine_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+)
+
+// Connections are counted whether they wait or are being served, and no longer when they have gone, or are a handler's.
+func TestConnections(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/taken" {
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		c.Close()
+	}), func(s *site) {
+		accepted, open := s.server.Connections()
+		if accepted != 0 || open != 0 {
+			s.Errorf("%d and %d before any", accepted, open)
+		}
+		var conns []net.Conn
+		ask := func(path string) {
+			c, err := s.dial()
+			if err != nil {
+				s.Fatal(err)
+			}
+			s.Cleanup(func() { c.Close() })
+			conns = append(conns, c)
+			io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: host\r\n\r\n")
+			if n, err := c.Read(make([]byte, 1000)); n == 0 {
+				s.Fatal(err)
+			}
+		}
+		await := func(accepted, open int64) {
+			s.Helper()
+			eventually(s.T, fmt.Sprintf("%d connections, %d open", accepted, open), func() bool {
+				a, o := s.server.Connections()
+				return a == accepted && o == open
+			})
+		}
+		ask("/")
+		ask("/")
+		ask("/")
+		await(3, 3)
+		ask("/taken")
+		await(4, 3)
+		conns[0].Close()
+		conns[1].Close()
+		await(4, 1)
+	})
+}
