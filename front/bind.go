@@ -37,7 +37,7 @@ func (b *bound) serve(x *exchange) outcome {
 
 // answer has the handler answer. behind is a URI that a variable had.
 func (b *bound) answer(x *exchange, behind, host string) outcome {
-	q := boundRequest{method: b.method.of(x), host: x.r.Host, target: b.uri.target(x, behind), header: b.header(x)}
+	q := boundRequest{method: b.method.of(x), host: x.asked, target: b.uri.target(x, behind), header: b.header(x)}
 	if q.method == "" {
 		q.method = x.method
 	}
@@ -51,7 +51,13 @@ func (b *bound) answer(x *exchange, behind, host string) outcome {
 	}
 	var w *boundWriter
 	r := x.r
-	if b.differs(x, &q) {
+	differs := b.differs(x, &q)
+	if !differs && q.host != r.Host {
+		if differs = !x.plan.handler.owns(r); !differs {
+			r.Host = q.host // in place: a copy of the request would be all that is allocated for it, and costs a bound handler 3 to 5 %
+		}
+	}
+	if differs {
 		call := new(boundCall)
 		if err := b.fill(x, &call.request, &q); err != nil {
 			x.errorf(levelError, "the request for the handler: %v", err)
@@ -83,10 +89,10 @@ type boundRequest struct {
 	header               http.Header // nil is the client's
 }
 
-// differs reports whether it is not the client's.
+// differs reports whether it is not the client's, but for the host.
 func (b *bound) differs(x *exchange, q *boundRequest) bool {
 	r := x.r
-	return q.header != nil || q.method != r.Method || q.host != r.Host || q.target != r.RequestURI || b.body != nil || b.from.NoBody || x.method != r.Method
+	return q.header != nil || q.method != r.Method || q.target != r.RequestURI || b.body != nil || b.from.NoBody || x.method != r.Method
 }
 
 // fill makes the request.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,6 +72,41 @@ func TestBoundRequest(t *testing.T) {
 		if r.Header.Get("X-A") != "c" {
 			t.Errorf("%s: the header was copied", path)
 		}
+	}
+}
+
+// A request that is nobody else's has another Host for the handler, and not for the logs. One that somebody has put a handler around
+// stays as it was.
+func TestBoundHost(t *testing.T) {
+	var bound *http.Request
+	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
+	log := filepath.Join(t.TempDir(), "log")
+	c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: "app"}, Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
+	c.LogFormats = []front.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
+	h := newFront(t, c, front.Bind("app", app), quiet())
+	var around *http.Request
+	for name, handler := range map[string]http.Handler{
+		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { around = r; h.ServeHTTP(w, r) }),
+	} {
+		server := httptest.NewServer(handler)
+		r, _ := http.NewRequest("GET", server.URL, nil)
+		r.Host = "Front.test:8080"
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		server.Close()
+		if bound.Host != "app" {
+			t.Errorf("%s: the handler sees the host %q", name, bound.Host)
+		}
+	}
+	if around.Host != "Front.test:8080" || around == bound {
+		t.Errorf("the host of somebody else's request is %q", around.Host)
+	}
+	h.Close()
+	if got, _ := os.ReadFile(log); string(got) != strings.Repeat("front.test Front.test:8080\n", 2) {
+		t.Errorf("logged %q", got)
 	}
 }
 

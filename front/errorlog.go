@@ -113,7 +113,7 @@ func (x *exchange) appendWho(b []byte) []byte {
 	if x.upstream != "" {
 		b = fmt.Appendf(b, ", upstream: %q", bounded(x.upstream))
 	}
-	b = fmt.Appendf(b, ", host: %q", bounded(x.r.Host))
+	b = fmt.Appendf(b, ", host: %q", bounded(x.asked))
 	if from := x.r.Referer(); from != "" {
 		b = fmt.Appendf(b, ", referrer: %q", bounded(from))
 	}

@@ -10,7 +10,9 @@ import (
 type exchange struct {
 	plan *plan
 	w    http.ResponseWriter // what the content is written to
-	r    *http.Request       // as it came
+	r    *http.Request       // as it came, but for its Host
+
+	asked string // Host, as it came
 
 	host *host
 	loc  *location // the host's defaults until one is found
@@ -74,7 +76,7 @@ func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
 	if !ok {
 		x = new(exchange)
 	}
-	x.plan, x.w, x.r, x.method, x.args = p, w, r, r.Method, r.URL.RawQuery
+	x.plan, x.w, x.r, x.asked, x.method, x.args = p, w, r, r.Host, r.Method, r.URL.RawQuery
 	return x
 }
 
@@ -105,7 +107,7 @@ func (x *exchange) run() {
 func (x *exchange) arrive() outcome {
 	group := x.plan.hosts.group(x.r)
 	greeted := group.greeted(x) // before the host, whose captures count
-	name, ok := hostName(x.r.Host)
+	name, ok := hostName(x.asked)
 	x.host = group.named(x, name)
 	x.loc = &x.host.defaults
 	x.begin()

@@ -23,12 +23,20 @@ func New(c Config, opts ...Option) (*Handler, error) {
 	for _, o := range opts {
 		o(&h.options)
 	}
-	p, err := compile(&c, &h.options, h.state)
+	p, err := h.compile(&c)
 	if err != nil {
 		return nil, err
 	}
 	h.current.Store(p)
 	return h, nil
+}
+
+func (h *Handler) compile(c *Config) (*plan, error) {
+	p, err := compile(c, &h.options, h.state)
+	if err == nil {
+		p.handler = h
+	}
+	return p, err
 }
 
 // Reload replaces the Config. Requests that have begun end under the one they began with. If it returns an error nothing has changed.
@@ -38,7 +46,7 @@ func (h *Handler) Reload(c Config) error {
 	if h.closed {
 		return http.ErrServerClosed
 	}
-	p, err := compile(&c, &h.options, h.state)
+	p, err := h.compile(&c)
 	if err != nil {
 		return err
 	}
@@ -70,6 +78,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer p.leave()
 	newExchange(p, w, r).run()
+}
+
+// owns reports whether a request is nobody's but ours and a server's: one that calls the Handler itself, and does not look at the
+// request's Host again.
+func (h *Handler) owns(r *http.Request) bool {
+	s, ok := r.Context().Value(http.ServerContextKey).(*http.Server)
+	return ok && s.Handler == http.Handler(h)
 }
 
 // enter returns the plan, which is not released before leave.

@@ -133,7 +133,7 @@ func (g *hostGroup) find(x *exchange, name string) *host {
 // hostName is a Host field's name: without a port, a dot at its end, and in lower case. It reports false for what is
 // no host's name.
 func hostName(s string) (name string, ok bool) {
-	end := 0
+	end, upper := 0, false
 	if s != "" && s[0] == '[' {
 		if end = strings.IndexByte(s, ']') + 1; end == 0 {
 			return "", false
@@ -143,15 +143,20 @@ func hostName(s string) (name string, ok bool) {
 				return "", false
 			}
 		}
+		upper = true // perhaps
 	} else {
 		for end < len(s) && inHostName(s[end]) && (s[end] != '.' || end == 0 || s[end-1] != '.') {
+			upper = upper || s[end]-'A' <= 'Z'-'A'
 			end++
 		}
 	}
 	if !isPort(s[end:]) {
 		return "", false
 	}
-	return lowerASCII(strings.TrimSuffix(s[:end], ".")), true
+	if name = strings.TrimSuffix(s[:end], "."); upper {
+		name = lowerASCII(name)
+	}
+	return name, true
 }
 
 // inHostName reports whether a byte may be one of a host's name.

@@ -83,8 +83,8 @@ func (g *cgi) make(x *exchange, q *request, ask *cache.Ask) {
 				q.header[name] = v
 			}
 		}
-		if x.r.Host != "" {
-			q.header["Host"] = []string{x.r.Host}
+		if x.asked != "" {
+			q.header["Host"] = []string{x.asked}
 		}
 	}
 	if ask != nil {

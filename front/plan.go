@@ -9,6 +9,7 @@ import (
 
 // plan is a Config that was compiled. But for the number of its users it never changes.
 type plan struct {
+	handler *Handler
 	options *options
 	state   *state
 	hosts   hosts

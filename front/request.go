@@ -14,7 +14,7 @@ import (
 
 // hostName is the name that the request asks for, as hosts are compared with; empty if it names none.
 func (x *exchange) hostName() string {
-	name, _ := hostName(x.r.Host)
+	name, _ := hostName(x.asked)
 	return name
 }
 
@@ -110,8 +110,8 @@ func remoteUser(x *exchange) string {
 func requestLength(x *exchange) string {
 	const line, field = len("  \r\n\r\n"), len(": \r\n")
 	n := int64(len(x.r.Method) + len(x.r.RequestURI) + len(x.r.Proto) + line)
-	if x.r.Host != "" {
-		n += int64(len("Host") + len(x.r.Host) + field)
+	if x.asked != "" {
+		n += int64(len("Host") + len(x.asked) + field)
 	}
 	for name, values := range x.r.Header {
 		for _, v := range values {

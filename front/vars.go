@@ -293,7 +293,7 @@ func prefixedVariable(name string) (variable, bool) {
 		return func(x *exchange) string { return cookie(x.r.Header["Cookie"], rest) }, true
 	case "http":
 		if rest == "host" {
-			return func(x *exchange) string { return x.r.Host }, true
+			return func(x *exchange) string { return x.asked }, true
 		}
 		field := fieldName(rest)
 		switch field { // which Go has elsewhere, too
