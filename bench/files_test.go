@@ -2,21 +2,16 @@ package bench_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
 )
@@ -105,7 +100,7 @@ func (f *field) prepareFiles(t testing.TB) {
 		err = os.Chmod(folder, 0o755) // an nginx worker of another user enters it
 	}
 	f.site = filepath.Join(folder, "site")
-	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, f.smallFiles()), makeKeys(folder)); err != nil {
+	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, f.smallFiles()), makeKeys(t, folder)); err != nil {
 		t.Fatal(err)
 	}
 	f.files = oneWorker(nginxForFiles)
@@ -148,25 +143,7 @@ func (f *field) file(path string) (asked string, want []byte, err error) {
 }
 
 // makeKeys writes a certificate that nobody trusts, and its key.
-func makeKeys(dir string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	cert := &x509.Certificate{
-		SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, cert, cert, key.Public(), key)
-	if err != nil {
-		return err
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	write := func(name, kind string, bytes []byte) error {
-		return os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes}), 0o600)
-	}
-	return errors.Join(write("cert.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", private))
+func makeKeys(t testing.TB, dir string) error {
+	cert, key := testkit.SelfSign(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	return errors.Join(os.WriteFile(filepath.Join(dir, "cert.pem"), cert, 0o600), os.WriteFile(filepath.Join(dir, "key.pem"), key, 0o600))
 }

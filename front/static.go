@@ -50,13 +50,9 @@ func (f *fileSet) serve(x *exchange) outcome {
 	if strings.HasSuffix(x.path, "/") {
 		return f.directory(x)
 	}
-	p, ok := f.find(x, x.path)
-	if x.stuck {
-		p.leave()
-		return x.fail(http.StatusInternalServerError)
-	}
-	if !ok {
-		return x.fail(http.StatusNotFound)
+	p, out := f.asked(x)
+	if out != proceed {
+		return out
 	}
 	defer p.leave()
 	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may name a directory
@@ -105,13 +101,9 @@ func (f *fileSet) slash(x *exchange) outcome {
 
 // directory answers with the index of a directory, by an internal redirect, or with what is in it.
 func (f *fileSet) directory(x *exchange) outcome {
-	p, ok := f.find(x, x.path)
-	if x.stuck {
-		p.leave()
-		return x.fail(http.StatusInternalServerError)
-	}
-	if !ok {
-		return x.fail(http.StatusNotFound)
+	p, out := f.asked(x)
+	if out != proceed {
+		return out
 	}
 	defer p.leave()
 	for i := range f.index {
@@ -192,6 +184,19 @@ func (f *fileSet) find(x *exchange, path string) (p place, ok bool) {
 	}
 	p.in = f.at.get()
 	return p, p.in != nil
+}
+
+// asked finds the exchange's path.
+func (f *fileSet) asked(x *exchange) (place, outcome) {
+	p, ok := f.find(x, x.path)
+	switch {
+	case x.stuck:
+		p.leave()
+		return p, x.fail(http.StatusInternalServerError)
+	case !ok:
+		return p, x.fail(http.StatusNotFound)
+	}
+	return p, proceed
 }
 
 // full is the name that a path has in the file system: $request_filename. It reports false where alias would lead to what is

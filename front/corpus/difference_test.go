@@ -3,13 +3,8 @@
 package corpus_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net/http"
 	"os"
 	"regexp"
@@ -17,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // mayDiffer are fields that differ everywhere, and why.
@@ -117,24 +114,9 @@ var (
 // makeCertificate writes a certificate of a name, and its key.
 func makeCertificate(t *testing.T, cert, key, name string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * 365 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+	public, secret := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}})
+	for file, text := range map[string][]byte{cert: public, key: secret} {
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,16 +1,12 @@
 package nginxconf
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"strings"
 	"testing"
 	"testing/fstest"
-	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // sample is a directive where it can be, with what it needs to mean something.
@@ -161,20 +157,7 @@ func TestHonouredMakesADifference(t *testing.T) {
 // withCertificate adds a certificate and its key to files.
 func withCertificate(t *testing.T, fsys fstest.MapFS) fstest.MapFS {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fsys["c.pem"] = &fstest.MapFile{Data: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})}
-	fsys["c.key"] = &fstest.MapFile{Data: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})}
+	cert, key := testkit.SelfSign(t, x509.Certificate{IsCA: true, BasicConstraintsValid: true})
+	fsys["c.pem"], fsys["c.key"] = &fstest.MapFile{Data: cert}, &fstest.MapFile{Data: key}
 	return fsys
 }

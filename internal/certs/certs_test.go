@@ -2,11 +2,7 @@ package certs_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"math/big"
 	"net"
@@ -16,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/certs"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const patience = 10 * time.Second
@@ -43,24 +40,11 @@ func (f *file) set(text string, err error) {
 
 func pair(t *testing.T, number int64, from, until time.Time) (cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
+	public, secret := testkit.SelfSign(t, x509.Certificate{
 		SerialNumber: big.NewInt(number), NotBefore: from, NotAfter: until,
 		DNSNames: []string{"a.example", "b.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+	})
+	return string(public), string(secret)
 }
 
 func year(t *testing.T, number int64) (cert, key string) {

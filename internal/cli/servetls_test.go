@@ -1,43 +1,24 @@
 package cli_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // putCertificate writes a new certificate with a number, and its key.
 func putCertificate(t *testing.T, cert, key string, number int64) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(number), DNSNames: []string{"example.org"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * 365 * time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		replaceFile(t, name, string(pem.EncodeToMemory(block)))
-	}
+	public, secret := testkit.SelfSign(t, x509.Certificate{SerialNumber: big.NewInt(number), DNSNames: []string{"example.org"}})
+	replaceFile(t, cert, string(public))
+	replaceFile(t, key, string(secret))
 }
 
 // replace puts a file in another's place, as programs that renew certificates do.

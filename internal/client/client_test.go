@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/tarehq/tare/internal/roundtrip"
@@ -303,5 +304,40 @@ func TestErrors(t *testing.T) {
 	}
 	if Side(0).String()+Kind(0).String() != "unknownunknown" {
 		t.Error("what is none has a name")
+	}
+}
+
+// latecomer is a connection on which an answer comes while it is being closed, as it may over TLS.
+type latecomer struct {
+	said
+	closing, answered chan struct{}
+}
+
+func (c *latecomer) Read(p []byte) (int, error) {
+	<-c.closing
+	defer func() {
+		select {
+		case <-c.answered:
+		default:
+			close(c.answered)
+		}
+	}()
+	return c.said.Read(p)
+}
+
+func (c *latecomer) Close() error {
+	close(c.closing)
+	<-c.answered
+	return nil
+}
+
+// A request whose body cannot be read has failed, whatever its server says about what it got.
+func TestLateAnswer(t *testing.T) {
+	nc := &latecomer{said{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}, make(chan struct{}), make(chan struct{})}
+	broken := errors.New("the body is broken")
+	c := New(&Config{DialContext: dialTo(nc)})
+	resp, err := c.RoundTrip(request(t, http.MethodPut, "http://host/", io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))))
+	if resp != nil || !errors.Is(err, broken) {
+		t.Errorf("%v, %v, want the body's error", resp, err)
 	}
 }

@@ -168,16 +168,16 @@ func (x *exchange) dropLeft() bool {
 // drop closes the connection.
 func (x *exchange) drop() {
 	x.conn.Drop()
-	if x.streams() {
-		go x.body.Close() // which may wait for Read
-	}
+	x.body.CloseLater()
 }
 
-// gotHead ends what is bounded.
-func (x *exchange) gotHead() {
+// gotHead ends what is bounded. A head that comes while the connection is being closed, which takes a while over TLS, is too late:
+// it returns why that is closed.
+func (x *exchange) gotHead() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.head.Got(x.conn, !x.over)
+	return x.cause
 }
 
 // bound bounds the time until the head has come. The caller holds mu.

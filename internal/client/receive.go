@@ -24,8 +24,7 @@ func (x *exchange) receive() error {
 			return err
 		}
 		if s.head.Status >= 200 || s.head.Status == http.StatusSwitchingProtocols {
-			x.gotHead()
-			return nil
+			return x.gotHead()
 		}
 		if n == maxInterim {
 			return x.fault(Server, Malformed, "reading the response of", errInterim)

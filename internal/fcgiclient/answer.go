@@ -105,7 +105,9 @@ func (a *answer) response() (*http.Response, error) {
 	if err != nil {
 		return nil, a.stop(err)
 	}
-	a.c.gotHead()
+	if err := a.c.gotHead(); err != nil {
+		return nil, a.stop(err)
+	}
 	if a.count(); a.none {
 		a.settle()
 	}

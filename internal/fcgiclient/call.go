@@ -99,16 +99,15 @@ func (c *call) abort() {
 // drop closes the connection.
 func (c *call) drop() {
 	c.nc.Drop()
-	if c.body != nil {
-		go c.body.Close() // which may wait for Read
-	}
+	c.body.CloseLater()
 }
 
-// gotHead ends what is bounded.
-func (c *call) gotHead() {
+// gotHead ends what is bounded. A head that comes while the connection is being closed is too late: it returns why that is.
+func (c *call) gotHead() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.head.Got(c.nc, !c.over)
+	return c.cause
 }
 
 // bound bounds the time until the head has come. The caller holds mu.

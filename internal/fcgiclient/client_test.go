@@ -1,6 +1,7 @@
 package fcgiclient_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
+	"time"
 
 	"github.com/tarehq/tare/internal/fcgiclient"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
@@ -101,5 +104,45 @@ func TestAddField(t *testing.T) {
 	want := map[string]string{"HTTP_X_A": "1, 2", "HTTP_COOKIE": "a=1; b=2", "HTTP_CONTENT_TYPE": "t", "HTTP_HOST": "h"}
 	if !maps.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// latecomer is a connection on which an answer comes while it is being closed.
+type latecomer struct {
+	net.Conn
+	text              []byte
+	closing, answered chan struct{}
+}
+
+func (c *latecomer) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *latecomer) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *latecomer) Read(p []byte) (int, error) {
+	<-c.closing
+	n := copy(p, c.text)
+	if c.text = c.text[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	close(c.answered)
+	return n, nil
+}
+
+func (c *latecomer) Close() error {
+	close(c.closing)
+	<-c.answered
+	return nil
+}
+
+// A request whose body cannot be read has failed, whatever its application says about what it got.
+func TestLateAnswer(t *testing.T) {
+	text := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nok")), 1, wire.End{})
+	nc := &latecomer{text: text, closing: make(chan struct{}), answered: make(chan struct{})}
+	broken := errors.New("the body is broken")
+	c := fcgiclient.New(&fcgiclient.Config{DialContext: func(context.Context, string, string) (net.Conn, error) { return nc, nil }})
+	r := httptest.NewRequest("PUT", "http://x/", io.MultiReader(strings.NewReader(strings.Repeat("x", 100_000)), iotest.ErrReader(broken)))
+	r.ContentLength = 200_000
+	o := &fcgiclient.Options{Addr: "any:1", Describe: func(*fcgiclient.Params, int64) error { return nil }}
+	if resp, err := c.Do(r, o); resp != nil || !errors.Is(err, broken) {
+		t.Errorf("%v, %v, want the body's error", resp, err)
 	}
 }

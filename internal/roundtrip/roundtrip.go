@@ -42,6 +42,13 @@ func (b *Body) Close() {
 	}
 }
 
+// CloseLater is Close for who must not wait: that may wait for Read.
+func (b *Body) CloseLater() {
+	if b != nil && !b.closed.Load() {
+		go b.Close()
+	}
+}
+
 // Piece reads from the body after so many reads in a row that have yielded nothing, and reports
 // whether it has ended.
 func (b *Body) Piece(p []byte, empty int) (n int, end bool, err error) {
