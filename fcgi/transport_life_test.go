@@ -97,7 +97,7 @@ func TestCancellation(t *testing.T) {
 			defer cancel(nil)
 			cancelled := make(chan struct{})
 			served := make(chan struct{})
-			reached := make(chan struct{})
+			reached, returned := make(chan struct{}), make(chan struct{})
 			tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1, DialContext: piped(t, func(p *peer, _ int) {
 				stage.serve(p, func() { close(reached) }, cancelled)
 				close(served)
@@ -108,13 +108,19 @@ func TestCancellation(t *testing.T) {
 			}
 			go func() {
 				<-reached
+				if stage.headed { // a response that has come, and was not returned yet, is none when the request is cancelled
+					<-returned
+				}
 				if s, ok := r.Body.(*stuck); ok {
 					<-s.read
 				}
 				cancel(errWanted)
 				close(cancelled)
 			}()
-			resp, body, err := answerTo(tr, r)
+			resp, body, err := answerTo(tripper(func(r *http.Request) (*http.Response, error) {
+				defer close(returned)
+				return tr.RoundTrip(r)
+			}), r)
 			if !errors.Is(err, errWanted) || (resp != nil) != stage.headed || !strings.HasPrefix("half", body) {
 				t.Error(describe(resp, body, err))
 			}

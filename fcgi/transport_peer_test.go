@@ -253,6 +253,11 @@ func newRequest(t testing.TB, method, url string, body io.Reader) *http.Request 
 	return r
 }
 
+// tripper is a function that is an http.RoundTripper.
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // answerTo returns all of a response.
 func answerTo(tr http.RoundTripper, r *http.Request) (resp *http.Response, body string, err error) {
 	resp, err = tr.RoundTrip(r)

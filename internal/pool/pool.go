@@ -18,7 +18,7 @@ import (
 
 // restAfter is how long a connection is idle before it is watched. Connections of a busy client
 // are taken again sooner, and never pay for that.
-const restAfter = 5 * time.Millisecond
+const restAfter = 50 * time.Millisecond
 
 // Limits are the settings of a Pool.
 type Limits struct {
