@@ -26,7 +26,7 @@ type http2 struct {
 	conns *handListener // what inner serves
 	err   error         // why it cannot serve
 	start sync.Once
-	open  atomic.Int64 // connections
+	open  atomic.Int64 // connections that were handed over
 }
 
 // configure makes the inner server unless it exists. It fails if the settings
@@ -88,7 +88,6 @@ func (s *Server) likeSettings(conns *handListener) *http.Server {
 	inner.ConnState = func(nc net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
-			s.http2.open.Add(1)
 			return // the hook has been told
 		case http.StateClosed, http.StateHijacked:
 			s.http2.open.Add(-1)
@@ -162,7 +161,16 @@ func (c *netConn) handToHTTP2() {
 	}
 	c.taken = true
 	c.release()
-	c.forget(c)
+	c.http2.adopt(c)
+}
+
+// adopt takes a connection that was handed over off the server's list: the inner server has it.
+func (h *http2) adopt(c *netConn) {
+	h.server.mu.Lock()
+	h.server.conns.remove(c)
+	h.open.Add(1) // at once, so that it is always counted once
+	h.server.mu.Unlock()
+	h.server.noteClosed()
 }
 
 // prefaced reports whether the client begins with HTTP/2's preface. It waits for as

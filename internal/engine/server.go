@@ -254,10 +254,10 @@ func (s *Server) Close() error {
 
 // Connections returns how many connections were accepted, and how many are open. Those that handlers took over are not.
 func (s *Server) Connections() (accepted, open int64) {
+	onShards := s.group().open()
 	s.mu.Lock()
-	open = int64(s.conns.n)
-	s.mu.Unlock()
-	return s.accepted.Load(), open + s.group().open() + s.http2.open.Load()
+	defer s.mu.Unlock()
+	return s.accepted.Load(), onShards + int64(s.conns.n) + s.http2.open.Load()
 }
 
 // Closed reports whether Shutdown or Close was called.
