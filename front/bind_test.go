@@ -16,6 +16,8 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // A bound handler is asked what a server at its place would be.
@@ -258,9 +260,9 @@ func BenchmarkBound(b *testing.B) {
 }
 
 // passCost returns what passes a request on, to a server that answers from the same process without allocating.
-func passCost(t testing.TB) (once func()) {
+func passCost(t testing.TB, p front.Pass, answer string) (once func()) {
 	to := raw(t, func(nc net.Conn) {
-		in, out := make([]byte, 4096), []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
+		in, out := make([]byte, 4096), []byte(answer)
 		for {
 			if _, err := nc.Read(in); err != nil {
 				return
@@ -270,7 +272,8 @@ func passCost(t testing.TB) (once func()) {
 			}
 		}
 	})
-	c := passed(front.Pass{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+	p.To = "up"
+	c := passed(p)
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: to}}}}
 	h := newFront(t, c, quiet())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -284,19 +287,50 @@ func passCost(t testing.TB) (once func()) {
 	}
 }
 
-// TestPassAllocations: the exchange, and what the client hands out. Builds that poison do not use memory again, and the race
-// detector's pools lose some: these have a few more.
+// passHTTP and passFastCGI are what passCost measures.
+func passHTTP(t testing.TB) func() {
+	return passCost(t, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
+}
+
+func passFastCGI(t testing.TB) func() {
+	answer := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
+	var params []front.Param
+	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI", "DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
+		params = append(params, front.Param{Name: name, Value: front.Text("$" + strings.ToLower(name))})
+	}
+	return passCost(t, front.Pass{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(answer))
+}
+
+// passes are the ways of passing on, and what an exchange may allocate there: what is left to the collector because somebody may keep it.
+func passes() map[string]passing {
+	return map[string]passing{"http": {passHTTP, 4}, "fastcgi": {passFastCGI, 20}}
+}
+
+type passing struct {
+	make func(testing.TB) (once func())
+	most float64
+}
+
 func TestPassAllocations(t *testing.T) {
-	const most = 12
-	if n := testing.AllocsPerRun(200, passCost(t)); n > most {
-		t.Errorf("%v allocations, want at most %v", n, most)
+	if testkit.Race {
+		t.Skip("the race detector's pools lose some of what they are given")
+	}
+	for name, p := range passes() {
+		if n := testing.AllocsPerRun(200, p.make(t)); n > p.most {
+			t.Errorf("%s: %v allocations, want at most %v", name, n, p.most)
+		}
 	}
 }
 
 func BenchmarkPass(b *testing.B) {
-	once := passCost(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		once()
+	for name, p := range passes() {
+		b.Run(name, func(b *testing.B) {
+			once := p.make(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				once()
+			}
+		})
 	}
 }

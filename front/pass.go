@@ -183,11 +183,13 @@ func (s *state) takePassing() *passing {
 // givePassing forgets what nobody else has. Then it is good for nothing: whoever uses it all the same meets nil, for ever in builds
 // that poison.
 func (s *state) givePassing(p *passing) {
-	memory := p.memory
+	memory, params := p.memory, p.first.params
 	if memory != nil {
 		memory.Reset()
 	}
+	clear(params)
 	if *p = (passing{memory: memory}); !poisons {
+		p.first.params = params[:0]
 		s.passings.Put(p)
 	}
 }

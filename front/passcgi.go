@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
@@ -16,7 +17,7 @@ const maxStderr = 2 << 10
 // cgi is what a Pass says of FastCGI.
 type cgi struct {
 	params []cgiRule
-	given  map[string]bool // names that begin with HTTP_: what clients say under them is not told
+	given  map[string]bool // fields that parameters named HTTP_ are: what clients say under them is not told
 	index  string
 	split  *pattern // nil does not
 	none   bool     // of the client's header
@@ -45,7 +46,7 @@ func (c *compiler) cgi(from *Pass) (*cgi, error) {
 		}
 		field := strings.HasPrefix(p.Name, "HTTP_")
 		if field {
-			g.given[p.Name] = true
+			g.given[fieldOf(p.Name)] = true
 		}
 		g.params = append(g.params, cgiRule{p.Name, value, p.IfNotEmpty || field && p.Value == ""}) // as in nginx it only hides the client's
 	}
@@ -68,38 +69,42 @@ func (c *compiler) cgi(from *Pass) (*cgi, error) {
 
 // make makes the parameters of a request.
 func (g *cgi) make(x *exchange, q *request, ask *cache.Ask) {
-	q.params = make([]cgiParam, 0, len(g.params))
+	q.params = slices.Grow(q.params[:0], len(g.params))
 	for i := range g.params {
 		r := &g.params[i]
 		if value := r.value.of(x); value != "" || !r.ifNotEmpty {
 			q.params = append(q.params, cgiParam{r.name, value})
 		}
 	}
-	q.header = make(http.Header)
 	if !g.none {
-		copyRequestFields(q.header, x.r.Header, nil)
-		for _, name := range [...]string{"Content-Length"} {
-			if v := x.r.Header[name]; v != nil {
-				q.header[name] = v
-			}
-		}
-		if x.asked != "" {
-			q.header["Host"] = []string{x.asked}
-		}
+		q.header, q.host = x.r.Header, x.asked
 	}
-	if ask != nil {
-		ask.Apply(q.header)
+	if ask == nil {
+		return // it is only read, and only until there is an answer
 	}
-	for name := range q.header {
-		if g.given[variableOf(name)] {
-			delete(q.header, name)
+	header := make(http.Header, len(q.header))
+	for name, values := range q.header {
+		if g.tells(name, q.header) {
+			header[name] = values
 		}
 	}
+	delete(header, "Connection") // it takes away nothing that is set now
+	ask.Apply(header)
+	q.header = header
 }
 
-// variableOf is the parameter that a field becomes.
-func variableOf(name string) string {
-	return "HTTP_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+// tells reports whether an application is told of a field of a header.
+func (g *cgi) tells(name string, header http.Header) bool {
+	if g.given[name] || name == "Expect" {
+		return false
+	}
+	dropped := header["Connection"]
+	return dropped == nil || name == "Content-Length" || tellsOfClient(name) || !hasToken(dropped, name)
+}
+
+// fieldOf is the field that becomes a parameter whose name begins with HTTP_.
+func fieldOf(param string) string {
+	return http.CanonicalHeaderKey(strings.ReplaceAll(strings.TrimPrefix(param, "HTTP_"), "_", "-"))
 }
 
 // askFastCGI sends the request to an application and waits for the head of the answer.
@@ -116,8 +121,14 @@ func (s *sending) describe(p *fcgiclient.Params, _ int64) error {
 	for _, param := range s.params {
 		p.Add(param.name, param.value)
 	}
+	g := s.pass.cgi
 	for name, values := range s.header {
-		p.AddField(name, values)
+		if g.tells(name, s.header) {
+			p.AddField(name, values)
+		}
+	}
+	if s.host != "" && !g.given["Host"] {
+		p.Add("HTTP_HOST", s.host)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tarehq/tare/front/upstream"
 	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/fcgiclient"
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // sending is a request on its way to a group. It has nothing of the exchange that it was made of but in live, so that it may go on
@@ -41,7 +42,7 @@ func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
 	s := &x.first
 	if ask != nil || s.pass != nil { // a cache may go on with it when the exchange has ended
 		s = new(sending)
-	} else {
+	} else if p.cgi == nil && p.tls == nil {
 		if x.memory == nil {
 			x.memory = new(client.Memory)
 		}
@@ -194,7 +195,7 @@ func (s *sending) ask(a *attempt) (*http.Response, error) {
 	r := &a.request
 	*r = *(&http.Request{ // neither of these two escapes
 		Method: s.method, URL: &a.url, Host: s.host, Header: s.header,
-		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: s.header["Upgrade"] == nil && (!s.keep || s.group.peers.Config().Keepalive == 0),
+		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.header["Upgrade"] == nil || s.pass.cgi != nil) && (!s.keep || s.group.peers.Config().Keepalive == 0),
 	}).WithContext(a)
 	if body == http.NoBody {
 		r.Body = nil
@@ -315,17 +316,19 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// whole returns what writes the body of an answer, if all of it has arrived, and is not long: such a one needs no reading.
-func whole(resp *http.Response) io.WriterTo {
+// whole returns the body of an answer, if all of it has arrived, and is not long: such a one needs no reading.
+func whole(resp *http.Response) *roundtrip.WholeBody {
 	b, ok := resp.Body.(*answerBody)
-	if !ok || resp.ContentLength < 0 || resp.ContentLength > unboundedBytes {
+	if !ok {
 		return nil
 	}
-	w, ok := b.ReadCloser.(io.WriterTo) // no other has one
-	if b.whole = ok; ok {
-		b.a.received(int(resp.ContentLength))
-		b.a.finish(b.failed)
+	w, ok := b.ReadCloser.(*roundtrip.WholeBody)
+	if !ok || w.Len() > unboundedBytes {
+		return nil
 	}
+	b.whole = true
+	b.a.received(w.Len())
+	b.a.finish(b.failed)
 	return w
 }
 

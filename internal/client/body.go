@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarehq/tare/internal/roundtrip"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -17,42 +18,6 @@ const (
 	maxTrailerBytes  = 64 << 10
 	maxTrailerFields = 100
 )
-
-// wholeBody is a response's body that has come with its head. Its exchange is over.
-type wholeBody struct {
-	text   string
-	closed atomic.Bool
-}
-
-func (b *wholeBody) Read(p []byte) (int, error) {
-	if b.closed.Load() {
-		return 0, errClosedBody
-	}
-	n := copy(p, b.text)
-	if b.text = b.text[n:]; b.text == "" {
-		return n, io.EOF
-	}
-	return n, nil
-}
-
-// WriteTo implements io.WriterTo.
-func (b *wholeBody) WriteTo(w io.Writer) (int64, error) {
-	if b.closed.Load() {
-		return 0, errClosedBody
-	}
-	if b.text == "" {
-		return 0, nil
-	}
-	n, err := io.WriteString(w, b.text)
-	b.text = b.text[n:]
-	return int64(n), err
-}
-
-// Close implements io.Closer.
-func (b *wholeBody) Close() error {
-	b.closed.Store(true)
-	return nil
-}
 
 // stream is a response's body that is received while it is read.
 type stream struct {
@@ -76,7 +41,7 @@ func (b *stream) Read(p []byte) (n int, err error) {
 	defer b.reading.Unlock()
 	switch {
 	case b.closed.Load():
-		return 0, errClosedBody
+		return 0, roundtrip.ErrClosedBody
 	case b.err != nil:
 		return 0, b.err
 	case len(p) == 0:
@@ -104,11 +69,11 @@ func (b *stream) Close() error {
 			b.settle()
 		}
 		if b.err == nil {
-			_ = b.stop(errClosedBody)
+			_ = b.stop(roundtrip.ErrClosedBody)
 		}
 		b.reading.Unlock()
 	}
-	b.x.abandon(errClosedBody) // which ends a Read that waits
+	b.x.abandon(roundtrip.ErrClosedBody) // which ends a Read that waits
 	return nil
 }
 

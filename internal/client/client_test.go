@@ -93,32 +93,6 @@ func TestBodyInAnyPieces(t *testing.T) {
 	}
 }
 
-// What has come with the head is written at once, in whole and only once.
-func TestWholeBodyWriteTo(t *testing.T) {
-	b := &wholeBody{text: "hello"}
-	var once [1]byte
-	if n, err := b.Read(once[:]); n != 1 || err != nil {
-		t.Error(n, err)
-	}
-	var w writes
-	for _, want := range []int64{4, 0} {
-		if n, err := b.WriteTo(&w); n != want || err != nil {
-			t.Error(n, err)
-		}
-	}
-	if fmt.Sprint(w) != "[ello]" {
-		t.Error(w)
-	}
-	_ = b.Close()
-	if _, err := b.WriteTo(&w); !errors.Is(err, errClosedBody) {
-		t.Error(err)
-	}
-}
-
-type writes []string
-
-func (w *writes) Write(p []byte) (int, error) { *w = append(*w, string(p)); return len(p), nil }
-
 // An exchange ends once. What becomes of its connection depends on how far it is: it is kept, closed,
 // or left to who still sends.
 func TestEnd(t *testing.T) {

@@ -90,7 +90,6 @@ func (e *Error) Timeout() bool {
 func (e *Error) Temporary() bool { return e.Timeout() }
 
 var (
-	errClosedBody    = errors.New("http: read on closed response body")
 	errHeaderTimeout = errors.New("no response in time (ResponseHeaderTimeout)")
 	errInterim       = errors.New("too many interim responses")
 	errNotAsked      = errors.New("the server switches protocols, which it was not asked to")

@@ -30,7 +30,7 @@ type slab struct {
 	exchange
 	response http.Response
 	values   [inlineValues]string // what the Header's slices point into
-	whole    wholeBody
+	whole    roundtrip.WholeBody
 }
 
 // exchange is a request, the connection that it has, and the response as far as it has come.

@@ -148,7 +148,7 @@ func (x *slab) respond() (*http.Response, error) {
 		x.finish(head.Persistent && x.from == x.to)
 		x.response.Body = http.NoBody
 		if framing.Length > 0 {
-			x.whole.text = text[head.Size:]
+			x.whole.Text = text[head.Size:]
 			x.response.Body = &x.whole
 		}
 		x.release()

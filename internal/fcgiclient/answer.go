@@ -111,8 +111,12 @@ func (a *answer) response() (*http.Response, error) {
 	if a.count(); a.none {
 		a.settle()
 	}
-	if resp.Body = a; errors.Is(a.err, io.EOF) {
+	switch resp.Body = a; {
+	case errors.Is(a.err, io.EOF):
 		resp.Body = http.NoBody
+	case a.left <= 0 && a.endsHere():
+		resp.Body = &roundtrip.WholeBody{Text: string(a.content)}
+		a.settle()
 	}
 	return resp, nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/fcgiclient"
+	"github.com/tarehq/tare/internal/roundtrip"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -144,5 +145,56 @@ func TestLateAnswer(t *testing.T) {
 	o := &fcgiclient.Options{Addr: "any:1", Describe: func(*fcgiclient.Params, int64) error { return nil }}
 	if resp, err := c.Do(r, o); resp != nil || !errors.Is(err, broken) {
 		t.Errorf("%v, %v, want the body's error", resp, err)
+	}
+}
+
+// A short answer that has arrived with its end is handed out as it is, and its connection is free; one whose end is missing is not.
+func TestWholeAnswer(t *testing.T) {
+	out := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nwhole"))
+	for name, test := range map[string]struct {
+		answer []byte
+		whole  bool
+	}{
+		"its end":           {wire.AppendEnd(out, 1, wire.End{}), true},
+		"STDOUT's end, too": {wire.AppendEnd(wire.AppendStreamEnd(out, wire.Stdout, 1), 1, wire.End{}), true},
+		"no end":            {out, false},
+		"more":              {wire.AppendEnd(wire.AppendStream(out, wire.Stdout, 1, []byte(" and more")), 1, wire.End{}), false},
+		"a refusal":         {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
+		"less than said":    {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},
+	} {
+		l := listen(t, "tcp", "127.0.0.1:0")
+		go func() {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer nc.Close()
+			for b := make([]byte, 1<<16); ; {
+				if _, err := nc.Read(b); err != nil {
+					return
+				}
+				nc.Write(test.answer)
+			}
+		}()
+		c := fcgiclient.New(&fcgiclient.Config{MaxIdleConns: 1})
+		o := &fcgiclient.Options{Addr: l.Addr().String(), Describe: func(*fcgiclient.Params, int64) error { return nil }}
+		resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, whole := resp.Body.(*roundtrip.WholeBody); whole != test.whole {
+			t.Errorf("%s: whole is %v, want %v", name, whole, test.whole)
+		}
+		if n := c.Count(); test.whole && (n.Idle != 1 || n.Active != 0) {
+			t.Errorf("%s: %+v", name, n)
+		}
+		if test.whole {
+			body, err := io.ReadAll(resp.Body)
+			if string(body) != "whole" || err != nil {
+				t.Errorf("%s: %q, %v", name, body, err)
+			}
+		}
+		resp.Body.Close()
+		c.CloseIdleConnections()
 	}
 }

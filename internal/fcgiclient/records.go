@@ -30,6 +30,24 @@ func (a *answer) advance(wait bool) error {
 	}
 }
 
+// endsHere reports whether nothing but the request's end, as it should be, follows what has been looked at, and has arrived.
+func (a *answer) endsHere() bool {
+	ahead := a.records // a copy
+	for b := a.in.b[a.from:a.to]; ; {
+		p, n, err := ahead.Next(b)
+		switch {
+		case err != nil, p.ID != requestID:
+			return false
+		case p.Type == wire.EndRequest:
+			end, err := wire.ParseEnd(p.Content)
+			return err == nil && end.Status == wire.Complete
+		case !p.Ends():
+			return false
+		}
+		b = b[n:]
+	}
+}
+
 // take takes a record in, or a piece of one.
 func (a *answer) take(p wire.Piece) error {
 	a.current = p.Type
