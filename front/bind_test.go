@@ -112,6 +112,28 @@ func TestBoundHost(t *testing.T) {
 	}
 }
 
+// What a handler was given stays as it was, though another one answers for its error.
+func TestBoundHostStays(t *testing.T) {
+	var first, second *http.Request
+	h := newFront(t, oneHost(
+		front.Location{Path: "/", Pass: &front.Pass{To: "app", Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}}},
+		front.Location{Path: "/page", Pass: &front.Pass{To: "other"}},
+	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		first = r
+		w.WriteHeader(http.StatusNotFound)
+	})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })), quiet())
+	server := httptest.NewServer(h)
+	defer server.Close()
+	resp, err := http.Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if first == nil || second == nil || first.Host != "app" || second.Host != "other" {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+}
+
 // Rules of answers hold for bound handlers.
 func TestBoundAnswers(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

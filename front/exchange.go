@@ -29,6 +29,7 @@ type exchange struct {
 	changed   bool // the path is no longer the client's
 	rewritten bool // nor is it the one by which the location was found
 	stuck     bool // a pattern has taken too long: nobody knows whether it matches
+	shown     bool // a handler has been given the request, and may have it still
 	errored   bool // error pages have been asked, and may not be again
 	redirects int  // internal ones so far, and changes of the path
 	status    int  // of the error whose page is being answered, else 0
