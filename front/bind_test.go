@@ -116,8 +116,8 @@ func TestBoundHost(t *testing.T) {
 func TestBoundHostStays(t *testing.T) {
 	var first, second *http.Request
 	h := newFront(t, oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: "app", Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}}},
-		front.Location{Path: "/page", Pass: &front.Pass{To: "other"}},
+		front.Location{Path: "/", Pass: &front.Pass{To: "app", Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
+		front.Location{Path: "@other", Match: front.Named, Pass: &front.Pass{To: "other"}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first = r
 		w.WriteHeader(http.StatusNotFound)
