@@ -237,7 +237,7 @@ func TestFastCGIErrorsByKind(t *testing.T) {
 		{"unavailable", fcgiScript(t, answers(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))), func(e load.Errors) uint64 { return e.Status }, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := run(t, load.Plan{URL: test.url, Connections: 2, Timeout: 60 * time.Millisecond, Duration: 250 * time.Millisecond})
+			r := run(t, load.Plan{URL: test.url, Connections: 2, Timeout: timeoutFor(test.text), Duration: 250 * time.Millisecond})
 			if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
 				t.Errorf("errors %+v", r.Errors)
 			}

@@ -237,7 +237,7 @@ func TestHTTP2Errors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := run(t, load.Plan{
-				URL: http2Script(t, nil, test.serve), Version: load.HTTP2, Connections: 1, Requests: 3, Timeout: 100 * time.Millisecond,
+				URL: http2Script(t, nil, test.serve), Version: load.HTTP2, Connections: 1, Requests: 3, Timeout: timeoutFor(test.want),
 			})
 			most := uint64(4)
 			if name == "not HTTP/2" {

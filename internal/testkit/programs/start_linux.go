@@ -16,6 +16,9 @@ import (
 // listensWithin is how long a program may take until it listens.
 const listensWithin = 20 * time.Second
 
+// endsWithin is how long it may take to end, before it is killed.
+const endsWithin = 10 * time.Second
+
 // Start runs a program until the test ends, and returns once it listens on an address. What it printed
 // is shown if the test fails.
 func Start(t testing.TB, network, address string, env []string, path string, args ...string) {
@@ -40,14 +43,31 @@ func Start(t testing.TB, network, address string, env []string, path string, arg
 		close(exited)
 	}()
 	t.Cleanup(func() {
-		_ = c.Process.Signal(syscall.SIGTERM)
-		<-exited
+		end(c.Process, exited)
 		close(stop)
 		if t.Failed() {
 			t.Logf("%s: %s", filepath.Base(path), &out)
 		}
 	})
 	awaitListener(t, network, address, filepath.Base(path), exited)
+}
+
+// end has a program end. It is told more than once: nginx without a master takes no notice of a signal that comes just before it begins
+// to wait.
+func end(p *os.Process, exited <-chan struct{}) {
+	for late := time.Now().Add(endsWithin); ; {
+		_ = p.Signal(syscall.SIGTERM)
+		select {
+		case <-exited:
+			return
+		case <-time.After(endsWithin / 100):
+		}
+		if time.Now().After(late) {
+			_ = p.Kill()
+			<-exited
+			return
+		}
+	}
 }
 
 // awaitListener returns once somebody listens on an address.
