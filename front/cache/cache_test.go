@@ -304,7 +304,7 @@ func TestStatuses(t *testing.T) {
 func TestAuthorization(t *testing.T) {
 	for control, kept := range map[string]bool{
 		"max-age=60": false, "max-age=60, public": true, "s-maxage=60": true, "max-age=60, must-revalidate": true,
-		"max-age=60, proxy-revalidate": true, "max-age=60, public, private": false,
+		"max-age=60, proxy-revalidate": false, "max-age=60, public, private": false,
 	} {
 		inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
 			s.says(200, "secret", "Cache-Control: "+control)
@@ -751,6 +751,40 @@ func TestBypassAndNoStore(t *testing.T) {
 		synctest.Wait()
 		s.ask("GET", url+"2").want(t, cache.StateMiss, 200, "two")
 	})
+}
+
+// An answer that is not to be kept changes nothing of what is kept, if the origin says that this holds, either.
+func TestNoStoreRevalidates(t *testing.T) {
+	inBubble(t, cache.Policy{Revalidate: true}, func(t *testing.T, s *site) {
+		s.says(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
+		s.get()
+		time.Sleep(11 * time.Second)
+		s.says(304, "", "Cache-Control: max-age=10", "X-User: somebody")
+		s.query(cache.Query{NoStore: true}, "GET", "http://a.example/x").want(t, cache.StateRevalidated, 200, "body")
+		s.says(304, "", "Cache-Control: max-age=10")
+		g := s.get()
+		g.want(t, cache.StateRevalidated, 200, "body")
+		if g.header.Get("X-User") != "" {
+			t.Errorf("another client got %v", g.header)
+		}
+	})
+}
+
+// What the origin has replaced by an answer that cannot be kept does not go on being served while that is updated.
+func TestReplacedByUnkept(t *testing.T) {
+	for control, status := range map[string]int{"no-store": 200, "private": 200, "max-age=0": 200, "": 404} {
+		for _, behind := range []bool{false, true} {
+			inBubble(t, cache.Policy{Background: behind, Stale: cache.Stale{Updating: true}}, func(t *testing.T, s *site) {
+				s.says(200, "old", "Cache-Control: max-age=10")
+				s.get()
+				time.Sleep(11 * time.Second)
+				s.says(status, "new", "Cache-Control: "+control)
+				s.get()
+				synctest.Wait()
+				s.get().want(t, cache.StateMiss, status, "new")
+			})
+		}
+	}
 }
 
 func TestMinUses(t *testing.T) {

@@ -260,8 +260,18 @@ func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
 	if why != "" && resp.StatusCode < 500 { // an origin in trouble is asked by one at a time
 		s.c.uncacheable.mark(s.id, now.Add(uncacheable))
 	}
+	if s.entry != nil && s.supersedes(resp.StatusCode, why) {
+		s.c.index.drop(s.entry)
+	}
 	s.c.end(s.flight, false)
 	return s.notKept(resp), nil
+}
+
+// supersedes reports whether an answer that is not kept is what the origin has instead of the one that is stale. That would be served for
+// as long as it is updated else, which never succeeds.
+func (s *session) supersedes(status int, why string) bool {
+	found := status < http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusGone
+	return found && !s.q.NoStore && (why == "cache-control" || why == notFresh)
 }
 
 // detached asks the origin on behalf of the cache: neither the end of the client's request nor its deadline ends it, until its body is
@@ -335,6 +345,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	case a == nil:
 		s.old = nil
 		return s.fetch()
+	case why == "" && s.q.NoStore:
 	case why == "":
 		s.c.refresh(s.entry, old, fresh, in.still)
 	case why != notFresh:
