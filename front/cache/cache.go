@@ -151,15 +151,16 @@ func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
 func (c *Cache) lookup(id keyID, key string, request http.Header, now time.Time) (*entry, *stored) {
 	e, s, unread := c.index.find(id, key, request, now)
 	for _, u := range unread {
-		if read := c.read(u, key); read != nil && chosen(read.choices, request) && (s == nil || read.life.received.After(s.life.received)) {
+		if read := c.read(u, key, request, now); read != nil && (s == nil || read.life.received.After(s.life.received)) {
 			e, s = u, read
 		}
 	}
 	return e, s
 }
 
-// read reads an entry's file. One that cannot be read is forgotten, unless there was no descriptor to read it with.
-func (c *Cache) read(e *entry, key string) *stored {
+// read reads an entry's file: nil if it is not what a request is meant by. One that cannot be read is forgotten, unless there was no descriptor
+// to read it with.
+func (c *Cache) read(e *entry, key string, request http.Header, now time.Time) *stored {
 	f := c.index.fileOf(e)
 	if f == nil {
 		return nil
@@ -172,8 +173,9 @@ func (c *Cache) read(e *entry, key string) *stored {
 	case err != nil:
 		return nil
 	}
-	c.index.attach(e, s)
-	if s.key != key {
+	meant := s.key == key && chosen(s.choices, request)
+	c.index.attach(e, s, meant, now)
+	if !meant {
 		return nil
 	}
 	return s

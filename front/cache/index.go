@@ -237,10 +237,14 @@ func (x *index) replace(e *entry, old, fresh *stored, still func() bool) bool {
 	return ok
 }
 
-// attach gives an entry what was read of it, unless it has been or is gone.
-func (x *index) attach(e *entry, s *stored) {
+// attach gives an entry what was read of it, unless it has been or is gone, and notes whether it was asked for.
+func (x *index) attach(e *entry, s *stored, asked bool, now time.Time) {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
+	if e.file != nil && asked {
+		e.used = now
+		sh.files.push(e, e.onDisk.bytes)
+	}
 	if e.file != nil && e.stored == nil {
 		x.load(sh, e, s)
 	}
