@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -93,6 +94,53 @@ func TestCacheKeyHasHost(t *testing.T) {
 		t.Errorf("another host got %s", resp.Header.Get("X-Cache"))
 	}
 	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
+}
+
+// An answer that varies by Host is not another host's, though the key has none.
+func TestCacheVariesByHost(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", "Accept-Encoding, host") })
+	c := kept(to, front.PassCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
+	c.Hosts[0].Locations[0].Pass.Header = []front.Field{{Name: "Host", Value: "$host"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for i, state := range []string{"MISS", "HIT"} {
+		a.get("/x").want(t, state, 200, "1 front.test /x")
+		r, err := http.NewRequest("GET", "http://other.test/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := a.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(body) != "2 other.test /x" || err != nil || resp.Header.Get("X-Cache") != state {
+			t.Errorf("request %d of another host got %s %q, %v", i, resp.Header.Get("X-Cache"), body, err)
+		}
+	}
+}
+
+// What is told of the upstream while it is asked behind the request's back is told without a race.
+func TestCacheTellsOfUpdates(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=1, stale-while-revalidate=600")
+	})
+	c := kept(to, front.PassCache{Policy: cache.Policy{Background: true}}, cache.Config{Name: "one"})
+	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_status $upstream_addr\n"}}
+	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	const many = 20
+	for i := range many {
+		a.get(fmt.Sprint("/", i))
+	}
+	for i := range many {
+		path := fmt.Sprint("/", i)
+		for late := time.Now().Add(patience); a.get(path).header.Get("X-Cache") != "STALE"; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatal("the answer does not become stale")
+			}
+		}
+	}
 }
 
 // A stale answer stands for an upstream that is gone, which is otherwise an error.

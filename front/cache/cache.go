@@ -118,6 +118,7 @@ type Query struct {
 	Context context.Context // the request's
 	Method  string
 	Header  http.Header // the request's: it is only read
+	Host    string      // likewise, for answers that vary by it
 	HasBody bool
 	// Key is what answers are kept by. Requests with the same key get the same answers, but for what Vary says.
 	Key   string
@@ -139,7 +140,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Answer answers a request from the cache or by the origin. Its errors are of type *Error; they have had no effect on others' requests.
 func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
-	s := session{c: c, q: q, why: "bypass", rules: q.Rules, origin: origin}
+	s := session{c: c, q: q, fields: fields{q.Header, q.Host}, why: "bypass", rules: q.Rules, origin: origin}
 	a, err := s.answer()
 	if err != nil {
 		return nil, &Error{s.state, err}
@@ -148,7 +149,7 @@ func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
 }
 
 // lookup finds what is kept for a request. What it reads of the disk for that stays in memory if there is room.
-func (c *Cache) lookup(id keyID, key string, request http.Header, now time.Time) (*entry, *stored) {
+func (c *Cache) lookup(id keyID, key string, request *fields, now time.Time) (*entry, *stored) {
 	e, s, unread := c.index.find(id, key, request, now)
 	for _, u := range unread {
 		if read := c.read(u, key, request, now); read != nil && (s == nil || read.life.received.After(s.life.received)) {
@@ -160,7 +161,7 @@ func (c *Cache) lookup(id keyID, key string, request http.Header, now time.Time)
 
 // read reads an entry's file: nil if it is not what a request is meant by. One that cannot be read is forgotten, unless there was no descriptor
 // to read it with.
-func (c *Cache) read(e *entry, key string, request http.Header, now time.Time) *stored {
+func (c *Cache) read(e *entry, key string, request *fields, now time.Time) *stored {
 	f := c.index.fileOf(e)
 	if f == nil {
 		return nil

@@ -3,7 +3,6 @@ package cache
 import (
 	"encoding/binary"
 	"hash/maphash"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,7 +72,7 @@ func (x *index) shard(id keyID) *shard { return &x.shards[id[0]%shards] }
 func (id keyID) slot() uint64 { return binary.LittleEndian.Uint64(id[8:]) }
 
 // find returns the answer that a request is meant by, with its entry, or those that must be read to know.
-func (x *index) find(id keyID, key string, request http.Header, now time.Time) (e *entry, s *stored, unread []*entry) {
+func (x *index) find(id keyID, key string, request *fields, now time.Time) (e *entry, s *stored, unread []*entry) {
 	sh := x.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

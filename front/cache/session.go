@@ -13,6 +13,7 @@ import (
 type session struct {
 	c      *Cache
 	q      Query
+	fields fields // its
 	rules  *Rules
 	origin Origin
 	id     keyID
@@ -44,7 +45,7 @@ func (s *session) answer() (*Answer, error) {
 func (s *session) find() (*Answer, error) {
 	for {
 		now := time.Now()
-		s.entry, s.old = s.c.lookup(s.id, s.q.Key, s.q.Header, now)
+		s.entry, s.old = s.c.lookup(s.id, s.q.Key, &s.fields, now)
 		if s.old != nil && s.old.life.isFresh(now) {
 			return s.use(StateHit, now)
 		}
@@ -77,7 +78,7 @@ func (s *session) share(now time.Time) (*Answer, error) {
 	if !updating && (!policy.Lock || s.c.uncacheable.holds(s.id, now)) {
 		return s.fetch()
 	}
-	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, s.q.Header), now, policy.LockAge)
+	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, policy.LockAge)
 	if leads {
 		return s.lead(f, updating && policy.Background, now)
 	}
@@ -101,7 +102,7 @@ func (s *session) share(now time.Time) (*Answer, error) {
 // lead makes a flight, unless one has landed since the request looked.
 func (s *session) lead(f *flight, behind bool, now time.Time) (*Answer, error) {
 	s.flight = f
-	_, found := s.c.lookup(s.id, s.q.Key, s.q.Header, now)
+	_, found := s.c.lookup(s.id, s.q.Key, &s.fields, now)
 	if found != nil && (s.old == nil || found.life.received.After(s.old.life.received)) {
 		s.land()
 		return nil, nil
@@ -335,7 +336,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	fresh.life = life
 	if !s.rules.ignore.vary {
 		var ok bool
-		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Header); !ok {
+		if fresh.choices, ok = choices(fresh.header["Vary"], &s.fields); !ok {
 			why = "vary"
 		}
 	}
@@ -363,7 +364,7 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 	}
 	head := &stored{key: s.q.Key, status: resp.StatusCode, header: header, life: life}
 	if !s.rules.ignore.vary {
-		if head.choices, ok = choices(resp.Header["Vary"], s.q.Header); !ok {
+		if head.choices, ok = choices(resp.Header["Vary"], &s.fields); !ok {
 			return nil
 		}
 	}
