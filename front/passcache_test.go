@@ -143,6 +143,16 @@ func TestCacheTellsOfUpdates(t *testing.T) {
 	}
 }
 
+// Where the cache asks by GET for HEAD it does, whatever method the Pass has.
+func TestCacheOfHeadWithMethod(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
+	c := kept(to, front.PassCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Pass.Method = "$request_method"
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.ask("HEAD", "/x", nil).want(t, "MISS", 200, "")
+	a.get("/x").want(t, "HIT", 200, "1 "+to+" /x")
+}
+
 // A stale answer stands for an upstream that is gone, which is otherwise an error.
 func TestCacheWithoutUpstream(t *testing.T) {
 	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=1") })
