@@ -45,13 +45,16 @@ func (c *compiler) compileCaches() error {
 			config.Dir = ""
 		}
 		opened, giveBack, err := take(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels),
-			func() (*cache.Cache, error) { return cache.New(config, c.options.logger()) }, (*cache.Cache).Close)
+			func() (*cache.Cache, error) { return cache.Open(config, c.options.logger()) }, (*cache.Cache).Close)
 		if err != nil {
 			return err
 		}
 		c.plan.caches[config.Name] = opened
 		c.plan.releases = append(c.plan.releases, giveBack)
-		c.plan.commits = append(c.plan.commits, func() { opened.Resize(config) })
+		c.plan.commits = append(c.plan.commits, func() {
+			opened.Resize(config)
+			opened.Begin()
+		})
 	}
 	return nil
 }

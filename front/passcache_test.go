@@ -294,6 +294,38 @@ func TestCacheReload(t *testing.T) {
 	r.want(t, "MISS", 200, "2 "+to+" /x")
 }
 
+// A reload that fails touches no file of a cache that is in use, though it wants other levels of directories.
+func TestCacheReloadFails(t *testing.T) {
+	to, _ := numbered(t, nil)
+	dir := t.TempDir()
+	h := newFront(t, kept(to, front.PassCache{}, cache.Config{Name: "one", Dir: dir}), quiet())
+	a := serveHandler(t, h)
+	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
+	files := func() int {
+		names, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	for late := time.Now().Add(patience); files() < 2 && time.Now().Before(late); { // one, and the directory of drafts
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := h.Reload(kept(to, front.PassCache{Key: "$nothing"}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
+		t.Fatal("a key of nothing was taken")
+	}
+	if n := files(); n != 2 {
+		t.Errorf("there are %d files, want 2", n)
+	}
+	if err := h.Reload(kept(to, front.PassCache{}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := h.PurgePrefix("one", ""); n != 0 || err != nil { // which waits for the search
+		t.Errorf("%d answers of other levels were kept, %v", n, err)
+	}
+	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
+}
+
 func TestCacheErrors(t *testing.T) {
 	one := cache.Config{Name: "one"}
 	file := filepath.Join(t.TempDir(), "dir")

@@ -33,13 +33,23 @@ type Cache struct {
 	waiting  atomic.Int64 // requests for others' answers
 	closing  context.Context
 	close    context.CancelFunc
+	begun    sync.Once
 	closed   sync.Once
 	routines sync.WaitGroup
 }
 
-// New makes a cache, and begins to look for what is in its directory. Panics of origins that no request's server learns of are said in
-// errors; nil is package log's.
+// New makes a cache, and begins to look for what is in its directory, see Open.
 func New(config Config, errors *log.Logger) (*Cache, error) {
+	c, err := Open(config, errors)
+	if err == nil {
+		c.Begin()
+	}
+	return c, err
+}
+
+// Open makes a cache that leaves the files in its directory alone until Begin: they may be another's that is still in use. Panics of origins that
+// no request's server learns of are said in errors; nil is package log's.
+func Open(config Config, errors *log.Logger) (*Cache, error) {
 	if err := check(&config); err != nil {
 		return nil, err
 	}
@@ -60,8 +70,12 @@ func New(config Config, errors *log.Logger) (*Cache, error) {
 		d.makeRoom = func() { c.index.evictFiles(makeRoom) }
 	}
 	c.Resize(config)
-	c.routines.Go(c.keep)
 	return c, nil
+}
+
+// Begin begins to look for what is in the directory, and after what nobody asks for. It may be called again, without effect.
+func (c *Cache) Begin() {
+	c.begun.Do(func() { c.routines.Go(c.keep) })
 }
 
 // check looks for what cannot be.
