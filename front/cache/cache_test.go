@@ -732,6 +732,60 @@ func TestBackground(t *testing.T) {
 	})
 }
 
+// dripping is a body of as many bytes as there are seconds in which it comes.
+type dripping struct {
+	ctx     context.Context
+	seconds int
+}
+
+func (s *dripping) Read(p []byte) (int, error) {
+	if s.seconds == 0 {
+		return 0, io.EOF
+	}
+	s.seconds--
+	select {
+	case <-time.After(time.Second):
+		p[0] = 'x'
+		return 1, nil
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	}
+}
+
+// An update behind requests' backs takes what time it takes, and is made once.
+func TestSlowUpdate(t *testing.T) {
+	for _, body := range []bool{false, true} {
+		inBubble(t, cache.Policy{Background: true, Stale: cache.Stale{Updating: true}}, func(t *testing.T, s *site) {
+			const control = "Cache-Control: max-age=300"
+			s.says(200, "old", control)
+			s.get()
+			time.Sleep(301 * time.Second)
+			s.answers(func(r *http.Request) (*http.Response, error) {
+				if !body {
+					time.Sleep(90 * time.Second)
+					return response(200, "new", control), nil
+				}
+				resp := response(200, "", control)
+				resp.ContentLength, resp.Body = 90, io.NopCloser(&dripping{r.Context(), 90})
+				return resp, nil
+			})
+			s.get().want(t, cache.StateStale, 200, "old")
+			for range 9 {
+				s.get().want(t, cache.StateUpdating, 200, "old")
+				time.Sleep(9 * time.Second)
+			}
+			time.Sleep(10 * time.Second)
+			if s.asks() != 2 {
+				t.Errorf("the origin was asked %d times, want 2", s.asks())
+			}
+			if g := s.get(); g.body == "old" || g.state != cache.StateHit {
+				t.Errorf("got %s %q", g.state, g.body)
+			}
+			time.Sleep(2 * time.Minute) // until all updates have ended
+		})
+	}
+}
+
 func TestBypassAndNoStore(t *testing.T) {
 	const url = "http://a.example/x"
 	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {

@@ -102,6 +102,7 @@ const (
 	minCharge   = 4 << 10   // bytes that a file takes on disk at least
 
 	abandonedFor  = time.Minute      // how long an answer is fetched on that only the cache wants
+	updatedFor    = 10 * time.Minute // likewise one behind requests' backs, and how long nobody else updates what will do meanwhile
 	uncacheable   = 10 * time.Second // how long nobody waits for answers to a key that were not kept
 	sweepEvery    = 10 * time.Second // what is inactive is looked for
 	touchEvery    = time.Second      // what is asked for is moved to the front at most so often

@@ -78,7 +78,11 @@ func (s *session) share(now time.Time) (*Answer, error) {
 	if !updating && (!policy.Lock || s.c.uncacheable.holds(s.id, now)) {
 		return s.fetch()
 	}
-	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, policy.LockAge)
+	age := policy.LockAge
+	if updating { // nobody waits
+		age = max(age, updatedFor)
+	}
+	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, age)
 	if leads {
 		return s.lead(f, updating && policy.Background, now)
 	}
@@ -174,6 +178,9 @@ func (c *Cache) updateLater(s session, fetch Fetch, ask Ask) {
 		case a.Passed != nil:
 			_ = a.Passed.Body.Close()
 		default:
+			if a.come != nil {
+				a.come.f.leave(updatedFor)
+			}
 			a.Close()
 		}
 	})
