@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
@@ -78,7 +79,7 @@ func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
 	if pc.key.constant() {
 		return nil, fmt.Errorf("the cache's key %q is the same for all requests", key)
 	}
-	pc.keyed = strings.Contains(strings.ReplaceAll(strings.ToLower(string(key)), "{", ""), "$http_authorization")
+	pc.keyed = hasVariable(key, "http_authorization")
 	if pc.skip, err = c.texts(p.Cache.Skip); err != nil {
 		return nil, err
 	}
@@ -124,6 +125,14 @@ func cacheKey(p *Pass) (Text, error) {
 		}
 	}
 	return key, nil
+}
+
+// hasVariable reports whether a text has a variable in it.
+func hasVariable(t Text, variable string) bool {
+	parts := strings.Split(strings.ReplaceAll(strings.ToLower(string(t)), "{", ""), "$"+variable)
+	return slices.ContainsFunc(parts[1:], func(rest string) bool {
+		return strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz0123456789_") == rest
+	})
 }
 
 // answer answers an exchange from the cache, or by origin.

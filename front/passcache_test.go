@@ -96,6 +96,22 @@ func TestCacheKeyHasHost(t *testing.T) {
 	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
 }
 
+// Answers to requests with Authorization are kept if the key has that in it, and not a field whose name begins like it.
+func TestCacheKeyHasAuthorization(t *testing.T) {
+	for key, state := range map[front.Text]string{
+		"$uri$http_authorization": "HIT", "$uri${HTTP_authorization}x": "HIT", "$uri$http_authorization_kind": "MISS",
+		"$uri$http_authorization_kind$http_authorization": "HIT",
+	} {
+		to, _ := numbered(t, nil)
+		a := serveHandler(t, newFront(t, kept(to, front.PassCache{Key: key, Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
+		for _, want := range []string{"MISS", state} {
+			if got := a.get("/x", "Authorization", "a"); got.header.Get("X-Cache") != want {
+				t.Errorf("%s: got %s, want %s", key, got.header.Get("X-Cache"), want)
+			}
+		}
+	}
+}
+
 // An answer that varies by Host is not another host's, though the key has none.
 func TestCacheVariesByHost(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", "Accept-Encoding, host") })

@@ -60,7 +60,8 @@ type Valid struct {
 }
 
 // Stale says what a stale answer will do for: proxy_cache_use_stale. An answer that says must-revalidate or proxy-revalidate is
-// never served stale, which nginx does.
+// never served stale, which nginx does, nor is one that the origin has replaced by an answer that must not be kept or is not fresh: nginx goes
+// on serving that while it is Updating.
 type Stale struct {
 	Error, Timeout, InvalidHeader, Updating bool
 	Statuses                                []int // 403, 404, 429, 500, 502, 503, 504
