@@ -28,6 +28,7 @@ func New(c Config, opts ...Option) (*Handler, error) {
 		return nil, err
 	}
 	h.current.Store(p)
+	p.commit()
 	return h, nil
 }
 

@@ -352,6 +352,23 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// A rate that the application asks for in words that are none leaves the one that there is.
+func TestRateThatIsNone(t *testing.T) {
+	for said, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second, "": 3 * time.Second, "2k": time.Second, "0": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			f := timed(t, oneHost(app(front.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Accel-Limit-Rate", said)
+				_, _ = w.Write(make([]byte, 4*1024))
+			})
+			start := time.Now()
+			if ask(t.Context(), f, "/"); time.Since(start) != want {
+				t.Errorf("%q: %v, want %v", said, time.Since(start), want)
+			}
+			_ = f.Close()
+		})
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
@@ -45,13 +46,16 @@ func (c *compiler) compileCaches() error {
 			config.Dir = ""
 		}
 		opened, giveBack, err := take(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels),
-			func() (*cache.Cache, error) { return cache.New(config, c.options.logger()) }, (*cache.Cache).Close)
+			func() (*cache.Cache, error) { return cache.Open(config, c.options.logger()) }, (*cache.Cache).Close)
 		if err != nil {
 			return err
 		}
 		c.plan.caches[config.Name] = opened
 		c.plan.releases = append(c.plan.releases, giveBack)
-		c.plan.commits = append(c.plan.commits, func() { opened.Resize(config) })
+		c.plan.commits = append(c.plan.commits, func() {
+			opened.Resize(config)
+			opened.Begin()
+		})
 	}
 	return nil
 }
@@ -75,7 +79,7 @@ func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
 	if pc.key.constant() {
 		return nil, fmt.Errorf("the cache's key %q is the same for all requests", key)
 	}
-	pc.keyed = strings.Contains(strings.ReplaceAll(strings.ToLower(string(key)), "{", ""), "$http_authorization")
+	pc.keyed = hasVariable(key, "http_authorization")
 	if pc.skip, err = c.texts(p.Cache.Skip); err != nil {
 		return nil, err
 	}
@@ -123,10 +127,18 @@ func cacheKey(p *Pass) (Text, error) {
 	return key, nil
 }
 
+// hasVariable reports whether a text has a variable in it.
+func hasVariable(t Text, variable string) bool {
+	parts := strings.Split(strings.ReplaceAll(strings.ToLower(string(t)), "{", ""), "$"+variable)
+	return slices.ContainsFunc(parts[1:], func(rest string) bool {
+		return strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz0123456789_") == rest
+	})
+}
+
 // answer answers an exchange from the cache, or by origin.
 func (pc *passCache) answer(x *exchange, origin cache.Origin) (*cache.Answer, error) {
 	q := cache.Query{
-		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: x.r.ContentLength != 0,
+		Context: x.r.Context(), Method: x.method, Header: x.r.Header, Host: x.r.Host, HasBody: x.r.ContentLength != 0,
 		Key: pc.key.of(x), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x), KeyedByAuthorization: pc.keyed,
 	}
 	purges := anyHolds(pc.purge, x)

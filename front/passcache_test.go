@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -93,6 +94,79 @@ func TestCacheKeyHasHost(t *testing.T) {
 		t.Errorf("another host got %s", resp.Header.Get("X-Cache"))
 	}
 	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
+}
+
+// Answers to requests with Authorization are kept if the key has that in it, and not a field whose name begins like it.
+func TestCacheKeyHasAuthorization(t *testing.T) {
+	for key, state := range map[front.Text]string{
+		"$uri$http_authorization": "HIT", "$uri${HTTP_authorization}x": "HIT", "$uri$http_authorization_kind": "MISS",
+		"$uri$http_authorization_kind$http_authorization": "HIT",
+	} {
+		to, _ := numbered(t, nil)
+		a := serveHandler(t, newFront(t, kept(to, front.PassCache{Key: key, Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
+		for _, want := range []string{"MISS", state} {
+			if got := a.get("/x", "Authorization", "a"); got.header.Get("X-Cache") != want {
+				t.Errorf("%s: got %s, want %s", key, got.header.Get("X-Cache"), want)
+			}
+		}
+	}
+}
+
+// An answer that varies by Host is not another host's, though the key has none.
+func TestCacheVariesByHost(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", "Accept-Encoding, host") })
+	c := kept(to, front.PassCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
+	c.Hosts[0].Locations[0].Pass.Header = []front.Field{{Name: "Host", Value: "$host"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for i, state := range []string{"MISS", "HIT"} {
+		a.get("/x").want(t, state, 200, "1 front.test /x")
+		r, err := http.NewRequest("GET", "http://other.test/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := a.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(body) != "2 other.test /x" || err != nil || resp.Header.Get("X-Cache") != state {
+			t.Errorf("request %d of another host got %s %q, %v", i, resp.Header.Get("X-Cache"), body, err)
+		}
+	}
+}
+
+// What is told of the upstream while it is asked behind the request's back is told without a race.
+func TestCacheTellsOfUpdates(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=1, stale-while-revalidate=600")
+	})
+	c := kept(to, front.PassCache{Policy: cache.Policy{Background: true}}, cache.Config{Name: "one"})
+	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_status $upstream_addr\n"}}
+	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	const many = 20
+	for i := range many {
+		a.get(fmt.Sprint("/", i))
+	}
+	for i := range many {
+		path := fmt.Sprint("/", i)
+		for late := time.Now().Add(patience); a.get(path).header.Get("X-Cache") != "STALE"; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatal("the answer does not become stale")
+			}
+		}
+	}
+}
+
+// Where the cache asks by GET for HEAD it does, whatever method the Pass has.
+func TestCacheOfHeadWithMethod(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
+	c := kept(to, front.PassCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Pass.Method = "$request_method"
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.ask("HEAD", "/x", nil).want(t, "MISS", 200, "")
+	a.get("/x").want(t, "HIT", 200, "1 "+to+" /x")
 }
 
 // A stale answer stands for an upstream that is gone, which is otherwise an error.
@@ -234,6 +308,38 @@ func TestCacheReload(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // what is still being written to disk goes when that has been done
 	}
 	r.want(t, "MISS", 200, "2 "+to+" /x")
+}
+
+// A reload that fails touches no file of a cache that is in use, though it wants other levels of directories.
+func TestCacheReloadFails(t *testing.T) {
+	to, _ := numbered(t, nil)
+	dir := t.TempDir()
+	h := newFront(t, kept(to, front.PassCache{}, cache.Config{Name: "one", Dir: dir}), quiet())
+	a := serveHandler(t, h)
+	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
+	files := func() int {
+		names, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	for late := time.Now().Add(patience); files() < 2 && time.Now().Before(late); { // one, and the directory of drafts
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := h.Reload(kept(to, front.PassCache{Key: "$nothing"}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
+		t.Fatal("a key of nothing was taken")
+	}
+	if n := files(); n != 2 {
+		t.Errorf("there are %d files, want 2", n)
+	}
+	if err := h.Reload(kept(to, front.PassCache{}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := h.PurgePrefix("one", ""); n != 0 || err != nil { // which waits for the search
+		t.Errorf("%d answers of other levels were kept, %v", n, err)
+	}
+	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
 }
 
 func TestCacheErrors(t *testing.T) {

@@ -72,7 +72,11 @@ func (g *cgi) make(x *exchange, q *request, ask *cache.Ask) {
 	q.params = slices.Grow(q.params[:0], len(g.params))
 	for i := range g.params {
 		r := &g.params[i]
-		if value := r.value.of(x); value != "" || !r.ifNotEmpty {
+		value := r.value.of(x)
+		if ask != nil && r.name == "REQUEST_METHOD" && value == x.method {
+			value = q.method // the cache asks by GET for HEAD
+		}
+		if value != "" || !r.ifNotEmpty {
 			q.params = append(q.params, cgiParam{r.name, value})
 		}
 	}

@@ -8,8 +8,10 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/upstream"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
@@ -96,6 +98,18 @@ func TestFastCGILength(t *testing.T) {
 		if params["CONTENT_LENGTH"] != fmt.Sprint(n) || params["(body)"] != fmt.Sprint(n) {
 			t.Errorf("%d: %v", n, params)
 		}
+	}
+}
+
+// An answer to HEAD is not kept for GET: an application that is told of HEAD gives no body.
+func TestFastCGICacheOfHead(t *testing.T) {
+	c := kept(application(t, nil, ""), front.PassCache{Key: "$host$request_uri", Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
+	p := c.Hosts[0].Locations[0].Pass
+	p.Protocol, p.Params = front.FastCGI, []front.Param{{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "METHOD", Value: "$request_method"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.ask("HEAD", "/x", nil).want(t, "MISS", 200, "")
+	if got := a.get("/x"); got.header.Get("X-Cache") != "HIT" || !strings.Contains(got.body, `"METHOD":"HEAD","REQUEST_METHOD":"GET"`) {
+		t.Errorf("got %+v", got)
 	}
 }
 

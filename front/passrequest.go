@@ -98,10 +98,10 @@ type request struct {
 // make makes the request of an exchange.
 func (p *pass) make(x *exchange, q *request, to destination, ask *cache.Ask) {
 	q.method, q.target, q.body = x.method, p.uri.target(x, to.uri), p.bodyOf(x)
-	if m := p.method.of(x); m != "" {
+	if ask != nil && ask.Method != x.method {
+		q.method = ask.Method // HEAD became GET, so that the answer can be kept
+	} else if m := p.method.of(x); m != "" {
 		q.method = m
-	} else if ask != nil {
-		q.method = ask.Method
 	}
 	if p.cgi != nil {
 		p.cgi.make(x, q, ask)

@@ -17,11 +17,11 @@ type pace struct {
 // begin sets what bounds the body: its rate and the time between two writes.
 func (w *writer) begin(f *filters) {
 	w.bound = newSendBound(w.x, f.sendTimeout)
-	text := w.x.limitOf
-	if text == "" {
-		text = f.rate.of(w.x)
+	rate, ok := parseSize(w.x.limitOf)
+	if w.x.limitOf == "" || !ok { // as in nginx, words that are no rate change none
+		rate, ok = parseSize(f.rate.of(w.x))
 	}
-	if rate, ok := parseSize(text); ok && rate > 0 {
+	if ok && rate > 0 {
 		after, _ := parseSize(f.rateAfter.of(w.x))
 		w.pace = &pace{rate: rate, after: after, began: time.Now()}
 	}

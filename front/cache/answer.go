@@ -106,7 +106,11 @@ func (a *Answer) sendPart(w http.ResponseWriter, r *http.Request) error {
 	if header["Content-Type"] == nil {
 		header["Content-Type"] = nil // it is not guessed
 	}
-	if ranges := r.Header["Range"]; len(ranges) > 0 && strings.Count(ranges[0], ",") >= maxRanges {
+	most := maxRanges
+	if a.come != nil { // what is handed over goes by once
+		most = 1
+	}
+	if ranges := r.Header["Range"]; len(ranges) > 0 && strings.Count(ranges[0], ",") >= most {
 		r = r.WithContext(r.Context()) // a copy, whose header may change
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Range")
@@ -129,7 +133,7 @@ func (a *Answer) seeker() io.ReadSeeker {
 	return bytes.NewReader(a.stored.body)
 }
 
-// watched remembers that a body could not be read.
+// watched remembers that a body could not be read. Nobody reads more than there should be: so its end is too early.
 type watched struct {
 	io.ReadSeeker
 	err error
@@ -137,7 +141,12 @@ type watched struct {
 
 func (b *watched) Read(p []byte) (int, error) {
 	n, err := b.ReadSeeker.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // readers return it as it is
+	if err == io.EOF { //nolint:errorlint // readers return it as it is
+		if err = io.ErrUnexpectedEOF; n > 0 {
+			err = nil // what was read may have been all that was wanted
+		}
+	}
+	if err != nil {
 		b.err = err
 	}
 	return n, err

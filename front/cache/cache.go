@@ -33,13 +33,23 @@ type Cache struct {
 	waiting  atomic.Int64 // requests for others' answers
 	closing  context.Context
 	close    context.CancelFunc
+	begun    sync.Once
 	closed   sync.Once
 	routines sync.WaitGroup
 }
 
-// New makes a cache, and begins to look for what is in its directory. Panics of origins that no request's server learns of are said in
-// errors; nil is package log's.
+// New makes a cache, and begins to look for what is in its directory, see Open.
 func New(config Config, errors *log.Logger) (*Cache, error) {
+	c, err := Open(config, errors)
+	if err == nil {
+		c.Begin()
+	}
+	return c, err
+}
+
+// Open makes a cache that leaves the files in its directory alone until Begin: they may be another's that is still in use. Panics of origins that
+// no request's server learns of are said in errors; nil is package log's.
+func Open(config Config, errors *log.Logger) (*Cache, error) {
 	if err := check(&config); err != nil {
 		return nil, err
 	}
@@ -60,8 +70,12 @@ func New(config Config, errors *log.Logger) (*Cache, error) {
 		d.makeRoom = func() { c.index.evictFiles(makeRoom) }
 	}
 	c.Resize(config)
-	c.routines.Go(c.keep)
 	return c, nil
+}
+
+// Begin begins to look for what is in the directory, and after what nobody asks for. It may be called again, without effect.
+func (c *Cache) Begin() {
+	c.begun.Do(func() { c.routines.Go(c.keep) })
 }
 
 // check looks for what cannot be.
@@ -118,6 +132,7 @@ type Query struct {
 	Context context.Context // the request's
 	Method  string
 	Header  http.Header // the request's: it is only read
+	Host    string      // likewise, for answers that vary by it
 	HasBody bool
 	// Key is what answers are kept by. Requests with the same key get the same answers, but for what Vary says.
 	Key   string
@@ -139,7 +154,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Answer answers a request from the cache or by the origin. Its errors are of type *Error; they have had no effect on others' requests.
 func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
-	s := session{c: c, q: q, why: "bypass", rules: q.Rules, origin: origin}
+	s := session{c: c, q: q, fields: fields{q.Header, q.Host}, why: "bypass", rules: q.Rules, origin: origin}
 	a, err := s.answer()
 	if err != nil {
 		return nil, &Error{s.state, err}
@@ -148,18 +163,19 @@ func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
 }
 
 // lookup finds what is kept for a request. What it reads of the disk for that stays in memory if there is room.
-func (c *Cache) lookup(id keyID, key string, request http.Header, now time.Time) (*entry, *stored) {
+func (c *Cache) lookup(id keyID, key string, request *fields, now time.Time) (*entry, *stored) {
 	e, s, unread := c.index.find(id, key, request, now)
 	for _, u := range unread {
-		if read := c.read(u, key); read != nil && chosen(read.choices, request) && (s == nil || read.life.received.After(s.life.received)) {
+		if read := c.read(u, key, request, now); read != nil && (s == nil || read.life.received.After(s.life.received)) {
 			e, s = u, read
 		}
 	}
 	return e, s
 }
 
-// read reads an entry's file. One that cannot be read is forgotten, unless there was no descriptor to read it with.
-func (c *Cache) read(e *entry, key string) *stored {
+// read reads an entry's file: nil if it is not what a request is meant by. One that cannot be read is forgotten, unless there was no descriptor
+// to read it with.
+func (c *Cache) read(e *entry, key string, request *fields, now time.Time) *stored {
 	f := c.index.fileOf(e)
 	if f == nil {
 		return nil
@@ -172,8 +188,9 @@ func (c *Cache) read(e *entry, key string) *stored {
 	case err != nil:
 		return nil
 	}
-	c.index.attach(e, s)
-	if s.key != key {
+	meant := s.key == key && chosen(s.choices, request)
+	c.index.attach(e, s, meant, now)
+	if !meant {
 		return nil
 	}
 	return s

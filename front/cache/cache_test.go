@@ -304,7 +304,7 @@ func TestStatuses(t *testing.T) {
 func TestAuthorization(t *testing.T) {
 	for control, kept := range map[string]bool{
 		"max-age=60": false, "max-age=60, public": true, "s-maxage=60": true, "max-age=60, must-revalidate": true,
-		"max-age=60, proxy-revalidate": true, "max-age=60, public, private": false,
+		"max-age=60, proxy-revalidate": false, "max-age=60, public, private": false,
 	} {
 		inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
 			s.says(200, "secret", "Cache-Control: "+control)
@@ -732,6 +732,60 @@ func TestBackground(t *testing.T) {
 	})
 }
 
+// dripping is a body of as many bytes as there are seconds in which it comes.
+type dripping struct {
+	ctx     context.Context
+	seconds int
+}
+
+func (s *dripping) Read(p []byte) (int, error) {
+	if s.seconds == 0 {
+		return 0, io.EOF
+	}
+	s.seconds--
+	select {
+	case <-time.After(time.Second):
+		p[0] = 'x'
+		return 1, nil
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	}
+}
+
+// An update behind requests' backs takes what time it takes, and is made once.
+func TestSlowUpdate(t *testing.T) {
+	for _, body := range []bool{false, true} {
+		inBubble(t, cache.Policy{Background: true, Stale: cache.Stale{Updating: true}}, func(t *testing.T, s *site) {
+			const control = "Cache-Control: max-age=300"
+			s.says(200, "old", control)
+			s.get()
+			time.Sleep(301 * time.Second)
+			s.answers(func(r *http.Request) (*http.Response, error) {
+				if !body {
+					time.Sleep(90 * time.Second)
+					return response(200, "new", control), nil
+				}
+				resp := response(200, "", control)
+				resp.ContentLength, resp.Body = 90, io.NopCloser(&dripping{r.Context(), 90})
+				return resp, nil
+			})
+			s.get().want(t, cache.StateStale, 200, "old")
+			for range 9 {
+				s.get().want(t, cache.StateUpdating, 200, "old")
+				time.Sleep(9 * time.Second)
+			}
+			time.Sleep(10 * time.Second)
+			if s.asks() != 2 {
+				t.Errorf("the origin was asked %d times, want 2", s.asks())
+			}
+			if g := s.get(); g.body == "old" || g.state != cache.StateHit {
+				t.Errorf("got %s %q", g.state, g.body)
+			}
+			time.Sleep(2 * time.Minute) // until all updates have ended
+		})
+	}
+}
+
 func TestBypassAndNoStore(t *testing.T) {
 	const url = "http://a.example/x"
 	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
@@ -751,6 +805,40 @@ func TestBypassAndNoStore(t *testing.T) {
 		synctest.Wait()
 		s.ask("GET", url+"2").want(t, cache.StateMiss, 200, "two")
 	})
+}
+
+// An answer that is not to be kept changes nothing of what is kept, if the origin says that this holds, either.
+func TestNoStoreRevalidates(t *testing.T) {
+	inBubble(t, cache.Policy{Revalidate: true}, func(t *testing.T, s *site) {
+		s.says(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
+		s.get()
+		time.Sleep(11 * time.Second)
+		s.says(304, "", "Cache-Control: max-age=10", "X-User: somebody")
+		s.query(cache.Query{NoStore: true}, "GET", "http://a.example/x").want(t, cache.StateRevalidated, 200, "body")
+		s.says(304, "", "Cache-Control: max-age=10")
+		g := s.get()
+		g.want(t, cache.StateRevalidated, 200, "body")
+		if g.header.Get("X-User") != "" {
+			t.Errorf("another client got %v", g.header)
+		}
+	})
+}
+
+// What the origin has replaced by an answer that cannot be kept does not go on being served while that is updated.
+func TestReplacedByUnkept(t *testing.T) {
+	for control, status := range map[string]int{"no-store": 200, "private": 200, "max-age=0": 200, "": 404} {
+		for _, behind := range []bool{false, true} {
+			inBubble(t, cache.Policy{Background: behind, Stale: cache.Stale{Updating: true}}, func(t *testing.T, s *site) {
+				s.says(200, "old", "Cache-Control: max-age=10")
+				s.get()
+				time.Sleep(11 * time.Second)
+				s.says(status, "new", "Cache-Control: "+control)
+				s.get()
+				synctest.Wait()
+				s.get().want(t, cache.StateMiss, status, "new")
+			})
+		}
+	}
 }
 
 func TestMinUses(t *testing.T) {

@@ -60,7 +60,8 @@ type Valid struct {
 }
 
 // Stale says what a stale answer will do for: proxy_cache_use_stale. An answer that says must-revalidate or proxy-revalidate is
-// never served stale, which nginx does.
+// never served stale, which nginx does, nor is one that the origin has replaced by an answer that must not be kept or is not fresh: nginx goes
+// on serving that while it is Updating.
 type Stale struct {
 	Error, Timeout, InvalidHeader, Updating bool
 	Statuses                                []int // 403, 404, 429, 500, 502, 503, 504
@@ -102,6 +103,7 @@ const (
 	minCharge   = 4 << 10   // bytes that a file takes on disk at least
 
 	abandonedFor  = time.Minute      // how long an answer is fetched on that only the cache wants
+	updatedFor    = 10 * time.Minute // likewise one behind requests' backs, and how long nobody else updates what will do meanwhile
 	uncacheable   = 10 * time.Second // how long nobody waits for answers to a key that were not kept
 	sweepEvery    = 10 * time.Second // what is inactive is looked for
 	touchEvery    = time.Second      // what is asked for is moved to the front at most so often

@@ -9,7 +9,7 @@ import (
 // directives are what a Cache-Control says to a shared cache: RFC 9111, 5.2.2, and RFC 5861.
 type directives struct {
 	noStore, noCache, private, public bool
-	mustRevalidate                    bool // or proxy-revalidate
+	mustRevalidate, proxyRevalidate   bool
 
 	maxAge, sharedMaxAge               span
 	staleWhileRevalidate, staleIfError span
@@ -81,8 +81,10 @@ func (d *directives) add(name, value string) {
 		d.private = true
 	case strings.EqualFold(name, "public"):
 		d.public = true
-	case strings.EqualFold(name, "must-revalidate"), strings.EqualFold(name, "proxy-revalidate"):
+	case strings.EqualFold(name, "must-revalidate"):
 		d.mustRevalidate = true
+	case strings.EqualFold(name, "proxy-revalidate"):
+		d.proxyRevalidate = true
 	case strings.EqualFold(name, "max-age"):
 		d.maxAge.add(value)
 	case strings.EqualFold(name, "s-maxage"):

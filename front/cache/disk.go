@@ -90,6 +90,10 @@ func (d *disk) create(bytes int64) (*draft, error) {
 	}
 	name := path.Join(drafts, d.newName(keyID{}))
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrNotExist) { // somebody has emptied the directory
+		_ = d.root.Mkdir(drafts, 0o700)
+		f, err = d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -195,6 +195,73 @@ func TestFilesAreGone(t *testing.T) {
 	})
 }
 
+// Whoever empties the directory, as people do to purge everything, has what comes next be kept there again.
+func TestDirectoryIsEmptied(t *testing.T) {
+	onDisk(t, cache.Config{Levels: []int{1, 2}}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+		s.cache.NothingInMemory()
+		s.says(200, "old", fresh)
+		s.get()
+		synctest.Wait()
+		all, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.says(200, "new", fresh)
+		s.get().want(t, cache.StateMiss, 200, "new")
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "new")
+	})
+}
+
+// What is cut short while the cache runs is not taken for whole by a client that asks under a condition, either.
+func TestCutShort(t *testing.T) {
+	onDisk(t, cache.Config{}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+		s.cache.NothingInMemory()
+		s.says(200, big(64<<10), fresh)
+		s.get()
+		synctest.Wait()
+		name := filesIn(t, dir)[0]
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(name, info.Size()-1); err != nil {
+			t.Fatal(err)
+		}
+		for _, fields := range [][]string{nil, {`If-None-Match: "other"`}, {"Range: bytes=1-"}} {
+			if g := s.get(fields...); g.err == nil && g.state == cache.StateHit {
+				t.Errorf("%q got %d bytes of %d as if they were all", fields, len(g.body), 64<<10)
+			}
+		}
+	})
+}
+
+// What is asked for is not inactive, though memory has no room for it and each time it is read from disk.
+func TestReadIsActive(t *testing.T) {
+	config := cache.Config{Inactive: time.Minute, MemoryBytes: 1300} // of one
+	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+		s.says(200, big(8<<10), fresh)
+		s.get()
+		s.ask("GET", "http://a.example/y")
+		synctest.Wait()
+		for range 5 {
+			time.Sleep(25 * time.Second)
+			s.get().want(t, cache.StateHit, 200, big(8<<10))
+			time.Sleep(25 * time.Second)
+			s.ask("GET", "http://a.example/y").want(t, cache.StateHit, 200, big(8<<10))
+		}
+		time.Sleep(75 * time.Second)
+		if n, _, _ := s.cache.Len(); n != 0 {
+			t.Errorf("%d answers are left", n)
+		}
+	})
+}
+
 func TestDiskIsBounded(t *testing.T) {
 	const room = 1 << 20
 	onDisk(t, cache.Config{MaxBytes: room}, cache.Policy{}, func(t *testing.T, s *site, dir string) {

@@ -184,8 +184,8 @@ func (f *fill) close(kept bool) {
 	f.closeFile()
 }
 
-// leave notes that nobody reads any more. What is not there yet is fetched on for a while, for the cache.
-func (f *fill) leave() {
+// leave notes that nobody reads any more. What is not there yet is fetched on for so long, for the cache.
+func (f *fill) leave(on time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.lone {
@@ -196,7 +196,7 @@ func (f *fill) leave() {
 	case f.state == handedOver:
 		_ = f.body.Close()
 	case !f.over:
-		f.alone = time.AfterFunc(abandonedFor, f.abandon)
+		f.alone = time.AfterFunc(on, f.abandon)
 	}
 	f.wake()
 	f.closeFile()

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +55,7 @@ func (c *Cache) join(id keyID, key flightKey, now time.Time, age time.Duration) 
 }
 
 // flightKeyOf is of the request's key and of the fields that answers to it are known to vary by.
-func (c *Cache) flightKeyOf(id keyID, key string, request http.Header) flightKey {
+func (c *Cache) flightKeyOf(id keyID, key string, request *fields) flightKey {
 	sh := c.index.shard(id)
 	sh.mu.Lock()
 	var known []choice
@@ -71,7 +70,7 @@ func (c *Cache) flightKeyOf(id keyID, key string, request http.Header) flightKey
 	sh.mu.Unlock()
 	theirs := make([]choice, len(known))
 	for i, k := range known {
-		theirs[i] = choice{k.name, normalize(request[k.name])}
+		theirs[i] = choice{k.name, request.value(k.name)}
 	}
 	return flightKey{key, hashChoices(c.index.seed, theirs)}
 }

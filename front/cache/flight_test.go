@@ -420,6 +420,9 @@ func TestConditionsOfWhatIsNotKept(t *testing.T) {
 		s.get("Range: bytes=2-3").want(t, cache.StateMiss, 206, "23")
 		s.get("Range: bytes=20-").want(t, cache.StateMiss, 416, "invalid range: failed to overlap\n")
 		s.get("If-None-Match: x").want(t, cache.StateMiss, 200, "0123456789")
+		if g := s.get("Range: bytes=5-6,0-1"); g.err != nil || g.status != 200 || g.body != "0123456789" { // it goes by once
+			t.Errorf("got %+v", g)
+		}
 		if n, _, _ := s.cache.Len(); n > 0 {
 			t.Errorf("%d answers are kept", n)
 		}

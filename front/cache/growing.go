@@ -139,7 +139,7 @@ func (g *growing) Seek(offset int64, whence int) (int64, error) {
 
 // Close tells that nobody reads any more.
 func (g *growing) Close() error {
-	g.f.leave()
+	g.f.leave(abandonedFor)
 	return nil
 }
 

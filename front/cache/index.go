@@ -3,7 +3,6 @@ package cache
 import (
 	"encoding/binary"
 	"hash/maphash"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -73,7 +72,7 @@ func (x *index) shard(id keyID) *shard { return &x.shards[id[0]%shards] }
 func (id keyID) slot() uint64 { return binary.LittleEndian.Uint64(id[8:]) }
 
 // find returns the answer that a request is meant by, with its entry, or those that must be read to know.
-func (x *index) find(id keyID, key string, request http.Header, now time.Time) (e *entry, s *stored, unread []*entry) {
+func (x *index) find(id keyID, key string, request *fields, now time.Time) (e *entry, s *stored, unread []*entry) {
 	sh := x.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -237,10 +236,14 @@ func (x *index) replace(e *entry, old, fresh *stored, still func() bool) bool {
 	return ok
 }
 
-// attach gives an entry what was read of it, unless it has been or is gone.
-func (x *index) attach(e *entry, s *stored) {
+// attach gives an entry what was read of it, unless it has been or is gone, and notes whether it was asked for.
+func (x *index) attach(e *entry, s *stored, asked bool, now time.Time) {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
+	if e.file != nil && asked {
+		e.used = now
+		sh.files.push(e, e.onDisk.bytes)
+	}
 	if e.file != nil && e.stored == nil {
 		x.load(sh, e, s)
 	}

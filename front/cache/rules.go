@@ -106,7 +106,7 @@ func (u *Rules) judge(q *Query, resp *http.Response, asked, now time.Time) (l li
 			return l, "cache-control"
 		}
 		u.applyControl(&l, d, h, resp.StatusCode)
-		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.given
+		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.given // RFC 9111, 3.5
 	}
 	switch {
 	case !allowed && !q.KeyedByAuthorization && len(q.Header["Authorization"]) > 0:
@@ -120,7 +120,7 @@ func (u *Rules) judge(q *Query, resp *http.Response, asked, now time.Time) (l li
 // applyControl finds freshness as RFC 9111, 4.2 does, and for answers that say nothing by Valid.
 func (u *Rules) applyControl(l *lifetime, d directives, h http.Header, status int) {
 	l.revalidating, l.failing = d.staleWhileRevalidate.duration(), d.staleIfError.duration()
-	l.strict = d.mustRevalidate
+	l.strict = d.mustRevalidate || d.proxyRevalidate
 	arrived := l.received.Add(-l.age)
 	switch {
 	case d.sharedMaxAge.given:

@@ -13,6 +13,7 @@ import (
 type session struct {
 	c      *Cache
 	q      Query
+	fields fields // its
 	rules  *Rules
 	origin Origin
 	id     keyID
@@ -44,7 +45,7 @@ func (s *session) answer() (*Answer, error) {
 func (s *session) find() (*Answer, error) {
 	for {
 		now := time.Now()
-		s.entry, s.old = s.c.lookup(s.id, s.q.Key, s.q.Header, now)
+		s.entry, s.old = s.c.lookup(s.id, s.q.Key, &s.fields, now)
 		if s.old != nil && s.old.life.isFresh(now) {
 			return s.use(StateHit, now)
 		}
@@ -77,7 +78,11 @@ func (s *session) share(now time.Time) (*Answer, error) {
 	if !updating && (!policy.Lock || s.c.uncacheable.holds(s.id, now)) {
 		return s.fetch()
 	}
-	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, s.q.Header), now, policy.LockAge)
+	age := policy.LockAge
+	if updating { // nobody waits
+		age = max(age, updatedFor)
+	}
+	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, age)
 	if leads {
 		return s.lead(f, updating && policy.Background, now)
 	}
@@ -101,7 +106,7 @@ func (s *session) share(now time.Time) (*Answer, error) {
 // lead makes a flight, unless one has landed since the request looked.
 func (s *session) lead(f *flight, behind bool, now time.Time) (*Answer, error) {
 	s.flight = f
-	_, found := s.c.lookup(s.id, s.q.Key, s.q.Header, now)
+	_, found := s.c.lookup(s.id, s.q.Key, &s.fields, now)
 	if found != nil && (s.old == nil || found.life.received.After(s.old.life.received)) {
 		s.land()
 		return nil, nil
@@ -173,6 +178,9 @@ func (c *Cache) updateLater(s session, fetch Fetch, ask Ask) {
 		case a.Passed != nil:
 			_ = a.Passed.Body.Close()
 		default:
+			if a.come != nil {
+				a.come.f.leave(updatedFor)
+			}
 			a.Close()
 		}
 	})
@@ -260,8 +268,18 @@ func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
 	if why != "" && resp.StatusCode < 500 { // an origin in trouble is asked by one at a time
 		s.c.uncacheable.mark(s.id, now.Add(uncacheable))
 	}
+	if s.entry != nil && s.supersedes(resp.StatusCode, why) {
+		s.c.index.drop(s.entry)
+	}
 	s.c.end(s.flight, false)
 	return s.notKept(resp), nil
+}
+
+// supersedes reports whether an answer that is not kept is what the origin has instead of the one that is stale. That would be served for
+// as long as it is updated else, which never succeeds.
+func (s *session) supersedes(status int, why string) bool {
+	found := status < http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusGone
+	return found && !s.q.NoStore && (why == "cache-control" || why == notFresh)
 }
 
 // detached asks the origin on behalf of the cache: neither the end of the client's request nor its deadline ends it, until its body is
@@ -325,7 +343,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	fresh.life = life
 	if !s.rules.ignore.vary {
 		var ok bool
-		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Header); !ok {
+		if fresh.choices, ok = choices(fresh.header["Vary"], &s.fields); !ok {
 			why = "vary"
 		}
 	}
@@ -335,6 +353,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	case a == nil:
 		s.old = nil
 		return s.fetch()
+	case why == "" && s.q.NoStore:
 	case why == "":
 		s.c.refresh(s.entry, old, fresh, in.still)
 	case why != notFresh:
@@ -352,7 +371,7 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 	}
 	head := &stored{key: s.q.Key, status: resp.StatusCode, header: header, life: life}
 	if !s.rules.ignore.vary {
-		if head.choices, ok = choices(resp.Header["Vary"], s.q.Header); !ok {
+		if head.choices, ok = choices(resp.Header["Vary"], &s.fields); !ok {
 			return nil
 		}
 	}

@@ -34,12 +34,26 @@ func listed(lines []string) func(yield func(string) bool) {
 	}
 }
 
+// fields are a request's. Its Host is apart from the others, as in net/http.
+type fields struct {
+	header http.Header
+	host   string
+}
+
+// value is that of a field whose name is canonical, such that it can be compared.
+func (f *fields) value(name string) string {
+	if name == "Host" {
+		return strings.ToLower(f.host)
+	}
+	return normalize(f.header[name])
+}
+
 // choices are the fields that a Vary names, in order, with their values in a request. It reports false if they are too long.
-func choices(lines []string, request http.Header) (all []choice, ok bool) {
+func choices(lines []string, request *fields) (all []choice, ok bool) {
 	total := 0
 	for name := range listed(lines) {
 		name = http.CanonicalHeaderKey(name)
-		value := normalize(request[name])
+		value := request.value(name)
 		if total += len(name) + len(value); total > maxVaryBytes {
 			return nil, false
 		}
@@ -73,9 +87,9 @@ func normalize(lines []string) string {
 }
 
 // chosen reports whether a request has the same values.
-func chosen(all []choice, request http.Header) bool {
+func chosen(all []choice, request *fields) bool {
 	for i := range all {
-		if normalize(request[all[i].name]) != all[i].value {
+		if request.value(all[i].name) != all[i].value {
 			return false
 		}
 	}
