@@ -138,7 +138,7 @@ func hasVariable(t Text, variable string) bool {
 // answer answers an exchange from the cache, or by origin.
 func (pc *passCache) answer(x *exchange, origin cache.Origin) (*cache.Answer, error) {
 	q := cache.Query{
-		Context: x.r.Context(), Method: x.method, Header: x.r.Header, Host: x.r.Host, HasBody: x.r.ContentLength != 0,
+		Context: x.r.Context(), Method: x.method, Header: x.r.Header, Host: x.asked, HasBody: x.r.ContentLength != 0,
 		Key: pc.key.of(x), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x), KeyedByAuthorization: pc.keyed,
 	}
 	purges := anyHolds(pc.purge, x)
