@@ -88,7 +88,7 @@ func dialUpstream(ctx context.Context, network, addr string) (net.Conn, error) {
 	if a == nil {
 		return nil, errors.New("front: BUG: a connection for nothing")
 	}
-	if path, ok := socketPath(addr); ok {
+	if path, ok := socketPath(addr); ok && network != "unix" { // FastCGI says it as it is
 		network, addr = "unix", path
 	}
 	d := net.Dialer{Timeout: a.to.pass.connectTimeout}
