@@ -230,25 +230,32 @@ func (x *exchange) told(what func(*step) string) string {
 	if x.passing == nil {
 		return ""
 	}
-	if len(x.trail) == 1 && len(x.trail[0].steps) == 1 {
-		t := x.trail[0]
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return what(t.steps[0])
+	if len(x.trail) == 1 {
+		return x.trail[0].told(what)
 	}
 	var b strings.Builder
 	for i, t := range x.trail {
 		if i > 0 {
 			b.WriteString(" : ")
 		}
-		t.mu.Lock()
-		for j, s := range t.steps {
-			if j > 0 {
-				b.WriteString(", ")
-			}
-			b.WriteString(what(s))
+		b.WriteString(t.told(what))
+	}
+	return b.String()
+}
+
+// told is what the steps of one pass have to tell.
+func (t *trail) told(what func(*step) string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.steps) == 1 {
+		return what(t.steps[0])
+	}
+	var b strings.Builder
+	for i, s := range t.steps {
+		if i > 0 {
+			b.WriteString(", ")
 		}
-		t.mu.Unlock()
+		b.WriteString(what(s))
 	}
 	return b.String()
 }
