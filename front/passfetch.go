@@ -16,6 +16,7 @@ import (
 	"github.com/tarehq/tare/front/upstream"
 	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/fcgiclient"
+	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // sending is a request on its way to a group. It has nothing of the exchange that it was made of but in live, so that it may go on
@@ -70,7 +71,7 @@ const (
 	failedError failureKind = iota
 	failedTimeout
 	failedHeader // what came is no answer
-	failedNone   // no server could be asked
+	failedNone   // no server could be asked, or that cannot be asked of any
 	badBody      // the client's body could not be read
 	gone         // nobody waits any more
 )
@@ -111,7 +112,7 @@ func (s *sending) fetch(ctx context.Context) (*http.Response, error) {
 			last = s.judge(ctx, a, err)
 			a.failed(last)
 			s.turn.Done(last.kind < failedNone)
-			if last.kind < failedNone {
+			if last.kind <= failedNone {
 				s.complain(levelError, addr, err)
 			}
 			if !s.another(ctx, last, tries) {
@@ -201,7 +202,10 @@ func (s *sending) ask(a *attempt) (*http.Response, error) {
 	} else {
 		r.ContentLength = s.body.length
 		if s.body.stream == nil {
-			r.GetBody = s.body.open
+			r.GetBody = func() (io.ReadCloser, error) {
+				again, err := s.body.open()
+				return a.sends(again), err
+			}
 		}
 	}
 	switch {
@@ -228,7 +232,7 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 	case ctx.Err() != nil:
 		f.kind = gone
 	case errors.As(err, &sent):
-		f.unsent = sent.Kind == client.CannotConnect || sent.CanRetry && !repeatable(s.method)
+		f.unsent = sent.Kind == client.CannotConnect || sent.CanRetry && !roundtrip.Repeatable(&a.request) // else that may be why
 		switch sent.Kind {
 		case client.Malformed:
 			f.kind = failedHeader
@@ -240,12 +244,14 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 		if timeout := (interface{ Timeout() bool })(nil); errors.As(sent.Err, &timeout) && timeout.Timeout() {
 			f.kind = failedTimeout
 		}
+	case errors.As(err, &broken):
+		f.kind = badBody
+	case s.pass.cgi == nil, errors.Is(err, errGone): // it is about the request
+		f.kind = failedNone
 	case errors.As(err, &malformed):
 		f.kind = failedHeader
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		f.kind = failedTimeout
-	case errors.As(err, &broken):
-		f.kind = badBody
 	}
 	if a.unsent {
 		f.unsent = true
@@ -254,15 +260,6 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 		f.status = http.StatusGatewayTimeout
 	}
 	return f
-}
-
-// repeatable reports whether a client takes a method for one that may be sent twice.
-func repeatable(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }
 
 // complain says what went wrong with a server.
