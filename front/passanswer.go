@@ -109,14 +109,14 @@ func hiddenFields(from *Pass, bound bool) map[string]bool {
 	return hidden
 }
 
-// answer sends an upstream's answer to the client.
+// answer sends an upstream's answer to the client, and closes it.
 func (p *pass) answer(x *exchange, resp *http.Response) outcome {
+	defer closing(resp.Body)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		x.filter()
 		return p.tunnel(x, resp)
 	}
 	if out := p.divert(x, resp.StatusCode, resp.Header); out != proceed {
-		closing(resp.Body)
 		return out
 	}
 	if x.r.Method == http.MethodHead || !bodyAllowed(resp.StatusCode) {

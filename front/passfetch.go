@@ -96,6 +96,12 @@ func (e *fetchError) InvalidHeader() bool { return e.kind == failedHeader }
 // fetch asks servers of the group until one answers, as far as the rules have it.
 func (s *sending) fetch(ctx context.Context) (*http.Response, error) {
 	var last *fetchError
+	var asked *attempt
+	defer func() {
+		if asked != nil { // who is told of the attempt has panicked
+			asked.finish(false)
+		}
+	}()
 	for tries := 1; ; tries++ {
 		addr, err := s.turn.Next()
 		if err != nil {
@@ -107,8 +113,9 @@ func (s *sending) fetch(ctx context.Context) (*http.Response, error) {
 			return nil, last
 		}
 		a := s.begin(ctx, addr)
+		asked = a
 		resp, err := s.ask(a)
-		if err != nil {
+		if asked = nil; err != nil {
 			last = s.judge(ctx, a, err)
 			a.failed(last)
 			s.turn.Done(last.kind < failedNone)
