@@ -81,7 +81,7 @@ func (b *bound) answer(x *exchange, behind, host string) outcome {
 	header := x.w.Header()
 	said := header.Clone()
 	clear(header)
-	return x.accelRedirect(w.diverted, said)
+	return x.accelRedirect(w.diverted, said, !hasBody(x) || x.hasReceived() && x.sent.again()) // the handler may have read the client's
 }
 
 // boundRequest is how a request is to be.
