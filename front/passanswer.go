@@ -167,7 +167,7 @@ func (x *exchange) accelRedirect(to string, header http.Header, again bool) outc
 		}
 	}
 	named := strings.HasPrefix(to, "@")
-	if x.method != http.MethodHead && !(named && again) {
+	if x.method != http.MethodHead && (!named || !again) {
 		x.method = http.MethodGet
 	}
 	if named {
