@@ -74,14 +74,15 @@ func (b *bound) answer(x *exchange, behind, host string) outcome {
 	}
 	*w = boundWriter{ResponseWriter: x.w, x: x, rules: &b.answers}
 	b.handler.ServeHTTP(w, r)
-	w.wrote, w.x = true, nil // the exchange is not the handler's to keep
+	w.look()  // the head of an answer that the handler leaves to the server
+	w.x = nil // the exchange is not the handler's to keep
 	if w.diverted == "" {
 		return answered
 	}
 	header := x.w.Header()
 	said := header.Clone()
 	clear(header)
-	return x.accelRedirect(w.diverted, said)
+	return x.accelRedirect(w.diverted, said, !hasBody(x) || x.hasReceived() && x.sent.again()) // the handler may have read the client's
 }
 
 // boundRequest is how a request is to be.
@@ -93,8 +94,11 @@ type boundRequest struct {
 // differs reports whether it is not the client's, but for the host.
 func (b *bound) differs(x *exchange, q *boundRequest) bool {
 	r := x.r
-	return q.header != nil || q.method != r.Method || q.target != r.RequestURI || b.body != nil || b.from.NoBody || x.method != r.Method
+	return q.header != nil || q.method != r.Method || q.target != r.RequestURI || b.body != nil || b.from.NoBody || x.method != r.Method || x.hasReceived()
 }
+
+// hasReceived reports whether the request's body was received for an upstream: nobody can read it from the client any more.
+func (x *exchange) hasReceived() bool { return x.passing != nil && x.sent != nil }
 
 // fill makes the request.
 func (b *bound) fill(x *exchange, r *http.Request, q *boundRequest) error {
@@ -103,24 +107,26 @@ func (b *bound) fill(x *exchange, r *http.Request, q *boundRequest) error {
 	if q.header != nil {
 		r.Header = q.header
 	}
-	b.setBody(x, r)
-	if q.target == x.r.RequestURI {
-		return nil
+	err := b.setBody(x, r)
+	if err != nil || q.target == x.r.RequestURI {
+		return err
 	}
-	var err error
 	r.URL, err = url.ParseRequestURI(q.target)
 	return err
 }
 
 // setBody has the request have the body that an upstream would get.
-func (b *bound) setBody(x *exchange, r *http.Request) {
+func (b *bound) setBody(x *exchange, r *http.Request) (err error) {
 	switch {
 	case b.body != nil:
 		text := b.body.of(x)
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
 	case b.from.NoBody, x.method != x.r.Method:
 		r.Body, r.ContentLength = http.NoBody, 0
+	case x.hasReceived():
+		r.Body, err = x.sent.open()
 	}
+	return err
 }
 
 // header is the header that an upstream would get, or nil if that is the client's.
@@ -246,7 +252,11 @@ func (w *boundWriter) FlushError() error {
 
 // Hijack implements http.Hijacker, where the server does.
 func (w *boundWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
-	return http.NewResponseController(w.ResponseWriter).Hijack()
+	nc, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.wrote = true // there is no head of ours
+	}
+	return nc, rw, err
 }
 
 // concern reports whether the rules may change a header, or do something else because of it.

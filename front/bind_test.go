@@ -244,6 +244,47 @@ func TestBoundBodies(t *testing.T) {
 	}
 }
 
+// A handler that writes nothing answers all the same: the rules hold for its header.
+func TestBoundSilent(t *testing.T) {
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, values := range r.URL.Query() {
+			w.Header()[name] = values
+		}
+	})
+	dir := site(t, "i/file.txt")
+	a := serveHandler(t, newFront(t, oneHost(
+		front.Location{Path: "/a/", Pass: &front.Pass{To: "app", Hide: []string{"X-Secret"}}},
+		front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
+	), front.Bind("app", app), quiet()))
+	if got := a.get("/a/?X-Secret=x"); got.status != 200 || got.header.Get("X-Secret") != "" {
+		t.Errorf("what is hidden: %+v", got)
+	}
+	if got := a.get("/a/?X-Accel-Redirect=/i/file.txt"); got.body != "i/file.txt" || got.header.Get("X-Accel-Redirect") != "" {
+		t.Errorf("what it redirects to: %+v", got)
+	}
+}
+
+// A body that was received for an upstream is there for the handler that answers instead of it.
+func TestBoundInsteadOfUpstream(t *testing.T) {
+	to := served(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
+	c := oneHost(
+		front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1, Target: "@app"}}}},
+		front.Location{Match: front.Named, Path: "@app", Pass: &front.Pass{To: "app"}},
+	)
+	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, r.Method, r.ContentLength)
+		_, _ = io.Copy(w, r.Body)
+	})), quiet()))
+	for _, n := range []int{1, 100_000} {
+		body := strings.Repeat("x", n)
+		for _, from := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} { // the length of one is not said
+			if got := a.ask("POST", "/x", from); got.status != 200 || got.body != fmt.Sprint("POST ", n, "\n", body) {
+				t.Errorf("%d bytes: %d, %d bytes: %.20q", n, got.status, len(got.body), got.body)
+			}
+		}
+	}
+}
+
 // nowhere is a ResponseWriter for benchmarks.
 type nowhere struct{ header http.Header }
 

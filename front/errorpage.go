@@ -75,7 +75,7 @@ func (x *exchange) fail(status int) outcome {
 
 // dropBody has whatever answers see no body of the request, because that is too long or cannot be read.
 func (x *exchange) dropBody() {
-	if x.r.ContentLength == 0 || x.passing != nil && x.sent != nil {
+	if x.r.ContentLength == 0 || x.hasReceived() {
 		return
 	}
 	r := x.r.WithContext(x.r.Context())

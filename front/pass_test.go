@@ -1,6 +1,7 @@
 package front_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -374,5 +375,91 @@ func TestPassErrors(t *testing.T) {
 		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A request that cannot be sent to any server is the fault of none.
+func TestUnsendable(t *testing.T) {
+	uri := front.Text("$uri")
+	for name, p := range map[string]front.Pass{
+		"target": {URI: &uri}, "host": {Header: []front.Field{{Name: "Host", Value: "$arg_host"}}}, "method": {Method: "$arg_method"},
+	} {
+		p.To = "up"
+		c := passed(p)
+		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: served(t, echo)}, {Addr: served(t, echo)}}}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
+		if got := a.get(bad); got.status != 502 {
+			t.Errorf("%s: %d", name, got.status)
+		}
+		if got := a.get("/ok"); got.status != 200 {
+			t.Errorf("behind a %s that cannot be sent: %d", name, got.status)
+		}
+	}
+}
+
+// How long an answer may take does not depend on how long the request may have taken, which is more here.
+func TestReadTimeoutAfterBody(t *testing.T) {
+	to := raw(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-gone(nc)
+		}
+	})
+	for _, stream := range []bool{false, true} {
+		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: patience, StreamRequest: stream}), quiet()))
+		began := time.Now()
+		got := a.ask("POST", "/", strings.NewReader(pattern(100_000)))
+		if got.status != 504 || time.Since(began) >= patience {
+			t.Errorf("streamed %v: %d after %v", stream, got.status, time.Since(began))
+		}
+	}
+}
+
+// A client's word that a request may be done twice does not have another server asked: the Config says that.
+func TestNextIdempotencyKey(t *testing.T) {
+	asked := make(chan bool, 2)
+	var servers []upstream.Server
+	for range 2 {
+		servers = append(servers, upstream.Server{Addr: raw(t, func(nc net.Conn) {
+			if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+				asked <- true
+			}
+		})})
+	}
+	c := passed(front.Pass{To: "up"})
+	c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	if got := a.ask("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 || len(asked) != 1 {
+		t.Errorf("%d, asked %d times", got.status, len(asked))
+	}
+}
+
+// A body that is sent once more, because the server has closed a kept connection, has the bounds of the first time: those of sending end with it.
+func TestBodyAgain(t *testing.T) {
+	var n atomic.Int64
+	to := raw(t, func(nc net.Conn) {
+		first := n.Add(1) == 1
+		br := bufio.NewReader(nc)
+		for i := 0; ; i++ {
+			r, err := http.ReadRequest(br)
+			if err != nil || first && i == 1 {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			if !first {
+				time.Sleep(1200 * time.Millisecond)
+			}
+			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+		}
+	})
+	c := passed(front.Pass{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
+	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets take
+	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: to}}}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/")
+	if got := a.ask("GET", "/", strings.NewReader(strings.Repeat("x", 8<<20))); got.status != 200 || n.Load() != 2 {
+		t.Errorf("%d, %d connections", got.status, n.Load())
 	}
 }

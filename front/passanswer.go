@@ -109,14 +109,14 @@ func hiddenFields(from *Pass, bound bool) map[string]bool {
 	return hidden
 }
 
-// answer sends an upstream's answer to the client.
+// answer sends an upstream's answer to the client, and closes it.
 func (p *pass) answer(x *exchange, resp *http.Response) outcome {
+	defer closing(resp.Body)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		x.filter()
 		return p.tunnel(x, resp)
 	}
 	if out := p.divert(x, resp.StatusCode, resp.Header); out != proceed {
-		closing(resp.Body)
 		return out
 	}
 	if x.r.Method == http.MethodHead || !bodyAllowed(resp.StatusCode) {
@@ -146,7 +146,7 @@ func (p *pass) divert(x *exchange, status int, header http.Header) outcome {
 		x.limitOf = header["X-Accel-Limit-Rate"][0]
 	}
 	if p.answers.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
-		return x.accelRedirect(header["X-Accel-Redirect"][0], header)
+		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.sent.again())
 	}
 	if p.from.Intercept && status >= http.StatusMultipleChoices && x.hasPage(status) {
 		if status == http.StatusUnauthorized && header["Www-Authenticate"] != nil {
@@ -157,18 +157,20 @@ func (p *pass) divert(x *exchange, status int, header http.Header) outcome {
 	return proceed
 }
 
-// accelRedirect goes where an upstream says, without the client's knowing.
-func (x *exchange) accelRedirect(to string, header http.Header) outcome {
+// accelRedirect goes where an upstream says, without the client's knowing. A path is got; a named location sees the request as it is, as
+// in nginx, if its body can be had again.
+func (x *exchange) accelRedirect(to string, header http.Header, again bool) outcome {
 	own := x.w.Header()
 	for _, name := range keptByRedirect() {
 		if v := header[name]; v != nil {
 			own[name] = v
 		}
 	}
-	if x.method != http.MethodHead {
+	named := strings.HasPrefix(to, "@")
+	if x.method != http.MethodHead && (!named || !again) {
 		x.method = http.MethodGet
 	}
-	if strings.HasPrefix(to, "@") {
+	if named {
 		return x.redirectNamed(to)
 	}
 	path, args := splitArgs(to)

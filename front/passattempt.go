@@ -243,6 +243,7 @@ func (x *exchange) told(what func(*step) string) string {
 	return b.String()
 }
 
+// told is what the steps of one pass have to tell.
 func (t *trail) told(what func(*step) string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -223,6 +223,24 @@ func TestCacheStateOfFailures(t *testing.T) {
 	}
 }
 
+// A request may be logged while its cache goes on asking, which the race detector looks at.
+func TestLoggedMeanwhile(t *testing.T) {
+	to, _ := numbered(t, nil)
+	policy := cache.Policy{Stale: cache.Stale{Updating: true}, Background: true, Ignore: []string{"Cache-Control"}, Valid: []cache.Valid{{For: time.Millisecond}}}
+	c := kept(to, front.PassCache{Policy: policy}, cache.Config{Name: "one"})
+	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
+	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	late := time.Now().Add(patience)
+	for stale := 0; stale < 10; time.Sleep(time.Millisecond) {
+		if state := a.get("/x").header.Get("X-Cache"); state == "STALE" {
+			stale++
+		} else if time.Now().After(late) {
+			t.Fatalf("the answer is not stale, but %s", state)
+		}
+	}
+}
+
 // Who makes a pattern of the key try for ever does not get what is kept for others.
 func TestStuckCacheKey(t *testing.T) {
 	to, _ := numbered(t, nil)

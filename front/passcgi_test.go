@@ -164,3 +164,31 @@ func TestFastCGIStatus(t *testing.T) {
 	}
 	awaitFile(t, log, func(b []byte) bool { return bytes.Contains(b, []byte(`stderr: "late", request: "GET /"`)) })
 }
+
+// FastCGI over unix sockets, whatever their path.
+func TestCGIUnix(t *testing.T) {
+	for _, name := range []string{"s", "a+b:9", "a%20b"} {
+		path := shortDir(t) + "/" + name
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() {
+			nc, err := l.Accept()
+			if err == nil {
+				defer nc.Close()
+				_, _, _, err = readApplication(nc)
+				b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: a/b\n\nhi")), wire.Stdout, 1)
+				_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
+			}
+			served <- err
+		}()
+		a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
+		got := a.get("/")
+		l.Close()
+		if err := <-served; got.body != "hi" || err != nil {
+			t.Errorf("%q: %d %q, %v", name, got.status, got.body, err)
+		}
+	}
+}

@@ -71,7 +71,7 @@ const (
 	failedError failureKind = iota
 	failedTimeout
 	failedHeader // what came is no answer
-	failedNone   // no server could be asked
+	failedNone   // no server could be asked, or that cannot be asked of any
 	badBody      // the client's body could not be read
 	gone         // nobody waits any more
 )
@@ -96,6 +96,12 @@ func (e *fetchError) InvalidHeader() bool { return e.kind == failedHeader }
 // fetch asks servers of the group until one answers, as far as the rules have it.
 func (s *sending) fetch(ctx context.Context) (*http.Response, error) {
 	var last *fetchError
+	var asked *attempt
+	defer func() {
+		if asked != nil { // who is told of the attempt has panicked
+			asked.finish(false)
+		}
+	}()
 	for tries := 1; ; tries++ {
 		addr, err := s.turn.Next()
 		if err != nil {
@@ -107,12 +113,13 @@ func (s *sending) fetch(ctx context.Context) (*http.Response, error) {
 			return nil, last
 		}
 		a := s.begin(ctx, addr)
+		asked = a
 		resp, err := s.ask(a)
-		if err != nil {
+		if asked = nil; err != nil {
 			last = s.judge(ctx, a, err)
 			a.failed(last)
 			s.turn.Done(last.kind < failedNone)
-			if last.kind < failedNone {
+			if last.kind <= failedNone {
 				s.complain(levelError, addr, err)
 			}
 			if !s.another(ctx, last, tries) {
@@ -202,7 +209,10 @@ func (s *sending) ask(a *attempt) (*http.Response, error) {
 	} else {
 		r.ContentLength = s.body.length
 		if s.body.stream == nil {
-			r.GetBody = s.body.open
+			r.GetBody = func() (io.ReadCloser, error) {
+				again, err := s.body.open()
+				return a.sends(again), err
+			}
 		}
 	}
 	switch {
@@ -229,7 +239,7 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 	case ctx.Err() != nil:
 		f.kind = gone
 	case errors.As(err, &sent):
-		f.unsent = sent.Kind == client.CannotConnect || sent.CanRetry && !repeatable(s.method)
+		f.unsent = sent.Kind == client.CannotConnect || sent.CanRetry && !roundtrip.Repeatable(&a.request) // else that may be why
 		switch sent.Kind {
 		case client.Malformed:
 			f.kind = failedHeader
@@ -241,12 +251,14 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 		if timeout := (interface{ Timeout() bool })(nil); errors.As(sent.Err, &timeout) && timeout.Timeout() {
 			f.kind = failedTimeout
 		}
+	case errors.As(err, &broken):
+		f.kind = badBody
+	case s.pass.cgi == nil, errors.Is(err, errGone): // it is about the request
+		f.kind = failedNone
 	case errors.As(err, &malformed):
 		f.kind = failedHeader
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		f.kind = failedTimeout
-	case errors.As(err, &broken):
-		f.kind = badBody
 	}
 	if a.unsent {
 		f.unsent = true
@@ -255,15 +267,6 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 		f.status = http.StatusGatewayTimeout
 	}
 	return f
-}
-
-// repeatable reports whether a client takes a method for one that may be sent twice.
-func repeatable(method string) bool {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }
 
 // complain says what went wrong with a server.

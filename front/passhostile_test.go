@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -417,4 +418,75 @@ func (r *restarting) start() {
 func (r *restarting) restart() {
 	r.server.Close()
 	r.start()
+}
+
+// panicky is a writer that panics at a status.
+type panicky struct {
+	http.ResponseWriter
+	at int
+}
+
+func (w *panicky) WriteHeader(status int) {
+	if status == w.at {
+		panic("ouch")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// A panic of what is around us takes no place at a server for good.
+func TestPassPanics(t *testing.T) {
+	to := raw(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err != nil {
+			return
+		}
+		switch r.URL.Path {
+		case "/hint":
+			io.WriteString(nc, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+		case "/moved":
+			io.WriteString(nc, "HTTP/1.1 200 OK\r\nX-Accel-Redirect: nowhere\r\n\r\n")
+		case "/missing":
+			io.WriteString(nc, "HTTP/1.1 404 Not Found\r\n\r\n")
+		}
+		io.WriteString(nc, "HTTP/1.1 200 OK\r\n\r\nhi")
+	})
+	for path, at := range map[string]int{"/hint": 103, "/moved": 404, "/missing": 302, "/ok": 200} {
+		c := passed(front.Pass{To: "up", Intercept: true})
+		c.Hosts[0].Locations[0].ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}
+		if path == "/moved" {
+			c.Hosts[0].Locations[0].ErrorPages = nil
+		}
+		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: to, MaxConns: 1}}}}
+		h := newFront(t, c, quiet())
+		func() {
+			defer func() {
+				if p := recover(); fmt.Sprint(p) != "ouch" {
+					t.Errorf("%s: panicked with %v", path, p)
+				}
+			}()
+			h.ServeHTTP(&panicky{httptest.NewRecorder(), at}, httptest.NewRequest("GET", path, nil))
+		}()
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest("GET", "/ok", nil)); w.Code != 200 {
+			t.Errorf("after %s: %d", path, w.Code)
+		}
+	}
+}
+
+// Of trailer fields, those that were announced and those that were not.
+func TestTrailersAnnouncedInPart(t *testing.T) {
+	to := raw(t, func(nc net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+			io.WriteString(nc, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2\r\nhi\r\n0\r\nX-A: a\r\nX-B: b\r\n\r\n")
+		}
+	})
+	a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), Stream: true}), quiet()))
+	resp, err := a.client.Get("http://x/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); string(b) != "hi" || err != nil || resp.Trailer.Get("X-A") != "a" || resp.Trailer.Get("X-B") != "b" {
+		t.Errorf("%q %v %v", b, err, resp.Trailer)
+	}
 }

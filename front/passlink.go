@@ -88,7 +88,7 @@ func dialUpstream(ctx context.Context, network, addr string) (net.Conn, error) {
 	if a == nil {
 		return nil, errors.New("front: BUG: a connection for nothing")
 	}
-	if path, ok := socketPath(addr); ok {
+	if path, ok := socketPath(addr); ok && network != "unix" { // FastCGI says it as it is
 		network, addr = "unix", path
 	}
 	d := net.Dialer{Timeout: a.to.pass.connectTimeout}
@@ -220,6 +220,7 @@ func verify(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*
 
 // dialTLS opens a connection and makes its handshake, both within the time to connect.
 func dialTLS(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error) {
+	began := time.Now()
 	nc, err := dialUpstream(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -227,8 +228,11 @@ func dialTLS(ctx context.Context, network, addr string, config *tls.Config) (net
 	a := ctx.Value(attemptKey{}).(*attempt)
 	bounded, cancel := context.WithTimeout(ctx, a.to.pass.connectTimeout)
 	defer cancel()
+	a.dials()
 	tc := tls.Client(nc, config)
-	if err := tc.HandshakeContext(bounded); err != nil {
+	err = tc.HandshakeContext(bounded)
+	a.connected(time.Since(began), err)
+	if err != nil {
 		nc.Close()
 		if ctx.Err() == nil && bounded.Err() != nil {
 			err = context.DeadlineExceeded

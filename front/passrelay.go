@@ -43,7 +43,6 @@ func (p *pass) relay(x *exchange, resp *http.Response) outcome {
 		taken(err)
 		return answered
 	}
-	defer closing(resp.Body)
 	x.filter()
 	if p.streams(resp.Header) {
 		p.sendHead(x, resp)
@@ -115,11 +114,11 @@ func (p *pass) sendHead(x *exchange, resp *http.Response) {
 // trailer sends what came behind the body. What was not announced is told all the same.
 func (p *pass) trailer(x *exchange, resp *http.Response) {
 	header := x.w.Header()
-	announced := header["Trailer"] != nil
+	announced := header["Trailer"]
 	for name, values := range resp.Trailer {
 		switch {
 		case !p.answers.passesTrailer(name):
-		case announced:
+		case hasToken(announced, name):
 			header[name] = values
 		default:
 			header[http.TrailerPrefix+name] = values

@@ -325,3 +325,29 @@ func TestPHP(t *testing.T) {
 		t.Errorf("a picture was run: %d %q", got.status, got.body)
 	}
 }
+
+// A named location that an upstream redirects to sees the request as it came; a path is got.
+func TestAccelRedirectMethod(t *testing.T) {
+	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if target := r.Header.Get("X-To"); target != "" {
+			w.Header().Set("X-Accel-Redirect", target)
+			return
+		}
+		fmt.Fprintf(w, "%s %q", r.Method, b)
+	})
+	second := front.Pass{To: front.Text(to), Header: []front.Field{{Name: "X-To"}}}
+	us := serveHandler(t, newFront(t, oneHost(
+		front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to)}}, front.Location{Match: front.Named, Path: "@b", Pass: &second}, front.Location{Path: "/b", Pass: &second},
+	), quiet()))
+	theirs, _ := serveNginx(t, "", fmt.Sprintf(`location / { proxy_pass http://%[1]s; } location @b { proxy_set_header X-To ""; proxy_pass http://%[1]s; }`, to))
+	for _, method := range []string{"GET", "POST", "PUT"} {
+		want := theirs.ask(method, "/x", strings.NewReader("body"), "X-To", "@b")
+		if got := us.ask(method, "/x", strings.NewReader("body"), "X-To", "@b"); got.status != 200 || got.body != want.body {
+			t.Errorf("%s: %d %q, nginx %q", method, got.status, got.body, want.body)
+		}
+		if got := us.ask(method, "/x", strings.NewReader("body"), "X-To", "/b"); method != "GET" && got.body != `GET ""` { // nginx sends the body
+			t.Errorf("%s to a path: %q", method, got.body)
+		}
+	}
+}

@@ -13,7 +13,6 @@ import (
 // tunnel connects a client with an upstream that has agreed to speak another protocol: 101, which it says only if it was asked
 // to. It ends when neither has said anything for as long as the Pass allows.
 func (p *pass) tunnel(x *exchange, resp *http.Response) outcome {
-	defer closing(resp.Body)
 	upstream, ok := resp.Body.(*answerBody).ReadCloser.(io.ReadWriteCloser)
 	if !ok {
 		x.errorf(levelError, "the upstream switches protocols, and there is no connection to it")

@@ -185,6 +185,40 @@ func TestHTTPSUpstreams(t *testing.T) {
 	}
 }
 
+// slowly is a listener whose connections are silent for a while at first.
+type slowly struct {
+	net.Listener
+	pause time.Duration
+}
+
+func (l slowly) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return &slowConn{Conn: nc, pause: l.pause}, err
+}
+
+type slowConn struct {
+	net.Conn
+	pause time.Duration
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	time.Sleep(c.pause)
+	c.pause = 0
+	return c.Conn.Read(p)
+}
+
+// A handshake belongs to connecting, and is bounded as that is.
+func TestHandshakeTime(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Listener = slowly{s.Listener, time.Second}
+	s.StartTLS()
+	defer s.Close()
+	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
+	if got := a.get("/"); got.status != 200 {
+		t.Errorf("the handshake takes a second: %d", got.status)
+	}
+}
+
 // Over unix sockets, whatever their path.
 func TestUnixUpstreams(t *testing.T) {
 	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]"} {

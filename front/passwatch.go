@@ -194,7 +194,7 @@ func (a *attempt) arm() {
 	a.slow.Store(true)
 	a.since.CompareAndSwap(0, int64(time.Since(a.began)))
 	a.watch = time.AfterFunc(never, a.look)
-	a.watch.Reset(time.Duration(a.patience.Load())) // which is behind the assignment
+	a.lookAgain(time.Duration(a.patience.Load())) // which is behind the assignment
 	if a.parent.Done() != nil {
 		a.detach = context.AfterFunc(a.parent, func() { a.cancel(context.Cause(a.parent)) })
 	}
@@ -212,9 +212,13 @@ func (a *attempt) look() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.over {
-		a.watch.Reset(left)
+		a.lookAgain(left)
 	}
 }
+
+// lookAgain has look called when so much time has passed. When a body has been sent there may be less patience than while it was.
+// The caller holds mu.
+func (a *attempt) lookAgain(left time.Duration) { a.watch.Reset(min(left, a.to.pass.readTimeout)) }
 
 // cancel ends the context. Only the first call counts.
 func (a *attempt) cancel(cause error) {

@@ -224,10 +224,11 @@ type Turn struct {
 	key    string
 	client netip.Addr
 
-	list  *list
-	tried []bool // of list; nil before there was one
-	last  int    // index of who was chosen last
-	walk  walk
+	list   *list
+	backup bool   // list is that of the backups, perhaps of before a change
+	tried  []bool // of list; nil before there was one
+	last   int    // index of who was chosen last
+	walk   walk
 }
 
 // Next chooses a server that was not tried and returns where it is: a host and port, or a unix socket's path. Each is
@@ -236,20 +237,18 @@ func (t *Turn) Next() (addr string, err error) {
 	g, s := t.group, t.group.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	backup := false
 	if t.list == nil {
 		t.list = g.primary
 	} else {
 		t.remember()
-		backup = t.list != g.primary
 	}
 	var now time.Time
 	if !t.list.single { // who is asked whatever it did needs no clock
 		now = time.Now()
 	}
 	i := t.choose(now)
-	if i < 0 && !backup && g.backup != nil && len(g.backup.peers) > 0 {
-		t.list, t.tried, t.walk = g.backup, nil, walk{}
+	if i < 0 && !t.backup && len(g.backup.peers) > 0 {
+		t.list, t.backup, t.tried, t.walk = g.backup, true, nil, walk{}
 		i = t.choose(now)
 	}
 	if i < 0 {
@@ -306,8 +305,8 @@ func (t *Turn) More() bool {
 	defer s.mu.Unlock()
 	now := time.Now()
 	lists := []*list{t.list}
-	if b := t.group.backup; t.list != b {
-		lists = append(lists, b)
+	if !t.backup {
+		lists = append(lists, t.group.backup)
 	}
 	for n, l := range lists {
 		for i := range l.peers {

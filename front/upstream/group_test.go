@@ -436,3 +436,31 @@ func TestMore(t *testing.T) {
 		t.Errorf("all rest, and there is %s", addr)
 	}
 }
+
+// A request that has begun when a name gets other addresses still comes to the backups.
+func TestBackupAfterChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes int // what looks names up sleeps when it is read
+		lookup := func(context.Context, string, string) ([]netip.Addr, error) {
+			changes++
+			return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(changes)})}, nil
+		}
+		c := Config{Servers: []Server{{Addr: "app.example:1"}, {Addr: "127.0.0.1:2", Backup: true}}}
+		g := group(t, c, new(State), lookup)
+		turn := g.Turn("", netip.Addr{})
+		for i, want := range []string{"10.0.0.1:1", "127.0.0.1:2"} {
+			if addr, err := turn.Next(); addr != want || err != nil {
+				t.Fatalf("%d: asked %q, want %q, %v", i, addr, want, err)
+			}
+			time.Sleep(lookupEvery + time.Second)
+			synctest.Wait()
+			if more := turn.More(); more != (i == 0) {
+				t.Errorf("after %d: more %v", i+1, more)
+			}
+			turn.Done(true)
+		}
+		if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
+			t.Errorf("asked %q", addr)
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -313,5 +314,48 @@ func TestLateAnswer(t *testing.T) {
 	resp, err := c.RoundTrip(request(t, http.MethodPut, "http://host/", io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))))
 	if resp != nil || !errors.Is(err, broken) {
 		t.Errorf("%v, %v, want the body's error", resp, err)
+	}
+}
+
+// failingLate is a body that fails when it is released, and not before.
+type failingLate struct{ release chan struct{} }
+
+func (b failingLate) Read([]byte) (int, error) {
+	<-b.release
+	return 0, errors.New("the body failed")
+}
+
+func (failingLate) Close() error { return nil }
+
+// A request is its caller's when its response has been closed, although its body may still be read: the race detector looks on.
+func TestRequestIsGivenBack(t *testing.T) {
+	before := runtime.NumGoroutine()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
+			_, _ = nc.Read(make([]byte, 4096))
+			_, _ = io.WriteString(nc, "HTTP/1.1 413 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			nc.Close()
+		}
+	}()
+	c := New(&Config{})
+	for range 20 {
+		body := failingLate{make(chan struct{})}
+		r := request(t, "POST", "http://"+l.Addr().String(), body)
+		resp, err := c.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		close(body.release)
+		for late := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+1; time.Sleep(time.Microsecond) {
+			if r.Header.Set("X-A", "b"); time.Now().After(late) {
+				t.Fatal("the body is still sent")
+			}
+		}
 	}
 }

@@ -45,12 +45,13 @@ type exchange struct {
 	key     key
 	via     *other // what sends the request instead
 
-	proxyAuth string // what the proxy is told
-	keep      bool   // the connection may be
-	inflate   bool   // we have asked for gzip
-	encoded   bool   // the response is, somehow
-	expects   bool   // the body waits for an interim response
-	gathered  bool   // the body is in the scratch
+	proxyAuth  string // what the proxy is told
+	keep       bool   // the connection may be
+	repeatable bool   // the request may be sent twice. Who still sends its body may ask that when the caller has it back
+	inflate    bool   // we have asked for gzip
+	encoded    bool   // the response is, somehow
+	expects    bool   // the body waits for an interim response
+	gathered   bool   // the body is in the scratch
 
 	conn    *conn
 	scratch *scratch // of whoever reads; nil once it is not needed
@@ -214,5 +215,5 @@ func (x *exchange) fault(side Side, kind Kind, during string, err error) *Error 
 	if side == Server && x.absolute() {
 		side = Proxy
 	}
-	return &Error{Side: side, Kind: kind, CanRetry: x.unsent || x.conn == nil || roundtrip.Repeatable(x.request), During: during, Addr: x.key.addr(), Err: err}
+	return &Error{Side: side, Kind: kind, CanRetry: x.unsent || x.conn == nil || x.repeatable, During: during, Addr: x.key.addr(), Err: err}
 }

@@ -35,7 +35,7 @@ func (x *exchange) prepare() error {
 	case r.Header == nil:
 		return errors.New("http: nil Request.Header")
 	}
-	x.url = r.URL
+	x.url, x.repeatable = r.URL, roundtrip.Repeatable(r)
 	if err := x.locate(); err != nil {
 		return err
 	}
@@ -339,7 +339,7 @@ func hasToken(values []string, token string) bool {
 // repeated returns the exchange of the same request once more, if it may be sent again.
 func (x *slab) repeated() (*slab, bool) {
 	r := x.request
-	if x.ctx.Err() != nil || !x.unsent && !roundtrip.Repeatable(r) || x.body != nil && r.GetBody == nil {
+	if x.ctx.Err() != nil || !x.unsent && !x.repeatable || x.body != nil && r.GetBody == nil {
 		return nil, false
 	}
 	second := &slab{}

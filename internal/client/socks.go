@@ -93,7 +93,7 @@ func ask(nc net.Conn, question, answer []byte) error {
 
 // socksAnswer reads whether the proxy has connected.
 func socksAnswer(nc net.Conn) error {
-	var b [256]byte
+	var b [255 + 2]byte // the longest name, and a port
 	if _, err := io.ReadFull(nc, b[:5]); err != nil {
 		return err
 	}
