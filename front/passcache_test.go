@@ -136,29 +136,6 @@ func TestCacheVariesByHost(t *testing.T) {
 	}
 }
 
-// What is told of the upstream while it is asked behind the request's back is told without a race.
-func TestCacheTellsOfUpdates(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=1, stale-while-revalidate=600")
-	})
-	c := kept(to, front.PassCache{Policy: cache.Policy{Background: true}}, cache.Config{Name: "one"})
-	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_status $upstream_addr\n"}}
-	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	const many = 20
-	for i := range many {
-		a.get(fmt.Sprint("/", i))
-	}
-	for i := range many {
-		path := fmt.Sprint("/", i)
-		for late := time.Now().Add(patience); a.get(path).header.Get("X-Cache") != "STALE"; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatal("the answer does not become stale")
-			}
-		}
-	}
-}
-
 // Where the cache asks by GET for HEAD it does, whatever method the Pass has.
 func TestCacheOfHeadWithMethod(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
