@@ -23,6 +23,7 @@ type compiler struct {
 	types    map[typesKey]*mediaTypes
 	share    files.Limits // of each directory
 	setsRate bool         // some Set gives $limit_rate a value
+	answers  bool         // of the text at hand: it has a variable that an upstream's answer gives its value
 	goals    []string     // named locations of the host that something leads to
 
 	gzips    map[int]*compressors // by level

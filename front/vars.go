@@ -41,6 +41,7 @@ func (c *compiler) knownVariable(name string) variable {
 	} {
 		if v, ok := find(name); ok {
 			c.plan.traced = c.plan.traced || stepVariable(name) != nil
+			c.answers = c.answers || ofAnswer(name)
 			return v
 		}
 	}
@@ -66,7 +67,7 @@ func unavailable(name string) string {
 func assignable(name string) func(x *exchange, value string) {
 	switch name {
 	case "args", "query_string":
-		return func(x *exchange, value string) { x.args = value }
+		return func(x *exchange, value string) { x.args, x.changed = value, true }
 	case "limit_rate":
 		return func(x *exchange, value string) { x.limitOf = value }
 	}
