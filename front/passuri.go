@@ -46,6 +46,8 @@ func (c *compiler) passURI(p *pass, l *Location) error {
 // it was rewritten.
 func (r *uriRule) target(x *exchange, behind string) string {
 	switch {
+	case behind != "" && r.text != nil:
+		return rooted(behind + r.text.of(x))
 	case behind != "":
 		return rooted(behind)
 	case r.text == nil && !x.changed:

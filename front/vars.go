@@ -82,6 +82,9 @@ func (x *exchange) get(slot int) string {
 	return x.vars[slot].text
 }
 
+// has reports whether a slot has a value, empty or not.
+func (x *exchange) has(slot int) bool { return x.vars != nil && x.vars[slot].known }
+
 // set gives a slot a value.
 func (x *exchange) set(slot int, text string) {
 	if x.vars == nil {
@@ -101,7 +104,7 @@ func (c *compiler) declare() error {
 		if err := c.slot(name); err != nil {
 			return fmt.Errorf("map: %w", err)
 		}
-		c.maps[name] = &mapping{from: m, slot: c.slots[name]}
+		c.maps[name], c.given[name] = &mapping{from: m, slot: c.slots[name]}, true
 		for _, k := range m.Cases {
 			if source, fold, ok := casePattern(m, k.From); ok {
 				if err := c.declareGroups(source, fold); err != nil {
@@ -170,7 +173,7 @@ func (c *compiler) declareSteps(steps []Step) error {
 			name := strings.ToLower(s.Name)
 			c.setsRate = c.setsRate || name == "limit_rate"
 			if assignable(name) == nil {
-				err = c.slot(name)
+				err, c.given[name] = c.slot(name), true
 			}
 		case Rewrite:
 			err = c.declareGroups(s.Pattern, false)
