@@ -200,7 +200,7 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	dash := escape == EscapeDefault && ours == group && !emptyThere(name)
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
-		if s == "" && dash && !(group && x.has(slot)) {
+		if s == "" && dash && (!group || !x.has(slot)) {
 			return append(b, '-')
 		}
 		return esc(b, bounded(s))
