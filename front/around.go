@@ -48,7 +48,9 @@ func (x *exchange) serve() outcome {
 	if _, sees := x.loc.content.(*pass); !sees || x.status != 0 { // whose page it is the writer says
 		x.filter()
 	}
-	return x.settle(x.loc.content.serve(x))
+	out := x.loc.content.serve(x)
+	x.intercept = false // what answers next is none of this content's
+	return x.settle(out)
 }
 
 // filter has the location's filters see the answer, if it has any.

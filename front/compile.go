@@ -17,12 +17,14 @@ type compiler struct {
 	plan    *plan
 
 	slots    map[string]int      // of variables that have one in exchange.vars
+	given    map[string]bool     // those of them that a Set or a Map gives a value; others are patterns' groups
 	core     map[string]variable // nginx's own
 	maps     map[string]*mapping
 	patterns map[patternKey]*pattern
 	types    map[typesKey]*mediaTypes
 	share    files.Limits // of each directory
 	setsRate bool         // some Set gives $limit_rate a value
+	answers  bool         // of the text at hand: it has a variable that an upstream's answer gives its value
 	goals    []string     // named locations of the host that something leads to
 
 	gzips    map[int]*compressors // by level
@@ -37,7 +39,7 @@ func compile(config *Config, o *options, s *state) (*plan, error) {
 	product := productName()
 	c := &compiler{
 		config: config, options: o, state: s,
-		slots: make(map[string]int), core: coreVariables(product), maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
+		slots: make(map[string]int), given: make(map[string]bool), core: coreVariables(product), maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
 		types: make(map[typesKey]*mediaTypes),
 		plan:  &plan{options: o, state: s, product: product, released: make(chan struct{})},
 	}

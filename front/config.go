@@ -492,7 +492,8 @@ type PassCache struct {
 	// begin with it if it ends in "*". It is answered with 204, or 404 if there was nothing. Whoever may send such requests may do that:
 	// let the texts tell who that is.
 	Purge []Text
-	// Skip are texts that, if any is neither empty nor "0", have a request not be answered from the cache; NoStore those that have its answer not kept.
+	// Skip are texts that, if any is neither empty nor "0", have a request not be answered from the cache; NoStore those that have its answer not kept,
+	// for which they may tell of that answer, such as $upstream_http_x_private; it is waited for then, also where Stale has updates made behind.
 	Skip, NoStore []Text
 	Policy        cache.Policy
 }

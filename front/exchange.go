@@ -26,7 +26,7 @@ type exchange struct {
 	named     *location
 	moved     bool // a rewrite has changed the path: a location is to be found for it
 	internal  bool // the location was not found for the client's path
-	changed   bool // the path is no longer the client's
+	changed   bool // the path, or the query, is no longer the client's
 	rewritten bool // nor is it the one by which the location was found
 	stuck     bool // a pattern has taken too long: nobody knows whether it matches
 	shown     bool // a handler has been given the request, and may have it still

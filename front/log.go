@@ -195,15 +195,25 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 		return nil, err
 	}
 	// nginx knows values that are not there from empty ones, and has a dash for them. Those that are empty in it are these.
-	_, ours := c.slots[name]
-	dash := escape == EscapeDefault && !ours && name != "is_args" && name != "https" && name != "request_completion"
+	slot, ours := c.slots[name]
+	group := ours && !c.given[name]
+	dash := escape == EscapeDefault && ours == group && !emptyThere(name)
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
-		if s == "" && dash {
+		if s == "" && dash && (!group || !x.has(slot)) {
 			return append(b, '-')
 		}
 		return esc(b, bounded(s))
 	}, nil
+}
+
+// emptyThere reports whether one of nginx's variables is there even if it is empty.
+func emptyThere(name string) bool {
+	switch name {
+	case "is_args", "https", "request_completion", "host", "server_name", "fastcgi_path_info":
+		return true
+	}
+	return false
 }
 
 func escaper(e Escape) func(b []byte, s string) []byte {

@@ -15,6 +15,8 @@ type mapping struct {
 	source text
 	find   func(x *exchange, s string) *text // of the value
 	state  mappingState
+	// answers says that its value depends on an upstream's answer.
+	answers bool
 }
 
 type mappingState int
@@ -46,11 +48,15 @@ func (c *compiler) mapVariable(m *mapping) (variable, error) {
 		return nil, fmt.Errorf("the map of $%s depends on itself", m.from.Name)
 	case untouched:
 		m.state = compiling
+		before := c.answers
+		c.answers = false
 		if err := c.compileMap(m); err != nil {
 			return nil, fmt.Errorf("the map of $%s: %w", m.from.Name, err)
 		}
+		m.answers, c.answers = c.answers, before
 		m.state = compiled
 	}
+	c.answers = c.answers || m.answers
 	return m.of, nil
 }
 

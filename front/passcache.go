@@ -19,6 +19,7 @@ type passCache struct {
 	keyed   bool // the key has the Authorization in it
 	skip    []text
 	noStore []text
+	refuse  []text // those of NoStore that only the answer gives a value
 	purge   []text
 	counts  *cacheCounts // nil if nobody asks for them
 }
@@ -83,7 +84,7 @@ func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
 	if pc.skip, err = c.texts(p.Cache.Skip); err != nil {
 		return nil, err
 	}
-	if pc.noStore, err = c.texts(p.Cache.NoStore); err != nil {
+	if err = c.noStore(pc, p.Cache.NoStore); err != nil {
 		return nil, err
 	}
 	if pc.purge, err = c.texts(p.Cache.Purge); err != nil {
@@ -96,6 +97,23 @@ func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
 	}
 	pc.counts = c.cacheCounts(p.Cache.Zone)
 	return pc, nil
+}
+
+// noStore compiles what has answers not be kept.
+func (c *compiler) noStore(pc *passCache, from []Text) error {
+	for _, t := range from {
+		c.answers = false
+		compiled, err := c.text(t)
+		if err != nil {
+			return err
+		}
+		if c.answers {
+			pc.refuse = append(pc.refuse, compiled)
+		} else {
+			pc.noStore = append(pc.noStore, compiled)
+		}
+	}
+	return nil
 }
 
 // cacheFields are those of a Pass's Ignore that mean something to caches.
@@ -140,6 +158,12 @@ func (pc *passCache) answer(x *exchange, origin cache.Origin) (*cache.Answer, er
 	q := cache.Query{
 		Context: x.r.Context(), Method: x.method, Header: x.r.Header, Host: x.asked, HasBody: x.r.ContentLength != 0,
 		Key: pc.key.of(x), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x), KeyedByAuthorization: pc.keyed,
+	}
+	if pc.refuse != nil {
+		q.Refuses = func(resp *http.Response) bool {
+			x.upstreamHeader = resp.Header
+			return anyHolds(pc.refuse, x) || x.stuck
+		}
 	}
 	purges := anyHolds(pc.purge, x)
 	if x.stuck { // the key may be another's

@@ -73,6 +73,25 @@ func TestCachedPass(t *testing.T) {
 	a.ask("GET", "/x", strings.NewReader("a body")).want(t, "", 200, "7 "+to+" /x")
 }
 
+// What has an answer not kept may be said by the answer, also by way of maps.
+func TestAnswerRefusesToBeKept(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		for name, values := range r.URL.Query() {
+			w.Header()[http.CanonicalHeaderKey(name)] = values
+		}
+	})
+	pc := front.PassCache{NoStore: []front.Text{"$upstream_http_x_private", "$personal"}}
+	c := kept(to, pc, cache.Config{Name: "one"})
+	c.Maps = []front.Map{{Name: "personal", Source: "$upstream_http_x_class", Cases: []front.Case{{From: "personal", To: "1"}}, Default: "0"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/x?x-private=1").want(t, "MISS", 200, "1 "+to+" /x")
+	a.get("/x?x-private=1").want(t, "MISS", 200, "2 "+to+" /x")
+	a.get("/x?x-class=personal").want(t, "MISS", 200, "3 "+to+" /x")
+	a.get("/x?x-class=personal").want(t, "MISS", 200, "4 "+to+" /x")
+	a.get("/x?x-class=public").want(t, "MISS", 200, "5 "+to+" /x")
+	a.get("/x?x-class=public").want(t, "HIT", 200, "5 "+to+" /x")
+}
+
 // Hosts whose upstream is told which one is meant do not get each other's answers.
 func TestCacheKeyHasHost(t *testing.T) {
 	to, _ := numbered(t, nil)

@@ -42,18 +42,20 @@ func (c *compiler) passURI(p *pass, l *Location) error {
 	return nil
 }
 
-// target is what an upstream is asked for: path and query. Without a URI that is what the client has sent, byte by byte, unless
-// it was rewritten.
+// target is what an upstream is asked for: path and query. Without a URI, or with one that is empty this time, that is what the client has
+// sent, byte by byte, unless it was rewritten. behind is what the address had behind it, which the URI goes on.
 func (r *uriRule) target(x *exchange, behind string) string {
+	uri := behind
+	if r.whole {
+		uri += r.text.of(x)
+	}
 	switch {
-	case behind != "":
-		return rooted(behind)
-	case r.text == nil && !x.changed:
+	case uri != "":
+		return rooted(uri)
+	case (r.text == nil || r.whole) && !x.changed:
 		return requestURI(x)
-	case r.text == nil, !r.whole && (x.rewritten || !strings.HasPrefix(x.path, r.prefix)):
+	case r.text == nil, r.whole, x.rewritten, !strings.HasPrefix(x.path, r.prefix):
 		return withArgs(escapePath(x.path), x.args)
-	case r.whole:
-		return rooted(r.text.of(x))
 	}
 	return withArgs(r.text.literal+escapePath(x.path[r.part:]), x.args)
 }

@@ -34,6 +34,11 @@ func passVariable(name string) (variable, bool) {
 	return nil, false
 }
 
+// ofAnswer reports whether an upstream's answer gives a variable its value.
+func ofAnswer(name string) bool {
+	return stepVariable(name) != nil || strings.HasPrefix(name, "upstream_http_") || strings.HasPrefix(name, "upstream_cookie_")
+}
+
 // stepVariable is what a variable tells of each server that was asked.
 func stepVariable(name string) func(*step) string {
 	switch name {

@@ -78,8 +78,8 @@ func escapePath(path string) string { return escape(path, false) }
 // escapeArgs writes text as a part of a query.
 func escapeArgs(s string) string { return escape(s, true) }
 
-// escape encodes what would end a path: spaces, %, ?, #, control characters and what is not ASCII; of a query also what
-// divides it.
+// escape encodes what would end a path, and what no URI has (RFC 3986, 2) but for brackets, which nginx leaves, too; of a query also
+// what divides it.
 func escape(s string, query bool) string {
 	const hex = "0123456789ABCDEF"
 	more := 0
@@ -104,7 +104,7 @@ func escape(s string, query bool) string {
 
 func escapes(c byte, query bool) bool {
 	switch c {
-	case '%', '?', '#':
+	case '%', '?', '#', '"', '<', '>', '\\', '^', '`', '{', '|', '}':
 		return true
 	case '&', '+', ';':
 		return query

@@ -165,7 +165,7 @@ func (c *compiler) condition(s If) (func(*exchange) bool, error) {
 		if err != nil {
 			return nil, err
 		}
-		holds = func(x *exchange) bool { return p.match(x, left.of(x)) }
+		holds = func(x *exchange) bool { return x.matches(p, left.of(x)) }
 	case "-f", "-d", "-e", "-x":
 		kind := op[1]
 		holds = func(x *exchange) bool { return fileIs(left.of(x), kind) }
@@ -176,6 +176,15 @@ func (c *compiler) condition(s If) (func(*exchange) bool, error) {
 		return func(x *exchange) bool { return !holds(x) }, nil
 	}
 	return holds, nil
+}
+
+// matches matches a pattern of a step. If that fails it leaves no captures behind, as in nginx: not even the location's.
+func (x *exchange) matches(p *pattern, s string) bool {
+	ok := p.match(x, s)
+	if !ok {
+		x.captures = captures{}
+	}
+	return ok
 }
 
 // fileIs asks the file system about a path: whether it is a file (f), a directory (d), anything (e), or may be executed (x).
@@ -216,7 +225,7 @@ func (c *compiler) rewriteStep(s Rewrite) (action, error) {
 		return nil, fmt.Errorf("rewrite %q: %w", s.Pattern, err)
 	}
 	return func(x *exchange) (outcome, bool) {
-		if !p.match(x, x.path) {
+		if !x.matches(p, x.path) {
 			return proceed, false
 		}
 		if r.status != 0 {

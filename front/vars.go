@@ -41,6 +41,7 @@ func (c *compiler) knownVariable(name string) variable {
 	} {
 		if v, ok := find(name); ok {
 			c.plan.traced = c.plan.traced || stepVariable(name) != nil
+			c.answers = c.answers || ofAnswer(name)
 			return v
 		}
 	}
@@ -66,7 +67,7 @@ func unavailable(name string) string {
 func assignable(name string) func(x *exchange, value string) {
 	switch name {
 	case "args", "query_string":
-		return func(x *exchange, value string) { x.args = value }
+		return func(x *exchange, value string) { x.args, x.changed = value, true }
 	case "limit_rate":
 		return func(x *exchange, value string) { x.limitOf = value }
 	}
@@ -80,6 +81,9 @@ func (x *exchange) get(slot int) string {
 	}
 	return x.vars[slot].text
 }
+
+// has reports whether a slot has a value, empty or not.
+func (x *exchange) has(slot int) bool { return x.vars != nil && x.vars[slot].known }
 
 // set gives a slot a value.
 func (x *exchange) set(slot int, text string) {
@@ -100,7 +104,7 @@ func (c *compiler) declare() error {
 		if err := c.slot(name); err != nil {
 			return fmt.Errorf("map: %w", err)
 		}
-		c.maps[name] = &mapping{from: m, slot: c.slots[name]}
+		c.maps[name], c.given[name] = &mapping{from: m, slot: c.slots[name]}, true
 		for _, k := range m.Cases {
 			if source, fold, ok := casePattern(m, k.From); ok {
 				if err := c.declareGroups(source, fold); err != nil {
@@ -169,7 +173,7 @@ func (c *compiler) declareSteps(steps []Step) error {
 			name := strings.ToLower(s.Name)
 			c.setsRate = c.setsRate || name == "limit_rate"
 			if assignable(name) == nil {
-				err = c.slot(name)
+				err, c.given[name] = c.slot(name), true
 			}
 		case Rewrite:
 			err = c.declareGroups(s.Pattern, false)

@@ -139,6 +139,9 @@ type Query struct {
 	Rules *Rules
 	// Skip has the request not be answered by what is kept, NoStore the answer not be kept.
 	Skip, NoStore bool
+	// Refuses, unless it is nil, has an answer not be kept for which it returns true. It is called while the request waits: with it
+	// nothing is updated behind a request's back.
+	Refuses func(*http.Response) bool
 	// KeyedByAuthorization says that the key has the Authorization in it, so that answers to requests with one may be kept.
 	KeyedByAuthorization bool
 }

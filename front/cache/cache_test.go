@@ -841,6 +841,30 @@ func TestReplacedByUnkept(t *testing.T) {
 	}
 }
 
+// An answer may be what says that it is not to be kept. Updates are waited for then.
+func TestRefuses(t *testing.T) {
+	policy := cache.Policy{Background: true, Stale: cache.Stale{Updating: true}}
+	inBubble(t, policy, func(t *testing.T, s *site) {
+		q := cache.Query{Refuses: func(resp *http.Response) bool { return resp.Header.Get("X-Private") != "" }}
+		ask := func() got { return s.query(q, "GET", "http://a.example/x") }
+		s.says(200, "one", "Cache-Control: max-age=60", "X-Private: 1")
+		ask().want(t, cache.StateMiss, 200, "one")
+		synctest.Wait()
+		ask().want(t, cache.StateMiss, 200, "one")
+		s.says(200, "two", "Cache-Control: max-age=60")
+		ask().want(t, cache.StateMiss, 200, "two")
+		synctest.Wait()
+		ask().want(t, cache.StateHit, 200, "two")
+		time.Sleep(time.Minute)
+		s.says(200, "three", "Cache-Control: max-age=60", "X-Private: 1")
+		ask().want(t, cache.StateExpired, 200, "three")
+		s.says(200, "four", "Cache-Control: max-age=60")
+		ask().want(t, cache.StateExpired, 200, "four")
+		synctest.Wait()
+		ask().want(t, cache.StateHit, 200, "four")
+	})
+}
+
 func TestMinUses(t *testing.T) {
 	inBubble(t, cache.Policy{MinUses: 3}, func(t *testing.T, s *site) {
 		s.says(200, "x", "Cache-Control: max-age=60")

@@ -113,6 +113,8 @@ func (u *Rules) judge(q *Query, resp *http.Response, asked, now time.Time) (l li
 		return l, "authorization"
 	case !l.fresh.After(now):
 		return l, notFresh
+	case q.Refuses != nil && q.Refuses(resp):
+		return l, "refused"
 	}
 	return l, ""
 }

@@ -84,7 +84,7 @@ func (s *session) share(now time.Time) (*Answer, error) {
 	}
 	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, age)
 	if leads {
-		return s.lead(f, updating && policy.Background, now)
+		return s.lead(f, updating && policy.Background && s.q.Refuses == nil, now)
 	}
 	if updating {
 		return s.use(StateUpdating, now)
