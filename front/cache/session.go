@@ -122,6 +122,11 @@ func (s *session) use(state State, now time.Time) (*Answer, error) {
 	if a := s.hit(state, now); a != nil {
 		return a, nil
 	}
+	return s.miss()
+}
+
+// miss fetches what is not there any more, or cannot be read.
+func (s *session) miss() (*Answer, error) {
 	s.old, s.state, s.why = nil, StateMiss, "uri-miss"
 	return s.fetch()
 }
@@ -152,7 +157,7 @@ func (s *session) hit(state State, now time.Time) *Answer {
 func (s *session) updateBehind(now time.Time) (*Answer, error) {
 	a := s.hit(StateStale, now)
 	if a == nil {
-		return s.use(StateStale, now)
+		return s.miss() // with the flight: nobody looks once more, who would leave that to nobody
 	}
 	ask := s.ask()
 	if s.c.behind.Add(1) <= maxBackground {
