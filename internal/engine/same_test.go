@@ -359,9 +359,16 @@ var handlers = map[string]http.HandlerFunc{
 		w.Header().Set(http.TrailerPrefix+"Sum", "1")
 		io.WriteString(w, "hello")
 	},
-	"timeout":   http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), time.Millisecond, "slow").ServeHTTP,
+	"timeout":   tooSlow,
 	"max bytes": http.MaxBytesHandler(http.HandlerFunc(dump), 3).ServeHTTP,
 	"hijack":    hijack,
+}
+
+// tooSlow takes longer than it may. What it waits for is the whole request's end: if it were that of its own time, it might return just then,
+// and nobody could tell whether in time.
+func tooSlow(w http.ResponseWriter, r *http.Request) {
+	ended := r.Context().Done()
+	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }), time.Millisecond, "slow").ServeHTTP(w, r)
 }
 
 func recipeA(w http.ResponseWriter, _ *http.Request) {
