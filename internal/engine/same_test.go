@@ -364,11 +364,12 @@ var handlers = map[string]http.HandlerFunc{
 	"hijack":    hijack,
 }
 
-// tooSlow takes longer than it may. What it waits for is the whole request's end: if it were that of its own time, it might return just then,
-// and nobody could tell whether in time.
+// tooSlow takes longer than it may: if it waited for the end of its time it might return just then, and nobody could tell whether that
+// was in time.
 func tooSlow(w http.ResponseWriter, r *http.Request) {
-	ended := r.Context().Done()
-	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-ended }), time.Millisecond, "slow").ServeHTTP(w, r)
+	answered := make(chan struct{})
+	defer close(answered)
+	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }), time.Millisecond, "slow").ServeHTTP(w, r)
 }
 
 func recipeA(w http.ResponseWriter, _ *http.Request) {
