@@ -1007,3 +1007,53 @@ func TestFieldsOfConnections(t *testing.T) {
 		}
 	})
 }
+
+// slowEnd is a body whose end comes a second behind its last byte.
+type slowEnd struct{ strings.Reader }
+
+func (b *slowEnd) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil {
+		time.Sleep(time.Second)
+	}
+	return n, err
+}
+
+// whole is a client that does something once it has so many bytes.
+type whole struct {
+	*httptest.ResponseRecorder
+	bytes int
+	then  func()
+}
+
+func (w *whole) Write(p []byte) (int, error) {
+	if w.bytes -= len(p); w.bytes == 0 {
+		w.then()
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+// Who has all of an answer finds it kept.
+func TestWholeAnswerIsKept(t *testing.T) {
+	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		s.answers(func(*http.Request) (*http.Response, error) {
+			resp := response(200, "body", "Cache-Control: max-age=60", "Content-Length: 4")
+			resp.Body = io.NopCloser(&slowEnd{*strings.NewReader("body")})
+			return resp, nil
+		})
+		r := httptest.NewRequest(http.MethodGet, "http://a.example/x", nil)
+		a, err := s.cache.Answer(cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Rules: s.rules, Key: "http://a.example/x"}, visit{s, r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		asked := false
+		w := &whole{httptest.NewRecorder(), 4, func() {
+			asked = true
+			s.get().want(t, cache.StateHit, 200, "body")
+		}}
+		if err := a.Send(w, r); err != nil || !asked {
+			t.Errorf("%v, asked again %v", err, asked)
+		}
+	})
+}

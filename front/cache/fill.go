@@ -28,6 +28,7 @@ type fill struct {
 	buf   []byte        // what has come, unless it is in the file
 	file  *draft
 	size  int64 // what has come
+	shown int64 // of that what a reader may have while the rest comes
 	sum   uint32
 	state fillState
 	err   error
@@ -117,8 +118,18 @@ func (f *fill) took(b []byte) {
 		f.buf = f.buf[:len(f.buf)+len(b)]
 	}
 	f.sum = checksum(f.sum, b)
-	f.size += int64(len(b))
-	f.wake()
+	if f.size += int64(len(b)); f.size != f.length {
+		f.shown = f.size // who has all of an answer finds it kept: so the last piece is shown by finish
+		f.wake()
+	}
+}
+
+// readable is how much a reader may have. The caller holds mu.
+func (f *fill) readable() int64 {
+	if f.state == filling {
+		return f.shown
+	}
+	return f.size
 }
 
 // fits reports whether there is room for what has come, in memory or else on disk.

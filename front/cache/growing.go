@@ -23,13 +23,14 @@ func (g *growing) next(wait func()) (b []byte, n int64, from io.Reader, err erro
 	f := g.f
 	for {
 		f.mu.Lock()
+		readable := f.readable()
 		switch {
-		case g.at < f.size && f.file == nil:
-			b = f.buf[g.at:f.size]
+		case g.at < readable && f.file == nil:
+			b = f.buf[g.at:readable]
 			f.mu.Unlock()
 			return b, int64(len(b)), nil, nil
-		case g.at < f.size:
-			n = f.size - g.at
+		case g.at < readable:
+			n = readable - g.at
 			from = io.NewSectionReader(f.file, f.bodyAt+g.at, n)
 			f.mu.Unlock()
 			return nil, n, from, nil

@@ -80,10 +80,10 @@ func (c *MemConn) Read(p []byte) (int, error)  { return c.in.read(p) }
 func (c *MemConn) Write(p []byte) (int, error) { return c.out.write(p) }
 
 // Close closes both directions. What this end did not read is lost; what it wrote can
-// still be read at the other end.
+// still be read at the other end. Whoever learns of it by Read cannot write any more.
 func (c *MemConn) Close() error {
-	c.in.close(net.ErrClosed)
 	c.out.close(io.EOF)
+	c.in.close(net.ErrClosed)
 	return nil
 }
 
