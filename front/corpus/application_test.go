@@ -178,6 +178,9 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 	if status := strings.Fields(head)[1]; status != "304" && status != "204" && !strings.Contains(head, "Content-Length") {
 		head += fmt.Sprintf("\nContent-Length: %d", len(body))
 	}
+	if r.Close && !strings.Contains(head, "\nConnection:") {
+		head += "\nConnection: close" // else nginx keeps what is about to be closed, and sends a POST there
+	}
 	if r.Method == http.MethodHead {
 		body = ""
 	}
