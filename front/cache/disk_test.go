@@ -178,44 +178,35 @@ func TestStrangers(t *testing.T) {
 
 // What was removed behind the cache's back is fetched anew.
 func TestFilesAreGone(t *testing.T) {
-	onDisk(t, cache.Config{}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
-		s.cache.NothingInMemory()
-		s.says(200, "old", fresh)
-		s.get()
-		synctest.Wait()
-		for _, name := range filesIn(t, dir) {
-			if err := os.Remove(name); err != nil {
-				t.Fatal(err)
+	for name, remove := range map[string]func(t *testing.T, dir string) error{
+		"each": func(t *testing.T, dir string) (err error) {
+			for _, file := range filesIn(t, dir) {
+				err = errors.Join(err, os.Remove(file))
 			}
-		}
-		s.says(200, "new", fresh)
-		s.get().want(t, cache.StateMiss, 200, "new")
-		synctest.Wait()
-		s.get().want(t, cache.StateHit, 200, "new")
-	})
-}
-
-// Whoever empties the directory, as people do to purge everything, has what comes next be kept there again.
-func TestDirectoryIsEmptied(t *testing.T) {
-	onDisk(t, cache.Config{Levels: []int{1, 2}}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
-		s.cache.NothingInMemory()
-		s.says(200, "old", fresh)
-		s.get()
-		synctest.Wait()
-		all, err := os.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range all {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				t.Fatal(err)
+			return err
+		},
+		"all, as people do to purge everything": func(_ *testing.T, dir string) error {
+			all, err := os.ReadDir(dir)
+			for _, e := range all {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 			}
-		}
-		s.says(200, "new", fresh)
-		s.get().want(t, cache.StateMiss, 200, "new")
-		synctest.Wait()
-		s.get().want(t, cache.StateHit, 200, "new")
-	})
+			return err
+		},
+	} {
+		onDisk(t, cache.Config{Levels: []int{1, 2}}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+			s.cache.NothingInMemory()
+			s.says(200, "old", fresh)
+			s.get()
+			synctest.Wait()
+			if err := remove(t, dir); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			s.says(200, "new", fresh)
+			s.get().want(t, cache.StateMiss, 200, "new")
+			synctest.Wait()
+			s.get().want(t, cache.StateHit, 200, "new")
+		})
+	}
 }
 
 // What is cut short while the cache runs is not taken for whole by a client that asks under a condition, either.

@@ -18,7 +18,7 @@ func (c *Client) RoundTripIn(m *Memory, r *http.Request) (*http.Response, error)
 }
 
 // Reset makes the memory ready for another exchange. The response and its Header are nobody's by then, and its body has come at once:
-// only such a body is an io.WriterTo. The Header's values may be kept.
+// only such a body is a roundtrip.WholeBody. The Header's values may be kept.
 func (m *Memory) Reset() {
 	h := m.slab.response.Header
 	if len(h) > maxKeptFields {
