@@ -49,7 +49,7 @@ check-slow: programs ## longer fuzzing, every test many times, the generator's c
 	$(GO) run ./cmd/tare weigh
 
 bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)
-	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/...
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/... ./front/...
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./lab
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 2h ./bench
 

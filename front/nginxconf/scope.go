@@ -1,5 +1,7 @@
 package nginxconf
 
+import "slices"
+
 // scope is a block, with what it inherits. A directive that a block does not have is that of the nearest block around it that does; where
 // there may be several of a name, all of that block's.
 //
@@ -23,21 +25,22 @@ func newScope(outer *scope, level string, block []*directive) *scope {
 func (s *scope) own(name string) []*directive { return s.names[name] }
 
 // all are the directives of the names that hold here, in their order. Several names are one kind: who has one of them inherits none.
+// The list is the scope's, and is only read.
 func (s *scope) all(names ...string) []*directive {
-	for at := s; at != nil; at = at.outer {
-		var found []*directive
-		for _, d := range at.list {
-			for _, name := range names {
-				if d.name == name {
-					found = append(found, d)
-				}
-			}
-		}
-		if found != nil {
-			return found
+	at := s.holder(names...)
+	if at == nil {
+		return nil
+	}
+	if len(names) == 1 {
+		return at.names[names[0]]
+	}
+	var found []*directive
+	for _, d := range at.list {
+		if slices.Contains(names, d.name) {
+			found = append(found, d)
 		}
 	}
-	return nil
+	return found
 }
 
 // one is the directive of the name that holds here, or nil.

@@ -109,7 +109,7 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 
 // clientCertificates sets whether clients are asked for certificates.
 func (t *translator) clientCertificates(s *scope, config *tls.Config) {
-	trusted := append(s.all("ssl_client_certificate"), s.all("ssl_trusted_certificate")...)
+	trusted := slices.Concat(s.all("ssl_client_certificate"), s.all("ssl_trusted_certificate"))
 	d := s.one("ssl_verify_client")
 	if d == nil || strings.EqualFold(d.args[0], "off") {
 		return
