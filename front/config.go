@@ -396,12 +396,14 @@ const (
 	HTTP Protocol = iota
 	HTTPS
 	FastCGI
+	// SchemeOfTo is HTTP or HTTPS: To begins with http:// or https:// once its variables have values.
+	SchemeOfTo
 )
 
 // Pass has an upstream answer: proxy_pass or fastcgi_pass.
 type Pass struct {
 	Protocol Protocol
-	// To is the name of an Upstream or of a bound handler, or HOST:PORT, or unix:PATH.
+	// To is the name of an Upstream or of a bound handler, or HOST:PORT, or unix:PATH, behind a scheme if the Protocol is SchemeOfTo.
 	To Text
 	// URI replaces the part of the path that the location matched; nil passes the request's URI as it is. Variables in it make it the whole URI.
 	URI *Text

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
@@ -32,7 +31,7 @@ type pass struct {
 	uri  uriRule
 	sets requestHeader // of HTTP
 	cgi  *cgi          // FastCGI, else nil
-	tls  *tlsLinks     // HTTPS, else nil
+	tls  *tlsLinks     // of HTTPS; nil if that is not spoken
 
 	method text
 	body   *text // instead of the client's
@@ -51,7 +50,7 @@ type pass struct {
 // pass compiles a Pass.
 func (c *compiler) pass(l *Location) (content, error) {
 	from := l.Pass
-	if from.Protocol < HTTP || from.Protocol > FastCGI {
+	if from.Protocol < HTTP || from.Protocol > SchemeOfTo {
 		return nil, fmt.Errorf("there is no protocol %d", from.Protocol)
 	}
 	p := &pass{
@@ -91,7 +90,7 @@ func (c *compiler) pass(l *Location) (content, error) {
 // misplaced refuses what means nothing to the protocol.
 func misplaced(p *Pass) error {
 	switch {
-	case p.Protocol != HTTPS && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
+	case p.Protocol != HTTPS && p.Protocol != SchemeOfTo && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
 		return errors.New("pass: TLS is said of what is not HTTPS")
 	case p.Protocol != FastCGI && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
 		return errors.New("pass: Params, ParamIndex, SplitPath and KeepConn are said of what is not FastCGI")
@@ -202,6 +201,9 @@ func (p *pass) serve(x *exchange) outcome {
 	to, err := p.to.find(x)
 	if err != nil {
 		x.errorf(levelError, "no upstream: %v", err)
+		if errors.Is(err, errNoScheme) {
+			return x.fail(http.StatusInternalServerError)
+		}
 		return x.fail(http.StatusBadGateway)
 	}
 	if to.bound != nil {
@@ -298,90 +300,3 @@ func (x *exchange) truncated(err error) {
 
 // closing closes what nobody can be told about.
 func closing(c io.Closer) { _ = c.Close() }
-
-// goal is where a Pass leads.
-type goal struct {
-	text  text
-	group *group       // nil if variables tell
-	bound http.Handler // likewise
-	plan  *plan
-	other *dynamic // addresses that variables gave
-	name  goalName // if it is constant
-	port  string   // where none is said
-}
-
-// goalName is a goal as variables tell of it.
-type goalName struct{ host, port string }
-
-// destination is where one request goes.
-type destination struct {
-	group *group
-	bound http.Handler
-	uri   string // that a variable had behind the address
-}
-
-// passGoal compiles where a Pass leads.
-func (c *compiler) passGoal(p *pass, l *Location) (err error) {
-	g := &p.to
-	g.plan, g.port = c.plan, "80"
-	if l.Pass.Protocol == HTTPS {
-		g.port = "443"
-	}
-	if g.text, err = c.text(l.Pass.To); err != nil {
-		return err
-	}
-	if g.text.empty() {
-		return errors.New("it leads nowhere: want To")
-	}
-	if g.text.constant() {
-		g.name = nameGoal(g.text.literal, g.port)
-		if g.bound = c.boundTo(g.text.literal); g.bound == nil {
-			g.group, err = c.target(g.text.literal)
-		}
-	} else {
-		g.other = new(dynamic)
-		c.plan.releases = append(c.plan.releases, g.other.close)
-	}
-	if err == nil && l.Pass.Protocol == HTTPS && g.bound == nil {
-		p.tls, err = c.tlsLinks(&l.Pass.TLS, g.group)
-	}
-	return err
-}
-
-// nameGoal is what $proxy_host and $proxy_port are. A usual port is not told.
-func nameGoal(to, usual string) goalName {
-	if strings.HasPrefix(to, "unix:") {
-		return goalName{"localhost", ""}
-	}
-	if i := strings.LastIndexByte(to, ':'); i > strings.LastIndexByte(to, ']') {
-		if port := to[i+1:]; port != usual {
-			return goalName{to, port}
-		}
-		return goalName{to[:i], usual}
-	}
-	return goalName{to, usual}
-}
-
-// find finds where an exchange goes.
-func (g *goal) find(x *exchange) (destination, error) {
-	if x.passing == nil {
-		x.passing = x.plan.state.takePassing()
-	}
-	if g.group != nil {
-		x.goal = g.name
-		return destination{group: g.group}, nil
-	}
-	to, uri := g.text.of(x), ""
-	if i := strings.IndexAny(to, "/?"); i > 0 && !strings.HasPrefix(to, "unix:") {
-		to, uri = to[:i], to[i:]
-	}
-	x.goal = nameGoal(to, g.port)
-	if h := g.plan.options.boundTo(to); h != nil {
-		return destination{bound: h, uri: uri}, nil
-	}
-	if found := g.plan.groups[strings.ToLower(to)]; found != nil {
-		return destination{group: found, uri: uri}, nil
-	}
-	found, err := g.other.group(to, g.port)
-	return destination{group: found, uri: uri}, err
-}

@@ -42,7 +42,7 @@ func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
 	s := &x.first
 	if ask != nil || s.pass != nil { // a cache may go on with it when the exchange has ended
 		s = new(sending)
-	} else if p.cgi == nil && p.tls == nil {
+	} else if p.cgi == nil && !to.secure {
 		if x.memory == nil {
 			x.memory = new(client.Memory)
 		}
@@ -58,7 +58,7 @@ func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
 		line := x.r.Method + " " + x.r.RequestURI
 		s.who = func() string { return line }
 	}
-	if p.tls != nil {
+	if to.secure {
 		s.secure = p.tls.of(cmp.Or(p.tls.name.of(x), hostOnly(x.goal.host)))
 	}
 	return s

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"runtime"
 	"strings"
@@ -72,6 +73,37 @@ func TestPassToVariable(t *testing.T) {
 	}
 	if got := a.get("/?to=" + to); got.status != 200 {
 		t.Error(got.status)
+	}
+}
+
+// Variables may give the scheme, too: with TLS or without.
+func TestPassSchemeOfTo(t *testing.T) {
+	plain, secure := served(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
+	t.Cleanup(secure.Close)
+	a := serveHandler(t, newFront(t, oneHost(
+		front.Location{Path: "/", Pass: &front.Pass{To: "$arg_to", Protocol: front.SchemeOfTo}, Settings: variables("$proxy_host $proxy_port")},
+	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host) })), quiet()))
+	_, port, _ := strings.Cut(plain, ":")
+	for to, want := range map[string]string{
+		"http://" + plain + "/x":            `"URI":"/x"`,
+		secure.URL + "/x":                   `"URI":"/x"`,
+		"HTTPS" + secure.URL[len("https"):]: `"URI":"/?to=`,
+		"https://app/x":                     "bound /x app",
+	} {
+		if got := a.get("/?to=" + to); got.status != 200 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %d %s", to, got.status, got.body)
+		}
+	}
+	if got := a.get("/?to=http://" + plain).header.Get("X-Vars"); got != plain+" "+port {
+		t.Errorf("%q", got)
+	}
+	for to, want := range map[string]int{"": 500, plain: 500, "ftp://" + plain: 500, "//" + plain: 500, "https://" + plain: 502, "http://" + secure.Listener.Addr().String(): 400} {
+		if got := a.get("/?to=" + to); got.status != want {
+			t.Errorf("%q: %d %s", to, got.status, got.body)
+		}
+	}
+	if _, err := front.New(oneHost(front.Location{Path: "/", Pass: &front.Pass{To: "http://a", Protocol: front.SchemeOfTo}})); err == nil || !strings.Contains(err.Error(), "want HTTP or HTTPS") {
+		t.Error(err)
 	}
 }
 

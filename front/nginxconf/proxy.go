@@ -50,15 +50,17 @@ func (t *translator) replaces(s *scope, name string) []front.Replace {
 // proxyPass translates proxy_pass SCHEME://TO[URI].
 func (t *translator) proxyPass(d *directive, s *scope, p *front.Pass, here *place) {
 	url := d.args[0]
-	var rest, port string
-	switch lower := strings.ToLower(url); {
-	case strings.HasPrefix(lower, "http://"):
-		rest, port = url[len("http://"):], "80"
-	case strings.HasPrefix(lower, "https://"):
-		rest, port, p.Protocol = url[len("https://"):], "443", front.HTTPS
-	case hasVariable(url):
-		t.refuse(d, "the scheme is in a variable: write http:// or https:// in front of it")
-		return
+	scheme, rest, found := strings.Cut(url, "://")
+	var port string
+	switch lower := strings.ToLower(scheme); {
+	case found && lower == "http":
+		scheme, port = "", "80"
+	case found && lower == "https":
+		scheme, port, p.Protocol = "", "443", front.HTTPS
+	case found && hasVariable(scheme):
+		scheme, p.Protocol = scheme+"://", front.SchemeOfTo
+	case hasVariable(url) && !found:
+		scheme, rest, p.Protocol = "", url, front.SchemeOfTo
 	default:
 		t.errorf(d, "%s is no URL: want http:// or https:// in front of it", shown(url))
 		return
@@ -68,7 +70,7 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Pass, here *plac
 		t.errorf(d, "%s has no host", shown(url))
 		return
 	}
-	p.To = t.target(d, to, port)
+	p.To = t.target(d, scheme+to, port)
 	if uri != "" {
 		text := t.text(d, uri)
 		p.URI = &text
@@ -78,7 +80,7 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Pass, here *plac
 	if uri != "" && !variables && (inIf || here.match == front.Regex || here.match == front.FoldRegex || here.match == front.Named) {
 		t.errorf(d, "%s: there can be no path in an if, nor in a location that is a regular expression or a name; use rewrite, and leave it out here", shown(url))
 	}
-	if p.Protocol != front.HTTPS {
+	if p.Protocol == front.HTTP {
 		p.TLS = front.PassTLS{}
 	}
 	t.redirects(s, p, variables)
