@@ -33,6 +33,8 @@ type Config struct {
 	Conns    []limit.Config
 	// LogFormats are those of logs, by name. "combined" is there without being said.
 	LogFormats []LogFormat
+	// BlankUnavailable has variables be empty that nginx knows and that are not to be had here: see Unavailable. Otherwise they are errors.
+	BlankUnavailable bool
 	// Types are media types by the ends of file names, without the dot. Nil is the system's table.
 	Types map[string]string
 }

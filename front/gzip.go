@@ -225,7 +225,8 @@ func (t toServer) Write(p []byte) (int, error) { return t.w.send(p) }
 type zipping struct {
 	gz      *gzip.Writer
 	pool    *compressors
-	nothing bool // there is no body, as HEAD is answered: only the head is as if there were
+	taken   int64 // bytes before they are compressed
+	nothing bool  // there is no body, as HEAD is answered: only the head is as if there were
 }
 
 // Write compresses a part of the body.
@@ -236,7 +237,17 @@ func (z *zipping) Write(p []byte) (int, error) {
 	if z.gz == nil {
 		return 0, http.ErrBodyNotAllowed // the answer has ended
 	}
+	z.taken += int64(len(p))
 	return z.gz.Write(p)
+}
+
+// gzipRatio is how many times longer the body is than what was sent of it, to two places; empty if it is not compressed.
+func gzipRatio(x *exchange) string {
+	if x.out == nil || x.out.zip == nil || x.out.sent == 0 {
+		return ""
+	}
+	hundredths := (x.out.zip.taken*1000/x.out.sent + 5) / 10
+	return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
 }
 
 func (z *zipping) flush() error {

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -152,6 +156,32 @@ func TestGzipOldHTTP(t *testing.T) {
 		if got := w.header.Get("Content-Encoding") == "gzip"; got != may {
 			t.Errorf("%v: %v", may, got)
 		}
+	}
+}
+
+// The ratio is that of what a handler has written to what was sent.
+func TestGzipRatio(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	c := oneHost(app(front.Settings{Gzip: &front.Gzip{Types: []string{"text/plain"}}, Logs: []front.Log{{Path: name, Format: "ratio"}}}))
+	c.LogFormats = []front.LogFormat{{Name: "ratio", Text: "$body_bytes_sent $gzip_ratio"}}
+	h, err := front.New(c, front.Bind("app", http.HandlerFunc(told)))
+	must(t, err)
+	for _, coding := range []string{"gzip", ""} {
+		r := httptest.NewRequest("GET", "/?n=3000&H-Content-Type=text/plain", nil)
+		r.Header.Set("Accept-Encoding", coding)
+		h.ServeHTTP(newRecorder(), r)
+	}
+	must(t, h.Close()) // which writes the log
+	text, err := os.ReadFile(name)
+	must(t, err)
+	lines := strings.Split(string(text), "\n")
+	var sent int
+	var ratio float64
+	if n, err := fmt.Sscanf(lines[0], "%d %f", &sent, &ratio); n != 2 || err != nil || sent == 0 || math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00") {
+		t.Errorf("%q", lines[0])
+	}
+	if lines[1] != "3000 -" {
+		t.Errorf("%q", lines[1])
 	}
 }
 

@@ -51,6 +51,7 @@ type hostGroup struct {
 	names    *names[*host]
 	patterns []hostPattern
 	verifies bool // one of them asks clients for certificates
+	proxied  bool // connections begin with the PROXY protocol
 }
 
 type hostPattern struct {

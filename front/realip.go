@@ -65,6 +65,21 @@ func (x *exchange) who() *remote {
 	return c
 }
 
+// proxyProtocolAddr and proxyProtocolPort are what the PROXY protocol told, on listeners that take it.
+func proxyProtocolAddr(x *exchange) string {
+	if !x.plan.hosts.group(x.r).proxied {
+		return ""
+	}
+	return addrString(x.who().peer)
+}
+
+func proxyProtocolPort(x *exchange) string {
+	if !x.plan.hosts.group(x.r).proxied {
+		return ""
+	}
+	return portString(x.who().peer)
+}
+
 func (c *remote) ask(x *exchange, f *realIP) bool {
 	if f == nil {
 		return false

@@ -289,7 +289,7 @@ func variableCases() []sameCase {
 	location /arg { return 200 "$arg_a|$arg_b|$arg_A|${arg_a}x|$query_string\n"; }
 	location /file/ { return 200 "$request_filename $document_root $realpath_root\n"; }
 	location /al/ { alias ROOT/a/; return 200 "$request_filename $document_root\n"; }
-	location /sent { return 200 "$sent_http_location|$limit_rate|$request_completion\n"; }
+	location /sent { return 200 "$sent_http_location|$limit_rate|$request_completion|$pipe|$ssl_early_data|$gzip_ratio|$proxy_protocol_addr|$proxy_protocol_port|$connections_reading\n"; }
 	location ~ ^/c/(\w)(\w)?$ { return 200 "$1|$2|$3|$10\n"; }
 }`, asks: []string{
 			"/", "/x%20y?a=b%20c", "http://other/x?y |Host: CASE", "/?", "/x |Authorization: Basic Ym9iOng=", "/x |Host: CASE:80", "/x |Host: CASE.", "POST /x |Content-Length: 0 |Content-Type: text/x", "/h |X-One: 1 |User-Agent: me |Cookie: a=1; b=2", "/h |Cookie: A=3;b= 4 ;c",

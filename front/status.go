@@ -150,6 +150,33 @@ func (p *plan) connections() (accepted, open int64) {
 	return accepted + n.accepted.Load(), open + n.conns.Load()
 }
 
+// busy are the numbers of connections that were accepted, are open, and are being answered. Those that nobody tells of are taken for
+// requests.
+func (p *plan) busy() (accepted, active, writing int64) {
+	n := &p.state.counts
+	accepted, active = p.connections()
+	if accepted == 0 {
+		accepted = n.requests.Load()
+	}
+	writing = n.inFlight.Load()
+	return accepted, max(active, writing), writing
+}
+
+func connectionsActive(x *exchange) string {
+	_, active, _ := x.plan.busy()
+	return strconv.FormatInt(active, 10)
+}
+
+func connectionsWriting(x *exchange) string {
+	_, _, writing := x.plan.busy()
+	return strconv.FormatInt(writing, 10)
+}
+
+func connectionsWaiting(x *exchange) string {
+	_, active, writing := x.plan.busy()
+	return strconv.FormatInt(active-writing, 10)
+}
+
 // shownStatus are the numbers of stub_status.
 type shownStatus struct{ plan *plan }
 
@@ -158,13 +185,8 @@ func (c *compiler) status(*Location) (content, error) { return shownStatus{c.pla
 
 // serve implements content.
 func (s shownStatus) serve(x *exchange) outcome {
-	n := &s.plan.state.counts
-	writing, requests := n.inFlight.Load(), n.requests.Load()
-	accepted, active := s.plan.connections()
-	if accepted == 0 {
-		accepted = requests
-	}
-	active = max(active, writing)
+	requests := s.plan.state.counts.requests.Load()
+	accepted, active, writing := s.plan.busy()
 	return x.show("text/plain", fmt.Appendf(nil,
 		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: 0 Writing: %d Waiting: %d \n",
 		active, accepted, accepted, requests, writing, active-writing))

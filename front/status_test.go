@@ -53,10 +53,14 @@ func TestStatusAsNginx(t *testing.T) {
 
 // A server may count its connections by itself.
 func TestCountedConnections(t *testing.T) {
-	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}, front.Location{Path: "/metrics", Metrics: true}), quiet(),
+	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}, front.Location{Path: "/metrics", Metrics: true},
+		front.Location{Path: "/numbers", Steps: []front.Step{front.Return{Status: 200, Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
 		front.CountConnections(func() (accepted, open int64) { return 7, 3 }))
 	us := serveHandler(t, h)
 	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 0 Writing: 1 Waiting: 2 \n" {
+		t.Errorf("%q", got)
+	}
+	if got := us.get("/numbers").body; got != "3 0 1 2" {
 		t.Errorf("%q", got)
 	}
 	found := parseMetrics(t, us.get("/metrics").body)

@@ -23,10 +23,14 @@ func (c *compiler) variable(name string) (variable, error) {
 	if v := c.knownVariable(name); v != nil {
 		return v, nil
 	}
-	if why := unavailable(name); why != "" {
-		return nil, fmt.Errorf("the variable $%s is not available: %s", name, why)
+	why := Unavailable(name)
+	switch {
+	case why == "":
+		return nil, fmt.Errorf("there is no variable $%s", name)
+	case c.config.BlankUnavailable:
+		return func(*exchange) string { return "" }, nil
 	}
-	return nil, fmt.Errorf("there is no variable $%s", name)
+	return nil, fmt.Errorf("the variable $%s is not available: %s", name, why)
 }
 
 // knownVariable finds one of nginx's, or returns nil.
@@ -34,6 +38,9 @@ func (c *compiler) knownVariable(name string) variable {
 	if v := c.core[name]; v != nil {
 		c.plan.timed = c.plan.timed || name == "request_time"
 		c.plan.readsBodies = c.plan.readsBodies || name == "request_body"
+		if strings.HasPrefix(name, "connections_") {
+			c.plan.counts = &c.state.counts
+		}
 		return v
 	}
 	for _, find := range [...]func(string) (variable, bool){
@@ -46,21 +53,6 @@ func (c *compiler) knownVariable(name string) variable {
 		}
 	}
 	return nil
-}
-
-// unavailable says why one of nginx's variables is not to be had, or nothing.
-func unavailable(name string) string {
-	switch name {
-	case "connection", "connection_requests", "connection_time":
-		return "the handler does not see connections, only requests"
-	case "request_body_file":
-		return "a body that is in a file has none that others could open"
-	case "invalid_referer":
-		return "there is no valid_referers"
-	case "pipe", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd", "tcpinfo_rcv_space":
-		return "the handler does not see connections, only requests"
-	}
-	return ""
 }
 
 // assignable returns how one of nginx's variables is given a value by Set, or nil.
@@ -277,6 +269,19 @@ func coreVariables(product string) map[string]variable {
 		"time_local":    func(*exchange) string { return time.Now().Format("02/Jan/2006:15:04:05 -0700") },
 		"time_iso8601":  func(*exchange) string { return time.Now().Format("2006-01-02T15:04:05-07:00") },
 
+		"connections_active":  connectionsActive,
+		"connections_reading": constant("0"),
+		"connections_writing": connectionsWriting,
+		"connections_waiting": connectionsWaiting,
+
+		"ssl_early_data": constant(""), // crypto/tls takes none
+		"http3":          constant(""),
+		"pipe":           constant("."), // who sends several requests at once is answered as others are
+
+		"proxy_protocol_addr": proxyProtocolAddr,
+		"proxy_protocol_port": proxyProtocolPort,
+
+		"gzip_ratio":      gzipRatio,
 		"status":          statusSent,
 		"body_bytes_sent": bodyBytesSent,
 		"bytes_sent":      bytesSent,

@@ -36,6 +36,8 @@ func connectionVariable(name string) func(*tls.ConnectionState) string {
 		return func(s *tls.ConnectionState) string { return strings.ReplaceAll(tls.VersionName(s.Version), " ", "v") }
 	case "ssl_cipher":
 		return func(s *tls.ConnectionState) string { return cipherName(s.CipherSuite) }
+	case "ssl_curve":
+		return func(s *tls.ConnectionState) string { return curveName(s.CurveID) }
 	case "ssl_server_name":
 		return func(s *tls.ConnectionState) string { return s.ServerName }
 	case "ssl_alpn_protocol":
@@ -83,9 +85,13 @@ func certVariable(what string) func(*x509.Certificate) string {
 	const layout = "Jan _2 15:04:05 2006 GMT"
 	switch what {
 	case "s_dn":
-		return func(c *x509.Certificate) string { return c.Subject.String() }
+		return func(c *x509.Certificate) string { return commaName(c.RawSubject) }
 	case "i_dn":
-		return func(c *x509.Certificate) string { return c.Issuer.String() }
+		return func(c *x509.Certificate) string { return commaName(c.RawIssuer) }
+	case "s_dn_legacy":
+		return func(c *x509.Certificate) string { return slashName(c.RawSubject) }
+	case "i_dn_legacy":
+		return func(c *x509.Certificate) string { return slashName(c.RawIssuer) }
 	case "serial":
 		return func(c *x509.Certificate) string { return strings.ToUpper(hex.EncodeToString(c.SerialNumber.Bytes())) }
 	case "fingerprint":
@@ -94,17 +100,21 @@ func certVariable(what string) func(*x509.Certificate) string {
 			return hex.EncodeToString(sum[:])
 		}
 	case "raw_cert":
-		return func(c *x509.Certificate) string { return certPEM(c) }
+		return certPEM
+	case "cert": // as one value of several lines, which nobody takes any more
+		return func(c *x509.Certificate) string {
+			return strings.ReplaceAll(strings.TrimSuffix(certPEM(c), "\n"), "\n", "\n\t")
+		}
 	case "escaped_cert":
-		return func(c *x509.Certificate) string { return url.PathEscape(certPEM(c)) }
+		return func(c *x509.Certificate) string { return strings.ReplaceAll(url.QueryEscape(certPEM(c)), "+", "%20") }
 	case "v_start":
 		return func(c *x509.Certificate) string { return c.NotBefore.UTC().Format(layout) }
 	case "v_end":
 		return func(c *x509.Certificate) string { return c.NotAfter.UTC().Format(layout) }
 	case "v_remain":
 		return func(c *x509.Certificate) string {
-			const day = 24 * time.Hour
-			return strconv.Itoa(max(0, int(time.Until(c.NotAfter)/day)))
+			const day = 24 * 60 * 60
+			return strconv.FormatInt(max(0, (c.NotAfter.Unix()-time.Now().Unix())/day), 10)
 		}
 	}
 	return nil
@@ -112,6 +122,21 @@ func certVariable(what string) func(*x509.Certificate) string {
 
 func certPEM(c *x509.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
+}
+
+// curveName is what keys were agreed on by, as OpenSSL calls it.
+func curveName(id tls.CurveID) string {
+	switch id {
+	case 0:
+		return ""
+	case tls.CurveP256:
+		return "prime256v1"
+	case tls.CurveP384:
+		return "secp384r1"
+	case tls.CurveP521:
+		return "secp521r1"
+	}
+	return id.String()
 }
 
 // cipherName is a cipher suite as OpenSSL calls it: those of TLS 1.3 have the same names everywhere.

@@ -22,7 +22,7 @@ func (t *translator) logFormat(d *directive) {
 			t.errorf(d, "%s: want escape=default, escape=json or escape=none", shown("escape="+how))
 		}
 	}
-	f.Text = t.text(d, strings.Join(rest, ""))
+	f.Text = t.told(d, strings.Join(rest, ""))
 	if t.formats[f.Name] {
 		t.errorf(d, "there is a format %s already", shown(f.Name))
 		return

@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -128,6 +129,34 @@ func TestLenientGuards(t *testing.T) {
 	}
 	if defaults := r.Config.Hosts[0].Defaults; !slices.Equal(defaults.Access, all) {
 		t.Errorf("where there is no location: %+v", defaults.Access)
+	}
+}
+
+// Variables that are not to be had are empty where they are only told, and never where they may decide something.
+func TestLenientVariables(t *testing.T) {
+	text := inHTTP(`log_format a "$connection"; server { access_log x a; add_header A "a$pipe${upstream_trailer_x}b"; location / { proxy_set_header B $SSL_curves; proxy_pass http://127.0.0.1:1; } }`)
+	if _, err := Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80}); err == nil || !strings.Contains(err.Error(), `directive "log_format": the variable $connection is not available`) {
+		t.Error(err)
+	}
+	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80, Lenient: true})
+	if err != nil || len(r.Ignored) != 3 || !r.Config.BlankUnavailable {
+		t.Fatalf("%v %v", r, err)
+	}
+	_, unread := io.Pipe()
+	h, err := front.New(r.Config, front.OpenLogs(func(string) (io.WriteCloser, error) { return unread, nil }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, decides := range []string{
+		"server { if ($connection) { return 403; } }", "map $connection $b { default 1; }", "limit_req_zone $connection zone=a:1m rate=1r/s;",
+		"server { set $a $connection; }", "server { location / { proxy_cache_bypass $connection; proxy_pass http://a; } }",
+	} {
+		if _, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(decides)), DefaultPort: 80, Lenient: true}); err == nil || !strings.Contains(err.Error(), "$connection is not available") {
+			t.Errorf("%s: %v", decides, err)
+		}
 	}
 }
 

@@ -79,11 +79,37 @@ func (s *scope) words(name string) []string {
 
 // text is an argument with variables.
 func (t *translator) text(d *directive, arg string) front.Text {
-	if err := checkText(arg); err != nil {
-		t.errorf(d, "%v", err)
-		return ""
+	for _, why := range t.unavailable(d, arg) {
+		t.errorf(d, "%s", why)
 	}
 	return front.Text(arg)
+}
+
+// told is the text of what is only told, to logs, clients and upstreams: who is lenient has it with variables that are empty because they
+// are not to be had. Elsewhere they may decide who gets in.
+func (t *translator) told(d *directive, arg string) front.Text {
+	for _, why := range t.unavailable(d, arg) {
+		t.refuse(d, "%s", why)
+		t.config.BlankUnavailable = t.lenient
+	}
+	return front.Text(arg)
+}
+
+// unavailable says which of nginx's variables in a text are not to be had, and why. It checks that they are written as such.
+func (t *translator) unavailable(d *directive, text string) (all []string) {
+	if err := checkText(text); err != nil {
+		t.errorf(d, "%v", err)
+		return nil
+	}
+	for hasVariable(text) {
+		_, text, _ = strings.Cut(text, "$")
+		text = strings.TrimPrefix(text, "{")
+		name := strings.ToLower(text[:nameLength(text)])
+		if why := front.Unavailable(name); why != "" {
+			all = append(all, fmt.Sprintf("the variable $%s is not available: %s", name, why))
+		}
+	}
+	return all
 }
 
 // textOf is the argument of a directive that holds, or "".

@@ -415,8 +415,8 @@ func TestFrontProxied(t *testing.T) {
 	f := newFrontSite(t)
 	addrs := f.passed(2, `events {}
 http {
-	server { listen PORT1 proxy_protocol; location / { return 200 "$remote_addr"; } }
-	server { listen PORT2; location / { return 200 "other $remote_addr"; } }
+	server { listen PORT1 proxy_protocol; location / { return 200 "$remote_addr $proxy_protocol_addr:$proxy_protocol_port"; } }
+	server { listen PORT2; location / { return 200 "other $remote_addr$proxy_protocol_addr$proxy_protocol_port"; } }
 }
 `)
 	f.await("tare: as ")
@@ -434,7 +434,7 @@ http {
 		_, body, _ := strings.Cut(string(b), "\r\n\r\n")
 		return body
 	}
-	if got := ask(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "192.0.2.1" {
+	if got := ask(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "192.0.2.1 192.0.2.1:1000" {
 		t.Errorf("got %q", got)
 	}
 	if got := ask(addrs[0], ""); strings.Contains(got, "127.0.0.1") {

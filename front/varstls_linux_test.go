@@ -1,0 +1,106 @@
+package front_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// What variables tell of TLS and of a client's certificate is what nginx tells.
+func TestTLSVariablesAsNginx(t *testing.T) {
+	const names = "ssl_protocol ssl_cipher ssl_curve ssl_server_name ssl_alpn_protocol ssl_session_reused ssl_early_data ssl_client_verify ssl_client_s_dn " +
+		"ssl_client_i_dn ssl_client_s_dn_legacy ssl_client_i_dn_legacy ssl_client_serial ssl_client_fingerprint ssl_client_v_start ssl_client_v_end " +
+		"ssl_client_v_remain ssl_client_escaped_cert ssl_client_raw_cert ssl_client_cert"
+	text := "$" + strings.ReplaceAll(names, " ", "\n$")
+	certFile, keyFile := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"tls.example"}})
+	must(t, os.WriteFile(certFile, cert, 0o600))
+	must(t, os.WriteFile(keyFile, key, 0o600))
+	pair, err := tls.X509KeyPair(cert, key)
+	must(t, err)
+
+	theirs := freeAddr(t)
+	startNginxTLS(t, theirs, certFile, keyFile, text)
+	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: front.Text(text)}}}), quiet())
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}}
+	go func() { _ = server.ServeTLS(l, "", "") }()
+	t.Cleanup(func() { server.Close() })
+
+	mine := clientCertificate(t)
+	for name, config := range map[string]*tls.Config{
+		"TLS 1.3":                  {},
+		"TLS 1.2":                  {MaxVersion: tls.VersionTLS12},
+		"P-384":                    {CurvePreferences: []tls.CurveID{tls.CurveP384}},
+		"with a certificate":       {Certificates: []tls.Certificate{mine}},
+		"with one, and a cipher":   {Certificates: []tls.Certificate{mine}, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}},
+		"another protocol as well": {NextProtos: []string{"http/1.1"}, CurvePreferences: []tls.CurveID{tls.X25519}},
+	} {
+		config.ServerName, config.InsecureSkipVerify = "tls.example", true
+		if config.CurvePreferences == nil {
+			config.CurvePreferences = []tls.CurveID{tls.CurveP256} // the certificate's, which TLS 1.2 looks at
+		}
+		want, got := strings.Split(askTLS(t, theirs, config), "\n"), strings.Split(askTLS(t, l.Addr().String(), config), "\n")
+		if len(want) != len(got) {
+			t.Errorf("%s: nginx says %q, we say %q", name, want, got)
+			continue
+		}
+		for i := range want {
+			failed := strings.HasPrefix(want[i], "FAILED:") && strings.HasPrefix(got[i], "FAILED:") // for a reason in OpenSSL's words
+			if want[i] != got[i] && !failed {
+				t.Errorf("%s: nginx says %q, we say %q", name, want[i], got[i])
+			}
+		}
+	}
+}
+
+// clientCertificate returns one with a name of several parts.
+func clientCertificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	email := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "a@tls.example"}
+	cert, key := testkit.SelfSign(t, x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(100*24*time.Hour + 12*time.Hour), Subject: pkix.Name{
+		Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "}, CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
+	}})
+	pair, err := tls.X509KeyPair(cert, key)
+	must(t, err)
+	return pair
+}
+
+func startNginxTLS(t *testing.T, addr, cert, key, text string) {
+	t.Helper()
+	tool, dir := programs.Nginx(t), shortDir(t)
+	conf := strings.NewReplacer("DIR", dir, "ADDR", addr, "CERT", cert, "KEY", key, "TEXT", text).Replace(`daemon off; master_process off; pid DIR/pid;
+events {} http { access_log off;
+client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f; uwsgi_temp_path DIR/u; scgi_temp_path DIR/c;
+ssl_certificate CERT; ssl_certificate_key KEY; ssl_verify_client optional_no_ca; ssl_ecdh_curve X25519:P-384:P-256; ssl_protocols TLSv1.2 TLSv1.3;
+server { listen ADDR ssl; return 200 "TEXT"; } }`)
+	name := filepath.Join(dir, "conf")
+	must(t, os.WriteFile(name, []byte(conf), 0o600))
+	programs.Start(t, "tcp", addr, tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
+}
+
+func askTLS(t *testing.T, addr string, config *tls.Config) string {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get("https://" + addr + "/")
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return string(body)
+}
