@@ -309,7 +309,7 @@ func TestHostileCache(t *testing.T) {
 		fmt.Fprint(w, n)
 	})
 	c := passed(front.Pass{
-		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.PassCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}}},
+		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.PassCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}}, // the head is there before all is kept
 	})
 	c.Caches = []cache.Config{{Name: "z"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
