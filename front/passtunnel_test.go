@@ -85,7 +85,7 @@ func TestWebsocket(t *testing.T) {
 // What no upgrade may be: to HTTP/2, one that the upstream does not agree to, and one that nobody speaks for too long.
 func TestUpgrades(t *testing.T) {
 	noLeaks(t)
-	seen := make(chan http.Header, 10)
+	seen := make(chan http.Header, 3+tries)
 	to := raw(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
@@ -100,10 +100,10 @@ func TestUpgrades(t *testing.T) {
 			<-gone(nc)
 		}
 	})
-	p := upgrading(to)
-	p.ReadTimeout = 200 * time.Millisecond
-	a := serveHandler(t, newFront(t, passed(p), quiet()))
-	ask := func(path, upgrade string) (*http.Response, *bufio.Reader) {
+	short := upgrading(to)
+	short.ReadTimeout = 200 * time.Millisecond
+	long, impatient := serveHandler(t, newFront(t, passed(upgrading(to)), quiet())), serveHandler(t, newFront(t, passed(short), quiet()))
+	ask := func(a *asker, path, upgrade string) (*http.Response, *bufio.Reader) {
 		nc, err := net.Dial("unix", a.socket)
 		if err != nil {
 			t.Fatal(err)
@@ -118,25 +118,28 @@ func TestUpgrades(t *testing.T) {
 		}
 		return resp, br
 	}
-	ask("/200", "h2c")
+	ask(long, "/200", "h2c")
 	if h := <-seen; h["Upgrade"] != nil || h["Http2-Settings"] != nil || h.Get("Connection") != "close" {
 		t.Errorf("HTTP/2 is asked for: %v", h)
 	}
-	ask("/200", "websocket, h2c")
+	ask(long, "/200", "websocket, h2c")
 	if h := <-seen; h["Upgrade"] != nil {
 		t.Errorf("HTTP/2 is asked for: %v", h)
 	}
-	resp, _ := ask("/200", "x")
+	resp, _ := ask(long, "/200", "x")
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
 		t.Errorf("%v %q", resp, b)
 	}
-	resp, br := ask("/101", "x")
-	if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
-		t.Errorf("%v", resp)
-	}
-	if b, err := io.ReadAll(br); string(b) != "first" || err != nil { // it ends when nobody has spoken for a while
-		t.Errorf("%q %v", b, err)
-	}
+	eventually(t, func() error { // it has to be switched as quickly as it ends when nobody speaks
+		resp, br := ask(impatient, "/101", "x")
+		if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
+			return fmt.Errorf("%v", resp)
+		}
+		if b, err := io.ReadAll(br); string(b) != "first" || err != nil {
+			return fmt.Errorf("%q %w", b, err)
+		}
+		return nil
+	})
 }
 
 // HTTPS upstreams: what is verified, which name is sent, and whose certificate.
@@ -214,9 +217,12 @@ func TestHandshakeTime(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
-	if got := a.get("/"); got.status != 200 {
-		t.Errorf("the handshake takes a second: %d", got.status)
-	}
+	eventually(t, func() error { // the answer has to be quicker than the handshake
+		if got := a.get("/"); got.status != 200 {
+			return fmt.Errorf("the handshake takes a second: %d", got.status)
+		}
+		return nil
+	})
 }
 
 // Over unix sockets, whatever their path.
