@@ -29,7 +29,7 @@ func (s *site) connect() net.Conn {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	return c
 }
 

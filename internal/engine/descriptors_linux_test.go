@@ -53,7 +53,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		io.WriteString(c, get)
 		if got := answers(t, c, 1); !strings.HasSuffix(got, "done.") {
 			t.Fatalf("connection %d: %q", i, got)

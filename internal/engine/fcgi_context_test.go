@@ -49,7 +49,7 @@ func (h *waiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-done:
 		fmt.Fprint(w, ctx.Err())
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		fmt.Fprint(w, "never cancelled")
 	}
 }

@@ -76,7 +76,7 @@ func TestFCGIFaultOfPanics(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { c.Close() })
-				c.SetDeadline(time.Now().Add(20 * time.Second))
+				c.SetDeadline(time.Now().Add(time.Minute))
 				return newFCGIPeer(t, c)
 			}
 			bystander, bad := dial(), dial()

@@ -388,7 +388,12 @@ func TestFCGIPeersThatDoNotRead(t *testing.T) {
 			}
 			p.Close()
 		}
-		s.ask(aGET("/"))
+		quickly(s.T, func() error {
+			p := s.peer()
+			p.send(aGET("/"))
+			_, err := p.tryAnswer()
+			return err
+		})
 	}, "memory", "unix")
 }
 

@@ -92,7 +92,7 @@ func (s *fcgiSite) honest(id int, deadline time.Time) {
 		return
 	}
 	defer c.Close()
-	c.SetDeadline(deadline.Add(20 * time.Second))
+	c.SetDeadline(deadline.Add(time.Minute))
 	p := newFCGIPeer(s.T, c)
 	for j := 0; time.Now().Before(deadline); j++ {
 		path, body := fmt.Sprintf("/%d-%d", id, j), strings.Repeat("hello", j%200)

@@ -359,7 +359,7 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 			s.server.FastCGI, s.server.Dispatch = true, dispatched[mode]
 			s.served = goServe(s.server, l)
 			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
 				if err := s.server.Shutdown(ctx); err != nil {
 					t.Errorf("shutdown: %v", err)
@@ -389,7 +389,7 @@ func engineGoroutines() (n int) {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Error(what)
 			return

@@ -19,7 +19,7 @@ func taken(t *testing.T, c *net.UnixConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Microsecond) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Microsecond) {
 		unread := 0
 		rerr := raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
 		if rerr != nil || err != nil || unread == 0 {

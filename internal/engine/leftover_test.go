@@ -91,7 +91,7 @@ func (s *site) honest(id int, body string, deadline time.Time) {
 		return
 	}
 	defer c.Close()
-	c.SetDeadline(deadline.Add(20 * time.Second))
+	c.SetDeadline(deadline.Add(time.Minute))
 	for j := 0; time.Now().Before(deadline); j++ {
 		path := fmt.Sprintf("/%d-%d", id, j)
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", path, host, len(body), body)

@@ -113,10 +113,10 @@ func someModes(t *testing.T, settings func() *http.Server, test func(*site), nam
 			s.server = engine.New(set)
 			s.served = goServe(s.server, l)
 			transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
-			s.client = &http.Client{Transport: transport, Timeout: 20 * time.Second}
+			s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 			t.Cleanup(func() {
 				transport.CloseIdleConnections()
-				ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
 				if err := s.server.Shutdown(ctx); err != nil {
 					t.Errorf("shutdown: %v", err)

@@ -337,22 +337,25 @@ func TestAnswerBeforeTheBodySurvives(t *testing.T) {
 	})})
 	served := goServe(s, l)
 	defer func() { s.Close(); <-served }()
-	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	const size = 400 << 10 // more than is drained, less than is lingered for
-	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
-	for range 20 {
-		if _, err := c.Write(make([]byte, size/20)); err != nil {
-			t.Fatalf("sending: %v", err)
+	quickly(t, func() error { // it is lingered for half a second
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(time.Millisecond) // some of it arrives after the answer was sent
-	}
-	if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "413 ") {
-		t.Errorf("%q, %v", b, err)
-	}
+		defer c.Close()
+		const size = 400 << 10 // more than is drained, less than is lingered for
+		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
+		for range 20 {
+			if _, err := c.Write(make([]byte, size/20)); err != nil {
+				return fmt.Errorf("sending: %w", err)
+			}
+			time.Sleep(time.Millisecond) // some of it arrives after the answer was sent
+		}
+		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "413 ") {
+			return fmt.Errorf("%q, %w", b, err)
+		}
+		return nil
+	})
 }
 
 // Who reads the body in another goroutine sets deadlines while the handler writes, and while another one takes the connection over: the

@@ -46,7 +46,7 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 		}
 		c.(interface{ CloseWrite() error }).CloseWrite()
 	}()
-	c.SetReadDeadline(time.Now().Add(20 * time.Second))
+	c.SetReadDeadline(time.Now().Add(time.Minute))
 	answer, err := io.ReadAll(c)
 	<-sent
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
@@ -97,7 +97,7 @@ func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		return c
 	}
 }
@@ -105,16 +105,40 @@ func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func
 // answers reads until n responses ended.
 func answers(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
+	got, err := tryAnswers(c, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// tryAnswers is answers, for who may get none.
+func tryAnswers(c net.Conn, n int) (string, error) {
 	var got []byte
 	b := make([]byte, 64<<10)
 	for bytes.Count(got, []byte("HTTP/1.1 ")) < n || !bytes.HasSuffix(got, []byte(".")) {
 		m, err := c.Read(b)
 		if err != nil {
-			t.Fatalf("after %q: %v", got, err)
+			return "", fmt.Errorf("after %q: %w", got, err)
 		}
 		got = append(got, b[:m]...)
 	}
-	return string(got)
+	return string(got), nil
+}
+
+// tries is for a client that has to be quick, and is not always so on a busy machine.
+const tries = 20
+
+// quickly has something tried until it succeeds.
+func quickly(t *testing.T, try func() error) {
+	t.Helper()
+	err := try()
+	for i := 1; err != nil && i < tries; i++ {
+		err = try()
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // A handler that blocks on a loop costs that loop a moment, not its other
@@ -238,17 +262,20 @@ func TestLateBodies(t *testing.T) {
 		if chunked {
 			header, first, second = "Transfer-Encoding: chunked", "2\r\nhe\r\n", "3\r\nllo\r\n0\r\n\r\n"
 		}
-		c := dial()
-		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
-		time.Sleep(20 * time.Millisecond)
-		io.WriteString(c, second)
-		if got := answers(t, c, 1); !strings.Contains(got, `"hello" false`) {
-			t.Errorf("%q", got)
-		}
-		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
-		if got := answers(t, c, 1); !strings.Contains(got, `"he" true`) {
-			t.Errorf("%q", got)
-		}
+		quickly(t, func() error { // the second part comes later, and in time
+			c := dial()
+			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
+			time.Sleep(20 * time.Millisecond)
+			io.WriteString(c, second)
+			if got, err := tryAnswers(c, 1); err != nil || !strings.Contains(got, `"hello" false`) {
+				return fmt.Errorf("%q %w", got, err)
+			}
+			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
+			if got, err := tryAnswers(c, 1); err != nil || !strings.Contains(got, `"he" true`) {
+				return fmt.Errorf("%q %w", got, err)
+			}
+			return nil
+		})
 	}
 }
 
@@ -259,18 +286,15 @@ func TestWaitingIsBounded(t *testing.T) {
 		io.WriteString(w, "done.")
 	})})
 	for name, test := range map[string]struct {
-		want   time.Duration
-		before func(net.Conn)
+		want     time.Duration
+		answered bool // once, before
+		then     func(net.Conn)
 	}{
-		"silent":   {bound, func(net.Conn) {}},
-		"one byte": {bound, func(c net.Conn) { io.WriteString(c, "G") }},
-		"idle":     {2 * bound, func(c net.Conn) { io.WriteString(c, get); answers(t, c, 1) }},
-		"second head": {bound, func(c net.Conn) {
-			io.WriteString(c, get)
-			answers(t, c, 1)
-			io.WriteString(c, "GET / H")
-		}},
-		"trickle": {bound, func(c net.Conn) {
+		"silent":      {bound, false, func(net.Conn) {}},
+		"one byte":    {bound, false, func(c net.Conn) { io.WriteString(c, "G") }},
+		"idle":        {2 * bound, true, func(net.Conn) {}},
+		"second head": {bound, true, func(c net.Conn) { io.WriteString(c, "GET / H") }},
+		"trickle": {bound, false, func(c net.Conn) {
 			go func() {
 				for _, b := range get {
 					if _, err := c.Write([]byte{byte(b)}); err != nil {
@@ -283,13 +307,23 @@ func TestWaitingIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := dial()
-			test.before(c)
-			start := time.Now()
-			n, err := c.Read(make([]byte, 1))
-			if took := time.Since(start); n != 0 || err == nil || took < test.want*9/10 || took > test.want+10*time.Second {
-				t.Errorf("read %d, %v after %v, want the end after %v", n, err, took, test.want)
-			}
+			quickly(t, func() error {
+				start := time.Now() // the server begins to wait later
+				c := dial()
+				if test.answered {
+					start = time.Now()
+					io.WriteString(c, get)
+					if _, err := tryAnswers(c, 1); err != nil {
+						return err // the request came too late
+					}
+				}
+				test.then(c)
+				n, err := c.Read(make([]byte, 1))
+				if took := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) || took < test.want*9/10 {
+					t.Errorf("read %d, %v after %v, want the end after %v", n, err, took, test.want)
+				}
+				return nil
+			})
 		})
 	}
 }
@@ -335,7 +369,7 @@ func TestDepartureOnShards(t *testing.T) {
 				select {
 				case <-r.Context().Done():
 					ended <- r.Context().Err()
-				case <-time.After(10 * time.Second):
+				case <-time.After(time.Minute):
 					ended <- nil
 				}
 			})})
@@ -405,14 +439,14 @@ func TestShardsEnd(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if err := s.Shutdown(ctx); err != nil {
 			t.Error(err)
 		}
 		cancel()
 		<-served
 	}
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
 	}

@@ -256,16 +256,21 @@ func TestEachRequestHasItsTime(t *testing.T) {
 				first := "GET /slow HTTP/1.1\r\n" + host + "\r\n"
 				second := "POST /second HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n"
 				for _, cut := range []int{10, len(second)} {
-					c := s.connect()
-					io.WriteString(c, first[:10])
-					time.Sleep(20 * time.Millisecond) // so that a head came in pieces
-					io.WriteString(c, first[10:]+second[:cut])
-					answers(s.T, c, 1)
-					time.Sleep(50 * time.Millisecond)
-					io.WriteString(c, second[cut:]+"hello")
-					if got := answers(s.T, c, 1); !strings.HasSuffix(got, "/second <nil>.") {
-						s.Errorf("cut at %d: %q", cut, got)
-					}
+					quickly(s.T, func() error {
+						c := s.connect()
+						io.WriteString(c, first[:10])
+						time.Sleep(20 * time.Millisecond) // so that a head came in pieces
+						io.WriteString(c, first[10:]+second[:cut])
+						if _, err := tryAnswers(c, 1); err != nil {
+							return err
+						}
+						time.Sleep(50 * time.Millisecond)
+						io.WriteString(c, second[cut:]+"hello")
+						if got, err := tryAnswers(c, 1); err != nil || !strings.HasSuffix(got, "/second <nil>.") {
+							return fmt.Errorf("cut at %d: %q %w", cut, got, err)
+						}
+						return nil
+					})
 				}
 			})
 		})
@@ -277,13 +282,18 @@ func TestRefusalHasItsTime(t *testing.T) {
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 100 * time.Millisecond, Handler: handlers["small"]}
 	}, func(s *site) {
-		c := s.connect()
-		io.WriteString(c, get)
-		c.Read(make([]byte, 1000))
-		time.Sleep(200 * time.Millisecond)
-		io.WriteString(c, "bad\r\n\r\n")
-		if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 400 ") {
-			s.Errorf("%q %v", b, err)
-		}
+		quickly(s.T, func() error {
+			c := s.connect()
+			io.WriteString(c, get)
+			if _, err := c.Read(make([]byte, 1000)); err != nil {
+				return err
+			}
+			time.Sleep(200 * time.Millisecond)
+			io.WriteString(c, "bad\r\n\r\n")
+			if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 400 ") {
+				return fmt.Errorf("%q %w", b, err)
+			}
+			return nil
+		})
 	})
 }
