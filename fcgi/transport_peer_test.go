@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {

@@ -144,7 +144,7 @@ func sameAnswer(t *testing.T, addr, host, ask string) string {
 	c, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(10*time.Second)))
+	must(t, c.SetDeadline(time.Now().Add(time.Minute)))
 	_, err = c.Write(b.Bytes())
 	must(t, err)
 	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})

@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds one request.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // answer is what a request got.
 type answer struct {

@@ -128,7 +128,7 @@ func (s host) ask(t testing.TB, method, path string, fields ...string) answer {
 }
 
 func (s host) try(method, path string, fields ...string) (a answer, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, s.url, nil)
 	if err != nil {
@@ -157,7 +157,7 @@ func (s host) raw(t testing.TB, target string) (status int, body string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -178,7 +178,7 @@ func onEach(t *testing.T, h http.Handler, f func(t *testing.T, s host)) {
 // until waits for a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !ok(); {
+	for end := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(end) {
 			t.Fatalf("never: %s", what)
 		}

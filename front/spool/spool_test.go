@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/front/spool"
 )
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // sink is a file that a test can block, fill and break.
 type sink struct {

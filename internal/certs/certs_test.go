@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // file is one in memory.
 type file struct {

@@ -78,7 +78,7 @@ func want(t *testing.T, p *testPool, n Count) {
 
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("waited too long for %s", what)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // listensWithin is how long a program may take until it listens.
-const listensWithin = 20 * time.Second
+const listensWithin = time.Minute
 
 // endsWithin is how long it may take to end, before it is killed.
 const endsWithin = 10 * time.Second
