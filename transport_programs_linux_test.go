@@ -17,20 +17,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// freeAddress is an address that nobody listens on, of those that clients do not connect from.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for port := 21_000 + os.Getpid()%5000; port < 32_000; port++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // webFiles makes a folder with files, and returns the long one's content.
 func webFiles(t *testing.T) (dir, long string) {
 	dir, long = t.TempDir(), strings.Repeat("0123456789abcdef", 1<<14)
@@ -103,7 +89,7 @@ func TestTransportWithPython(t *testing.T) {
 	}
 	root, long := webFiles(t)
 	for _, protocol := range []string{"HTTP/1.0", "HTTP/1.1"} {
-		address := freeAddress(t)
+		address := programs.FreeAddress(t)
 		_, port, _ := net.SplitHostPort(address)
 		code := "import http.server as s\nclass H(s.SimpleHTTPRequestHandler):\n  protocol_version='" + protocol + "'\n" +
 			"s.ThreadingHTTPServer(('127.0.0.1'," + port + "),lambda *a: H(*a,directory='" + root + "')).serve_forever()"
@@ -117,7 +103,7 @@ func TestTransportWithPython(t *testing.T) {
 func TestTransportWithPHP(t *testing.T) {
 	path, env := programs.PHPServer(t)
 	root, long := webFiles(t)
-	address := freeAddress(t)
+	address := programs.FreeAddress(t)
 	programs.Start(t, "tcp", address, env, path, "-n", "-S", address, "-t", root)
 	tr := &tare.Transport{}
 	defer tr.CloseIdleConnections()
@@ -135,7 +121,7 @@ func TestTransportWithPHP(t *testing.T) {
 
 func TestTransportWithTinyproxy(t *testing.T) {
 	path, env := programs.Tinyproxy(t)
-	address := freeAddress(t)
+	address := programs.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	conf := filepath.Join(t.TempDir(), "conf")
 	if err := os.WriteFile(conf, []byte("Port "+port+"\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nLogLevel Error\nBasicAuth u p\n"), 0o644); err != nil {

@@ -60,7 +60,7 @@ func TestSameAsNginx(t *testing.T) {
 		return strings.NewReplacer("LISTEN", listen, "ROOT", dir+"/site", "DIR", dir).Replace(b.String())
 	}
 
-	theirs := freeAddr(t)
+	theirs := programs.FreeAddress(t)
 	path := filepath.Join(dir, "nginx.conf")
 	must(t, os.WriteFile(path, []byte(conf(theirs)), 0o644))
 	programs.Start(t, "tcp", theirs, nginx.Env, nginx.Bin, "-c", path, "-p", dir)
@@ -96,14 +96,6 @@ func slicesOf(all ...[]sameCase) (flat []sameCase) {
 		flat = append(flat, a...)
 	}
 	return flat
-}
-
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func writeSite(t testing.TB, dir string) {

@@ -38,8 +38,8 @@ func ways() map[string]struct {
 	}
 	return map[string]way{
 		"plain": {"", cache.Policy{}},
-		"valid": {"proxy_cache_valid 200 1h; proxy_cache_valid 404 1s; proxy_cache_valid 302 0;", cache.Policy{Valid: []cache.Valid{
-			{Statuses: []int{200}, For: time.Hour}, {Statuses: []int{404}, For: time.Second}, {Statuses: []int{302}}}}},
+		"valid": {"proxy_cache_valid 200 1h; proxy_cache_valid 404 2s; proxy_cache_valid 302 0;", cache.Policy{Valid: []cache.Valid{
+			{Statuses: []int{200}, For: time.Hour}, {Statuses: []int{404}, For: 2 * time.Second}, {Statuses: []int{302}}}}},
 		"ignore": {"proxy_cache_valid any 1h; proxy_ignore_headers Cache-Control Expires Set-Cookie Vary X-Accel-Expires;", cache.Policy{
 			Valid: []cache.Valid{{For: time.Hour}}, Ignore: []string{"Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires"}}},
 		"stale": {"proxy_cache_use_stale http_503 http_404;", cache.Policy{Stale: cache.Stale{Statuses: []int{503, 404}}}},
@@ -51,13 +51,13 @@ func ways() map[string]struct {
 }
 
 func sameCases() []sameCase {
-	const second, hour = "Cache-Control: max-age=1", "Cache-Control: max-age=3600"
+	const seconds, hour = "Cache-Control: max-age=2", "Cache-Control: max-age=3600"
 	const etag, date = `Etag: "v1"`, "Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT"
 	twice := []string{"GET", "GET"}
 	return []sameCase{
 		{name: "nothing said", use: "plain", asks: twice},
 		{name: "max-age", use: "plain", fields: []string{hour}, asks: twice},
-		{name: "a second", use: "plain", fields: []string{second}, asks: twice, later: twice},
+		{name: "two seconds", use: "plain", fields: []string{seconds}, asks: twice, later: twice},
 		{name: "max-age=0", use: "valid", fields: []string{"Cache-Control: max-age=0"}, asks: twice},
 		{name: "s-maxage", use: "plain", fields: []string{"Cache-Control: max-age=0, s-maxage=60"}, asks: twice},
 		{name: "private", use: "valid", fields: []string{"Cache-Control: private, max-age=60"}, asks: twice},
@@ -71,7 +71,7 @@ func sameCases() []sameCase {
 		{name: "X-Accel-Expires", use: "plain", fields: []string{"X-Accel-Expires: 60", hour}, asks: twice},
 		{name: "X-Accel-Expires: 0", use: "valid", fields: []string{"X-Accel-Expires: 0"}, asks: twice},
 		{name: "X-Accel-Expires: @", use: "plain", fields: []string{"X-Accel-Expires: @4070908800"}, asks: twice},
-		{name: "X-Accel-Expires first", use: "plain", fields: []string{"X-Accel-Expires: 1", "Expires: Thu, 01 Jan 2099 00:00:00 GMT"}, asks: twice, later: twice},
+		{name: "X-Accel-Expires first", use: "plain", fields: []string{"X-Accel-Expires: 2", "Expires: Thu, 01 Jan 2099 00:00:00 GMT"}, asks: twice, later: twice},
 		{name: "Set-Cookie", use: "plain", fields: []string{hour, "Set-Cookie: a=b"}, asks: twice},
 		{name: "Valid", use: "valid", asks: twice, later: twice},
 		{name: "Valid of 404", use: "valid", fields: []string{":404"}, asks: twice, later: twice},
@@ -97,13 +97,13 @@ func sameCases() []sameCase {
 		{name: "a condition of what is not kept", use: "plain", fields: []string{etag}, asks: []string{`GET If-None-Match: "v1"`}},
 		{name: "Range", use: "plain", fields: []string{hour, etag, "Accept-Ranges: bytes"},
 			asks: []string{"GET Range: bytes=0-0", "GET", "GET Range: bytes=0-0", "GET Range: bytes=-1", "GET Range: bytes=100-", `GET Range: bytes=0-0|If-Range: "v1"`, `GET Range: bytes=0-0|If-Range: "v2"`}},
-		{name: "revalidated", use: "again", fields: []string{second, etag, date}, asks: twice, later: twice, status: 304},
-		{name: "no longer so", use: "again", fields: []string{second, etag}, asks: twice, later: twice},
-		{name: "not revalidated", use: "plain", fields: []string{second, etag}, asks: twice, later: twice},
-		{name: "503", use: "stale", fields: []string{second}, asks: twice, later: twice, status: 503},
-		{name: "404 for a stale answer", use: "stale", fields: []string{second}, asks: twice, later: twice, status: 404},
-		{name: "502", use: "stale", fields: []string{second}, asks: twice, later: twice, status: 502},
-		{name: "nothing stale", use: "plain", fields: []string{second}, asks: twice, later: twice, status: 503},
+		{name: "revalidated", use: "again", fields: []string{seconds, etag, date}, asks: twice, later: twice, status: 304},
+		{name: "no longer so", use: "again", fields: []string{seconds, etag}, asks: twice, later: twice},
+		{name: "not revalidated", use: "plain", fields: []string{seconds, etag}, asks: twice, later: twice},
+		{name: "503", use: "stale", fields: []string{seconds}, asks: twice, later: twice, status: 503},
+		{name: "404 for a stale answer", use: "stale", fields: []string{seconds}, asks: twice, later: twice, status: 404},
+		{name: "502", use: "stale", fields: []string{seconds}, asks: twice, later: twice, status: 502},
+		{name: "nothing stale", use: "plain", fields: []string{seconds}, asks: twice, later: twice, status: 503},
 		{name: "uses", use: "uses", fields: []string{hour}, asks: []string{"GET", "GET", "GET"}},
 		{name: "HEAD stays HEAD", use: "head", fields: []string{hour}, asks: []string{"HEAD", "GET", "GET"}},
 		{name: "lock", use: "lock", fields: []string{hour}, asks: twice},
@@ -157,9 +157,7 @@ func (o *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func startNginx(t *testing.T, origin string) string {
 	tool, dir := programs.Nginx(t), t.TempDir()
-	l := httptest.NewServer(nil) // a free port
-	address := l.Listener.Addr().String()
-	l.Close()
+	address := programs.FreeAddress(t)
 	var b strings.Builder
 	fmt.Fprintf(&b, `daemon off; master_process off; pid DIR/pid; error_log stderr crit; worker_processes 1;
 events { worker_connections 64; }
