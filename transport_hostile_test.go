@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -253,13 +254,16 @@ func TestTransportAllocations(t *testing.T) {
 			resp.Body.Close()
 		}
 		const times = 200
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		n := testing.AllocsPerRun(times, ask)
-		runtime.ReadMemStats(&after)
-		size := float64(after.TotalAlloc-before.TotalAlloc) / (times + 1) // it is called once more, to begin with
+		n, size := math.Inf(1), math.Inf(1)
+		for range 5 { // the collector may come, and whoever looks after idle connections, but not each time
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			n = min(n, testing.AllocsPerRun(times, ask))
+			runtime.ReadMemStats(&after)
+			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(times+1)) // it is called once more, to begin with
+		}
 		t.Logf("%s: %v allocations, %.0f bytes", test.name, n, size)
-		if n > test.budget || size > test.bytes+64 { // for what is kept from then on, and the collector's own
+		if n > test.budget || size > test.bytes+64 { // for what is kept from then on
 			t.Errorf("%s: %v allocations of %.0f bytes, want at most %v of %v", test.name, n, size, test.budget, test.bytes)
 		}
 	}
@@ -269,6 +273,7 @@ func TestTransportAllocations(t *testing.T) {
 type answering struct {
 	net.Conn
 	response []byte
+	rest     []byte // of one that was read in part
 	asked    chan bool
 	once     sync.Once
 }
@@ -283,10 +288,15 @@ func (c *answering) Write(p []byte) (int, error) {
 
 func (c *answering) Read(p []byte) (int, error) {
 	c.init()
-	if !<-c.asked {
-		return 0, io.EOF
+	if len(c.rest) == 0 {
+		if !<-c.asked {
+			return 0, io.EOF
+		}
+		c.rest = c.response
 	}
-	return copy(p, c.response), nil
+	n := copy(p, c.rest) // who looks whether an idle connection has ended reads a byte
+	c.rest = c.rest[n:]
+	return n, nil
 }
 
 func (c *answering) Close() error { c.init(); close(c.asked); return nil }
