@@ -48,8 +48,9 @@ type Answer struct {
 	closing bool // said by the client or by the answer
 }
 
-// timeout bounds one look at a contender.
-const timeout = 3 * time.Second
+// timeout bounds one look at a contender. Under load one response may take as long: who is slow, or
+// has no processor for a while, answers all the same.
+const timeout = 10 * time.Second
 
 // Ask sends the request twice over one connection, if that is to be kept, and returns
 // how it was answered.

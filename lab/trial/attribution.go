@@ -94,6 +94,7 @@ func count(running *contender.Running, to *Attribution) *counters {
 		return nil
 	}
 	c := &counters{to: to, running: running}
+	to.Missing = nil // what an earlier try had to do without
 	var err error
 	if c.calls, err = proc.CountCalls(); err != nil {
 		c.missing("system calls", err)

@@ -85,7 +85,7 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot, a *A
 	}
 	err = b.measure(ctx, running, &rec)
 	if a != nil && a.traced && err == nil {
-		a.Collector, err = collector(running, b.Measure)
+		a.Collector, err = collector(running, rec.measured())
 	}
 	if stopErr := running.Stop(); err == nil && stopErr != nil {
 		err = fmt.Errorf("%s: stop: %w", c.Name, stopErr)
@@ -96,8 +96,25 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot, a *A
 // errDied is why a trial's load ends when its contender does.
 var errDied = errors.New("contender died")
 
-// measure loads a running contender and fills in the record.
-func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Record) (err error) {
+// lengthen is how many times as long is measured again when nothing came in the time.
+const lengthen = 4
+
+// measure loads a running contender and fills in the record. Where nothing came although nothing
+// went wrong, the time was too short for one response, because the contender is slow or others had
+// the processors: it is measured again for longer, up to what one response may take.
+func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Record) error {
+	for once := *b; ; once.Measure = min(lengthen*once.Measure, requestTimeout) {
+		silent, err := once.measureOnce(ctx, running, rec)
+		if err != nil || !silent || once.Measure >= requestTimeout {
+			return err
+		}
+		rec.Failure = ""
+	}
+}
+
+// measureOnce loads a running contender for Measure and fills in the record. It reports whether
+// neither a response came nor an error.
+func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec *Record) (silent bool, err error) {
 	loadCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	over := make(chan struct{})
@@ -112,7 +129,7 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 
 	restore, generator, err := b.moveAside(rec.Condition)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer restore()
 	counters := count(running, rec.Attribution)
@@ -125,37 +142,42 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 	switch {
 	case errors.Is(context.Cause(loadCtx), errDied):
 		rec.Failure = running.WhyDead().Error()
-		return nil
+		return false, nil
 	case err != nil:
-		return err
+		return false, err
 	case before.err != nil || after.err != nil:
-		return errors.Join(before.err, after.err)
+		return false, errors.Join(before.err, after.err)
 	case result.Requests == 0:
 		rec.Failure = fmt.Sprintf("no response under load: %s", cmp.Or(result.Errors.First, fmt.Sprintf("nothing came in %v", b.Measure)))
-		return nil
+		return result.Errors.Total() == 0, nil
 	case float64(wrong(result)) >= wrongBound*float64(result.Requests):
 		rec.Failure = fmt.Sprintf("answers otherwise under load: %d of %d responses were not what it answers when it is asked alone; the first error: %s",
 			wrong(result), result.Requests, result.Errors.First)
-		return nil
+		return false, nil
 	}
-	rec.Load = result
-	if rec.Saturated() { // otherwise the rate is what was asked
-		rec.Unsettled = unsettled(result.Windows)
+	rec.fill(result, &before, &after)
+	counters.attribute(&before, &after)
+	return false, nil
+}
+
+// fill fills in what was seen at both ends of the measured time, and between them.
+func (r *Record) fill(result *load.Result, before, after *look) {
+	r.Load = result
+	if r.Saturated() { // otherwise the rate is what was asked
+		r.Unsettled = unsettled(result.Windows)
 	}
-	rec.Costs = make(map[string][]proc.Cost)
+	r.Costs = make(map[string][]proc.Cost)
 	busy := after.machine.Busy - before.machine.Busy
 	for role, usages := range after.usages {
-		rec.Costs[role] = proc.Costs(before.usages[role], usages)
-		for _, c := range rec.Costs[role] {
+		r.Costs[role] = proc.Costs(before.usages[role], usages)
+		for _, c := range r.Costs[role] {
 			busy -= c.CPU()
 		}
 	}
 	own := time.Duration((result.Generator.UserSeconds + result.Generator.SysSeconds) * float64(time.Second))
-	rec.Others = max(0, busy-own)
-	rec.MachineAccepted = after.machine.PassiveOpens - before.machine.PassiveOpens
-	rec.Generator = generatorCost(before.own, after.own)
-	counters.attribute(&before, &after)
-	return nil
+	r.Others = max(0, busy-own)
+	r.MachineAccepted = after.machine.PassiveOpens - before.machine.PassiveOpens
+	r.Generator = generatorCost(before.own, after.own)
 }
 
 // wrongBound is from which share of wrong responses on a contender is not the one that was

@@ -85,6 +85,14 @@ func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
 // Timed reports whether the trial succeeded and its times mean something.
 func (r *Record) Timed() bool { return r.Failure == "" && r.Load != nil && r.Attribution == nil }
 
+// measured is for how long the contender was loaded; 0 if that failed.
+func (r *Record) measured() time.Duration {
+	if r.Load == nil {
+		return 0
+	}
+	return time.Duration(r.Load.Seconds * float64(time.Second))
+}
+
 // CPUUsPerRequest returns what CPUPerRequest does in microseconds, whose parts add up to
 // WeightUs.
 func (r *Record) CPUUsPerRequest(role string) (user, sys float64) {

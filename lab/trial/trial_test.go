@@ -60,6 +60,9 @@ func play(role, place string) {
 		if role == "chatty" {
 			chatter()
 		}
+		if role == "ponders" && served.Load() >= asked {
+			time.Sleep(ponder)
+		}
 		fmt.Fprint(w, "hello")
 		if n := served.Add(1); role == "dies" && n == 100 {
 			fmt.Fprintln(os.Stderr, "enough")
@@ -69,6 +72,11 @@ func play(role, place string) {
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
 }
+
+const (
+	asked  = 2                      // requests come before the load
+	ponder = 400 * time.Millisecond // is how long who ponders takes for each under load
+)
 
 func TestScheduleHoldsEverythingOnce(t *testing.T) {
 	conditions := []trial.Condition{{Cores: 1, Connections: 64}, {Cores: 1, Connections: 1000}}
@@ -195,6 +203,19 @@ func TestTrial(t *testing.T) {
 	}
 	if after := allCPUs(t); !slices.Equal(before, after) {
 		t.Errorf("this process had processors %v and has %v", before, after)
+	}
+}
+
+// A contender that has nothing to say in the time is given more of it: it is slow, and does not fail.
+func TestSlowContenderIsGivenTime(t *testing.T) {
+	b := bench(t)
+	b.Warmup, b.Measure = 0, ponder/8
+	r, err := b.Run(context.Background(), actor("ponders"), slot(1))
+	if err != nil || r.Failure != "" {
+		t.Fatal(err, r.Failure)
+	}
+	if r.Load.Requests == 0 || r.Load.Errors.Total() > 0 || r.Load.Service.Max() < ponder/2 {
+		t.Errorf("%d requests, errors %+v, the longest took %v", r.Load.Requests, r.Load.Errors, r.Load.Service.Max())
 	}
 }
 
