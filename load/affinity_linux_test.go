@@ -81,7 +81,7 @@ func TestThreadsAreBoundForTheRunOnly(t *testing.T) {
 func TestProcessorThatDoesNotExist(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	r := run(t, load.Plan{URL: server.URL, Connections: 1, CPUs: []int{1000}})
+	r := some(t, load.Plan{URL: server.URL, Connections: 1, CPUs: []int{1000}})
 	if r.Requests == 0 || r.Errors.Total() != 0 || !strings.Contains(r.Errors.First, "cannot bind a thread to processor 1000") {
 		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 	}

@@ -24,7 +24,7 @@ func ExampleRun() {
 	server := hello()
 	defer server.Close()
 	r, err := load.Run(context.Background(), load.Plan{
-		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond, Duration: 200 * time.Millisecond,
+		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond, Duration: time.Minute, Requests: 1000, // whichever comes first
 	})
 	if err != nil {
 		fmt.Println(err)

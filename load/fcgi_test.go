@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/fcgi"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,11 +90,19 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 			{load.Plan{URL: url + "/length", Pace: load.Constant(300)}, "GET /length  tare ", 200},
 		} {
 			t.Run(test.plan.URL, func(t *testing.T) {
-				served.Store(0)
-				test.plan.Connections, test.plan.Threads = 7, 2
+				const connections = 7
+				test.plan.Connections, test.plan.Threads = connections, 2
 				test.plan.Header = append(test.plan.Header, "Host: a.example")
 				test.plan.Params = []string{"DOCUMENT_ROOT=/srv"}
-				r := run(t, test.plan)
+				var r *load.Result
+				again(t, func(longer time.Duration) error {
+					served.Store(0)
+					test.plan.Duration = longer * brief
+					if r = run(t, test.plan); r.Requests < connections {
+						return fmt.Errorf("%d requests in %v", r.Requests, test.plan.Duration)
+					}
+					return nil
+				})
 				if _, ok := seen.LoadAndDelete(test.seen); !ok {
 					t.Error("the application saw something else")
 				}
@@ -107,7 +114,7 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 					t.Errorf("%d requests, statuses %v, errors %+v, %d connects, %+v", r.Requests, r.Statuses, r.Errors, r.Connects, r.FastCGI)
 				}
 				// Those before and after the measured time are not counted.
-				if n := uint64(served.Load()); r.Requests > n || r.Requests < n/2 {
+				if n := uint64(served.Load()); r.Requests > n || 2*(r.Requests+connections) < n {
 					t.Errorf("%d requests counted, %d served", r.Requests, n)
 				}
 				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Latency.Max() <= 0 || r.URL != test.plan.URL {
@@ -129,7 +136,7 @@ func TestFastCGILargeBodies(t *testing.T) {
 		w.Header().Set("Content-Length", fmt.Sprint(out))
 		w.Write(make([]byte, out))
 	}) {
-		r := run(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", in), Connections: 2, Duration: 500 * time.Millisecond})
+		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", in), Connections: 2, Duration: 500 * time.Millisecond})
 		if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 || r.Bytes < (r.Requests-min(r.Requests, 2))*out {
 			t.Errorf("%s: %d requests of %d bytes, %d connects, errors %+v", url, r.Requests, r.Bytes, r.Connects, r.Errors)
 		}
@@ -193,7 +200,7 @@ func TestFastCGIResponsesInPieces(t *testing.T) {
 		"at once":           {whole},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, load.Plan{URL: fcgiScript(t, answers(0, pieces...)), Connections: 3})
+			r := some(t, load.Plan{URL: fcgiScript(t, answers(0, pieces...)), Connections: 3})
 			size := uint64(len(strings.Join(pieces, "")))
 			if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
 				t.Errorf("%d requests, errors %+v, %d connects", r.Requests, r.Errors, r.Connects)
@@ -237,10 +244,14 @@ func TestFastCGIErrorsByKind(t *testing.T) {
 		{"unavailable", fcgiScript(t, answers(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))), func(e load.Errors) uint64 { return e.Status }, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := run(t, load.Plan{URL: test.url, Connections: 2, Timeout: timeoutFor(test.text), Duration: 250 * time.Millisecond})
-			if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
-				t.Errorf("errors %+v", r.Errors)
-			}
+			var r *load.Result
+			again(t, func(longer time.Duration) error {
+				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text), Duration: longer * 250 * time.Millisecond})
+				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
+					return fmt.Errorf("errors %+v", r.Errors)
+				}
+				return nil
+			})
 			if test.responses != (r.Requests > 0) || r.FastCGI.Resent != 0 {
 				t.Errorf("%d requests, %d sent again", r.Requests, r.FastCGI.Resent)
 			}
@@ -252,7 +263,7 @@ func TestFastCGIErrorsByKind(t *testing.T) {
 // person can see both.
 func TestStderrAndExitCode(t *testing.T) {
 	answer := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") + load.Stdout("hello") + load.End(3, 0)
-	r := run(t, load.Plan{URL: fcgiScript(t, answers(0, answer)), Connections: 2})
+	r := some(t, load.Plan{URL: fcgiScript(t, answers(0, answer)), Connections: 2})
 	f := r.FastCGI
 	if r.Requests == 0 || r.Errors.Total() != 0 || f.Stderr != "PHP Warning: oh\n" || f.Exits != r.Requests {
 		t.Errorf("%d requests, errors %+v, %+v", r.Requests, r.Errors, f)
@@ -263,10 +274,14 @@ func TestStderrAndExitCode(t *testing.T) {
 	}
 	// It is kept of responses that failed, and of those that did not come in time.
 	for _, rest := range []string{load.End(0, 0), ""} {
-		r := run(t, load.Plan{URL: fcgiScript(t, answers(0, load.Stderr("panic: oh")+rest)), Connections: 1})
-		if r.Requests != 0 || r.FastCGI.Stderr != "panic: oh" {
-			t.Errorf("%d requests, %+v", r.Requests, r.FastCGI)
-		}
+		url := fcgiScript(t, answers(0, load.Stderr("panic: oh")+rest))
+		again(t, func(longer time.Duration) error {
+			r := run(t, load.Plan{URL: url, Connections: 1, Duration: longer * brief})
+			if r.Requests != 0 || r.FastCGI.Stderr != "panic: oh" {
+				return fmt.Errorf("%d requests, %+v", r.Requests, r.FastCGI)
+			}
+			return nil
+		})
 	}
 }
 
@@ -274,17 +289,28 @@ func TestStderrAndExitCode(t *testing.T) {
 // responses has made no error; an HTTP server would have announced it.
 func TestClosedWithoutAWord(t *testing.T) {
 	answer := load.Stdout(plain+"hello") + load.End(0, 0)
-	r := run(t, load.Plan{URL: fcgiScript(t, answers(1, answer)), Connections: 3, Duration: 500 * time.Millisecond})
-	// The next connection is opened at once, not by the sweep of every 50 ms.
-	if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < 40 || r.FastCGI.Resent > 2*3 {
-		t.Errorf("one response each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
-	}
-	r = run(t, load.Plan{URL: fcgiScript(t, answers(5, answer)), Connections: 3, Duration: 500 * time.Millisecond})
-	if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < r.Requests/5-3 || r.Connects > r.Requests/5+6 || r.FastCGI.Resent == 0 {
-		t.Errorf("five responses each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
-	}
-	// Nor if the request has been read before.
-	r = run(t, load.Plan{URL: fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
+	one, five := fcgiScript(t, answers(1, answer)), fcgiScript(t, answers(5, answer))
+	again(t, func(time.Duration) error {
+		r := run(t, load.Plan{URL: one, Connections: 3, Duration: 500 * time.Millisecond})
+		// The next connection is opened at once, not by the sweep of every 50 ms.
+		if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < 40 || r.FastCGI.Resent > 2*3 {
+			return fmt.Errorf("one response each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
+		}
+		return nil
+	})
+	again(t, func(time.Duration) error {
+		r := run(t, load.Plan{URL: five, Connections: 3, Duration: 500 * time.Millisecond})
+		if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < r.Requests/5-3 || r.Connects > r.Requests/5+6 || r.FastCGI.Resent == 0 {
+			return fmt.Errorf("five responses each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
+		}
+		return nil
+	})
+}
+
+// Nor has one that had read the next request before, which an HTTP server may not do.
+func TestClosedWithARequestRead(t *testing.T) {
+	answer := load.Stdout(plain+"hello") + load.End(0, 0)
+	fast := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		for range 5 {
 			if readRequest(r) != nil {
 				return
@@ -292,18 +318,26 @@ func TestClosedWithoutAWord(t *testing.T) {
 			io.WriteString(c, answer)
 		}
 		readRequest(r)
-	}), Connections: 3, Pace: load.Constant(400), Duration: 500 * time.Millisecond})
-	if r.Requests < 40 || r.Errors.Total() != 0 || r.FastCGI.Resent == 0 {
-		t.Errorf("no sixth response: %d requests, errors %+v, %+v", r.Requests, r.Errors, r.FastCGI)
-	}
-	r = run(t, load.Plan{Connections: 3, URL: script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+	})
+	again(t, func(longer time.Duration) error {
+		r := run(t, load.Plan{URL: fast, Connections: 3, Pace: load.Constant(400), Duration: longer * 500 * time.Millisecond})
+		if r.Requests < 40 || r.Errors.Total() != 0 || r.FastCGI.Resent == 0 {
+			return fmt.Errorf("no sixth response: %d requests, errors %+v, %+v", r.Requests, r.Errors, r.FastCGI)
+		}
+		return nil
+	})
+	web := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		http.ReadRequest(r)
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 		http.ReadRequest(r)
-	})})
-	if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || r.FastCGI != nil {
-		t.Errorf("HTTP: errors %+v, %+v", r.Errors, r.FastCGI)
-	}
+	})
+	again(t, func(longer time.Duration) error {
+		r := run(t, load.Plan{URL: web, Connections: 3, Duration: longer * brief})
+		if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || r.FastCGI != nil {
+			return fmt.Errorf("HTTP: errors %+v, %+v", r.Errors, r.FastCGI)
+		}
+		return nil
+	})
 }
 
 // An application may answer before it was sent the whole request.
@@ -313,7 +347,7 @@ func TestFastCGIEndBeforeTheRequestIsSent(t *testing.T) {
 		io.WriteString(c, load.Stdout("Status: 413\r\n\r\n")+load.End(0, 0))
 		io.Copy(io.Discard, r) // closing with something unread would reset the connection
 	})
-	r := run(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
+	r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
 	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "status 413 came" || r.FastCGI.Resent != 0 {
 		t.Errorf("%d requests, statuses %v, errors %+v, %+v", r.Requests, r.Statuses, r.Errors, r.FastCGI)
 	}
@@ -335,12 +369,7 @@ func TestFastCGIRequestsAllocateNothing(t *testing.T) {
 			c.Write(answer)
 		}
 	})
-	var before, after runtime.MemStats
-	r := run(t, load.Plan{URL: url, Connections: 4, Threads: 1, Warmup: 100 * time.Millisecond, Duration: 500 * time.Millisecond,
-		Trace: &load.Trace{Started: func() { runtime.ReadMemStats(&before) }, Ended: func() { runtime.ReadMemStats(&after) }}})
-	if n := after.Mallocs - before.Mallocs; r.Requests < 100 || n > r.Requests/10+50 {
-		t.Errorf("%d allocations for %d requests", n, r.Requests)
-	}
+	allocatesNothing(t, "FastCGI", load.Plan{URL: url})
 }
 
 func TestBadFastCGIPlans(t *testing.T) {

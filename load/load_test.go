@@ -25,7 +25,10 @@ import (
 func run(t *testing.T, p load.Plan) *load.Result {
 	t.Helper()
 	if p.Duration == 0 && p.Requests == 0 {
-		p.Duration = 200 * time.Millisecond
+		p.Duration = brief
+	}
+	if p.Timeout == 0 {
+		p.Timeout = patience
 	}
 	r, err := load.Run(context.Background(), p)
 	if err != nil {
@@ -78,9 +81,17 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 		{load.Plan{URL: server.URL + "/hints"}, "GET /hints  ", 200},
 	} {
 		t.Run(test.seen, func(t *testing.T) {
-			served.Store(0)
-			test.plan.Connections, test.plan.Threads = 7, 2
-			r := run(t, test.plan)
+			const connections = 7
+			test.plan.Connections, test.plan.Threads = connections, 2
+			var r *load.Result
+			again(t, func(longer time.Duration) error {
+				served.Store(0)
+				test.plan.Duration = longer * brief
+				if r = run(t, test.plan); r.Requests < 2*connections {
+					return fmt.Errorf("%d requests in %v", r.Requests, test.plan.Duration)
+				}
+				return nil
+			})
 			if _, ok := methods.Load(test.seen); !ok {
 				t.Error("the server saw something else")
 			}
@@ -92,7 +103,7 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 				t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
 			}
 			// Those before and after the measured time are not counted.
-			if n := uint64(served.Load()); r.Requests > n || r.Requests < n/2 {
+			if n := uint64(served.Load()); r.Requests > n || 2*(r.Requests+connections) < n {
 				t.Errorf("%d requests counted, %d served", r.Requests, n)
 			}
 			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Latency.Max() <= 0 {
@@ -156,7 +167,7 @@ func TestResponsesInPieces(t *testing.T) {
 		"interim":           {"HTTP/1.1 103 Early Hints\r\n\r", "\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := run(t, load.Plan{URL: script(t, each(pieces...)), Connections: 3})
+			r := some(t, load.Plan{URL: script(t, each(pieces...)), Connections: 3})
 			size := uint64(len(strings.Join(pieces, "")))
 			if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
 				t.Errorf("%d requests, errors %+v, %d connects", r.Requests, r.Errors, r.Connects)
@@ -247,10 +258,14 @@ func TestErrorsByKind(t *testing.T) {
 			func(e load.Errors) uint64 { return e.Status }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := run(t, load.Plan{URL: test.url, Connections: 2, Timeout: timeoutFor(test.text), Duration: 250 * time.Millisecond})
-			if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
-				t.Errorf("errors %+v", r.Errors)
-			}
+			var r *load.Result
+			again(t, func(longer time.Duration) error {
+				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text), Duration: longer * 250 * time.Millisecond})
+				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
+					return fmt.Errorf("errors %+v", r.Errors)
+				}
+				return nil
+			})
 			if test.name != "unavailable" && test.name != "too much" && test.name != "twice" && r.Requests != 0 {
 				t.Errorf("%d requests", r.Requests)
 			}
@@ -274,7 +289,7 @@ func TestReconnects(t *testing.T) {
 			ok(n, c, r)
 		}
 	})
-	r := run(t, load.Plan{URL: url, Connections: 1, Duration: 500 * time.Millisecond})
+	r := run(t, load.Plan{URL: url, Connections: 1, Requests: 10}) // of which those that fail are some
 	if r.Requests == 0 {
 		t.Errorf("errors %+v", r.Errors)
 	}
@@ -283,12 +298,15 @@ func TestReconnects(t *testing.T) {
 // The plan's timeout is what a response may take, neither less nor much more.
 func TestTimeout(t *testing.T) {
 	silent := script(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
-	r := run(t, load.Plan{URL: silent, Connections: 1, Timeout: 150 * time.Millisecond, Duration: 1200 * time.Millisecond})
-	if r.Errors.Timeout < 3 || r.Errors.Timeout > 8 { // they are looked for every 50 ms
-		t.Errorf("%d timeouts in 1.2s", r.Errors.Timeout)
-	}
+	again(t, func(time.Duration) error {
+		r := run(t, load.Plan{URL: silent, Connections: 1, Timeout: 150 * time.Millisecond, Duration: 1200 * time.Millisecond})
+		if r.Errors.Timeout < 3 || r.Errors.Timeout > 8 { // they are looked for every 50 ms
+			return fmt.Errorf("%d timeouts in 1.2s", r.Errors.Timeout)
+		}
+		return nil
+	})
 	slow := script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", strings.Repeat("a", 50), strings.Repeat("a", 50)))
-	r = run(t, load.Plan{URL: slow, Connections: 1, Timeout: time.Second, Duration: 300 * time.Millisecond})
+	r := some(t, load.Plan{URL: slow, Connections: 1, Timeout: patience})
 	if r.Requests == 0 || r.Errors.Total() != 0 {
 		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 	}
@@ -296,6 +314,8 @@ func TestTimeout(t *testing.T) {
 
 // A server may answer before it was sent the whole request, or give up.
 func TestEndBeforeTheRequestIsSent(t *testing.T) {
+	over := make(chan struct{})
+	defer close(over)
 	for _, answer := range []string{"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno", ""} {
 		url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
 			if _, err := http.ReadRequest(r); err != nil {
@@ -303,9 +323,9 @@ func TestEndBeforeTheRequestIsSent(t *testing.T) {
 			}
 			io.WriteString(c, answer)
 			c.(*net.TCPConn).CloseWrite()
-			time.Sleep(2 * time.Second) // closing at once would reset the connection
+			<-over // closing at once would reset the connection
 		})
-		r := run(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
+		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
 		if answer != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "status 413 came") {
 			t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
 		}
@@ -323,7 +343,7 @@ func TestLargeRequest(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	r := run(t, load.Plan{URL: server.URL, Method: "POST", Body: strings.Repeat("a", size), Connections: 2})
+	r := some(t, load.Plan{URL: server.URL, Method: "POST", Body: strings.Repeat("a", size), Connections: 2})
 	if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
 		t.Errorf("%d requests, %d connects, errors %+v", r.Requests, r.Connects, r.Errors)
 	}
@@ -341,7 +361,7 @@ func TestIPv6(t *testing.T) {
 	})}}
 	server.Start()
 	defer server.Close()
-	if r := run(t, load.Plan{URL: server.URL}); r.Requests == 0 || r.Errors.Total() != 0 {
+	if r := some(t, load.Plan{URL: server.URL}); r.Requests == 0 || r.Errors.Total() != 0 {
 		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 	}
 }
@@ -365,14 +385,26 @@ func TestRequestsAllocateNothing(t *testing.T) {
 		"plain": {}, "pipelined": {Pipeline: 4}, "a list": {List: []load.Request{{}, {URL: "/a"}}, Shuffle: true},
 		"open loop": {Pace: load.Constant(4000)}, "expecting": {Expect: load.Expect{Header: []string{"Content-Length: 2"}}},
 	} {
-		var before, after runtime.MemStats
-		p.URL, p.Connections, p.Threads, p.Warmup, p.Duration = url, 4, 1, 100*time.Millisecond, 500*time.Millisecond
-		p.Trace = &load.Trace{Started: func() { runtime.ReadMemStats(&before) }, Ended: func() { runtime.ReadMemStats(&after) }}
+		p.URL = url
+		allocatesNothing(t, name, p)
+	}
+}
+
+// allocatesNothing fails if a plan's requests allocate. What others in this process allocate meanwhile counts,
+// too, so that more than one run may be needed.
+func allocatesNothing(t *testing.T, name string, p load.Plan) {
+	t.Helper()
+	var before, after runtime.MemStats
+	p.Connections, p.Threads, p.Warmup = 4, 1, 100*time.Millisecond
+	p.Trace = &load.Trace{Started: func() { runtime.ReadMemStats(&before) }, Ended: func() { runtime.ReadMemStats(&after) }}
+	again(t, func(longer time.Duration) error {
+		p.Duration = longer * 500 * time.Millisecond
 		r := run(t, p)
 		if n := after.Mallocs - before.Mallocs; r.Requests < 100 || n > r.Requests/10+50 {
-			t.Errorf("%s: %d allocations for %d requests", name, n, r.Requests)
+			return fmt.Errorf("%s: %d allocations for %d requests", name, n, r.Requests)
 		}
-	}
+		return nil
+	})
 }
 
 func TestBodyUntilClose(t *testing.T) {
@@ -380,25 +412,29 @@ func TestBodyUntilClose(t *testing.T) {
 		http.ReadRequest(r)
 		io.WriteString(c, "HTTP/1.0 200 OK\r\n\r\nall there is")
 	})
-	r := run(t, load.Plan{URL: url, Connections: 2})
-	// The next connection is opened at once, not by the sweep of every 50 ms.
-	if r.Requests < 20 || r.Errors.Total() != 0 || r.Connects < 20 {
-		t.Errorf("%d requests, %d connects, errors %+v", r.Requests, r.Connects, r.Errors)
-	}
+	again(t, func(time.Duration) error {
+		r := run(t, load.Plan{URL: url, Connections: 2})
+		// The next connection is opened at once, not by the sweep of every 50 ms.
+		if r.Requests < 20 || r.Errors.Total() != 0 || r.Connects < 20 {
+			return fmt.Errorf("%d requests, %d connects, errors %+v", r.Requests, r.Connects, r.Errors)
+		}
+		return nil
+	})
 }
 
 func TestLatencyIsTheServersDelay(t *testing.T) {
 	const delay = 20 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(delay) }))
 	defer server.Close()
-	r := run(t, load.Plan{URL: server.URL, Connections: 4, Duration: 500 * time.Millisecond})
-	if p50 := r.Latency.Quantile(0.5); p50 < delay || p50 > 2*delay {
-		t.Errorf("median %v", p50)
-	}
-	// Little's law: connections = rate x mean latency.
-	if l := r.PerSecond() * r.Latency.Mean().Seconds(); l < 3.2 || l > 4.4 {
-		t.Errorf("%v connections were busy, want 4", l)
-	}
+	again(t, func(time.Duration) error {
+		r := run(t, load.Plan{URL: server.URL, Connections: 4, Duration: 500 * time.Millisecond})
+		// Little's law: connections = rate x mean latency.
+		p50, busy := r.Latency.Quantile(0.5), r.PerSecond()*r.Latency.Mean().Seconds()
+		if p50 < delay || p50 > 2*delay || busy < 3.2 || busy > 4.4 {
+			return fmt.Errorf("median %v, and %v connections were busy, want 4", p50, busy)
+		}
+		return nil
+	})
 }
 
 func TestPhasesAndProgress(t *testing.T) {
@@ -406,14 +442,22 @@ func TestPhasesAndProgress(t *testing.T) {
 	defer server.Close()
 	var order []string
 	var last load.Progress
-	r := run(t, load.Plan{
-		URL: server.URL, Connections: 5, Warmup: 150 * time.Millisecond, Duration: 1100 * time.Millisecond,
-		Trace: &load.Trace{
-			Connected: func() { order = append(order, "connected") },
-			Started:   func() { order = append(order, "started") },
-			Progress:  func(p load.Progress) { last = p },
-			Ended:     func() { order = append(order, "ended") },
-		},
+	var r *load.Result
+	again(t, func(time.Duration) error {
+		order, last = nil, load.Progress{}
+		r = run(t, load.Plan{
+			URL: server.URL, Connections: 5, Warmup: 150 * time.Millisecond, Duration: 1100 * time.Millisecond,
+			Trace: &load.Trace{
+				Connected: func() { order = append(order, "connected") },
+				Started:   func() { order = append(order, "started") },
+				Progress:  func(p load.Progress) { last = p },
+				Ended:     func() { order = append(order, "ended") },
+			},
+		})
+		if last.Requests == 0 || r.Seconds > 1.9 {
+			return fmt.Errorf("measured for %v s; last glance %+v", r.Seconds, last)
+		}
+		return nil
 	})
 	if got := strings.Join(order, " "); got != "connected started ended" {
 		t.Error(got)
@@ -452,8 +496,8 @@ func TestManyConnections(t *testing.T) {
 func TestLoadBeginsWhenAllAreAccepted(t *testing.T) {
 	const connections = 400 // more than a worker opens at once
 	var mu sync.Mutex
-	requests := make(map[string]int)
-	atSecond := 0 // connections that had sent a request when one sent its second
+	var requests map[string]int
+	var atSecond int // connections that had sent a request when one sent its second
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -462,12 +506,18 @@ func TestLoadBeginsWhenAllAreAccepted(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	run(t, load.Plan{URL: server.URL, Connections: connections})
-	mu.Lock()
-	defer mu.Unlock()
-	if atSecond < connections/2 { // on a busy machine some may be given the benefit of the doubt
-		t.Errorf("load began when %d of %d connections were accepted", atSecond, connections)
-	}
+	again(t, func(longer time.Duration) error {
+		mu.Lock()
+		requests, atSecond = make(map[string]int), 0
+		mu.Unlock()
+		run(t, load.Plan{URL: server.URL, Connections: connections, Duration: longer * brief})
+		mu.Lock()
+		defer mu.Unlock()
+		if atSecond < connections/2 { // on a busy machine some may be given the benefit of the doubt
+			return fmt.Errorf("load began when %d of %d connections were accepted", atSecond, connections)
+		}
+		return nil
+	})
 }
 
 // A server that is slow to answer does not hold the others up for long.
@@ -486,13 +536,16 @@ func TestSlowAnswersDoNotHoldConnectingUp(t *testing.T) {
 func TestStopsWhenTold(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	r, err := load.Run(ctx, load.Plan{URL: server.URL, Duration: time.Hour})
-	if !errors.Is(err, context.DeadlineExceeded) || r == nil || r.Requests == 0 || time.Since(start) > 5*time.Second {
-		t.Errorf("%v after %v: %+v", err, time.Since(start), r)
-	}
+	again(t, func(longer time.Duration) error {
+		ctx, cancel := context.WithTimeout(context.Background(), longer*300*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		r, err := load.Run(ctx, load.Plan{URL: server.URL, Duration: time.Hour})
+		if !errors.Is(err, context.DeadlineExceeded) || r == nil || r.Requests == 0 || time.Since(start) > patience {
+			return fmt.Errorf("%w after %v: %+v", err, time.Since(start), r)
+		}
+		return nil
+	})
 }
 
 func TestBadPlans(t *testing.T) {

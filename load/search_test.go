@@ -282,11 +282,11 @@ func queue(capacity float64) http.HandlerFunc {
 // may seem to have less on a machine that is busy with other things, so that it is searched again
 // then.
 func TestSearchOfAServer(t *testing.T) {
-	const capacity, searches = 800, 4
+	const capacity = 800
 	server := httptest.NewServer(queue(capacity))
 	defer server.Close()
-	s := load.Search{Goal: mustGoal(t, "p50<100ms,errors<=0"), From: 0.4 * capacity, Step: 250 * time.Millisecond, Precision: 0.2}
-	for range searches {
+	again(t, func(longer time.Duration) error {
+		s := load.Search{Goal: mustGoal(t, "p50<100ms,errors<=0"), From: 0.4 * capacity, Step: min(longer, 4) * 250 * time.Millisecond, Precision: 0.2}
 		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 200, Threads: 1, Warmup: 30 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -295,25 +295,28 @@ func TestSearchOfAServer(t *testing.T) {
 			t.Errorf("%v holds:%s", found.Holds, rates(found))
 		}
 		if found.Verdict == load.Settled && found.Holds >= 0.6*capacity && found.Fails < 1.6*capacity {
-			return
+			return nil
 		}
-		t.Logf("%v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict, rates(found))
-	}
-	t.Errorf("the capacity was not found in %d searches", searches)
+		return fmt.Errorf("the capacity was not found: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict, rates(found))
+	})
 }
 
 // Without a first rate a closed loop tells one; where nobody is the search says so.
 func TestSearchBegins(t *testing.T) {
 	server := httptest.NewServer(queue(400))
 	defer server.Close()
-	s := load.Search{Step: 300 * time.Millisecond, To: 1, Confirmations: 1}
-	found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 20, Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 || first.Achieved == 0 {
-		t.Errorf("the closed loop: %+v", first)
-	}
+	s := load.Search{To: 1, Confirmations: 1}
+	again(t, func(longer time.Duration) error {
+		s.Step = longer * 300 * time.Millisecond
+		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 20, Threads: 1})
+		if err != nil {
+			return err
+		}
+		if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 || first.Achieved == 0 {
+			return fmt.Errorf("the closed loop: %+v", first)
+		}
+		return nil
+	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package load_test
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -28,7 +29,7 @@ func TestUnixSocket(t *testing.T) {
 	})}
 	go server.Serve(l)
 	defer server.Close()
-	r := run(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3, Threads: 2})
+	r := some(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3, Threads: 2})
 	if r.Requests == 0 || r.Statuses[200] != r.Requests || r.Errors.Total() != 0 || r.Opened != 3 || r.Connects != 0 {
 		t.Errorf("%d requests, statuses %v, errors %+v, %d opened, %d connects", r.Requests, r.Statuses, r.Errors, r.Opened, r.Connects)
 	}
@@ -61,19 +62,22 @@ func shortQueue(t *testing.T) (path string, l net.Listener) {
 // it lasts.
 func TestFullQueue(t *testing.T) {
 	path, l := shortQueue(t)
-	connected := false
-	r := run(t, load.Plan{
-		URL: "http+unix://" + path, Connections: 200, Timeout: 100 * time.Millisecond,
-		Trace: &load.Trace{Connected: func() { connected = true }},
+	again(t, func(longer time.Duration) error {
+		connected := false
+		r := run(t, load.Plan{
+			URL: "http+unix://" + path, Connections: 200, Timeout: 100 * time.Millisecond, Duration: longer * brief,
+			Trace: &load.Trace{Connected: func() { connected = true }},
+		})
+		if !connected || r.Requests != 0 || r.Errors.Timeout == 0 || r.Errors.Timeout != r.Errors.Total() ||
+			!strings.HasPrefix(r.Errors.First, "timeout: ") {
+			return fmt.Errorf("connected: %t; %d requests, errors %+v", connected, r.Requests, r.Errors)
+		}
+		return nil
 	})
-	if !connected || r.Requests != 0 || r.Errors.Timeout == 0 || r.Errors.Timeout != r.Errors.Total() ||
-		!strings.HasPrefix(r.Errors.First, "timeout: ") {
-		t.Errorf("connected: %t; %d requests, errors %+v", connected, r.Requests, r.Errors)
-	}
 	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	go server.Serve(l)
 	defer server.Close()
-	r = run(t, load.Plan{URL: "http+unix://" + path, Connections: 20})
+	r := some(t, load.Plan{URL: "http+unix://" + path, Connections: 20})
 	if r.Opened != 20 || r.Requests == 0 || r.Errors.Total() != 0 {
 		t.Errorf("%d opened, %d requests, errors %+v", r.Opened, r.Requests, r.Errors)
 	}

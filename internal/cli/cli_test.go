@@ -64,6 +64,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"again":     again,
 			"awaitfile": awaitFile,
 			"setfrom":   setFrom,
 			"running":   running,
@@ -113,7 +114,7 @@ func goEnv(t *testing.T, names ...string) map[string]string {
 // awaitFile FILE [TEXT] waits until a file exists, and holds a text.
 func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	name := ts.MkAbs(args[0])
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		b, err := os.ReadFile(name)
 		if matches, _ := filepath.Glob(name); err != nil && len(matches) > 0 {
 			b, err = os.ReadFile(matches[0])
@@ -134,7 +135,7 @@ func setFrom(ts *testscript.TestScript, neg bool, args []string) {
 // gives processes that are ending a moment.
 func running(ts *testscript.TestScript, neg bool, args []string) {
 	found := true
-	for deadline := time.Now().Add(3 * time.Second); found && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); found && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 		found = false
 		for _, f := range files {

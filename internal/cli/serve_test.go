@@ -19,7 +19,7 @@ import (
 )
 
 // patience is how long a test waits for what is bound to come.
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 // served is a real "tare serve" that runs.
 type served struct {
