@@ -73,52 +73,67 @@ var fields = map[string]field{
 		site.client.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS12
 		return site.get("/")
 	}},
-	"ReadTimeout": {[]string{plain, h1, h2}, "true", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
-		failed := make(chan bool, 1)
+	"ReadTimeout": {[]string{plain, h1, h2}, "true", longer("true", func(t *testing.T, kind string, maker func(*http.Server) server, set bool, short time.Duration) string {
+		failed, posted := make(chan bool, 1), make(chan bool)
 		s := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(r.Body)
 			failed <- err != nil
 		})}
 		if set {
-			s.ReadTimeout = 50 * time.Millisecond
+			s.ReadTimeout = short
 		}
 		site := start(t, kind, maker, s)
 		body, more := io.Pipe()
-		go site.client.Post(site.url, "text/plain", body)
-		io.WriteString(more, "x")
-		time.AfterFunc(time.Second, func() { more.Close() })
-		return fmt.Sprint(<-failed)
-	}},
-	"ReadHeaderTimeout": {[]string{plain, h1}, "closed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		go func() {
+			defer close(posted)
+			if resp, err := site.client.Post(site.url, "text/plain", body); err == nil {
+				resp.Body.Close()
+			}
+		}()
+		go io.WriteString(more, "x")
+		time.AfterFunc(20*short, func() { more.Close() })
+		select {
+		case <-posted: // the time may have passed before there was a request
+		case was := <-failed:
+			return fmt.Sprint(was)
+		}
+		select {
+		case was := <-failed:
+			return fmt.Sprint(was)
+		default:
+			return "not served"
+		}
+	})},
+	"ReadHeaderTimeout": {[]string{plain, h1}, "closed", longer("closed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool, short time.Duration) string {
 		s := &http.Server{Handler: answer("x")}
 		if set {
-			s.ReadHeaderTimeout = 50 * time.Millisecond
+			s.ReadHeaderTimeout = short
 		}
 		c := start(t, kind, maker, s).dial()
 		io.WriteString(c, "GET ")
-		return closed(c)
-	}},
-	"WriteTimeout": {[]string{plain, h1, h2}, "failed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+		return closed(c, 10*short)
+	})},
+	"WriteTimeout": {[]string{plain, h1, h2}, "failed", longer("failed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool, short time.Duration) string {
 		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			time.Sleep(150 * time.Millisecond)
+			time.Sleep(3 * short)
 			io.WriteString(w, "x")
 		})}
 		if set {
-			s.WriteTimeout = 50 * time.Millisecond
+			s.WriteTimeout = short
 		}
 		return start(t, kind, maker, s).get("/")
-	}},
-	"IdleTimeout": {[]string{plain, h1, h2}, "2", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
+	})},
+	"IdleTimeout": {[]string{plain, h1, h2}, "2", longer("2", func(t *testing.T, kind string, maker func(*http.Server) server, set bool, short time.Duration) string {
 		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RemoteAddr) })}
 		if set {
-			s.IdleTimeout = 50 * time.Millisecond
+			s.IdleTimeout = short
 		}
 		site := start(t, kind, maker, s)
 		from := map[string]bool{site.get("/"): true}
-		time.Sleep(300 * time.Millisecond)
+		time.Sleep(6 * short)
 		from[site.get("/")] = true
 		return fmt.Sprint(len(from))
-	}},
+	})},
 	"MaxHeaderBytes": {[]string{plain, h1, h2}, "431", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
 		s := &http.Server{Handler: answer("x")}
 		if set {
@@ -156,7 +171,7 @@ var fields = map[string]field{
 			defer mu.Unlock()
 			return strings.Join(seen, " ")
 		}
-		for end := time.Now().Add(2 * time.Second); set && time.Now().Before(end) && !strings.HasSuffix(states(), "closed"); {
+		for end := time.Now().Add(patience); set && time.Now().Before(end) && !strings.HasSuffix(states(), "closed"); {
 			time.Sleep(time.Millisecond)
 		}
 		// HTTP/2 is idle after its settings, too.
@@ -173,7 +188,7 @@ var fields = map[string]field{
 			defer log.SetOutput(before)
 		}
 		start(t, kind, maker, s).get("/")
-		for end := time.Now().Add(time.Second); set && time.Now().Before(end) && logged.String() == ""; {
+		for end := time.Now().Add(patience); set && time.Now().Before(end) && logged.String() == ""; {
 			time.Sleep(time.Millisecond)
 		}
 		return fmt.Sprint(strings.Contains(logged.String(), "panic serving 127.0.0.1:") && strings.Contains(logged.String(), "ouch"))
@@ -275,9 +290,22 @@ type bare struct{ io.Writer }
 func (bare) Header() http.Header { return http.Header{} }
 func (bare) WriteHeader(int)     {}
 
-// closed says whether a connection is closed before long.
-func closed(c net.Conn) string {
-	c.SetReadDeadline(time.Now().Add(500 * time.Millisecond))
+// longer shows what a timeout does with a short one, and with longer ones until it does what is wanted: on
+// a busy machine a short one may pass before anything else has happened.
+func longer(want string, show func(t *testing.T, kind string, maker func(*http.Server) server, set bool, short time.Duration) string) func(*testing.T, string, func(*http.Server) server, bool) string {
+	return func(t *testing.T, kind string, maker func(*http.Server) server, set bool) (got string) {
+		for short := 50 * time.Millisecond; short < 5*time.Second; short *= 3 {
+			if got = show(t, kind, maker, set, short); !set || got == want {
+				break
+			}
+		}
+		return got
+	}
+}
+
+// closed says whether a connection is closed before so long.
+func closed(c net.Conn, within time.Duration) string {
+	c.SetReadDeadline(time.Now().Add(within))
 	if _, err := io.Copy(io.Discard, c); isTimeout(err) {
 		return "open"
 	}

@@ -52,7 +52,7 @@ func TestWrap(t *testing.T) {
 	if got := fetch(t, "http://"+l.Addr().String()); got != "true" {
 		t.Errorf("the server in the context is the wrapped one: %s", got)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Error(err)
@@ -85,7 +85,7 @@ func TestShutdownRunsItsFunctionsFirst(t *testing.T) {
 	go s.Serve(l)
 	go http.Get("http://" + l.Addr().String())
 	<-entered
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
 		t.Error(err)

@@ -89,6 +89,9 @@ type site struct {
 	url    string
 }
 
+// patience is how long a test waits for what is bound to come.
+const patience = 30 * time.Second
+
 // start serves inner until the test ends.
 func start(t *testing.T, kind string, maker func(*http.Server) server, inner *http.Server) *site {
 	t.Helper()
@@ -100,7 +103,7 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 	transport.Protocols.SetHTTP1(kind == plain || kind == h1)
 	transport.Protocols.SetHTTP2(kind == h2)
 	transport.Protocols.SetUnencryptedHTTP2(kind == h2c)
-	s.client = &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	s.client = &http.Client{Transport: transport, Timeout: patience}
 	if kind == plain || kind == h2c {
 		s.url = "http://" + s.addr
 		go func() { s.served <- s.server.Serve(l) }()
@@ -136,7 +139,7 @@ func (s *site) dial() net.Conn {
 		c = tls.Client(c, config)
 	}
 	s.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	return c
 }
 
@@ -187,7 +190,7 @@ func (l *lines) String() string {
 func nothingLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(patience)
 		for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
 			time.Sleep(time.Millisecond)
 		}

@@ -268,7 +268,7 @@ func TestTransportEvicts(t *testing.T) {
 
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for late := time.Now().Add(10 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("waited too long for %s", what)
 		}
