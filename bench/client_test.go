@@ -66,7 +66,7 @@ type pair struct {
 
 // measure runs a client's benchmark, as a process.
 func (p pair) measure(f *field, client string) (sample, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // a busy machine takes two for ten thousand connections
 	defer cancel()
 	length := f.inMemFor.String()
 	if p.once {

@@ -151,7 +151,7 @@ func (r *running) stop() error { return errors.Join(r.Stop(), r.stage.Close()) }
 // start starts a server on the given processors, none being all, and sees to it that
 // it answers a path as it should.
 func (f *field) start(server string, cpus []int, path string, flags ...string) (*running, error) {
-	const readyWithin = 20 * time.Second
+	const readyWithin = time.Minute
 	stage, err := contender.NewStage(contender.StageOptions{})
 	if err != nil {
 		return nil, err

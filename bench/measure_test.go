@@ -39,7 +39,7 @@ type stream struct {
 	oneShard    bool // busy connections alternate with idle ones
 }
 
-const patience = 10 * time.Second
+const patience = 30 * time.Second
 
 func (s scene) measure(f *field, server string) (values sample, err error) {
 	var flags []string
@@ -166,6 +166,9 @@ func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
 		return nil, fmt.Errorf("wrk: not as expected:\n%s", out)
 	}
 	n, err := strconv.ParseFloat(string(m[1]), 64)
+	if err == nil && n == 0 {
+		err = errors.New("wrk: no response in the time")
+	}
 	return sample{cpu: micros(after.cpu-before.cpu) / n}, err
 }
 

@@ -21,10 +21,11 @@ const idleConns = 10_000
 // own, and then forgets the connections but for their descriptors.
 type holding struct {
 	net.Listener
-	all sync.WaitGroup
+	all chan struct{} // closed once they have come
 
-	mu    sync.Mutex
-	conns []net.Conn
+	mu      sync.Mutex
+	lacking int
+	conns   []net.Conn
 }
 
 func hold(b *testing.B, n int) *holding {
@@ -32,8 +33,7 @@ func hold(b *testing.B, n int) *holding {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := &holding{Listener: l}
-	h.all.Add(n)
+	h := &holding{Listener: l, all: make(chan struct{}), lacking: n}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -53,14 +53,28 @@ func (h *holding) answer(c net.Conn) {
 	}
 	h.mu.Lock()
 	h.conns = append(h.conns, c)
+	if h.lacking--; h.lacking == 0 {
+		close(h.all)
+	}
 	h.mu.Unlock()
-	h.all.Done()
-	h.all.Wait()
+	<-h.all
 	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")
+}
+
+// giveUp answers those that have come: another never will.
+func (h *holding) giveUp() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lacking > 0 {
+		h.lacking = 0
+		close(h.all)
+	}
 }
 
 func (h *holding) close() {
 	h.Close()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, c := range h.conns {
 		c.Close()
 	}
@@ -100,6 +114,9 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
+// asked is how often a request is made that fails.
+const asked = 10
+
 // bare asks on connections that nobody manages.
 func bare(address string) (ask func() error, end func()) {
 	var mu sync.Mutex
@@ -136,9 +153,14 @@ func idle(b *testing.B, n int, prepare func(address string) (ask func() error, e
 	var asking sync.WaitGroup
 	for range n {
 		asking.Go(func() {
-			if err := ask(); err != nil {
-				b.Error(err)
+			var err error
+			for range asked { // a client may not wait until so many have connected
+				if err = ask(); err == nil {
+					return
+				}
 			}
+			b.Error(err)
+			h.giveUp()
 		})
 	}
 	asking.Wait()
