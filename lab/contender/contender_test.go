@@ -111,11 +111,14 @@ func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
 }
 
 // actor is a contender played by the test binary.
+// patience is how long a test waits for what is bound to come.
+const patience = 30 * time.Second
+
 func actor(role string) *contender.Contender { return actorAt(role, contender.HTTP, "{port}") }
 
 func actorAt(role, protocol, place string) *contender.Contender {
 	s := &contender.Spec{Name: role, Title: role, Protocol: protocol, Run: "{bin} play " + role + " " + place}
-	s.Ready.Within = yamlfile.Duration(3 * time.Second)
+	s.Ready.Within = yamlfile.Duration(patience)
 	return &contender.Contender{Spec: s, Bin: os.Args[0]}
 }
 
@@ -239,7 +242,7 @@ func TestDeathIsNoticed(t *testing.T) {
 	}
 	select {
 	case <-r.Dead():
-	case <-time.After(5 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("not noticed")
 	}
 	if err := r.WhyDead(); !strings.Contains(err.Error(), "its application ended by itself (exit status 7)") || !strings.Contains(err.Error(), "out of luck") {

@@ -98,7 +98,7 @@ func TestPlaceholders(t *testing.T) {
 			Name: "server", Title: "t", Dir: dir, Protocol: contender.HTTP, Run: "{bin} play files {port} {home} {cores}",
 			Site: "site", Cores: test.cores,
 		}
-		s.Ready.Within = yamlfile.Duration(3 * time.Second)
+		s.Ready.Within = yamlfile.Duration(patience)
 		r, err := start(context.Background(), stage(t, contender.StageOptions{}), &contender.Contender{Spec: s, Bin: os.Args[0]}, contender.Setting{Cores: 3, CPUs: cpus[:1]})
 		if err != nil {
 			t.Fatal(err)

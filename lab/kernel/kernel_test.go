@@ -310,7 +310,7 @@ func TestReachedNow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		now, err := kernel.ReachedNow()
 		if err != nil {
 			t.Fatal(err)

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
+// patience is how long a test waits for what is bound to come.
+const patience = 30 * time.Second
+
 // start runs a role in a process group of its own.
 func start(t *testing.T, role string) *exec.Cmd {
 	t.Helper()
@@ -67,43 +70,65 @@ func costOf(t *testing.T, pid int, d time.Duration) proc.Cost {
 	return costs[0]
 }
 
+// again measures until nothing is wrong, for longer each time: others may have the processors meanwhile. What is
+// wrong with the last is an error.
+func again(t *testing.T, measure func(d time.Duration) error) {
+	t.Helper()
+	var err error
+	for d := 500 * time.Millisecond; d < 5*time.Second; d = d * 3 / 2 {
+		if err = measure(d); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
 // A process that burns is measured as the kernel itself bills it in the end.
 func TestCostIsWhatTheKernelBills(t *testing.T) {
-	c := start(t, "burn")
-	cost := costOf(t, c.Process.Pid, 500*time.Millisecond)
-	c.Process.Kill()
-	c.Wait()
-	billed := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-	if cost.CPU() < billed/4 || cost.CPU() > billed+10*time.Millisecond {
-		t.Errorf("measured %v of %v billed for the whole life", cost.CPU(), billed)
-	}
-	if cost.User < cost.Sys || cost.RSS < 1<<20 || cost.PID != c.Process.Pid {
-		t.Errorf("%+v", cost)
-	}
-	if cost.CPU()%(10*time.Millisecond) == 0 {
-		t.Errorf("%v was counted in ticks, not in nanoseconds", cost.CPU())
-	}
+	again(t, func(d time.Duration) error {
+		c := start(t, "burn")
+		cost := costOf(t, c.Process.Pid, d)
+		c.Process.Kill()
+		c.Wait()
+		billed := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+		if cost.CPU() < billed/4 || cost.CPU() > billed+10*time.Millisecond {
+			return fmt.Errorf("measured %v of %v billed for the whole life", cost.CPU(), billed)
+		}
+		if cost.User < cost.Sys || cost.RSS < 1<<20 || cost.PID != c.Process.Pid {
+			return fmt.Errorf("%+v", cost)
+		}
+		if cost.CPU()%(10*time.Millisecond) == 0 {
+			return fmt.Errorf("%v was counted in ticks, not in nanoseconds", cost.CPU())
+		}
+		return nil
+	})
 }
 
 // Waits and being made to wait are told apart: one who sleeps often waits often.
 func TestSwitchesAreToldApart(t *testing.T) {
 	c := start(t, "doze")
-	cost := costOf(t, c.Process.Pid, 500*time.Millisecond)
-	if cost.Voluntary < 50 || cost.Voluntary < 2*cost.Involuntary {
-		t.Errorf("%+v", cost)
-	}
-	if cost.CPU() > 250*time.Millisecond {
-		t.Errorf("dozing cost %v", cost.CPU())
-	}
+	again(t, func(d time.Duration) error {
+		cost := costOf(t, c.Process.Pid, d)
+		if cost.Voluntary < 50 || cost.Voluntary < 2*cost.Involuntary {
+			return fmt.Errorf("%+v", cost)
+		}
+		if cost.CPU() > d/2 {
+			return fmt.Errorf("dozing cost %v in %v", cost.CPU(), d)
+		}
+		return nil
+	})
 }
 
 func TestSleeperCostsNothing(t *testing.T) {
 	c := start(t, "sleep")
 	time.Sleep(100 * time.Millisecond)
-	cost := costOf(t, c.Process.Pid, 300*time.Millisecond)
-	if cost.CPU() > 20*time.Millisecond || cost.Name == "" || cost.RSS == 0 {
-		t.Errorf("%+v", cost)
-	}
+	again(t, func(time.Duration) error { // on a busy machine it may be starting still
+		cost := costOf(t, c.Process.Pid, 300*time.Millisecond)
+		if cost.CPU() > 20*time.Millisecond || cost.Name == "" || cost.RSS == 0 {
+			return fmt.Errorf("%+v", cost)
+		}
+		return nil
+	})
 }
 
 // The total is the scheduler's, its split the clock's; of threads that have ended
@@ -152,7 +177,7 @@ func TestUsagesLeaveOutTheDead(t *testing.T) {
 func TestHasEnv(t *testing.T) {
 	c := start(t, "sleep")
 	p := proc.Process{PID: c.Process.Pid}
-	for deadline := time.Now().Add(5 * time.Second); !p.HasEnv("PROC_TEST_ROLE=sleep"); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !p.HasEnv("PROC_TEST_ROLE=sleep"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) { // before it has become our program it has our environment
 			t.Fatal("its environment is not seen")
 		}
@@ -170,7 +195,7 @@ func TestFamilyKeepsThoseWhoMoveAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
 		family, err := proc.Family(c.Process.Pid)
 		if err != nil {
 			t.Fatal(err)
