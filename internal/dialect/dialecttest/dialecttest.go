@@ -128,6 +128,22 @@ func (c *tapConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
+// tries is how often a run of a second is compared with another.
+const tries = 5
+
+// Again tries until nothing is wrong, as two runs may differ of which one had no processor for a while. What is
+// wrong with the last is an error.
+func Again(t testing.TB, try func() error) {
+	t.Helper()
+	var err error
+	for range tries {
+		if err = try(); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
 // Shape makes numbers alike: of each it leaves how many decimals it has, and in lines that match
 // aligned how wide it is with the spaces before it.
 func Shape(text string, aligned *regexp.Regexp) string {

@@ -102,27 +102,34 @@ func TestSameAsWrk(t *testing.T) {
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
-			their, our := dialecttest.NewServer(t, http.HandlerFunc(answer)), dialecttest.NewServer(t, http.HandlerFunc(answer))
-			args, path := cutPath(line)
-			want, _, end := startTheirs(t, args+" "+their.URL+path)
-			got, r := ours(t, args+" "+our.URL+path)
-			if err := end(); err != nil {
-				t.Fatal(err)
-			}
-			if shape(got) != shape(want.String()) {
-				t.Errorf("got\n%s\nwrk has\n%s", got, want)
-			}
-			if got, want := lines(our), lines(their); !slices.Equal(got, want) {
-				t.Errorf("%q was sent, by wrk %q", got, want)
-			}
-			if path != "close" && path != "abort" && our.Connections() != their.Connections() {
-				t.Errorf("%d connections came, from wrk %d", our.Connections(), their.Connections())
-			}
-			if n := uint64(our.Requests()); n < r.Requests {
-				t.Errorf("%d requests were reported, %d came", r.Requests, n)
-			}
+			dialecttest.Again(t, func() error { return compare(t, line) })
 		})
 	}
+}
+
+// compare says in what a command line of wrk and ours differ.
+func compare(t *testing.T, line string) error {
+	t.Helper()
+	their, our := dialecttest.NewServer(t, http.HandlerFunc(answer)), dialecttest.NewServer(t, http.HandlerFunc(answer))
+	args, path := cutPath(line)
+	want, _, end := startTheirs(t, args+" "+their.URL+path)
+	got, r := ours(t, args+" "+our.URL+path)
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if shape(got) != shape(want.String()) {
+		return fmt.Errorf("got\n%s\nwrk has\n%s", got, want)
+	}
+	if got, want := lines(our), lines(their); !slices.Equal(got, want) {
+		return fmt.Errorf("%q was sent, by wrk %q", got, want)
+	}
+	if path != "close" && path != "abort" && our.Connections() != their.Connections() {
+		return fmt.Errorf("%d connections came, from wrk %d", our.Connections(), their.Connections())
+	}
+	if n := uint64(our.Requests()); n < r.Requests {
+		return fmt.Errorf("%d requests were reported, %d came", r.Requests, n)
+	}
+	return nil
 }
 
 // lines are those of the first request, sorted, as wrk's fields are in no order, without the
@@ -137,14 +144,17 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewTLSServer(http.HandlerFunc(answer))
 	defer s.Close()
-	want, _, end := startTheirs(t, "-t1 -c2 -d1s "+s.URL+"/missing")
-	got, r := ours(t, "-t1 -c2 -d1s "+s.URL+"/missing")
-	if err := end(); err != nil {
-		t.Fatal(err)
-	}
-	if r.Requests == 0 || shape(got) != shape(want.String()) {
-		t.Errorf("got\n%s\nwrk has\n%s", got, want)
-	}
+	dialecttest.Again(t, func() error {
+		want, _, end := startTheirs(t, "-t1 -c2 -d1s "+s.URL+"/missing")
+		got, r := ours(t, "-t1 -c2 -d1s "+s.URL+"/missing")
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if r.Requests == 0 || shape(got) != shape(want.String()) {
+			return fmt.Errorf("got\n%s\nwrk has\n%s", got, want)
+		}
+		return nil
+	})
 }
 
 // As wrk 1.0 did it, each request is made and answered, and no more.
