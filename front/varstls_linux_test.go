@@ -32,7 +32,7 @@ func TestTLSVariablesAsNginx(t *testing.T) {
 	pair, err := tls.X509KeyPair(cert, key)
 	must(t, err)
 
-	theirs := freeAddr(t)
+	theirs := programs.FreeAddress(t)
 	startNginxTLS(t, theirs, certFile, keyFile, text)
 	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: front.Text(text)}}}), quiet())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
