@@ -161,6 +161,9 @@ type Settings struct {
 	// SatisfyAny lets in whom either Access or Password does.
 	SatisfyAny bool
 
+	// Referers are the pages that may lead here, for $invalid_referer; nil is all.
+	Referers *Referers
+
 	RealIP RealIP
 	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that between two writes of an
 	// answer. 0 is 60 seconds.
@@ -296,6 +299,17 @@ type AccessRule struct {
 type Password struct {
 	Realm Text // "off" asks for none
 	File  Text // lines of name:hash, as htpasswd writes them
+}
+
+// Referers are the pages that may lead to a location. $invalid_referer is "1" of requests that come from others, and else empty.
+type Referers struct {
+	// None and Blocked are requests without a Referer, and with one that is no URL of http or https.
+	None, Blocked bool
+	// Names are those of hosts, as in Host.Names, but that a path may be behind: "example.org/galleries/" is for URLs that go on with it.
+	// Ports do not count.
+	Names []string
+	// Patterns are regular expressions without a "~", of what is behind a URL's scheme: host, port, path and query. Case does not count.
+	Patterns []string
 }
 
 // RealIP is the client's address as trusted proxies tell it.

@@ -71,6 +71,16 @@ func (p *pattern) match(x *exchange, s string) bool {
 	return true
 }
 
+// fits reports whether s matches, and leaves the exchange's captures as they are. One that takes too long has it stuck, as in match.
+func (p *pattern) fits(x *exchange, s string) bool {
+	if p.linear != nil {
+		return p.linear.MatchString(s)
+	}
+	ok, err := p.trying.MatchString(s)
+	x.stuck = x.stuck || err != nil
+	return ok
+}
+
 // find returns the bounds of the groups, nil if s does not match. Its error is that it took too long.
 func (p *pattern) find(s string) ([]int, error) {
 	if p.linear != nil {

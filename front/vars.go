@@ -17,6 +17,9 @@ func (c *compiler) variable(name string) (variable, error) {
 	if m := c.maps[name]; m != nil {
 		return c.mapVariable(m)
 	}
+	if find := keptVariable(name); find != nil {
+		return c.kept(name, find)
+	}
 	if slot, ok := c.slots[name]; ok {
 		return func(x *exchange) string { return x.get(slot) }, nil
 	}
@@ -31,6 +34,28 @@ func (c *compiler) variable(name string) (variable, error) {
 		return func(*exchange) string { return "" }, nil
 	}
 	return nil, fmt.Errorf("the variable $%s is not available: %s", name, why)
+}
+
+// keptVariable finds how one is found whose value then stays for the request, or returns nil.
+func keptVariable(name string) variable {
+	if name == "invalid_referer" {
+		return invalidReferer
+	}
+	return nil
+}
+
+// kept has a variable's value be found when it is first asked for, unless a Set has given it one.
+func (c *compiler) kept(name string, find variable) (variable, error) {
+	if err := c.slot(name); err != nil {
+		return nil, err
+	}
+	slot := c.slots[name]
+	return func(x *exchange) string {
+		if !x.has(slot) {
+			x.set(slot, find(x))
+		}
+		return x.get(slot)
+	}, nil
 }
 
 // knownVariable finds one of nginx's, or returns nil.

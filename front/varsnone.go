@@ -9,8 +9,6 @@ func Unavailable(name string) string {
 		return "the handler does not see connections, only requests"
 	case "request_body_file":
 		return "a body that is in a file has none that others could open"
-	case "invalid_referer":
-		return "there is no valid_referers"
 	case "ssl_ciphers", "ssl_curves", "ssl_session_id":
 		return "the handshake is over, and nobody has noted it"
 	case "upstream_bytes_received", "upstream_bytes_sent":

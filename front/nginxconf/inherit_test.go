@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,30 @@ func TestListsAreInheritedWhole(t *testing.T) {
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %s; want %s", what, pair[0], pair[1])
+		}
+	}
+}
+
+// Of valid_referers regular expressions are inherited by themselves.
+func TestReferersAreInheritedByKind(t *testing.T) {
+	r := parsed(t, inHTTP(`server {
+		server_name a *.b ~c; valid_referers none server_names d ~e;
+		location /inherits { }
+		location /own { valid_referers f/g; location /own/in { } }
+		location /pattern { valid_referers blocked h ~i; }
+		location /names { valid_referers server_names; }
+	}
+	server { location /without { } }`))
+	for path, want := range map[string]*front.Referers{
+		"/inherits": {None: true, Names: []string{"a", "*.b", "d", "~c"}, Patterns: []string{"e"}},
+		"/own":      {Names: []string{"f/g", "~c"}, Patterns: []string{"e"}},
+		"/own/in":   {Names: []string{"f/g", "~c"}, Patterns: []string{"e"}},
+		"/pattern":  {Blocked: true, Names: []string{"h", "~c"}, Patterns: []string{"i"}},
+		"/names":    {Names: []string{"a", "*.b", "~c"}, Patterns: []string{"e"}},
+		"/without":  nil,
+	} {
+		if got := at(t, r, path).Referers; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s has %+v; want %+v", path, got, want)
 		}
 	}
 }

@@ -53,6 +53,14 @@ func (s *scope) one(name string) *directive {
 	return nil
 }
 
+// at is the nearest block of a level, this one or one around it, or nil.
+func (s *scope) at(level string) *scope {
+	for s != nil && s.level != level {
+		s = s.outer
+	}
+	return s
+}
+
 // holder is the nearest block that has a directive of one of the names.
 func (s *scope) holder(names ...string) *scope {
 	for at := s; at != nil; at = at.outer {

@@ -31,6 +31,7 @@ func (t *translator) settings(s *scope) front.Settings {
 		Access:            t.accessRules(s),
 		Password:          t.password(s),
 		SatisfyAny:        s.is("satisfy", "any"),
+		Referers:          t.referers(s),
 		RealIP:            t.realIP(s),
 		BodyTimeout:       s.time("client_body_timeout"),
 		SendTimeout:       s.time("send_timeout"),

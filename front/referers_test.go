@@ -1,0 +1,38 @@
+package front
+
+import (
+	"strings"
+	"testing"
+)
+
+// Who writes a Config meets errors; what else there is of referers is in the corpus, beside nginx's.
+func TestReferers(t *testing.T) {
+	says := []Step{Return{Status: 200, Text: "[$invalid_referer]"}}
+	config := func(r *Referers) Config {
+		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: says, Settings: Settings{Referers: r}, Pos: "nginx.conf:7"}}}}}
+	}
+	for want, r := range map[string]Referers{
+		"no referers are valid":     {None: true},
+		`"a*b" is no name`:          {Names: []string{"a*b/x"}},
+		"the regular expression":    {Names: []string{"~("}},
+		`nginx.conf:7: valid refer`: {Patterns: []string{"("}},
+	} {
+		if _, err := New(config(&r)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want an error with %q", r, err, want)
+		}
+	}
+	h := newFront(t, config(&Referers{Names: []string{"A.test/x", `~^b\.(?=test)`}, Patterns: []string{`^c\.test/(?<unknown>.)`, `^(?:(?!d)(a+)+)+$`}}))
+	for referer, want := range map[string]string{
+		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]", "http://c.test/z": "[]", "": "[1]",
+	} {
+		if got := ask(t, h, "/", "Referer", referer); got.body != want {
+			t.Errorf("%q: %s, want %s", referer, got.body, want)
+		}
+	}
+	if got := ask(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!"); got.status != 500 {
+		t.Errorf("a pattern that takes too long: %d", got.status)
+	}
+	if got := ask(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/"); got.body != "[]" {
+		t.Errorf("without Referers: %s", got.body)
+	}
+}
