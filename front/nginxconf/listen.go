@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -25,16 +26,23 @@ type listen struct {
 func (t *translator) listens(s *scope, server *directive) []listen {
 	var all []listen
 	for _, d := range s.own("listen") {
-		l, err := t.listen(d)
+		addrs, err := t.listenAddrs(d.args[0])
 		if err != nil {
 			t.errorf(d, "%v", err)
 			continue
 		}
-		if at := slices.IndexFunc(all, func(o listen) bool { return o.Addr == l.Addr }); at >= 0 {
-			t.errorf(d, "%s is here for a second time in this server: the first one is at %s", l.Addr, all[at].directive.where())
-			continue
+		for _, addr := range addrs {
+			l, err := t.listen(d, addr)
+			if err != nil {
+				t.errorf(d, "%v", err)
+				continue
+			}
+			if at := slices.IndexFunc(all, func(o listen) bool { return o.Addr == l.Addr }); at >= 0 {
+				t.errorf(d, "%s is here for a second time in this server: the first one is at %s", l.Addr, all[at].directive.where())
+				continue
+			}
+			all = append(all, l)
 		}
-		all = append(all, l)
 	}
 	if s.own("listen") == nil {
 		l := listen{Listen: front.Listen{Addr: fmt.Sprintf("*:%d", t.defaultPort())}, directive: server}
@@ -64,13 +72,9 @@ func (t *translator) defaultPort() int {
 	return 8000
 }
 
-// listen reads a listen directive.
-func (t *translator) listen(d *directive) (listen, error) {
-	l := listen{directive: d}
-	var err error
-	if l.Addr, err = t.listenAddr(d.args[0]); err != nil {
-		return l, err
-	}
+// listen reads a listen directive, for one of its addresses.
+func (t *translator) listen(d *directive, addr string) (listen, error) {
+	l := listen{Listen: front.Listen{Addr: addr}, directive: d}
 	l.IPv6Only = strings.HasPrefix(l.Addr, "[")
 	for _, arg := range d.args[1:] {
 		if err := t.listenParameter(&l, arg); err != nil {
@@ -80,13 +84,13 @@ func (t *translator) listen(d *directive) (listen, error) {
 	return l, nil
 }
 
-// listenAddr normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT, unix:PATH.
-func (t *translator) listenAddr(text string) (string, error) {
+// listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT, unix:PATH. Those of a name may be several.
+func (t *translator) listenAddrs(text string) ([]string, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
-			return "", fmt.Errorf("want unix:PATH")
+			return nil, fmt.Errorf("want unix:PATH")
 		}
-		return "unix:" + t.path(path), nil
+		return []string{"unix:" + t.path(path)}, nil
 	}
 	if _, err := parseNumber(text); err == nil {
 		text = "*:" + text
@@ -99,24 +103,35 @@ func (t *translator) listenAddr(text string) (string, error) {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 {
-		return "", fmt.Errorf("%s: want a port from 1 to %d", shown(text), math.MaxUint16)
+		return nil, fmt.Errorf("%s: want a port from 1 to %d", shown(text), math.MaxUint16)
 	}
-	switch host {
-	case "localhost":
-		host = "127.0.0.1"
-	case "0.0.0.0":
-		host = "*"
-	case "*":
-	default:
-		addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"))
-		if err != nil || addr.Is6() != strings.HasPrefix(host, "[") {
-			return "", fmt.Errorf("%s: want an IP address, * or unix:PATH: names are not resolved here", shown(text))
-		}
-		if host = addr.String(); addr.Is6() {
-			host = "[" + host + "]"
+	if host == "*" {
+		host = "0.0.0.0"
+	}
+	found, err := t.hostAddrs(host)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", shown(text), err)
+	}
+	addrs := make([]string, len(found))
+	for i, addr := range found {
+		if addrs[i] = netip.AddrPortFrom(addr, uint16(n)).String(); addr == netip.IPv4Unspecified() {
+			addrs[i] = fmt.Sprintf("*:%d", n)
 		}
 	}
-	return fmt.Sprintf("%s:%d", host, n), nil
+	return addrs, nil
+}
+
+// hostAddrs are the addresses of a host.
+func (t *translator) hostAddrs(host string) ([]netip.Addr, error) {
+	inner, bracketed := strings.CutPrefix(host, "[")
+	addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
+	switch {
+	case err == nil && addr.Is6() == bracketed:
+		return []netip.Addr{addr}, nil
+	case err == nil || bracketed:
+		return nil, errors.New("want an IPv6 address in brackets, and none but that")
+	}
+	return t.hosts.find(host)
 }
 
 // listenParameter reads what is behind the address.

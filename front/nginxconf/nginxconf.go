@@ -25,6 +25,8 @@ type Options struct {
 	Bound []string
 	// DefaultPort is where servers without listen listen; 0 is 80 for root and 8000 for others, as in nginx.
 	DefaultPort int
+	// Resolver finds the addresses of names that listen gives, while Parse reads; nil is the system's, without IPv6 where that has none.
+	Resolver Resolver
 }
 
 // Result is what was read.

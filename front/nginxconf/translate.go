@@ -13,6 +13,7 @@ type translator struct {
 	*report
 	options Options
 	source  *source
+	hosts   *resolver
 	file    string
 	prefix  string
 	confDir string
@@ -30,7 +31,7 @@ type translator struct {
 
 func newTranslator(s *source, file string, o Options, r *report) *translator {
 	t := &translator{
-		report: r, options: o, source: s, file: file, confDir: filepath.Dir(file), prefix: o.Prefix,
+		report: r, options: o, source: s, hosts: newResolver(o.Resolver), file: file, confDir: filepath.Dir(file), prefix: o.Prefix,
 		upstreams: make(map[string]*directive), zones: make(map[string]*directive), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true},
 	}

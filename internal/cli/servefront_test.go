@@ -349,6 +349,32 @@ func (f *frontSite) passed(n int, conf string) (addrs []string) {
 	return addrs
 }
 
+// A name to listen at is resolved by who serves already, and what is served stays.
+func TestFrontListensAtNames(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	const conf = `events {}
+http { server { listen PORT1; return 200 "one"; } }
+`
+	addr := f.passed(1, conf)[0]
+	f.await("tare: as ")
+	_, port, _ := net.SplitHostPort(addr)
+	f.configure(strings.NewReplacer("PORT1", "localhost:"+port, "one", "two").Replace(conf))
+	f.reload()
+	f.await("is served as it is now\n")
+	get(t, client(t, nil), "http://"+addr, "two")
+	f.configure(strings.NewReplacer("PORT1", "localhost:"+port+"x", "one", "three").Replace(conf))
+	f.reload()
+	f.await(`reload: .*nginx.conf:2: directive "listen": "localhost:.*x": want a port`)
+	get(t, client(t, nil), "http://"+addr, "two")
+	if strings.Contains(f.stderr(), "no longer on") {
+		t.Errorf("a socket was given up:\n%s", f.stderr())
+	}
+	if code := f.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // TLS is beside none, with the certificate of the host that is asked for, which is renewed; handshakes of some hosts are refused.
 func TestFrontTLS(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,144 @@
+package nginxconf
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// book is a Resolver that knows what a test says, and how often it was asked.
+type book struct {
+	names map[string]string
+	asked map[string]int
+}
+
+func (b *book) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if _, ok := ctx.Deadline(); !ok || network != "ip" {
+		return nil, errors.New("asked for " + network + ", or for ever")
+	}
+	b.asked[host]++
+	said, ok := b.names[host]
+	if !ok {
+		return nil, errors.New("no such host")
+	}
+	var addrs []netip.Addr
+	for word := range strings.FieldsSeq(said) {
+		addrs = append(addrs, netip.MustParseAddr(word))
+	}
+	return addrs, nil
+}
+
+func newBook(names map[string]string) *book { return &book{names: names, asked: make(map[string]int)} }
+
+// listening are the addresses of the sockets that a configuration asks for.
+func listening(b *book, text string) (addrs []string, err error) {
+	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), DefaultPort: 80, Resolver: b})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range r.Process.Listeners {
+		addrs = append(addrs, l.Addr)
+	}
+	return addrs, nil
+}
+
+func TestListenAtNames(t *testing.T) {
+	b := newBook(map[string]string{
+		"localhost": "::1 ::ffff:127.0.0.1 127.0.0.1", "many.test": "10.0.0.2 10.0.0.1 ::1", "one.test": "10.0.0.1", "any.test": "0.0.0.0", "none.test": "",
+		"lots.test": strings.Repeat("10.0.0.1 ", maxAddresses+1),
+	})
+	for text, want := range map[string]string{
+		"listen localhost:81":                             "127.0.0.1:81 [::1]:81",
+		"listen LocalHost":                                "127.0.0.1:80 [::1]:80",
+		"listen many.test:82":                             "10.0.0.1:82 10.0.0.2:82 [::1]:82",
+		"listen any.test:83":                              "*:83",
+		"listen lots.test":                                "10.0.0.1:80",
+		"listen one.test:84; listen one.test:85":          "10.0.0.1:84 10.0.0.1:85",
+		"listen 86; } server { listen one.test:86":        "*:86",
+		"listen many.test; } server { listen one.test:80": "10.0.0.1:80 10.0.0.2:80 [::1]:80",
+	} {
+		got, err := listening(b, "server { "+text+"; }")
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q %v; want %s", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"listen nosuch.test:80":                      `nginx.conf:4: directive "listen": "nosuch.test:80": the name cannot be resolved: no such host`,
+		"listen none.test":                           "has no address",
+		"listen one.test:80; listen 10.0.0.1:80":     "10.0.0.1:80 is here for a second time",
+		"listen 256.0.0.1":                           "neither an IP address nor a name",
+		"listen $host:80":                            "want an IP address",
+		"listen one.test:80; listen one.test:80":     "second time",
+		"listen many.test:80; listen one.test:80":    "10.0.0.1:80 is here for a second time",
+		"listen one.test:80 nosuch":                  `"nosuch" is no parameter`,
+		"listen " + strings.Repeat("a", 300) + ":80": "want an IP address",
+	} {
+		if _, err := listening(b, "server {\n"+text+"; }"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want an error with %q", text, err, want)
+		}
+	}
+	if b.asked["256.0.0.1"] != 0 || b.asked["$host"] != 0 {
+		t.Errorf("what is no name was looked up: %v", b.asked)
+	}
+}
+
+// A name's addresses are what they are each time that a configuration is read, and the same for all of one.
+func TestNamesAreResolvedAgain(t *testing.T) {
+	b := newBook(map[string]string{"a.test": "10.0.0.1"})
+	const text = "server { listen a.test:81; listen A.test:82; }"
+	for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
+		b.names["a.test"] = addr
+		clear(b.asked)
+		got, err := listening(b, text)
+		if want := []string{addr + ":81", addr + ":82"}; err != nil || !slices.Equal(got, want) || b.asked["a.test"] != 1 {
+			t.Errorf("%q %v, asked %v; want %q, asked once", got, err, b.asked, want)
+		}
+	}
+}
+
+// What a server says of a name it says of each address.
+func TestListenAtNamesParameters(t *testing.T) {
+	r, err := Parse("nginx.conf", Options{
+		FS:       oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
+		Resolver: newBook(map[string]string{"a.test": "10.0.0.1 10.0.0.2"}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range r.Process.Listeners {
+		if !l.Default || l.Backlog != 7 {
+			t.Errorf("%+v; want the default server's backlog", l.Listen)
+		}
+	}
+	if hosts := r.Config.Hosts; len(r.Process.Listeners) != 2 || hosts[0].Listen[0].Default || !hosts[1].Listen[0].Default || !hosts[1].Listen[1].Default || hosts[0].Listen[0].Backlog != 7 {
+		t.Errorf("%+v", r.Config.Hosts)
+	}
+}
+
+// localhost is there without anybody who knows it.
+func TestLocalhostNeedsNoResolver(t *testing.T) {
+	got, err := listening(newBook(nil), "server { listen localhost:81; }")
+	if err != nil || !slices.Equal(got, []string{"127.0.0.1:81"}) {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// Where there is no IPv6, no address of it is listened at that a name has besides.
+func TestUnreachableAddressesAreLeftOut(t *testing.T) {
+	found, err := reachable{newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})}.LookupNetIP(timeBound(t), "ip", "a.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := slices.ContainsFunc(found, func(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }), hasIPv6(); got != want || len(found) < 2 {
+		t.Errorf("%v, though IPv6 is here: %v", found, want)
+	}
+}
+
+func timeBound(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), resolveTime)
+	t.Cleanup(cancel)
+	return ctx
+}
