@@ -163,6 +163,8 @@ type Settings struct {
 
 	// Referers are the pages that may lead here, for $invalid_referer; nil is all.
 	Referers *Referers
+	// SecureLink is how $secure_link checks links; nil has it empty.
+	SecureLink *SecureLink
 
 	RealIP RealIP
 	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that between two writes of an
@@ -310,6 +312,17 @@ type Referers struct {
 	Names []string
 	// Patterns are regular expressions without a "~", of what is behind a URL's scheme: host, port, path and query. Case does not count.
 	Patterns []string
+}
+
+// SecureLink checks links that an application has made: by Link and MD5, or by Secret.
+type SecureLink struct {
+	// Link has the sum of MD5 in base64url, and perhaps a comma and when the link expires, in seconds since 1970: "$arg_md5,$arg_expires".
+	// $secure_link is "1" if the sum is right, "0" if it is and the link has expired, and else empty.
+	Link Text
+	// MD5 is what the sum is of, with a secret: "$secure_link_expires$uri secret".
+	MD5 Text
+	// Secret has $secure_link be LINK of a URI "/prefix/SUM/LINK", if SUM is that of LINK and the secret in hexadecimal digits, and else empty.
+	Secret string
 }
 
 // RealIP is the client's address as trusted proxies tell it.

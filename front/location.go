@@ -25,14 +25,15 @@ type location struct {
 	errorPages []errorPage
 	settings   *Settings
 
-	limits   limits
-	access   access
-	referers *referers // nil if all are valid
-	filters  *filters  // nil if answers go out as they are
-	logs     []accessLog
-	errors   *errorLog
-	realIP   *realIP
-	content  content
+	limits     limits
+	access     access
+	referers   *referers   // nil if all are valid
+	secureLink *secureLink // nil if none is checked
+	filters    *filters    // nil if answers go out as they are
+	logs       []accessLog
+	errors     *errorLog
+	realIP     *realIP
+	content    content
 }
 
 // content answers in the content phase.
@@ -262,6 +263,9 @@ func (c *compiler) location(loc *location, from *Location) error {
 		return err
 	}
 	if loc.referers, err = c.referers(s.Referers); err != nil {
+		return err
+	}
+	if loc.secureLink, err = c.secureLink(s.SecureLink); err != nil {
 		return err
 	}
 	if loc.filters, err = c.filters(s, from.Pass); err != nil {

@@ -196,6 +196,7 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	}
 	// nginx knows values that are not there from empty ones, and has a dash for them. Those that are empty in it are these.
 	slot, ours := c.slots[name]
+	ours = ours && !fixed(name)
 	group := ours && !c.given[name]
 	dash := escape == EscapeDefault && ours == group && !emptyThere(name)
 	return func(b []byte, x *exchange) []byte {

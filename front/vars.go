@@ -17,8 +17,8 @@ func (c *compiler) variable(name string) (variable, error) {
 	if m := c.maps[name]; m != nil {
 		return c.mapVariable(m)
 	}
-	if find := keptVariable(name); find != nil {
-		return c.kept(name, find)
+	if v := c.keptVariable(name); v != nil {
+		return v, nil
 	}
 	if slot, ok := c.slots[name]; ok {
 		return func(x *exchange) string { return x.get(slot) }, nil
@@ -36,26 +36,40 @@ func (c *compiler) variable(name string) (variable, error) {
 	return nil, fmt.Errorf("the variable $%s is not available: %s", name, why)
 }
 
-// keptVariable finds how one is found whose value then stays for the request, or returns nil.
-func keptVariable(name string) variable {
-	if name == "invalid_referer" {
-		return invalidReferer
+// keptVariable finds one whose value is found when it is first asked for, unless a Set has given it one, and then stays for the
+// request; or returns nil.
+func (c *compiler) keptVariable(name string) variable {
+	var find variable
+	switch name {
+	case "invalid_referer":
+		find = invalidReferer
+	case "secure_link":
+		find = secureLinkVariable(c.slotOf("secure_link_expires"))
+	case "secure_link_expires":
+		find = func(*exchange) string { return "" }
+	default:
+		return nil
 	}
-	return nil
-}
-
-// kept has a variable's value be found when it is first asked for, unless a Set has given it one.
-func (c *compiler) kept(name string, find variable) (variable, error) {
-	if err := c.slot(name); err != nil {
-		return nil, err
-	}
-	slot := c.slots[name]
+	slot := c.slotOf(name)
 	return func(x *exchange) string {
 		if !x.has(slot) {
 			x.set(slot, find(x))
 		}
 		return x.get(slot)
-	}, nil
+	}
+}
+
+// fixed reports whether a variable is the server's though it has a slot, and cannot be set.
+func fixed(name string) bool { return name == "secure_link" || name == "secure_link_expires" }
+
+// slotOf is the slot of a variable.
+func (c *compiler) slotOf(name string) int {
+	slot, ok := c.slots[name]
+	if !ok {
+		slot = len(c.slots)
+		c.slots[name] = slot
+	}
+	return slot
 }
 
 // knownVariable finds one of nginx's, or returns nil.
@@ -234,13 +248,10 @@ func (c *compiler) slot(name string) error {
 	if name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isName(byte(r)) }) >= 0 {
 		return fmt.Errorf("%q is no name of a variable", name)
 	}
-	if _, ok := c.slots[name]; ok {
-		return nil
-	}
-	if c.core[name] != nil {
+	if c.core[name] != nil || fixed(name) {
 		return fmt.Errorf("the variable $%s is the server's, and cannot be set", name)
 	}
-	c.slots[name] = len(c.slots)
+	c.slotOf(name)
 	return nil
 }
 

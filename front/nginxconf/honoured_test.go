@@ -57,6 +57,7 @@ func samples() map[string][]sample {
 		"if": {{"server", "if ($host) { return 200; }", ""}, {"location", "if (-f $uri) { break; }", ""}}, "set": at("server", "set $a b;"), "map": {{"http", "map $host $a { a b; }", ""}, {"map", "a b;", ""}, {"map", "default b;", ""}, {"map", "hostnames;", ""}, {"map", "volatile;", ""}},
 		"geo": at("http", "geo $a { 10.0.0.0/8 b; }"), "split_clients": at("http", "split_clients $host $a { 5% b; }"),
 		"allow": at("location", "allow all;", "allow unix:;"), "deny": at("location", "deny all;"), "valid_referers": at("location", "valid_referers a;", "valid_referers none a;", "valid_referers blocked a;", "valid_referers server_names;", "valid_referers ~a;", "valid_referers a/b;"),
+		"secure_link": at("location", "secure_link a; secure_link_md5 b;"), "secure_link_md5": {{"location", "secure_link_md5 b;", "secure_link a;"}}, "secure_link_secret": at("location", "secure_link_secret a;"),
 		"auth_basic": {{"location", "auth_basic a;", "auth_basic_user_file b;"}}, "auth_basic_user_file": {{"location", "auth_basic a; auth_basic_user_file b;", ""}},
 		"set_real_ip_from": at("location", "set_real_ip_from 10.0.0.1;", "set_real_ip_from unix:;"), "real_ip_header": at("location", "real_ip_header X-Forwarded-For;"), "real_ip_recursive": at("location", "real_ip_recursive on;"),
 		"limit_req_zone": at("http", "limit_req_zone $host zone=x:1m rate=1r/s;"), "limit_req": at("location", "limit_req zone=r;", "limit_req zone=r burst=1;", "limit_req zone=r nodelay;", "limit_req zone=r delay=1;"),

@@ -116,6 +116,25 @@ func TestReferersAreInheritedByKind(t *testing.T) {
 	}
 }
 
+// A secret and the other two of secure_link are one or the other.
+func TestSecureLinksAreInherited(t *testing.T) {
+	r := parsed(t, inHTTP(`server {
+		secure_link a; secure_link_md5 b;
+		location /inherits { }
+		location /link { secure_link c; }
+		location /secret { secure_link_secret s; location /secret/in { } location /secret/half { secure_link_md5 d; location /secret/half/whole { secure_link e; } } }
+	}
+	server { location /half { secure_link a; } location /none { } }`))
+	for path, want := range map[string]*front.SecureLink{
+		"/inherits": {Link: "a", MD5: "b"}, "/link": {Link: "c", MD5: "b"}, "/secret": {Secret: "s"}, "/secret/in": {Secret: "s"}, "/secret/half": nil,
+		"/secret/half/whole": {Link: "e", MD5: "d"}, "/half": nil, "/none": nil,
+	} {
+		if got := at(t, r, path).SecureLink; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s has %+v; want %+v", path, got, want)
+		}
+	}
+}
+
 // What a block does is its own.
 func TestWhatABlockDoesIsNotInherited(t *testing.T) {
 	r := parsed(t, inHTTP(`server {

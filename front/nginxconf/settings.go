@@ -32,6 +32,7 @@ func (t *translator) settings(s *scope) front.Settings {
 		Password:          t.password(s),
 		SatisfyAny:        s.is("satisfy", "any"),
 		Referers:          t.referers(s),
+		SecureLink:        t.completeLink(s),
 		RealIP:            t.realIP(s),
 		BodyTimeout:       s.time("client_body_timeout"),
 		SendTimeout:       s.time("send_timeout"),
