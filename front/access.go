@@ -10,8 +10,9 @@ import (
 type access struct {
 	rules    nets // of whom the first counts
 	deny     []bool
-	password *password // nil asks for none
-	any      bool      // one of both will do
+	password *password    // nil asks for none
+	request  *authRequest // nil asks nobody
+	any      bool         // one of them will do
 }
 
 // access compiles who may ask a location.
@@ -28,17 +29,19 @@ func (c *compiler) access(s *Settings) (a access, err error) {
 			a.rules.add(r.Net, i)
 		}
 	}
-	a.password, err = c.password(s.Password)
+	if a.password, err = c.password(s.Password); err == nil {
+		a.request, err = c.authRequest(s.AuthRequest)
+	}
 	return a, err
 }
 
 // granted is what a check of access says instead of a status, if it lets in. 0 is that it has nothing to say.
 const granted = -1
 
-// check is the access phase. Nobody gets in where a pattern has taken too long: what is asked of him may depend on it.
+// check is the access phase, which subrequests do not pass. Nobody gets in where a pattern has taken too long: what is asked of him may depend on it.
 func (a *access) check(x *exchange) outcome {
 	out := proceed
-	if a.deny != nil || a.password != nil {
+	if (a.deny != nil || a.password != nil || a.request != nil) && x.parent == nil {
 		out = a.ask(x)
 	}
 	if x.stuck && out == proceed {
@@ -49,9 +52,10 @@ func (a *access) check(x *exchange) outcome {
 
 func (a *access) ask(x *exchange) outcome {
 	refused := 0
-	for _, ask := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword} {
+	for _, ask := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword, (*access).checkRequest} {
 		switch status := ask(a, x); {
 		case status == granted && a.any:
+			delete(x.w.Header(), "Www-Authenticate") // of who has refused before
 			return proceed
 		case status <= 0:
 		case !a.any || status != http.StatusForbidden && status != http.StatusUnauthorized:
@@ -92,6 +96,13 @@ func (a *access) checkPassword(x *exchange) int {
 		return 0
 	}
 	return a.password.check(x)
+}
+
+func (a *access) checkRequest(x *exchange) int {
+	if a.request == nil {
+		return 0
+	}
+	return a.request.check(x)
 }
 
 // nets find the first of a list of networks that an address is in, by looking each length of a prefix up that there is.

@@ -41,6 +41,9 @@ func (b *bound) answer(x *exchange, behind, host string) outcome {
 	if q.method == "" {
 		q.method = x.method
 	}
+	if x.parent != nil {
+		b.advise(x, &q)
+	}
 	if b.from.Protocol != FastCGI {
 		q.host = host
 		if b.sets.host != nil {
@@ -83,6 +86,18 @@ func (b *bound) answer(x *exchange, behind, host string) outcome {
 	said := header.Clone()
 	clear(header)
 	return x.accelRedirect(w.diverted, said, !hasBody(x) || x.hasReceived() && x.sent.again()) // the handler may have read the client's
+}
+
+// advise has the handler answer a subrequest: variables tell of the answer what they would of an upstream's, and what the handler does to
+// the header of its request is not done to the client's.
+func (b *bound) advise(x *exchange, q *boundRequest) {
+	if x.passing == nil {
+		x.passing = x.plan.state.takePassing()
+	}
+	x.upstreamHeader = x.w.Header()
+	if q.header == nil {
+		q.header = x.r.Header.Clone()
+	}
 }
 
 // boundRequest is how a request is to be.
@@ -204,7 +219,9 @@ func (w *boundWriter) look() bool {
 		w.diverted = to[0]
 		return w.diverted == ""
 	}
-	w.rules.apply(w.x, header)
+	if w.x.parent == nil {
+		w.rules.apply(w.x, header)
+	}
 	return true
 }
 

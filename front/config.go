@@ -2,7 +2,6 @@ package front
 
 import (
 	"crypto/tls"
-	"net/netip"
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
@@ -158,7 +157,9 @@ type Settings struct {
 	Access []AccessRule
 	// Password asks for one; nil does not.
 	Password *Password
-	// SatisfyAny lets in whom either Access or Password does.
+	// AuthRequest asks another location; nil does not.
+	AuthRequest *AuthRequest
+	// SatisfyAny lets in whom one of Access, Password and AuthRequest does.
 	SatisfyAny bool
 
 	// Referers are the pages that may lead here, for $invalid_referer; nil is all.
@@ -287,52 +288,6 @@ type RequestLimit struct {
 type ConnLimit struct {
 	Zone string
 	Max  int
-}
-
-// AccessRule lets in or keeps out.
-type AccessRule struct {
-	Deny bool
-	// Net is whom; the zero Prefix is everybody, and Unix who comes by a unix socket.
-	Net  netip.Prefix
-	Unix bool
-}
-
-// Password is HTTP's basic authentication (RFC 7617).
-type Password struct {
-	Realm Text // "off" asks for none
-	File  Text // lines of name:hash, as htpasswd writes them
-}
-
-// Referers are the pages that may lead to a location. $invalid_referer is "1" of requests that come from others, and else empty.
-type Referers struct {
-	// None and Blocked are requests without a Referer, and with one that is no URL of http or https.
-	None, Blocked bool
-	// Names are those of hosts, as in Host.Names, but that a path may be behind: "example.org/galleries/" is for URLs that go on with it.
-	// Ports do not count.
-	Names []string
-	// Patterns are regular expressions without a "~", of what is behind a URL's scheme: host, port, path and query. Case does not count.
-	Patterns []string
-}
-
-// SecureLink checks links that an application has made: by Link and MD5, or by Secret.
-type SecureLink struct {
-	// Link has the sum of MD5 in base64url, and perhaps a comma and when the link expires, in seconds since 1970: "$arg_md5,$arg_expires".
-	// $secure_link is "1" if the sum is right, "0" if it is and the link has expired, and else empty.
-	Link Text
-	// MD5 is what the sum is of, with a secret: "$secure_link_expires$uri secret".
-	MD5 Text
-	// Secret has $secure_link be LINK of a URI "/prefix/SUM/LINK", if SUM is that of LINK and the secret in hexadecimal digits, and else empty.
-	Secret string
-}
-
-// RealIP is the client's address as trusted proxies tell it.
-type RealIP struct {
-	From []netip.Prefix
-	Unix bool // trusts who comes by a unix socket
-	// Header is where it is told: "X-Real-IP" if it is empty, "X-Forwarded-For", or "proxy_protocol".
-	Header string
-	// Recursive takes the last address that is not trusted, not the last.
-	Recursive bool
 }
 
 // Map is a variable whose value depends on that of a Text.

@@ -14,7 +14,7 @@
 //	host      the virtual host is found, by the address that was connected to and by name
 //	rewrite   set, if, rewrite and return are run: the host's, and then the location's, which is found in between
 //	limit     limit_req, limit_conn, the size of the body
-//	access    allow and deny, passwords
+//	access    allow and deny, passwords, and a subrequest that asks who may come in
 //	content   try_files; then an upstream, a bound handler, or a file answers
 //	filter    the answer's head is changed, its body compressed
 //	log       a line is written

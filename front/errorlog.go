@@ -109,7 +109,10 @@ func (x *exchange) appendWho(b []byte) []byte {
 	if x.host != nil {
 		b = fmt.Appendf(b, ", server: %s", x.host.name)
 	}
-	b = fmt.Appendf(b, ", request: %q", bounded(x.r.Method+" "+x.r.RequestURI+" "+x.r.Proto))
+	b = fmt.Appendf(b, ", request: %q", bounded(requestLine(x)))
+	if x.parent != nil {
+		b = fmt.Appendf(b, ", subrequest: %q", bounded(x.path))
+	}
 	if x.upstream != "" {
 		b = fmt.Appendf(b, ", upstream: %q", bounded(x.upstream))
 	}

@@ -8,9 +8,10 @@ import (
 
 // exchange is one request and its answer, on their way through the phases.
 type exchange struct {
-	plan *plan
-	w    http.ResponseWriter // what the content is written to
-	r    *http.Request       // as it came, but for its Host
+	plan   *plan
+	parent *exchange           // whose subrequest it is, else nil
+	w      http.ResponseWriter // what the content is written to
+	r      *http.Request       // as it came, but for its Host
 
 	asked string // Host, as it came
 

@@ -112,7 +112,7 @@ func (w *writer) commit(code int) {
 	if w.x.status != 0 {
 		ofPage(w.Header(), code)
 	}
-	if f := w.x.loc.filters; f != nil {
+	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
 		f.head(w.x, w.Header(), code)
 		w.begin(f)
 		if f.gzip != nil && !f.gzip.decide(w) {

@@ -268,7 +268,9 @@ func (p *pass) serveCached(x *exchange, to destination) outcome {
 	header := x.w.Header()
 	p.answers.copy(x, header, a.Header)
 	a.Mark(header)
-	if err := a.Send(x.w, x.r); err != nil {
+	if x.parent != nil {
+		x.w.WriteHeader(a.Status)
+	} else if err := a.Send(x.w, x.r); err != nil {
 		x.truncated(err)
 	}
 	return answered

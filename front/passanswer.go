@@ -119,7 +119,7 @@ func (p *pass) answer(x *exchange, resp *http.Response) outcome {
 	if out := p.divert(x, resp.StatusCode, resp.Header); out != proceed {
 		return out
 	}
-	if x.r.Method == http.MethodHead || !bodyAllowed(resp.StatusCode) {
+	if x.r.Method == http.MethodHead || x.parent != nil || !bodyAllowed(resp.StatusCode) {
 		closing(resp.Body)
 		x.filter()
 		p.answers.copy(x, x.w.Header(), resp.Header)

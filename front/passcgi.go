@@ -76,6 +76,9 @@ func (g *cgi) make(x *exchange, q *request, ask *cache.Ask) {
 		if ask != nil && r.name == "REQUEST_METHOD" && value == x.method {
 			value = q.method // the cache asks by GET for HEAD
 		}
+		if r.name == "CONTENT_LENGTH" && x.parent != nil {
+			value = "" // that of the client's body, which is not sent
+		}
 		if value != "" || !r.ifNotEmpty {
 			q.params = append(q.params, cgiParam{r.name, value})
 		}

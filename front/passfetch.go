@@ -55,7 +55,7 @@ func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
 		x.trail = append(x.trail, &s.trail)
 	}
 	if ask != nil || p.cgi != nil {
-		line := x.r.Method + " " + x.r.RequestURI
+		line := x.client().Method + " " + x.r.RequestURI
 		s.who = func() string { return line }
 	}
 	if to.secure {

@@ -26,7 +26,13 @@ func passVariable(name string) (variable, bool) {
 	}
 	if field, ok := strings.CutPrefix(name, "upstream_http_"); ok && field != "" {
 		field = fieldName(field)
-		return func(x *exchange) string { return joined(x.upstreamField(field)) }, true
+		return func(x *exchange) string {
+			said := x.upstreamField(field)
+			if field == "Set-Cookie" && len(said) > 1 {
+				said = said[:1] // as in nginx: cookies cannot be joined
+			}
+			return joined(said)
+		}, true
 	}
 	if cookie, ok := strings.CutPrefix(name, "upstream_cookie_"); ok && cookie != "" {
 		return func(x *exchange) string { return setCookie(x.upstreamField("Set-Cookie"), cookie) }, true

@@ -41,6 +41,20 @@ func requestURI(x *exchange) string {
 	return uri
 }
 
+// requestMethod is the client's, or GET once an error page answers. A subrequest does not change it.
+func requestMethod(x *exchange) string {
+	if x.parent != nil {
+		return x.parent.method
+	}
+	return x.method
+}
+
+// requestLine is the client's.
+func requestLine(x *exchange) string {
+	r := x.client()
+	return r.Method + " " + r.RequestURI + " " + r.Proto
+}
+
 func isArgs(x *exchange) string {
 	if x.args == "" {
 		return ""
@@ -130,6 +144,9 @@ func requestLength(x *exchange) string {
 
 // requestID is 16 random bytes, the same for all of a request.
 func requestID(x *exchange) string {
+	if x.parent != nil {
+		return requestID(x.parent)
+	}
 	if x.id == "" {
 		var b [16]byte
 		_, _ = rand.Read(b[:]) // it never fails

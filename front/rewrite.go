@@ -80,22 +80,32 @@ func breakStep(x *exchange) (outcome, bool) {
 }
 
 func (c *compiler) setStep(s Set) (action, error) {
-	value, err := c.text(s.Value)
+	set, err := c.setting(s)
 	if err != nil {
 		return nil, fmt.Errorf("set $%s: %w", s.Name, err)
 	}
-	name := strings.ToLower(s.Name)
-	if assign := assignable(name); assign != nil {
-		return func(x *exchange) (outcome, bool) {
-			assign(x, value.of(x))
-			return proceed, false
-		}, nil
-	}
-	slot := c.slots[name]
 	return func(x *exchange) (outcome, bool) {
-		x.set(slot, value.of(x))
+		set.assign(x, set.value.of(x))
 		return proceed, false
 	}, nil
+}
+
+// setting is a Set, compiled.
+type setting struct {
+	value  text
+	assign func(x *exchange, value string)
+}
+
+func (c *compiler) setting(s Set) (set setting, err error) {
+	if set.value, err = c.text(s.Value); err != nil {
+		return set, err
+	}
+	name := strings.ToLower(s.Name)
+	if set.assign = assignable(name); set.assign == nil {
+		slot := c.slots[name]
+		set.assign = func(x *exchange, value string) { x.set(slot, value) }
+	}
+	return set, nil
 }
 
 func (c *compiler) ifStep(s If) (action, error) {

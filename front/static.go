@@ -137,14 +137,18 @@ func (f *fileSet) directory(x *exchange) outcome {
 
 // askingForFile is the request that a file answers: that of the client, unless it is about something else than the file.
 func (x *exchange) askingForFile() *http.Request {
-	if x.status == 0 && x.method == x.r.Method {
+	if x.status == 0 && x.method == x.r.Method && x.parent == nil {
 		return x.r
+	}
+	method := x.method
+	if x.parent != nil {
+		method = http.MethodHead // nobody gets the body
 	}
 	header := make(http.Header)
 	if v := x.r.Header["Accept-Encoding"]; v != nil {
 		header["Accept-Encoding"] = v
 	}
-	return &http.Request{Method: x.method, URL: &url.URL{RawQuery: x.args}, Header: header}
+	return &http.Request{Method: method, URL: &url.URL{RawQuery: x.args}, Header: header}
 }
 
 // setType gives the type by the path's ending where the file's is another one.

@@ -153,6 +153,9 @@ func (c *compiler) declare() error {
 			}
 		}
 		if err == nil {
+			err = c.declareAuth(h.Defaults.AuthRequest)
+		}
+		if err == nil {
 			err = c.declareLocations(h.Locations)
 		}
 		if err != nil {
@@ -170,7 +173,7 @@ func (c *compiler) declareLocations(all []Location) error {
 			err = c.declareGroups(l.Path, l.Match == FoldRegex)
 		}
 		if err == nil {
-			err = c.declarePass(l.Pass)
+			err = c.declareContent(l)
 		}
 		if err == nil {
 			err = c.declareLocations(l.Locations)
@@ -180,6 +183,37 @@ func (c *compiler) declareLocations(all []Location) error {
 		}
 	}
 	return nil
+}
+
+// declareContent gives the variables of what is asked in a location slots.
+func (c *compiler) declareContent(l *Location) error {
+	if err := c.declareAuth(l.AuthRequest); err != nil {
+		return err
+	}
+	return c.declarePass(l.Pass)
+}
+
+// declareAuth gives the variables of an AuthRequest slots. They are not there until it has been made.
+func (c *compiler) declareAuth(a *AuthRequest) error {
+	if a == nil {
+		return nil
+	}
+	for _, s := range a.Set {
+		if err := c.declareSet(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// declareSet gives the variable of a Set a slot, unless it is one of nginx's.
+func (c *compiler) declareSet(s Set) error {
+	name := strings.ToLower(s.Name)
+	c.setsRate = c.setsRate || name == "limit_rate"
+	if assignable(name) != nil {
+		return nil
+	}
+	return c.slot(name)
 }
 
 func (c *compiler) declarePass(p *Pass) error {
@@ -201,10 +235,8 @@ func (c *compiler) declareSteps(steps []Step) error {
 		var err error
 		switch s := s.(type) {
 		case Set:
-			name := strings.ToLower(s.Name)
-			c.setsRate = c.setsRate || name == "limit_rate"
-			if assignable(name) == nil {
-				err, c.given[name] = c.slot(name), true
+			if err = c.declareSet(s); err == nil && assignable(strings.ToLower(s.Name)) == nil {
+				c.given[strings.ToLower(s.Name)] = true
 			}
 		case Rewrite:
 			err = c.declareGroups(s.Pattern, false)
@@ -216,7 +248,7 @@ func (c *compiler) declareSteps(steps []Step) error {
 				err = c.declareSteps(s.Then)
 			}
 			if err == nil && s.Location != nil {
-				err = c.declarePass(s.Location.Pass)
+				err = c.declareContent(s.Location)
 			}
 		}
 		if err != nil {
@@ -284,13 +316,13 @@ func coreVariables(product string) map[string]variable {
 		"limit_req_status":   func(x *exchange) string { return x.requestLimit.String() },
 		"limit_conn_status":  func(x *exchange) string { return x.connLimit.String() },
 		"remote_user":        remoteUser,
-		"request_method":     func(x *exchange) string { return x.method },
-		"request":            func(x *exchange) string { return x.r.Method + " " + x.r.RequestURI + " " + x.r.Proto },
+		"request_method":     requestMethod,
+		"request":            requestLine,
 		"request_length":     requestLength,
 		"request_id":         requestID,
 		"request_time":       requestTime,
 		"request_completion": requestCompletion,
-		"content_length":     func(x *exchange) string { return contentLength(x.r) },
+		"content_length":     func(x *exchange) string { return contentLength(x.client()) },
 		"request_body":       requestBodyText,
 		"content_type":       func(x *exchange) string { return x.r.Header.Get("Content-Type") },
 
@@ -345,11 +377,11 @@ func prefixedVariable(name string) (variable, bool) {
 		case "Cookie":
 			return func(x *exchange) string { return strings.Join(x.r.Header["Cookie"], "; ") }, true
 		case "Content-Length":
-			return func(x *exchange) string { return contentLength(x.r) }, true
+			return func(x *exchange) string { return contentLength(x.client()) }, true
 		case "Transfer-Encoding":
-			return func(x *exchange) string { return strings.Join(x.r.TransferEncoding, ", ") }, true
+			return func(x *exchange) string { return strings.Join(x.client().TransferEncoding, ", ") }, true
 		}
-		return func(x *exchange) string { return joined(x.r.Header[field]) }, true
+		return func(x *exchange) string { return joined(x.client().Header[field]) }, true
 	case "sent":
 		if field, ok := strings.CutPrefix(rest, "http_"); ok && field != "" {
 			field = fieldName(field)

@@ -59,6 +59,7 @@ func samples() map[string][]sample {
 		"allow": at("location", "allow all;", "allow unix:;"), "deny": at("location", "deny all;"), "valid_referers": at("location", "valid_referers a;", "valid_referers none a;", "valid_referers blocked a;", "valid_referers server_names;", "valid_referers ~a;", "valid_referers a/b;"),
 		"secure_link": at("location", "secure_link a; secure_link_md5 b;"), "secure_link_md5": {{"location", "secure_link_md5 b;", "secure_link a;"}}, "secure_link_secret": at("location", "secure_link_secret a;"),
 		"auth_basic": {{"location", "auth_basic a;", "auth_basic_user_file b;"}}, "auth_basic_user_file": {{"location", "auth_basic a; auth_basic_user_file b;", ""}},
+		"auth_request": at("location", "auth_request /a;", "auth_request /b;"), "auth_request_set": {{"location", "auth_request_set $a b;", "auth_request /a;"}, {"location", "auth_request_set $a $status; auth_request_set $b c;", "auth_request /a;"}},
 		"set_real_ip_from": at("location", "set_real_ip_from 10.0.0.1;", "set_real_ip_from unix:;"), "real_ip_header": at("location", "real_ip_header X-Forwarded-For;"), "real_ip_recursive": at("location", "real_ip_recursive on;"),
 		"limit_req_zone": at("http", "limit_req_zone $host zone=x:1m rate=1r/s;"), "limit_req": at("location", "limit_req zone=r;", "limit_req zone=r burst=1;", "limit_req zone=r nodelay;", "limit_req zone=r delay=1;"),
 		"limit_req_status": at("location", "limit_req_status 429;"), "limit_req_dry_run": at("location", "limit_req_dry_run on;"), "limit_conn_zone": at("http", "limit_conn_zone $host zone=x:1m;"),

@@ -50,6 +50,32 @@ func sent(l *front.Location) string {
 	return strings.Join(all, " ")
 }
 
+// A block has its own path to ask, and its own variables to set or all of those around it.
+func TestAuthRequestIsInherited(t *testing.T) {
+	r := parsed(t, inHTTP(`
+		auth_request /outer; auth_request_set $a 1; auth_request_set $b 2;
+		server {
+			location /inherits { }
+			location /own { auth_request /inner; location /own/set { auth_request_set $c 3; } }
+			location /off { auth_request off; location /off/in { auth_request_set $d 4; } location /off/on { auth_request /inner; } }
+		}`))
+	for path, want := range map[string]string{
+		"/inherits": "/outer [{a 1} {b 2}]", "/own": "/inner [{a 1} {b 2}]", "/own/set": "/inner [{c 3}]",
+		"/off": " [{a 1} {b 2}]", "/off/in": " [{d 4}]", "/off/on": "/inner [{a 1} {b 2}]",
+	} {
+		a := at(t, r, path).AuthRequest
+		if got := fmt.Sprint(a.URI, " ", a.Set); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	if a := r.Config.Hosts[0].Defaults.AuthRequest; a.URI != "/outer" {
+		t.Errorf("where there is no location: %+v", a)
+	}
+	if r := parsed(t, inHTTP("server { location / { } }")); at(t, r, "/").AuthRequest != nil {
+		t.Error("somebody is asked whom nothing names")
+	}
+}
+
 // Where there may be several of a directive, a block has its own or those of the block around it, and not both.
 func TestListsAreInheritedWhole(t *testing.T) {
 	r := parsed(t, inHTTP(`

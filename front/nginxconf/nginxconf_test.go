@@ -109,8 +109,8 @@ func TestLenientLimitExcept(t *testing.T) {
 
 // Nor does what asks others who may come in. Nothing else opens what it has closed.
 func TestLenientGuards(t *testing.T) {
-	text := inHTTP(`server { auth_request /ask; satisfy any; location / { allow all; } location /own { auth_jwt "realm"; auth_request off; }
-		location /open { auth_request off; location /open/too { } } }`)
+	text := inHTTP(`server { auth_jwt "outer"; satisfy any; location / { allow all; } location /own { auth_jwt "realm"; auth_request /ask; }
+		location /open { auth_jwt off; location /open/too { } } }`)
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); err == nil {
 		t.Error("want an error")
 	}

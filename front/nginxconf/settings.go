@@ -30,6 +30,7 @@ func (t *translator) settings(s *scope) front.Settings {
 		RateAfter:         t.rate(s, "limit_rate_after"),
 		Access:            t.accessRules(s),
 		Password:          t.password(s),
+		AuthRequest:       t.authRequest(s),
 		SatisfyAny:        s.is("satisfy", "any"),
 		Referers:          t.referers(s),
 		SecureLink:        t.completeLink(s),
@@ -55,12 +56,8 @@ func (t *translator) settings(s *scope) front.Settings {
 
 // guarded reports whether something keeps requests out here that is left out.
 func (s *scope) guarded() bool {
-	for _, name := range []string{"auth_request", "auth_jwt"} {
-		if d := s.one(name); d != nil && !strings.EqualFold(d.args[0], "off") {
-			return true
-		}
-	}
-	return false
+	d := s.one("auth_jwt")
+	return d != nil && !strings.EqualFold(d.args[0], "off")
 }
 
 // files translates where files are. here is the location, if there is one.
@@ -301,6 +298,26 @@ func (t *translator) password(s *scope) *front.Password {
 		return nil
 	}
 	return &front.Password{Realm: t.text(d, d.args[0]), File: t.text(file, t.confPath(file.args[0]))}
+}
+
+// authRequest translates auth_request and auth_request_set, whose variables are there also where nobody is asked.
+func (t *translator) authRequest(s *scope) *front.AuthRequest {
+	asks, sets := s.one("auth_request"), s.all("auth_request_set")
+	if asks == nil && sets == nil {
+		return nil
+	}
+	a := &front.AuthRequest{}
+	if asks != nil && asks.args[0] != "off" {
+		if a.URI = asks.args[0]; !strings.HasPrefix(a.URI, "/") {
+			t.errorf(asks, "%s is no path: want one that begins with a slash, or off", shown(a.URI))
+		} else if strings.ContainsAny(a.URI, "$?") {
+			t.warn(asks, "%s is a path as it is: neither variables nor a query are meant", shown(a.URI))
+		}
+	}
+	for _, d := range sets {
+		a.Set = append(a.Set, front.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1])})
+	}
+	return a
 }
 
 // checkPassword finds an auth_basic without a file, for which nginx lets everybody in.

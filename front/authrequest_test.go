@@ -1,0 +1,269 @@
+package front_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/limit"
+)
+
+// asking is a Config whose location / asks /auth, which auth answers, and is then answered by content.
+func asking(auth, content front.Pass, set ...front.Set) front.Config {
+	return oneHost(
+		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Pass: &auth},
+		front.Location{Path: "/", Pass: &content, Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
+	)
+}
+
+// judge answers with the status that the client's field X-Want says, 200 if it says none.
+func judge(w http.ResponseWriter, r *http.Request) {
+	status := http.StatusOK
+	if want := r.Header.Get("X-Want"); want != "" {
+		_, _ = fmt.Sscan(want, &status)
+	}
+	w.Header().Set("Www-Authenticate", "Bearer")
+	w.Header().Add("Www-Authenticate", "Digest")
+	w.Header().Set("X-User", r.Header.Get("X-As"))
+	w.WriteHeader(status)
+	if status != http.StatusNoContent && status != http.StatusNotModified {
+		_, _ = io.WriteString(w, "of no interest")
+	}
+}
+
+// What the subrequest's status means is the same whoever answers it: an upstream or a bound handler.
+func TestAuthRequestDecides(t *testing.T) {
+	user := front.Set{Name: "user", Value: "$upstream_http_x_user"}
+	content := front.Pass{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
+	for name, to := range map[string]string{"an upstream": served(t, judge), "bound": "judge"} {
+		c := asking(front.Pass{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content, user)
+		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, r.Header.Get("X-User"))
+		}))))
+		for want, status := range map[string]int{"": 200, "200": 200, "204": 200, "206": 200, "299": 200, "401": 401, "403": 403, "302": 500, "304": 500, "400": 500, "404": 500, "499": 500, "500": 500, "503": 500} {
+			got := a.get("/x", "X-Want", want, "X-As", "ann")
+			challenges := 0
+			if status == http.StatusUnauthorized {
+				challenges = 2
+			}
+			if n := len(got.header["Www-Authenticate"]); got.status != status || status == 200 && got.body != "ann" || n != challenges {
+				t.Errorf("%s, %s: %d %q with %d challenges, want %d", name, want, got.status, got.body, n, status)
+			}
+		}
+		if got := a.get("/auth"); got.status != 404 {
+			t.Errorf("%s: a client asks for /auth: %d", name, got.status)
+		}
+	}
+}
+
+// Whoever is asked sees a request of its own, and the content the client's, whole.
+func TestAuthRequestIsAnother(t *testing.T) {
+	type seen struct{ method, uri, length, field, body string }
+	var mu sync.Mutex
+	var asked []seen
+	see := func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, seen{r.Method, r.RequestURI, fmt.Sprint(r.ContentLength, r.Header["Content-Length"]), r.Header.Get("X-Field") + r.Header.Get("If-None-Match"), string(body)})
+		r.Header.Set("X-Field", "changed")
+		_, _ = w.Write(make([]byte, 1<<20)) // nobody gets it
+	}
+	text := strings.Repeat("a body", 20000)
+	for name, pair := range map[string][2]front.Pass{
+		"upstreams":  {{To: front.Text(served(t, see))}, {To: front.Text(served(t, see))}},
+		"streamed":   {{To: front.Text(served(t, see))}, {To: front.Text(served(t, see)), StreamRequest: true}},
+		"bound":      {{To: "see"}, {To: "see"}},
+		"bound auth": {{To: "see"}, {To: front.Text(served(t, see))}},
+	} {
+		a := serveHandler(t, newFront(t, asking(pair[0], pair[1]), quiet(), front.Bind("see", http.HandlerFunc(see))))
+		for _, sized := range []bool{true, false} {
+			asked = nil
+			body := io.Reader(strings.NewReader(text))
+			if !sized {
+				body = io.MultiReader(body)
+			}
+			got := a.ask("POST", "/x?y", body, "X-Field", "client", "If-None-Match", "*")
+			if len(asked) != 2 || got.status != 200 || len(got.body) != 1<<20 {
+				t.Fatalf("%s: %d after %d requests", name, got.status, len(asked))
+			}
+			if want := (seen{"GET", "/auth", "0 []", "client", ""}); asked[0] != want {
+				t.Errorf("%s: the auth request was %+v, want %+v", name, asked[0], want)
+			}
+			if asked[1].length = ""; asked[1] != (seen{"POST", "/x?y", "", "client*", text}) {
+				t.Errorf("%s: the content was asked %.200v", name, asked[1])
+			}
+		}
+	}
+}
+
+// The subrequest has the variables of the request, and tells of the client what the request would.
+func TestAuthRequestVariables(t *testing.T) {
+	c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: "app"},
+		front.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
+		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"}, front.Set{Name: "c", Value: "$request_id"})
+	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"}, front.Set{Name: "outer", Value: "$outer again"}}
+	c.Hosts[0].Locations[1].Steps = []front.Step{front.Set{Name: "outer", Value: "once"}}
+	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "B", Value: "$b"}, {Name: "Rest", Value: "$args $outer $upstream_http_x_user"}, {Name: "Same", Value: "$c $request_id"}}
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	got := a.ask("PUT", "/x?y=1", strings.NewReader("abc"), "If-None-Match", "*", "X-As", "ann")
+	if want := "PUT /x?y=1 /auth [] * 3 200 /auth"; got.header.Get("B") != want {
+		t.Errorf("%q, want %q", got.header.Get("B"), want)
+	}
+	if want := "new once again"; strings.TrimSpace(got.header.Get("Rest")) != want {
+		t.Errorf("%q, want %q", got.header.Get("Rest"), want)
+	}
+	if one, other, _ := strings.Cut(got.header.Get("Same"), " "); one == "" || one != other {
+		t.Errorf("the identity of the request is %q and then %q", one, other)
+	}
+}
+
+// An auth request is kept by a cache like any other.
+func TestAuthRequestIsCached(t *testing.T) {
+	var n atomic.Int64
+	auth := front.Pass{To: front.Text(served(t, func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		w.Header().Set("Cache-Control", "max-age=600")
+		judge(w, r)
+	})), Cache: &front.PassCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
+	c := asking(auth, front.Pass{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"}, front.Set{Name: "state", Value: "$upstream_cache_status"})
+	c.Caches = []cache.Config{{Name: "z"}}
+	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
+	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	for i, want := range []string{"ann MISS", "ann HIT", "ann HIT", "bob MISS", "bob HIT"} {
+		fields := []string{"X-As", want[:3]}
+		if i == 2 {
+			fields = append(fields, "If-None-Match", "*", "Range", "bytes=100-")
+		}
+		if got := a.get("/", fields...); got.status != 200 || got.header.Get("X-User") != want {
+			t.Errorf("%d: %d %q, want %q", i, got.status, got.header.Get("X-User"), want)
+		}
+	}
+	if n.Load() != 2 {
+		t.Errorf("it was asked %d times", n.Load())
+	}
+}
+
+// What a password or an address decides is decided first, and all of them count with "any".
+func TestAuthRequestSatisfiesAny(t *testing.T) {
+	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}}, AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
+	var asked atomic.Int64
+	c := oneHost(app(s), front.Location{Path: "/auth", Internal: true, Pass: &front.Pass{To: "judge"}})
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		judge(w, r)
+	}))))
+	for want, status := range map[string]int{"200": 200, "401": 401, "403": 401, "500": 500} {
+		got := a.get("/x", "X-Want", want)
+		if n := len(got.header["Www-Authenticate"]); got.status != status || n != map[string]int{"200": 0, "401": 3, "403": 1, "500": 1}[want] {
+			t.Errorf("%s: %d with %d challenges", want, got.status, n)
+		}
+	}
+	if asked.Load() != 4 {
+		t.Errorf("it was asked %d times", asked.Load())
+	}
+}
+
+// Nobody is let in by a handler that panics, nor after the client has left, and there is one line in the log for each.
+func TestAuthRequestEnds(t *testing.T) {
+	entered := make(chan struct{}, 1)
+	wait := func(_ http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		<-r.Context().Done()
+	}
+	for name, auth := range map[string]front.Pass{"499": {To: front.Text(served(t, wait))}, "500": {To: "judge"}} {
+		c := asking(auth, front.Pass{To: "app"})
+		c.LogFormats = []front.LogFormat{{Name: "f", Text: "$uri $status"}}
+		file := t.TempDir() + "/log"
+		for i := range c.Hosts[0].Locations {
+			c.Hosts[0].Locations[i].Logs = []front.Log{{Path: file, Format: "f"}}
+		}
+		a := serveHandler(t, newFront(t, c, quiet(),
+			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("somebody was let in") })),
+			front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				wait(w, r)
+				panic(http.ErrAbortHandler)
+			}))))
+		ctx, leave := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://x/gone", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			<-entered
+			leave()
+		}()
+		if resp, err := a.client.Do(r); err == nil {
+			t.Errorf("an answer: %v", resp)
+		}
+		if lines := awaitLines(t, file, 1); len(lines) != 1 || lines[0] != "/gone "+name {
+			t.Errorf("logged %q, want %s", lines, name)
+		}
+	}
+}
+
+// What limits the auth location counts is given back with the request.
+func TestAuthRequestHoldsLimits(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	c := asking(front.Pass{To: "judge"}, front.Pass{To: "app"})
+	c.Conns = []limit.Config{{Name: "z", Key: "$host"}}
+	c.Hosts[0].Locations[0].Conns = []front.ConnLimit{{Zone: "z", Max: 1}}
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			close(entered)
+			<-leave
+		}
+	}))))
+	var one sync.WaitGroup
+	one.Go(func() { a.get("/wait") })
+	<-entered
+	if got := a.get("/"); got.status != 500 {
+		t.Errorf("beside another: %d", got.status)
+	}
+	close(leave)
+	one.Wait()
+	if got := a.get("/"); got.status != 200 {
+		t.Errorf("alone: %d", got.status)
+	}
+}
+
+// Subrequests of many requests have nothing in common.
+func TestAuthRequestsAtOnce(t *testing.T) {
+	c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: front.Text(served(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 20 {
+				name := fmt.Sprint(i, "-", n)
+				if got := a.ask("POST", "/", strings.NewReader(name), "X-As", name); got.status != 200 || !strings.Contains(got.body, fmt.Sprintf(`"X-User":[%q]`, name)) {
+					t.Errorf("%s: %d %s", name, got.status, got.body)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestAuthRequestErrors(t *testing.T) {
+	for want, a := range map[string]front.AuthRequest{
+		`auth_request: "auth" is no path`:                 {URI: "auth"},
+		"the variable $uri is the server's":               {URI: "/auth", Set: []front.Set{{Name: "uri", Value: "x"}}},
+		"auth_request_set $a: there is no variable $nosu": {URI: "/auth", Set: []front.Set{{Name: "a", Value: "$nosuch"}}},
+	} {
+		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{AuthRequest: &a}}), quiet()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "[$a]"}}, Settings: front.Settings{AuthRequest: &front.AuthRequest{Set: []front.Set{{Name: "a", Value: "x"}}}}})
+	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
+		t.Errorf("where nobody is asked: %d %q", got.status, got.body)
+	}
+}
