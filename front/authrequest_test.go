@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/cache"
@@ -100,6 +102,11 @@ func TestAuthRequestIsAnother(t *testing.T) {
 			if asked[1].length = ""; asked[1] != (seen{"POST", "/x?y", "", "client*", text}) {
 				t.Errorf("%s: the content was asked %.200v", name, asked[1])
 			}
+		}
+		asked = nil
+		a.get("/x", "X-Field", "client")
+		if len(asked) != 2 || asked[1].field != "client" {
+			t.Errorf("%s, without a body: %.200v", name, asked)
 		}
 	}
 }
@@ -265,5 +272,46 @@ func TestAuthRequestErrors(t *testing.T) {
 	c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "[$a]"}}, Settings: front.Settings{AuthRequest: &front.AuthRequest{Set: []front.Set{{Name: "a", Value: "x"}}}}})
 	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
 		t.Errorf("where nobody is asked: %d %q", got.status, got.body)
+	}
+}
+
+// Over HTTP/2 it is the same, also where settings have the answer be watched.
+func TestAuthRequestByHTTP2(t *testing.T) {
+	for _, settings := range []front.Settings{{}, {SendTimeout: time.Minute}} {
+		c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: front.Text(served(t, echo))})
+		settings.AuthRequest = c.Hosts[0].Locations[1].AuthRequest
+		c.Hosts[0].Locations[1].Settings = settings
+		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		for want, status := range map[string]int{"200": 200, "401": 401, "500": 500} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a body"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Want", want)
+			resp, err := s.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status || strings.Contains(string(body), `"a body"`) != (status == 200) {
+				t.Errorf("%s: HTTP/%d %d %q %v", want, resp.ProtoMajor, resp.StatusCode, body, err)
+			}
+		}
+	}
+}
+
+// Nobody gets in where a pattern that makes a value of the answer has taken too long.
+func TestStuckAuthRequest(t *testing.T) {
+	c := asking(front.Pass{To: "judge"}, front.Pass{To: "app"}, front.Set{Name: "a", Value: "$kind"})
+	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
+		if got := a.get("/", "X-As", user); got.status != status {
+			t.Errorf("%s: %d, want %d", user, got.status, status)
+		}
 	}
 }
