@@ -315,3 +315,15 @@ func TestStuckAuthRequest(t *testing.T) {
 		}
 	}
 }
+
+// The head of an answer decides: nobody waits for a body that nobody gets.
+func TestAuthRequestWaitsForNoBody(t *testing.T) {
+	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	a := serveHandler(t, newFront(t, asking(front.Pass{To: front.Text(to), ReadTimeout: time.Second}, front.Pass{To: "app"}), quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	if got := a.get("/"); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
