@@ -141,6 +141,8 @@ type Settings struct {
 	// ErrorLog is where errors of requests are said; nil is where New's options say.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
+	// NoChunks sends no answer in chunks: one whose length is not known ends with its connection (RFC 9112, 6.3).
+	NoChunks bool
 
 	// MaxBody bounds a request's body, in bytes. 0 is 1 MB, below zero is none.
 	MaxBody int64
@@ -258,21 +260,6 @@ const (
 type ErrorLog struct {
 	Path  string // "stderr" is the standard error
 	Level string // "error" if it is empty
-}
-
-// Gzip says what is compressed.
-type Gzip struct {
-	Level     int   // 1 to 9; 0 is 1
-	MinLength int64 // bytes, by Content-Length; 0 is 20
-	// Types are media types besides text/html; "*" is any.
-	Types []string
-	Vary  bool
-	// Proxied says which answers to proxied requests are compressed, in nginx's words: "any", "expired", "no-cache", …. Nil is none.
-	Proxied []string
-	// HTTP10 compresses for HTTP/1.0, too.
-	HTTP10 bool
-	// Disable are regular expressions of user agents that get nothing compressed, or "msie6".
-	Disable []string
 }
 
 // RequestLimit is limit_req.

@@ -15,6 +15,7 @@ type filters struct {
 	expires         *expires
 	charset         *mediaTypes // adds it; nil does not
 	gzip            *gzipper    // nil compresses nothing
+	unchunked       bool        // what has no length ends with its connection
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 is no bound
 	onlyTime        bool          // there is nothing but sendTimeout
@@ -23,7 +24,7 @@ type filters struct {
 // filters compiles what happens to answers. They are nil if answers go out as they are and nobody wants to know of them. A
 // bound handler's answers are not bounded in time unless the Settings say so.
 func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
-	f := &filters{}
+	f := &filters{unchunked: s.NoChunks}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
 		f.sendTimeout = defaultTimeout
@@ -48,7 +49,7 @@ func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
 		f.charset = c.mediaTypes(&s.Files)
 	}
 	seen := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsRate || pass != nil && pass.Intercept
-	f.onlyTime = !seen && len(f.fields) == 0 && f.expires == nil && f.charset == nil && f.gzip == nil
+	f.onlyTime = !seen && len(f.fields) == 0 && f.expires == nil && f.charset == nil && !f.changes()
 	if f.onlyTime && f.sendTimeout == 0 {
 		return nil, nil
 	}
@@ -65,7 +66,7 @@ type writer struct {
 	withheld int   // the status of an answer that is not passed on, because a page answers instead
 	hijacked bool
 
-	hold  *hold    // the beginning of an answer of which it is not known whether to compress it
+	hold  *hold    // the beginning of an answer of which it is not known how to send it
 	zip   *zipping // compresses the body; nil leaves it
 	pace  *pace    // nil is no bound of the rate
 	bound sendBound
@@ -115,7 +116,7 @@ func (w *writer) commit(code int) {
 	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
 		f.head(w.x, w.Header(), code)
 		w.begin(f)
-		if f.gzip != nil && !f.gzip.decide(w) {
+		if f.changes() && !f.change(w) {
 			return
 		}
 	}

@@ -16,11 +16,6 @@ import (
 const (
 	// maxCompressing bounds answers that are being compressed at a time: each takes up to a megabyte. Beyond it they go as they are.
 	maxCompressing = 512
-	// heldAnswer is how much of an answer without a length is held back until it is known whether it is longer than
-	// Gzip.MinLength. It is what net/http holds back to find the length itself.
-	heldAnswer = 2 << 10
-	// sniffed is how many bytes http.DetectContentType looks at.
-	sniffed = 512
 
 	defaultGzipLevel  = 1
 	defaultGzipLength = 20
@@ -118,38 +113,34 @@ func (s *compressors) giveBack(w *gzip.Writer) {
 	s.active.Add(-1)
 }
 
-// decide begins to compress an answer whose header has been set, if it is to be. It reports false if that depends
-// on the beginning of the body: the head then waits.
-func (g *gzipper) decide(w *writer) bool {
-	header, r := w.Header(), w.x.r
+// concerns reports whether an answer may be compressed as far as that can be told without its body, type and length.
+func (g *gzipper) concerns(w *writer) bool {
+	header := w.Header()
 	switch w.status {
 	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
 	default:
-		return true
+		return false
 	}
-	if header.Get("Content-Encoding") != "" || !g.vary && !g.wanted(r, header) {
-		return true
+	if header.Get("Content-Encoding") != "" || !g.vary && !g.wanted(w.x.r, header) {
+		return false
 	}
 	length, known := declaredLength(header)
-	if known && length < g.minLength {
-		return true
-	}
+	return !known || length >= g.minLength
+}
+
+// needs is how much of the body has to be there to tell whether an answer that it concerns is compressed.
+func (g *gzipper) needs(header http.Header) int64 {
 	contentType, typed := header["Content-Type"]
-	need := int64(0)
-	if !typed {
-		need = sniffed
+	length, known := declaredLength(header)
+	switch {
+	case typed && (known || !g.compresses(first(contentType))):
+		return 0
+	case known:
+		return min(sniffed, length)
+	case typed:
+		return min(g.minLength, heldAnswer)
 	}
-	if known {
-		need = min(need, length)
-	} else {
-		need = max(need, min(g.minLength, heldAnswer))
-	}
-	if need == 0 || typed && !g.compresses(first(contentType)) {
-		g.begin(w, first(contentType))
-		return true
-	}
-	w.hold = &hold{gzip: g, need: int(need)}
-	return false
+	return max(sniffed, min(g.minLength, heldAnswer))
 }
 
 func first(values []string) string {
@@ -273,52 +264,6 @@ func (z *zipping) drop() {
 		z.pool.giveBack(z.gz)
 		z.gz = nil
 	}
-}
-
-// hold is the beginning of an answer, until its length or its type is known.
-type hold struct {
-	gzip *gzipper
-	need int // bytes
-	held []byte
-}
-
-// write holds more back, or lets all go.
-func (h *hold) write(w *writer, p []byte) (int, error) {
-	if len(h.held)+len(p) < h.need {
-		h.held = append(h.held, p...)
-		return len(p), nil
-	}
-	beginning := h.held
-	if len(beginning) < sniffed {
-		beginning = append(beginning, p[:min(len(p), sniffed-len(beginning))]...)
-	}
-	if err := h.release(w, beginning, false); err != nil {
-		return 0, err
-	}
-	return w.Write(p)
-}
-
-// release sends the head and what was held back. The type is told by the body's beginning; whole says that all of it was held back.
-func (h *hold) release(w *writer, beginning []byte, whole bool) error {
-	w.hold = nil
-	header := w.Header()
-	values, typed := header["Content-Type"]
-	contentType := first(values)
-	if !typed && len(beginning) > 0 {
-		contentType = http.DetectContentType(beginning)
-	}
-	if !whole || int64(len(h.held)) >= h.gzip.minLength {
-		h.gzip.begin(w, contentType)
-		if w.zip != nil && !typed {
-			header["Content-Type"] = []string{contentType}
-		}
-	}
-	w.ResponseWriter.WriteHeader(w.status)
-	if len(h.held) == 0 {
-		return nil
-	}
-	_, err := w.Write(h.held)
-	return err
 }
 
 // proxied are the conditions of gzip_proxied.

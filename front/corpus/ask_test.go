@@ -28,6 +28,7 @@ type answer struct {
 	err    string // instead
 	// unsized bodies have no length in the header.
 	unsized  bool
+	framing  string   // how the body's end is told
 	received []string // by applications
 }
 
@@ -113,7 +114,7 @@ func (r *request) text() string {
 
 // read reads an answer's body.
 func (r *request) read(resp *http.Response, c net.Conn, in *bufio.Reader) *answer {
-	a := &answer{status: strconv.Itoa(resp.StatusCode), header: resp.Header, unsized: resp.ContentLength < 0}
+	a := &answer{status: strconv.Itoa(resp.StatusCode), header: resp.Header, unsized: resp.ContentLength < 0, framing: framing(resp)}
 	if t, ok := c.(*tls.Conn); ok {
 		a.status += " from " + t.ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
@@ -136,6 +137,19 @@ func (r *request) read(resp *http.Response, c net.Conn, in *bufio.Reader) *answe
 		a.err = "body: " + plain(err)
 	}
 	return a
+}
+
+// framing is how the end of an answer's body is told.
+func framing(resp *http.Response) string {
+	switch {
+	case len(resp.TransferEncoding) > 0:
+		return "chunks"
+	case resp.ContentLength >= 0:
+		return "length"
+	case resp.Close:
+		return "connection"
+	}
+	return "none"
 }
 
 // summary is a body, or how long it is and its checksum.

@@ -42,6 +42,7 @@ type site struct {
 //	@target TARGET     what is sent in place of the URL's path
 //	@then TEXT         is sent after a 101, and an echo of it awaited
 //	@wait              for a second before
+//	@framing           how the end of the answer's body is told is compared, too
 //	@differs NAME: WHY what may differ: status, body, a field, upstream, or one field or parameter there, "upstream NAME"
 //
 // and, after an empty line, the body.
@@ -49,7 +50,7 @@ type request struct {
 	title, method, scheme, host, target, proto string
 	fields                                     []string
 	from, body, then                           string
-	chunked                                    bool
+	chunked, framing                           bool
 	waits                                      int // seconds
 	differs                                    map[string]string
 }
@@ -141,6 +142,8 @@ func (r *request) readLine(line string) error {
 		return err
 	case "@chunked":
 		r.chunked = true
+	case "@framing":
+		r.framing = true
 	case "@wait":
 		r.waits++
 	case "@target":

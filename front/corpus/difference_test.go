@@ -66,6 +66,9 @@ func lines(s *site, r *request, p *ports, a, other *answer) []string {
 	if tag := a.header.Get("Etag"); tag != "" && !differs("Etag") {
 		all = append(all, "etag: there, weak: "+map[bool]string{true: "yes", false: "no"}[strings.HasPrefix(tag, "W/")])
 	}
+	if r.framing {
+		all = append(all, "framing: "+a.framing)
+	}
 	if !differs("Content-Type") {
 		all = append(all, "content-type: "+a.header.Get("Content-Type"))
 	}

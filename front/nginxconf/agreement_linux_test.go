@@ -324,6 +324,8 @@ func directiveCases() []aCase {
 		{"http", both, "dav_methods off; autoindex on; autoindex_exact_size off; gzip_static on; gunzip off; ssi off; mirror off;", ""},
 		{"http", stricter, "dav_methods PUT;", "files are read only"},
 		{"http", neither, "dav_methods GET;", ""},
+		{"http", both, "chunked_transfer_encoding off;", ""},
+		{"http", neither, "chunked_transfer_encoding no;", ""},
 		{"http", stricter, "ssi on;", "not done here"},
 		{"http", stricter, "sub_filter a b;", "not done here"},
 		{"http", both, "error_page 404 /x; error_page 500 502 =200 /y; error_page 403 = @z; error_page 401 =302 http://a/;", ""},

@@ -66,7 +66,7 @@ func samples() map[string][]sample {
 		"limit_conn": at("location", "limit_conn n 1;"), "limit_conn_status": at("location", "limit_conn_status 429;"), "limit_conn_dry_run": at("location", "limit_conn_dry_run on;"),
 		"log_format": at("http", "log_format f a;", "log_format f escape=json a;"), "access_log": at("location", "access_log x;", "access_log x combined if=$host;"), "stub_status": at("location", "stub_status;", "stub_status prometheus;"),
 		"add_header": at("location", "add_header A b;", "add_header A b always;"), "expires": at("location", "expires 1h;", "expires modified 1h;"), "charset": at("location", "charset utf-8;"), "charset_types": at("location", "charset_types a/b;"),
-		"gzip": at("location", "gzip on;"), "gzip_static": at("location", "gzip_static on;"), "autoindex": at("location", "autoindex on;"), "empty_gif": at("location", "empty_gif;"),
+		"gzip": at("location", "gzip on;"), "chunked_transfer_encoding": at("location", "chunked_transfer_encoding off;"), "gzip_static": at("location", "gzip_static on;"), "autoindex": at("location", "autoindex on;"), "empty_gif": at("location", "empty_gif;"),
 		"ssl": at("server", "ssl on; ssl_reject_handshake on;"), "ssl_certificate": at("ssl", "ssl_certificate d.pem; ssl_certificate_key d.key;"), "ssl_certificate_key": at("ssl", "ssl_certificate d.pem; ssl_certificate_key d.key;"),
 		"ssl_protocols": at("ssl", "ssl_protocols TLSv1.3;"), "ssl_ciphers": at("ssl", "ssl_ciphers ECDHE-RSA-AES128-GCM-SHA256;"), "ssl_ecdh_curve": at("ssl", "ssl_ecdh_curve X25519;"),
 		"ssl_client_certificate": at("ssl", "ssl_client_certificate c.pem; ssl_verify_client on;"), "ssl_trusted_certificate": nil,

@@ -20,6 +20,7 @@ func (t *translator) settings(s *scope) front.Settings {
 		Logs:              t.accessLogs(s),
 		ErrorLog:          t.errorLog(s),
 		Gzip:              t.gzip(s),
+		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
 		Conns:             t.connLimits(s),
 		RequestStatus:     s.number("limit_req_status"),
