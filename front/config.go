@@ -141,6 +141,8 @@ type Settings struct {
 	// ErrorLog is where errors of requests are said; nil is where New's options say.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
+	// Substitution replaces strings in bodies; nil replaces nothing.
+	Substitution *Substitution
 	// NoChunks sends no answer in chunks: one whose length is not known ends with its connection (RFC 9112, 6.3).
 	NoChunks bool
 

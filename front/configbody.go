@@ -14,3 +14,22 @@ type Gzip struct {
 	// Disable are regular expressions of user agents that get nothing compressed, or "msie6".
 	Disable []string
 }
+
+// Substitution says what is replaced in bodies that have no Content-Encoding. It is done before they are compressed.
+type Substitution struct {
+	// Pairs are looked for from the body's beginning on, without what has been replaced. Of two that match at one place the first
+	// counts.
+	Pairs []Pair
+	// Types are media types besides text/html; "*" is any.
+	Types []string
+	// Every replaces a string wherever it is. Otherwise each is replaced once.
+	Every bool
+	// KeepModified leaves Last-Modified as it is, and makes Etag weak. Otherwise both are taken out.
+	KeepModified bool
+}
+
+// Pair is a string and what takes its place.
+type Pair struct {
+	From Text // without regard to the case of ASCII letters; one that is empty once variables are filled in is looked for nowhere
+	To   Text
+}

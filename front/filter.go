@@ -13,9 +13,10 @@ import (
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes // adds it; nil does not
-	gzip            *gzipper    // nil compresses nothing
-	unchunked       bool        // what has no length ends with its connection
+	charset         *mediaTypes   // adds it; nil does not
+	sub             *substitution // nil replaces nothing
+	gzip            *gzipper      // nil compresses nothing
+	unchunked       bool          // what has no length ends with its connection
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 is no bound
 	onlyTime        bool          // there is nothing but sendTimeout
@@ -34,6 +35,9 @@ func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
 		return nil, err
 	}
 	if f.expires, err = c.expires(s.Expires); err != nil {
+		return nil, err
+	}
+	if f.sub, err = c.substitution(s.Substitution); err != nil {
 		return nil, err
 	}
 	if f.gzip, err = c.gzip(s.Gzip); err != nil {
@@ -66,9 +70,10 @@ type writer struct {
 	withheld int   // the status of an answer that is not passed on, because a page answers instead
 	hijacked bool
 
-	hold  *hold    // the beginning of an answer of which it is not known how to send it
-	zip   *zipping // compresses the body; nil leaves it
-	pace  *pace    // nil is no bound of the rate
+	hold  *hold     // the beginning of an answer of which it is not known how to send it
+	sub   *replacer // replaces strings in the body; nil leaves it
+	zip   *zipping  // compresses the body; nil leaves it
+	pace  *pace     // nil is no bound of the rate
 	bound sendBound
 }
 
@@ -152,7 +157,15 @@ func (w *writer) Write(p []byte) (int, error) {
 		return len(p), nil
 	case w.hold != nil:
 		return w.hold.write(w, p)
-	case w.zip != nil:
+	case w.sub != nil:
+		return w.sub.Write(p)
+	}
+	return w.encode(p)
+}
+
+// encode compresses bytes of the body, if that is to be, and sends them.
+func (w *writer) encode(p []byte) (int, error) {
+	if w.zip != nil {
 		return w.zip.Write(p)
 	}
 	return w.send(p)
@@ -163,7 +176,7 @@ func (w *writer) WriteString(s string) (int, error) {
 	if w.status == 0 && w.withheld == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.withheld != 0 || w.hold != nil || w.zip != nil || w.pace != nil || len(s) > sentAtOnce {
+	if w.withheld != 0 || w.changes() || w.pace != nil || len(s) > sentAtOnce {
 		return w.Write([]byte(s))
 	}
 	w.bound.move(w, len(s))
@@ -171,6 +184,9 @@ func (w *writer) WriteString(s string) (int, error) {
 	w.sent += int64(n)
 	return n, err
 }
+
+// changes reports whether the body is not sent as the content writes it, or may not be.
+func (w *writer) changes() bool { return w.hold != nil || w.sub != nil || w.zip != nil }
 
 // send gives bytes of the body to the server, as fast as that is allowed.
 func (w *writer) send(p []byte) (n int, err error) {
@@ -198,7 +214,7 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 	if w.status == 0 && w.withheld == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.withheld != 0 || w.hold != nil || w.zip != nil {
+	if w.withheld != 0 || w.changes() {
 		return io.Copy(writeOnly{w}, src)
 	}
 	whole, from := int64(1<<63-1), src
@@ -279,6 +295,9 @@ func (w *writer) finish() {
 	}
 	if w.hold != nil {
 		_ = w.hold.release(w, w.hold.held, true) // an error is the client's departure
+	}
+	if w.sub != nil {
+		_ = w.sub.close()
 	}
 	if w.zip != nil {
 		_ = w.zip.close()

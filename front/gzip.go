@@ -24,8 +24,7 @@ const (
 // gzipper is a Gzip, compiled.
 type gzipper struct {
 	minLength int64
-	types     map[string]bool
-	anyType   bool
+	types     bodyTypes
 	vary      bool
 	proxied   proxied
 	http10    bool
@@ -45,13 +44,9 @@ func (c *compiler) gzip(g *Gzip) (*gzipper, error) {
 	if g == nil {
 		return nil, nil
 	}
-	out := &gzipper{minLength: g.MinLength, vary: g.Vary, http10: g.HTTP10, types: map[string]bool{"text/html": true}}
+	out := &gzipper{minLength: g.MinLength, vary: g.Vary, http10: g.HTTP10, types: newBodyTypes(g.Types)}
 	if out.minLength == 0 {
 		out.minLength = defaultGzipLength
-	}
-	for _, t := range g.Types {
-		out.anyType = out.anyType || t == "*"
-		out.types[strings.ToLower(t)] = true
 	}
 	for _, word := range g.Proxied {
 		bit, ok := proxiedWords()[word]
@@ -133,7 +128,7 @@ func (g *gzipper) needs(header http.Header) int64 {
 	contentType, typed := header["Content-Type"]
 	length, known := declaredLength(header)
 	switch {
-	case typed && (known || !g.compresses(first(contentType))):
+	case typed && (known || !g.types.have(first(contentType))):
 		return 0
 	case known:
 		return min(sniffed, length)
@@ -143,26 +138,10 @@ func (g *gzipper) needs(header http.Header) int64 {
 	return max(sniffed, min(g.minLength, heldAnswer))
 }
 
-func first(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
-}
-
-// compresses reports whether answers of a type are compressed.
-func (g *gzipper) compresses(contentType string) bool {
-	if g.anyType {
-		return true
-	}
-	media, _, _ := strings.Cut(contentType, ";")
-	return g.types[strings.ToLower(strings.TrimSpace(media))]
-}
-
 // begin changes the header, and compresses what follows it.
 func (g *gzipper) begin(w *writer, contentType string) {
 	header := w.Header()
-	if !g.compresses(contentType) {
+	if !g.types.have(contentType) {
 		return
 	}
 	if g.vary {
@@ -181,13 +160,7 @@ func (g *gzipper) begin(w *writer, contentType string) {
 	header["Content-Encoding"] = []string{"gzip"}
 	delete(header, "Content-Length")
 	delete(header, "Accept-Ranges")
-	if tag := header.Get("Etag"); tag != "" && !strings.HasPrefix(tag, "W/") {
-		if strings.HasPrefix(tag, `"`) {
-			header["Etag"] = []string{"W/" + tag}
-		} else {
-			delete(header, "Etag") // it is none
-		}
-	}
+	weaken(header)
 }
 
 // addVary says that an answer depends on what codings were asked for.
@@ -195,16 +168,6 @@ func addVary(header http.Header) {
 	if said := header["Vary"]; !hasToken(said, "Accept-Encoding") && !hasToken(said, "*") {
 		header["Vary"] = append(said[:len(said):len(said)], "Accept-Encoding")
 	}
-}
-
-// declaredLength is what a header says of it.
-func declaredLength(header http.Header) (int64, bool) {
-	value := header.Get("Content-Length")
-	if value == "" {
-		return 0, false
-	}
-	n, ok := parseDigits(value)
-	return n, ok
 }
 
 // toServer is where compressed bytes go.

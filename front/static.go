@@ -59,7 +59,7 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return f.unread(x, p.in.Kind(p.name))
 	}
 	f.setType(x, p.name)
-	switch status := p.in.ServePath(x.w, x.askingForFile(), p.name); status {
+	switch status := p.in.ServePath(x.w, x.whole(x.askingForFile(), f.types.of(x.path)), p.name); status {
 	case 0:
 		return answered
 	case http.StatusMovedPermanently:

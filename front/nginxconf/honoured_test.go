@@ -87,6 +87,10 @@ func samples() map[string][]sample {
 	for _, text := range []string{"gzip_types a/b", "gzip_comp_level 5", "gzip_min_length 5", "gzip_vary on", "gzip_proxied any", "gzip_http_version 1.0", "gzip_disable a"} {
 		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "gzip on;"}}
 	}
+	all["sub_filter"] = at("location", "sub_filter a b;", "sub_filter a c;", "sub_filter a b; sub_filter c d;")
+	for _, text := range []string{"sub_filter_types a/b", "sub_filter_once off", "sub_filter_last_modified on"} {
+		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "sub_filter a b;"}}
+	}
 	for _, kind := range []string{"proxy", "fastcgi", ""} {
 		for _, text := range []string{
 			"buffering off", "request_buffering off", "ignore_client_abort on", "connect_timeout 1s", "send_timeout 1s", "intercept_errors on", "pass_request_headers off", "pass_request_body off", "read_timeout 1s",

@@ -79,13 +79,13 @@ func TestAuthRequestIsInherited(t *testing.T) {
 // Where there may be several of a directive, a block has its own or those of the block around it, and not both.
 func TestListsAreInheritedWhole(t *testing.T) {
 	r := parsed(t, inHTTP(`
-		add_header A 1; add_header B 1; error_page 404 /a; proxy_set_header P 1; fastcgi_param F 1; access_log /l; deny all;
+		add_header A 1; add_header B 1; error_page 404 /a; proxy_set_header P 1; fastcgi_param F 1; access_log /l; deny all; sub_filter a 1; sub_filter b 1; sub_filter_once off;
 		limit_req_zone $host zone=z:1m rate=1r/s; limit_req_zone $host zone=y:1m rate=1r/s; limit_req zone=z;
 		server {
 			add_header C 1;
 			location /inherits { proxy_pass http://a; }
 			location /own {
-				add_header D 1; add_header E 1; error_page 500 /b; proxy_set_header Q 1; access_log off; allow all; limit_req zone=y;
+				add_header D 1; add_header E 1; error_page 500 /b; proxy_set_header Q 1; access_log off; allow all; limit_req zone=y; sub_filter c 1;
 				proxy_pass http://a;
 				location /own/inner { proxy_pass http://a; expires 1h; }
 			}
@@ -109,6 +109,8 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		"allow instead of deny":  {fmt.Sprint(len(own.Access), own.Access[0].Deny), "1 false"},
 		"limit_req":              {inherits.Requests[0].Zone, "z"},
 		"own limit_req":          {fmt.Sprint(len(own.Requests), own.Requests[0].Zone), "1y"},
+		"sub_filter":             {fmt.Sprint(len(inherits.Substitution.Pairs), inherits.Substitution.Every), "2 true"},
+		"own sub_filter":         {fmt.Sprint(own.Substitution.Pairs, own.Substitution.Every), "[{c 1}] true"},
 		"fastcgi_param":          {at(t, r, "/f").Pass.Params[0].Name, "F"},
 		"own fastcgi_param":      {fmt.Sprint(len(at(t, r, "/g").Pass.Params), at(t, r, "/g").Pass.Params[0].Name), "1G"},
 	} {

@@ -20,6 +20,7 @@ func (t *translator) settings(s *scope) front.Settings {
 		Logs:              t.accessLogs(s),
 		ErrorLog:          t.errorLog(s),
 		Gzip:              t.gzip(s),
+		Substitution:      t.substitution(s),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
 		Conns:             t.connLimits(s),
@@ -238,6 +239,22 @@ func (t *translator) gzip(s *scope) *front.Gzip {
 		return nil
 	}
 	return g
+}
+
+func (t *translator) substitution(s *scope) *front.Substitution {
+	out := &front.Substitution{
+		Types: s.words("sub_filter_types"), Every: !s.flag("sub_filter_once", true), KeepModified: s.flag("sub_filter_last_modified", false),
+	}
+	for _, d := range s.all("sub_filter") {
+		if d.args[0] == "" {
+			t.errorf(d, "an empty string is everywhere: want one that can be looked for")
+		}
+		out.Pairs = append(out.Pairs, front.Pair{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
+	}
+	if out.Pairs == nil {
+		return nil
+	}
+	return out
 }
 
 // rate is a size, or a text with variables.

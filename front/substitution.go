@@ -1,0 +1,129 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// maxPairs is how many strings nginx looks for at most.
+const maxPairs = 255
+
+// substitution is a Substitution, compiled.
+type substitution struct {
+	from, to     []text
+	fixed        *needles // of from, if no variable is in it
+	types        bodyTypes
+	once         bool
+	keepModified bool
+}
+
+// substitution compiles a Substitution.
+func (c *compiler) substitution(s *Substitution) (*substitution, error) {
+	if s == nil || len(s.Pairs) == 0 {
+		return nil, nil
+	}
+	if len(s.Pairs) > maxPairs {
+		return nil, fmt.Errorf("sub_filter: %d strings are too many: want at most %d", len(s.Pairs), maxPairs)
+	}
+	out := &substitution{types: newBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
+	out.from, out.to = make([]text, len(s.Pairs)), make([]text, len(s.Pairs))
+	fixed := make([]string, len(s.Pairs))
+	varies := false
+	for i, p := range s.Pairs {
+		var errs [2]error
+		out.from[i], errs[0] = c.text(p.From)
+		out.to[i], errs[1] = c.text(p.To)
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, fmt.Errorf("sub_filter: %w", err)
+		}
+		if out.from[i].empty() {
+			return nil, errors.New("sub_filter: an empty string is everywhere: want one that can be looked for")
+		}
+		varies = varies || !out.from[i].constant()
+		fixed[i] = string(p.From)
+	}
+	if !varies {
+		out.fixed = newNeedles(fixed)
+	}
+	return out, nil
+}
+
+// needs is how much of an answer's body has to be there to tell whether anything of it is replaced.
+func (s *substitution) needs(w *writer) int64 {
+	header := w.Header()
+	if _, typed := header["Content-Type"]; typed || !bodyAllowed(w.status) || !s.concerns(header) {
+		return 0
+	}
+	if length, known := declaredLength(header); known {
+		return min(sniffed, length)
+	}
+	return sniffed
+}
+
+// concerns reports whether there is something in which anything could be replaced. nginx looks for strings in what is encoded, too:
+// there they are found by chance.
+func (s *substitution) concerns(header http.Header) bool {
+	length, known := declaredLength(header)
+	return header.Get("Content-Encoding") == "" && (!known || length > 0)
+}
+
+// begin changes the header of an answer of a type, and replaces strings in what follows.
+func (s *substitution) begin(w *writer, contentType string) {
+	header := w.Header()
+	if !s.concerns(header) || !s.types.have(contentType) {
+		return
+	}
+	if w.sub = s.replacer(w); w.sub == nil {
+		return
+	}
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
+	if s.keepModified {
+		weaken(header)
+		return
+	}
+	delete(header, "Last-Modified")
+	delete(header, "Etag")
+}
+
+// replacer replaces what is to be replaced for an exchange. It is nil if that is nothing.
+func (s *substitution) replacer(w *writer) *replacer {
+	from, with := s.fixed, make([][]byte, 0, len(s.to))
+	var strings []string
+	for i := range s.to {
+		if from == nil {
+			one := s.from[i].of(w.x)
+			if one == "" {
+				continue
+			}
+			strings = append(strings, one)
+		}
+		with = append(with, []byte(s.to[i].of(w.x)))
+	}
+	if len(with) == 0 {
+		return nil
+	}
+	if from == nil {
+		from = newNeedles(strings)
+	}
+	return newReplacer(from, with, s.once, toCoding{w})
+}
+
+// toCoding is where bytes go that have been replaced.
+type toCoding struct{ w *writer }
+
+func (t toCoding) Write(p []byte) (int, error) { return t.w.encode(p) }
+
+// whole is a request for all of an answer instead of a part, if strings are replaced in those of a type: where a part is then,
+// nobody knows.
+func (x *exchange) whole(r *http.Request, contentType string) *http.Request {
+	f := x.loc.filters
+	if f == nil || f.sub == nil || len(r.Header["Range"]) == 0 || !f.sub.types.have(contentType) {
+		return r
+	}
+	r = r.WithContext(r.Context()) // a copy, whose header may change
+	r.Header = r.Header.Clone()
+	delete(r.Header, "Range")
+	return r
+}
