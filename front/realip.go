@@ -1,7 +1,6 @@
 package front
 
 import (
-	"fmt"
 	"net/http"
 	"net/netip"
 	"strconv"
@@ -32,8 +31,8 @@ func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 	switch out.header {
 	case "":
 		out.header = "X-Real-Ip"
-	case "Proxy_protocol":
-		return nil, fmt.Errorf("real_ip_header: the PROXY protocol is the listener's, whose connections have the client's address already")
+	case "Proxy_protocol": // the listener's business: RemoteAddr is what that believes
+		return nil, nil
 	}
 	out.listed = out.header == "X-Forwarded-For"
 	for i, p := range from.From {

@@ -384,6 +384,7 @@ func routingCases() []aCase {
 		{"http", neither, "server { listen 28080 ssl; }", ""},
 		{"http", both, "server { listen 28080 ssl; ssl_reject_handshake on; }", ""},
 		{"http", both, "server { listen 28080 proxy_protocol; }", ""},
+		{"http", both, "set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol; server { listen 28080 proxy_protocol; }", ""},
 		{"http", both, "server { listen 28080 so_keepalive=on deferred; }", ""},
 		{"http", neither, "server { server { } }", ""},
 		{"http", neither, "server;", ""},

@@ -59,8 +59,10 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Pass, here *plac
 		scheme, port, p.Protocol = "", "443", front.HTTPS
 	case found && hasVariable(scheme):
 		scheme, p.Protocol = scheme+"://", front.SchemeOfTo
-	case hasVariable(url) && !found:
-		scheme, rest, p.Protocol = "", url, front.SchemeOfTo
+	case hasVariable(url) && !found: // all of it is, or may be, in variables
+		p.Protocol, p.To = front.SchemeOfTo, t.text(d, url)
+		t.redirects(s, p, true)
+		return
 	default:
 		t.errorf(d, "%s is no URL: want http:// or https:// in front of it", shown(url))
 		return

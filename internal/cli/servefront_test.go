@@ -439,10 +439,12 @@ func openToAll(t *testing.T, names ...string) {
 func TestFrontProxied(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
-	addrs := f.passed(2, `events {}
+	addrs := f.passed(4, `events {}
 http {
 	server { listen PORT1 proxy_protocol; location / { return 200 "$remote_addr $proxy_protocol_addr:$proxy_protocol_port"; } }
 	server { listen PORT2; location / { return 200 "other $remote_addr$proxy_protocol_addr$proxy_protocol_port"; } }
+	server { listen PORT3 proxy_protocol; set_real_ip_from 127.0.0.0/8; real_ip_header proxy_protocol; return 200 "$remote_addr"; }
+	server { listen PORT4 proxy_protocol; set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol; return 200 "$remote_addr"; }
 }
 `)
 	f.await("tare: as ")
@@ -465,6 +467,11 @@ http {
 	}
 	if got := ask(addrs[0], ""); strings.Contains(got, "127.0.0.1") {
 		t.Errorf("served without: %q", got)
+	}
+	for i, want := range map[int]string{2: "192.0.2.1", 3: "127.0.0.1"} { // who is not trusted is not believed
+		if got := ask(addrs[i], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 	if got := ask(addrs[1], ""); got != "other 127.0.0.1" {
 		t.Errorf("got %q", got)

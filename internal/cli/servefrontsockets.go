@@ -38,12 +38,17 @@ type kept struct {
 	tls, http2, proxied bool
 	header, idle        time.Duration
 	bytes               int64
+	proxiedBy           string
 }
 
 func keptOf(l *nginxconf.Listener) kept {
-	return kept{
+	k := kept{
 		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout, bytes: l.HeaderBytes,
 	}
+	if l.ProxiedBy != nil {
+		k.proxiedBy = fmt.Sprint(l.ProxiedBy.From, l.ProxiedBy.Unix)
+	}
+	return k
 }
 
 // openSockets opens all that the configuration names, and takes those that were passed.
@@ -89,7 +94,7 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 // startSocket has a new server serve a socket, by a descriptor of its own.
 func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 	if socket.Proxied {
-		l = unwrapProxied(l, socket.HeaderTimeout)
+		l = unwrapProxied(l, socket.HeaderTimeout, socket.ProxiedBy)
 	}
 	server := s.newServer(socket)
 	socket.serving = &serving{server, l}
