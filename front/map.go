@@ -211,7 +211,7 @@ func networks(cases []Case, values []*text, standard *text) (func(*exchange, str
 	return func(_ *exchange, s string) *text {
 		addr, err := netip.ParseAddr(s)
 		if err != nil {
-			return standard
+			addr = netip.AddrFrom4([4]byte{255, 255, 255, 255}) // so nginx takes what is none, and clients of unix sockets
 		}
 		addr = addr.Unmap().WithZone("")
 		bits := &bits6

@@ -59,7 +59,7 @@ func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
 		s.who = func() string { return line }
 	}
 	if to.secure {
-		s.secure = p.tls.of(cmp.Or(p.tls.name.of(x), hostOnly(x.goal.host)))
+		s.secure = p.tls.of(hostOnly(cmp.Or(p.tls.name.of(x), x.goal.host)))
 	}
 	return s
 }

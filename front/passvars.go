@@ -101,12 +101,12 @@ func (x *exchange) upstreamField(name string) []string {
 	return x.upstreamHeader[name]
 }
 
-// setCookie is the value of a cookie that an answer sets; the last one counts.
+// setCookie is the value of a cookie that an answer sets; the first one counts.
 func setCookie(lines []string, name string) string {
-	for i := len(lines) - 1; i >= 0; i-- {
-		pair, _, _ := strings.Cut(lines[i], ";")
-		if n, value, ok := strings.Cut(pair, "="); ok && strings.EqualFold(strings.TrimSpace(n), name) {
-			return strings.TrimSpace(value)
+	for _, line := range lines {
+		pair, _, _ := strings.Cut(line, ";")
+		if n, value, ok := strings.Cut(pair, "="); ok && strings.EqualFold(strings.Trim(n, " "), name) {
+			return strings.Trim(value, " ")
 		}
 	}
 	return ""

@@ -37,7 +37,7 @@ func TestPassVariables(t *testing.T) {
 		front.Location{Path: "/page", Pass: &front.Pass{To: front.Text(to)}, Settings: variables("$upstream_status")},
 		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 200, Text: "[$upstream_addr$upstream_status$proxy_host$upstream_http_x$fastcgi_path_info]"}}},
 	), quiet()))
-	want := fmt.Sprintf(`^%s 200 up last %s %s 1\.2\.3\.4, unix: \d+\.\d{3} \d+\.\d{3}$`, to, to, port)
+	want := fmt.Sprintf(`^%s 200 up first %s %s 1\.2\.3\.4, unix: \d+\.\d{3} \d+\.\d{3}$`, to, to, port)
 	if got := a.get("/", "X-Forwarded-For", "1.2.3.4").header.Get("X-Vars"); !regexp.MustCompile(want).MatchString(got) {
 		t.Errorf("%q, want %q", got, want)
 	}

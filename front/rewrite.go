@@ -276,8 +276,9 @@ func (c *compiler) replacement(s Rewrite) (*replacement, error) {
 func (r *replacement) location(x *exchange) string {
 	to := r.path.of(x)
 	if x.quoted() {
-		to = unescapeMost(r.path.escaped(x))
+		to = r.path.escaped(x)
 	}
+	to = unescapeMost(to)
 	args := r.query(x)
 	if !r.hasArgs && args == "" {
 		return to
@@ -322,21 +323,25 @@ func (x *exchange) quoted() bool {
 	return strings.ContainsAny(path, "%+")
 }
 
-// unescapeMost decodes what was encoded but has a meaning of its own neither in paths nor in queries, as nginx does in redirects.
+// unescapeMost decodes what was encoded of a path but has a meaning of its own neither in paths nor in queries, as nginx does in redirects.
+// It ends at a question mark, which may be an encoded one: what is behind it is a query, and stays.
 func unescapeMost(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
 	}
 	b := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
-		if s[i] == '%' && i+2 < len(s) {
-			if c, err := hex.DecodeString(s[i+1 : i+3]); err == nil && c[0] > '%' && c[0] < 0x7f && c[0] != '?' {
-				b = append(b, c[0])
+		c := s[i]
+		if c == '%' && i+2 < len(s) {
+			if d, err := hex.DecodeString(s[i+1 : i+3]); err == nil && d[0] > '%' && d[0] < 0x7f {
+				c = d[0]
 				i += 2
-				continue
 			}
 		}
-		b = append(b, s[i])
+		b = append(b, c)
+		if c == '?' {
+			return string(append(b, s[i+1:]...))
+		}
 	}
 	return string(b)
 }

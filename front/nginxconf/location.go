@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -106,7 +107,7 @@ func (t *translator) locationFits(d *directive, match front.Match, path string, 
 func (t *translator) location(d *directive, s *scope, l *front.Location, outer *place) {
 	here := &place{l.Match, l.Path, outer, s}
 	l.Internal = s.own("internal") != nil
-	l.Steps = append(t.limitExcept(s), t.steps(s, here)...)
+	l.Steps = append(t.limitExcept(s, here), t.steps(s, here)...)
 	l.TryFiles = t.tryFiles(s)
 	t.status(s, l)
 	l.Empty = s.own("empty_gif") != nil
@@ -163,14 +164,11 @@ func (t *translator) tryFiles(s *scope) []front.Text {
 	return tries
 }
 
-// limitExcept makes of limit_except what a Config can say: other methods get 403. They do, too, if what else it says is left out: it would
-// let in others than it says.
-func (t *translator) limitExcept(s *scope) []front.Step {
+// limitExcept translates limit_except: requests by other methods go on in a location of their own, which has what its block says, and else
+// what the location says but for rewriting.
+func (t *translator) limitExcept(s *scope, here *place) []front.Step {
 	var steps []front.Step
 	for _, d := range s.own("limit_except") {
-		if len(d.block) != 1 || d.block[0].name != "deny" || d.block[0].args[0] != "all" {
-			t.refuse(d, "is done with nothing but \"deny all;\" in it, which is what is left of it otherwise: put other rules into the location")
-		}
 		methods := make(map[string]bool)
 		for _, m := range d.args {
 			if !slices.Contains(methodsKnown(), strings.ToUpper(m)) {
@@ -181,14 +179,9 @@ func (t *translator) limitExcept(s *scope) []front.Step {
 		if methods["GET"] {
 			methods["HEAD"] = true
 		}
-		var names []string
-		for m := range methods {
-			names = append(names, m)
-		}
-		slices.Sort(names)
 		steps = append(steps, front.If{
-			Left: "$request_method", Op: "!~", Right: front.Text("^(?:" + strings.Join(names, "|") + ")\\z"),
-			Then: []front.Step{front.Return{Status: 403}},
+			Left: "$request_method", Op: "!~", Right: front.Text("^(?:" + strings.Join(slices.Sorted(maps.Keys(methods)), "|") + ")\\z"),
+			Then: []front.Step{front.Break{}}, Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.block), here),
 		})
 	}
 	return steps

@@ -3,6 +3,7 @@ package nginxconf
 import (
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -91,9 +92,9 @@ func TestLenient(t *testing.T) {
 	}
 }
 
-// What is left out of limit_except lets nobody in.
-func TestLenientLimitExcept(t *testing.T) {
-	text := inHTTP("server { location / { limit_except GET { allow 10.0.0.0/8; deny all; } } }")
+// What limit_except says holds for other methods than it names. What is left out of it lets nobody in.
+func TestLimitExcept(t *testing.T) {
+	text := inHTTP(`server { location / { limit_except GET { allow 10.0.0.0/8; deny all; } return 200 x; } location /asks { limit_except POST { auth_jwt "realm"; } } }`)
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); err == nil {
 		t.Error("want an error")
 	}
@@ -101,9 +102,17 @@ func TestLenientLimitExcept(t *testing.T) {
 	if err != nil || len(r.Ignored) != 1 {
 		t.Fatalf("%v %v", r, err)
 	}
-	want := []front.Step{front.If{Left: "$request_method", Op: "!~", Right: `^(?:GET|HEAD)\z`, Then: []front.Step{front.Return{Status: 403}}}}
-	if steps := at(t, r, "/").Steps; !reflect.DeepEqual(steps, want) {
-		t.Errorf("%+v, want %+v", steps, want)
+	for path, want := range map[string]struct {
+		methods string
+		rules   []front.AccessRule
+	}{
+		"/":     {`^(?:GET|HEAD)\z`, []front.AccessRule{{Net: netip.MustParsePrefix("10.0.0.0/8")}, {Deny: true}}},
+		"/asks": {`^(?:POST)\z`, []front.AccessRule{{Deny: true}}},
+	} {
+		step, ok := at(t, r, path).Steps[0].(front.If)
+		if !ok || step.Left != "$request_method" || step.Op != "!~" || string(step.Right) != want.methods || !reflect.DeepEqual(step.Then, []front.Step{front.Break{}}) || !slices.Equal(step.Location.Access, want.rules) {
+			t.Errorf("%s: %+v, want %+v", path, step, want)
+		}
 	}
 }
 
