@@ -46,7 +46,7 @@ func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
 			return fmt.Errorf("redirects: %w", err)
 		}
 	}
-	if r.cookieDomains, err = c.replacing(from.CookieDomains); err != nil {
+	if r.cookieDomains, err = c.replacing(domains(from.CookieDomains)); err != nil {
 		return fmt.Errorf("cookies' domains: %w", err)
 	}
 	if r.cookiePaths, err = c.replacing(from.CookiePaths); err != nil {

@@ -20,6 +20,19 @@ func (r *Replace) pattern() (source string, fold, ok bool) {
 	return source, fold && ok, ok
 }
 
+// domains are replacements of cookies' domains, in which neither case nor a dot in front of the new one counts.
+func domains(all []Replace) []Replace {
+	out := make([]Replace, len(all))
+	for i, r := range all {
+		if source, fold, ok := r.pattern(); ok && !fold {
+			r.From = "~*" + source
+		}
+		r.To = Text(strings.TrimPrefix(string(r.To), "."))
+		out[i] = r
+	}
+	return out
+}
+
 // replacing compiles Replaces.
 func (c *compiler) replacing(all []Replace) ([]replacing, error) {
 	var out []replacing

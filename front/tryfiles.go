@@ -38,7 +38,7 @@ func (t *tries) run(x *exchange) outcome {
 		if kind == files.File && strings.HasSuffix(name, "/") || !f.alias && !strings.HasPrefix(name, "/") {
 			continue
 		}
-		if f.kind(x, name) == kind {
+		if f.tried(x, name) == kind {
 			f.found(x, name)
 			return proceed
 		}
@@ -54,6 +54,16 @@ func (t *tries) run(x *exchange) outcome {
 		return x.redirectNamed(last)
 	}
 	return x.redirect(splitArgs(last))
+}
+
+// tried looks what a name is that try_files tries. It may be the request's own, and stands behind an alias of a regular expression all the
+// same.
+func (f *fileSet) tried(x *exchange, name string) files.Kind {
+	before := x.behind
+	x.behind = name
+	kind := f.kind(x, name)
+	x.behind = before
+	return kind
 }
 
 // found has the exchange go on with a file that try_files has found. With an alias its path is one of the location's.
