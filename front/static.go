@@ -59,7 +59,11 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return f.unread(x, p.in.Kind(p.name))
 	}
 	f.setType(x, p.name)
-	switch status := p.in.ServePath(x.w, x.whole(x.askingForFile(), f.types.of(x.path)), p.name); status {
+	r := x.askingForFile()
+	if x.replaces() { // of others the type need not be known
+		r = x.whole(r, f.types.of(x.path))
+	}
+	switch status := p.in.ServePath(x.w, r, p.name); status {
 	case 0:
 		return answered
 	case http.StatusMovedPermanently:

@@ -115,11 +115,13 @@ type toCoding struct{ w *writer }
 
 func (t toCoding) Write(p []byte) (int, error) { return t.w.encode(p) }
 
+// replaces reports whether strings are replaced in answers of some type.
+func (x *exchange) replaces() bool { return x.loc.filters != nil && x.loc.filters.sub != nil }
+
 // whole is a request for all of an answer instead of a part, if strings are replaced in those of a type: where a part is then,
 // nobody knows.
 func (x *exchange) whole(r *http.Request, contentType string) *http.Request {
-	f := x.loc.filters
-	if f == nil || f.sub == nil || len(r.Header["Range"]) == 0 || !f.sub.types.have(contentType) {
+	if !x.replaces() || len(r.Header["Range"]) == 0 || !x.loc.filters.sub.types.have(contentType) {
 		return r
 	}
 	r = r.WithContext(r.Context()) // a copy, whose header may change
