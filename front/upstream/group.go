@@ -51,6 +51,7 @@ type list struct {
 type member struct {
 	server *Server
 	addr   string
+	known  string // what its health is known by
 	health *health
 }
 
@@ -132,7 +133,8 @@ func (g *Group) rebuild() error {
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
 	old := []*list{g.primary, g.backup}
-	g.primary, g.backup = newList(primary, g.primary, g.state), newList(backup, g.backup, g.state)
+	same := make(map[string]int)
+	g.primary, g.backup = newList(primary, g.primary, g.state, same), newList(backup, g.backup, g.state, same)
 	g.primary.single = len(primary) == 1 && len(backup) == 0
 	g.primary.points = points
 	for _, l := range old {
@@ -141,13 +143,18 @@ func (g *Group) rebuild() error {
 	return nil
 }
 
-// newList makes a list, with the turns of an older one. The caller holds the state's mu.
-func newList(members []member, old *list, s *State) *list {
+// newList makes a list, with the turns of an older one. same is how often there was each address: who is there twice is two servers, of
+// whom one is asked when the other has failed. The caller holds the state's mu.
+func newList(members []member, old *list, s *State, same map[string]int) *list {
 	l := &list{members: members, peers: make([]peer, len(members)), owners: make([]int, len(members))}
 	names := make(map[*Server]int)
 	for i := range members {
 		m := &members[i]
-		m.health = s.take(m.addr)
+		m.known = m.addr
+		if same[m.addr]++; same[m.addr] > 1 {
+			m.known = fmt.Sprint(m.addr, " ", same[m.addr])
+		}
+		m.health = s.take(m.known)
 		p := &l.peers[i]
 		p.weight, p.effective = m.server.Weight, m.server.Weight
 		if was := old.find(m); was != nil {
@@ -181,7 +188,7 @@ func (l *list) release(s *State) {
 		return
 	}
 	for i := range l.members {
-		s.giveBack(l.members[i].addr, l.members[i].health)
+		s.giveBack(l.members[i].known, l.members[i].health)
 	}
 }
 

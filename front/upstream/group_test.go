@@ -135,6 +135,13 @@ func TestFailuresAreForgotten(t *testing.T) {
 	})
 }
 
+// Who is there twice is two servers: one is asked when the other has failed, and each rests for its own failures.
+func TestTwice(t *testing.T) {
+	g := group(t, Config{Servers: servers("1", "1")}, new(State), nil)
+	check(t, "both", ask(g), "1 1 none")
+	check(t, "both rest", ask(g), "none")
+}
+
 // Who is alone is asked, whatever happened.
 func TestSingle(t *testing.T) {
 	g := group(t, Config{Servers: servers("1")}, new(State), nil)
