@@ -477,9 +477,14 @@ func TestDispatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer c.Close()
-			where := func() string {
-				io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
-				_, body, _ := strings.Cut(answers(t, c, 1), "\r\n\r\n")
+			_, last, _ := strings.Cut(want, " ")
+			where := func() (body string) {
+				for range 20 { // a loop that got no processor is another goroutine's, though the stack looks as before
+					io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
+					if _, body, _ = strings.Cut(answers(t, c, 1), "\r\n\r\n"); body == last+"." {
+						break
+					}
+				}
 				return strings.TrimSuffix(body, ".")
 			}
 			first := where()
