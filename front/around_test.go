@@ -17,24 +17,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-const (
-	// patience is for what never takes so long, unless it hangs.
-	patience = time.Minute
-	// tries is for what has to be quick, and is not always so on a busy machine.
-	tries = 20
-)
-
-// eventually has something tried until it succeeds.
-func eventually(t testing.TB, try func() error) {
-	t.Helper()
-	err := try()
-	for i := 1; err != nil && i < tries; i++ {
-		err = try()
-	}
-	if err != nil {
-		t.Error(err)
-	}
-}
+// patience is for what never takes so long, unless it hangs.
+const patience = time.Minute
 
 // newFront makes a handler that is closed when the test ends.
 func newFront(t testing.TB, c front.Config, options ...front.Option) *front.Handler {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // echoed is what an upstream was asked.
@@ -115,7 +116,7 @@ func TestNext(t *testing.T) {
 			}
 		}
 		if path == "/slow" { // on a busy machine both servers may be
-			timeout, attempt = 300*time.Millisecond, eventually
+			timeout, attempt = 300*time.Millisecond, testkit.Try
 		}
 		attempt(t, func() error {
 			var asked [2]atomic.Int64
@@ -447,7 +448,7 @@ func TestNextIdempotencyKey(t *testing.T) {
 
 // A body that is sent once more, because the server has closed a kept connection, has the bounds of the first time: those of sending end with it.
 func TestBodyAgain(t *testing.T) {
-	eventually(t, func() error { return bodyAgain(t) }) // on a busy machine there may be a pause in sending
+	testkit.Try(t, func() error { return bodyAgain(t) }) // on a busy machine there may be a pause in sending
 }
 
 func bodyAgain(t *testing.T) error {

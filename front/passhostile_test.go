@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -213,7 +214,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
 		// Between two reads of the head, nginx begins anew, too: here the head as a whole has the time.
-		eventually(t, func() error { // on a busy machine a pause may be longer than it was to be
+		testkit.Try(t, func() error { // on a busy machine a pause may be longer than it was to be
 			resp, body, err := fetch(a, "/")
 			if err != nil || resp.StatusCode != 200 || body != "abcd" {
 				return fmt.Errorf("%v %q %w", resp, body, err)

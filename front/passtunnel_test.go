@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // upgrading is a Pass that lets connections be switched.
@@ -85,7 +86,7 @@ func TestWebsocket(t *testing.T) {
 // What no upgrade may be: to HTTP/2, one that the upstream does not agree to, and one that nobody speaks for too long.
 func TestUpgrades(t *testing.T) {
 	noLeaks(t)
-	seen := make(chan http.Header, 3+tries)
+	seen := make(chan http.Header, 3+testkit.Tries)
 	to := raw(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
@@ -130,7 +131,7 @@ func TestUpgrades(t *testing.T) {
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
 		t.Errorf("%v %q", resp, b)
 	}
-	eventually(t, func() error { // it has to be switched as quickly as it ends when nobody speaks
+	testkit.Try(t, func() error { // it has to be switched as quickly as it ends when nobody speaks
 		resp, br := ask(impatient, "/101", "x")
 		if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
 			return fmt.Errorf("%v", resp)
@@ -217,7 +218,7 @@ func TestHandshakeTime(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
-	eventually(t, func() error { // the answer has to be quicker than the handshake
+	testkit.Try(t, func() error { // the answer has to be quicker than the handshake
 		if got := a.get("/"); got.status != 200 {
 			return fmt.Errorf("the handshake takes a second: %d", got.status)
 		}

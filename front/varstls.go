@@ -101,9 +101,9 @@ func certVariable(what string) func(*x509.Certificate) string {
 		}
 	case "raw_cert":
 		return certPEM
-	case "cert": // as one value of several lines, which nobody takes any more
+	case "cert": // nginx begins lines with tabs, as fields had them once; who takes such fields reads a space instead (RFC 9112, 5.2)
 		return func(c *x509.Certificate) string {
-			return strings.ReplaceAll(strings.TrimSuffix(certPEM(c), "\n"), "\n", "\n\t")
+			return strings.ReplaceAll(strings.TrimSuffix(certPEM(c), "\n"), "\n", " ")
 		}
 	case "escaped_cert":
 		return func(c *x509.Certificate) string { return strings.ReplaceAll(url.QueryEscape(certPEM(c)), "+", "%20") }

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"github.com/tarehq/tare/internal/testkit"
 	"io"
 	"net/http"
 	"slices"
@@ -388,7 +389,7 @@ func TestFCGIPeersThatDoNotRead(t *testing.T) {
 			}
 			p.Close()
 		}
-		quickly(s.T, func() error {
+		testkit.Try(s.T, func() error {
 			p := s.peer()
 			p.send(aGET("/"))
 			_, err := p.tryAnswer()

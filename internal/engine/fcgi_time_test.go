@@ -100,7 +100,7 @@ func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
 	}, func(s *fcgiSite) {
 		whole := aPOST("hello")
 		for _, cut := range []int{0, 1, 8, 16, 30, 60, strings.Index(whole, "hello") - 8, len(whole)} {
-			quickly(s.T, func() error {
+			testkit.Try(s.T, func() error {
 				p := s.peer()
 				io.WriteString(p, whole[:cut])
 				for _, trickle := range []string{"", question, rec(stdinStream, 9, "x")} {

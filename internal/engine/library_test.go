@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Websockets work through a library that knows net/http only.
@@ -126,7 +127,7 @@ func TestMaxBytes(t *testing.T) {
 				if chunked {
 					body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("x", size))
 				}
-				quickly(s.T, func() error { // who sends more than is read has half a second before he is cut off
+				testkit.Try(s.T, func() error { // who sends more than is read has half a second before he is cut off
 					got := s.tell("POST / HTTP/1.1\r\n" + host + body + get)
 					if strings.Contains(got, "413 ") != (size > 10) || (strings.Count(got, "HTTP/1.1 ") == 2) != keeps {
 						return fmt.Errorf("%d bytes, chunked %v: %q", size, chunked, got)

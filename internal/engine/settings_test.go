@@ -337,7 +337,7 @@ func TestAnswerBeforeTheBodySurvives(t *testing.T) {
 	})})
 	served := goServe(s, l)
 	defer func() { s.Close(); <-served }()
-	quickly(t, func() error { // it is lingered for half a second
+	testkit.Try(t, func() error { // it is lingered for half a second
 		c, err := dial()
 		if err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // overSockets is transcript over a listener of the given mode, in real time: the
@@ -124,21 +125,6 @@ func tryAnswers(c net.Conn, n int) (string, error) {
 		got = append(got, b[:m]...)
 	}
 	return string(got), nil
-}
-
-// tries is for a client that has to be quick, and is not always so on a busy machine.
-const tries = 20
-
-// quickly has something tried until it succeeds.
-func quickly(t *testing.T, try func() error) {
-	t.Helper()
-	err := try()
-	for i := 1; err != nil && i < tries; i++ {
-		err = try()
-	}
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // A handler that blocks on a loop costs that loop a moment, not its other
@@ -262,7 +248,7 @@ func TestLateBodies(t *testing.T) {
 		if chunked {
 			header, first, second = "Transfer-Encoding: chunked", "2\r\nhe\r\n", "3\r\nllo\r\n0\r\n\r\n"
 		}
-		quickly(t, func() error { // the second part comes later, and in time
+		testkit.Try(t, func() error { // the second part comes later, and in time
 			c := dial()
 			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
 			time.Sleep(20 * time.Millisecond)
@@ -307,7 +293,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			quickly(t, func() error {
+			testkit.Try(t, func() error {
 				start := time.Now() // the server begins to wait later
 				c := dial()
 				if test.answered {

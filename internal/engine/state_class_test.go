@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"github.com/tarehq/tare/internal/testkit"
 	"io"
 	"log"
 	"net/http"
@@ -256,7 +257,7 @@ func TestEachRequestHasItsTime(t *testing.T) {
 				first := "GET /slow HTTP/1.1\r\n" + host + "\r\n"
 				second := "POST /second HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n"
 				for _, cut := range []int{10, len(second)} {
-					quickly(s.T, func() error {
+					testkit.Try(s.T, func() error {
 						c := s.connect()
 						io.WriteString(c, first[:10])
 						time.Sleep(20 * time.Millisecond) // so that a head came in pieces
@@ -282,7 +283,7 @@ func TestRefusalHasItsTime(t *testing.T) {
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 100 * time.Millisecond, Handler: handlers["small"]}
 	}, func(s *site) {
-		quickly(s.T, func() error {
+		testkit.Try(s.T, func() error {
 			c := s.connect()
 			io.WriteString(c, get)
 			if _, err := c.Read(make([]byte, 1000)); err != nil {
