@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -17,7 +18,6 @@ import (
 type group struct {
 	server     *Server
 	start      time.Time
-	shards     []*shard
 	socks      table
 	predictor  predictor
 	watcher    watcher
@@ -25,30 +25,74 @@ type group struct {
 	next       atomic.Uint32 // shard that gets the next sock
 	sweepNow   chan struct{}
 	sweepEvery atomic.Int64 // a time.Duration; 0 until there is a listener
-	stopOnce   sync.Once
-	stopped    chan struct{}
+
+	shards  atomic.Pointer[[]*shard] // is replaced when shards are added, and none is ever removed
+	active  atomic.Int32             // shards that get new socks: the first ones, one for each P
+	growing sync.Mutex               // held to add shards and homes, and to stop
+	done    bool                     // stopped is closed
+	stopped chan struct{}
 }
 
 func newGroup(server *Server) (*group, error) {
 	g := &group{server: server, start: time.Now().Add(-1), stopped: make(chan struct{})}
 	g.watcher.bell = make(chan struct{}, 1)
 	g.sweepNow = make(chan struct{}, 1)
-	for range runtime.GOMAXPROCS(0) {
-		s, err := newShard(g)
-		if err != nil {
-			for _, s := range g.shards {
-				s.stop()
-			}
-			return nil, err
-		}
-		g.shards = append(g.shards, s)
+	g.shards.Store(new([]*shard))
+	if err := g.grow(); err != nil {
+		g.stop()
+		return nil, err
 	}
-	for _, s := range g.shards {
-		go newRunner(s).run(job{})
-	}
-	go g.watcher.run(g.shards, g.stopped)
+	go g.watcher.run(g)
 	go g.sweep()
 	return g, nil
+}
+
+// allShards returns the shards that there are now.
+func (g *group) allShards() []*shard { return *g.shards.Load() }
+
+// grow adds shards if there are more Ps than shards by now: GOMAXPROCS follows the limits of a
+// container while the program runs. If there are fewer Ps the last shards get no new sockets.
+func (g *group) grow() error {
+	want := runtime.GOMAXPROCS(0)
+	if int(g.active.Load()) == want {
+		return nil
+	}
+	g.growing.Lock()
+	defer g.growing.Unlock()
+	if g.done {
+		return nil
+	}
+	shards := slices.Clone(g.allShards())
+	for len(shards) < want {
+		s, err := newShard(g)
+		if err != nil {
+			return err
+		}
+		go newRunner(s).run(job{})
+		shards = append(shards, s)
+		g.shards.Store(new(slices.Clone(shards)))
+	}
+	g.active.Store(int32(want))
+	return nil
+}
+
+// homeOfNext returns the home of a listener's next sock.
+func (g *group) homeOfNext(p *plan) *home {
+	i := int(g.next.Add(1) % uint32(g.active.Load()))
+	if homes := p.homes.Load(); homes != nil && i < len(*homes) {
+		return (*homes)[i]
+	}
+	g.growing.Lock()
+	defer g.growing.Unlock()
+	var homes []*home
+	if old := p.homes.Load(); old != nil {
+		homes = slices.Clone(*old)
+	}
+	for _, s := range g.allShards()[len(homes):] {
+		homes = append(homes, &home{p, s})
+	}
+	p.homes.Store(&homes)
+	return homes[i]
 }
 
 // socketAcceptor returns what accepts on l for shards, or nil if l's connections
@@ -67,9 +111,6 @@ func (s *Server) socketAcceptor(p *plan, l net.Listener) func() error {
 	if err != nil {
 		s.logf("http: no shards: %v; serving with a goroutine for each connection", err)
 		return nil
-	}
-	for _, sh := range g.shards {
-		p.homes = append(p.homes, &home{p, sh})
 	}
 	g.sweepAtLeast(p)
 	return func() error {
@@ -143,7 +184,7 @@ func (s *Server) shardGroup() (*group, error) {
 
 // add puts a new connection on a shard.
 func (g *group) add(p *plan, fd int, remote string) {
-	h := p.homes[int(g.next.Add(1))%len(g.shards)]
+	h := g.homeOfNext(p)
 	k := newSock(h, fd, remote)
 	g.server.accepted.Add(1)
 	if g.live.Add(1) == 1 {
@@ -180,12 +221,20 @@ func (g *group) open() int64 {
 // them.
 func (g *group) stopIfDone() {
 	if g.server.closing.Load() && g.live.Load() == 0 {
-		g.stopOnce.Do(func() {
-			close(g.stopped)
-			for _, s := range g.shards {
-				s.stop()
-			}
-		})
+		g.stop()
+	}
+}
+
+func (g *group) stop() {
+	g.growing.Lock()
+	defer g.growing.Unlock()
+	if g.done {
+		return
+	}
+	g.done = true
+	close(g.stopped)
+	for _, s := range g.allShards() {
+		s.stop()
 	}
 }
 
@@ -216,7 +265,11 @@ func (g *group) sweepAtLeast(p *plan) {
 func (g *group) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for failed := false; ; {
+		if err := g.grow(); err != nil && !failed {
+			g.server.logf("http: cannot follow GOMAXPROCS: %v; serving with %d loops", err, len(g.allShards()))
+			failed = true
+		}
 		select {
 		case <-g.stopped:
 			return

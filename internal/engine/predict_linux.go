@@ -19,7 +19,11 @@ import (
 // collector, stops a run in a hundred for a millisecond, and no route would come back.)
 //
 // What blocks more rarely than that is found out on the loop, when the watcher has the
-// leader replaced. Each such stall costs far more, and twice as much as the one before.
+// leader replaced. Each such stall costs far more, and twice as much as the one before. It is
+// charged when the lead is taken, as the handler may never return.
+//
+// When a database or a lock that many routes share stops, they stall one after another. Several
+// stalls in short succession are an outage: for a while no handler runs on a loop.
 //
 // A slot that was never seen starts in debt: running on the loop is earned. Clients
 // choose paths; they shall not choose when the loop stalls.
@@ -54,6 +58,14 @@ const (
 // between two shards; they are estimates.
 type predictor struct{ slots [slots]slot }
 
+// slotID is a slot's index in the table plus one; noSlot is none.
+type slotID uint16
+
+const noSlot slotID = 0
+
+// at returns a slot.
+func (p *predictor) at(id slotID) *slot { return &p.slots[(id-1)%slots] }
+
 // slot's debt is held plus one, so that zero is a slot that was never seen.
 type slot struct {
 	debt   atomic.Uint32
@@ -63,8 +75,8 @@ type slot struct {
 	suspect atomic.Uint32 // timed runs for which another hiccup counts
 }
 
-// slot finds the slot of a request line.
-func (p *predictor) slot(method, target string) *slot {
+// slotFor returns the slot of a request line.
+func slotFor(method, target string) slotID {
 	h := uint32(2166136261) // FNV-1a
 	for _, b := range method {
 		h = (h ^ uint32(b)) * 16777619
@@ -77,7 +89,7 @@ func (p *predictor) slot(method, target string) *slot {
 		}
 		h = (h ^ uint32(target[i])) * 16777619
 	}
-	return &p.slots[(h^h>>16)%slots]
+	return slotID((h^h>>16)%slots) + 1
 }
 
 // quick reports whether the next run is expected to be.
@@ -120,7 +132,7 @@ func (s *slot) trusted() bool {
 	return n >= trustAfter
 }
 
-// stalled notes a run that cost its runner the lead.
+// stalled charges a run that cost its runner the lead.
 func (s *slot) stalled() {
 	s.trust.Store(0)
 	n := s.stalls.Load()

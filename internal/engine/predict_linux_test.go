@@ -8,7 +8,7 @@ import (
 func TestPredictor(t *testing.T) {
 	const quick, slow = time.Microsecond, 100 * time.Microsecond
 	var p predictor
-	at := func(method, target string) *slot { return p.slot(method, target) }
+	at := func(method, target string) *slot { return p.at(slotFor(method, target)) }
 	s := at("GET", "/a/b")
 	if s.quick() {
 		t.Error("a request never seen is expected to be quick")
@@ -121,38 +121,6 @@ func TestTrust(t *testing.T) {
 	}
 	if s.stalled(); s.trusted() {
 		t.Error("trusted after it stalled a loop")
-	}
-}
-
-// A leader that serves the same sock at two looks is replaced; one that makes
-// progress, or serves nothing, is not.
-func TestLook(t *testing.T) {
-	s := &shard{}
-	s.idle.done = true
-	seen := make([]uint64, 1)
-	for _, step := range []struct {
-		word      uint64
-		busy, was bool
-	}{
-		{0, false, false},
-		{1<<1 | 1, true, false},
-		{2<<1 | 1, true, false},
-		{2 << 1, true, false},
-		{2 << 1, false, false},
-		{3<<1 | 1, true, false},
-		{3<<1 | 1, true, true},
-	} {
-		s.word.Store(step.word)
-		s.idle.all = append(s.idle.all[:0], &runner{shard: s, work: make(chan job, 1)})
-		if busy := look([]*shard{s}, seen); busy != step.busy {
-			t.Errorf("word %b: busy %v", step.word, busy)
-		}
-		if replaced := s.word.Load() != step.word; replaced != step.was {
-			t.Errorf("word %b: replaced %v", step.word, replaced)
-		}
-	}
-	if w := s.word.Load(); w&1 != 0 || w>>1 < 1<<32 {
-		t.Errorf("after the replacement the word is %b", w)
 	}
 }
 

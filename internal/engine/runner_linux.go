@@ -12,6 +12,11 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
+// turnRequests is how many requests of one client a runner serves before others have their turn: a
+// client that sends without end is moved to a goroutine of its own, which then yields as often. Without
+// it two such clients keep all others of their loops waiting for as long as the watcher lets them.
+const turnRequests = 64
+
 // runner is a goroutine that serves sockets, with a conn of its own to do it with.
 // One runner of each shard leads: it listens to the shard's loop and serves what is
 // ready, running handlers itself. The others run handlers that were expected to
@@ -23,6 +28,7 @@ type runner struct {
 	sequence uint64 // of what it served as leader
 	token    uint64 // not zero while it serves as leader; see shard.word
 	runs     uint64 // of handlers on the loop
+	turn     int    // requests of the sock that it serves, since it began to
 	hygiene
 
 	handedOver int     // requests since it last let those begin
@@ -34,7 +40,7 @@ type runner struct {
 type job struct {
 	sock    *sock
 	request *exchange
-	slot    *slot
+	slot    slotID
 }
 
 // onShard is what a conn has more that belongs to a runner.
@@ -68,12 +74,12 @@ func (r *runner) run(j job) {
 			r.serve(j.sock, j.request, j.slot)
 			r.look(time.Now())
 		}
-		if r.locked || !r.shard.idle.rest(r) {
+		if r.locked {
 			break
 		}
 		var ok bool
-		if j, ok = <-r.work; !ok {
-			break // the shard was stopped
+		if j, ok = await(&r.shard.idle, r, r.work); !ok {
+			break
 		}
 	}
 	returned = true
@@ -82,7 +88,8 @@ func (r *runner) run(j job) {
 // lead listens to the loop until another runner does, or the shard was stopped.
 func (r *runner) lead() {
 	s := r.shard
-	r.sequence, r.heard = s.word.Load()>>1, s.group.now()
+	r.sequence, r.heard = s.word.Load()>>sequenceShift, s.group.now()
+	r.announce()
 	for {
 		for s.at < len(s.events) {
 			e := s.events[s.at]
@@ -103,6 +110,7 @@ func (r *runner) lead() {
 			return
 		}
 		r.heard = s.group.instant(s.heard)
+		r.announce()
 		if r.look(s.heard) {
 			s.resign()
 			return
@@ -110,23 +118,48 @@ func (r *runner) lead() {
 	}
 }
 
+// announce changes the shard's word, and then wakes the watcher if it sleeps. The watcher marks
+// itself as asleep and then looks at the words: one of the two sees what the other has stored, so
+// that no handler runs on a loop that nobody watches.
+func (r *runner) announce() {
+	r.sequence++
+	r.shard.word.Store(r.sequence << sequenceShift)
+	r.shard.group.watcher.wake()
+}
+
 // serveAsLeader serves k and reports whether the runner still leads.
 func (r *runner) serveAsLeader(k *sock) bool {
 	s := r.shard
 	r.sequence++
-	token := r.sequence<<1 | 1
-	s.word.Store(token)
-	r.token = token
-	r.serve(k, nil, nil)
+	r.token = r.sequence<<sequenceShift | servingBit
+	s.word.Store(r.token)
+	r.serve(k, nil, noSlot)
+	token := r.token
 	r.token = 0
-	return s.word.CompareAndSwap(token, token&^1)
+	return s.word.CompareAndSwap(token, r.sequence<<sequenceShift)
+}
+
+// enter names the slot of the handler that is about to run in the shard's word. It reports false if
+// the runner does not lead, or leads no more.
+func (r *runner) enter(at slotID) bool {
+	if r.token == 0 {
+		return false
+	}
+	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
+	if !r.shard.word.CompareAndSwap(r.token, token) {
+		return false
+	}
+	r.sequence++
+	r.token = token
+	return true
 }
 
 // serve answers what arrives on k until nothing more has, or x on another runner's
 // behalf and then the rest. Whatever happens, k is waiting or closed afterwards, or
 // another runner's.
-func (r *runner) serve(k *sock, x *exchange, at *slot) {
+func (r *runner) serve(k *sock, x *exchange, at slotID) {
 	settled := false
+	r.turn = 0
 	defer func() {
 		if !settled {
 			r.conn.abort(recover())
@@ -157,7 +190,7 @@ const (
 	elsewhere                // another runner has it
 )
 
-func (r *runner) converse(k *sock, x *exchange, at *slot) outcome {
+func (r *runner) converse(k *sock, x *exchange, at slotID) outcome {
 	c := r.conn
 	for {
 		if x == nil && c.next < c.end {
@@ -169,9 +202,9 @@ func (r *runner) converse(k *sock, x *exchange, at *slot) outcome {
 				if x = c.protocol.begin(c); x == nil {
 					return over
 				}
-				at = r.shard.group.predictor.slot(x.request.Method, x.request.RequestURI)
-				if r.leads() && !r.runsOnLoop(x, at) && r.handOver(k, x, at) {
-					return elsewhere
+				at = slotFor(x.request.Method, x.request.RequestURI)
+				if how, parted := r.dispatch(k, x, at); parted {
+					return how
 				}
 			}
 		}
@@ -214,10 +247,32 @@ func (r *runner) converse(k *sock, x *exchange, at *slot) outcome {
 	}
 }
 
-// runsOnLoop reports whether a request's handler shall run on the loop. Not if it
-// will have to wait for the request's body.
-func (r *runner) runsOnLoop(x *exchange, at *slot) bool {
-	if !x.body.hasArrived() {
+// dispatch decides who runs a request's handler. It reports whether the runner has parted from k, and
+// how. A connection whose earlier responses cannot be sent is over: its handler does not run at all, on
+// a loop least of all.
+func (r *runner) dispatch(k *sock, x *exchange, at slotID) (how outcome, parted bool) {
+	c, leads := r.conn, r.leads()
+	if r.turn++; leads && r.runsOnLoop(x, at) || !leads && r.turn <= turnRequests {
+		return 0, false
+	}
+	if len(c.out) > 0 && c.flush() != nil {
+		return over, true
+	}
+	if r.leads() { // to flush may have cost the lead
+		r.handOver(k, x, at)
+		return elsewhere, true
+	}
+	if r.turn > turnRequests {
+		r.turn = 0
+		runtime.Gosched()
+	}
+	return 0, false
+}
+
+// runsOnLoop reports whether a request's handler shall run on the loop. It shall not if it would have to
+// wait for the request's body, or if its client has had its turn.
+func (r *runner) runsOnLoop(x *exchange, at slotID) bool {
+	if r.turn > turnRequests || !x.body.hasArrived() {
 		return false
 	}
 	switch r.conn.dispatch {
@@ -226,14 +281,15 @@ func (r *runner) runsOnLoop(x *exchange, at *slot) bool {
 	case OwnGoroutine:
 		return false
 	}
-	return at.quick()
+	g := r.shard.group
+	return g.predictor.at(at).quick() && !g.watcher.outage.Load()
 }
 
 // exchange runs a handler, on the loop or off it, and notes how long it took. All
 // runs off the loop are timed, and some on it.
-func (r *runner) exchange(k *sock, x *exchange, at *slot) bool {
-	c := r.conn
-	if !r.leads() {
+func (r *runner) exchange(k *sock, x *exchange, id slotID) bool {
+	c, at := r.conn, r.shard.group.predictor.at(id)
+	if !r.enter(id) {
 		if len(c.out) > 0 && c.flush() != nil { // nobody watches this handler
 			return false
 		}
@@ -245,16 +301,10 @@ func (r *runner) exchange(k *sock, x *exchange, at *slot) bool {
 	if !at.trusted() {
 		r.shard.group.watcher.hurry()
 	}
-	var reuse bool
 	if r.runs++; r.runs%sampleEvery == 0 {
-		reuse = r.timed(x, at)
-	} else {
-		reuse = c.exchange(x)
+		return r.timed(x, at)
 	}
-	if !r.leads() {
-		at.stalled()
-	}
-	return reuse
+	return c.exchange(x)
 }
 
 func (r *runner) timed(x *exchange, at *slot) bool {
@@ -267,19 +317,13 @@ func (r *runner) timed(x *exchange, at *slot) bool {
 // leads reports whether the runner is its shard's leader, serving.
 func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.token }
 
-// handOver gives k, and the request that it is at, to another runner, and reports
-// whether it did. It does not if the lead was lost in sending what was due before.
-func (r *runner) handOver(k *sock, x *exchange, at *slot) bool {
-	c := r.conn
-	if len(c.out) > 0 && c.flush() != nil || !r.leads() {
-		return false
-	}
+// handOver gives k, and the request that it is at, to another runner.
+func (r *runner) handOver(k *sock, x *exchange, at slotID) {
 	r.handedOver++
 	other, fresh := r.shard.idleRunner()
 	other.conn, r.conn = r.conn, other.conn
 	other.conn.runner, r.conn.runner = other, r
 	other.start(job{k, x, at}, fresh)
-	return true
 }
 
 // now is the time, or for a leader when what it serves was reported: a look at the clock for each request is a hundredth of what a
@@ -312,9 +356,7 @@ func (c *conn) giveUpLead() {
 	if r == nil || r.token == 0 {
 		return
 	}
-	if s := r.shard; s.word.CompareAndSwap(r.token, promoted(r.token)) {
-		s.promote()
-	}
+	r.shard.takeLead(r.token)
 }
 
 // attach makes k the connection that c serves.

@@ -56,8 +56,8 @@ type plan struct {
 	*Server
 	protocol  protocol
 	listener  net.Listener
-	homes     []*home  // on shards
-	workers   *workers // on the portable path
+	homes     atomic.Pointer[[]*home] // by shard
+	workers   *workers                // on the portable path
 	handler   http.Handler
 	base      context.Context // of all its connections
 	limits    http1.Limits

@@ -21,12 +21,8 @@ type shard struct {
 	group *group
 	loop  *poll.Loop
 
-	// word says who leads: sequence<<1 | serving. The leader stores a new odd word,
-	// its token, when it begins to serve a sock, and makes it even when it is done.
-	// Whoever finds the same token twice may exchange it for one of a far higher
-	// sequence. That makes another runner the leader: the old one learns so when it
-	// fails to make its token even. One store and one exchange for each sock served
-	// is all that this costs.
+	// word names the leader and what it does; see type word. One store and one exchange
+	// for each sock served, and one more exchange for each handler, is all that it costs.
 	_    [64]byte
 	word atomic.Uint64
 	_    [56]byte
@@ -50,8 +46,49 @@ func newShard(g *group) (*shard, error) {
 	return &shard{group: g, loop: loop}, nil
 }
 
+// A shard's word is sequence | slot | serving. While the leader serves a sock, the word is
+// odd and is the leader's token. The leader stores a new token when it begins to serve a sock,
+// exchanges it for one that names the handler's slot in the predictor when it begins to run a
+// handler, and makes it even when it is done with the sock.
+//
+//	even ──serve──▶ odd, no slot ──run a handler──▶ odd, slot ──next handler──▶ odd, slot
+//	  ▲                  │                              │
+//	  └──────done────────┴──────────────────────────────┘   (or: the lead is taken, sequence + 1)
+//
+// The watcher takes the lead away if it finds the same token twice: it exchanges the token for an
+// even word of the next sequence, and starts another runner as the leader. The old leader notices
+// when its next exchange fails. Sequences only grow, so that no token is used twice.
+const (
+	servingBit    = 1
+	slotShift     = 1
+	slotBits      = 13 // slots + 1 values; 0 is no slot
+	sequenceShift = slotShift + slotBits
+)
+
 // promoted is the word that takes the lead from the holder of a token.
-func promoted(token uint64) uint64 { return (token>>1 + 1<<32) << 1 }
+func promoted(token uint64) uint64 { return (token>>sequenceShift + 1) << sequenceShift }
+
+// slotOf returns the slot of the handler that the holder of a token runs, or nil.
+func (p *predictor) slotOf(token uint64) *slot {
+	if id := token >> slotShift & (1<<slotBits - 1); id != 0 {
+		return &p.slots[id-1]
+	}
+	return nil
+}
+
+// takeLead takes the lead from the holder of a token and reports whether that was still the
+// leader. The handler that it runs is charged now and not when it returns: it may hang, and every
+// further request of its route would hold up a loop in the meantime.
+func (s *shard) takeLead(token uint64) bool {
+	if !s.word.CompareAndSwap(token, promoted(token)) {
+		return false
+	}
+	if at := s.group.predictor.slotOf(token); at != nil {
+		at.stalled()
+	}
+	s.promote()
+	return true
+}
 
 // promote makes another runner the leader. Its caller has exchanged the word.
 func (s *shard) promote() {
@@ -84,7 +121,6 @@ func (s *shard) listen() bool {
 		s.yielded = s.heard
 	}
 	s.events, s.at = events, 0
-	s.group.watcher.wake()
 	return true
 }
 
@@ -98,9 +134,8 @@ func (s *shard) idleRunner() (r *runner, fresh bool) {
 // replace is called when a runner's goroutine ends against its will: while it led,
 // another one leads.
 func (s *shard) replace(r *runner) {
-	token := r.token
-	if token != 0 && s.word.CompareAndSwap(token, promoted(token)) {
-		s.promote()
+	if r.token != 0 {
+		s.takeLead(r.token)
 	}
 }
 

@@ -16,6 +16,13 @@ const (
 	// any, make it slow down and sleep.
 	calmAfter  = 4
 	sleepAfter = 10
+
+	// outageStalls stalls within outageWindow begin an outage. It lasts for outageShortest, and twice as
+	// long as the last one if that has just ended.
+	outageStalls   = 4
+	outageWindow   = time.Second
+	outageShortest = time.Second
+	outageLongest  = 32 * time.Second
 )
 
 // watcher finds leaders whose handlers take long and has them replaced. It is one
@@ -24,6 +31,7 @@ type watcher struct {
 	asleep  atomic.Bool
 	calm    atomic.Bool
 	hurried atomic.Bool // a handler that is not trusted ran since the last look
+	outage  atomic.Bool // handlers run in goroutines of their own
 	bell    chan struct{}
 }
 
@@ -51,55 +59,123 @@ func (w *watcher) ring() {
 	}
 }
 
-// run watches shards until stopped is closed.
-func (w *watcher) run(shards []*shard, stopped <-chan struct{}) {
-	seen := make([]uint64, len(shards))
+// run watches the group's shards until it is stopped.
+func (w *watcher) run(g *group) {
+	var words sightings
+	var outages outages
 	ticker := time.NewTicker(watchClosely)
 	defer ticker.Stop()
+	last := time.Now()
 	for idle, quiet := 0, 0; ; {
 		select {
-		case <-stopped:
+		case <-g.stopped:
 			return
 		case <-w.bell:
-			idle, quiet = 0, 0
+			idle, quiet, last = 0, 0, time.Now()
 			ticker.Reset(watchClosely)
 			continue
 		case <-ticker.C:
 		}
+		now := time.Now()
+		late := now.Sub(last) > 2*w.gait()
+		last = now
 		if quiet++; w.hurried.Swap(false) {
 			quiet = 0
-		} else if quiet == calmAfter && w.calm.CompareAndSwap(false, true) {
+		} else if quiet >= calmAfter && w.calm.CompareAndSwap(false, true) {
 			ticker.Reset(watchCalmly)
 		}
-		if idle++; look(shards, seen) {
+		busy, stalled := words.look(g.allShards(), late)
+		w.outage.Store(outages.note(now, stalled))
+		if idle++; busy {
 			idle = 0
 		}
-		if idle == sleepAfter {
+		if idle < sleepAfter {
+			continue
+		}
+		w.calm.Store(false)
+		w.asleep.Store(true)
+		if busy, _ := words.look(g.allShards(), false); !busy || !w.asleep.CompareAndSwap(true, false) {
 			ticker.Stop()
-			w.calm.Store(false)
-			w.asleep.Store(true)
 			select {
-			case <-stopped:
+			case <-g.stopped:
 				return
 			case <-w.bell:
 			}
-			idle, quiet = 0, 0
-			ticker.Reset(watchClosely)
 		}
+		idle, quiet, last = 0, 0, time.Now()
+		ticker.Reset(watchClosely)
 	}
 }
 
-// look replaces the leaders that serve what they served when it looked last, and
-// reports whether any shard had something to do.
-func look(shards []*shard, seen []uint64) (busy bool) {
-	for i, s := range shards {
-		word := s.word.Load()
-		serving := word&1 == 1
-		if word == seen[i] && serving && s.word.CompareAndSwap(word, promoted(word)) {
-			s.promote()
-		}
-		busy = busy || serving || word != seen[i]
-		seen[i] = word
+// gait returns how often the watcher looks at present.
+func (w *watcher) gait() time.Duration {
+	if w.calm.Load() {
+		return watchCalmly
 	}
-	return busy
+	return watchClosely
+}
+
+// sightings are what the watcher saw of each shard when it looked last.
+type sightings []sighting
+
+type sighting struct {
+	word    uint64
+	excused bool // it has been seen again by a look that was late
+}
+
+// look replaces the leaders that do what they did when it looked last, and counts those. It
+// reports whether any shard had something to do.
+//
+// What makes a look late, a processor that is not to be had or a quota that is used up, has kept the
+// leader from its work as well: one late look says nothing.
+func (all *sightings) look(shards []*shard, late bool) (busy bool, stalled int) {
+	for len(*all) < len(shards) {
+		*all = append(*all, sighting{})
+	}
+	for i, s := range shards {
+		seen, word := &(*all)[i], s.word.Load()
+		serving := word&servingBit != 0
+		busy = busy || serving || word != seen.word
+		switch {
+		case word != seen.word:
+			*seen = sighting{word: word}
+		case !serving:
+		case late && !seen.excused:
+			seen.excused = true
+		case s.takeLead(word):
+			stalled++
+		}
+	}
+	return busy, stalled
+}
+
+// outages decides when there is an outage.
+type outages struct {
+	stalls int // since began
+	began  time.Time
+	until  time.Time
+	lasts  time.Duration // the last one
+}
+
+// note counts stalls and reports whether there is an outage.
+func (o *outages) note(now time.Time, stalls int) bool {
+	if now.Before(o.until) {
+		return true
+	}
+	if stalls == 0 {
+		return false
+	}
+	if now.Sub(o.began) > outageWindow {
+		o.began, o.stalls = now, 0
+	}
+	if o.stalls += stalls; o.stalls < outageStalls {
+		return false
+	}
+	if recurs := now.Sub(o.until) < max(o.lasts, outageWindow); recurs {
+		o.lasts = min(2*o.lasts, outageLongest)
+	} else {
+		o.lasts = outageShortest
+	}
+	o.until, o.stalls = now.Add(o.lasts), 0
+	return true
 }

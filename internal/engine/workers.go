@@ -36,7 +36,7 @@ func (s *workers) serve(c *netConn) {
 
 // run serves connections until none is expected. Goexit in a handler ends it, too.
 func (s *workers) run(w *worker, c *netConn) {
-	for ok := true; ok; c, ok = <-w.next {
+	for ok := true; ok; c, ok = await(&s.idle, w, w.next) {
 		<-s.begun
 		c.attach(w.conn)
 		c.serve()
@@ -44,7 +44,7 @@ func (s *workers) run(w *worker, c *netConn) {
 		w.conn.reset()
 		w.conn.nc, w.conn.link, w.conn.ctx = nil, nil, nil
 		// When c was opened is late enough a time to look, and costs no other.
-		if w.look(c.opened) || !s.idle.rest(w) {
+		if w.look(c.opened) {
 			return
 		}
 	}

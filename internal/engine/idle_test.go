@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+type sleeper struct{ work chan int }
+
+// More goroutines than maxIdle wait for a while, and not for ever.
+func TestSurplusGoroutinesRestForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 4 * maxIdle
+		var l idle[sleeper]
+		worked, ended := make(chan int, n), make(chan bool, n)
+		for range n {
+			go func() {
+				s := &sleeper{make(chan int, 1)}
+				for {
+					w, ok := await(&l, s, s.work)
+					if !ok {
+						ended <- true
+						return
+					}
+					worked <- w
+				}
+			}()
+		}
+		for round := range 5 {
+			time.Sleep(surplusTime * 9 / 10)
+			var busy []*sleeper
+			for range n {
+				s := l.take()
+				if s == nil {
+					t.Fatalf("round %d: %d of %d wait", round, len(busy), n)
+				}
+				busy = append(busy, s)
+			}
+			for i, s := range busy {
+				s.work <- i
+			}
+			for range n {
+				<-worked
+			}
+			synctest.Wait()
+		}
+		time.Sleep(2 * surplusTime)
+		synctest.Wait()
+		if len(ended) != n-maxIdle || len(l.all) != maxIdle {
+			t.Errorf("%d ended and %d wait, of %d", len(ended), len(l.all), n)
+		}
+		for _, s := range l.stop() {
+			close(s.work)
+		}
+		synctest.Wait()
+		if len(ended) != n {
+			t.Errorf("%d of %d have ended", len(ended), n)
+		}
+		if s := (&sleeper{}); func() bool { _, ok := await(&l, s, s.work); return ok }() {
+			t.Error("a list that was stopped keeps somebody")
+		}
+	})
+}
+
+// One that is taken when its time is over works all the same.
+func TestSurplusGoroutineTakenInTheLastMoment(t *testing.T) {
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			var l idle[sleeper]
+			l.all = make([]*sleeper, maxIdle)
+			s := &sleeper{make(chan int, 1)}
+			got := make(chan bool)
+			go func() {
+				_, ok := await(&l, s, s.work)
+				got <- ok
+			}()
+			time.Sleep(surplusTime)
+			taken := l.take() == s
+			if taken {
+				s.work <- 1
+			}
+			if ok := <-got; ok != taken {
+				t.Errorf("taken: %v, worked: %v", taken, ok)
+			}
+		})
+	}
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// watched returns a group of one shard, without sockets, that has runners enough to be promoted.
+func watched() (*group, *shard) {
+	g := &group{start: time.Now(), stopped: make(chan struct{})}
+	g.watcher.bell = make(chan struct{}, 1)
+	s := &shard{group: g}
+	for range 8 {
+		s.idle.all = append(s.idle.all, &runner{shard: s, work: make(chan job, 1)})
+	}
+	g.shards.Store(&[]*shard{s})
+	return g, s
+}
+
+func word(sequence uint64, id slotID, serving uint64) uint64 {
+	return sequence<<sequenceShift | uint64(id)<<slotShift | serving
+}
+
+func TestLeaderSeenTwiceAtTheSameIsReplaced(t *testing.T) {
+	g, s := watched()
+	var words sightings
+	id := slotFor("GET", "/hung")
+	for i, step := range []struct {
+		word           uint64
+		late           bool
+		busy, replaced bool
+	}{
+		{word(0, noSlot, 0), false, false, false},
+		{word(1, noSlot, 1), false, true, false},
+		{word(2, id, 1), false, true, false},
+		{word(3, id, 1), false, true, false}, // the same route, but another request
+		{word(3, id, 0), false, true, false},
+		{word(3, id, 0), false, false, false},
+		{word(4, id, 1), false, true, false},
+		{word(4, id, 1), true, true, false}, // the watcher was late: so was the leader, perhaps
+		{word(4, id, 1), true, true, true},  // but not twice
+		{word(9, id, 1), true, true, false},
+		{word(9, id, 1), false, true, true},
+	} {
+		s.word.Store(step.word)
+		busy, stalled := words.look(g.allShards(), step.late)
+		if busy != step.busy || (stalled == 1) != step.replaced {
+			t.Errorf("step %d: busy %v, %d replaced", i, busy, stalled)
+		}
+		if got := s.word.Load(); step.replaced && got != promoted(step.word) || !step.replaced && got != step.word {
+			t.Errorf("step %d: the word is %x after %x", i, got, step.word)
+		}
+	}
+	if next := promoted(word(9, id, 1)); next != word(10, noSlot, 0) {
+		t.Errorf("the word of the next leader is %x", next)
+	}
+}
+
+// A handler that hangs never returns, so its route must be charged when the lead is taken.
+func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
+	g, s := watched()
+	id := slotFor("GET", "/hung")
+	for !g.predictor.at(id).quick() {
+		g.predictor.at(id).learn(time.Microsecond)
+	}
+	other := slotFor("GET", "/other")
+	g.predictor.at(other).learn(time.Microsecond)
+	before := g.predictor.at(other).debt.Load()
+	r := &runner{shard: s, sequence: 7}
+	r.token = word(7, noSlot, 1)
+	s.word.Store(r.token)
+	if !r.enter(id) || !s.takeLead(r.token) {
+		t.Fatal("the leader did not lead")
+	}
+	if g.predictor.at(id).quick() {
+		t.Error("the route of the hung handler is still expected to be quick")
+	}
+	if g.predictor.at(other).debt.Load() != before {
+		t.Error("another route was charged")
+	}
+	if r.leads() || r.enter(id) || s.takeLead(r.token) {
+		t.Error("the old leader still leads")
+	}
+}
+
+func TestSeveralStallsAreAnOutage(t *testing.T) {
+	var o outages
+	start := time.Now()
+	at := func(d time.Duration, stalls int) bool { return o.note(start.Add(d), stalls) }
+	for i := range 10 {
+		if at(time.Duration(i)*outageWindow*2, outageStalls-1) {
+			t.Fatal("stalls that are far apart are an outage")
+		}
+	}
+	begins := 30 * outageWindow
+	for i := range outageStalls - 1 {
+		if at(begins+time.Duration(i), 1) {
+			t.Fatalf("%d stalls are an outage", i+1)
+		}
+	}
+	for lasts := outageShortest; lasts <= outageLongest; lasts *= 2 {
+		if !at(begins+10, outageStalls) {
+			t.Fatal("no outage")
+		}
+		if !at(begins+9+lasts, 0) || at(begins+10+lasts, 0) {
+			t.Fatalf("the outage does not end after %v", lasts)
+		}
+		begins += 10 + lasts
+	}
+	if begins += 10 * outageLongest; !at(begins, outageStalls) || at(begins+outageShortest, 0) {
+		t.Error("an outage long after the last one is not short again")
+	}
+}
+
+// A loop that begins to serve just when the watcher falls asleep is watched. Both happen at the same
+// instant of the bubble's clock, in whatever order the processors bring about.
+func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
+	rounds := 300
+	if testing.Short() {
+		rounds = 30
+	}
+	for range rounds {
+		synctest.Test(t, func(t *testing.T) {
+			g, s := watched()
+			done := make(chan bool)
+			go func() { g.watcher.run(g); close(done) }()
+			asleep := calmAfter*watchClosely + (sleepAfter-calmAfter)*watchCalmly
+			time.Sleep(asleep)
+			r := &runner{shard: s}
+			r.announce()
+			r.sequence++
+			r.token = word(r.sequence, slotFor("GET", "/hung"), 1)
+			s.word.Store(r.token)
+			time.Sleep(3 * watchCalmly)
+			if r.leads() {
+				t.Error("nobody took the lead from a handler that hangs")
+			}
+			time.Sleep(time.Minute)
+			if !g.watcher.asleep.Load() {
+				t.Error("the watcher of an idle server does not sleep")
+			}
+			close(g.stopped)
+			<-done
+		})
+	}
+}
