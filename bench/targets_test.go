@@ -109,6 +109,10 @@ func scenarios() []scenario {
 		{name: "fast ", path: "/hello", connections: 58, rate: 8000},
 		{name: "slow ", path: "/sleep", connections: 5}, // each answers about 190 times a second
 	}
+	fastBesideHung := []stream{
+		{name: "fast ", path: "/hello", connections: 16, rate: 3000},
+		{name: "hung ", path: "/hangs", connections: 256, rate: 1000},
+	}
 	besideBackend := []stream{
 		{name: "backend ", path: "/backend", connections: 32},
 		{name: "fast ", path: "/hello", connections: 16, rate: 3000},
@@ -142,6 +146,9 @@ func scenarios() []scenario {
 		}},
 		{name: "one-in-ten-sleeps", measure: scene{cores: 1, streams: fastBesideSlow}.measure, bounds: []bound{
 			{of: "fast " + p99, than: netHTTP, require: even, aim: 0.5},
+		}},
+		{name: "trained-route-hangs", measure: scene{cores: 1, streams: fastBesideHung}.measure, bounds: []bound{
+			{of: "fast " + p99, than: netHTTP, require: 2, aim: even},
 		}},
 		{name: "backend", measure: scene{cores: 1, backend: true, streams: []stream{{path: "/backend", connections: 64}}}.measure, bounds: []bound{
 			{of: rate, than: netHTTP, require: even, aim: even + better, least: true}, {of: p99, than: netHTTP, require: even, aim: even - better},

@@ -23,6 +23,11 @@ import (
 const (
 	nap = 5 * time.Millisecond
 
+	// hangsAfter is how many requests /hangs serves at once, as from a cache. Each later one takes
+	// hang, as when what is behind it has stopped.
+	hangsAfter = 300
+	hang       = 200 * time.Millisecond
+
 	// perMicrosecond is how many steps of burn take about a microsecond. It is fixed,
 	// so that every server does the same work, whatever its clock says.
 	perMicrosecond = 575
@@ -39,6 +44,7 @@ type Site struct {
 	backend string
 	client  http.Client
 	burnt   atomic.Uint64
+	served  atomic.Uint64 // requests for /hangs
 }
 
 // FromFlags makes a site as the command line says.
@@ -58,7 +64,7 @@ func FromFlags() (*Site, error) {
 	return s, err
 }
 
-var errNoSuchPath = errors.New("no such path: want /hello, /sleep, /burn30, /burn200 or /backend")
+var errNoSuchPath = errors.New("no such path: want /hello, /sleep, /hangs, /burn30, /burn200 or /backend")
 
 // Answer does what a path stands for and returns the body of the answer.
 func (s *Site) Answer(path string) (string, error) {
@@ -66,6 +72,10 @@ func (s *Site) Answer(path string) (string, error) {
 	case "/hello":
 	case "/sleep":
 		time.Sleep(nap)
+	case "/hangs":
+		if s.served.Add(1) > hangsAfter {
+			time.Sleep(hang)
+		}
 	case "/burn30":
 		s.burn(30)
 	case "/burn200":
