@@ -68,13 +68,8 @@ const (
 // promoted is the word that takes the lead from the holder of a token.
 func promoted(token uint64) uint64 { return (token>>sequenceShift + 1) << sequenceShift }
 
-// slotOf returns the slot of the handler that the holder of a token runs, or nil.
-func (p *predictor) slotOf(token uint64) *slot {
-	if id := token >> slotShift & (1<<slotBits - 1); id != 0 {
-		return &p.slots[id-1]
-	}
-	return nil
-}
+// slotIn returns the slot of the handler that the holder of a token runs, or noSlot.
+func slotIn(token uint64) slotID { return slotID(token >> slotShift & (1<<slotBits - 1)) }
 
 // takeLead takes the lead from the holder of a token and reports whether that was still the
 // leader. The handler that it runs is charged now and not when it returns: it may hang, and every
@@ -83,8 +78,8 @@ func (s *shard) takeLead(token uint64) bool {
 	if !s.word.CompareAndSwap(token, promoted(token)) {
 		return false
 	}
-	if at := s.group.predictor.slotOf(token); at != nil {
-		at.stalled()
+	if id := slotIn(token); id != noSlot {
+		s.group.predictor.at(id).stalled()
 	}
 	s.promote()
 	return true

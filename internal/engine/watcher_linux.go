@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -10,15 +11,17 @@ const (
 	// have not earned trust yet; two looks that find the same handler running cost
 	// it the lead.
 	watchClosely = time.Millisecond
-	// watchCalmly is how often it looks otherwise.
-	watchCalmly = 10 * time.Millisecond
+	// watchCalmly is how often it looks otherwise. A route that was quick and begins to hang holds its
+	// loop up for one to two times this.
+	watchCalmly = 5 * time.Millisecond
 	// calmAfter and sleepAfter are how many looks without such a handler, or without
 	// any, make it slow down and sleep.
 	calmAfter  = 4
 	sleepAfter = 10
 
-	// outageStalls stalls within outageWindow begin an outage. It lasts for outageShortest, and twice as
-	// long as the last one if that has just ended.
+	// outageStalls routes that stall within outageWindow begin an outage. It lasts for outageShortest,
+	// and twice as long as the last one if that has just ended. One route that stalls as often is none:
+	// it has left the loops, and on a busy machine the one that has most requests is stopped most often.
 	outageStalls   = 4
 	outageWindow   = time.Second
 	outageShortest = time.Second
@@ -123,12 +126,12 @@ type sighting struct {
 	excused bool // it has been seen again by a look that was late
 }
 
-// look replaces the leaders that do what they did when it looked last, and counts those. It
-// reports whether any shard had something to do.
+// look replaces the leaders that do what they did when it looked last, and returns the slots of what
+// they do. It reports whether any shard had something to do.
 //
 // What makes a look late, a processor that is not to be had or a quota that is used up, has kept the
 // leader from its work as well: one late look says nothing.
-func (all *sightings) look(shards []*shard, late bool) (busy bool, stalled int) {
+func (all *sightings) look(shards []*shard, late bool) (busy bool, stalled []slotID) {
 	for len(*all) < len(shards) {
 		*all = append(*all, sighting{})
 	}
@@ -143,7 +146,7 @@ func (all *sightings) look(shards []*shard, late bool) (busy bool, stalled int) 
 		case late && !seen.excused:
 			seen.excused = true
 		case s.takeLead(word):
-			stalled++
+			stalled = append(stalled, slotIn(word))
 		}
 	}
 	return busy, stalled
@@ -151,24 +154,31 @@ func (all *sightings) look(shards []*shard, late bool) (busy bool, stalled int) 
 
 // outages decides when there is an outage.
 type outages struct {
-	stalls int // since began
-	began  time.Time
+	recent []stall // one for each slot
 	until  time.Time
 	lasts  time.Duration // the last one
 }
 
-// note counts stalls and reports whether there is an outage.
-func (o *outages) note(now time.Time, stalls int) bool {
+type stall struct {
+	slot slotID
+	at   time.Time
+}
+
+// note takes the slots that have stalled and reports whether there is an outage.
+func (o *outages) note(now time.Time, stalled []slotID) bool {
 	if now.Before(o.until) {
 		return true
 	}
-	if stalls == 0 {
+	if len(stalled) == 0 {
 		return false
 	}
-	if now.Sub(o.began) > outageWindow {
-		o.began, o.stalls = now, 0
+	o.recent = slices.DeleteFunc(o.recent, func(s stall) bool {
+		return now.Sub(s.at) > outageWindow || slices.Contains(stalled, s.slot)
+	})
+	for _, slot := range slices.Compact(slices.Sorted(slices.Values(stalled))) {
+		o.recent = append(o.recent, stall{slot, now})
 	}
-	if o.stalls += stalls; o.stalls < outageStalls {
+	if len(o.recent) < outageStalls {
 		return false
 	}
 	if recurs := now.Sub(o.until) < max(o.lasts, outageWindow); recurs {
@@ -176,6 +186,6 @@ func (o *outages) note(now time.Time, stalls int) bool {
 	} else {
 		o.lasts = outageShortest
 	}
-	o.until, o.stalls = now.Add(o.lasts), 0
+	o.until, o.recent = now.Add(o.lasts), nil
 	return true
 }

@@ -45,8 +45,8 @@ func TestLeaderSeenTwiceAtTheSameIsReplaced(t *testing.T) {
 	} {
 		s.word.Store(step.word)
 		busy, stalled := words.look(g.allShards(), step.late)
-		if busy != step.busy || (stalled == 1) != step.replaced {
-			t.Errorf("step %d: busy %v, %d replaced", i, busy, stalled)
+		if busy != step.busy || (len(stalled) == 1) != step.replaced || step.replaced && stalled[0] != id {
+			t.Errorf("step %d: busy %v, slots %v replaced", i, busy, stalled)
 		}
 		if got := s.word.Load(); step.replaced && got != promoted(step.word) || !step.replaced && got != step.word {
 			t.Errorf("step %d: the word is %x after %x", i, got, step.word)
@@ -84,18 +84,29 @@ func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	}
 }
 
-func TestSeveralStallsAreAnOutage(t *testing.T) {
+func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 	var o outages
 	start := time.Now()
-	at := func(d time.Duration, stalls int) bool { return o.note(start.Add(d), stalls) }
+	at := func(d time.Duration, routes int) bool {
+		var stalled []slotID
+		for id := range routes {
+			stalled = append(stalled, slotID(id+1))
+		}
+		return o.note(start.Add(d), stalled)
+	}
 	for i := range 10 {
 		if at(time.Duration(i)*outageWindow*2, outageStalls-1) {
 			t.Fatal("stalls that are far apart are an outage")
 		}
 	}
+	for i := range 10 {
+		if o.note(start.Add(20*outageWindow+time.Duration(i)), []slotID{7, 7}) {
+			t.Fatal("a single route is an outage")
+		}
+	}
 	begins := 30 * outageWindow
 	for i := range outageStalls - 1 {
-		if at(begins+time.Duration(i), 1) {
+		if o.note(start.Add(begins+time.Duration(i)), []slotID{slotID(i + 1)}) {
 			t.Fatalf("%d stalls are an outage", i+1)
 		}
 	}
