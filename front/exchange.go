@@ -115,7 +115,7 @@ func (x *exchange) arrive() outcome {
 	x.begin()
 	x.enter()
 	switch {
-	case !ok:
+	case !ok, malformed(x.r):
 		return x.fail(http.StatusBadRequest)
 	case x.stuck:
 		return x.fail(http.StatusInternalServerError)

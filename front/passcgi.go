@@ -102,7 +102,7 @@ func (g *cgi) make(x *exchange, q *request, ask *cache.Ask) {
 
 // tells reports whether an application is told of a field of a header.
 func (g *cgi) tells(name string, header http.Header) bool {
-	if g.given[name] || name == "Expect" {
+	if g.given[name] || name == "Expect" || name == "Host" { // the host is told once, by describe
 		return false
 	}
 	dropped := header["Connection"]
@@ -116,7 +116,7 @@ func fieldOf(param string) string {
 
 // askFastCGI sends the request to an application and waits for the head of the answer.
 func (s *sending) askFastCGI(a *attempt, r *http.Request) (*http.Response, error) {
-	o := &fcgiclient.Options{Addr: a.addr, Describe: s.describe, Stderr: func(text []byte) { s.stderr(a.addr, text) }}
+	o := &fcgiclient.Options{Addr: a.addr, Describe: s.describe, Stderr: func(text []byte) { s.stderr(a.addr, text) }, Repeatable: a.repeatable()}
 	r.URL.Scheme = "fcgi"
 	resp, err := s.group.plain.fcgi.Do(r, o)
 	a.unsent = !o.Sent

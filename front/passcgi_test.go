@@ -80,6 +80,9 @@ func readPairs(list []byte) map[string]string {
 	for len(list) > 0 {
 		name, value := length(), 0
 		value = length()
+		if _, twice := params[string(list[:name])]; twice {
+			params["(twice)"] += string(list[:name]) + " "
+		}
 		params[string(list[:name])] = string(list[name : name+value])
 		list = list[name+value:]
 	}

@@ -169,22 +169,16 @@ func (s *sending) another(ctx context.Context, last *fetchError, tries int) bool
 // mayAgain reports whether the request may be sent once more: nothing is done twice that must not be.
 func (s *sending) mayAgain(ctx context.Context, unsent bool, tries int) bool {
 	n := &s.pass.next
-	switch {
-	case n.Off, ctx.Err() != nil, n.Tries > 0 && tries >= n.Tries, n.For > 0 && time.Since(s.first.began) >= n.For:
-		return false
-	case !s.body.again():
+	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries || s.late() {
 		return false
 	}
-	return unsent || n.NonIdempotent || idempotent(s.method)
+	return (unsent || s.twice) && s.body.again()
 }
 
-// idempotent reports whether a request may be done twice, as nginx has it.
-func idempotent(method string) bool {
-	switch method {
-	case http.MethodPost, http.MethodPatch, "LOCK":
-		return false
-	}
-	return true
+// late reports whether the time for trying servers is over.
+func (s *sending) late() bool {
+	limit := s.pass.next.For
+	return limit > 0 && time.Since(s.first.began) >= limit
 }
 
 // ask sends the request to a server and waits for the head of the answer.
@@ -239,7 +233,7 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 	case ctx.Err() != nil:
 		f.kind = gone
 	case errors.As(err, &sent):
-		f.unsent = sent.Kind == client.CannotConnect || sent.CanRetry && !roundtrip.Repeatable(&a.request) // else that may be why
+		f.unsent = sent.Kind == client.CannotConnect || sent.CanRetry && !a.repeatable() // else that may be why
 		switch sent.Kind {
 		case client.Malformed:
 			f.kind = failedHeader

@@ -70,7 +70,7 @@ func httpSettings(config *upstream.Config) *client.Config {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	return &client.Config{
-		Verbatim: true, DisableCompression: true, Protocols: http1, OnInterim: interim,
+		Verbatim: true, DisableCompression: true, Protocols: http1, OnInterim: interim, Repeatable: repeatable,
 		DialContext: dialUpstream, MaxResponseHeaderBytes: maxUpstreamHead, ReadBufferSize: receiveSize,
 		MaxIdleConnsPerHost: idle, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
 		MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests), MaxConnAge: cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),

@@ -92,6 +92,7 @@ type request struct {
 	header               http.Header
 	body                 *requestBody
 	keep                 bool // the connection is to be used again
+	twice                bool // it may be sent again after a server has received it
 	params               []cgiParam
 }
 
@@ -103,6 +104,7 @@ func (p *pass) make(x *exchange, q *request, to destination, ask *cache.Ask) {
 	} else if m := p.method.of(x); m != "" {
 		q.method = m
 	}
+	q.twice = p.mayRepeat(x.method, q)
 	if p.cgi != nil {
 		p.cgi.make(x, q, ask)
 		q.keep = p.from.KeepConn

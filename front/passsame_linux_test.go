@@ -257,6 +257,7 @@ func TestFastCGIAsNginx(t *testing.T) {
 			for _, m := range []map[string]string{their, our} {
 				if m["HTTP_X_A"] == "2" { // nginx 1.22 sends two, newer ones the list
 					m["HTTP_X_A"] = "1, 2"
+					delete(m, "(twice)")
 				}
 			}
 			if want.status != got.status || !maps.Equal(their, our) || want.header.Get("X-A") != got.header.Get("X-A") {

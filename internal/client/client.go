@@ -57,6 +57,9 @@ type Config struct {
 	Verbatim bool
 	// OnInterim is called with interim responses, but for 100. An error of its own fails the request.
 	OnInterim func(r *http.Request, status int, h http.Header) error
+	// Repeatable reports whether a request may be sent a second time if a kept connection was closed before anything came back. nil is
+	// net/http's rule, by which a request's own Idempotency-Key counts: a proxy must not take its client's word for that.
+	Repeatable func(r *http.Request) bool
 	// MaxConnUses and MaxConnAge bound how often and how long a connection is used; 0 is no bound.
 	MaxConnUses int
 	MaxConnAge  time.Duration
@@ -182,6 +185,14 @@ func (x *slab) connect(fresh bool) (err error) {
 		trace.GotConn(httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.Reused, WasIdle: x.conn.Reused, IdleTime: x.conn.IdleFor()})
 	}
 	return nil
+}
+
+// repeatable reports whether a request may be sent a second time.
+func (c *Client) repeatable(r *http.Request) bool {
+	if c.Repeatable != nil {
+		return c.Repeatable(r)
+	}
+	return roundtrip.Repeatable(r)
 }
 
 // CloseIdleConnections closes the connections that are kept and not in use.

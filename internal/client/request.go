@@ -35,7 +35,7 @@ func (x *exchange) prepare() error {
 	case r.Header == nil:
 		return errors.New("http: nil Request.Header")
 	}
-	x.url, x.repeatable = r.URL, roundtrip.Repeatable(r)
+	x.url, x.repeatable = r.URL, x.client.repeatable(r)
 	if err := x.locate(); err != nil {
 		return err
 	}

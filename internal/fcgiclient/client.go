@@ -50,6 +50,9 @@ type Options struct {
 	Describe func(p *Params, length int64) error
 	// Stderr is given what the application writes to STDERR, as Config's is; nil is the Client's.
 	Stderr func(text []byte)
+	// Repeatable allows sending the request a second time if a kept connection was closed before anything came back. It takes the
+	// place of net/http's rule, by which a request's own Idempotency-Key counts.
+	Repeatable bool
 	// Sent is set to true once anything of the request was, or may have been.
 	Sent bool
 }

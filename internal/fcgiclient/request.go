@@ -191,10 +191,18 @@ func lengthFault(want, got int64) error {
 	return fmt.Errorf("fcgi: the request's ContentLength is %d, and its body has %d bytes or more", want, got)
 }
 
+// repeatable reports whether the request may be sent twice.
+func (q *request) repeatable() bool {
+	if q.options != nil {
+		return q.options.Repeatable
+	}
+	return roundtrip.Repeatable(q.Request)
+}
+
 // rewind makes the request ready to be sent again after a call that failed, if it may be.
 func (q *request) rewind(c *call) bool {
 	switch {
-	case q.Context().Err() != nil, !c.unsent && !roundtrip.Repeatable(q.Request):
+	case q.Context().Err() != nil, !c.unsent && !q.repeatable():
 		return false
 	case q.body == nil:
 		return true // the message has all of it

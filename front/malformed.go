@@ -1,0 +1,42 @@
+package front
+
+import (
+	"net/http"
+	"strings"
+)
+
+// malformed reports whether a request is one that nginx answers with 400, although a server may have let it pass: the method is not of
+// upper-case letters, '_' and '-', a field that says one thing is there twice, or an HTTP/2 request names no host, or two. Rules of the
+// configuration and applications would each see another request otherwise.
+func malformed(r *http.Request) bool {
+	return !validMethod(r.Method) || repeatsField(r.Header) || r.ProtoMajor >= 2 && !namesOneHost(r)
+}
+
+// validMethod reports whether nginx knows a method as one.
+func validMethod(method string) bool {
+	for i := range len(method) {
+		if c := method[i]; (c < 'A' || c > 'Z') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return method != ""
+}
+
+// repeatsField reports whether a field is there more than once of which there is at most one.
+func repeatsField(h http.Header) bool {
+	for _, name := range [...]string{
+		"Authorization", "Content-Length", "Content-Range", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since",
+	} {
+		if len(h[name]) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// namesOneHost reports whether an HTTP/2 request says which host it is for, and says so once: a Host field beside the pseudo-header field
+// :authority has the same value (RFC 9113, 8.3.1). net/http leaves that field in the header.
+func namesOneHost(r *http.Request) bool {
+	said := r.Header["Host"]
+	return r.Host != "" && (len(said) == 0 || len(said) == 1 && strings.EqualFold(said[0], r.Host))
+}

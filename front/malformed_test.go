@@ -1,0 +1,65 @@
+package front_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+)
+
+// The corpus compares what HTTP/1 clients send with nginx; its client speaks no HTTP/2.
+func TestMalformedHTTP2(t *testing.T) {
+	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "fine"}}}), quiet())
+	defer h.Close()
+	for name, c := range map[string]struct {
+		method, authority string
+		header            http.Header
+		want              int
+	}{
+		"as usual":              {"GET", "a.example", nil, 200},
+		"no :authority":         {"GET", "a.example", http.Header{"Host": {"a.example"}}, 200},
+		"both alike":            {"GET", "a.example", http.Header{"Host": {"A.example"}}, 200},
+		"both differ":           {"GET", "a.example", http.Header{"Host": {"b.example"}}, 400},
+		"two hosts":             {"GET", "a.example", http.Header{"Host": {"a.example", "b.example"}}, 400},
+		"two hosts alike":       {"GET", "a.example", http.Header{"Host": {"a.example", "a.example"}}, 400},
+		"no host":               {"GET", "", nil, 400},
+		"another port":          {"GET", "a.example:1", http.Header{"Host": {"a.example:2"}}, 400},
+		"lower case":            {"get", "a.example", nil, 400},
+		"two passwords":         {"GET", "a.example", http.Header{"Authorization": {"Basic YTpi", "Basic YTpj"}}, 400},
+		"two conditions":        {"GET", "a.example", http.Header{"If-None-Match": {`"a"`, `"b"`}}, 400},
+		"two lengths":           {"POST", "a.example", http.Header{"Content-Length": {"1", "1"}}, 400},
+		"what may be repeated":  {"GET", "a.example", http.Header{"Cookie": {"a=1", "b=2"}, "X-A": {"1", "2"}}, 200},
+		"a method with letters": {"M-SEARCH", "a.example", nil, 200},
+	} {
+		r := httptest.NewRequest(c.method, "https://a.example/", nil)
+		r.Proto, r.ProtoMajor, r.ProtoMinor, r.Host = "HTTP/2.0", 2, 0, c.authority
+		for name, values := range c.header {
+			r.Header[name] = values
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%s: %d, want %d", name, w.Code, c.want)
+		}
+	}
+}
+
+// net/http leaves a Host field in the header of an HTTP/2 request. An application gets one HTTP_HOST, and no HTTP_PROXY.
+func TestFastCGIHost(t *testing.T) {
+	p := front.Pass{To: front.Text(application(t, nil, "")), Protocol: front.FastCGI}
+	h := newFront(t, passed(p), quiet())
+	defer h.Close()
+	r := httptest.NewRequest("GET", "https://a.example/", nil)
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
+	r.Header["Host"], r.Header["Proxy"] = []string{"a.example"}, []string{"http://evil/"}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	var params map[string]string
+	if err := json.Unmarshal(w.Body.Bytes(), &params); err != nil {
+		t.Fatalf("%v: %q", err, w.Body)
+	}
+	if params["(twice)"] != "" || params["HTTP_HOST"] != "a.example" || params["HTTP_PROXY"] != "" {
+		t.Error(params)
+	}
+}
