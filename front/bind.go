@@ -153,7 +153,7 @@ func (b *bound) header(x *exchange) http.Header {
 	}
 	to := make(http.Header, len(from)+len(h.fields))
 	if !h.none {
-		copyRequestFields(to, from, h.sets)
+		copyRequestFields(to, from, h.sets, x.host.fields)
 		if length := from["Content-Length"]; length != nil && b.body == nil && !b.from.NoBody {
 			to["Content-Length"] = length // a server's handler sees it
 		}
@@ -175,7 +175,7 @@ func (h *requestHeader) changes(x *exchange, from http.Header) bool {
 		switch {
 		case h.sets[name] && !h.sends(name):
 			return true
-		case !roundtrip.PlainName(name), roundtrip.ConcernsConnection(name), name == "Expect":
+		case !x.host.fields.pass(name), roundtrip.ConcernsConnection(name), name == "Expect":
 			return true
 		}
 	}

@@ -55,6 +55,10 @@ type Host struct {
 
 	// KeepSlashes keeps several slashes in a row apart when a location is found.
 	KeepSlashes bool
+	// UnderscoreFields passes on request fields whose names have underscores, and AnyFields those with any name that HTTP allows;
+	// $http_NAME finds them, too. Other fields than those whose names have letters, digits and hyphens are dropped otherwise: some
+	// programs take them for these.
+	UnderscoreFields, AnyFields bool
 	// RejectHandshake ends TLS handshakes for this host's names.
 	RejectHandshake bool
 	// Pos is where it was configured, for messages: "nginx.conf:12".

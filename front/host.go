@@ -18,6 +18,7 @@ type host struct {
 	named       map[string]*location
 	defaults    location // of requests that are in no location
 	keepSlashes bool
+	fields      fieldNames         // of requests, that are passed on
 	clientAuth  tls.ClientAuthType // what it asks of clients, by TLS
 	counts      *hostCounts        // nil if nobody asks for them
 }

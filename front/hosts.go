@@ -12,6 +12,7 @@ import (
 // host compiles a Host.
 func (c *compiler) host(from *Host) (*host, error) {
 	h := &host{from: from, pos: from.Pos, keepSlashes: from.KeepSlashes, named: make(map[string]*location)}
+	h.fields = fieldNames{underscores: from.UnderscoreFields, any: from.AnyFields}
 	if len(from.Names) > 0 {
 		h.name = strings.TrimPrefix(foldName(from.Names[0]), ".")
 	}

@@ -84,7 +84,7 @@ func (g *cgi) make(x *exchange, q *request, ask *cache.Ask) {
 		}
 	}
 	if !g.none {
-		q.header, q.host = x.r.Header, x.asked
+		q.header, q.host, q.fields = x.r.Header, x.asked, x.host.fields
 	}
 	if ask == nil {
 		return // it is only read, and only until there is an answer
@@ -133,6 +133,9 @@ func (s *sending) describe(p *fcgiclient.Params, _ int64) error {
 		if g.tells(name, s.header) {
 			p.AddField(name, values)
 		}
+	}
+	if s.fields != (fieldNames{}) {
+		s.addOtherFields(p)
 	}
 	if s.host != "" && !g.given["Host"] {
 		p.Add("HTTP_HOST", s.host)

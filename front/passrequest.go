@@ -94,6 +94,7 @@ type request struct {
 	keep                 bool // the connection is to be used again
 	twice                bool // it may be sent again after a server has received it
 	params               []cgiParam
+	fields               fieldNames // of the client's that parameters are made of
 }
 
 // make makes the request of an exchange.
@@ -132,7 +133,7 @@ func (h *requestHeader) of(x *exchange, q *request) http.Header {
 	from := x.r.Header
 	header := make(http.Header, len(from)+len(h.fields))
 	if !h.none {
-		copyRequestFields(header, from, h.sets)
+		copyRequestFields(header, from, h.sets, x.host.fields)
 	}
 	h.fill(x, header)
 	h.setConnection(x, header, q)
@@ -184,11 +185,11 @@ func wantsUpgrade(r *http.Request) bool {
 
 // copyRequestFields copies what a client has sent, but for fields that are set, that concern its connection alone, or that others
 // could be mistaken for.
-func copyRequestFields(to, from http.Header, sets map[string]bool) {
+func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNames) {
 	dropped := from["Connection"]
 	for name, values := range from {
 		switch {
-		case sets[name], !roundtrip.PlainName(name), roundtrip.ConcernsConnection(name):
+		case sets[name], !names.pass(name), roundtrip.ConcernsConnection(name):
 		case name == "Content-Length", name == "Expect":
 		case dropped != nil && hasToken(dropped, name) && !tellsOfClient(name):
 		default:

@@ -381,7 +381,7 @@ func prefixedVariable(name string) (variable, bool) {
 		case "Transfer-Encoding":
 			return func(x *exchange) string { return strings.Join(x.client().TransferEncoding, ", ") }, true
 		}
-		return func(x *exchange) string { return joined(x.client().Header[field]) }, true
+		return func(x *exchange) string { return joined(x.requestField(field)) }, true
 	case "sent":
 		if field, ok := strings.CutPrefix(rest, "http_"); ok && field != "" {
 			field = fieldName(field)

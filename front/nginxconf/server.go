@@ -22,6 +22,7 @@ func (t *translator) server(d *directive, http *scope) {
 	h := front.Host{Pos: d.where(), Names: t.names(s)}
 	srv := server{scope: s, host: len(t.config.Hosts), listens: t.listens(s, d)}
 	h.KeepSlashes = !s.flag("merge_slashes", true)
+	h.UnderscoreFields, h.AnyFields = s.flag("underscores_in_headers", false), !s.flag("ignore_invalid_headers", true)
 	h.RejectHandshake = s.flag("ssl_reject_handshake", false)
 	t.validate(s)
 	h.Defaults = t.settings(s)
