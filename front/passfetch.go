@@ -282,13 +282,15 @@ func (s *sending) complain(l level, addr string, err error) {
 	}
 }
 
-// hostOnly is a host without its port.
+// hostOnly is a host without its port. What is no host stays as it is: a certificate is verified for it, and has no such name.
 func hostOnly(host string) string {
 	if ip, err := netip.ParseAddrPort(host); err == nil {
 		return ip.Addr().String()
 	}
-	name, _ := hostName(host)
-	return name
+	if name, ok := hostName(host); ok {
+		return name
+	}
+	return host
 }
 
 // answerBody is the body of an answer: it ends the attempt.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -201,21 +200,6 @@ func (t *tlsLinks) config(name string) *tls.Config {
 		return also(s)
 	}
 	return config
-}
-
-func verify(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*x509.Certificate, error) {
-	if len(certs) == 0 {
-		return nil, errors.New("the upstream has no certificate")
-	}
-	o := x509.VerifyOptions{DNSName: name, Roots: roots, Intermediates: x509.NewCertPool()}
-	for _, c := range certs[1:] {
-		o.Intermediates.AddCert(c)
-	}
-	chains, err := certs[0].Verify(o)
-	if err != nil {
-		return nil, &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
-	}
-	return chains, nil
 }
 
 // dialTLS opens a connection and makes its handshake, both within the time to connect.
