@@ -201,10 +201,11 @@ func (p *pass) serve(x *exchange) outcome {
 	to, err := p.to.find(x)
 	if err != nil {
 		x.errorf(levelError, "no upstream: %v", err)
-		if errors.Is(err, errNoScheme) {
-			return x.fail(http.StatusInternalServerError)
+		status := unfound(err)
+		if status != http.StatusBadGateway {
+			x.goal = goalName{}
 		}
-		return x.fail(http.StatusBadGateway)
+		return x.fail(status)
 	}
 	if to.bound != nil {
 		x.filter()

@@ -3,7 +3,9 @@ package front
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 )
 
@@ -12,6 +14,7 @@ type goal struct {
 	text   text
 	scheme bool         // the text has one in front
 	secure bool         // by TLS, unless the scheme tells
+	cgi    bool         // by FastCGI
 	group  *group       // nil if variables tell
 	bound  http.Handler // likewise
 	plan   *plan
@@ -37,6 +40,7 @@ var errNoScheme = errors.New("the URL begins neither with http:// nor with https
 func (c *compiler) passGoal(p *pass, l *Location) (err error) {
 	g, protocol := &p.to, l.Pass.Protocol
 	g.plan, g.scheme, g.secure = c.plan, protocol == SchemeOfTo, protocol == HTTPS
+	g.cgi = protocol == FastCGI
 	if g.text, err = c.text(l.Pass.To); err != nil {
 		return err
 	}
@@ -46,11 +50,12 @@ func (c *compiler) passGoal(p *pass, l *Location) (err error) {
 	case g.text.constant() && g.scheme:
 		return errors.New("the scheme of To is known: want HTTP or HTTPS, and To without it")
 	case g.text.constant():
-		g.name = nameGoal(g.text.literal, usualPort(g.secure))
-		if g.bound = c.boundTo(g.text.literal); g.bound == nil {
+		g.name = g.nameOf(g.text.literal, usualPort(g.secure))
+		if g.bound = c.boundTo(g.text.literal); g.bound == nil && !c.findsLater(l.Pass) {
 			g.group, err = c.target(g.text.literal)
 		}
-	default:
+	}
+	if g.bound == nil && g.group == nil {
 		g.other = new(dynamic)
 		c.plan.releases = append(c.plan.releases, g.other.close)
 	}
@@ -60,12 +65,35 @@ func (c *compiler) passGoal(p *pass, l *Location) (err error) {
 	return err
 }
 
+// findsLater reports whether a constant To is looked up when a request comes. As in nginx that is so if the rest of the URL has variables: the
+// configuration is fine while nobody knows the name.
+func (c *compiler) findsLater(p *Pass) bool {
+	to := string(p.To)
+	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(to)] != nil || strings.HasPrefix(to, "unix:") {
+		return false
+	}
+	host, _, err := net.SplitHostPort(to)
+	if err != nil {
+		host = strings.Trim(to, "[]")
+	}
+	_, err = netip.ParseAddr(host)
+	return err != nil
+}
+
 // usualPort is the port where none is said.
 func usualPort(secure bool) string {
 	if secure {
 		return "443"
 	}
 	return "80"
+}
+
+// nameOf is nameGoal for HTTP. FastCGI has neither variable.
+func (g *goal) nameOf(to, usual string) goalName {
+	if g.cgi {
+		return goalName{}
+	}
+	return nameGoal(to, usual)
 }
 
 // nameGoal is what $proxy_host and $proxy_port are. A usual port is not told.
@@ -100,14 +128,27 @@ func (g *goal) find(x *exchange) (destination, error) {
 	}
 	to, d.uri = cutURI(to)
 	port := usualPort(d.secure)
-	x.goal = nameGoal(to, port)
+	x.goal = g.nameOf(to, port)
+	if g.cgi {
+		port = "" // there is none
+	}
 	if d.bound = g.plan.options.boundTo(to); d.bound != nil {
 		return d, nil
 	}
-	if d.group = g.plan.groups[strings.ToLower(to)]; d.group == nil {
+	if d.group = g.plan.group(to, port); d.group == nil {
 		d.group, err = g.other.group(to, port)
 	}
 	return d, err
+}
+
+// unfound is the status for a goal that cannot be found. As in nginx an address that is none is a fault of the configuration, and a name that
+// nobody knows is not.
+func unfound(err error) int {
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) || errors.Is(err, errClosed) {
+		return http.StatusBadGateway
+	}
+	return http.StatusInternalServerError
 }
 
 // cutScheme takes the scheme from a URL.
@@ -128,7 +169,7 @@ func cutURI(text string) (to, uri string) {
 		path, uri, _ = strings.Cut(path, ":")
 		return "unix:" + path, uri
 	}
-	if i := strings.IndexAny(text, "/?"); i > 0 {
+	if i := strings.IndexAny(text, "/?"); i >= 0 {
 		return text[:i], text[i:]
 	}
 	return text, ""

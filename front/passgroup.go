@@ -93,6 +93,25 @@ func (c *compiler) target(to string) (*group, error) {
 	return g, nil
 }
 
+// group is the group that an address names, with the usual port if it has none, or nil.
+func (p *plan) group(to, port string) *group {
+	if g := p.groups[strings.ToLower(to)]; g != nil {
+		return g
+	}
+	return p.groups[strings.ToLower(withPort(to, port))]
+}
+
+// withPort is an address with a port.
+func withPort(to, port string) string {
+	if _, _, err := net.SplitHostPort(to); err != nil && !strings.HasPrefix(to, "unix:") {
+		if v6, ok := strings.CutPrefix(to, "["); ok && strings.HasSuffix(v6, "]") {
+			to = v6[:len(v6)-1]
+		}
+		return net.JoinHostPort(to, port)
+	}
+	return to
+}
+
 // dynamic are groups of addresses that variables gave.
 type dynamic struct {
 	mu     sync.Mutex
@@ -105,9 +124,7 @@ var errClosed = errors.New("the configuration is no longer in use")
 
 // group returns the group of an address, which it may have to look up.
 func (d *dynamic) group(to, port string) (*group, error) {
-	if _, _, err := net.SplitHostPort(to); err != nil && !strings.HasPrefix(to, "unix:") {
-		to = net.JoinHostPort(strings.Trim(to, "[]"), port)
-	}
+	to = withPort(to, port)
 	d.mu.Lock()
 	g := d.groups[to]
 	d.mu.Unlock()

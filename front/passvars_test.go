@@ -63,10 +63,13 @@ func TestPassToVariable(t *testing.T) {
 	if got := a.get("/?to=" + to + "/z?q"); got.status != 200 || !strings.Contains(got.body, `"URI":"/z?q","Host":"`+to) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	for _, bad := range []string{"", "127.0.0.1:0", "unix:relative", "a b", "127.0.0.1:99999"} {
-		if got := a.get("/?to=" + strings.ReplaceAll(bad, " ", "%20")); got.status != 502 {
+	for _, bad := range []string{"", "127.0.0.1:0", "unix:relative", "127.0.0.1:99999", "127.0.0.1:", "a..b:x", ":80", "[::1", "/x", "?"} {
+		if got := a.get("/?to=" + bad); got.status != 500 {
 			t.Errorf("%q: %d", bad, got.status)
 		}
+	}
+	if got := a.get("/?to=a..b"); got.status != 502 { // no resolver is asked for such a name
+		t.Errorf("an unknown name: %d", got.status)
 	}
 	for i := range 300 { // more than are remembered
 		a.get(fmt.Sprintf("/?to=127.0.%d.%d:1", i/250, i%250))

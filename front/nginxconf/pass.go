@@ -128,7 +128,7 @@ func (t *translator) isUpstream(name string) bool {
 			return true
 		}
 	}
-	return t.upstreams[name] != nil
+	return t.upstreams[strings.ToLower(name)] != nil
 }
 
 // fastcgi translates what is FastCGI's alone.

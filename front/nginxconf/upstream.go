@@ -12,11 +12,11 @@ import (
 // upstream translates an upstream block.
 func (t *translator) upstream(d *directive) {
 	u := upstream.Config{Name: d.args[0], Pos: d.where()}
-	if other := t.upstreams[u.Name]; other != nil {
+	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
 		t.errorf(d, "there is an upstream %s already, at %s", shown(u.Name), other.where())
 		return
 	}
-	t.upstreams[u.Name] = d
+	t.upstreams[strings.ToLower(u.Name)] = d
 	s := newScope(nil, levelUpstream, d.block)
 	t.balance(s, &u)
 	for _, server := range s.own("server") {
