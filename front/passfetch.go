@@ -249,7 +249,7 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 		f.kind = badBody
 	case s.pass.cgi == nil, errors.Is(err, errGone): // it is about the request
 		f.kind = failedNone
-	case errors.As(err, &malformed):
+	case errors.As(err, &malformed), endedWithoutHead(err):
 		f.kind = failedHeader
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		f.kind = failedTimeout
@@ -261,6 +261,12 @@ func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError 
 		f.status = http.StatusGatewayTimeout
 	}
 	return f
+}
+
+// endedWithoutHead reports whether a FastCGI application ended a request in place of responding, which nginx counts as an invalid header.
+func endedWithoutHead(err error) bool {
+	var exit *fcgiclient.ExitError
+	return errors.As(err, &exit) || errors.Is(err, fcgiclient.ErrOverloaded) || errors.Is(err, fcgiclient.ErrCannotMultiplex) || errors.Is(err, fcgiclient.ErrUnknownRole)
 }
 
 // complain says what went wrong with a server.

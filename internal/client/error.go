@@ -91,6 +91,7 @@ func (e *Error) Temporary() bool { return e.Timeout() }
 
 var (
 	errHeaderTimeout = errors.New("no response in time (ResponseHeaderTimeout)")
+	errNotHTTP       = errors.New("what the server sends is not HTTP/1")
 	errInterim       = errors.New("too many interim responses")
 	errNotAsked      = errors.New("the server switches protocols, which it was not asked to")
 	errTooEarly      = errors.New("the server switches protocols before it has got the whole request")

@@ -50,10 +50,20 @@ func (x *exchange) receiveHead(limits http1.Limits) error {
 		if complete {
 			return nil
 		}
+		if !beginsResponse(s.in[x.from:x.to]) { // no more bytes make one of it, and they may never come
+			return x.fault(Server, Malformed, "reading the response of", errNotHTTP)
+		}
 		if err := x.fill(); err != nil {
 			return err
 		}
 	}
+}
+
+// beginsResponse reports whether bytes are the beginning of a response, as far as they go.
+func beginsResponse(b []byte) bool {
+	const version = "HTTP/1."
+	n := min(len(b), len(version))
+	return string(b[:n]) == version[:n]
 }
 
 // fill receives more, after what has not been looked at.

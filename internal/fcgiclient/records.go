@@ -99,7 +99,7 @@ func (a *answer) requestEnd(p wire.Piece) error {
 	case !a.headed && len(a.in.head) == 0 && end.App != 0:
 		return &ExitError{end.App}
 	case !a.headed:
-		return fmt.Errorf("fcgi: the application ended the request before the response's head did: %w", io.ErrUnexpectedEOF)
+		return &MalformedError{fmt.Errorf("fcgi: the application ended the request before the response's head did: %w", io.ErrUnexpectedEOF)}
 	case a.left > 0:
 		return io.ErrUnexpectedEOF
 	}
@@ -116,7 +116,7 @@ func refusal(s wire.Status) error {
 	case wire.UnknownRole:
 		return ErrUnknownRole
 	}
-	return fmt.Errorf("fcgi: the application ended the request with the unknown status %d", s)
+	return &MalformedError{fmt.Errorf("fcgi: the application ended the request with the unknown status %d", s)}
 }
 
 // receive waits for input.
