@@ -249,9 +249,16 @@ func statusSent(x *exchange) string { return fmt.Sprintf("%03d", x.answerStatus(
 
 func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.answerBytes(), 10) }
 
-// bytesSent is about the number of bytes of the answer: those of its body, and of its head as HTTP/1 would write it.
+// bytesSent is about the number of bytes of the answer: those of its body, and of its head as HTTP/1 would write it. Those of a
+// tunnel are exact.
 func bytesSent(x *exchange) string {
 	const line, field = len("HTTP/1.1 200 OK\r\n\r\n"), len(": \r\n")
+	switch {
+	case x.note != 0:
+		return "0"
+	case x.out != nil && x.out.switched > 0:
+		return strconv.FormatInt(x.out.switched+x.out.sent, 10)
+	}
 	n := x.answerBytes() + int64(line)
 	for name, values := range x.w.Header() {
 		for _, v := range values {

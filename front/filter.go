@@ -69,6 +69,7 @@ type writer struct {
 	sent     int64 // bytes of the body as the server was given them
 	withheld int   // the status of an answer that is not passed on, because a page answers instead
 	hijacked bool
+	switched int64 // bytes of the head of a 101 that a tunnel begins with
 
 	hold  *hold     // the beginning of an answer of which it is not known how to send it
 	sub   *replacer // replaces strings in the body; nil leaves it
@@ -273,7 +274,7 @@ func (w *writer) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Hijack implements http.Hijacker, where the server does. What is sent from then on is not counted.
+// Hijack implements http.Hijacker, where the server does. What a handler sends from then on is not counted.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {

@@ -124,7 +124,11 @@ func (a *attempt) answered(status int) {
 
 // failed notes that there is none.
 func (a *attempt) failed(f *fetchError) {
-	a.to.trail.answered(a.step, f.status, -1)
+	status := f.status
+	if f.kind == gone {
+		status = 0 // the server did not fail
+	}
+	a.to.trail.answered(a.step, status, -1)
 	a.end()
 }
 

@@ -94,6 +94,9 @@ func dialUpstream(ctx context.Context, network, addr string) (net.Conn, error) {
 	a.dials()
 	began := time.Now()
 	nc, err := d.DialContext(ctx, network, addr)
+	if err == nil && a.to.secure != nil {
+		return nc, nil // dialTLS goes on
+	}
 	a.connected(time.Since(began), err)
 	return nc, err
 }

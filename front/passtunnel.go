@@ -2,6 +2,7 @@ package front
 
 import (
 	"bufio"
+	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -29,24 +30,31 @@ func (p *pass) tunnel(x *exchange, resp *http.Response) outcome {
 	p.answers.copy(x, header, resp.Header)
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, resp.Header["Upgrade"]
 	delete(header, "Content-Length")
-	if err := writeSwitch(nc, p.sendTimeout, header); err != nil {
+	n, err := writeSwitch(nc, p.sendTimeout, header)
+	if x.out != nil {
+		x.out.switched = n
+	}
+	if err != nil {
 		return answered // the client is gone
 	}
 	t := &twoWays{client: nc, upstream: upstream, patience: p.readTimeout, answer: resp.Body.(*answerBody).a}
 	t.run(rw.Reader)
+	if x.out != nil {
+		x.out.sent += t.sent
+	}
 	return answered
 }
 
-// writeSwitch tells the client that the protocol is switched.
-func writeSwitch(nc net.Conn, timeout time.Duration, header http.Header) error {
+// writeSwitch tells the client that the protocol is switched, and returns how many bytes that took.
+func writeSwitch(nc net.Conn, timeout time.Duration, header http.Header) (int64, error) {
 	_ = nc.SetWriteDeadline(time.Now().Add(timeout))
-	w := bufio.NewWriter(nc)
-	_, _ = w.WriteString("HTTP/1.1 101 Switching Protocols\r\n") // its error is Flush's, too
-	_ = header.Write(w)
-	_, _ = w.WriteString("\r\n")
-	err := w.Flush()
+	var head bytes.Buffer
+	head.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
+	_ = header.Write(&head) // memory takes everything
+	head.WriteString("\r\n")
+	n, err := head.WriteTo(nc)
 	_ = nc.SetWriteDeadline(time.Time{})
-	return err
+	return n, err
 }
 
 // twoWays copies both ways between a client and an upstream.
@@ -60,6 +68,7 @@ type twoWays struct {
 	began time.Time
 	moved atomic.Int64 // when something has moved last, in nanoseconds since began
 	once  sync.Once
+	sent  int64 // bytes to the client; run's
 }
 
 // run copies until one side ends, or nothing moves for too long. first is what the client has sent already.
@@ -79,13 +88,13 @@ func (t *twoWays) run(first *bufio.Reader) {
 				return
 			}
 		}
-		t.copy(t.upstream, t.client, func(int) {})
+		_ = t.copy(t.upstream, t.client)
 		if half, ok := t.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 			return
 		}
 		<-t.answer.Done() // the upstream may have more to say
 	}()
-	t.copy(t.client, t.upstream, t.answer.received)
+	t.sent = t.copy(t.client, t.upstream)
 	t.end()
 	t.answer.finish(false)
 	<-done
@@ -99,20 +108,21 @@ func (t *twoWays) end() {
 	})
 }
 
-func (t *twoWays) copy(to io.Writer, from io.Reader, moved func(n int)) {
+// copy copies one way, and returns how many bytes were written.
+func (t *twoWays) copy(to io.Writer, from io.Reader) (wrote int64) {
 	b := make([]byte, relayPiece)
 	for {
 		n, err := from.Read(b)
 		if n > 0 {
 			t.moved.Store(int64(time.Since(t.began)))
-			moved(n)
-			if _, failed := to.Write(b[:n]); failed != nil {
-				return
+			n, failed := to.Write(b[:n])
+			if wrote += int64(n); failed != nil {
+				return wrote
 			}
 			t.moved.Store(int64(time.Since(t.began)))
 		}
 		if err != nil {
-			return
+			return wrote
 		}
 	}
 }
