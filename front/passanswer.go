@@ -199,7 +199,7 @@ func (r *answerRules) copy(x *exchange, to, from http.Header) {
 		if roundtrip.ConcernsConnection(name) || r.marked.has(name) && r.hidden[name] || dropped != nil && hasToken(dropped, name) && name != "Content-Length" {
 			continue
 		}
-		if name == "Set-Cookie" && to[name] != nil { // of an answer that has led here by X-Accel-Redirect
+		if (name == "Set-Cookie" || name == "Cache-Control") && to[name] != nil { // of an answer that has led here by X-Accel-Redirect
 			values = slices.Concat(to[name], values)
 		}
 		to[name] = values[:len(values):len(values)]

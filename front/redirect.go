@@ -64,15 +64,19 @@ func (x *exchange) hangUp(status int) outcome {
 	panic(http.ErrAbortHandler)
 }
 
-// say answers with a text, which has the type of files with the path's ending.
+// say answers with a text, which has the type of files with the path's ending, unless X-Accel-Redirect has led here with another one.
 func (x *exchange) say(status int, body string) outcome {
 	if x.stuck {
 		return x.fail(http.StatusInternalServerError)
 	}
 	header := x.w.Header()
 	if status != http.StatusNoContent && status != http.StatusNotModified {
-		header["Content-Type"] = []string{x.loc.files.types.of(x.path)}
+		if header["Content-Type"] == nil {
+			header["Content-Type"] = []string{x.loc.files.types.of(x.path)}
+		}
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	} else {
+		delete(header, "Content-Type")
 	}
 	x.w.WriteHeader(x.statusOf(status))
 	if body != "" && x.method != http.MethodHead {
