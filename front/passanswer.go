@@ -217,25 +217,3 @@ func sayable(value, before string) string {
 	}
 	return before
 }
-
-// interim passes early hints on (RFC 8297), while the request waits for its answer.
-func interim(r *http.Request, status int, h http.Header) error {
-	a, _ := r.Context().Value(attemptKey{}).(*attempt)
-	if a == nil || status != http.StatusEarlyHints || a.to.live == nil {
-		return nil
-	}
-	x := a.to.live
-	if x.r.ProtoAtLeast(1, 1) && len(h["Link"]) > 0 && x.out.untouched() {
-		header := x.w.Header()
-		before := header["Link"]
-		header["Link"] = h["Link"]
-		x.w.WriteHeader(status)
-		if header["Link"] = before; before == nil {
-			delete(header, "Link")
-		}
-	}
-	return nil
-}
-
-// untouched reports whether no answer has begun.
-func (w *writer) untouched() bool { return w == nil || w.status == 0 && w.withheld == 0 }
