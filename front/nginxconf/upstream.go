@@ -32,7 +32,20 @@ func (t *translator) upstream(d *directive) {
 	}
 	u.KeepaliveTimeout, u.KeepaliveTime = s.time("keepalive_timeout"), s.time("keepalive_time")
 	u.KeepaliveRequests = s.number("keepalive_requests")
+	if isZero(s, "keepalive_requests") || isZero(s, "keepalive_timeout") {
+		u.KeepaliveRequests = 1 // nothing is kept then, as in nginx
+	}
 	t.config.Upstreams = append(t.config.Upstreams, u)
+}
+
+// isZero reports whether a directive is there with a number or a time of zero.
+func isZero(s *scope, name string) bool {
+	d := s.one(name)
+	if d == nil {
+		return false
+	}
+	t, err := parseTime(d.args[0], false)
+	return err == nil && t == 0
 }
 
 // number is an argument that is one.
