@@ -22,14 +22,21 @@ func validMethod(method string) bool {
 	return method != ""
 }
 
-// repeatsField reports whether a field is there more than once of which there is at most one.
+// repeatsField reports whether a field is there more than once of which there is at most one. Few requests repeat a field, so that
+// only the lengths are looked at mostly.
 func repeatsField(h http.Header) bool {
-	for _, name := range [...]string{
-		"Authorization", "Content-Length", "Content-Range", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since",
-	} {
-		if len(h[name]) > 1 {
+	for name, values := range h {
+		if len(values) > 1 && isSingleton(name) {
 			return true
 		}
+	}
+	return false
+}
+
+func isSingleton(name string) bool {
+	switch name {
+	case "Authorization", "Content-Length", "Content-Range", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since":
+		return true
 	}
 	return false
 }
