@@ -73,7 +73,7 @@ type Listen struct {
 	Default bool
 	TLS     bool
 	HTTP2   bool
-	// Proxied takes the client's address from the PROXY protocol.
+	// Proxied connections begin with a header of the PROXY protocol. Whoever serves the handler removes it; see WithProxyHeader.
 	Proxied bool
 	// Backlog, ReusePort and IPv6Only are the socket's; see listen(2), socket(7) and ipv6(7). Zero is the system's way.
 	Backlog   int

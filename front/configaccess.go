@@ -54,7 +54,7 @@ type SecureLink struct {
 type RealIP struct {
 	From []netip.Prefix
 	Unix bool // trusts who comes by a unix socket
-	// Header is where it is told: "X-Real-IP" if it is empty, "X-Forwarded-For", or "proxy_protocol".
+	// Header is where it is told: "X-Real-IP" if it is empty, "X-Forwarded-For", or "proxy_protocol"; see WithProxyHeader.
 	Header string
 	// Recursive takes the last address that is not trusted, not the last.
 	Recursive bool

@@ -52,7 +52,6 @@ type hostGroup struct {
 	names    *names[*host]
 	patterns []hostPattern
 	verifies bool // one of them asks clients for certificates
-	proxied  bool // connections begin with the PROXY protocol
 }
 
 type hostPattern struct {

@@ -98,7 +98,7 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 			if l.Addr != addr {
 				continue
 			}
-			here, g.proxied = true, g.proxied || l.Proxied
+			here = true
 			if l.Default && said != nil && said != h {
 				return nil, at(h.pos, fmt.Errorf("%s has another default host, that of %s", addr, said.pos))
 			}
@@ -141,7 +141,7 @@ func (c *compiler) join(g *hostGroup, h *host, name string) error {
 // alike reports whether it does not matter which group it is.
 func (c *compiler) alike(groups []*hostGroup) bool {
 	for _, g := range groups {
-		if g.hosts != len(c.config.Hosts) || g.standard != groups[0].standard || g.proxied != groups[0].proxied {
+		if g.hosts != len(c.config.Hosts) || g.standard != groups[0].standard {
 			return false
 		}
 	}

@@ -13,6 +13,7 @@ type realIP struct {
 	header    string // canonical
 	listed    bool   // addresses are added to its end by each proxy on the way
 	recursive bool
+	proxied   bool // the header is that of the PROXY protocol
 }
 
 // remote is who asked: the peer of the connection, or whom trusted peers speak for.
@@ -31,8 +32,8 @@ func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 	switch out.header {
 	case "":
 		out.header = "X-Real-Ip"
-	case "Proxy_protocol": // the listener's business: RemoteAddr is what that believes
-		return nil, nil
+	case "Proxy_protocol":
+		out.proxied = true
 	}
 	out.listed = out.header == "X-Forwarded-For"
 	for i, p := range from.From {
@@ -64,30 +65,29 @@ func (x *exchange) who() *remote {
 	return c
 }
 
-// proxyProtocolAddr and proxyProtocolPort are what the PROXY protocol told, on listeners that take it.
-func proxyProtocolAddr(x *exchange) string {
-	if !x.plan.hosts.group(x.r).proxied {
-		return ""
-	}
-	return addrString(x.who().peer)
-}
-
-func proxyProtocolPort(x *exchange) string {
-	if !x.plan.hosts.group(x.r).proxied {
-		return ""
-	}
-	return portString(x.who().peer)
-}
-
 func (c *remote) ask(x *exchange, f *realIP) bool {
 	if f == nil {
 		return false
 	}
-	told, ok := f.find(c.peer, x.r.Header)
+	var told netip.AddrPort
+	var ok bool
+	if f.proxied {
+		told, ok = f.findProxied(c.peer, x.proxyHeader())
+	} else {
+		told, ok = f.find(c.peer, x.r.Header)
+	}
 	if ok {
 		c.addr, c.replaced = told, true
 	}
 	return ok
+}
+
+// findProxied returns the address that the header of the PROXY protocol has, if the peer is trusted.
+func (f *realIP) findProxied(peer netip.AddrPort, h ProxyHeader) (netip.AddrPort, bool) {
+	if _, trusted := f.from.find(peer.Addr()); !trusted || !h.Source.IsValid() {
+		return peer, false
+	}
+	return h.Source, true
 }
 
 // find returns the address that the header tells, if the peer is trusted.

@@ -346,8 +346,10 @@ func coreVariables(product string) map[string]variable {
 		"http3":          constant(""),
 		"pipe":           constant("."), // who sends several requests at once is answered as others are
 
-		"proxy_protocol_addr": proxyProtocolAddr,
-		"proxy_protocol_port": proxyProtocolPort,
+		"proxy_protocol_addr":        proxyProtocolAddr,
+		"proxy_protocol_port":        proxyProtocolPort,
+		"proxy_protocol_server_addr": proxyProtocolServerAddr,
+		"proxy_protocol_server_port": proxyProtocolServerPort,
 
 		"gzip_ratio":      gzipRatio,
 		"status":          statusSent,

@@ -13,8 +13,6 @@ func Unavailable(name string) string {
 		return "the handshake is over, and nobody has noted it"
 	case "upstream_bytes_received", "upstream_bytes_sent":
 		return "what connections to upstreams carry is not counted"
-	case "proxy_protocol_server_addr", "proxy_protocol_server_port":
-		return "what the proxy says of itself is not kept"
 	case "slice_range":
 		return "answers are not cut"
 	case "uid_got", "uid_set", "uid_reset":

@@ -74,12 +74,18 @@ func (r *request) dial(address string) (net.Conn, error) {
 	if r.from != "" {
 		d.LocalAddr = &net.TCPAddr{IP: net.ParseIP(r.from)}
 	}
-	if r.scheme != "https" {
-		return d.DialContext(context.Background(), "tcp", address)
+	nc, err := d.DialContext(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	_ = nc.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(nc, r.before); err != nil || r.scheme != "https" {
+		return nc, err
 	}
 	name, _, _ := strings.Cut(r.host, ":")
-	c, err := tls.DialWithDialer(&d, "tcp", address, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
-	if err != nil {
+	c := tls.Client(nc, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err := c.Handshake(); err != nil {
+		nc.Close()
 		return nil, fmt.Errorf("TLS: %s", plain(err))
 	}
 	return c, nil

@@ -40,6 +40,7 @@ type site struct {
 //	@body N            a body of that many bytes
 //	@chunked           which is sent in chunks
 //	@target TARGET     what is sent in place of the URL's path
+//	@before TEXT       is sent first, before TLS; a string as Go has them, quoted
 //	@then TEXT         is sent after a 101, and an echo of it awaited
 //	@wait              for a second before
 //	@framing           how the end of the answer's body is told is compared, too
@@ -49,7 +50,7 @@ type site struct {
 type request struct {
 	title, method, scheme, host, target, proto string
 	fields                                     []string
-	from, body, then                           string
+	from, body, then, before                   string
 	chunked, framing                           bool
 	waits                                      int // seconds
 	differs                                    map[string]string
@@ -148,6 +149,10 @@ func (r *request) readLine(line string) error {
 		r.waits++
 	case "@target":
 		r.target = rest
+	case "@before":
+		text, err := strconv.Unquote(rest)
+		r.before = text
+		return err
 	case "@then":
 		r.then = rest
 	case "@differs":

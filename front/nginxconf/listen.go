@@ -293,9 +293,6 @@ func (t *translator) listener(a *address) Listener {
 		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second, HeaderBytes: 4 * 8 << 10,
 	}
 	l.Default = true
-	if r := &t.config.Hosts[t.servers[standard].host].Defaults.RealIP; l.Proxied && r.Header == "proxy_protocol" {
-		l.ProxiedBy = r
-	}
 	t.connection(s, &l)
 	return l
 }

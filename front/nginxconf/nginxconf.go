@@ -66,9 +66,6 @@ type Process struct {
 type Listener struct {
 	// Listen is what it is opened with. Its certificates are those of the address's default host; those of others are in Config.Hosts.
 	front.Listen
-	// ProxiedBy are those whose word of the PROXY protocol is taken, as the default host says for real_ip_header proxy_protocol; nil is everybody.
-	// Others are their connections' clients.
-	ProxiedBy *front.RealIP
 	// HeaderTimeout bounds how long a request's head may take. It is 60 s by default.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long a connection is kept without a request, 75 s by default; 0 closes each one behind its first answer.

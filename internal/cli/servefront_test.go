@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -369,112 +368,6 @@ http { server { listen PORT1; return 200 "one"; } }
 	get(t, client(t, nil), "http://"+addr, "two")
 	if strings.Contains(f.stderr(), "no longer on") {
 		t.Errorf("a socket was given up:\n%s", f.stderr())
-	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// TLS is beside none, with the certificate of the host that is asked for, which is renewed; handshakes of some hosts are refused.
-func TestFrontTLS(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	for number, name := range []string{"one", "two"} {
-		putCertificate(t, f.path(name+".pem"), f.path(name+".key"), int64(number)+1)
-		openToAll(t, f.path(name+".pem"), f.path(name+".key"))
-	}
-	const conf = `events {}
-http {
-	server { listen PORT1 ssl http2; server_name one.example; ssl_certificate DIR/one.pem; ssl_certificate_key DIR/one.key; return 200 "one"; }
-	server { listen PORT1 ssl; server_name two.example; ssl_certificate DIR/two.pem; ssl_certificate_key DIR/two.key; return 200 "two"; }
-	server { listen PORT1 ssl; server_name closed.example; ssl_reject_handshake on; }
-	server { listen PORT2; return 200 "plain"; }
-}
-`
-	addrs := f.passed(2, conf)
-	f.await("tare: as ")
-	get(t, client(t, nil), "http://"+addrs[1], "plain")
-	ask := func(name string) (int64, error) {
-		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
-		if err != nil {
-			return 0, err
-		}
-		defer c.Close()
-		if got := c.ConnectionState().NegotiatedProtocol; got != "h2" {
-			t.Errorf("%s: protocol %q", name, got)
-		}
-		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
-	}
-	for name, want := range map[string]int64{"one.example": 1, "two.example": 2, "other.example": 1, "": 1} {
-		if got, err := ask(name); got != want || err != nil {
-			t.Errorf("%q: certificate %d, want %d, %v", name, got, want, err)
-		}
-	}
-	if _, err := ask("closed.example"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
-		t.Errorf("got %v", err)
-	}
-	putCertificate(t, f.path("two.pem"), f.path("two.key"), 3)
-	openToAll(t, f.path("two.pem"), f.path("two.key"))
-	f.reload()
-	if got, err := ask("two.example"); got != 3 || err != nil {
-		t.Errorf("certificate %d, want the new one, %v", got, err)
-	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// openToAll lets whoever the server becomes read files.
-func openToAll(t *testing.T, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		if err := os.Chmod(name, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// Behind a proxy that says so, the client's address is the one that it tells, and hosts are found all the same. Who does not say so
-// is not served.
-func TestFrontProxied(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	addrs := f.passed(4, `events {}
-http {
-	server { listen PORT1 proxy_protocol; location / { return 200 "$remote_addr $proxy_protocol_addr:$proxy_protocol_port"; } }
-	server { listen PORT2; location / { return 200 "other $remote_addr$proxy_protocol_addr$proxy_protocol_port"; } }
-	server { listen PORT3 proxy_protocol; set_real_ip_from 127.0.0.0/8; real_ip_header proxy_protocol; return 200 "$remote_addr"; }
-	server { listen PORT4 proxy_protocol; set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol; return 200 "$remote_addr"; }
-}
-`)
-	f.await("tare: as ")
-	ask := func(addr, before string) string {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(c, "%sGET / HTTP/1.0\r\n\r\n", before)
-		b, _ := io.ReadAll(c)
-		_, body, _ := strings.Cut(string(b), "\r\n\r\n")
-		return body
-	}
-	if got := ask(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "192.0.2.1 192.0.2.1:1000" {
-		t.Errorf("got %q", got)
-	}
-	if got := ask(addrs[0], ""); strings.Contains(got, "127.0.0.1") {
-		t.Errorf("served without: %q", got)
-	}
-	for i, want := range map[int]string{2: "192.0.2.1", 3: "127.0.0.1"} { // who is not trusted is not believed
-		if got := ask(addrs[i], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-	if got := ask(addrs[1], ""); got != "other 127.0.0.1" {
-		t.Errorf("got %q", got)
 	}
 	if code := f.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -14,6 +14,7 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/proxyproto"
 )
 
 // frontSocketMode are the permissions of unix sockets, as nginx makes them.
@@ -38,17 +39,12 @@ type kept struct {
 	tls, http2, proxied bool
 	header, idle        time.Duration
 	bytes               int64
-	proxiedBy           string
 }
 
 func keptOf(l *nginxconf.Listener) kept {
-	k := kept{
+	return kept{
 		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout, bytes: l.HeaderBytes,
 	}
-	if l.ProxiedBy != nil {
-		k.proxiedBy = fmt.Sprint(l.ProxiedBy.From, l.ProxiedBy.Unix)
-	}
-	return k
 }
 
 // openSockets opens all that the configuration names, and takes those that were passed.
@@ -94,7 +90,7 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 // startSocket has a new server serve a socket, by a descriptor of its own.
 func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 	if socket.Proxied {
-		l = unwrapProxied(l, socket.HeaderTimeout, socket.ProxiedBy)
+		l = proxyproto.Listener{Listener: l, Broken: s.brokenProxyHeader}
 	}
 	server := s.newServer(socket)
 	socket.serving = &serving{server, l}
@@ -135,6 +131,9 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: stallTime},
 		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout, IdleTimeout: socket.IdleTimeout,
 	})
+	if socket.Proxied {
+		server.ConnContext = withProxyHeader
+	}
 	if socket.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.handshake(socket.HTTP2)}
 	}

@@ -1,0 +1,39 @@
+package front
+
+import (
+	"context"
+	"net/netip"
+)
+
+// ProxyHeader is what the header of the PROXY protocol says of a connection: the client's address, and the one that it connected to. They
+// are invalid if the header has none.
+type ProxyHeader struct{ Source, Destination netip.AddrPort }
+
+type proxyHeaderKey struct{}
+
+// WithProxyHeader returns a context for the requests of a connection that begins with a header of the PROXY protocol. An
+// http.Server's ConnContext can call it: h need not be filled in before the connection's first request is received. Request.RemoteAddr
+// is to be the proxy's address: only RealIP says which proxies are trusted.
+func WithProxyHeader(ctx context.Context, h *ProxyHeader) context.Context {
+	return context.WithValue(ctx, proxyHeaderKey{}, h)
+}
+
+// proxyHeader is that of the request's connection.
+func (x *exchange) proxyHeader() ProxyHeader {
+	if h, ok := x.r.Context().Value(proxyHeaderKey{}).(*ProxyHeader); ok {
+		return *h
+	}
+	return ProxyHeader{}
+}
+
+func proxyProtocolAddr(x *exchange) string       { return proxyAddr(x.proxyHeader().Source) }
+func proxyProtocolPort(x *exchange) string       { return portString(x.proxyHeader().Source) }
+func proxyProtocolServerAddr(x *exchange) string { return proxyAddr(x.proxyHeader().Destination) }
+func proxyProtocolServerPort(x *exchange) string { return portString(x.proxyHeader().Destination) }
+
+func proxyAddr(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.Addr().String()
+}
