@@ -116,6 +116,10 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 	s.Server.SetKeepAlivesEnabled(v)
 }
 
+// Retire has every connection end after the response to its next request: with Connection: close, or GOAWAY over HTTP/2. It closes
+// none itself. A server whose listener was closed hands its clients over to another one this way, and no request is lost.
+func (s *Server) Retire() { s.run().Retire() }
+
 // Connections returns how many connections were accepted since the first Serve, and how many are open. Those that handlers
 // took over with Hijack are not. Unlike a ConnState hook, which has each connection served by a goroutine of its own, it costs
 // nothing.

@@ -30,6 +30,9 @@ func (x *exchange) begin() {
 	if x.plan.timed {
 		x.began = time.Now()
 	}
+	if x.plan.countsRequests {
+		x.countRequest()
+	}
 	if x.plan.counts != nil {
 		x.plan.counts.requests.Add(1)
 		x.plan.counts.inFlight.Add(1)

@@ -64,7 +64,7 @@ func (x *exchange) subrequest(path string) *exchange {
 		x.vars = make([]value, x.plan.slots)
 	}
 	sub := &exchange{
-		plan: x.plan, parent: x, w: make(unsent), r: subrequestOf(x.r), asked: x.asked, method: http.MethodGet,
+		plan: x.plan, parent: x, w: make(unsent), r: subrequestOf(x.r), asked: x.asked, served: x.served, method: http.MethodGet,
 		host: x.host, loc: &x.host.defaults, path: path, internal: true, changed: true, vars: x.vars,
 	}
 	sub.began, sub.remote, sub.requestLimit, sub.connLimit = x.began, x.remote, x.requestLimit, x.connLimit

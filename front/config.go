@@ -179,6 +179,10 @@ type Settings struct {
 	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that between two writes of an
 	// answer. 0 is 60 seconds.
 	BodyTimeout, SendTimeout time.Duration
+	// KeepAliveRequests is how many requests a client's connection may serve, and KeepAliveTime for how long it may serve more; 0 is no
+	// bound. They hold for servers that let handlers know of connections, as tare.Server does.
+	KeepAliveRequests int
+	KeepAliveTime     time.Duration
 	// HideVersion leaves the version out of error pages.
 	HideVersion bool
 	// RelativeRedirects leaves scheme and host out of redirects; HidePort the port; PrimaryName has the host's first name there

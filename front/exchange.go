@@ -38,6 +38,7 @@ type exchange struct {
 	captures captures
 	vars     []value     // of slots: those that Set, Map and named groups give values
 	limitOf  string      // $limit_rate, if it was set
+	served   served      // the connection, if the plan counts its requests
 	id       string      // $request_id, once it was asked for
 	cached   cache.State // what a cache had to do with the answer
 
@@ -151,6 +152,9 @@ func (x *exchange) answer() outcome {
 	case atNamed:
 		x.loc = x.named
 		x.enter()
+	}
+	if x.loc.lifetime != (lifetime{}) {
+		x.boundConnection()
 	}
 	if out := x.rewrite(); out != proceed {
 		return out

@@ -33,6 +33,7 @@ type location struct {
 	logs       []accessLog
 	errors     *errorLog
 	realIP     *realIP
+	lifetime   lifetime
 	content    content
 }
 
@@ -243,6 +244,7 @@ func (l *locations) sort() {
 func (c *compiler) location(loc *location, from *Location) error {
 	s := &from.Settings
 	loc.settings = s
+	c.setLifetime(loc, s)
 	var err error
 	if loc.steps, err = c.steps(from.Steps); err != nil {
 		return err

@@ -17,6 +17,8 @@ type plan struct {
 	product string // the name and version that error pages give
 	timed   bool   // somebody asks when requests began
 	traced  bool   // somebody asks which servers were asked
+	// countsRequests says that something depends on how many requests a connection has had.
+	countsRequests bool
 	// readsBodies says that somebody asks for requests' bodies: they are received though they may not be passed on.
 	readsBodies bool
 	counts      *counts // nil if nobody asks for them

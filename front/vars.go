@@ -77,6 +77,7 @@ func (c *compiler) knownVariable(name string) variable {
 	if v := c.core[name]; v != nil {
 		c.plan.timed = c.plan.timed || name == "request_time"
 		c.plan.readsBodies = c.plan.readsBodies || name == "request_body"
+		c.plan.countsRequests = c.plan.countsRequests || name == "connection_requests" || name == "connection_time"
 		if strings.HasPrefix(name, "connections_") {
 			c.plan.counts = &c.state.counts
 		}
@@ -337,6 +338,8 @@ func coreVariables(product string) map[string]variable {
 		"time_local":    func(*exchange) string { return time.Now().Format("02/Jan/2006:15:04:05 -0700") },
 		"time_iso8601":  func(*exchange) string { return time.Now().Format("2006-01-02T15:04:05-07:00") },
 
+		"connection_requests": connectionRequests,
+		"connection_time":     connectionTime,
 		"connections_active":  connectionsActive,
 		"connections_reading": constant("0"),
 		"connections_writing": connectionsWriting,

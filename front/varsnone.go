@@ -5,7 +5,7 @@ import "strings"
 // Unavailable says why one of nginx's variables is not to be had here, or nothing. The name is in lower case.
 func Unavailable(name string) string {
 	switch name {
-	case "connection", "connection_requests", "connection_time", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd", "tcpinfo_rcv_space":
+	case "connection", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd", "tcpinfo_rcv_space":
 		return "the handler does not see connections, only requests"
 	case "request_body_file":
 		return "a body that is in a file has none that others could open"

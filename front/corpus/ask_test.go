@@ -40,17 +40,32 @@ func ask(r *request, address string) *answer {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(c, r.text()); err != nil {
-		return &answer{err: "closed while it was asked"}
-	}
 	in := bufio.NewReader(c)
-	for {
-		resp, err := http.ReadResponse(in, &http.Request{Method: r.method})
+	for before := ""; ; {
+		if _, err := io.WriteString(c, r.text()); err != nil {
+			return &answer{err: "closed while it was asked"}
+		}
+		resp, err := r.final(in)
 		if err != nil {
 			return &answer{err: plain(err)}
 		}
-		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
-			return r.read(resp, c, in)
+		a := r.read(resp, c, in)
+		if a.status = before + a.status; r.kept == 0 {
+			return a
+		}
+		if before = a.status + " "; resp.Close || strings.Count(before, " ") > r.kept {
+			a.status += fmt.Sprintf(" close %v", resp.Close)
+			return a
+		}
+	}
+}
+
+// final reads a response that is not an interim one.
+func (r *request) final(in *bufio.Reader) (*http.Response, error) {
+	for {
+		resp, err := http.ReadResponse(in, &http.Request{Method: r.method})
+		if err != nil || resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, err
 		}
 	}
 }

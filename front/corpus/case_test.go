@@ -41,6 +41,7 @@ type site struct {
 //	@chunked           which is sent in chunks
 //	@target TARGET     what is sent in place of the URL's path
 //	@before TEXT       is sent first, before TLS; a string as Go has them, quoted
+//	@kept N            is sent N times more by the same connection, unless that ends: the statuses, and whether it does, are compared
 //	@then TEXT         is sent after a 101, and an echo of it awaited
 //	@wait              for a second before
 //	@framing           how the end of the answer's body is told is compared, too
@@ -53,6 +54,7 @@ type request struct {
 	from, body, then, before                   string
 	chunked, framing                           bool
 	waits                                      int // seconds
+	kept                                       int
 	differs                                    map[string]string
 }
 
@@ -149,6 +151,10 @@ func (r *request) readLine(line string) error {
 		r.waits++
 	case "@target":
 		r.target = rest
+	case "@kept":
+		n, err := strconv.Atoi(rest)
+		r.kept = n
+		return err
 	case "@before":
 		text, err := strconv.Unquote(rest)
 		r.before = text

@@ -297,6 +297,18 @@ func (t *translator) listener(a *address) Listener {
 	return l
 }
 
+// keepAlive returns how many requests a connection may serve, and for how long. A front.Config has no bound in place of none at all.
+func keepAlive(s *scope) (requests int, age time.Duration) {
+	requests, age = 1000, time.Hour
+	if s.one("keepalive_requests") != nil {
+		requests = max(1, s.number("keepalive_requests"))
+	}
+	if s.one("keepalive_time") != nil {
+		age = max(1, s.time("keepalive_time"))
+	}
+	return requests, age
+}
+
 // connection reads how connections are kept.
 func (t *translator) connection(s *scope, l *Listener) {
 	if d := s.one("client_header_timeout"); d != nil {
@@ -304,9 +316,6 @@ func (t *translator) connection(s *scope, l *Listener) {
 	}
 	if d := s.one("keepalive_timeout"); d != nil {
 		l.IdleTimeout, _ = parseTime(d.args[0], false)
-	}
-	if s.one("keepalive_requests") != nil && s.number("keepalive_requests") == 0 {
-		l.IdleTimeout = 0
 	}
 	if n := s.buffers("large_client_header_buffers"); n > 0 {
 		l.HeaderBytes = n

@@ -45,6 +45,7 @@ func (t *translator) settings(s *scope) front.Settings {
 		PrimaryName:       s.flag("server_name_in_redirect", false),
 		NoLogNotFound:     !s.flag("log_not_found", true),
 	}
+	set.KeepAliveRequests, set.KeepAliveTime = keepAlive(s)
 	if n, has := s.size("client_max_body_size"); has {
 		if set.MaxBody = n; n == 0 {
 			set.MaxBody = -1

@@ -150,7 +150,7 @@ func (s *frontServer) nextSockets(all []nginxconf.Listener) (next sockets, err e
 			}
 			n.opened = true
 		}
-		if n.opened || keptOf(&n.Listener) != keptOf(&n.now) {
+		if n.opened || n.now.TLS || keptOf(&n.Listener) != keptOf(&n.now) { // of TLS connections keep what they agreed on
 			n.start, err = duplicate(n.base)
 		}
 		if next = append(next, n); err != nil {

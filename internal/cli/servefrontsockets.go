@@ -160,10 +160,11 @@ func duplicate(l net.Listener) (net.Listener, error) {
 // giveUp has a server end what it has begun, while nobody waits.
 func (s *frontServer) giveUp(old *serving) { s.drain(old, 0) }
 
-// replace has a server accept no more. The connections that it has go on as they were opened: who closed them could not know whether
-// a request is on its way. Once those that are idle have ended by themselves it is given up.
+// replace has a server accept no more connections, and end those that it has after their next request: if it closed those that are
+// idle, a request that is on its way would be lost. Once idle connections have timed out it gives the server up.
 func (s *frontServer) replace(old *serving, idle time.Duration) {
 	old.listener.Close()
+	old.Retire()
 	s.drain(old, idle)
 }
 

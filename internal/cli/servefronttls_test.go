@@ -1,12 +1,15 @@
 package cli_test
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -125,6 +128,115 @@ http {
 		t.Errorf("got %q", got)
 	}
 	if code := f.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+const secured = `events {}
+http {
+	server {
+		listen PORT1 ssl http2;
+		ssl_certificate DIR/one.pem; ssl_certificate_key DIR/one.key;
+		location / { return 200 "before"; }
+	}
+}
+`
+
+// A TLS connection that was opened before a reload serves one more request, as the new configuration says, and ends in order.
+func TestFrontReloadEndsTLS(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
+	openToAll(t, f.path("one.pem"), f.path("one.key"))
+	addrs := f.passed(1, secured)
+	f.await("tare: as ")
+	c, err := tls.Dial("tcp", addrs[0], &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	ask := func(want string, wantClose bool) {
+		t.Helper()
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: any\r\n\r\n")
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(resp.Body); string(b) != want || err != nil || resp.Close != wantClose {
+			t.Errorf("%q, close %v, %v; want %q, %v", b, resp.Close, err, want, wantClose)
+		}
+	}
+	ask("before", false)
+	f.configure(strings.NewReplacer("PORT1", addrs[0], "before", "after").Replace(secured))
+	f.reload()
+	ask("after", true)
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("got %v, want EOF", err)
+	}
+	if code := f.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// No request over TLS is lost while connections move to new servers, by HTTP/1.1 and HTTP/2. POST is not sent again by clients once it
+// may have arrived.
+func TestFrontReloadUnderTLSLoad(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
+	openToAll(t, f.path("one.pem"), f.path("one.key"))
+	addrs := f.passed(1, secured)
+	f.await("tare: as ")
+	stop, results := make(chan struct{}), make(chan error, 4)
+	var served [2]atomic.Int64
+	for i := range 4 {
+		protocols := new(http.Protocols)
+		protocols.SetHTTP1(i%2 == 0)
+		protocols.SetHTTP2(i%2 == 1)
+		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, Protocols: protocols}
+		t.Cleanup(transport.CloseIdleConnections)
+		client := &http.Client{Transport: transport, Timeout: patience}
+		go func() {
+			for {
+				select {
+				case <-stop:
+					results <- nil
+					return
+				default:
+				}
+				resp, err := client.Post("https://"+addrs[0], "text/plain", strings.NewReader("x"))
+				if err != nil {
+					results <- err
+					return
+				}
+				resp.Body.Close()
+				served[i%2].Add(1)
+			}
+		}()
+	}
+	for n := range 5 {
+		before := [2]int64{served[0].Load(), served[1].Load()}
+		f.configure(strings.NewReplacer("PORT1", addrs[0], "before", fmt.Sprint(n)).Replace(secured))
+		f.reload()
+		for late := time.Now().Add(patience); served[0].Load() < before[0]+20 || served[1].Load() < before[1]+20; time.Sleep(time.Millisecond) {
+			select {
+			case err := <-results:
+				t.Fatal(err)
+			default:
+			}
+			if time.Now().After(late) {
+				t.Fatal("requests are no longer served")
+			}
+		}
+	}
+	close(stop)
+	for range 4 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if code := f.end(syscall.SIGQUIT); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // requestContext is the context of one request. It is cancelled when the handler
@@ -37,11 +39,15 @@ func (c *requestContext) parent() context.Context { return c.link.context() }
 
 func (c *requestContext) Deadline() (time.Time, bool) { return c.parent().Deadline() }
 
-// Value answers http.LocalAddrContextKey itself, which saves every connection a
-// context of its own.
+// Value answers http.LocalAddrContextKey and what package connection asks itself, which
+// saves every connection a context of its own.
 func (c *requestContext) Value(key any) any {
 	if key == http.LocalAddrContextKey {
 		return c.link.raw().LocalAddr()
+	}
+	if connection.IsKey(key) {
+		info, _ := c.link.(connection.Info)
+		return info
 	}
 	if key == (fastCGIKey{}) && c.body.x.fastCGI() != nil {
 		return c.body.x.fastCGI()

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // preface is how a client begins HTTP/2 (RFC 9113, 3.4).
@@ -75,7 +77,7 @@ func (s *Server) likeSettings(conns *handListener) *http.Server {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	inner.Handler = inServer{s.settings, handlerOf(s.settings)}
+	inner.Handler = inServer{server: s, Handler: handlerOf(s.settings)}
 	inner.DisableGeneralOptionsHandler = true // ours has it
 	inner.TLSNextProto = nil
 	inner.TLSConfig = inner.TLSConfig.Clone()
@@ -156,7 +158,7 @@ func (c *netConn) handToHTTP2() {
 		nc = &prereadConn{nc, bytes.Clone(c.in[c.next:c.end])}
 	}
 	c.setReadDeadline(time.Time{})
-	if !c.http2.serve(nc, c.ctx) {
+	if !c.http2.serve(nc, connection.With(c.ctx, &http2Conn{opened: c.opened})) {
 		return
 	}
 	c.taken = true
@@ -191,15 +193,30 @@ func (c *netConn) prefaced() bool {
 	}
 }
 
-// inServer makes settings the server that the context of a request names.
+// http2Conn is a connection that was handed over, for its handlers.
+type http2Conn struct {
+	opened   time.Time
+	requests atomic.Int64
+}
+
+// Opened implements connection.Info.
+func (c *http2Conn) Opened() time.Time { return c.opened }
+
+// CountRequest implements connection.Info.
+func (c *http2Conn) CountRequest() int { return int(c.requests.Add(1)) }
+
+// inServer makes the server's settings the server that the context of a request names.
 type inServer struct {
-	settings *http.Server
+	server *Server
 	http.Handler
 }
 
 func (h inServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Context().Value(http.ServerContextKey) != h.settings {
-		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, h.settings))
+	if settings := h.server.settings; r.Context().Value(http.ServerContextKey) != settings {
+		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, settings))
+	}
+	if h.server.retired.Load() {
+		w.Header()["Connection"] = []string{"close"} // net/http sends GOAWAY, and takes no more streams
 	}
 	defer func() { // net/http would look into the request that it made itself
 		if r.MultipartForm != nil {

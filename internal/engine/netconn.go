@@ -22,6 +22,7 @@ type netConn struct {
 	before, after *netConn // of the server's, guarded by its mu
 
 	opened   time.Time
+	requests int           // that were counted
 	state    atomic.Uint32 // an http.ConnState
 	taken    bool          // by a handler
 	watching *watch
@@ -84,6 +85,15 @@ func (c *netConn) release() {
 
 // context implements link.
 func (c *netConn) context() context.Context { return c.ctx }
+
+// Opened implements connection.Info.
+func (c *netConn) Opened() time.Time { return c.opened }
+
+// CountRequest implements connection.Info.
+func (c *netConn) CountRequest() int {
+	c.requests++
+	return c.requests
+}
 
 // raw implements link.
 func (c *netConn) raw() net.Conn { return c.nc }

@@ -119,7 +119,7 @@ func (w *response) choosePersistence() {
 			w.conn.set.connection = keepAlive
 		}
 	}
-	if !w.conn.reuses() {
+	if !w.conn.reuses() || w.conn.retired.Load() {
 		w.close = true
 	}
 }

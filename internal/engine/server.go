@@ -29,6 +29,7 @@ type Server struct {
 
 	closing    atomic.Bool // Shutdown or Close was called
 	noReuse    atomic.Bool // SetKeepAlivesEnabled(false)
+	retired    atomic.Bool // Retire was called
 	mu         sync.Mutex
 	listeners  map[net.Listener]struct{}
 	conns      netConns
@@ -271,6 +272,9 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 	}
 	s.http2.setKeepAlives(v)
 }
+
+// Retire has every connection end behind the response to its next request, which announces that. It closes none.
+func (s *Server) Retire() { s.retired.Store(true) }
 
 func (s *Server) reuses() bool { return !s.noReuse.Load() && !s.closing.Load() }
 

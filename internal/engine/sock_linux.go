@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -41,7 +42,8 @@ type sock struct {
 	writeDeadline instant
 	sides         *sides // made when somebody first waits
 
-	text [remoteText]byte // what remote points to, if it fits
+	requests uint32           // that were counted, by whoever serves the sock
+	text     [remoteText]byte // what remote points to, if it fits
 }
 
 // remoteText is room for an IPv4 address and its port. What is no allocation of its own
@@ -277,6 +279,17 @@ func (k *sock) kill() {
 		_ = poll.Shutdown(int(k.fd))
 		k.release()
 	}
+}
+
+// Opened implements connection.Info.
+func (k *sock) Opened() time.Time { return k.group().start.Add(time.Duration(k.opened)) }
+
+// CountRequest implements connection.Info.
+func (k *sock) CountRequest() int {
+	if k.requests < math.MaxUint32 {
+		k.requests++
+	}
+	return int(k.requests)
 }
 
 // context implements link.

@@ -1,0 +1,135 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// After Retire each connection serves one more request, whose response announces the end, and none is closed before.
+func TestRetire(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
+		c := s.connect()
+		in := bufio.NewReader(c)
+		ask := func(wantClose bool) {
+			s.Helper()
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				s.Fatal(err)
+			}
+			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || resp.Close != wantClose {
+				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
+			}
+		}
+		ask(false)
+		s.server.Retire()
+		ask(true)
+		if _, err := in.ReadByte(); err != io.EOF {
+			s.Errorf("got %v, want EOF", err)
+		}
+	})
+}
+
+// A response that has begun before Retire without announcing the end is not the last one.
+func TestRetireDuringResponse(t *testing.T) {
+	begun, finish := make(chan bool, 1), make(chan bool, 1)
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/slow" {
+			return
+		}
+		http.NewResponseController(w).Flush()
+		begun <- true
+		<-finish
+	}), func(s *site) {
+		c := s.connect()
+		in := bufio.NewReader(c)
+		for i, path := range []string{"/slow", "/"} {
+			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: host\r\n\r\n", path)
+			if i == 0 {
+				<-begun
+				s.server.Retire()
+				finish <- true
+			}
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				s.Fatal(err)
+			}
+			io.Copy(io.Discard, resp.Body)
+			if resp.Close != (i == 1) {
+				s.Errorf("%s: close %v", path, resp.Close)
+			}
+		}
+	})
+}
+
+// Over HTTP/2 the end is announced by GOAWAY, and requests that come at the same time find another connection.
+func TestRetireHTTP2(t *testing.T) {
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	ports := make(chan string, 100)
+	server := engine.New(&http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		ports <- r.RemoteAddr
+	})})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go server.Serve(l)
+	t.Cleanup(func() { server.Close() })
+	transport := &http.Transport{Protocols: protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := &http.Client{Transport: transport, Timeout: time.Minute}
+	ask := func() string {
+		resp, err := client.Get("http://" + l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return <-ports
+	}
+	first := ask()
+	if second := ask(); second != first {
+		t.Fatalf("another connection, %s after %s", second, first)
+	}
+	server.Retire()
+	if last := ask(); last != first {
+		t.Errorf("the connection was closed: %s after %s", last, first)
+	}
+	eventually(t, "another connection", func() bool { return ask() != first })
+}
+
+// Handlers count the requests of their connection.
+func TestCountRequests(t *testing.T) {
+	began := time.Now()
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		info := connection.Of(context.WithValue(r.Context(), http.ServerContextKey, nil))
+		if opened := info.Opened(); opened.Before(began.Add(-time.Second)) || time.Since(opened) < 0 {
+			t.Errorf("opened at %v", opened)
+		}
+		fmt.Fprint(w, info.CountRequest())
+	}), func(s *site) {
+		for range 2 {
+			c := s.connect()
+			in := bufio.NewReader(c)
+			for n := range 300 {
+				io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
+				resp, err := http.ReadResponse(in, nil)
+				if err != nil {
+					s.Fatal(err)
+				}
+				if b, _ := io.ReadAll(resp.Body); string(b) != fmt.Sprint(n+1) {
+					s.Fatalf("request %d is counted as %s", n+1, b)
+				}
+			}
+		}
+	})
+}

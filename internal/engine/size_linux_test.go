@@ -1,0 +1,13 @@
+package engine
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// A waiting connection fills a size class of the allocator.
+func TestSockFillsItsClass(t *testing.T) {
+	if size := unsafe.Sizeof(sock{}); size > 144 {
+		t.Errorf("%d bytes", size)
+	}
+}
