@@ -61,6 +61,9 @@ type Host struct {
 	UnderscoreFields, AnyFields bool
 	// RejectHandshake ends TLS handshakes for this host's names.
 	RejectHandshake bool
+	// ClientCerts says which certificates of clients the host needs; nil leaves that to the server. The server has to request
+	// certificates, by tls.RequestClientCert: the handler verifies them.
+	ClientCerts *ClientCerts
 	// Pos is where it was configured, for messages: "nginx.conf:12".
 	Pos string
 }

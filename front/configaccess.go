@@ -1,6 +1,9 @@
 package front
 
-import "net/netip"
+import (
+	"crypto/x509"
+	"net/netip"
+)
 
 // AccessRule lets in or keeps out.
 type AccessRule struct {
@@ -59,3 +62,24 @@ type RealIP struct {
 	// Recursive takes the last address that is not trusted, not the last.
 	Recursive bool
 }
+
+// ClientCerts says which certificates of clients a Host accepts. Requests of others get 495 or 496, which clients see as 400.
+type ClientCerts struct {
+	Mode CertMode
+	// Trusted are the certificates of authorities. Those that sign themselves are trust anchors; others may stand between.
+	Trusted []*x509.Certificate
+	// Depth is how many certificates may be between the client's and a trust anchor.
+	Depth int
+	// Revocations are lists of revoked certificates; nil looks for none. Otherwise each authority of a chain needs a valid one.
+	Revocations []*x509.RevocationList
+}
+
+// CertMode is what happens to requests without a valid certificate.
+type CertMode int
+
+// Modes of ssl_verify_client.
+const (
+	CertRequired     CertMode = iota // on: there has to be one, and it has to be valid
+	CertOptional                     // optional: there may be none
+	CertOptionalNoCA                 // optional_no_ca: nor need it be of an authority that is known
+)

@@ -109,9 +109,9 @@ func (x *exchange) run() {
 // arrive finds the host, and refuses what no location shall see.
 func (x *exchange) arrive() outcome {
 	group := x.plan.hosts.group(x.r)
-	greeted := group.greeted(x) // before the host, whose captures count
 	name, ok := hostName(x.asked)
-	x.host = group.named(x, name)
+	var status int
+	x.host, status = group.choose(x, name)
 	x.loc = &x.host.defaults
 	x.begin()
 	x.enter()
@@ -121,7 +121,7 @@ func (x *exchange) arrive() outcome {
 	case x.stuck:
 		return x.fail(http.StatusInternalServerError)
 	}
-	if status := x.host.refuses(greeted, x.r.TLS); status != 0 {
+	if status != 0 {
 		return x.fail(status)
 	}
 	if x.method == http.MethodConnect && x.r.ProtoMajor == 1 {

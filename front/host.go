@@ -19,7 +19,8 @@ type host struct {
 	defaults    location // of requests that are in no location
 	keepSlashes bool
 	fields      fieldNames         // of requests, that are passed on
-	clientAuth  tls.ClientAuthType // what it asks of clients, by TLS
+	certs       *clientCerts       // of clients; nil leaves them to the server
+	clientAuth  tls.ClientAuthType // what the server asks of clients, if certs is nil
 	counts      *hostCounts        // nil if nobody asks for them
 }
 

@@ -16,6 +16,7 @@ func (c *compiler) host(from *Host) (*host, error) {
 	if len(from.Names) > 0 {
 		h.name = strings.TrimPrefix(foldName(from.Names[0]), ".")
 	}
+	h.certs = c.clientCerts(from.ClientCerts)
 	for _, l := range from.Listen {
 		if l.TLSConfig != nil {
 			h.clientAuth = max(h.clientAuth, l.TLSConfig.ClientAuth)
@@ -113,7 +114,7 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 			g.standard = h
 		}
 		g.hosts++
-		g.verifies = g.verifies || h.clientAuth != tls.NoClientCert
+		g.verifies = g.verifies || h.certs != nil || h.clientAuth != tls.NoClientCert
 		for _, name := range from.Names {
 			if err := c.join(g, h, foldName(name)); err != nil {
 				return nil, at(h.pos, err)

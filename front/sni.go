@@ -32,29 +32,48 @@ func (h *Handler) DefaultAt(local net.Addr) *Host {
 	return p.hosts.at(local).standard.from
 }
 
-// greeted is the host whose handshake the connection of a request has had, nil if it makes no difference.
-func (g *hostGroup) greeted(x *exchange) *host {
-	if !g.verifies || x.r.TLS == nil {
-		return nil
-	}
-	name, ok := hostName(x.r.TLS.ServerName)
-	if !ok {
-		return g.standard
-	}
-	return g.named(x, name)
+// greeting is the host whose handshake a connection has had.
+type greeting struct {
+	host *host
+	name string // by which the client found it; empty if that is the address's default
 }
 
-// refuses returns the status of a request that comes over a connection on which the client was not asked for the certificate that the host
-// wants, 0 if all is well: by naming one host in the handshake and another in the request nobody gets past the check. A connection
-// may also be older than what the Config asks for now.
-func (h *host) refuses(greeted *host, s *tls.ConnectionState) int {
-	switch {
-	case greeted == nil, h.clientAuth == tls.NoClientCert:
-		return 0
-	case greeted != h:
-		return http.StatusMisdirectedRequest
-	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0, h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:
-		return statusNoCert
+// greeted finds the host that the client named in the handshake.
+func (g *hostGroup) greeted(x *exchange) greeting {
+	if !g.only {
+		if name, ok := hostName(x.r.TLS.ServerName); ok && name != "" {
+			if h := g.find(x, name); h != nil {
+				return greeting{h, name}
+			}
+		}
 	}
-	return 0
+	return greeting{host: g.standard}
+}
+
+// choose finds the host of a request, and the status of one that comes by a connection which the host does not serve: by naming one
+// host in the handshake and another in the request a client does not get past the certificate that it needs. A connection may also be
+// older than what the Config wants now.
+func (g *hostGroup) choose(x *exchange, name string) (h *host, status int) {
+	s := x.r.TLS
+	if s == nil || !g.verifies && name != "" {
+		return g.named(x, name), 0
+	}
+	to := g.greeted(x) // before the host, whose captures count
+	if h = g.named(x, name); name == "" && x.asked == "" && to.name != "" {
+		h = to.host
+	}
+	if h.certs != nil {
+		if to.name != "" && to.name != name && x.asked != "" {
+			return h, http.StatusMisdirectedRequest
+		}
+		return h, h.certs.status(s)
+	}
+	switch {
+	case h.clientAuth == tls.NoClientCert:
+	case to.host != h:
+		return h, http.StatusMisdirectedRequest
+	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0, h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:
+		return h, statusNoCert
+	}
+	return h, 0
 }

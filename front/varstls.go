@@ -14,6 +14,9 @@ import (
 
 // tlsVariable finds variables of TLS. They are empty without it.
 func tlsVariable(name string) (variable, bool) {
+	if name == "ssl_client_verify" {
+		return clientVerify, true
+	}
 	of := connectionVariable(name)
 	if of == nil {
 		of = clientVariable(name)
@@ -48,16 +51,6 @@ func connectionVariable(name string) func(*tls.ConnectionState) string {
 				return "r"
 			}
 			return "."
-		}
-	case "ssl_client_verify":
-		return func(s *tls.ConnectionState) string {
-			switch {
-			case len(s.PeerCertificates) == 0:
-				return "NONE"
-			case len(s.VerifiedChains) == 0:
-				return "FAILED:it was not verified"
-			}
-			return "SUCCESS"
 		}
 	}
 	return nil

@@ -34,6 +34,9 @@ func (t *translator) server(d *directive, http *scope) {
 		t.note(d, "has no access_log: nothing is logged, where nginx has a file of its own for that")
 	}
 	config := t.serverTLS(s)
+	if config != nil {
+		h.ClientCerts = t.clientCertificates(s, config)
+	}
 	for i := range srv.listens {
 		h.Listen = append(h.Listen, srv.listens[i].Listen)
 		h.Listen[i].TLSConfig = config
@@ -128,7 +131,7 @@ func (t *translator) unprotected(s *scope, h *front.Host) {
 func (t *translator) serverTLS(s *scope) *tls.Config {
 	if s.holder(
 		"ssl_protocols", "ssl_ciphers", "ssl_ecdh_curve", "ssl_client_certificate", "ssl_trusted_certificate", "ssl_verify_client",
-		"ssl_verify_depth", "ssl_session_tickets",
+		"ssl_verify_depth", "ssl_crl", "ssl_session_tickets",
 	) == nil {
 		return nil
 	}
@@ -136,6 +139,5 @@ func (t *translator) serverTLS(s *scope) *tls.Config {
 	t.protocols(s, "ssl_protocols", config)
 	t.ciphers(s, "ssl_ciphers", config)
 	t.curves(s, config)
-	t.clientCertificates(s, config)
 	return config
 }

@@ -107,31 +107,6 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 	}
 }
 
-// clientCertificates sets whether clients are asked for certificates.
-func (t *translator) clientCertificates(s *scope, config *tls.Config) {
-	trusted := slices.Concat(s.all("ssl_client_certificate"), s.all("ssl_trusted_certificate"))
-	d := s.one("ssl_verify_client")
-	if d == nil || strings.EqualFold(d.args[0], "off") {
-		return
-	}
-	if s.one("ssl_client_certificate") == nil && !strings.EqualFold(d.args[0], "optional_no_ca") {
-		t.errorf(d, "there is no ssl_client_certificate to verify by: want one")
-		return
-	}
-	config.ClientCAs = t.authorities(trusted...)
-	switch strings.ToLower(d.args[0]) {
-	case "on":
-		config.ClientAuth = tls.RequireAndVerifyClientCert
-		t.note(d, "the handshake fails without a good certificate, where nginx answers 400")
-	case "optional":
-		config.ClientAuth = tls.VerifyClientCertIfGiven
-	case "optional_no_ca":
-		config.ClientAuth = tls.RequestClientCert
-		return
-	}
-	config.VerifyConnection = depth(s, "ssl_verify_depth")
-}
-
 // depth bounds how many certificates may be between the other side's and a trusted one: 1, unless a directive says otherwise.
 func depth(s *scope, name string) func(tls.ConnectionState) error {
 	most := 1

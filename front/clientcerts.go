@@ -1,0 +1,272 @@
+package front
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+	"weak"
+)
+
+// clientCerts verifies clients' certificates, as OpenSSL does for nginx: only certificates that sign themselves are trust anchors. It
+// belongs to a plan, so that connections which are older than the plan are verified again.
+type clientCerts struct {
+	from           *ClientCerts
+	roots, between *x509.CertPool
+
+	mu       sync.Mutex
+	verified map[weak.Pointer[*x509.Certificate]]string // why a certificate failed, by the place that its connection keeps it in
+}
+
+// maxVerifiedConns bounds how many connections' results are remembered. 4096 are about 300 KB.
+const maxVerifiedConns = 4096
+
+// Reasons in OpenSSL's words. With the first four a certificate passes as OptionalNoCA.
+const (
+	selfSigned      = "self-signed certificate"
+	selfSignedAbove = "self-signed certificate in certificate chain"
+	noLocalIssuer   = "unable to get local issuer certificate"
+	unverifiedLeaf  = "unable to verify the first certificate"
+
+	noIssuer        = "unable to get issuer certificate"
+	notYetValid     = "certificate is not yet valid"
+	hasExpired      = "certificate has expired"
+	chainTooLong    = "certificate chain too long"
+	unsuitable      = "unsuitable certificate purpose"
+	invalidCA       = "invalid CA certificate"
+	wasRevoked      = "certificate revoked"
+	noRevocations   = "unable to get certificate CRL"
+	listHasExpired  = "CRL has expired"
+	listNotYetValid = "CRL is not yet valid"
+)
+
+// clientCerts compiles ClientCerts; nil asks for none.
+func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
+	if from == nil {
+		return nil
+	}
+	v := &clientCerts{
+		from: from, roots: x509.NewCertPool(), between: x509.NewCertPool(), verified: make(map[weak.Pointer[*x509.Certificate]]string),
+	}
+	for _, cert := range from.Trusted {
+		if signsItself(cert) {
+			v.roots.AddCert(cert)
+		} else {
+			v.between.AddCert(cert)
+		}
+	}
+	return v
+}
+
+// signsItself reports whether a certificate names itself as its issuer.
+func signsItself(c *x509.Certificate) bool {
+	return bytes.Equal(c.RawIssuer, c.RawSubject) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))
+}
+
+// status returns the status of a request whose client does not have the certificate that it needs, or 0.
+func (v *clientCerts) status(s *tls.ConnectionState) int {
+	if len(s.PeerCertificates) == 0 {
+		if v.from.Mode == CertRequired {
+			return statusNoCert
+		}
+		return 0
+	}
+	switch v.verify(s) {
+	case "":
+		return 0
+	case selfSigned, selfSignedAbove, noLocalIssuer, unverifiedLeaf:
+		if v.from.Mode == CertOptionalNoCA {
+			return 0
+		}
+	}
+	return statusCertError
+}
+
+// verify returns why the client's certificate is not to be trusted, "" if it is. It verifies once for each connection.
+func (v *clientCerts) verify(s *tls.ConnectionState) string {
+	key := weak.Make(&s.PeerCertificates[0])
+	v.mu.Lock()
+	reason, known := v.verified[key]
+	v.mu.Unlock()
+	if known {
+		return reason
+	}
+	reason = v.failure(s.PeerCertificates, time.Now())
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.verified) >= maxVerifiedConns {
+		clear(v.verified)
+	}
+	v.verified[key] = reason
+	return reason
+}
+
+// failure verifies a certificate, with those that came with it.
+func (v *clientCerts) failure(certs []*x509.Certificate, now time.Time) string {
+	options := x509.VerifyOptions{
+		Roots: v.roots, Intermediates: v.between.Clone(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	for _, c := range certs[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	chains, err := certs[0].Verify(options)
+	if err != nil {
+		return v.reason(err, certs, now)
+	}
+	reason := ""
+	for _, chain := range chains {
+		if reason = v.chainFailure(chain, now); reason == "" {
+			return ""
+		}
+	}
+	if reason == chainTooLong {
+		return cmp.Or(v.untrusted(certs), reason)
+	}
+	return reason
+}
+
+// chainFailure looks at a chain that was verified: a client's certificate, those between, and the trusted one.
+func (v *clientCerts) chainFailure(chain []*x509.Certificate, now time.Time) string {
+	if len(chain)-2 > v.from.Depth {
+		return chainTooLong
+	}
+	if v.from.Revocations == nil {
+		return ""
+	}
+	for i, c := range chain {
+		if reason := v.revoked(c, chain[min(i+1, len(chain)-1)], now); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// revoked looks for a certificate in its issuer's lists. There has to be one that is valid.
+func (v *clientCerts) revoked(c, issuer *x509.Certificate, now time.Time) string {
+	reason := noRevocations
+	for _, list := range v.from.Revocations {
+		if !bytes.Equal(list.RawIssuer, c.RawIssuer) || list.CheckSignatureFrom(issuer) != nil {
+			continue
+		}
+		for i := range list.RevokedCertificateEntries {
+			if list.RevokedCertificateEntries[i].SerialNumber.Cmp(c.SerialNumber) == 0 {
+				return wasRevoked
+			}
+		}
+		switch {
+		case reason == "":
+		case now.Before(list.ThisUpdate):
+			reason = listNotYetValid
+		case !list.NextUpdate.IsZero() && now.After(list.NextUpdate):
+			reason = listHasExpired
+		default:
+			reason = ""
+		}
+	}
+	return reason
+}
+
+// reason is an error of x509's in OpenSSL's words.
+func (v *clientCerts) reason(err error, certs []*x509.Certificate, now time.Time) string {
+	leaf := certs[0]
+	switch {
+	case now.Before(leaf.NotBefore):
+		return notYetValid
+	case now.After(leaf.NotAfter):
+		return hasExpired
+	}
+	if reason := v.untrusted(certs); reason != "" {
+		return reason
+	}
+	var invalid x509.CertificateInvalidError
+	if !errors.As(err, &invalid) {
+		return invalidCA
+	}
+	switch invalid.Reason {
+	case x509.Expired:
+		if invalid.Cert != nil && now.Before(invalid.Cert.NotBefore) {
+			return notYetValid
+		}
+		return hasExpired
+	case x509.IncompatibleUsage:
+		return unsuitable
+	}
+	return invalidCA
+}
+
+// untrusted is why a certificate does not lead to a trust anchor, "" if it does. As in OpenSSL issuers are trusted certificates, if there
+// are such, and those of a trusted one are trusted, too.
+func (v *clientCerts) untrusted(certs []*x509.Certificate) string {
+	top, trusted := certs[0], slices.ContainsFunc(v.from.Trusted, certs[0].Equal)
+	for n := 1; ; n++ {
+		if signsItself(top) {
+			switch {
+			case trusted:
+				return ""
+			case v.from.Revocations != nil:
+				return noRevocations
+			case n == 1:
+				return selfSigned
+			}
+			return selfSignedAbove
+		}
+		issuer := issuerOf(top, v.from.Trusted)
+		fromClient := issuer == nil && !trusted
+		if fromClient {
+			issuer = issuerOf(top, certs[1:])
+		}
+		switch tooLong := n > v.from.Depth && issuer != nil && issuer.IsCA && !signsItself(issuer); {
+		case tooLong && !fromClient, n > len(certs)+len(v.from.Trusted):
+			return chainTooLong
+		case issuer == nil && trusted:
+			return noIssuer
+		case issuer == nil && n == 1:
+			return unverifiedLeaf
+		case issuer == nil, tooLong:
+			return noLocalIssuer
+		case !issuer.IsCA:
+			return invalidCA
+		}
+		top, trusted = issuer, !fromClient
+	}
+}
+
+// issuerOf finds the certificate that another one was signed by, as far as names tell.
+func issuerOf(c *x509.Certificate, among []*x509.Certificate) *x509.Certificate {
+	for _, other := range among {
+		if bytes.Equal(other.RawSubject, c.RawIssuer) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, other.SubjectKeyId)) {
+			return other
+		}
+	}
+	return nil
+}
+
+// clientVerify is $ssl_client_verify: by the host, or by the one that the handshake was with.
+func clientVerify(x *exchange) string {
+	s := x.r.TLS
+	switch {
+	case s == nil:
+		return ""
+	case len(s.PeerCertificates) == 0:
+		return "NONE"
+	}
+	v := x.host.certs
+	if v == nil {
+		v = x.plan.hosts.group(x.r).greeted(x).host.certs
+	}
+	reason := "it was not verified"
+	switch {
+	case v != nil:
+		reason = v.verify(s)
+	case len(s.VerifiedChains) > 0:
+		reason = ""
+	}
+	if reason != "" {
+		return "FAILED:" + reason
+	}
+	return "SUCCESS"
+}

@@ -1,0 +1,239 @@
+package front_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// issued is a certificate with its key.
+type issued struct {
+	*x509.Certificate
+	key *ecdsa.PrivateKey
+}
+
+// issue has an authority sign a certificate, or that sign itself.
+func issue(t *testing.T, name string, by *issued, change func(*x509.Certificate)) *issued {
+	t.Helper()
+	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if strings.Contains(name, "authority") {
+		template.IsCA, template.BasicConstraintsValid, template.ExtKeyUsage = true, true, nil
+		template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	}
+	if change != nil {
+		change(template)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	parent := &issued{template, key}
+	if by != nil {
+		parent = by
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent.Certificate, key.Public(), parent.key)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	return &issued{cert, key}
+}
+
+func (i *issued) shown(with ...*issued) []tls.Certificate {
+	c := tls.Certificate{Certificate: [][]byte{i.Raw}, PrivateKey: i.key}
+	for _, other := range with {
+		c.Certificate = append(c.Certificate, other.Raw)
+	}
+	return []tls.Certificate{c}
+}
+
+func (i *issued) revokes(t *testing.T, until time.Time, revoked ...*issued) []byte {
+	t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-2 * time.Hour), NextUpdate: until}
+	for _, r := range revoked {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: r.SerialNumber, RevocationTime: time.Now()})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.key)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
+}
+
+func putPEM(t *testing.T, name string, certs ...*issued) {
+	t.Helper()
+	var b []byte
+	for _, c := range certs {
+		b = append(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+	}
+	must(t, os.WriteFile(name, b, 0o644))
+}
+
+const verifiedHead = `daemon off; master_process off; pid DIR/pid; error_log stderr crit;
+events { worker_connections 64; }
+http {
+	access_log off; client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
+	ssl_certificate DIR/server.pem; ssl_certificate_key DIR/server.key; ssl_session_cache shared:x:1m;
+	server { listen LISTEN ssl default_server; server_name open; return 200 "open $ssl_client_verify"; }
+`
+
+// Clients' certificates are verified as by nginx, whatever the mode, the authorities, the depth and the lists of revoked ones.
+func TestClientCertificatesAsNginx(t *testing.T) {
+	nginx, dir := programs.Nginx(t), shortDir(t)
+	past := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+	}
+	future := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
+	}
+	serverOnly := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
+	root, other := issue(t, "root authority", nil, nil), issue(t, "other authority", nil, nil)
+	between := issue(t, "between authority", root, nil)
+	deeper := issue(t, "deeper authority", between, nil)
+	late := issue(t, "late authority", root, past)
+	direct, deep, deepest, revoked := issue(t, "direct", root, nil), issue(t, "deep", between, nil), issue(t, "deepest", deeper, nil), issue(t, "revoked", root, nil)
+	clients := map[string][]tls.Certificate{
+		"none": nil, "direct": direct.shown(), "deep": deep.shown(), "deep with those between": deep.shown(between), "deepest": deepest.shown(deeper, between),
+		"deep with all": deep.shown(between, root), "revoked": revoked.shown(), "by a revoked authority": issue(t, "x", late, nil).shown(late),
+		"expired": issue(t, "expired", root, past).shown(), "future": issue(t, "future", root, future).shown(), "server's": issue(t, "usage", root, serverOnly).shown(),
+		"expired of another": issue(t, "expired", other, past).shown(), "server's of another": issue(t, "usage", other, serverOnly).shown(),
+		"its own": issue(t, "own", nil, nil).shown(), "another's": issue(t, "another", other, nil).shown(), "another's with all": issue(t, "another", other, nil).shown(other),
+		"by no authority": issue(t, "below", direct, nil).shown(direct), "any usage": issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil }).shown(),
+	}
+	server, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open"}})
+	must(t, os.WriteFile(filepath.Join(dir, "server.pem"), server, 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "server.key"), key, 0o600))
+	putPEM(t, filepath.Join(dir, "root"), root)
+	putPEM(t, filepath.Join(dir, "both"), root, between)
+	putPEM(t, filepath.Join(dir, "between"), between)
+	putPEM(t, filepath.Join(dir, "other"), other)
+	hour := time.Now().Add(time.Hour)
+	must(t, os.WriteFile(filepath.Join(dir, "crl"), append(root.revokes(t, hour, revoked, late), between.revokes(t, hour)...), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "rootcrl"), root.revokes(t, hour), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "oldcrl"), root.revokes(t, time.Now().Add(-time.Hour), revoked), 0o644))
+
+	var text strings.Builder
+	names := []string{"open"}
+	text.WriteString(verifiedHead)
+	for _, mode := range []string{"on", "optional", "optional_no_ca"} {
+		for _, rest := range []string{
+			"ssl_client_certificate DIR/root;", "ssl_client_certificate DIR/root; ssl_verify_depth 0;", "ssl_client_certificate DIR/both; ssl_verify_depth 0;",
+			"ssl_client_certificate DIR/both;", "ssl_client_certificate DIR/root; ssl_verify_depth 2;", "ssl_client_certificate DIR/between;",
+			"ssl_client_certificate DIR/other; ssl_trusted_certificate DIR/both;", "ssl_client_certificate DIR/both; ssl_crl DIR/crl;",
+			"ssl_client_certificate DIR/both; ssl_crl DIR/rootcrl;", "ssl_client_certificate DIR/both; ssl_crl DIR/oldcrl;",
+		} {
+			name := fmt.Sprintf("case%d", len(names))
+			fmt.Fprintf(&text, "server { listen LISTEN ssl; server_name %s also%s; ssl_verify_client %s; %s return 200 \"%[1]s $ssl_client_verify\"; } # %s\n", name, name, mode, rest, mode)
+			names = append(names, name)
+		}
+	}
+	fmt.Fprintf(&text, "server { listen LISTEN ssl; server_name noca; ssl_verify_client optional_no_ca; return 200 \"noca $ssl_client_verify\"; }\n}\n")
+	names = append(names, "noca")
+	conf := func(listen string) string {
+		return strings.NewReplacer("LISTEN", listen, "DIR", dir).Replace(text.String())
+	}
+	lines := strings.Split(text.String(), "\n")
+
+	theirs, path := programs.FreeAddress(t), filepath.Join(dir, "nginx.conf")
+	must(t, os.WriteFile(path, []byte(conf(theirs)), 0o644))
+	programs.Start(t, "tcp", theirs, nginx.Env, nginx.Bin, "-c", path, "-p", dir)
+	ours := serveTLSConf(t, dir, conf)
+	for name, certs := range clients {
+		for i, to := range names {
+			want, got := askVerified(t, theirs, to, to, certs), askVerified(t, ours, to, to, certs)
+			if want != got {
+				t.Errorf("%s, %s\n nginx: %s\n  tare: %s", name, lines[i+len(lines)-2-len(names)], want, got)
+			}
+		}
+	}
+	for _, name := range []string{"none", "direct", "another's"} {
+		for _, greeted := range []string{"", "open", "case1", "case11", "case21", "nobody", "alsocase1"} {
+			for _, asked := range []string{"open", "case1", "case11", "case21", "case1:443", "CASE1", "case1.", "alsocase1", "nobody", "case7"} {
+				want, got := askVerified(t, theirs, greeted, asked, clients[name]), askVerified(t, ours, greeted, asked, clients[name])
+				if want != got {
+					t.Errorf("%s: a handshake with %q, a request for %q\n nginx: %s\n  tare: %s", name, greeted, asked, want, got)
+				}
+			}
+		}
+	}
+}
+
+// serveTLSConf serves a configuration, with the handshakes that its hosts ask for.
+func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (addr string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	addr = server.Listener.Addr().String()
+	path := filepath.Join(dir, "tare.conf")
+	must(t, os.WriteFile(path, []byte(conf(addr)), 0o644))
+	read, err := nginxconf.Parse(path, nginxconf.Options{Prefix: dir})
+	must(t, err)
+	h, err := front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0)))
+	must(t, err)
+	t.Cleanup(func() { h.Close() })
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"))
+	must(t, err)
+	server.Config.Handler = h
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		c := &tls.Config{}
+		if own := h.HostAt(hello.Conn.LocalAddr(), hello.ServerName).Listen[0].TLSConfig; own != nil {
+			c = own.Clone()
+		}
+		c.Certificates = []tls.Certificate{pair}
+		return c, nil
+	}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return addr
+}
+
+// askVerified returns the status and the body that a client with certificates gets. It sends them whatever the server wants.
+func askVerified(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
+	t.Helper()
+	config := &tls.Config{ServerName: name, InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		if certs == nil {
+			return new(tls.Certificate), nil
+		}
+		return &certs[0], nil
+	}}
+	c, err := net.Dial("tcp", addr)
+	must(t, err)
+	defer c.Close()
+	must(t, c.SetDeadline(time.Now().Add(patience)))
+	return askOver(t, tls.Client(c, config), host)
+}
+
+func askOver(t *testing.T, c *tls.Conn, host string) string {
+	t.Helper()
+	transport := &http.Transport{DialTLS: func(string, string) (net.Conn, error) { return c, nil }, DisableKeepAlives: true}
+	r, err := http.NewRequest(http.MethodGet, "https://any/", nil)
+	must(t, err)
+	r.Host = host
+	resp, err := transport.RoundTrip(r)
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return fmt.Sprintf("%d %s", resp.StatusCode, serverName.ReplaceAll(body, []byte("SERVER")))
+}

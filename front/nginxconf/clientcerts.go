@@ -1,0 +1,111 @@
+package nginxconf
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front"
+)
+
+// clientCertificates translates which certificates of clients a server accepts; nil requests none. The handshake requests them, and names
+// the authorities of ssl_client_certificate.
+func (t *translator) clientCertificates(s *scope, config *tls.Config) *front.ClientCerts {
+	d := s.one("ssl_verify_client")
+	if d == nil || strings.EqualFold(d.args[0], "off") {
+		return nil
+	}
+	c := &front.ClientCerts{Depth: 1, Revocations: t.revocations(s)}
+	switch strings.ToLower(d.args[0]) {
+	case "optional":
+		c.Mode = front.CertOptional
+	case "optional_no_ca":
+		c.Mode = front.CertOptionalNoCA
+	}
+	if s.one("ssl_client_certificate") == nil && c.Mode != front.CertOptionalNoCA {
+		t.errorf(d, "there is no ssl_client_certificate to verify by: want one")
+		return nil
+	}
+	if s.one("ssl_verify_depth") != nil {
+		c.Depth = s.number("ssl_verify_depth")
+	}
+	config.ClientAuth, config.ClientCAs = tls.RequestClientCert, x509.NewCertPool()
+	for _, cert := range t.trusted(s.all("ssl_client_certificate")) {
+		config.ClientCAs.AddCert(cert)
+		c.Trusted = append(c.Trusted, cert)
+	}
+	c.Trusted = append(c.Trusted, t.trusted(s.all("ssl_trusted_certificate"))...)
+	return c
+}
+
+// trusted reads the certificates in files.
+func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
+	for _, d := range ds {
+		if !t.plainFile(d) {
+			continue
+		}
+		b, err := t.read(d)
+		if err != nil {
+			continue
+		}
+		n := len(all)
+		for _, block := range blocks(b, "CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE") {
+			if cert, err := x509.ParseCertificate(block); err == nil {
+				all = append(all, cert)
+			}
+		}
+		if len(all) == n {
+			t.errorf(d, "there is no certificate in %s: want one in PEM", shown(d.args[0]))
+		}
+	}
+	return all
+}
+
+// revocations reads the lists of revoked certificates, nil if there is no ssl_crl.
+func (t *translator) revocations(s *scope) (all []*x509.RevocationList) {
+	d := s.one("ssl_crl")
+	if d == nil || d.args[0] == "" || !t.plainFile(d) {
+		return nil
+	}
+	b, err := t.read(d)
+	if err != nil {
+		return nil
+	}
+	for _, block := range blocks(b, "X509 CRL") {
+		list, err := x509.ParseRevocationList(block)
+		switch {
+		case err != nil:
+			t.errorf(d, "%s: %v", shown(d.args[0]), err)
+			return nil
+		case slices.ContainsFunc(list.Extensions, isPartialList):
+			t.errorf(d, "%s: lists of changes, and of some certificates only, are not supported: want complete ones", shown(d.args[0]))
+			return nil
+		}
+		all = append(all, list)
+	}
+	if all == nil {
+		t.errorf(d, "there is no list in %s: want one in PEM", shown(d.args[0]))
+	}
+	return all
+}
+
+// isPartialList reports whether an extension restricts what a list is about. Those that do are critical (RFC 5280, 5.2.4 and 5.2.5), and
+// none that is critical is supported.
+func isPartialList(e pkix.Extension) bool { return e.Critical }
+
+// blocks returns what is in the PEM blocks of some types.
+func blocks(b []byte, types ...string) (all [][]byte) {
+	for {
+		block, rest := pem.Decode(b)
+		if block == nil {
+			return all
+		}
+		if slices.Contains(types, block.Type) {
+			all = append(all, block.Bytes)
+		}
+		b = rest
+	}
+}
