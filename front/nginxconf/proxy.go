@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"slices"
 	"strings"
 
@@ -148,13 +149,17 @@ func (t *translator) proxyTLS(s *scope, p *front.Pass) {
 	t.protocols(s, "proxy_ssl_protocols", config)
 	t.ciphers(s, "proxy_ssl_ciphers", config)
 	config.InsecureSkipVerify = !s.flag("proxy_ssl_verify", false) // as in nginx, which says so in its documents
-	if trusted := s.one("proxy_ssl_trusted_certificate"); trusted != nil {
-		config.RootCAs = t.authorities(trusted)
+	var trusted []*x509.Certificate
+	if d := s.one("proxy_ssl_trusted_certificate"); d != nil {
+		trusted, config.RootCAs = t.trusted([]*directive{d}), x509.NewCertPool()
+		for _, c := range trusted {
+			config.RootCAs.AddCert(c)
+		}
 	} else if !config.InsecureSkipVerify {
 		t.errorf(s.one("proxy_ssl_verify"), "there is no proxy_ssl_trusted_certificate to verify by: want one")
 	}
 	if !config.InsecureSkipVerify {
-		config.VerifyConnection = depth(s, "proxy_ssl_verify_depth")
+		config.VerifyConnection = depth(s, "proxy_ssl_verify_depth", trusted)
 	}
 	t.ownCertificate(s, config)
 	p.TLS.Config = config

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -42,20 +43,6 @@ func (t *translator) read(d *directive) ([]byte, error) {
 		t.errorf(d, "%v", err)
 	}
 	return b, err
-}
-
-// authorities reads certificates that are trusted.
-func (t *translator) authorities(ds ...*directive) *x509.CertPool {
-	pool := x509.NewCertPool()
-	for _, d := range ds {
-		if !t.plainFile(d) {
-			continue
-		}
-		if b, err := t.read(d); err == nil && !pool.AppendCertsFromPEM(b) {
-			t.errorf(d, "there is no certificate in %s: want one in PEM", shown(d.args[0]))
-		}
-	}
-	return pool
 }
 
 // protocols sets the versions that are spoken.
@@ -107,8 +94,9 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 	}
 }
 
-// depth bounds how many certificates may be between the other side's and a trusted one: 1, unless a directive says otherwise.
-func depth(s *scope, name string) func(tls.ConnectionState) error {
+// depth bounds how many certificates may be between the other side's and a trust anchor: 1, unless a directive says otherwise. As in
+// OpenSSL only certificates that sign themselves are anchors: crypto/tls takes all that are trusted for such.
+func depth(s *scope, name string, trusted []*x509.Certificate) func(tls.ConnectionState) error {
 	most := 1
 	if s.one(name) != nil {
 		most = s.number(name)
@@ -118,7 +106,7 @@ func depth(s *scope, name string) func(tls.ConnectionState) error {
 			return nil
 		}
 		for _, chain := range state.VerifiedChains {
-			if len(chain)-2 <= most {
+			if n, ok := length(chain, trusted); ok && n-2 <= most {
 				return nil
 			}
 		}
@@ -126,8 +114,24 @@ func depth(s *scope, name string) func(tls.ConnectionState) error {
 	}
 }
 
+// length is that of a chain whose end is a trust anchor. It reports false if trusted certificates do not lead to one.
+func length(chain, trusted []*x509.Certificate) (int, bool) {
+	top := chain[len(chain)-1]
+	for n := len(chain); n <= len(chain)+len(trusted); n++ {
+		if bytes.Equal(top.RawIssuer, top.RawSubject) {
+			return n, true
+		}
+		at := slices.IndexFunc(trusted, func(c *x509.Certificate) bool { return top.CheckSignatureFrom(c) == nil })
+		if at < 0 {
+			return n, false
+		}
+		top = trusted[at]
+	}
+	return 0, false
+}
+
 // errTooDeep ends handshakes with certificates that are too far from a trusted one.
-var errTooDeep = errors.New("tls: the certificate's chain is too long")
+var errTooDeep = errors.New("tls: the certificate's chain is too long, or does not end in a trusted root")
 
 // ciphers sets the suites of TLS 1.2 and before. Those of TLS 1.3 cannot be chosen.
 func (t *translator) ciphers(s *scope, name string, config *tls.Config) {

@@ -1,8 +1,13 @@
 package nginxconf
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -58,18 +63,21 @@ func TestCiphers(t *testing.T) {
 func TestDepth(t *testing.T) {
 	chain := func(n int) tls.ConnectionState {
 		certs := make([]*x509.Certificate, n)
+		for i := range certs {
+			certs[i] = &x509.Certificate{RawSubject: []byte{byte(i)}, RawIssuer: []byte{byte(min(i+1, n-1))}}
+		}
 		return tls.ConnectionState{PeerCertificates: certs[:1], VerifiedChains: [][]*x509.Certificate{certs}}
 	}
 	s := newScope(nil, levelServer, []*directive{{name: "ssl_verify_depth", args: []string{"2"}}})
 	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} { // the client's own, those between, and the trusted one
-		if err := depth(s, "ssl_verify_depth")(chain(n)); (err == nil) != want {
+		if err := depth(s, "ssl_verify_depth", nil)(chain(n)); (err == nil) != want {
 			t.Errorf("depth 2, %d certificates: %v; want it accepted: %v", n, err, want)
 		}
-		if err := depth(s, "none")(chain(n)); (err == nil) != (n <= 3) {
+		if err := depth(s, "none", nil)(chain(n)); (err == nil) != (n <= 3) {
 			t.Errorf("depth 1, %d certificates: %v", n, err)
 		}
 	}
-	if err := depth(s, "none")(tls.ConnectionState{}); err != nil {
+	if err := depth(s, "none", nil)(tls.ConnectionState{}); err != nil {
 		t.Errorf("without a certificate: %v", err)
 	}
 }
@@ -94,6 +102,47 @@ func TestClientCertificates(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %s; want %s", text, got, want)
+		}
+	}
+}
+
+// A trusted certificate that does not sign itself is no trust anchor: the chain goes on to one that does.
+func TestDepthBeyondTrusted(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(name string, by *x509.Certificate) *x509.Certificate {
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		}
+		if by == nil {
+			by = template
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, by, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	root := issue("root", nil)
+	between := issue("between", root)
+	leaf := issue("leaf", between)
+	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, between}}}
+	for _, test := range []struct {
+		most    string
+		trusted []*x509.Certificate
+		ok      bool
+	}{
+		{"0", []*x509.Certificate{root, between}, false}, {"1", []*x509.Certificate{root, between}, true}, {"1", []*x509.Certificate{between}, false},
+	} {
+		s := newScope(nil, levelServer, []*directive{{name: "proxy_ssl_verify_depth", args: []string{test.most}}})
+		if err := depth(s, "proxy_ssl_verify_depth", test.trusted)(state); (err == nil) != test.ok {
+			t.Errorf("depth %s, %d trusted: %v", test.most, len(test.trusted), err)
 		}
 	}
 }
