@@ -84,7 +84,8 @@ func (t *translator) listen(d *directive, addr string) (listen, error) {
 	return l, nil
 }
 
-// listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT, unix:PATH. Those of a name may be several.
+// listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT, unix:PATH, where PORT may be FIRST-LAST. Those of
+// a name, or of several ports, may be several.
 func (t *translator) listenAddrs(text string) ([]string, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
@@ -92,7 +93,7 @@ func (t *translator) listenAddrs(text string) ([]string, error) {
 		}
 		return []string{"unix:" + t.path(path)}, nil
 	}
-	if _, err := parseNumber(text); err == nil {
+	if _, _, err := ports(text); err == nil {
 		text = "*:" + text
 	}
 	host, port := text, ""
@@ -101,9 +102,9 @@ func (t *translator) listenAddrs(text string) ([]string, error) {
 	} else {
 		port = "80"
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 {
-		return nil, fmt.Errorf("%s: want a port from 1 to %d", shown(text), math.MaxUint16)
+	first, last, err := ports(port)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", shown(text), err)
 	}
 	if host == "*" {
 		host = "0.0.0.0"
@@ -112,13 +113,35 @@ func (t *translator) listenAddrs(text string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", shown(text), err)
 	}
-	addrs := make([]string, len(found))
-	for i, addr := range found {
-		if addrs[i] = netip.AddrPortFrom(addr, uint16(n)).String(); addr == netip.IPv4Unspecified() {
-			addrs[i] = fmt.Sprintf("*:%d", n)
+	var addrs []string
+	for n := int(first); n <= int(last); n++ {
+		for _, addr := range found {
+			if addr == netip.IPv4Unspecified() {
+				addrs = append(addrs, fmt.Sprintf("*:%d", n))
+			} else {
+				addrs = append(addrs, netip.AddrPortFrom(addr, uint16(n)).String())
+			}
 		}
 	}
 	return addrs, nil
+}
+
+// ports reads a port, or a range of ports: FIRST-LAST.
+func ports(text string) (first, last uint16, err error) {
+	from, to, isRange := strings.Cut(text, "-")
+	if !isRange {
+		to = from
+	}
+	var n [2]uint64
+	for i, s := range []string{from, to} {
+		if n[i], err = strconv.ParseUint(s, 10, 16); err != nil || n[i] == 0 {
+			return 0, 0, fmt.Errorf("want a port from 1 to %d", math.MaxUint16)
+		}
+	}
+	if n[1] < n[0] {
+		return 0, 0, errors.New("want the first port of a range before the last one")
+	}
+	return uint16(n[0]), uint16(n[1]), nil
 }
 
 // hostAddrs are the addresses of a host.
@@ -155,10 +178,10 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 		t.note(l.directive, "%s: the kernel's way is kept", arg)
 	case name == "backlog" && has:
 		n, err := strconv.Atoi(value)
-		if err != nil || n == 0 || n < -1 {
+		if err != nil || n < 1 {
 			return fmt.Errorf("%s: want a number above 0", shown(arg))
 		}
-		l.Backlog, l.options = max(n, 0), true
+		l.Backlog, l.options = n, true
 	case name == "ipv6only" && has:
 		on, err := parseFlag(value)
 		if err != nil {
@@ -169,11 +192,50 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 			return nil
 		}
 		l.IPv6Only, l.options = on, true
-	case arg == "quic", slices.Contains([]string{"setfib", "fastopen", "rcvbuf", "sndbuf", "accept_filter", "so_keepalive"}, name):
+	case name == "so_keepalive" && has, name == "fastopen" && has, name == "rcvbuf" && has, name == "sndbuf" && has:
+		if err := checkSocketParameter(name, value); err != nil {
+			return fmt.Errorf("%s: %w", shown(arg), err)
+		}
+		l.options = true
+		t.note(l.directive, "%s: the kernel's way is kept", arg)
+	case name == "accept_filter" && has:
+		l.options = true
+		t.note(l.directive, "%s: only FreeBSD has that", arg)
+	case arg == "quic", name == "setfib":
 		l.options = true
 		t.refuse(l.directive, "parameter %s is not done here: %s", shown(arg), whyNotListen(arg))
 	default:
 		return fmt.Errorf("%s is no parameter of it", shown(arg))
+	}
+	return nil
+}
+
+// checkSocketParameter finds out whether nginx would take a socket's parameter.
+func checkSocketParameter(name, value string) error {
+	switch name {
+	case "fastopen":
+		_, err := parseNumber(value)
+		return err
+	case "rcvbuf", "sndbuf":
+		_, err := parseSize(value, false)
+		return err
+	}
+	parts := strings.Split(value, ":")
+	if len(parts) > 3 || strings.Trim(value, ":") == "" {
+		return errors.New("want on, off, or IDLE:INTERVAL:COUNT, of which each may be left out")
+	}
+	for i, part := range parts {
+		var err error
+		switch {
+		case part == "":
+		case i < 2:
+			_, err = parseTime(part, true)
+		default:
+			_, err = parseNumber(part)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -269,20 +331,32 @@ func (t *translator) agree(a *address, i int) {
 		}
 		l.TLS, l.HTTP2, l.Proxied = a.TLS, a.HTTP2, a.Proxied
 		l.Backlog, l.ReusePort, l.IPv6Only = a.Backlog, a.ReusePort, a.IPv6Only
-		if l.TLS && l.Certs == nil && !h.RejectHandshake && srv.listens[n].TLS {
+		if l.TLS && l.Certs == nil && !h.RejectHandshake && t.needsCertificate(a, i) {
 			t.errorf(srv.listens[n].directive, "asks for TLS, and the server has no ssl_certificate: want one, and ssl_certificate_key")
 		}
 	}
 }
 
-// listener is the socket of an address.
-func (t *translator) listener(a *address) Listener {
-	standard := a.servers[0]
+// needsCertificate reports whether a server of an address that has TLS cannot do without one. As in nginx handshakes of those that have
+// none are as with the default server, unless that rejects them.
+func (t *translator) needsCertificate(a *address, i int) bool {
+	standard := t.standard(a)
+	return i == standard || t.servers[i].scope.flag("ssl", false) || t.config.Hosts[t.servers[standard].host].RejectHandshake
+}
+
+// standard is the default server of an address.
+func (t *translator) standard(a *address) int {
 	for _, i := range a.servers {
 		if slices.ContainsFunc(t.servers[i].listens, func(l listen) bool { return l.Addr == a.Addr && l.Default }) {
-			standard = i
+			return i
 		}
 	}
+	return a.servers[0]
+}
+
+// listener is the socket of an address.
+func (t *translator) listener(a *address) Listener {
+	standard := t.standard(a)
 	s := t.servers[standard].scope
 	for _, l := range t.config.Hosts[t.servers[standard].host].Listen {
 		if l.Addr == a.Addr {
