@@ -168,6 +168,11 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"none", "direct", "another's"} {
+		for _, greeted := range []string{"", "open", "case1", "case11", "nobody"} {
+			if want, got := askWithoutHost(t, theirs, greeted, clients[name]), askWithoutHost(t, ours, greeted, clients[name]); want != got {
+				t.Errorf("%s: a handshake with %q, a request without Host\n nginx: %s\n  tare: %s", name, greeted, want, got)
+			}
+		}
 		for _, greeted := range []string{"", "open", "case1", "case11", "case21", "nobody", "alsocase1"} {
 			for _, asked := range []string{"open", "case1", "case11", "case21", "case1:443", "CASE1", "case1.", "alsocase1", "nobody", "case7"} {
 				want, got := askVerified(t, theirs, greeted, asked, clients[name]), askVerified(t, ours, greeted, asked, clients[name])
@@ -177,6 +182,21 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 			}
 		}
 	}
+}
+
+// askWithoutHost returns what a request without Host gets.
+func askWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
+	t.Helper()
+	c, err := tls.Dial("tcp", addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, Certificates: certs})
+	must(t, err)
+	defer c.Close()
+	must(t, c.SetDeadline(time.Now().Add(patience)))
+	_, err = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
+	must(t, err)
+	b, err := io.ReadAll(c)
+	must(t, err)
+	head, body, _ := strings.Cut(string(b), "\r\n\r\n")
+	return strings.Fields(head)[1] + " " + string(serverName.ReplaceAll([]byte(body), []byte("SERVER")))
 }
 
 // serveTLSConf serves a configuration, with the handshakes that its hosts ask for.

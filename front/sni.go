@@ -55,13 +55,11 @@ func (g *hostGroup) greeted(x *exchange) greeting {
 // older than what the Config wants now.
 func (g *hostGroup) choose(x *exchange, name string) (h *host, status int) {
 	s := x.r.TLS
-	if s == nil || !g.verifies && name != "" {
+	if s == nil || !g.verifies {
 		return g.named(x, name), 0
 	}
 	to := g.greeted(x) // before the host, whose captures count
-	if h = g.named(x, name); name == "" && x.asked == "" && to.name != "" {
-		h = to.host
-	}
+	h = g.named(x, name)
 	if h.certs != nil {
 		if to.name != "" && to.name != name && x.asked != "" {
 			return h, http.StatusMisdirectedRequest

@@ -96,7 +96,7 @@ func (c *checker) done(d *directive) bool {
 }
 
 // guards reports whether a directive that is not done keeps requests out. Where one holds that is left out, nobody is let in.
-func guards(name string) bool { return name == "auth_jwt" }
+func guards(name string) bool { return name == "auth_jwt" || name == "ssl_ocsp" }
 
 func plural(n int, noun string) string {
 	switch n {

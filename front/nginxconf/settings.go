@@ -59,8 +59,11 @@ func (t *translator) settings(s *scope) front.Settings {
 
 // guarded reports whether something keeps requests out here that is left out.
 func (s *scope) guarded() bool {
-	d := s.one("auth_jwt")
-	return d != nil && !strings.EqualFold(d.args[0], "off")
+	on := func(name string) bool {
+		d := s.one(name)
+		return d != nil && !strings.EqualFold(d.args[0], "off")
+	}
+	return on("auth_jwt") || on("ssl_ocsp") && on("ssl_verify_client")
 }
 
 // files translates where files are. here is the location, if there is one.

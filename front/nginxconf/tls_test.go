@@ -83,16 +83,21 @@ func TestDepth(t *testing.T) {
 }
 
 func TestClientCertificates(t *testing.T) {
-	fsys := withCertificate(t, fstest.MapFS{"bad.pem": {Data: []byte("nothing")}})
+	fsys := withCertificate(t, fstest.MapFS{
+		"bad.pem": {Data: []byte("nothing")}, "crl.pem": {Data: []byte("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")},
+	})
 	for text, want := range map[string]string{
-		"ssl_verify_client on;":                                             `directive "ssl_verify_client": there is no ssl_client_certificate to verify by: want one`,
-		"ssl_verify_client on; ssl_client_certificate bad.pem;":             `directive "ssl_client_certificate": there is no certificate in "bad.pem": want one in PEM`,
-		"ssl_verify_client on; ssl_client_certificate no.pem;":              `directive "ssl_client_certificate": open no.pem: file does not exist`,
-		"ssl_verify_client optional_no_ca; ssl_trusted_certificate no.pem;": `directive "ssl_trusted_certificate": open no.pem: file does not exist`,
-		"ssl_protocols SSLv3;":                                              `directive "ssl_protocols": none of these is spoken here: want TLSv1.2 or TLSv1.3`,
-		"ssl_ciphers RC4;":                                                  `directive "ssl_ciphers": crypto/tls has none of these: want such as HIGH, or ECDHE-RSA-AES128-GCM-SHA256`,
-		"ssl_protocols TLSv1.3; ssl_ciphers RC4;":                           "",
-		"ssl_verify_client off; ssl_client_certificate c.pem;":              "",
+		"ssl_verify_client on;":                                                `directive "ssl_verify_client": there is no ssl_client_certificate to verify by: want one`,
+		"ssl_verify_client on; ssl_client_certificate bad.pem;":                `directive "ssl_client_certificate": there is no certificate in "bad.pem": want one in PEM`,
+		"ssl_verify_client on; ssl_client_certificate no.pem;":                 `directive "ssl_client_certificate": open no.pem: file does not exist`,
+		"ssl_verify_client optional_no_ca; ssl_trusted_certificate no.pem;":    `directive "ssl_trusted_certificate": open no.pem: file does not exist`,
+		"ssl_protocols SSLv3;":                                                 `directive "ssl_protocols": none of these is spoken here: want TLSv1.2 or TLSv1.3`,
+		"ssl_ciphers RC4;":                                                     `directive "ssl_ciphers": crypto/tls has none of these: want such as HIGH, or ECDHE-RSA-AES128-GCM-SHA256`,
+		"ssl_protocols TLSv1.3; ssl_ciphers RC4;":                              "",
+		"ssl_verify_client off; ssl_client_certificate c.pem;":                 "",
+		"ssl_verify_client on; ssl_client_certificate c.pem; ssl_crl bad.pem;": `directive "ssl_crl": there is no list in "bad.pem": want one in PEM`,
+		"ssl_verify_client on; ssl_client_certificate c.pem; ssl_crl crl.pem;": `directive "ssl_crl": "crl.pem": x509: malformed crl`,
+		"ssl_verify_client on; ssl_client_certificate c.pem; ssl_crl no.pem;":  `directive "ssl_crl": open no.pem: file does not exist`,
 	} {
 		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP("server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
 		_, err := Parse("nginx.conf", Options{FS: fsys})
@@ -102,6 +107,26 @@ func TestClientCertificates(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %s; want %s", text, got, want)
+		}
+	}
+}
+
+// Where certificates would have to be looked up with OCSP nobody gets in, if that is left out.
+func TestLenientOCSP(t *testing.T) {
+	fsys := withCertificate(t, fstest.MapFS{})
+	for text, guarded := range map[string]bool{
+		"ssl_ocsp on; ssl_verify_client on; ssl_client_certificate c.pem;":         true,
+		"ssl_ocsp leaf; ssl_verify_client optional; ssl_client_certificate c.pem;": true,
+		"ssl_ocsp off; ssl_verify_client on; ssl_client_certificate c.pem;":        false,
+		"ssl_ocsp on;": false,
+	} {
+		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP("server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
+		r, err := Parse("nginx.conf", Options{FS: fsys, Lenient: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if access := r.Config.Hosts[0].Defaults.Access; (len(access) == 1 && access[0].Deny) != guarded {
+			t.Errorf("%s: %v", text, access)
 		}
 	}
 }
