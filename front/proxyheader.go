@@ -26,10 +26,20 @@ func (x *exchange) proxyHeader() ProxyHeader {
 	return ProxyHeader{}
 }
 
-func proxyProtocolAddr(x *exchange) string       { return proxyAddr(x.proxyHeader().Source) }
-func proxyProtocolPort(x *exchange) string       { return portString(x.proxyHeader().Source) }
-func proxyProtocolServerAddr(x *exchange) string { return proxyAddr(x.proxyHeader().Destination) }
-func proxyProtocolServerPort(x *exchange) string { return portString(x.proxyHeader().Destination) }
+// proxyProtocolVariable finds the variables of the PROXY protocol.
+func proxyProtocolVariable(name string) (variable, bool) {
+	switch name {
+	case "proxy_protocol_addr":
+		return func(x *exchange) string { return proxyAddr(x.proxyHeader().Source) }, true
+	case "proxy_protocol_port":
+		return func(x *exchange) string { return portString(x.proxyHeader().Source) }, true
+	case "proxy_protocol_server_addr":
+		return func(x *exchange) string { return proxyAddr(x.proxyHeader().Destination) }, true
+	case "proxy_protocol_server_port":
+		return func(x *exchange) string { return portString(x.proxyHeader().Destination) }, true
+	}
+	return nil, false
+}
 
 func proxyAddr(a netip.AddrPort) string {
 	if !a.IsValid() {

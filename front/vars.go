@@ -84,7 +84,7 @@ func (c *compiler) knownVariable(name string) variable {
 		return v
 	}
 	for _, find := range [...]func(string) (variable, bool){
-		tlsVariable, cacheVariable, passVariable, prefixedVariable,
+		tlsVariable, proxyProtocolVariable, cacheVariable, passVariable, prefixedVariable,
 	} {
 		if v, ok := find(name); ok {
 			c.plan.traced = c.plan.traced || stepVariable(name) != nil
@@ -348,11 +348,6 @@ func coreVariables(product string) map[string]variable {
 		"ssl_early_data": constant(""), // crypto/tls takes none
 		"http3":          constant(""),
 		"pipe":           constant("."), // who sends several requests at once is answered as others are
-
-		"proxy_protocol_addr":        proxyProtocolAddr,
-		"proxy_protocol_port":        proxyProtocolPort,
-		"proxy_protocol_server_addr": proxyProtocolServerAddr,
-		"proxy_protocol_server_port": proxyProtocolServerPort,
 
 		"gzip_ratio":      gzipRatio,
 		"status":          statusSent,
