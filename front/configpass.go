@@ -109,7 +109,7 @@ type Replace struct {
 // PassCache says what of an upstream's answers is kept, and when it answers.
 type PassCache struct {
 	Zone string // a Cache's name
-	Key  Text   // "" is $scheme$proxy_host$request_uri
+	Key  Text   // "" is $scheme$proxy_host, and path and query of the upstream request
 	// Purge are texts that, if any is neither empty nor "0", have a request be one to forget what is kept of its key, or of all keys that
 	// begin with it if it ends in "*". It is answered with 204, or 404 if there was nothing. Whoever may send such requests may do that:
 	// let the texts tell who that is.

@@ -37,9 +37,7 @@ func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
 			return fmt.Errorf("the field %q has no effect that could be ignored", name)
 		}
 	}
-	ignores := func(field string) bool {
-		return slices.ContainsFunc(from.Ignore, func(name string) bool { return strings.EqualFold(name, field) })
-	}
+	ignores := func(field string) bool { return ignoresField(from.Ignore, field) }
 	r.mayRedirect, r.mayLimitRate, r.maySayBuffering = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"), !ignores("X-Accel-Buffering")
 	if !from.NoRedirects {
 		if r.locations, err = c.replacing(replacedRedirects(p, l)); err != nil {
@@ -54,6 +52,11 @@ func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
 	}
 	r.mark()
 	return nil
+}
+
+// ignoresField reports whether a Pass's Ignore has a field.
+func ignoresField(names []string, field string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, field) })
 }
 
 // mark finds the fields that the rules are about, but for those that concern a connection.

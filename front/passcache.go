@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
@@ -15,8 +14,7 @@ import (
 type passCache struct {
 	cache   *cache.Cache
 	rules   *cache.Rules
-	key     text
-	keyed   bool // the key has the Authorization in it
+	key     cacheKey
 	skip    []text
 	noStore []text
 	refuse  []text // those of NoStore that only the answer gives a value
@@ -70,17 +68,9 @@ func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
 	if pc.cache == nil {
 		return nil, fmt.Errorf("there is no cache %q", p.Cache.Zone)
 	}
-	key, err := cacheKey(p)
-	if err != nil {
+	if pc.key, err = c.cacheKey(p); err != nil {
 		return nil, err
 	}
-	if pc.key, err = c.text(key); err != nil {
-		return nil, err
-	}
-	if pc.key.constant() {
-		return nil, fmt.Errorf("the cache's key %q is the same for all requests", key)
-	}
-	pc.keyed = hasVariable(key, "http_authorization")
 	if pc.skip, err = c.texts(p.Cache.Skip); err != nil {
 		return nil, err
 	}
@@ -92,6 +82,9 @@ func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
 	}
 	policy := p.Cache.Policy
 	policy.Ignore = append(policy.Ignore[:len(policy.Ignore):len(policy.Ignore)], cacheFields(p.Ignore)...)
+	if !ignoresField(p.Ignore, "X-Accel-Redirect") {
+		policy.Diverts = redirectsRequest
+	}
 	if pc.rules, err = cache.Compile(policy); err != nil {
 		return nil, err
 	}
@@ -127,37 +120,16 @@ func cacheFields(ignored []string) (names []string) {
 	return names
 }
 
-// cacheKey is a Pass's key. nginx's own does not tell the hosts of requests apart, not even if the upstream is told them: then
-// two hosts of one upstream get each other's answers. Here the Host that is sent belongs to it.
-func cacheKey(p *Pass) (Text, error) {
-	if p.Cache.Key != "" {
-		return p.Cache.Key, nil
-	}
-	if p.Protocol == FastCGI {
-		return "", errors.New("the cache has no key: FastCGI has no usual one, $scheme$request_method$host$request_uri may do")
-	}
-	key := Text("$scheme$proxy_host$request_uri")
-	for _, f := range p.Header {
-		if strings.EqualFold(f.Name, "Host") && strings.Contains(string(f.Value), "$") && f.Value != "$proxy_host" {
-			key += " " + f.Value
-		}
-	}
-	return key, nil
-}
-
-// hasVariable reports whether a text has a variable in it.
-func hasVariable(t Text, variable string) bool {
-	parts := strings.Split(strings.ReplaceAll(strings.ToLower(string(t)), "{", ""), "$"+variable)
-	return slices.ContainsFunc(parts[1:], func(rest string) bool {
-		return strings.TrimLeft(rest, "abcdefghijklmnopqrstuvwxyz0123456789_") == rest
-	})
-}
+// redirectsRequest reports whether a response sends the request elsewhere. What that leads to is for the client that the upstream has
+// seen, and for no other.
+func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
 
 // answer answers an exchange from the cache, or by origin.
-func (pc *passCache) answer(x *exchange, origin cache.Origin) (*cache.Answer, error) {
+func (pc *passCache) answer(x *exchange, origin *origin) (*cache.Answer, error) {
 	q := cache.Query{
-		Context: x.r.Context(), Method: x.method, Header: x.r.Header, Host: x.asked, HasBody: x.r.ContentLength != 0,
-		Key: pc.key.of(x), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x), KeyedByAuthorization: pc.keyed,
+		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.lacksBody(x, origin.pass),
+		Key: pc.key.of(x, origin), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x) || removesFields(x.r.Header),
+		KeyedByAuthorization: pc.key.hasAuthorization,
 	}
 	if pc.refuse != nil {
 		q.Refuses = func(resp *http.Response) bool {
@@ -167,7 +139,7 @@ func (pc *passCache) answer(x *exchange, origin cache.Origin) (*cache.Answer, er
 	}
 	purges := anyHolds(pc.purge, x)
 	if x.stuck { // the key may be another's
-		return nil, &fetchError{kind: failedNone, status: http.StatusInternalServerError, err: errors.New("a pattern has taken too long")}
+		return nil, errStuck()
 	}
 	if purges {
 		return pc.forget(q.Key)
@@ -179,7 +151,15 @@ func (pc *passCache) answer(x *exchange, origin cache.Origin) (*cache.Answer, er
 		x.cached = failed.State
 	}
 	pc.counts.add(x.cached)
+	if err == nil && x.stuck { // the response may be of another variant
+		a.Discard()
+		return nil, errStuck()
+	}
 	return a, err
+}
+
+func errStuck() error {
+	return &fetchError{kind: failedNone, status: http.StatusInternalServerError, err: errors.New("a pattern has taken too long")}
 }
 
 // forget forgets what is kept of a key, or of all that begin with it if it ends in a star.

@@ -167,6 +167,14 @@ func sendFile(w http.ResponseWriter, f *os.File, n int64) error {
 	return err
 }
 
+// Discard is Close for a response that is not sent, from wherever it is.
+func (a *Answer) Discard() {
+	if a.Passed != nil {
+		_ = a.Passed.Body.Close()
+	}
+	a.Close()
+}
+
 // Close ends the use of the answer.
 func (a *Answer) Close() {
 	if a.file != nil {

@@ -22,7 +22,12 @@ func (s *silent) Write(b []byte) (int, error) {
 }
 
 // nobody is an origin that is not asked.
-type nobody struct{ t testing.TB }
+type nobody struct {
+	t      testing.TB
+	header http.Header // of the request
+}
+
+func (n nobody) Sent() (http.Header, string) { return n.header, "" }
 
 func (n nobody) Prepare(cache.Ask) (cache.Fetch, error) {
 	n.t.Error("the origin was asked")
@@ -51,7 +56,7 @@ func hitter(t testing.TB) func() {
 		}
 		a.Close()
 	}
-	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t})
+	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
 	return func() {
 		a, err := c.Answer(q, origin)
 		if err != nil {

@@ -132,7 +132,7 @@ type Query struct {
 	Context context.Context // the request's
 	Method  string
 	Header  http.Header // the request's: it is only read
-	Host    string      // likewise, for answers that vary by it
+	// HasBody says that the origin gets a body of the client's that the key does not have: the response is not stored.
 	HasBody bool
 	// Key is what answers are kept by. Requests with the same key get the same answers, but for what Vary says.
 	Key   string
@@ -142,7 +142,8 @@ type Query struct {
 	// Refuses, unless it is nil, has an answer not be kept for which it returns true. It is called while the request waits: with it
 	// nothing is updated behind a request's back.
 	Refuses func(*http.Response) bool
-	// KeyedByAuthorization says that the key has the Authorization in it, so that answers to requests with one may be kept.
+	// KeyedByAuthorization says that the key tells apart all values of Authorization that the origin gets, so that responses to
+	// requests with one may be stored.
 	KeyedByAuthorization bool
 }
 
@@ -157,7 +158,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Answer answers a request from the cache or by the origin. Its errors are of type *Error; they have had no effect on others' requests.
 func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
-	s := session{c: c, q: q, fields: fields{q.Header, q.Host}, why: "bypass", rules: q.Rules, origin: origin}
+	s := session{c: c, q: q, fields: fields{origin: origin}, why: "bypass", rules: q.Rules, origin: origin}
 	a, err := s.answer()
 	if err != nil {
 		return nil, &Error{s.state, err}

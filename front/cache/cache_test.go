@@ -120,6 +120,8 @@ func (v visit) Prepare(ask cache.Ask) (cache.Fetch, error) {
 	}, nil
 }
 
+func (v visit) Sent() (http.Header, string) { return withoutConditions(v.r) }
+
 // got is what a client got.
 type got struct {
 	status int
@@ -395,12 +397,7 @@ func TestMethods(t *testing.T) {
 		}
 		s.ask("OPTIONS", url).want(t, "", 200, "OPTIONS")
 		s.get().want(t, cache.StateHit, 200, "GET")
-		q := cache.Query{HasBody: true}
-		asks := s.asks()
-		s.query(q, "GET", url).want(t, "", 200, "GET")
-		if s.asks() == asks {
-			t.Error("a request with a body was answered from the cache")
-		}
+		s.query(cache.Query{HasBody: true}, "GET", url).want(t, cache.StateHit, 200, "GET") // as in nginx
 	})
 	inBubble(t, cache.Policy{KeepHead: true}, func(t *testing.T, s *site) {
 		s.answers(func(r *http.Request) (*http.Response, error) {
@@ -424,11 +421,13 @@ func TestUnsafeMethodsInvalidate(t *testing.T) {
 		method string
 		status int
 		gone   bool
+		off    bool
 	}{
-		{"POST", 200, true}, {"PUT", 204, true}, {"DELETE", 303, true}, {"PATCH", 200, true}, {"UNKNOWN", 200, true},
-		{"POST", 500, false}, {"POST", 404, false}, {"OPTIONS", 200, false}, {"PROPFIND", 200, false},
+		{"POST", 200, true, false}, {"PUT", 204, true, false}, {"DELETE", 303, true, false}, {"PATCH", 200, true, false}, {"UNKNOWN", 200, true, false},
+		{"POST", 500, false, false}, {"POST", 404, false, false}, {"OPTIONS", 200, false, false}, {"PROPFIND", 200, false, false},
+		{"POST", 200, false, true}, {"DELETE", 204, false, true}, {"PURGE", 200, false, true},
 	} {
-		inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		inBubble(t, cache.Policy{Invalidate: !test.off}, func(t *testing.T, s *site) {
 			s.says(200, "old", "Cache-Control: max-age=60", "Vary: X")
 			s.get("X: 1")
 			s.get("X: 2")
@@ -453,7 +452,7 @@ func TestInvalidatedOnItsWay(t *testing.T) {
 		"PurgePrefix": func(s *site) { s.cache.PurgePrefix("http:") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+			inBubble(t, cache.Policy{Invalidate: true}, func(t *testing.T, s *site) {
 				s.answers(func(r *http.Request) (*http.Response, error) {
 					if r.Method == "GET" {
 						time.Sleep(time.Second)

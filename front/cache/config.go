@@ -4,7 +4,10 @@
 // allow. Where nginx keeps to RFC 9111 less than it could, this cache is stricter; see Rules.
 package cache
 
-import "time"
+import (
+	"net/http"
+	"time"
+)
 
 // Config is a cache: proxy_cache_path. The zero value of each field but Name is a good one.
 type Config struct {
@@ -49,8 +52,16 @@ type Policy struct {
 	// themselves, with answers that are not kept. LockAge (0 is 5 s) is when the next may fetch while the first one still does.
 	Lock                 bool
 	LockTimeout, LockAge time.Duration
+	// Invalidate removes what is stored under a request's key if its method may have changed that, such as POST, and the response is
+	// 2xx or 3xx: RFC 9111, 4.4. nginx does not: any client that may send such a request could make the origin generate a
+	// popular response again and again.
+	Invalidate bool
 	// Status adds a Cache-Status field (RFC 9211) to answers.
 	Status bool
+	// Diverts, unless it is nil, reports whether the caller replaces a response with another one, as X-Accel-Redirect demands. Such
+	// a response authorizes one request only: it is never stored, and one that is stored is not used. It must be safe for
+	// concurrent use, and depend on its arguments only.
+	Diverts func(status int, header http.Header) bool
 }
 
 // Valid is how long answers of some statuses are fresh: proxy_cache_valid. No status means all of them.

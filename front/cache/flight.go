@@ -41,13 +41,16 @@ func (c *Cache) end(f *flight, kept bool) {
 }
 
 // join returns the flight for a request that cannot be answered as it is, and whether the request is who makes it: nobody does, or
-// has for too long.
-func (c *Cache) join(id keyID, key flightKey, now time.Time, age time.Duration) (f *flight, leads bool) {
+// has for too long. It returns nil if that is so, and the request may not lead.
+func (c *Cache) join(id keyID, key flightKey, now time.Time, age time.Duration, mayLead bool) (f *flight, leads bool) {
 	sh := c.index.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if f = sh.flights[key]; f != nil && now.Sub(f.since) < age {
 		return f, false
+	}
+	if !mayLead {
+		return nil, false
 	}
 	f = &flight{key: key, id: id, since: now, done: make(chan struct{})}
 	sh.flights[key] = f

@@ -472,13 +472,3 @@ func TestNotKeptEnds(t *testing.T) {
 		}
 	})
 }
-
-// A request that wants another protocol is none of the cache's business: its answer's body is passed as it is.
-func TestUpgrade(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
-		s.says(200, "x", fresh)
-		for range 2 {
-			s.get("Upgrade: websocket").want(t, "", 200, "x")
-		}
-	})
-}

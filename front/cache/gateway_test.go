@@ -66,3 +66,12 @@ func (q question) Prepare(ask cache.Ask) (cache.Fetch, error) {
 		return http.DefaultTransport.RoundTrip(out.WithContext(ctx))
 	}, nil
 }
+
+func (q question) Sent() (http.Header, string) { return withoutConditions(q.r) }
+
+// withoutConditions is a request as an origin gets it that is to answer with the whole response.
+func withoutConditions(r *http.Request) (http.Header, string) {
+	header := r.Header.Clone()
+	(&cache.Ask{Whole: true}).Apply(header)
+	return header, r.Host
+}

@@ -40,6 +40,11 @@ type variants struct {
 	all []*entry
 }
 
+// vary reports whether a response may vary by fields of the request.
+func (v *variants) vary() bool {
+	return slices.ContainsFunc(v.all, func(e *entry) bool { return e.stored == nil || len(e.stored.choices) > 0 })
+}
+
 // entry is an answer's place in the cache. Its fields are guarded by its shard.
 type entry struct {
 	id      keyID
@@ -77,6 +82,12 @@ func (x *index) find(id keyID, key string, request *fields, now time.Time) (e *e
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	v := sh.keys[id]
+	if v != nil && request.origin != nil && v.vary() { // no origin is called with the lock held
+		sh.mu.Unlock()
+		request.find()
+		sh.mu.Lock()
+		v = sh.keys[id]
+	}
 	if v == nil {
 		return nil, nil, nil
 	}

@@ -11,6 +11,9 @@ type Origin interface {
 	// Prepare makes a request of the client's. It is called while the client's request is there; nothing of that may be looked at by
 	// the Fetch, which may go on behind its back, and after its end. An error of Prepare is what the request gets.
 	Prepare(Ask) (Fetch, error)
+	// Sent returns the header and the host of the request as the origin gets it, without what Ask.Whole leaves out: what a Vary
+	// is about, and Authorization. It is called while the client's request is there. The header is only read.
+	Sent() (header http.Header, host string)
 }
 
 // Ask is how the request of the origin differs from the client's.

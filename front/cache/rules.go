@@ -78,16 +78,26 @@ type lifetime struct {
 	strict                bool // it will never do after that
 }
 
-// notFresh is why an answer is not kept that could be.
-const notFresh = "not fresh"
+// Reasons for which a response is not stored.
+const (
+	notFresh = "not fresh" // now; it could be stored otherwise
+	diverted = "diverted"
+)
+
+// diverts reports whether the caller replaces a response with another one.
+func (u *Rules) diverts(status int, h http.Header) bool {
+	return u.policy.Diverts != nil && u.policy.Diverts(status, h)
+}
 
 // judge says for how long an answer is fresh, or why it is not kept. asked is when the origin was.
-func (u *Rules) judge(q *Query, resp *http.Response, asked, now time.Time) (l lifetime, why string) {
+func (u *Rules) judge(q *Query, request *fields, resp *http.Response, asked, now time.Time) (l lifetime, why string) {
 	h := resp.Header
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode == http.StatusPartialContent || resp.StatusCode == http.StatusNotModified ||
 		resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return l, "status"
+	case u.diverts(resp.StatusCode, h):
+		return l, diverted
 	case !u.ignore.cookies && len(h["Set-Cookie"]) > 0:
 		return l, "set-cookie"
 	case !u.ignore.vary && !varies(h["Vary"]):
@@ -109,7 +119,7 @@ func (u *Rules) judge(q *Query, resp *http.Response, asked, now time.Time) (l li
 		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.given // RFC 9111, 3.5
 	}
 	switch {
-	case !allowed && !q.KeyedByAuthorization && len(q.Header["Authorization"]) > 0:
+	case !allowed && !q.KeyedByAuthorization && request.authorized():
 		return l, "authorization"
 	case !l.fresh.After(now):
 		return l, notFresh

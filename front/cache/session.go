@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -24,13 +25,14 @@ type session struct {
 	flight *flight // that this request makes
 	why    string  // the origin is asked: RFC 9211, 2.2
 	until  time.Time
+	behind bool // the client's request does not wait, and may have ended
 }
 
 func (s *session) answer() (*Answer, error) {
 	switch {
 	case !keeps(s.q.Method):
 		return s.passMethod()
-	case s.q.HasBody, len(s.q.Key) > maxKey, len(s.q.Header["Upgrade"]) > 0:
+	case len(s.q.Key) > maxKey:
 		return s.pass()
 	}
 	s.id = identify(s.q.Key)
@@ -45,7 +47,7 @@ func (s *session) answer() (*Answer, error) {
 func (s *session) find() (*Answer, error) {
 	for {
 		now := time.Now()
-		s.entry, s.old = s.c.lookup(s.id, s.q.Key, &s.fields, now)
+		s.entry, s.old = s.lookup(now)
 		if s.old != nil && s.old.life.isFresh(now) {
 			return s.use(StateHit, now)
 		}
@@ -56,22 +58,31 @@ func (s *session) find() (*Answer, error) {
 				return s.pass()
 			}
 		}
-		if !s.keeps() {
-			return s.fetch()
-		}
 		if a, err := s.share(now); a != nil || err != nil {
 			return a, err
 		}
 	}
 }
 
-// keeps reports whether the request's answer may be kept at all.
-func (s *session) keeps() bool {
-	head := s.q.Method == http.MethodHead && s.rules.policy.KeepHead
-	return !s.q.NoStore && !head && s.c.intakes.Load() < maxFlights && s.c.closing.Err() == nil
+// lookup finds what is stored for the request. A response that diverts is as good as none: another location, or an earlier version of
+// this one, has stored it.
+func (s *session) lookup(now time.Time) (*entry, *stored) {
+	e, found := s.c.lookup(s.id, s.q.Key, &s.fields, now)
+	if found != nil && s.rules.diverts(found.status, found.header) {
+		return nil, nil
+	}
+	return e, found
 }
 
-// share joins the flight of what is missing or stale. Without an answer it is to be looked for again.
+// keeps reports whether the response to the request may be stored at all. It may not if it depends on a body that is in no key: a
+// client could have others served what only its own request leads to.
+func (s *session) keeps() bool {
+	head := s.q.Method == http.MethodHead && s.rules.policy.KeepHead
+	return !s.q.NoStore && !s.q.HasBody && !head && s.c.intakes.Load() < maxFlights && s.c.closing.Err() == nil
+}
+
+// share joins the flight of what is missing or stale. Without an answer it is to be looked for again. A request whose response is not
+// stored may wait for others, and others do not wait for it.
 func (s *session) share(now time.Time) (*Answer, error) {
 	policy := &s.rules.policy
 	updating := s.old != nil && s.rules.mayUpdate(&s.old.life, now)
@@ -82,7 +93,10 @@ func (s *session) share(now time.Time) (*Answer, error) {
 	if updating { // nobody waits
 		age = max(age, updatedFor)
 	}
-	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, age)
+	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, age, s.keeps())
+	if f == nil {
+		return s.fetch()
+	}
 	if leads {
 		return s.lead(f, updating && policy.Background && s.q.Refuses == nil, now)
 	}
@@ -106,7 +120,7 @@ func (s *session) share(now time.Time) (*Answer, error) {
 // lead makes a flight, unless one has landed since the request looked.
 func (s *session) lead(f *flight, behind bool, now time.Time) (*Answer, error) {
 	s.flight = f
-	_, found := s.c.lookup(s.id, s.q.Key, &s.fields, now)
+	_, found := s.lookup(now)
 	if found != nil && (s.old == nil || found.life.received.After(s.old.life.received)) {
 		s.land()
 		return nil, nil
@@ -160,6 +174,7 @@ func (s *session) updateBehind(now time.Time) (*Answer, error) {
 		return s.miss() // with the flight: nobody looks once more, who would leave that to nobody
 	}
 	ask := s.ask()
+	s.fields.find()
 	if s.c.behind.Add(1) <= maxBackground {
 		if fetch, err := s.origin.Prepare(ask); err == nil {
 			s.c.updateLater(*s, fetch, ask)
@@ -173,6 +188,7 @@ func (s *session) updateBehind(now time.Time) (*Answer, error) {
 
 // updateLater goes on for a session whose request does not wait.
 func (c *Cache) updateLater(s session, fetch Fetch, ask Ask) {
+	s.behind = true
 	c.routines.Go(func() {
 		defer c.behind.Add(-1)
 		defer s.land()
@@ -261,7 +277,7 @@ func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
 			return a, nil
 		}
 	}
-	life, why := s.rules.judge(&s.q, resp, asked, now)
+	life, why := s.rules.judge(&s.q, &s.fields, resp, asked, now)
 	if why == "" && s.keeps() {
 		if a := s.take(in, resp, life); a != nil {
 			a.State, a.at = s.state, now
@@ -284,7 +300,7 @@ func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
 // as long as it is updated else, which never succeeds.
 func (s *session) supersedes(status int, why string) bool {
 	found := status < http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusGone
-	return found && !s.q.NoStore && (why == "cache-control" || why == notFresh)
+	return found && !s.q.NoStore && (why == "cache-control" || why == notFresh || why == diverted)
 }
 
 // detached asks the origin on behalf of the cache: neither the end of the client's request nor its deadline ends it, until its body is
@@ -305,14 +321,22 @@ func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error
 	if err != nil {
 		return nil, err
 	}
-	body.ReadCloser, resp.Body = resp.Body, body
+	body.ReadCloser = resp.Body
+	if resp.StatusCode == http.StatusSwitchingProtocols { // the caller needs the connection itself: it is the client's alone
+		context.AfterFunc(of, body.end)
+		return resp, nil
+	}
+	resp.Body = body
 	return resp, nil
 }
 
 // notKept passes an answer that might have been kept. It ends with the client's request.
 func (s *session) notKept(resp *http.Response) *Answer {
 	a := s.passed(resp)
-	body := resp.Body.(*ending)
+	body, ok := resp.Body.(*ending)
+	if !ok { // a connection that speaks another protocol now
+		return a
+	}
 	end, stop := body.end, context.AfterFunc(s.q.Context, body.end)
 	body.end = func() {
 		stop()
@@ -337,13 +361,12 @@ func (s *session) standIn(now time.Time, said string) *Answer {
 // all of it.
 func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.Time) (*Answer, error) {
 	_ = resp.Body.Close()
-	if !s.old.holds(resp.Header) {
-		s.old = nil
-		return s.fetch()
+	if !s.old.holds(resp.Header) || s.rules.diverts(resp.StatusCode, resp.Header) {
+		return s.anew()
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)
 	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
-	life, why := s.rules.judge(&s.q, merged, asked, now)
+	life, why := s.rules.judge(&s.q, &s.fields, merged, asked, now)
 	life.grow(ageOf(resp.Header))
 	fresh.life = life
 	if !s.rules.ignore.vary {
@@ -356,8 +379,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	a := s.hit(StateRevalidated, now)
 	switch {
 	case a == nil:
-		s.old = nil
-		return s.fetch()
+		return s.anew()
 	case why == "" && s.q.NoStore:
 	case why == "":
 		s.c.refresh(s.entry, old, fresh, in.still)
@@ -367,6 +389,19 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	s.note(a, "fwd=stale; fwd-status=304")
 	return a, nil
 }
+
+// anew fetches the whole response, as the stored one cannot be used. The request of a background update may have ended: the stored
+// response is dropped then, and the next request fetches.
+func (s *session) anew() (*Answer, error) {
+	if s.behind {
+		s.c.index.drop(s.entry)
+		return nil, errNotUsable
+	}
+	s.old = nil
+	return s.fetch()
+}
+
+var errNotUsable = errors.New("cache: the stored response cannot be used any more")
 
 // take begins to keep an answer: nil if that cannot be.
 func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
@@ -412,12 +447,12 @@ func (s *session) passed(resp *http.Response) *Answer {
 	return a
 }
 
-// passMethod passes a request whose answer is never kept. If it may have changed something what is kept of its URI is forgotten:
-// RFC 9111, 4.4.
+// passMethod passes a request whose response is never stored. If the policy is to invalidate, and the request may have changed
+// something, what is stored under its key is removed.
 func (s *session) passMethod() (*Answer, error) {
 	s.why = "method"
 	a, err := s.pass()
-	if err == nil && a.Status >= 200 && a.Status < 400 {
+	if err == nil && s.rules.policy.Invalidate && a.Status >= 200 && a.Status < 400 {
 		switch s.q.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "REPORT", "SEARCH":
 		default:

@@ -34,18 +34,35 @@ func listed(lines []string) func(yield func(string) bool) {
 	}
 }
 
-// fields are a request's. Its Host is apart from the others, as in net/http.
+// fields are those of a request as the origin gets it: what is removed or replaced on the way there makes no difference to a
+// response. Its Host is apart from the others, as in net/http.
 type fields struct {
+	origin Origin // nil if the rest is known
 	header http.Header
 	host   string
 }
 
+// find asks the origin for the fields. It must be called before the client's request ends.
+func (f *fields) find() {
+	if f.origin != nil {
+		f.header, f.host = f.origin.Sent()
+		f.origin = nil
+	}
+}
+
 // value is that of a field whose name is canonical, such that it can be compared.
 func (f *fields) value(name string) string {
+	f.find()
 	if name == "Host" {
 		return strings.ToLower(f.host)
 	}
 	return normalize(f.header[name])
+}
+
+// authorized reports whether the origin gets credentials: RFC 9111, 3.5.
+func (f *fields) authorized() bool {
+	f.find()
+	return len(f.header["Authorization"]) > 0
 }
 
 // choices are the fields that a Vary names, in order, with their values in a request. It reports false if they are too long.
