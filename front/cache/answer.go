@@ -36,6 +36,7 @@ type Answer struct {
 	Passed *http.Response
 
 	stored *stored
+	leases *leases   // that the stored body is acquired from, or nil
 	at     time.Time // it was found
 	file   *os.File
 	come   *growing // if it is not all there yet
@@ -182,5 +183,9 @@ func (a *Answer) Close() {
 	}
 	if a.come != nil {
 		_ = a.come.Close()
+	}
+	if a.leases != nil {
+		a.leases.release(a.stored.lease)
+		a.leases = nil
 	}
 }

@@ -26,8 +26,9 @@ type Cache struct {
 	search      search
 	uncacheable marks
 	uses        uses
+	pieces      sync.Pool // of *[sendPiece]byte
 
-	pending  atomic.Int64 // bytes in memory of answers on their way in
+	pending  atomic.Int64 // bytes in memory of answers on their way in, and to those who read them meanwhile
 	intakes  atomic.Int64 // answers on their way in
 	behind   atomic.Int64 // of which nobody waits for
 	waiting  atomic.Int64 // requests for others' answers
@@ -104,6 +105,7 @@ func (c *Cache) Resize(config Config) {
 	}
 	c.most.Store(min(memory/perBody, mostInMemory(c.disk != nil)))
 	c.index.maxMemory.Store(memory)
+	c.index.leases.maxRead.Store(memory / readPart)
 	c.index.maxDisk.Store(all)
 	c.inactive.Store(int64(orDefault(config.Inactive, DefaultInactive)))
 	c.index.evict()

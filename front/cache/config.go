@@ -20,7 +20,8 @@ type Config struct {
 	Levels []int
 	// MaxBytes bounds what is kept, on disk if there is a Dir; 0 is DefaultBytes. What has not been asked for the longest goes first.
 	MaxBytes int64
-	// MemoryBytes bounds what is kept in memory; 0 is DefaultMemory.
+	// MemoryBytes bounds what is kept in memory; 0 is DefaultMemory. What is still being sent counts, after it has been replaced or
+	// evicted, too. Responses on their way in may take a quarter more.
 	MemoryBytes int64
 	// Inactive is how long what nobody asks for is kept, fresh or not; 0 is 10 minutes.
 	Inactive time.Duration
@@ -107,7 +108,8 @@ const (
 	largeBody   = 4 << 20   // likewise without one
 	perBody     = 16        // memory holds as many bodies of the largest size at least
 	perDisk     = 2         // and the disk
-	pendingPart = 4         // of memory is what is on its way in at most
+	pendingPart = 4         // of memory, and beside it, is what is on its way in at most
+	readPart    = 2         // of memory is what is sent from it at most; with more, it is sent from files, or by the origin
 	makeRoom    = 16        // files that go when the disk is too full
 	weight      = 512       // bytes that an answer takes in memory beside header and body, about
 	indexBytes  = 256       // that a file takes in memory, about

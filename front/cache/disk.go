@@ -198,7 +198,8 @@ func (d *disk) read(f *file, most int64) (*stored, error) {
 		}
 		return s, nil
 	}
-	s.body, s.inFile = make([]byte, p.body), false
+	s.inFile = false
+	s.hold(make([]byte, p.body))
 	if _, err := io.ReadFull(io.NewSectionReader(r, p.bodyAt(), p.body), s.body); err != nil || checksum(0, s.body) != p.bodySum {
 		return nil, errTorn
 	}

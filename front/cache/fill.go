@@ -54,6 +54,7 @@ const (
 const (
 	firstPiece = 4 << 10
 	piece      = 64 << 10
+	sendPiece  = 16 << 10 // is copied for a client at a time
 )
 
 // run receives the body, and reports whether all of it is there. Readers learn of that by finish.
@@ -62,8 +63,12 @@ func (f *fill) run() bool {
 	for {
 		into := outside
 		if f.file == nil {
-			into = f.spare()
-		} else if into == nil {
+			if into = f.spare(); into == nil && !f.toFile() {
+				f.handOver(nil, nil)
+				return false
+			}
+		}
+		if f.file != nil && into == nil {
 			outside = make([]byte, piece)
 			into = outside
 		}
@@ -92,7 +97,8 @@ func (f *fill) run() bool {
 	}
 }
 
-// spare is room after what is in memory. As much is made as has come, whatever the origin says of the length.
+// spare is room after what is in memory: nil if there is none for all fills together. As much is made as has come, whatever the origin says
+// of the length.
 func (f *fill) spare() []byte {
 	if len(f.buf) == cap(f.buf) {
 		want := max(firstPiece, 2*int64(cap(f.buf)))
@@ -100,9 +106,13 @@ func (f *fill) spare() []byte {
 			first := min(f.length+1, piece) // one more, so that the end is seen
 			want = max(first, min(want, f.length+1), f.size+1)
 		}
+		more := want - int64(cap(f.buf))
+		if f.pending.Add(more) > f.room {
+			f.pending.Add(-more)
+			return nil
+		}
 		bigger := make([]byte, len(f.buf), want)
 		copy(bigger, f.buf)
-		f.pending.Add(want - int64(cap(f.buf)))
 		f.mu.Lock()
 		f.buf = bigger
 		f.mu.Unlock()
@@ -133,10 +143,10 @@ func (f *fill) readable() int64 {
 }
 
 // fits reports whether there is room for what has come, in memory or else on disk.
-func (f *fill) fits() bool {
-	if f.file != nil || f.size <= f.most && f.pending.Load() <= f.room {
-		return true
-	}
+func (f *fill) fits() bool { return f.file != nil || f.size <= f.most || f.toFile() }
+
+// toFile moves what has come from memory to a file.
+func (f *fill) toFile() bool {
 	if f.disk == nil {
 		return false
 	}
@@ -150,8 +160,38 @@ func (f *fill) fits() bool {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.file = d
+	f.free()
+	return true
+}
+
+// free gives back what is in memory. f.mu is held.
+func (f *fill) free() {
+	if f.buf == nil {
+		return
+	}
 	f.pending.Add(-int64(cap(f.buf)))
-	f.file, f.buf = d, nil
+	f.buf = nil
+}
+
+// trim has what is in memory be b, which is the same.
+func (f *fill) trim(b []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.pending.Add(int64(cap(b) - cap(f.buf)))
+	f.buf = b
+}
+
+// readFile has a reader, if there still is one, read what is stored from its file, and no longer from memory. It reports whether the file
+// is the fill's to close.
+func (f *fill) readFile(d *draft) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lone {
+		return false
+	}
+	f.file = d
+	f.free()
 	return true
 }
 
@@ -180,11 +220,10 @@ func (f *fill) handOver(b []byte, err error) {
 	f.wake()
 }
 
-// close frees what is in memory and was not kept, and the file likewise.
+// close notes that nothing is written any more, and removes a file that was not kept.
 func (f *fill) close(kept bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.pending.Add(-int64(cap(f.buf)))
 	f.over = true
 	if f.alone != nil {
 		f.alone.Stop()
@@ -192,7 +231,7 @@ func (f *fill) close(kept bool) {
 	if f.file != nil && !kept {
 		f.file.remove()
 	}
-	f.closeFile()
+	f.letGo()
 }
 
 // leave notes that nobody reads any more. What is not there yet is fetched on for so long, for the cache.
@@ -210,13 +249,17 @@ func (f *fill) leave(on time.Duration) {
 		f.alone = time.AfterFunc(on, f.abandon)
 	}
 	f.wake()
-	f.closeFile()
+	f.letGo()
 }
 
-// closeFile closes the file if nobody needs it. f.mu is held.
-func (f *fill) closeFile() {
-	if f.file != nil && f.over && f.lone {
+// letGo closes the file, or frees the memory, if nobody needs it. f.mu is held.
+func (f *fill) letGo() {
+	switch {
+	case !f.over || !f.lone:
+	case f.file != nil:
 		_ = f.file.Close()
+	default:
+		f.free()
 	}
 }
 

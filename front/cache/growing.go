@@ -5,15 +5,17 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 )
 
 // growing reads a fill as it comes. What waits ends with the context.
 type growing struct {
-	ctx  context.Context
-	f    *fill
-	at   int64
-	rest int64 // read of what was handed over
-	err  error // that ended a read, other than the end
+	ctx    context.Context
+	f      *fill
+	at     int64
+	rest   int64      // read of what was handed over
+	pieces *sync.Pool // of *[sendPiece]byte
+	err    error      // that ended a read, other than the end
 }
 
 var errPassedOver = errors.New("cache: this part of the answer has gone by")
@@ -93,8 +95,14 @@ func (g *growing) note(err error) error {
 	return err
 }
 
-// WriteTo writes all to a client. What has come is sent before more is waited for.
+// WriteTo writes all to a client. What has come is sent before more is waited for. Clients may be slow: what is sent from memory is
+// copied, so that nobody holds the fill's.
 func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
+	buf, ok := g.pieces.Get().(*[sendPiece]byte)
+	if !ok {
+		buf = new([sendPiece]byte)
+	}
+	defer g.pieces.Put(buf)
 	flush := func() {
 		if flusher, ok := w.(http.Flusher); ok && g.at > 0 && g.at != g.f.length {
 			flusher.Flush()
@@ -110,7 +118,7 @@ func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
 			return total, g.note(err)
 		case b != nil:
 			var written int
-			written, err = w.Write(b)
+			written, err = w.Write(buf[:copy(buf[:], b)])
 			n = int64(written)
 		case length > 0:
 			n, err = io.Copy(w, from)

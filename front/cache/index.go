@@ -18,6 +18,7 @@ type index struct {
 	disk      atomic.Int64
 	maxMemory atomic.Int64
 	maxDisk   atomic.Int64
+	leases    leases
 	discard   func(*file) // called without locks
 }
 
@@ -212,6 +213,8 @@ func leastUsed(all, but []*entry) (least *entry) {
 // load has an entry be in memory, too. The shard is locked.
 func (x *index) load(sh *shard, e *entry, s *stored) {
 	x.memory.Add(-e.inMem.remove())
+	x.leases.enter(s)
+	x.leases.leave(e.stored)
 	e.stored = s
 	if !e.known {
 		e.variant, e.known = hashChoices(x.seed, s.choices), true
@@ -329,6 +332,7 @@ func (x *index) dropLocked(sh *shard, all []*entry) (files []*file) {
 			x.memory.Add(-indexBytes)
 			files = append(files, e.file)
 		}
+		x.leases.leave(e.stored)
 		e.stored, e.file = nil, nil
 	}
 	return files
@@ -392,9 +396,9 @@ func (sh *shard) unusedSince(since time.Time) *entry {
 	return nil
 }
 
-// evict makes what is kept fit.
+// evict makes what is kept fit, together with what has left the index and is still being sent.
 func (x *index) evict() {
-	for x.memory.Load() > x.maxMemory.Load() {
+	for x.memory.Load()+x.leases.loose.Load() > x.maxMemory.Load() {
 		if !x.evictOne((*shard).leastInMemory, x.unloadLocked) && !x.evictOne((*shard).leastOnDisk, x.dropOneLocked) {
 			break
 		}
@@ -441,6 +445,7 @@ func (x *index) unloadLocked(sh *shard, e *entry) []*file {
 		return x.dropOneLocked(sh, e)
 	}
 	x.memory.Add(-e.inMem.remove())
+	x.leases.leave(e.stored)
 	e.stored = nil
 	return nil
 }

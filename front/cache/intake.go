@@ -89,6 +89,7 @@ func (in *intake) keep() (kept bool) {
 	body := f.buf
 	if cap(body) > len(body)+len(body)/4+firstPiece {
 		body = append(make([]byte, 0, len(body)), body...)
+		f.trim(body)
 	}
 	s := in.head.complete(f.size, body, false)
 	e, kept := in.c.index.put(in.id, s, nil, in.c.disk != nil, in.still)
@@ -108,8 +109,13 @@ func (in *intake) write(s *stored) *file {
 	if err != nil {
 		return nil
 	}
-	defer d.Close()
-	defer d.remove() // unless it is kept
+	reads := false
+	defer func() {
+		d.remove() // unless it is kept
+		if !reads {
+			d.Close()
+		}
+	}()
 	if _, err = d.WriteAt(s.body, in.fill.bodyAt); err != nil {
 		return nil
 	}
@@ -117,6 +123,7 @@ func (in *intake) write(s *stored) *file {
 	if err != nil {
 		return nil
 	}
+	reads = in.fill.readFile(d)
 	return file
 }
 

@@ -19,13 +19,14 @@ type session struct {
 	origin Origin
 	id     keyID
 
-	state  State   // of its answer, if that is the origin's
-	old    *stored // what is there and stale, or nil
-	entry  *entry  // its
-	flight *flight // that this request makes
-	why    string  // the origin is asked: RFC 9211, 2.2
-	until  time.Time
-	behind bool // the client's request does not wait, and may have ended
+	state   State   // of its answer, if that is the origin's
+	old     *stored // what is there and stale, or nil
+	entry   *entry  // its
+	flight  *flight // that this request makes
+	why     string  // the origin is asked: RFC 9211, 2.2
+	until   time.Time
+	behind  bool // the client's request does not wait, and may have ended
+	crowded bool // what is stored could not be sent from memory: too much is
 }
 
 func (s *session) answer() (*Answer, error) {
@@ -139,18 +140,22 @@ func (s *session) use(state State, now time.Time) (*Answer, error) {
 	return s.miss()
 }
 
-// miss fetches what is not there any more, or cannot be read.
+// miss fetches what is not there any more, or cannot be read. If slow clients hold too much memory the origin's response goes through.
 func (s *session) miss() (*Answer, error) {
 	s.old, s.state, s.why = nil, StateMiss, "uri-miss"
+	if s.crowded {
+		return s.pass()
+	}
 	return s.fetch()
 }
 
 // hit answers from what is there: nil if it cannot be read, and then it is forgotten, unless that will pass.
 func (s *session) hit(state State, now time.Time) *Answer {
 	a := &Answer{Status: s.old.status, Header: s.old.header, State: state, stored: s.old, at: now}
-	if s.old.inFile {
+	if fromMemory := !s.old.inFile && s.acquire(a); !fromMemory {
 		f := s.c.index.fileOf(s.entry)
 		if f == nil {
+			s.crowded = !s.old.inFile
 			return nil
 		}
 		var err error
@@ -160,11 +165,31 @@ func (s *session) hit(state State, now time.Time) *Answer {
 			}
 			return nil
 		}
+		if s.old.body != nil {
+			a.stored = s.old.withoutBody()
+		}
 	}
 	if s.rules.policy.Status {
 		s.note(a, "hit; ttl=", strconv.FormatInt(int64(s.old.life.fresh.Sub(now)/time.Second), 10))
 	}
 	return a
+}
+
+// acquire has the stored body stay in memory while it is sent. Without room for that it reports false: the body is to be read from its
+// file then.
+func (s *session) acquire(a *Answer) bool {
+	if s.q.Method == http.MethodHead {
+		return true
+	}
+	leases := &s.c.index.leases
+	if !leases.acquire(s.old.lease) {
+		return false
+	}
+	a.leases = leases
+	if leases.loose.Load() > 0 {
+		s.c.index.evict()
+	}
+	return true
 }
 
 // updateBehind answers with what is stale, and updates it behind the request's back.
@@ -343,7 +368,7 @@ func (s *session) notKept(resp *http.Response) *Answer {
 		end()
 	}
 	if resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && conditional(s.q.Header) { // which the origin was not asked
-		a.Passed, a.come = nil, &growing{ctx: s.q.Context, f: passing(resp)}
+		a.Passed, a.come = nil, &growing{ctx: s.q.Context, f: passing(resp), pieces: &s.c.pieces}
 	}
 	return a
 }
@@ -424,7 +449,7 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 		header = header.Clone()
 		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
 	}
-	return &Answer{Status: resp.StatusCode, Header: header, stored: head, come: &growing{ctx: s.q.Context, f: in.fill}}
+	return &Answer{Status: resp.StatusCode, Header: header, stored: head, come: &growing{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
 }
 
 // pass has the origin answer, with an answer that is not kept.

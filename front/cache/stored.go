@@ -27,6 +27,7 @@ type stored struct {
 	life    lifetime
 	length  int64
 	body    []byte // nil if it is on disk
+	lease   *lease // of body
 	inFile  bool
 }
 
@@ -69,12 +70,25 @@ func keptHeader(h http.Header) (kept http.Header, ok bool) {
 // complete is the answer once its body is known.
 func (s *stored) complete(length int64, body []byte, inFile bool) *stored {
 	whole := *s
-	whole.length, whole.body, whole.inFile = length, body, inFile
+	whole.length, whole.inFile = length, inFile
+	if !inFile {
+		whole.hold(body)
+	}
 	if s.status != http.StatusNoContent {
 		whole.header = s.header.Clone()
 		whole.header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	}
 	return &whole
+}
+
+// hold has the body be in memory.
+func (s *stored) hold(body []byte) { s.body, s.lease = body, &lease{size: int64(cap(body))} }
+
+// withoutBody is the response for who sends the body from its file, and holds no memory.
+func (s *stored) withoutBody() *stored {
+	head := *s
+	head.body, head.lease, head.inFile = nil, nil, true
+	return &head
 }
 
 // refreshed is the answer after a 304 with a header, which replaces fields of it but for those that
