@@ -14,7 +14,7 @@ type Config struct {
 	// Name is what it is known by, the keys_zone.
 	Name string
 	// Dir is where answers are kept so that they are there after a start, and those that memory has no room for. It is made if it is not
-	// there. "" keeps them in memory only.
+	// there, but for its parent. "" keeps them in memory only.
 	Dir string
 	// Levels are the numbers of characters that the names of subdirectories have, such as 1, 2.
 	Levels []int

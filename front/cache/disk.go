@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ const (
 	drafts     = "drafts" // the directory of files that are being written
 	runSize    = 8        // characters of a name that are the run's
 	madeSize   = 8        // and that count files
+	dirMode    = 0o700
 	nameLength = runSize + madeSize + 2*len(keyID{})
 )
 
@@ -44,8 +46,21 @@ type file struct {
 	checking sync.Mutex // held while the body is read to be compared
 }
 
+// MakeDir makes the directory of a cache, for its owner only, unless it is there. As in nginx its parent must be there: a parent that root
+// makes for a user who serves would need a mode and an owner that nobody has chosen.
+func MakeDir(dir string) error {
+	err := os.Mkdir(dir, dirMode)
+	switch {
+	case errors.Is(err, os.ErrExist):
+		return nil
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%w (create %s first, such that the user who serves may enter it)", err, filepath.Dir(dir))
+	}
+	return err
+}
+
 func openDisk(dir string, levels []int, minFree int64) (*disk, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := MakeDir(dir); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(dir)
@@ -55,7 +70,7 @@ func openDisk(dir string, levels []int, minFree int64) (*disk, error) {
 	d := &disk{root: root, levels: levels, run: newRun()}
 	d.free.Store(minFree)
 	if d.dir, err = root.Open("."); err == nil {
-		if err = root.Mkdir(drafts, 0o700); errors.Is(err, os.ErrExist) {
+		if err = root.Mkdir(drafts, dirMode); errors.Is(err, os.ErrExist) {
 			err = nil
 		}
 	}
@@ -91,7 +106,7 @@ func (d *disk) create(bytes int64) (*draft, error) {
 	name := path.Join(drafts, d.newName(keyID{}))
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrNotExist) { // somebody has emptied the directory
-		_ = d.root.Mkdir(drafts, 0o700)
+		_ = d.root.Mkdir(drafts, dirMode)
 		f, err = d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if err != nil {
@@ -126,7 +141,7 @@ func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	name := path.Join(w.disk.dirOf(base), base)
 	err := w.disk.root.Rename(w.name, name)
 	if errors.Is(err, os.ErrNotExist) { // the first one in its directory
-		if err = w.disk.root.MkdirAll(path.Dir(name), 0o700); err == nil {
+		if err = w.disk.root.MkdirAll(path.Dir(name), dirMode); err == nil {
 			err = w.disk.root.Rename(w.name, name)
 		}
 	}

@@ -115,24 +115,39 @@ func logPaths(result *nginxconf.Result) []string {
 	return paths
 }
 
-// cacheMode is the mode of folders that are made for caches.
-const cacheMode = 0o700
-
-// prepareCaches makes the folders of caches, for whoever is to write there.
+// prepareCaches makes the folders of caches, and gives them to the user who serves, as nginx does: also those that are there.
 func prepareCaches(all []cache.Config, powers *privilege.Plan) error {
 	for i := range all {
 		dir := all[i].Dir
-		if _, err := os.Stat(dir); dir == "" || err == nil {
+		if dir == "" {
 			continue
 		}
-		if err := os.MkdirAll(dir, cacheMode); err != nil {
-			return err
+		if err := cache.MakeDir(dir); err != nil {
+			return fmt.Errorf("cache %q: %w", all[i].Name, err)
 		}
-		if uid, gid, ok := powers.IDs(); ok {
-			if err := os.Chown(dir, uid, gid); err != nil {
-				return err
+		if uid, _, ok := powers.IDs(); ok {
+			if err := giveTo(dir, uid); err != nil {
+				return fmt.Errorf("cache %q: %w", all[i].Name, err)
 			}
 		}
+	}
+	return nil
+}
+
+// giveTo makes a user a folder's owner, with all access to it.
+func giveTo(dir string, uid int) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != uid {
+		if err := os.Chown(dir, uid, -1); err != nil {
+			return err
+		}
+	}
+	const all = 0o700
+	if mode := info.Mode().Perm(); mode&all != all {
+		return os.Chmod(dir, mode|all)
 	}
 	return nil
 }
