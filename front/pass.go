@@ -293,10 +293,11 @@ func (p *pass) failed(x *exchange, err error) outcome {
 	return x.fail(f.status)
 }
 
-// truncated ends an answer whose rest does not come: its client shall see that it is not all.
+// truncated ends a response whose rest does not come. As in nginx the client gets the head and what has come, and sees that it is not all.
 func (x *exchange) truncated(err error) {
 	if x.r.Context().Err() == nil {
 		x.errorf(levelError, "the upstream's answer is not complete: %v", err)
+		_ = http.NewResponseController(x.w).Flush() // what cannot be flushed is lost, as the rest is
 	}
 	panic(http.ErrAbortHandler)
 }

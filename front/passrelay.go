@@ -63,23 +63,17 @@ func (p *pass) relay(x *exchange, resp *http.Response) outcome {
 		taken(err)
 		p.trailer(x, resp)
 	default:
-		x.plan.state.giveBuffer(b)
-		return p.broken(x, err)
+		defer x.plan.state.giveBuffer(b)
+		if x.r.Context().Err() != nil && !p.from.IgnoreAbort {
+			x.unanswered(statusClientGone)
+			panic(http.ErrAbortHandler)
+		}
+		p.sendHead(x, resp)
+		_, failed := x.w.Write(b[:n])
+		taken(failed)
+		x.truncated(err)
 	}
 	return answered
-}
-
-// broken answers for an upstream whose answer has ended before any of it was sent.
-func (p *pass) broken(x *exchange, err error) outcome {
-	if x.r.Context().Err() != nil && !p.from.IgnoreAbort {
-		x.unanswered(statusClientGone)
-		panic(http.ErrAbortHandler)
-	}
-	x.errorf(levelError, "the upstream's answer is not complete: %v", err)
-	if errors.Is(err, errSilent) {
-		return x.fail(http.StatusGatewayTimeout)
-	}
-	return x.fail(http.StatusBadGateway)
 }
 
 // streams reports whether an answer is passed on as it comes.
