@@ -75,7 +75,7 @@ func conditional(h http.Header) bool {
 // Send sends the answer's status and body, or as much of it as the request asks for. An error means that the answer is not complete:
 // the connection must not be used any more.
 func (a *Answer) Send(w http.ResponseWriter, r *http.Request) error {
-	if a.Status == http.StatusOK && len(r.Header) > 0 && conditional(r.Header) && a.settled() {
+	if a.Status == http.StatusOK && len(r.Header) > 0 && conditional(r.Header) && a.sized() && a.settled() {
 		return a.sendPart(w, r)
 	}
 	w.WriteHeader(a.Status)
@@ -90,6 +90,20 @@ func (a *Answer) Send(w http.ResponseWriter, r *http.Request) error {
 	}
 	_, err := w.Write(a.stored.body)
 	return err
+}
+
+// sized reports whether the length of a response to HEAD is known.
+func (a *Answer) sized() bool { return !a.headOnly() || a.announced() >= 0 }
+
+func (a *Answer) headOnly() bool { return a.stored != nil && a.stored.headOnly() }
+
+// announced is the length that a response to HEAD tells of, or -1.
+func (a *Answer) announced() int64 {
+	n, err := strconv.ParseInt(a.Header.Get("Content-Length"), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // settled reports whether the answer's length is known. If the origin did not say it waits for the end.
@@ -125,6 +139,8 @@ func (a *Answer) sendPart(w http.ResponseWriter, r *http.Request) error {
 // seeker reads the body from anywhere.
 func (a *Answer) seeker() io.ReadSeeker {
 	switch {
+	case a.headOnly():
+		return io.NewSectionReader(nothing{}, 0, a.announced()) // whose length is asked for
 	case a.come != nil:
 		return a.come
 	case a.file != nil:
@@ -133,6 +149,11 @@ func (a *Answer) seeker() io.ReadSeeker {
 	}
 	return bytes.NewReader(a.stored.body)
 }
+
+// nothing is a body that is not read.
+type nothing struct{}
+
+func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 // watched remembers that a body could not be read. Nobody reads more than there should be: so its end is too early.
 type watched struct {

@@ -203,7 +203,9 @@ func (c *Cache) read(e *entry, key string, request *fields, now time.Time) *stor
 }
 
 // Purge forgets all answers of a key, and returns how many there were.
-func (c *Cache) Purge(key string) int { return c.forget(identify(key)) }
+func (c *Cache) Purge(key string) int {
+	return c.forget(identify(key)) + c.forget(identify(key+headSuffix))
+}
 
 // forget forgets what is kept of a key, and what is on its way in.
 func (c *Cache) forget(id keyID) int {

@@ -38,8 +38,8 @@ type Policy struct {
 	// Methods are those whose answers are kept. They can be GET and HEAD only, which always are: what is answered to others depends on
 	// the request's body, which is in no key.
 	Methods []string
-	// KeepHead passes HEAD on as it is, without keeping the answer: proxy_cache_convert_head off. Otherwise the whole answer is
-	// fetched, and kept for GET.
+	// KeepHead passes HEAD on as it is, and stores its response for HEAD alone: proxy_cache_convert_head off. Otherwise the whole response
+	// is fetched, and stored for GET.
 	KeepHead bool
 	// MinUses is the number of requests after which an answer is kept; 0 is 1.
 	MinUses int

@@ -32,7 +32,11 @@ func (in *intake) begin(resp *http.Response) bool {
 	if c.disk != nil {
 		whole = c.index.maxDisk.Load() / perDisk
 	}
-	if resp.ContentLength > whole {
+	length := resp.ContentLength
+	if in.head.headOnly() {
+		length = 0
+	}
+	if length > whole {
 		return false
 	}
 	_, p := appendHead(nil, prelude{}, in.head)
@@ -40,7 +44,7 @@ func (in *intake) begin(resp *http.Response) bool {
 		return false
 	}
 	in.fill = &fill{
-		length: resp.ContentLength, body: resp.Body, most: most, whole: whole,
+		length: length, body: resp.Body, most: most, whole: whole,
 		pending: &c.pending, room: c.index.maxMemory.Load() / pendingPart, disk: c.disk, bodyAt: p.bodyAt(),
 	}
 	in.fill.abandon = resp.Body.(*ending).end

@@ -105,8 +105,9 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, asked, now
 	}
 	l = lifetime{received: now, age: ageOf(h) + max(0, now.Sub(asked))}
 	allowed := false // for requests with Authorization
+	storedStale := false
 	if until, given := u.accelExpires(h, now); given {
-		l.fresh, allowed = until, true
+		l.fresh, allowed, storedStale = until, true, until.Before(now)
 	} else {
 		var d directives
 		if !u.ignore.control {
@@ -121,7 +122,7 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, asked, now
 	switch {
 	case !allowed && !q.KeyedByAuthorization && request.authorized():
 		return l, "authorization"
-	case !l.fresh.After(now):
+	case !l.fresh.After(now) && !storedStale:
 		return l, notFresh
 	case q.Refuses != nil && q.Refuses(resp):
 		return l, "refused"
@@ -156,7 +157,8 @@ func (u *Rules) validFor(status int) time.Duration {
 }
 
 // accelExpires is what X-Accel-Expires says: seconds, or @ and the time in seconds since 1970. It is meant for
-// this cache alone, and overrides whatever else an answer says of being kept.
+// this cache alone, and overrides whatever else an answer says of being kept. As in nginx a time that has passed has the response be
+// stored, and be stale, and a value that is no number says nothing.
 func (u *Rules) accelExpires(h http.Header, now time.Time) (until time.Time, given bool) {
 	lines := h["X-Accel-Expires"]
 	if u.ignore.accel || len(lines) == 0 {
@@ -167,11 +169,17 @@ func (u *Rules) accelExpires(h http.Header, now time.Time) (until time.Time, giv
 	}
 	text := trim(lines[0])
 	if at, absolute := strings.CutPrefix(text, "@"); absolute {
-		n, _ := strconv.ParseInt(at, 10, 64)
-		return earlier(time.Unix(n, 0), now.Add(maxSeconds*time.Second)), true
+		n, err := strconv.ParseUint(at, 10, 63)
+		switch {
+		case err != nil:
+			return until, false
+		case n == 0:
+			return now, true
+		}
+		return earlier(time.Unix(int64(n), 0), now.Add(maxSeconds*time.Second)), true
 	}
-	n, _ := parseSeconds(text)
-	return now.Add(time.Duration(n) * time.Second), true
+	n, ok := parseSeconds(text)
+	return now.Add(time.Duration(n) * time.Second), ok
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"runtime/debug"
 	"strconv"
@@ -37,8 +36,29 @@ func (s *session) answer() (*Answer, error) {
 		return s.pass()
 	}
 	s.id = identify(s.q.Key)
+	if s.q.Method == http.MethodHead && s.rules.policy.KeepHead {
+		return s.head()
+	}
 	if s.q.Skip {
 		s.state = StateBypass
+		return s.fetch()
+	}
+	return s.find()
+}
+
+// head answers a HEAD that is not made a GET: from what is stored for GET, or by a response of its own, under a key of its own. nginx has
+// one key for both: unless that has $request_method a GET gets a response without a body.
+func (s *session) head() (*Answer, error) {
+	now := time.Now()
+	if s.q.Skip {
+		s.state = StateBypass
+	} else if s.entry, s.old = s.lookup(now); s.old != nil && s.old.life.isFresh(now) {
+		return s.use(StateHit, now)
+	}
+	s.entry, s.old = nil, nil
+	s.q.Key += headSuffix
+	s.id = identify(s.q.Key)
+	if s.q.Skip {
 		return s.fetch()
 	}
 	return s.find()
@@ -78,8 +98,7 @@ func (s *session) lookup(now time.Time) (*entry, *stored) {
 // keeps reports whether the response to the request may be stored at all. It may not if it depends on a body that is in no key: a
 // client could have others served what only its own request leads to.
 func (s *session) keeps() bool {
-	head := s.q.Method == http.MethodHead && s.rules.policy.KeepHead
-	return !s.q.NoStore && !s.q.HasBody && !head && s.c.intakes.Load() < maxFlights && s.c.closing.Err() == nil
+	return !s.q.NoStore && !s.q.HasBody && s.c.intakes.Load() < maxFlights && s.c.closing.Err() == nil
 }
 
 // share joins the flight of what is missing or stale. Without an answer it is to be looked for again. A request whose response is not
@@ -382,52 +401,6 @@ func (s *session) standIn(now time.Time, said string) *Answer {
 	return a
 }
 
-// revalidated answers with what was there, which the origin says holds. If that is about another answer it is asked again, for
-// all of it.
-func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.Time) (*Answer, error) {
-	_ = resp.Body.Close()
-	if !s.old.holds(resp.Header) || s.rules.diverts(resp.StatusCode, resp.Header) {
-		return s.anew()
-	}
-	old, fresh := s.old, s.old.refreshed(resp.Header)
-	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
-	life, why := s.rules.judge(&s.q, &s.fields, merged, asked, now)
-	life.grow(ageOf(resp.Header))
-	fresh.life = life
-	if !s.rules.ignore.vary {
-		var ok bool
-		if fresh.choices, ok = choices(fresh.header["Vary"], &s.fields); !ok {
-			why = "vary"
-		}
-	}
-	s.old = fresh
-	a := s.hit(StateRevalidated, now)
-	switch {
-	case a == nil:
-		return s.anew()
-	case why == "" && s.q.NoStore:
-	case why == "":
-		s.c.refresh(s.entry, old, fresh, in.still)
-	case why != notFresh:
-		s.c.index.drop(s.entry)
-	}
-	s.note(a, "fwd=stale; fwd-status=304")
-	return a, nil
-}
-
-// anew fetches the whole response, as the stored one cannot be used. The request of a background update may have ended: the stored
-// response is dropped then, and the next request fetches.
-func (s *session) anew() (*Answer, error) {
-	if s.behind {
-		s.c.index.drop(s.entry)
-		return nil, errNotUsable
-	}
-	s.old = nil
-	return s.fetch()
-}
-
-var errNotUsable = errors.New("cache: the stored response cannot be used any more")
-
 // take begins to keep an answer: nil if that cannot be.
 func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 	header, ok := keptHeader(resp.Header)
@@ -441,11 +414,14 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 		}
 	}
 	in.head = head
+	if length := resp.Header["Content-Length"]; head.headOnly() && length != nil {
+		header["Content-Length"] = length // the body that it tells of is not there
+	}
 	if !in.begin(resp) {
 		return nil
 	}
 	s.flight = nil // the intake ends it
-	if resp.ContentLength >= 0 && resp.StatusCode != http.StatusNoContent {
+	if !head.headOnly() && resp.ContentLength >= 0 && resp.StatusCode != http.StatusNoContent {
 		header = header.Clone()
 		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
 	}
@@ -481,7 +457,7 @@ func (s *session) passMethod() (*Answer, error) {
 		switch s.q.Method {
 		case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "REPORT", "SEARCH":
 		default:
-			s.c.forget(identify(s.q.Key))
+			s.c.Purge(s.q.Key)
 		}
 	}
 	return a, err

@@ -74,12 +74,18 @@ func (s *stored) complete(length int64, body []byte, inFile bool) *stored {
 	if !inFile {
 		whole.hold(body)
 	}
-	if s.status != http.StatusNoContent {
+	if s.status != http.StatusNoContent && !s.headOnly() {
 		whole.header = s.header.Clone()
 		whole.header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	}
 	return &whole
 }
+
+// headSuffix ends the keys of responses to HEAD that have no body.
+const headSuffix = "\x00HEAD"
+
+// headOnly reports whether this is a response to HEAD: it has the length of a body that it does not have.
+func (s *stored) headOnly() bool { return strings.HasSuffix(s.key, headSuffix) }
 
 // hold has the body be in memory.
 func (s *stored) hold(body []byte) { s.body, s.lease = body, &lease{size: int64(cap(body))} }
