@@ -248,7 +248,14 @@ func (o *origin) Prepare(ask cache.Ask) (cache.Fetch, error) {
 	if o.x.stuck {
 		return nil, errors.New("a pattern has taken too long")
 	}
-	return s.fetch, nil
+	if ask.Behind {
+		return s.fetch, nil
+	}
+	return func(ctx context.Context) (*http.Response, error) {
+		s.live = o.x
+		defer func() { s.live = nil }()
+		return s.fetch(ctx)
+	}, nil
 }
 
 // serveCached answers by the cache.
@@ -268,6 +275,9 @@ func (p *pass) serveCached(x *exchange, to destination) outcome {
 	}
 	header := x.w.Header()
 	p.answers.copy(x, header, a.Header)
+	if !ignoresField(p.from.Hide, "Date") { // Age is about it: RFC 9111, 4.2.3
+		header["Date"] = a.Header["Date"]
+	}
 	a.Mark(header)
 	if x.parent != nil {
 		x.w.WriteHeader(a.Status)

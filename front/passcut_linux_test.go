@@ -31,7 +31,7 @@ func TestCutShortAsNginx(t *testing.T) {
 	for name, text := range map[string]string{
 		"length": head + "Content-Length: 10\r\n\r\n0123", "length, nothing": head + "Content-Length: 10\r\n\r\n",
 		"chunks": head + "Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n", "chunks, nothing": head + "Transfer-Encoding: chunked\r\n\r\n",
-		"in a chunk": head + "Transfer-Encoding: chunked\r\n\r\na\r\n0123",
+		"in a chunk":      head + "Transfer-Encoding: chunked\r\n\r\na\r\n0123",
 		"until it closes": head + "\r\n0123", "HTTP/1.0": "HTTP/1.0 200 OK\r\n\r\n0123",
 	} {
 		to := raw(t, func(nc net.Conn) {

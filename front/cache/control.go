@@ -72,6 +72,12 @@ func scanDirective(s string) (name, value, rest string, ok bool) {
 func trim(s string) string { return strings.Trim(s, " \t") }
 
 func (d *directives) add(name, value string) {
+	d.addFlag(name)
+	d.addSeconds(name, value)
+}
+
+// addFlag adds a directive that has no value, or needs none.
+func (d *directives) addFlag(name string) {
 	switch {
 	case strings.EqualFold(name, "no-store"):
 		d.noStore = true
@@ -85,6 +91,12 @@ func (d *directives) add(name, value string) {
 		d.mustRevalidate = true
 	case strings.EqualFold(name, "proxy-revalidate"):
 		d.proxyRevalidate = true
+	}
+}
+
+// addSeconds adds a directive that has a number of seconds.
+func (d *directives) addSeconds(name, value string) {
+	switch {
 	case strings.EqualFold(name, "max-age"):
 		d.maxAge.add(value)
 	case strings.EqualFold(name, "s-maxage"):

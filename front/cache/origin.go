@@ -23,6 +23,8 @@ type Ask struct {
 	// Whole leaves out what asks for a part of the answer, or for none under a condition: If-Match, If-None-Match,
 	// If-Modified-Since, If-Unmodified-Since, If-Range, Range.
 	Whole bool
+	// Behind says that the client's request does not wait: its response has begun.
+	Behind bool
 	// Etag and LastModified, if they are not empty, are sent as If-None-Match and If-Modified-Since then.
 	Etag, LastModified string
 }

@@ -109,14 +109,11 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, asked, now
 	if until, given := u.accelExpires(h, now); given {
 		l.fresh, allowed, storedStale = until, true, until.Before(now)
 	} else {
-		var d directives
-		if !u.ignore.control {
-			d = parseControl(h["Cache-Control"])
-		}
+		d, targeted := u.control(h)
 		if d.noStore || d.noCache || d.private {
 			return l, "cache-control"
 		}
-		u.applyControl(&l, d, h, resp.StatusCode)
+		u.applyControl(&l, d, targeted, h, resp.StatusCode)
 		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.given // RFC 9111, 3.5
 	}
 	switch {
@@ -130,8 +127,21 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, asked, now
 	return l, ""
 }
 
+// control is what a response says of being stored, and whether CDN-Cache-Control says it: then neither Cache-Control nor Expires does.
+func (u *Rules) control(h http.Header) (d directives, targeted bool) {
+	if u.ignore.control {
+		return d, false
+	}
+	if lines := h[targetedField]; len(lines) > 0 {
+		if d, targeted = parseTargeted(lines); targeted {
+			return d, true
+		}
+	}
+	return parseControl(h["Cache-Control"]), false
+}
+
 // applyControl finds freshness as RFC 9111, 4.2 does, and for answers that say nothing by Valid.
-func (u *Rules) applyControl(l *lifetime, d directives, h http.Header, status int) {
+func (u *Rules) applyControl(l *lifetime, d directives, targeted bool, h http.Header, status int) {
 	l.revalidating, l.failing = d.staleWhileRevalidate.duration(), d.staleIfError.duration()
 	l.strict = d.mustRevalidate || d.proxyRevalidate
 	arrived := l.received.Add(-l.age)
@@ -140,7 +150,7 @@ func (u *Rules) applyControl(l *lifetime, d directives, h http.Header, status in
 		l.fresh = arrived.Add(d.sharedMaxAge.duration())
 	case d.maxAge.given:
 		l.fresh = arrived.Add(d.maxAge.duration())
-	case !u.ignore.expires && len(h["Expires"]) > 0:
+	case !targeted && !u.ignore.expires && len(h["Expires"]) > 0:
 		l.fresh = arrived.Add(expiresIn(h, l.received))
 	default:
 		l.fresh = l.received.Add(u.validFor(status))
@@ -197,17 +207,33 @@ func expiresIn(h http.Header, received time.Time) time.Duration {
 			return 0
 		}
 	}
-	expires, err := http.ParseTime(lines[0])
-	if err != nil {
+	expires, ok := parseDate(lines[0])
+	if !ok {
 		return 0
 	}
 	made := received
 	if dates := h["Date"]; len(dates) == 1 {
-		if t, err := http.ParseTime(dates[0]); err == nil {
+		if t, ok := parseDate(dates[0]); ok {
 			made = t
 		}
 	}
 	return min(expires.Sub(made), maxSeconds*time.Second)
+}
+
+// parseDate parses an HTTP-date in one of the forms of RFC 9110, 5.6.7, and in no other that package time reads, too, such as with
+// several spaces or an hour of one digit.
+func parseDate(text string) (time.Time, bool) {
+	text = trim(text)
+	t, err := http.ParseTime(text)
+	if err != nil {
+		return t, false
+	}
+	for _, layout := range [...]string{http.TimeFormat, "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
+		if strings.EqualFold(t.UTC().Format(layout), text) {
+			return t, true
+		}
+	}
+	return t, false
 }
 
 // ageOf is what the answer's Age says. One that cannot be read says nothing: RFC 9111, 5.1.

@@ -218,6 +218,7 @@ func (s *session) updateBehind(now time.Time) (*Answer, error) {
 		return s.miss() // with the flight: nobody looks once more, who would leave that to nobody
 	}
 	ask := s.ask()
+	ask.Behind = true
 	s.fields.find()
 	if s.c.behind.Add(1) <= maxBackground {
 		if fetch, err := s.origin.Prepare(ask); err == nil {
@@ -406,6 +407,9 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 	header, ok := keptHeader(resp.Header)
 	if !ok {
 		return nil
+	}
+	if header["Date"] == nil { // RFC 9110, 6.6.1
+		header["Date"] = []string{life.received.UTC().Format(http.TimeFormat)}
 	}
 	head := &stored{key: s.q.Key, status: resp.StatusCode, header: header, life: life}
 	if !s.rules.ignore.vary {
