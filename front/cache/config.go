@@ -62,7 +62,7 @@ type Policy struct {
 	// Diverts, unless it is nil, reports whether the caller replaces a response with another one, as X-Accel-Redirect demands. Such
 	// a response authorizes one request only: it is never stored, and one that is stored is not used. It must be safe for
 	// concurrent use, and depend on its arguments only.
-	Diverts func(status int, header http.Header) bool
+	Diverts func(status int, header http.Header) bool `json:"-"`
 }
 
 // Valid is how long answers of some statuses are fresh: proxy_cache_valid. No status means all of them.
