@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/files"
 	"github.com/tarehq/tare/front/limit"
 	"github.com/tarehq/tare/front/upstream"
 )
@@ -207,8 +208,10 @@ type Files struct {
 	Listing bool
 	// Precompressed offers x.gz where there is x beside it, and x.br and x.zst to those who take them.
 	Precompressed bool
-	// NoSymlinks refuses paths that lead through symbolic links. They never lead out of the root.
-	NoSymlinks bool
+	// Symlinks says which symbolic links are followed: by default all, wherever they lead. Those in SymlinksFrom, which is the beginning of
+	// paths, always are; "" is no part.
+	Symlinks     files.Symlinks
+	SymlinksFrom Text
 	// NoEtag leaves Etag out.
 	NoEtag bool
 	// Types are media types by the ends of file names, without the dot, instead of Config.Types.

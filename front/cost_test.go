@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 )
 
 // sink is a ResponseWriter that costs little.
@@ -53,6 +54,9 @@ func costs(t testing.TB) (all []costCase) {
 	}
 }
 
+// settled is when a file is no longer new, even on a busy machine.
+const settled = 5 * time.Second
+
 type costCase struct {
 	name string
 	h    *Handler
@@ -67,7 +71,11 @@ func TestAllocations(t *testing.T) {
 			c.most++
 		}
 		w := &sink{make(http.Header)}
-		if n := testing.AllocsPerRun(200, func() { w.serve(c.h, c.r) }); n > c.most {
+		cost := func() float64 { return testing.AllocsPerRun(200, func() { w.serve(c.h, c.r) }) }
+		n := cost()
+		for start := time.Now(); n > c.most && time.Since(start) < settled; n = cost() { // a file that is new is read for each request
+		}
+		if n > c.most {
 			t.Errorf("%s: %v allocations, want at most %v", c.name, n, c.most)
 		}
 	}

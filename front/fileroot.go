@@ -1,65 +1,17 @@
 package front
 
 import (
-	"os"
+	"fmt"
 	"sync"
-	"sync/atomic"
-	"time"
 
 	"github.com/tarehq/tare/front/files"
 )
 
-// fileRoot is a directory that files are served from. Should it not be there when the Config is compiled, requests look again.
-type fileRoot struct {
-	how    files.Config
-	opened atomic.Pointer[files.Handler]
-
-	mu   sync.Mutex
-	next time.Time // when to look again
-}
-
-// lookAgain is how long a directory that is not there is not looked for.
-const lookAgain = time.Second
-
-func openFileRoot(how files.Config) *fileRoot {
-	r := &fileRoot{how: how}
-	r.get()
-	return r
-}
-
-// get returns the directory's handler, nil if it is not there.
-func (r *fileRoot) get() *files.Handler {
-	if h := r.opened.Load(); h != nil {
-		return h
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if h := r.opened.Load(); h != nil {
-		return h
-	}
-	now := time.Now()
-	if now.Before(r.next) {
-		return nil
-	}
-	r.next = now.Add(lookAgain)
-	h, err := files.New(r.how)
-	if err != nil {
-		return nil
-	}
-	r.opened.Store(h)
-	return h
-}
-
-func (r *fileRoot) close() {
-	if h := r.opened.Load(); h != nil {
-		_ = h.Close()
-	}
-}
-
-// fileRoots are directories that variables name, as they are asked for. The ones that have not been asked for the longest are given up.
+// fileRoots are handlers of a directory by the part of paths in which symbolic links are trusted, if that has variables. Those that
+// have been unused for the longest are closed.
 type fileRoots struct {
 	mu    sync.Mutex
-	held  map[string]*heldRoot
+	held  map[string]*heldRoot // by the trusted part
 	clock uint64
 }
 
@@ -70,7 +22,7 @@ type heldRoot struct {
 	dropped bool
 }
 
-// maxRoots bounds the directories of one location that are kept open. Each has a share of what one handler may hold.
+// maxRoots bounds the handlers of one location. Each has a share of what one handler may hold.
 const maxRoots = 32
 
 func newFileRoots() *fileRoots { return &fileRoots{held: make(map[string]*heldRoot)} }
@@ -108,45 +60,30 @@ func shareOf(n int) files.Limits {
 	}
 }
 
-// find finds where a path leads to.
-func (r *fileRoots) find(f *fileSet, x *exchange, path string) (p place, ok bool) {
-	dir := f.root.of(x)
-	p.name = path
-	if f.alias { // the whole of it: what is before the last slash is a directory
-		full, ok := f.full(x, path)
-		if !ok {
-			return p, false
-		}
-		dir, p.name = splitDir(full)
-	}
-	if dir == "" || dir[0] != '/' {
-		return p, false
-	}
-	held := r.take(f, dir)
-	if held == nil {
-		return p, false
-	}
+// find completes a place with the handler that trusts the part from.
+func (r *fileRoots) find(f *fileSet, p place, from string) place {
+	held := r.take(f, from)
 	p.in, p.done = held.handler, func() { r.giveBack(held) }
-	return p, true
+	return p
 }
 
-func (r *fileRoots) take(f *fileSet, dir string) *heldRoot {
+func (r *fileRoots) take(f *fileSet, from string) *heldRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.held[dir]
+	h := r.held[from]
 	if h == nil {
 		how := f.how
-		how.Dir = dir
+		how.SymlinksFrom = from
 		how.Limits = shareOf(maxRoots)
 		handler, err := files.New(how)
 		if err != nil {
-			return nil
+			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one of the kind
 		}
 		for len(r.held) >= maxRoots {
 			r.evict()
 		}
 		h = &heldRoot{handler: handler}
-		r.held[dir] = h
+		r.held[from] = h
 	}
 	r.clock++
 	h.used = r.clock
@@ -166,7 +103,7 @@ func (r *fileRoots) giveBack(h *heldRoot) {
 func (r *fileRoots) evict() {
 	oldest := ""
 	for dir, h := range r.held {
-		if oldest == "" || h.used < r.held[oldest].used {
+		if r.held[oldest] == nil || h.used < r.held[oldest].used {
 			oldest = dir
 		}
 	}
@@ -188,20 +125,4 @@ func (r *fileRoots) close() {
 	for dir := range r.held {
 		r.drop(dir)
 	}
-}
-
-// isFile reports whether there is a regular file.
-func isFile(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
-
-// splitDir splits a path into its directory and what follows, with a slash.
-func splitDir(path string) (dir, name string) {
-	for i := len(path) - 1; i > 0; i-- {
-		if path[i] == '/' {
-			return path[:i], path[i:]
-		}
-	}
-	return "/", path
 }

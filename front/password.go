@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/front/files"
 )
 
 const (
@@ -24,8 +26,6 @@ const (
 	maxPassword = 512
 	// maxVerified is how many right passwords are remembered, so that a slow hash is not computed for each request.
 	maxVerified = 4096
-	// passwordsFresh is how long a file is not looked at for changes.
-	passwordsFresh = time.Second
 	// hashWait is how long a request waits for its turn to have a slow hash computed.
 	hashWait = 10 * time.Second
 )
@@ -117,16 +117,17 @@ type passwordFiles struct {
 	turns    chan struct{} // of slow hashes
 }
 
-// passwordFile is a file as it was read. It never changes, but for when it was looked at.
+// passwordFile is a file as it was read. It never changes.
 type passwordFile struct {
 	hashes  map[string]string // by name, "" if nobody can tell what it is
 	decoy   string            // for names that have none: they shall take as long
 	unknown error             // about those that nobody can tell
-	info    fs.FileInfo
-	looked  time.Time // guarded by passwordFiles.mu
+	version files.Version
+	settled bool // any change shows in the version
+	sum     [sha256.Size]byte
 }
 
-// open returns a file as it is, give or take a second. When it is read warn is told of hashes that are not known: whose they are
+// open returns a file as it is. When it is read warn is told of hashes that are not known: whose they are
 // cannot log in, as in nginx.
 func (p *passwordFiles) open(path string, warn func(error)) (*passwordFile, error) {
 	f, read, err := p.look(path)
@@ -136,24 +137,19 @@ func (p *passwordFiles) open(path string, warn func(error)) (*passwordFile, erro
 	return f, err
 }
 
-// look returns a file, and whether it was read just now.
+// look returns a file, and whether it is another one than last time.
 func (p *passwordFiles) look(path string) (f *passwordFile, read bool, err error) {
+	info, err := os.Stat(path)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	f = p.files[path]
-	now := time.Now()
-	if f != nil && now.Sub(f.looked) < passwordsFresh {
-		return f, false, nil
-	}
-	info, err := os.Stat(path)
 	if err != nil {
 		delete(p.files, path)
 		return nil, false, err
 	}
-	if f != nil && os.SameFile(info, f.info) && info.ModTime().Equal(f.info.ModTime()) && info.Size() == f.info.Size() {
-		f.looked = now
+	if f = p.files[path]; f != nil && f.settled && f.version == files.VersionOf(info) {
 		return f, false, nil
 	}
+	old := f
 	if f, err = readPasswords(path, info); err != nil {
 		return nil, false, err
 	}
@@ -166,21 +162,23 @@ func (p *passwordFiles) look(path string) (f *passwordFile, read bool, err error
 		}
 		delete(p.files, other)
 	}
-	f.looked = now
 	p.files[path] = f
-	return f, true, nil
+	return f, old == nil || old.sum != f.sum, nil
 }
 
 func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxPasswordFile {
 		return nil, fmt.Errorf("%s: it is no file, or longer than %d bytes", path, maxPasswordFile)
 	}
+	version := files.VersionOf(info)
+	settled := version.Settled(time.Now())
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	f := parsePasswords(string(b))
-	if f.info = info; f.unknown != nil {
+	f.sum = sha256.Sum256(b)
+	if f.version, f.settled = version, settled; f.unknown != nil {
 		f.unknown = fmt.Errorf("%s: %w", path, f.unknown)
 	}
 	return f, nil

@@ -16,9 +16,10 @@ type fileSet struct {
 	alias bool   // root stands for what follows
 	part  string // of the path, which alias stands for: the location's; "" is all of it
 
-	fixed string    // the directory that files are below of: the part of root that has no variables
-	at    *fileRoot // of fixed
-	roots *fileRoots
+	fixed string         // the directory that files are below of: the part of root that has no variables
+	at    *files.Handler // of fixed
+	from  text           // what disable_symlinks trusts, if that has variables
+	roots *fileRoots     // handlers by from; nil if it has none
 	how   files.Config
 
 	index   []text
@@ -94,6 +95,8 @@ func (f *fileSet) unread(x *exchange, kind files.Kind) outcome {
 		return x.fail(http.StatusMethodNotAllowed)
 	case files.Directory:
 		return f.slash(x)
+	case files.Denied:
+		return x.fail(http.StatusForbidden)
 	}
 	return x.fail(http.StatusNotFound)
 }
@@ -110,6 +113,7 @@ func (f *fileSet) directory(x *exchange) outcome {
 		return out
 	}
 	defer p.leave()
+	looked := false
 	for i := range f.index {
 		name := f.index[i].of(x)
 		if x.stuck {
@@ -118,17 +122,29 @@ func (f *fileSet) directory(x *exchange) outcome {
 		if strings.HasPrefix(name, "/") {
 			return x.redirect(name, x.args)
 		}
+		if name == "" {
+			continue
+		}
 		to := x.path + name
 		at := to
 		if p.name != x.path {
 			at = p.name + name
 		}
-		if name != "" && p.in.Kind(at) == files.File {
+		switch p.in.Kind(at) {
+		case files.File:
 			return x.redirect(to, x.args)
+		case files.Denied:
+			return x.fail(http.StatusForbidden)
 		}
+		if !looked && p.directoryStatus() != http.StatusOK { // such a directory has no index by another name either
+			return x.fail(http.StatusNotFound)
+		}
+		looked = true
 	}
-	if p.in.Kind(p.name) != files.Directory {
-		return x.fail(http.StatusNotFound)
+	if !looked {
+		if status := p.directoryStatus(); status != http.StatusOK {
+			return x.fail(status)
+		}
 	}
 	if !f.listing || x.method == http.MethodPost {
 		return x.fail(http.StatusForbidden)
@@ -137,6 +153,17 @@ func (f *fileSet) directory(x *exchange) outcome {
 		return x.fail(status)
 	}
 	return answered
+}
+
+// directoryStatus returns 200 if the place is a directory, and otherwise the status that says what is wrong.
+func (p *place) directoryStatus() int {
+	switch p.in.Kind(p.name) {
+	case files.Directory:
+		return http.StatusOK
+	case files.Denied:
+		return http.StatusForbidden
+	}
+	return http.StatusNotFound
 }
 
 // askingForFile is the request that a file answers: that of the client, unless it is about something else than the file.
@@ -174,10 +201,9 @@ func (f *fileSet) kind(x *exchange, path string) files.Kind {
 
 // find finds where a path leads to. It reports false if that is no place at all.
 func (f *fileSet) find(x *exchange, path string) (p place, ok bool) {
-	switch {
-	case f.at != nil && !f.alias && f.root.constant():
+	if !f.alias && f.root.constant() {
 		p.name = path
-	case f.at != nil:
+	} else {
 		full, within := f.full(x, path)
 		if p.name, ok = strings.CutPrefix(full, f.fixed); !within || !ok || p.name != "" && p.name[0] != '/' {
 			return p, false
@@ -185,12 +211,11 @@ func (f *fileSet) find(x *exchange, path string) (p place, ok bool) {
 		if p.name == "" {
 			p.name = "/"
 		}
-	case f.roots != nil:
-		return f.roots.find(f, x, path)
-	default:
-		return p, false
 	}
-	p.in = f.at.get()
+	if f.roots != nil {
+		return f.roots.find(f, p, f.from.of(x)), true
+	}
+	p.in = f.at
 	return p, p.in != nil
 }
 
@@ -265,7 +290,12 @@ func (c *compiler) files(loc *location, from *Location) error {
 	}
 	f.how = files.Config{
 		Index: []string{}, Listing: s.Listing, Dotfiles: true, Compress: files.Compress{Siblings: s.Precompressed},
-		NoSymlinks: s.NoSymlinks, NoEtag: s.NoEtag, TypeOf: f.types.of,
+		ByPath: true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.of,
+	}
+	if s.Symlinks != files.FollowLinks {
+		if f.from, err = c.text(trustedPart(s, root)); err != nil {
+			return fmt.Errorf("disable_symlinks: %w", err)
+		}
 	}
 	if root == "" {
 		return nil
@@ -276,6 +306,14 @@ func (c *compiler) files(loc *location, from *Location) error {
 // answersFiles reports whether files are what answers in a location.
 func answersFiles(l *Location) bool { return l.Pass == nil && !l.Status && !l.Metrics && !l.Empty }
 
+// trustedPart is what disable_symlinks has behind from=. Most often it is $document_root, whose value is mostly known from the start.
+func trustedPart(s *Files, root Text) Text {
+	if s.SymlinksFrom == "$document_root" {
+		return root
+	}
+	return s.SymlinksFrom
+}
+
 // openRoot finds the directory that files are below of. What variables add to it must stay below.
 func (c *compiler) openRoot(f *fileSet, used bool) error {
 	dir := f.root.literal
@@ -283,28 +321,32 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	case !f.root.constant():
 		dir = f.root.parts[0].literal
 		dir = dir[:strings.LastIndexByte(dir, '/')+1]
-	case f.alias && !strings.HasSuffix(dir, "/") && (f.part == "" || isFile(dir)):
-		dir = filepath.Dir(dir)
+	case f.alias && !strings.HasSuffix(dir, "/"): // it may be a file
+		dir = dir[:strings.LastIndexByte(dir, '/')+1]
 	}
-	f.fixed = strings.TrimSuffix(dir, "/")
-	if f.root.constant() && !filepath.IsAbs(dir) {
-		return fmt.Errorf("root: %q is not absolute", dir)
+	f.fixed = strings.TrimRight(dir, "/")
+	if f.root.constant() && !filepath.IsAbs(f.root.literal) {
+		return fmt.Errorf("root: %q is not absolute", f.root.literal)
 	}
 	if !used {
 		return nil
 	}
-	if f.fixed == "" && !f.root.constant() {
+	f.how.Dir, f.how.Limits = f.fixed, c.share
+	if !f.from.constant() {
+		probe, err := files.New(f.how) // those that requests need differ in SymlinksFrom only
+		if err != nil {
+			return err
+		}
+		_ = probe.Close()
 		f.roots = newFileRoots()
 		c.plan.releases = append(c.plan.releases, f.roots.close)
 		return nil
 	}
 	how := f.how
-	if how.Dir = f.fixed; how.Dir == "" {
-		how.Dir = "/"
-	}
-	how.Limits = c.share
-	key := fmt.Sprintf("%s %v %v %v %v %v %s", how.Dir, how.Listing, how.Compress, how.NoSymlinks, how.NoEtag, how.Limits, f.types.key)
-	at, giveBack, err := take(&c.state.files, key, func() (*fileRoot, error) { return openFileRoot(how), nil }, (*fileRoot).close)
+	how.SymlinksFrom = f.from.literal
+	key := fmt.Sprintf("%s %v %v %v %q %v %v %s", how.Dir, how.Listing, how.Compress, how.Symlinks, how.SymlinksFrom, how.NoEtag, how.Limits, f.types.key)
+	open := func() (*files.Handler, error) { return files.New(how) }
+	at, giveBack, err := take(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
 	if err != nil {
 		return err
 	}

@@ -44,6 +44,9 @@ type site struct {
 //	@kept N            is sent N times more by the same connection, unless that ends: the statuses, and whether it does, are compared
 //	@then TEXT         is sent after a 101, and an echo of it awaited
 //	@wait              for a second before
+//	@link PATH TARGET  makes a symbolic link before, in place of any file that is there
+//	@write PATH TEXT   writes a file before
+//	@remove PATH       removes a file or a folder before
 //	@framing           how the end of the answer's body is told is compared, too
 //	@differs NAME: WHY what may differ: status, body, a field, upstream, or one field or parameter there, "upstream NAME"
 //
@@ -55,6 +58,7 @@ type request struct {
 	chunked, framing                           bool
 	waits                                      int // seconds
 	kept                                       int
+	changes                                    []string
 	differs                                    map[string]string
 }
 
@@ -149,6 +153,8 @@ func (r *request) readLine(line string) error {
 		r.framing = true
 	case "@wait":
 		r.waits++
+	case "@link", "@write", "@remove":
+		r.changes = append(r.changes, line)
 	case "@target":
 		r.target = rest
 	case "@kept":

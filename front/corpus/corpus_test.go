@@ -93,6 +93,7 @@ func (s *site) ask(t *testing.T, p *ports, f *front) []*answer {
 		if r.waits > 0 {
 			time.Sleep(time.Duration(r.waits) * time.Second) // time is what it is about
 		}
+		r.change(t, p.dir)
 		a := ask(r, p.address(r))
 		for _, app := range p.apps {
 			for _, text := range app.take() {

@@ -34,6 +34,13 @@ type Config struct {
 	Header http.Header
 	// NoSymlinks serves nothing that symbolic links lead to. Otherwise they are followed where they stay below the root.
 	NoSymlinks bool
+	// ByPath finds files by their paths for each request, as nginx does: Dir may be or hold symbolic links, need not exist yet, and what it
+	// leads to may change at any time. Links are followed wherever they lead, as far as Symlinks allows. No path leads out of Dir by "..".
+	// Otherwise Dir is opened once, and no link leads out of it.
+	ByPath bool
+	// Symlinks says which links are followed with ByPath. Those in SymlinksFrom, which is the beginning of paths, always are.
+	Symlinks     Symlinks
+	SymlinksFrom string
 	// TypeOf is the media type of a file by its name. Nil, or an empty type, is the system's table, and then what the file begins with.
 	TypeOf func(name string) string
 	// NoEtag leaves Etag out.
@@ -120,7 +127,7 @@ func compile(c Config) (*plan, error) {
 		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, cacheControl: c.CacheControl,
 		noSymlinks: c.NoSymlinks, noEtag: c.NoEtag, typeOf: c.TypeOf, limits: c.Limits.withDefaults(), page: newPage(),
 	}
-	if c.Root == nil && c.Dir == "" {
+	if c.Root == nil && c.Dir == "" && !c.ByPath {
 		return nil, errors.New("files: no directory given")
 	}
 	if c.Index == nil {

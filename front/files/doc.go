@@ -19,10 +19,13 @@
 // looked at again every second, and everything else every minute, because the kernel does not tell of changes
 // that come by memory maps or over a network (watch_linux.go).
 //
+// With Config.ByPath nothing is watched: each request looks at the file's path, which costs a system call in 20 microseconds at
+// most for each file (bypath.go).
+//
 // # What never happens
 //
 // No path and no symbolic link leads out of the root: files are opened by openat2 with RESOLVE_BENEATH, or by
-// os.Root. Nothing but regular files and directories is ever read, and to look at anything else does not
+// os.Root. With Config.ByPath links are followed, because a configuration of nginx expects that. Nothing but regular files and directories is ever read, and to look at anything else does not
 // block. Bytes in memory are those of one moment: they are read between two looks at the file's
 // times, and twice if it has just been changed. A large file that changes while it is sent ends the
 // connection before the last bytes.

@@ -119,7 +119,7 @@ func (h *Handler) load(k, name string, dir bool, old *resource) found {
 	if !dir {
 		home = parent(name)
 	}
-	l := &loading{h: h, key: k, old: old, since: h.watch.events(), sure: h.watch.cover(home)}
+	l := &loading{h: h, key: k, old: old, since: h.watch.events(), sure: h.watch.cover(home), began: h.now()}
 	o, err := l.open(name)
 	if err != nil {
 		return l.missing(err)

@@ -30,6 +30,8 @@ type Handler struct {
 	idle       atomic.Int64 // descriptors
 	buffers    sync.Pool    // of *[]byte
 
+	began time.Time
+
 	stop sync.Once
 	done chan struct{}
 	ends sync.WaitGroup
@@ -56,10 +58,12 @@ func New(c Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		plan: p, tree: t, compressor: newCompressor(), done: make(chan struct{}),
+		plan: p, tree: t, compressor: newCompressor(), done: make(chan struct{}), began: time.Now(),
 		cache: newCache(p.limits.Resources, p.limits.Bytes), absent: newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
-	h.watch, h.why = newWatcher(t, p.dir, p.limits.Watches, h.changed)
+	if t.paths == nil { // otherwise each request looks
+		h.watch, h.why = newWatcher(t, p.dir, p.limits.Watches, h.changed)
+	}
 	h.typeOf("x.html", nil) // reads the table
 	h.ends.Go(h.time)
 	return h, nil
@@ -95,7 +99,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // fresh reports whether a resource may be answered from without a look.
-func (h *Handler) fresh(res *resource) bool { return h.tick.Load() < res.until.Load() }
+func (h *Handler) fresh(res *resource) bool {
+	if h.tree.paths != nil {
+		return h.stillThere(res)
+	}
+	return h.tick.Load() < res.until.Load()
+}
 
 // time passes.
 func (h *Handler) time() {

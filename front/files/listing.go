@@ -130,7 +130,7 @@ func (h *Handler) entry(dir, name string) (entry, bool) {
 	if !h.plan.mayServe(name, dir == "") {
 		return entry{}, false
 	}
-	info, err := h.tree.root.Stat(join(dir, name))
+	info, err := h.tree.stat(join(dir, name))
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 		return entry{}, false
 	}

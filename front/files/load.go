@@ -22,10 +22,12 @@ type loading struct {
 	old   *resource // what it led to, or nil
 	since uint64    // what the watcher had seen before
 	sure  bool      // the watcher would tell of any change
+	began int64     // nanoseconds since the Handler was made
 }
 
 // setUntil says how long a resource may be answered from. It is called while no event can be handled.
 func (l *loading) setUntil(res *resource) {
+	res.looks.last.Store(l.began)
 	ticks := int64(unwatchedTicks)
 	if l.sure && l.h.watch.events() == l.since {
 		ticks = watchedTicks
@@ -59,6 +61,7 @@ func (l *loading) file(o opened) found {
 	}
 	res.makes = l.h.plan.makes() && compressible(res.identity.contentType, res.identity.size)
 	for i, s := range siblings {
+		l.look(res, i, s)
 		if s.File == nil {
 			continue
 		}
@@ -74,6 +77,20 @@ func (l *loading) file(o opened) found {
 	res.identity.describe(l.h.plan, "", res.varies)
 	l.h.cache.put(res, func() { l.setUntil(res) })
 	return found{res: res}
+}
+
+// look has a resource that is found by path depend on an encoded variant, or on there being none, and on the file itself.
+func (l *loading) look(res *resource, i int, sibling opened) {
+	t := l.h.tree.paths
+	if t == nil {
+		return
+	}
+	if len(res.looks.all) == 0 {
+		res.looks.add(t, res.identity.name, res.identity.stamp)
+	}
+	if c := l.h.plan.codings[i]; c.sibling {
+		res.looks.add(t, res.identity.name+c.suffix, sibling.stamp)
+	}
 }
 
 func (p *plan) makes() bool {

@@ -19,6 +19,7 @@ type resource struct {
 
 	until atomic.Int64 // the tick from which on it has to be looked at again
 	used  atomic.Bool  // since the cache's hand came by
+	looks looks        // in place of until, if files are found by path
 
 	making  sync.Mutex // held while a variant is made
 	encoded [numCodings]atomic.Pointer[variant]

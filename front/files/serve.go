@@ -10,6 +10,7 @@ const (
 	Nothing   Kind = iota // that may be served
 	File                  // also one that cannot be read
 	Directory             // with an index or without
+	Denied                // what may not be looked at, with ByPath
 )
 
 // ServePath answers GET and HEAD requests as ServeHTTP does, but for another path than the request's, and for files and lists of directories only.
@@ -43,6 +44,9 @@ func (h *Handler) Kind(path string) Kind {
 	name, _, status := h.plan.place(path)
 	if status != 0 {
 		return Nothing
+	}
+	if h.tree.paths != nil {
+		return h.tree.paths.kind(name)
 	}
 	to := h.lookup(key(name, false), name, false)
 	switch {

@@ -1,6 +1,9 @@
 package files
 
-import "time"
+import (
+	"io/fs"
+	"time"
+)
 
 // stamp tells a file, as it is now, from all others and from itself as it was.
 type stamp struct {
@@ -32,3 +35,12 @@ func stampOf(f source) (stamp, error) {
 	}
 	return newStamp(info), nil
 }
+
+// Version tells a file from others, and from itself before a change. It is comparable.
+type Version struct{ s stamp }
+
+// VersionOf returns the version of the file that info is about.
+func VersionOf(info fs.FileInfo) Version { return Version{newStamp(info)} }
+
+// Settled reports whether every change from now on shows in the version. For a moment after a change another one has the same times.
+func (v Version) Settled(now time.Time) bool { return v.s.ripe(now) }

@@ -8,8 +8,10 @@ import (
 	"syscall"
 )
 
-// tree opens what is below the root. Nothing that it is asked for leads out of there.
+// tree opens what is below the root. No name leads out of there, and no link does unless files are found by path.
 type tree struct {
+	paths *pathTree // finds files by path; nil if the root is opened once, as the following fields are for
+
 	root *os.Root
 	owns bool // root
 	top  *os.File
@@ -34,6 +36,10 @@ var errLink = errors.New("a symbolic link leads there")
 var errIrregular = errors.New("neither a regular file nor a directory")
 
 func newTree(c Config) (t *tree, err error) {
+	if c.ByPath {
+		paths, err := newPathTree(c)
+		return &tree{paths: paths}, err
+	}
 	t = &tree{root: c.Root, noLinks: c.NoSymlinks}
 	if t.root == nil {
 		if t.root, err = os.OpenRoot(c.Dir); err != nil {
@@ -78,11 +84,16 @@ func (t *tree) close() {
 
 // open opens a regular file or a directory below the root, "" being the root itself.
 func (t *tree) open(name string) (o opened, err error) {
-	if name == "" {
-		name = "."
-	}
 	o = opened{name: name}
-	o.File, o.plain, err = t.openAny(name)
+	switch {
+	case t.paths != nil:
+		o.File, err = t.paths.open(name)
+	case name == "":
+		o.name = "."
+		fallthrough
+	default:
+		o.File, o.plain, err = t.openAny(o.name)
+	}
 	if t.noLinks && !o.plain { // nor is it told whether anything is there
 		if err == nil {
 			_ = o.Close()
@@ -101,6 +112,14 @@ func (t *tree) open(name string) (o opened, err error) {
 	}
 	o.stamp = newStamp(o.info)
 	return o, nil
+}
+
+// stat looks at a name without opening it, if that is possible.
+func (t *tree) stat(name string) (fs.FileInfo, error) {
+	if t.paths != nil {
+		return t.paths.stat(name)
+	}
+	return t.root.Stat(name)
 }
 
 // statusOf is the status that tells of an error in opening or reading a file. That a path leads out of the root

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/files"
 )
 
 // settings translates what holds at a scope.
@@ -71,11 +72,11 @@ func (t *translator) files(s *scope, here *place) front.Files {
 	f := front.Files{
 		Listing:       s.flag("autoindex", false),
 		Precompressed: t.precompressed(s),
-		NoSymlinks:    t.noSymlinks(s),
 		NoEtag:        !s.flag("etag", true),
 		DefaultType:   s.word("default_type"),
 		CharsetTypes:  s.words("charset_types"),
 	}
+	t.symlinks(s, &f)
 	t.where(s, here, &f)
 	for _, d := range s.all("index") {
 		for i, arg := range d.args {
@@ -133,17 +134,37 @@ func (t *translator) precompressed(s *scope) bool {
 	return s.is("gzip_static", "on")
 }
 
-func (t *translator) noSymlinks(s *scope) bool {
+// symlinks reads disable_symlinks: which links are followed, and the part of paths in which all are. As in nginx the two may come in
+// any order.
+func (t *translator) symlinks(s *scope, f *front.Files) {
 	d := s.one("disable_symlinks")
-	if d == nil || d.args[0] == "off" {
-		return false
+	if d == nil {
+		return
 	}
-	if d.args[0] != "on" && d.args[0] != "if_not_owner" {
-		t.errorf(d, "%s: want on or off", shown(d.args[0]))
-	} else if len(d.args) > 1 || d.args[0] != "on" {
-		t.refuse(d, "is on or off here: if_not_owner and from= are not done")
+	off, policies := false, 0
+	for _, arg := range d.args {
+		if from, ok := strings.CutPrefix(arg, "from="); ok {
+			f.SymlinksFrom = t.text(d, from)
+			continue
+		}
+		policies++
+		switch arg {
+		case "off":
+			off = true
+		case "on":
+			f.Symlinks = files.FollowNoLinks
+		case "if_not_owner":
+			f.Symlinks = files.FollowOwnedLinks
+		default:
+			t.errorf(d, "%s: want on, off, if_not_owner, or from= and the beginning of paths", shown(arg))
+		}
 	}
-	return true
+	if policies != 1 {
+		t.errorf(d, "want one of on, off and if_not_owner")
+	}
+	if off && f.SymlinksFrom != "" {
+		t.errorf(d, "from= goes with on and if_not_owner")
+	}
 }
 
 func (t *translator) addHeaders(s *scope) []front.AddHeader {

@@ -1,0 +1,83 @@
+package files
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// openPath opens a path as any program does.
+func openPath(path string) (*os.File, error) { return os.OpenFile(path, openFlags, 0) }
+
+// openChecked opens a path of which the beginning is trusted, step by step: a link in the rest is followed only if Symlinks allows that.
+// Directories on the way are opened for searching only, and what lies at the end is not opened before its own link was checked.
+func (t *pathTree) openChecked(trusted, rest string) (*os.File, error) {
+	fd, err := unix.Open(trusted+"/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &os.PathError{Op: "open", Path: trusted, Err: err}
+	}
+	names := strings.FieldsFunc(rest, func(r rune) bool { return r == '/' })
+	if len(names) == 0 || strings.HasSuffix(rest, "/") {
+		names = append(names, ".")
+	}
+	for i, name := range names {
+		flags := unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+		if i == len(names)-1 {
+			flags = openFlags
+		}
+		next, err := t.step(fd, name, flags)
+		_ = unix.Close(fd)
+		if err != nil {
+			return nil, &os.PathError{Op: "openat", Path: trusted + rest, Err: err}
+		}
+		fd = next
+	}
+	return os.NewFile(uintptr(fd), trusted+rest), nil
+}
+
+// step opens a name in a directory. As in nginx a link that is refused is ELOOP, which becomes 403, only if it is the last name or
+// somebody else's; another one is no directory, which becomes 404.
+func (t *pathTree) step(dir int, name string, flags int) (fd int, err error) {
+	if t.symlinks == FollowNoLinks {
+		flags |= unix.O_NOFOLLOW
+	}
+	for {
+		if fd, err = unix.Openat(dir, name, flags, 0); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	if err != nil || t.symlinks == FollowNoLinks {
+		return fd, err
+	}
+	var itself, target unix.Stat_t
+	if err = errors.Join(unix.Fstatat(dir, name, &itself, unix.AT_SYMLINK_NOFOLLOW), unix.Fstat(fd, &target)); err == nil && itself.Uid != target.Uid {
+		err = unix.ELOOP
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// statPath is a path as the kernel takes it, so that a look allocates nothing.
+type statPath struct{ text []byte } // ends in NUL
+
+func newStatPath(path string) statPath { return statPath{append([]byte(path), 0)} }
+
+// stamp returns what the path leads to.
+func (p statPath) stamp() (stamp, error) {
+	const mask = unix.STATX_BASIC_STATS
+	cwd, s := unix.AT_FDCWD, unix.Statx_t{}
+	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(cwd), uintptr(unsafe.Pointer(&p.text[0])), unix.AT_STATX_SYNC_AS_STAT, mask, uintptr(unsafe.Pointer(&s)), 0)
+	if errno != 0 {
+		return stamp{}, errno
+	}
+	return stamp{
+		device: unix.Mkdev(s.Dev_major, s.Dev_minor), inode: s.Ino, links: uint64(s.Nlink), size: int64(s.Size),
+		modified: s.Mtime.Sec*1e9 + int64(s.Mtime.Nsec), changed: s.Ctime.Sec*1e9 + int64(s.Ctime.Nsec),
+	}, nil
+}

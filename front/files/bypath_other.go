@@ -1,0 +1,39 @@
+//go:build !linux
+
+package files
+
+import (
+	"errors"
+	"os"
+)
+
+// openPath opens a path that leads to a regular file or a directory; opening anything else might wait.
+func openPath(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() && !info.IsDir() {
+		return nil, errIrregular
+	}
+	return os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+}
+
+// openChecked is never called here: newPathTree refuses what would need it.
+func (t *pathTree) openChecked(string, string) (*os.File, error) {
+	return nil, errors.New("files: BUG: symbolic links cannot be checked on this system")
+}
+
+// statPath is a path.
+type statPath struct{ text string }
+
+func newStatPath(path string) statPath { return statPath{path} }
+
+// stamp returns what the path leads to.
+func (p statPath) stamp() (stamp, error) {
+	info, err := os.Stat(p.text)
+	if err != nil {
+		return stamp{}, err
+	}
+	return newStamp(info), nil
+}
