@@ -20,6 +20,7 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/spool"
 	"github.com/tarehq/tare/internal/privilege"
+	"github.com/tarehq/tare/internal/safefile"
 )
 
 // logBook opens files of logs. Those that were prepared were opened with privileges that are gone by then.
@@ -39,19 +40,28 @@ func (b *logBook) prepare(paths []string, powers *privilege.Plan) error {
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			continue // it is opened when it is needed
 		}
-		_, statErr := os.Stat(path)
-		file, err := os.OpenFile(path, logFlags|os.O_CREATE, logMode)
+		file, err := createLog(path, powers)
 		if err != nil {
 			return err
 		}
 		b.ready[path] = file
-		if uid, gid, ok := powers.IDs(); ok && errors.Is(statErr, fs.ErrNotExist) {
-			if err := file.Chown(uid, gid); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
+}
+
+// createLog opens the file of a log. A new one belongs to whoever is to write it, unless a symbolic link led there.
+func createLog(path string, powers *privilege.Plan) (*os.File, error) {
+	file, how, err := safefile.OpenFile(path, logFlags|os.O_CREATE, logMode)
+	if err != nil {
+		return nil, err
+	}
+	if uid, gid, ok := powers.IDs(); ok && how.Created && !how.Linked {
+		if err := file.Chown(uid, gid); err != nil {
+			file.Close()
+			return nil, err
+		}
+	}
+	return file, nil
 }
 
 // open opens a log.
@@ -69,7 +79,8 @@ func (b *logBook) open(path string) (io.WriteCloser, error) {
 	if file != nil {
 		return file, nil
 	}
-	return os.OpenFile(path, logFlags|os.O_CREATE, logMode)
+	file, _, err := safefile.OpenFile(path, logFlags|os.O_CREATE, logMode)
+	return file, err
 }
 
 func (b *logBook) close() {
@@ -115,6 +126,9 @@ func logPaths(result *nginxconf.Result) []string {
 	return paths
 }
 
+// cacheMode is the mode of folders that are made for caches.
+const cacheMode = 0o700
+
 // prepareCaches makes the folders of caches, and gives them to the user who serves, as nginx does: also those that are there.
 func prepareCaches(all []cache.Config, powers *privilege.Plan) error {
 	for i := range all {
@@ -122,32 +136,15 @@ func prepareCaches(all []cache.Config, powers *privilege.Plan) error {
 		if dir == "" {
 			continue
 		}
-		if err := cache.MakeDir(dir); err != nil {
+		err := error(nil)
+		if uid, _, ok := powers.IDs(); ok {
+			err = safefile.GiveDir(dir, cacheMode, uid)
+		} else {
+			err = cache.MakeDir(dir)
+		}
+		if err != nil {
 			return fmt.Errorf("cache %q: %w", all[i].Name, err)
 		}
-		if uid, _, ok := powers.IDs(); ok {
-			if err := giveTo(dir, uid); err != nil {
-				return fmt.Errorf("cache %q: %w", all[i].Name, err)
-			}
-		}
-	}
-	return nil
-}
-
-// giveTo makes a user a folder's owner, with all access to it.
-func giveTo(dir string, uid int) error {
-	info, err := os.Stat(dir)
-	if err != nil {
-		return err
-	}
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != uid {
-		if err := os.Chown(dir, uid, -1); err != nil {
-			return err
-		}
-	}
-	const all = 0o700
-	if mode := info.Mode().Perm(); mode&all != all {
-		return os.Chmod(dir, mode|all)
 	}
 	return nil
 }
@@ -201,13 +198,8 @@ func (s *frontServer) writePID(path string) error {
 		return nil
 	}
 	if path != "" {
-		if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
+		if err := s.createPID(path); err != nil {
 			return err
-		}
-		if uid, gid, ok := s.powers.IDs(); ok && os.Geteuid() == 0 {
-			if err := os.Chown(path, uid, gid); err != nil { // who can empty it if he cannot remove it
-				return err
-			}
 		}
 	}
 	s.removePID()
@@ -215,15 +207,41 @@ func (s *frontServer) writePID(path string) error {
 	return nil
 }
 
-// removePID removes the file, or at least what is in it.
+// createPID writes the file. It is root's, and stays so: whoever can change it chooses what root's "kill $(cat FILE)" ends.
+func (s *frontServer) createPID(path string) error {
+	const mode = 0o644
+	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	file, how, err := safefile.OpenFile(path, flags, mode)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil && os.Geteuid() == 0 && info.Mode().IsRegular() {
+		if !how.Created && !how.Trusted { // it may be open elsewhere
+			file.Close()
+			if err := safefile.Remove(path); err != nil {
+				return err
+			}
+			if file, _, err = safefile.OpenFile(path, flags, mode); err != nil {
+				return err
+			}
+		}
+		err = errors.Join(file.Chown(0, 0), file.Chmod(mode))
+		if !how.Trusted {
+			s.voice.say(fmt.Sprintf("warning: pid: others than root may write in the folder of %s, and have it name another process", path))
+		}
+	}
+	_, writeErr := file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	return errors.Join(err, writeErr, file.Close())
+}
+
+// removePID removes the file, if whoever this process has become may do that.
 func (s *frontServer) removePID() {
 	if s.pid == "" {
 		return
 	}
-	if err := os.Remove(s.pid); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		if err := os.Truncate(s.pid, 0); err != nil {
-			s.voice.say(fmt.Sprintf("%s is left: %v", s.pid, err))
-		}
+	if err := safefile.Remove(s.pid); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.voice.say(fmt.Sprintf("pid: %s is left: %v", s.pid, err))
 	}
 	s.pid = ""
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/certs"
 	"github.com/tarehq/tare/internal/privilege"
+	"github.com/tarehq/tare/internal/safefile"
 )
 
 // logMode is the mode of a log that is made: its lines are about people.
@@ -107,26 +108,21 @@ func (s *fileServer) openLogFile(powers *privilege.Plan) (*os.File, error) {
 	switch {
 	case err == nil && info.Mode().Type() == fs.ModeNamedPipe:
 		// Opened for reading, too, it needs no reader yet, and outlives one that goes.
-		return os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+		file, _, err := safefile.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
+		return file, err
 	case err == nil && !info.Mode().IsRegular():
-		return os.OpenFile(path, logFlags|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+		file, _, err := safefile.OpenFile(path, logFlags|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+		return file, err
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	a, err := anchor.New(path)
+	file, err := createLog(path, powers)
 	if err != nil {
 		return nil, err
 	}
-	s.logFile = a
-	file, err := a.Open(logFlags|os.O_CREATE, logMode)
-	if err != nil {
+	if s.logFile, err = anchor.New(path); err != nil {
+		file.Close()
 		return nil, err
-	}
-	if uid, gid, ok := powers.IDs(); ok && info == nil {
-		if err := file.Chown(uid, gid); err != nil {
-			file.Close()
-			return nil, err
-		}
 	}
 	return file, nil
 }

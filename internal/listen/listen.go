@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/internal/safefile"
 )
 
 const (
@@ -195,7 +197,7 @@ func reason(err error) error {
 func onSocket(path string, mode fs.FileMode) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
 	if err != nil && isInUse(err) && isLeftOver(path) {
-		if err := os.Remove(path); err != nil {
+		if err := safefile.Remove(path); err != nil {
 			return nil, err
 		}
 		l, err = net.Listen("unix", path)
@@ -206,7 +208,7 @@ func onSocket(path string, mode fs.FileMode) (net.Listener, error) {
 	if strings.HasPrefix(path, abstract) {
 		return l, nil // and has no permissions
 	}
-	if err := os.Chmod(path, mode); err != nil {
+	if err := safefile.ChmodSocket(path, mode); err != nil {
 		l.Close()
 		return nil, err
 	}

@@ -1,0 +1,104 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// hostileFolder makes a folder that a user owns, with a link in it to a file of root's folder that does not exist.
+func hostileFolder(t *testing.T, uid int) (folder, target string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root is led astray")
+	}
+	top := openDir(t)
+	folder, target = filepath.Join(top, "user"), filepath.Join(top, "root", "new")
+	for _, dir := range []string{folder, filepath.Dir(target)} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, to := range map[string]string{"link": target, "dir": filepath.Dir(target)} {
+		if err := errors.Join(os.Symlink(to, filepath.Join(folder, name)), os.Lchown(filepath.Join(folder, name), uid, uid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chown(folder, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	return folder, target
+}
+
+// Root follows no link of the user that it becomes: it would make files, and give them away, wherever that user likes.
+func TestServeLinksOfOthers(t *testing.T) {
+	t.Parallel()
+	const uid = 64123
+	folder, target := hostileFolder(t, uid)
+	dir := site(t)
+	conf := filepath.Join(filepath.Dir(folder), "nginx.conf")
+	for what, text := range map[string]string{
+		"access log": "events {} http { access_log %s; server { listen unix:DIR/s; } }", "error log": "error_log %s; events {} http { server { listen unix:DIR/s; } }",
+		"nested log": "events {} http { server { listen unix:DIR/s; location / { if ($uri) { access_log %s; } } } }",
+		"pid":        "pid %s; events {} http { server { listen unix:DIR/s; } }",
+		"cache":      "events {} http { proxy_cache_path %s keys_zone=a:1m; server { listen unix:DIR/s; } }",
+	} {
+		for _, name := range []string{"link", "dir/new"} {
+			write(t, conf, strings.NewReplacer("%s", filepath.Join(folder, name), "DIR", filepath.Dir(folder)).Replace("user 64123 64123; "+text))
+			s := serveFiles(t, "-c", conf)
+			s.await("a symbolic link in a folder in which others may write")
+			if code := s.wait(); code == 0 {
+				t.Errorf("%s at %s: exit code %d", what, name, code)
+			}
+		}
+	}
+	for _, args := range [][]string{{"--access-log", folder + "/link"}, {"--access-log", folder + "/dir/new"}} {
+		s := serveFiles(t, append(args, "-u", "64123", "-g", "64123", "--listen", "127.0.0.1:0", dir)...)
+		s.await("a symbolic link in a folder in which others may write")
+		s.wait()
+	}
+	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s exists: %v", target, err)
+	}
+}
+
+// The file with the process's number is root's, wherever it is, and a new log is the user's.
+func TestServePIDIsRoots(t *testing.T) {
+	t.Parallel()
+	const uid = 64123
+	folder, _ := hostileFolder(t, uid)
+	top := filepath.Dir(folder)
+	old := filepath.Join(folder, "pid")
+	write(t, old, "1\n")
+	if err := os.Chown(old, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	conf := filepath.Join(top, "nginx.conf")
+	for _, path := range []string{old, filepath.Join(top, "pid")} {
+		write(t, conf, "user 64123 64123; pid "+path+"; events {} http { access_log "+path+".log; server { listen unix:"+top+"/s; } }")
+		s := serveFiles(t, "-c", conf)
+		s.await("tare: as 64123")
+		for name, want := range map[string]uint32{path: 0, path + ".log": uid} {
+			info, err := os.Stat(name)
+			if err != nil || info.Sys().(*syscall.Stat_t).Uid != want || info.Mode().Perm()&0o022 != 0 {
+				t.Errorf("%s: %v, %v", name, info, err)
+			}
+		}
+		if got := strings.TrimSpace(read(t, path)); got != strconv.Itoa(s.cmd.Process.Pid) {
+			t.Errorf("%s has %q", path, got)
+		}
+		if path == old {
+			s.await("warning: pid: others than root may write in the folder")
+		}
+		if code := s.end(syscall.SIGTERM); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}

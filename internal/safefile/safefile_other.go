@@ -1,0 +1,30 @@
+//go:build !unix
+
+package safefile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// OpenFile opens a file as os.OpenFile does: there is no root here.
+func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, File, error) {
+	_, statErr := os.Stat(path)
+	f, err := os.OpenFile(path, flag, perm)
+	return f, File{Created: errors.Is(statErr, fs.ErrNotExist)}, err
+}
+
+// GiveDir makes a directory, unless it exists.
+func GiveDir(path string, perm fs.FileMode, _ int) error {
+	if err := os.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// Remove removes a file.
+func Remove(path string) error { return os.Remove(path) }
+
+// ChmodSocket changes the permissions of a unix socket.
+func ChmodSocket(path string, mode fs.FileMode) error { return os.Chmod(path, mode) }
