@@ -33,17 +33,8 @@ const fileShares = 4
 // fileLimits are those of each directory: all directories that the Config names share what there is.
 func (c *compiler) fileLimits() files.Limits {
 	roots := make(map[Text]bool)
-	var count func(all []Location)
-	count = func(all []Location) {
-		for i := range all {
-			roots[all[i].Files.Root], roots[all[i].Files.Alias] = true, true
-			count(all[i].Locations)
-		}
-	}
-	for i := range c.config.Hosts {
-		h := &c.config.Hosts[i]
-		roots[h.Defaults.Files.Root], roots[h.Defaults.Files.Alias] = true, true
-		count(h.Locations)
+	for p := range c.config.Places() {
+		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
 	}
 	n := 1 // a power of two, so that one more directory seldom has the others forget what they hold
 	for n*fileShares < len(roots) {

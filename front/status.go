@@ -27,15 +27,14 @@ type limitCounts struct{ rejected, delayed atomic.Int64 }
 func (c *compiler) counting() bool {
 	if !c.countingKnown { // it takes a walk through all locations
 		c.countingKnown = true
-		if slices.ContainsFunc(c.config.Hosts, func(h Host) bool { return counted(h.Locations) }) {
-			c.plan.counts = &c.state.counts
+		for p := range c.config.Places() {
+			if l := p.Location; l != nil && (l.Status || l.Metrics) {
+				c.plan.counts = &c.state.counts
+				break
+			}
 		}
 	}
 	return c.plan.counts != nil
-}
-
-func counted(all []Location) bool {
-	return slices.ContainsFunc(all, func(l Location) bool { return l.Status || l.Metrics || counted(l.Locations) })
 }
 
 // hostCounts returns those of a host's name, nil if nothing is counted. Hosts of one name have them in common.

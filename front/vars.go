@@ -147,51 +147,38 @@ func (c *compiler) declare() error {
 	}
 	for i := range c.config.Hosts {
 		h := &c.config.Hosts[i]
-		err := c.declareSteps(h.Steps)
 		for _, name := range h.Names {
-			if source, ok := strings.CutPrefix(name, "~"); ok && err == nil {
-				err = c.declareGroups(source, true)
+			if source, ok := strings.CutPrefix(name, "~"); ok {
+				if err := c.declareGroups(source, true); err != nil {
+					return at(h.Pos, err)
+				}
 			}
 		}
-		if err == nil {
-			err = c.declareAuth(h.Defaults.AuthRequest)
-		}
-		if err == nil {
-			err = c.declareLocations(h.Locations)
-		}
-		if err != nil {
-			return at(h.Pos, err)
+	}
+	for p := range c.config.Places() {
+		if err := c.declarePlace(p); err != nil {
+			return at(p.Pos, err)
 		}
 	}
 	return nil
 }
 
-func (c *compiler) declareLocations(all []Location) error {
-	for i := range all {
-		l := &all[i]
-		err := c.declareSteps(l.Steps)
-		if err == nil && (l.Match == Regex || l.Match == FoldRegex) {
-			err = c.declareGroups(l.Path, l.Match == FoldRegex)
-		}
-		if err == nil {
-			err = c.declareContent(l)
-		}
-		if err == nil {
-			err = c.declareLocations(l.Locations)
-		}
-		if err != nil {
-			return at(l.Pos, err)
-		}
-	}
-	return nil
-}
-
-// declareContent gives the variables of what is asked in a location slots.
-func (c *compiler) declareContent(l *Location) error {
-	if err := c.declareAuth(l.AuthRequest); err != nil {
+// declarePlace gives the variables that a place defines slots.
+func (c *compiler) declarePlace(p Place) error {
+	if err := c.declareSteps(p.Steps); err != nil {
 		return err
 	}
-	return c.declarePass(l.Pass)
+	if l := p.Location; l != nil {
+		if l.Match == Regex || l.Match == FoldRegex {
+			if err := c.declareGroups(l.Path, l.Match == FoldRegex); err != nil {
+				return err
+			}
+		}
+		if err := c.declarePass(l.Pass); err != nil {
+			return err
+		}
+	}
+	return c.declareAuth(p.Settings.AuthRequest)
 }
 
 // declareAuth gives the variables of an AuthRequest slots. They are not there until it has been made.
@@ -232,7 +219,7 @@ func (c *compiler) declarePass(p *Pass) error {
 }
 
 func (c *compiler) declareSteps(steps []Step) error {
-	for _, s := range steps {
+	for s := range AllSteps(steps) {
 		var err error
 		switch s := s.(type) {
 		case Set:
@@ -244,12 +231,6 @@ func (c *compiler) declareSteps(steps []Step) error {
 		case If:
 			if op := strings.TrimPrefix(s.Op, "!"); op == "~" || op == "~*" {
 				err = c.declareGroups(string(s.Right), op == "~*")
-			}
-			if err == nil {
-				err = c.declareSteps(s.Then)
-			}
-			if err == nil && s.Location != nil {
-				err = c.declareContent(s.Location)
 			}
 		}
 		if err != nil {

@@ -105,23 +105,12 @@ func logPaths(result *nginxconf.Result) []string {
 			add(l.Path)
 		}
 	}
-	settings := func(s *front.Settings) {
-		for _, l := range s.Logs {
+	errorLog(result.Process.ErrorLog)
+	for p := range result.Config.Places() {
+		for _, l := range p.Settings.Logs {
 			add(l.Path)
 		}
-		errorLog(s.ErrorLog)
-	}
-	var locations func(all []front.Location)
-	locations = func(all []front.Location) {
-		for i := range all {
-			settings(&all[i].Settings)
-			locations(all[i].Locations)
-		}
-	}
-	errorLog(result.Process.ErrorLog)
-	for i := range result.Config.Hosts {
-		settings(&result.Config.Hosts[i].Defaults)
-		locations(result.Config.Hosts[i].Locations)
+		errorLog(p.Settings.ErrorLog)
 	}
 	return paths
 }

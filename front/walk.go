@@ -1,0 +1,71 @@
+package front
+
+import "iter"
+
+// Place is where Settings hold in a Config: a host, for requests that are in none of its locations, or a location, be it one of the
+// host's, one in another location, or that of an If.
+type Place struct {
+	Host     *Host
+	Location *Location // nil for the host
+	Settings *Settings // the location's, or the host's Defaults
+	Steps    []Step    // those that are run there, without what is in an If
+	Pos      string    // where it was configured, or the place around it
+}
+
+// Places visits all places of a Config, outer ones first. Whoever looks for something in a Config uses this, so that no place is
+// forgotten.
+func (c *Config) Places() iter.Seq[Place] {
+	return func(yield func(Place) bool) {
+		for i := range c.Hosts {
+			h := &c.Hosts[i]
+			p := Place{Host: h, Settings: &h.Defaults, Steps: h.Steps, Pos: h.Pos}
+			if !p.visit(yield, h.Locations) {
+				return
+			}
+		}
+	}
+}
+
+// visit visits a place and those in it. It reports false if there is to be no more.
+func (p Place) visit(yield func(Place) bool, inner []Location) bool {
+	if !yield(p) {
+		return false
+	}
+	for step := range AllSteps(p.Steps) {
+		if s, ok := step.(If); ok && s.Location != nil && !p.in(s.Location).visit(yield, s.Location.Locations) {
+			return false
+		}
+	}
+	for i := range inner {
+		if !p.in(&inner[i]).visit(yield, inner[i].Locations) {
+			return false
+		}
+	}
+	return true
+}
+
+// in is a location in the place.
+func (p Place) in(l *Location) Place {
+	pos := l.Pos
+	if pos == "" {
+		pos = p.Pos
+	}
+	return Place{Host: p.Host, Location: l, Settings: &l.Settings, Steps: l.Steps, Pos: pos}
+}
+
+// AllSteps visits steps, and those in each If behind it.
+func AllSteps(steps []Step) iter.Seq[Step] {
+	return func(yield func(Step) bool) { visitSteps(steps, yield) }
+}
+
+func visitSteps(steps []Step, yield func(Step) bool) bool {
+	for _, s := range steps {
+		if !yield(s) {
+			return false
+		}
+		if inner, ok := s.(If); ok && !visitSteps(inner.Then, yield) {
+			return false
+		}
+	}
+	return true
+}
