@@ -60,7 +60,7 @@ func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 		out.out = os.Stderr
 		return out, nil
 	}
-	out.out, err = c.logFile(e.Path)
+	out.out, err = c.logFile(e.Path, lostErrors)
 	if err != nil {
 		return nil, fmt.Errorf("error_log: %w", err)
 	}
@@ -89,10 +89,20 @@ func (to *errorLog) write(l level, b []byte) {
 		to.other.Printf("front: [%v] %s", l, b)
 		return
 	}
-	line := time.Now().AppendFormat(make([]byte, 0, len(b)+64), "2006/01/02 15:04:05")
+	_, _ = to.out.Write(errorLine(l, b)) // nobody can be told
+}
+
+// errorLine is a line of an error log, as nginx writes them.
+func errorLine(l level, text []byte) []byte {
+	line := time.Now().AppendFormat(make([]byte, 0, len(text)+64), "2006/01/02 15:04:05")
 	line = append(append(append(line, " ["...), l.String()...), "] "...)
 	line = append(strconv.AppendInt(line, int64(os.Getpid()), 10), "#0: "...)
-	_, _ = to.out.Write(append(append(line, b...), '\n')) // nobody can be told
+	return append(append(line, text...), '\n')
+}
+
+// lostErrors is the line that says that others are missing.
+func lostErrors(lines int, why error) []byte {
+	return errorLine(levelAlert, fmt.Appendf(nil, "%d lines lost: %v", lines, why))
 }
 
 // errorLog is where errors of the exchange are said now.

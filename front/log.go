@@ -18,12 +18,14 @@ import (
 )
 
 const (
-	// maxLogged is how many bytes of a variable a line has at most: what nginx takes for a line of a head.
+	// maxLogged is how many bytes a text of a client's has at most in a line of an error log: what nginx takes for a line of a head.
 	maxLogged = 8 << 10
 	// keptLine is the size up to which the buffer of a line is used again.
 	keptLine = 4 << 10
-	// gatherLines is how long a line waits for others, to be written with them.
+	// gatherLines is the time between two writes of a log: the lines of that time are written together.
 	gatherLines = 100 * time.Millisecond
+	// logPatience is how long a request waits for a log that takes lines too slowly. After that its line is lost, and counted.
+	logPatience = time.Second
 	// lastLines is how long closing a log waits for its last lines to be written.
 	lastLines = 5 * time.Second
 
@@ -132,7 +134,11 @@ func (c *compiler) accessLog(from Log) (l accessLog, err error) {
 		}
 	}
 	c.plan.timed = true
-	l.file, err = c.logFile(from.Path)
+	lost := accesslog.Combined.Lost
+	if format.Escape == EscapeJSON {
+		lost = accesslog.JSON.Lost
+	}
+	l.file, err = c.logFile(from.Path, lost)
 	return l, err
 }
 
@@ -186,7 +192,7 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	case "request":
 		return func(b []byte, x *exchange) []byte {
 			b = append(esc(b, x.r.Method), ' ')
-			b = append(esc(b, bounded(x.r.RequestURI)), ' ')
+			b = append(esc(b, x.r.RequestURI), ' ')
 			return esc(b, x.r.Proto)
 		}, nil
 	}
@@ -204,7 +210,7 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 		if s == "" && dash && (!group || !x.has(slot)) {
 			return append(b, '-')
 		}
-		return esc(b, bounded(s))
+		return esc(b, s)
 	}, nil
 }
 
@@ -270,8 +276,8 @@ type logFile struct {
 	lost atomic.Int64
 }
 
-// logFile returns that of a path, which all plans share.
-func (c *compiler) logFile(path string) (*logFile, error) {
+// logFile returns that of a path, which all plans share. lost makes the line that says how many others were lost, and why.
+func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) (*logFile, error) {
 	if f := c.logFiles[path]; f != nil {
 		return f, nil
 	}
@@ -281,7 +287,7 @@ func (c *compiler) logFile(path string) (*logFile, error) {
 	if strings.HasPrefix(path, "syslog:") || strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
 		return nil, fmt.Errorf("%q: a log is a file; what passes lines on can read one", path)
 	}
-	f, giveBack, err := take(&c.state.logs, path, func() (*logFile, error) { return openLog(path, c.options) }, (*logFile).close)
+	f, giveBack, err := take(&c.state.logs, path, func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +299,7 @@ func (c *compiler) logFile(path string) (*logFile, error) {
 	return f, nil
 }
 
-func openLog(path string, o *options) (*logFile, error) {
+func openLog(path string, o *options, lost func(lines int, why error) []byte) (*logFile, error) {
 	open := func() (io.WriteCloser, error) { return openLogFile(path) }
 	if o.openLog != nil {
 		open = func() (io.WriteCloser, error) { return o.openLog(path) }
@@ -304,11 +310,12 @@ func openLog(path string, o *options) (*logFile, error) {
 	}
 	f := &logFile{}
 	f.Spool = spool.New(out, spool.Config{
-		Gather: gatherLines,
-		Open:   open,
-		Lost: func(lines int, _ error) []byte {
+		Gather:   gatherLines,
+		Patience: logPatience,
+		Open:     open,
+		Lost: func(lines int, why error) []byte {
 			f.lost.Add(int64(lines))
-			return nil // a line of another format would be in the way of who reads them
+			return lost(lines, why)
 		},
 		Say: func(text string) { o.logger().Printf("front: %s: %s", path, text) },
 	})

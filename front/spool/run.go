@@ -14,7 +14,7 @@ func (s *Spool) run() {
 	for {
 		select {
 		case <-s.wake:
-			s.pause(s.config.Gather)
+			s.gather()
 		case answer := <-s.orders:
 			answer <- s.reopen()
 		case <-s.stop:
@@ -22,11 +22,28 @@ func (s *Spool) run() {
 			s.countPending()
 			return
 		}
-		for !s.writeAll() {
+		for !s.writeBatch() {
 			if s.pause(retryAfter) {
 				break
 			}
 		}
+	}
+}
+
+// gather waits for other lines, unless the last write was long ago or many lines wait.
+func (s *Spool) gather() {
+	d := s.config.Gather - time.Since(s.w.last)
+	if d <= 0 {
+		return
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.hurry:
+	case answer := <-s.orders:
+		answer <- s.reopen()
+	case <-s.stop:
 	}
 }
 
@@ -49,21 +66,31 @@ func (s *Spool) pause(d time.Duration) (stopped bool) {
 
 // writeAll writes all that waits. It reports whether it could.
 func (s *Spool) writeAll() bool {
-	for {
-		if len(s.w.pending) == 0 && !s.take() {
-			return true
-		}
-		n, err := s.out.Write(s.w.pending[s.w.written:])
-		s.w.written += max(n, 0)
-		if err == nil && s.w.written < len(s.w.pending) {
-			err = io.ErrShortWrite
-		}
-		s.note(err)
-		if err != nil {
+	for len(s.w.pending) > 0 || s.take() {
+		if !s.writeBatch() {
 			return false
 		}
-		s.w.pending, s.w.written, s.w.notes = s.w.pending[:0], 0, 0
 	}
+	return true
+}
+
+// writeBatch writes what is pending, or else what waits now. It reports whether it could.
+func (s *Spool) writeBatch() bool {
+	if len(s.w.pending) == 0 && !s.take() {
+		return true
+	}
+	n, err := s.out.Write(s.w.pending[s.w.written:])
+	s.w.last = time.Now()
+	s.w.written += max(n, 0)
+	if err == nil && s.w.written < len(s.w.pending) {
+		err = io.ErrShortWrite
+	}
+	s.note(err)
+	if err != nil {
+		return false
+	}
+	s.w.pending, s.w.written, s.w.notes = s.w.pending[:0], 0, 0
+	return true
 }
 
 // take makes pending what waits, with a line on what was lost after it. It reports whether there is
@@ -71,6 +98,7 @@ func (s *Spool) writeAll() bool {
 func (s *Spool) take() bool {
 	s.mu.Lock()
 	s.w.pending, s.waiting = s.waiting, s.w.pending
+	s.releaseWriters()
 	lost, why := s.lost, s.cause
 	s.lost = 0
 	s.mu.Unlock()
@@ -89,6 +117,8 @@ func (s *Spool) note(err error) {
 	s.why = err
 	if err == nil {
 		s.untold += s.w.notes
+		s.written++
+		s.stalled = false
 	}
 	begins := err != nil && s.troubled()
 	ends := err == nil && s.trouble && s.lost == 0 // else the next note tells more

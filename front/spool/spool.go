@@ -1,7 +1,11 @@
-// Package spool writes lines to what may block, fill or break, without making anybody wait:
+// Package spool writes lines to what may block, fill or break, without making anybody wait for long:
 // a log's file, a pipe, a terminal. A bounded queue takes the lines and one goroutine
-// writes them. Lines that find no room are dropped and counted; the next line that can be written says how
-// many.
+// writes them.
+//
+// While the queue is full Write waits, so that lines that come faster than they are written slow their writers down
+// instead of being lost. The wait is bounded (Config.Patience). If nothing at all is written meanwhile the spool is
+// stalled: lines are dropped at once from then on, until a write succeeds. Dropped lines are counted; the next line that can be written
+// says how many.
 package spool
 
 import (
@@ -22,6 +26,8 @@ const (
 	retryAfter = 250 * time.Millisecond
 	// sayEvery is how often at most trouble is told of, and its end.
 	sayEvery = 10 * time.Second
+	// hurryAt is how many bytes end the wait for others.
+	hurryAt = 64 << 10
 )
 
 var (
@@ -31,11 +37,15 @@ var (
 
 // Config says how lines are written. The zero value will do.
 type Config struct {
-	// Gather is how long the first line waits for others, to be written with them.
+	// Gather is the time between two writes: the lines of that time are written together. A line that comes later than that
+	// after the last write is written at once, and so are lines that take much of the Limit.
 	Gather time.Duration
 
-	// Limit is how many bytes wait at most; 0 is DefaultLimit.
+	// Limit is how many bytes wait at most; 0 is DefaultLimit. A line that is longer waits alone.
 	Limit int
+
+	// Patience is how long Write waits for room at most; 0 drops lines at once.
+	Patience time.Duration
 
 	// Open opens what is written to anew, for Reopen; nil if that cannot be.
 	Open func() (io.WriteCloser, error)
@@ -52,6 +62,7 @@ type Config struct {
 type Spool struct {
 	config Config
 	wake   chan struct{}   // holds a token when lines wait
+	hurry  chan struct{}   // holds a token when many do
 	orders chan chan error // reopen, and answer there
 	stop   chan struct{}   // closed by Close
 	done   chan struct{}   // closed when the writer has ended
@@ -63,18 +74,22 @@ type Spool struct {
 	cause   error          // why the first of these was
 	why     error          // of the last write; nil if it was well
 	closed  bool
-	trouble bool      // was told of, and its end was not
-	told    time.Time // when trouble was told of last
-	untold  int       // lost lines that were noted and not told of
+	room    chan struct{} // closed when there is room; nil if nobody waits
+	written int64         // writes that went well
+	stalled bool          // nobody waits for room until a write goes well
+	trouble bool          // was told of, and its end was not
+	told    time.Time     // when trouble was told of last
+	untold  int           // lost lines that were noted and not told of
 
 	w writer
 }
 
 // writer is what the goroutine alone uses.
 type writer struct {
-	pending []byte // what is being written, or could not be
-	written int    // of pending
-	notes   int    // lines that pending says were lost
+	last    time.Time // when the last write ended
+	pending []byte    // what is being written, or could not be
+	written int       // of pending
+	notes   int       // lines that pending says were lost
 }
 
 // New starts to write to out, which the Spool closes.
@@ -87,17 +102,17 @@ func New(out io.WriteCloser, config Config) *Spool {
 	}
 	s := &Spool{
 		config: config, out: out,
-		wake: make(chan struct{}, 1), orders: make(chan chan error), stop: make(chan struct{}), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), orders: make(chan chan error), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go s.run()
 	return s
 }
 
-// Write takes a line, which ends with a newline, or several. It never waits, and never fails: lines for
+// Write takes a line, which ends with a newline, or several. It waits for room as long as Config.Patience says, and never fails: lines for
 // which there is no room are dropped.
 func (s *Spool) Write(lines []byte) (int, error) {
 	s.mu.Lock()
-	if s.closed || len(s.waiting)+len(lines) > s.config.Limit {
+	if !s.awaitRoom(len(lines)) {
 		if s.lost == 0 {
 			s.cause = s.reason()
 		}
@@ -111,14 +126,67 @@ func (s *Spool) Write(lines []byte) (int, error) {
 	}
 	wake := len(s.waiting) == 0
 	s.waiting = append(s.waiting, lines...)
+	hurry := len(s.waiting) >= min(hurryAt, s.config.Limit/4)
 	s.mu.Unlock()
 	if wake {
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		give(s.wake)
+	}
+	if hurry {
+		give(s.hurry)
 	}
 	return len(lines), nil
+}
+
+// give gives a token, if there is none.
+func give(to chan struct{}) {
+	select {
+	case to <- struct{}{}:
+	default:
+	}
+}
+
+// hasRoom reports whether n bytes more may wait. The caller holds the lock.
+func (s *Spool) hasRoom(n int) bool {
+	return len(s.waiting) == 0 || len(s.waiting)+n <= s.config.Limit
+}
+
+// awaitRoom waits until n bytes more may wait, and reports whether they may. The caller holds the lock, which is given up meanwhile.
+func (s *Spool) awaitRoom(n int) bool {
+	if s.closed || s.hasRoom(n) || s.stalled || s.config.Patience <= 0 {
+		return !s.closed && s.hasRoom(n)
+	}
+	timer := time.NewTimer(s.config.Patience)
+	defer timer.Stop()
+	before := s.written
+	for late := false; !s.closed && !s.stalled && !s.hasRoom(n); {
+		if late {
+			if s.stalled = s.written == before; s.stalled {
+				s.releaseWriters()
+			}
+			return false
+		}
+		if s.room == nil {
+			s.room = make(chan struct{})
+		}
+		room := s.room
+		s.mu.Unlock()
+		select {
+		case <-room:
+		case <-timer.C:
+			late = true
+		case <-s.stop:
+		}
+		s.mu.Lock()
+	}
+	return !s.closed && s.hasRoom(n)
+}
+
+// releaseWriters has those that wait for room look again. The caller holds the lock.
+func (s *Spool) releaseWriters() {
+	if s.room != nil {
+		close(s.room)
+		s.room = nil
+	}
 }
 
 // reason is why there is no room.
@@ -181,7 +249,7 @@ func (s *Spool) Close(ctx context.Context) error {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	close(s.stop)
+	close(s.stop) // which those that wait for room see, too
 	select {
 	case <-s.done:
 	case <-ctx.Done():

@@ -154,9 +154,10 @@ func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error
 		return nil, err
 	}
 	e.file = spool.New(file, spool.Config{
-		Open: func() (io.WriteCloser, error) { return logs.open(l.Path) },
-		Lost: func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d lines lost here: %v\n", n, why) },
-		Say:  func(text string) { v.say("error log: " + text) },
+		Patience: logPatience,
+		Open:     func() (io.WriteCloser, error) { return logs.open(l.Path) },
+		Lost:     func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d lines lost here: %v\n", n, why) },
+		Say:      func(text string) { v.say("error log: " + text) },
 	})
 	return e, nil
 }

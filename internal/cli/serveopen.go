@@ -76,9 +76,10 @@ func (s *fileServer) openKeys() (err error) {
 // openLog opens the access log, and starts to write it.
 func (s *fileServer) openLog(env Env, powers *privilege.Plan) error {
 	config := spool.Config{
-		Gather: gatherLines,
-		Lost:   s.plan.format.Lost,
-		Say:    func(text string) { s.voice.say("access log: " + text) },
+		Gather:   gatherLines,
+		Patience: logPatience,
+		Lost:     s.plan.format.Lost,
+		Say:      func(text string) { s.voice.say("access log: " + text) },
 	}
 	switch s.plan.accessLog {
 	case "":

@@ -28,9 +28,11 @@ const (
 	idleTime  = 75 * time.Second // between requests
 	stallTime = 60 * time.Second // for a client to take some of what it was sent; how long it takes for all is its affair
 	maxHead   = 32 << 10         // bytes
-	// gatherLines is how long a line of the log waits for others. To write each by itself would cost a tenth of what
+	// gatherLines is the time between two writes of the log. To write each line by itself would cost a tenth of what
 	// a request does.
 	gatherLines = 50 * time.Millisecond
+	// logPatience is how long a request waits for a log that takes lines too slowly. After that its line is lost, and counted.
+	logPatience = time.Second
 	// logGrace is how long a log may take to be written when all is over.
 	logGrace = 2 * time.Second
 )

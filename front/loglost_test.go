@@ -1,0 +1,82 @@
+package front
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/spool"
+)
+
+// No request can have lines of others lost, however long its own is, and no line is cut.
+func TestLongLinesAreWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	h := newFront(t, Config{Hosts: []Host{{
+		Steps: []Step{Return{Status: 204}}, Defaults: Settings{Logs: []Log{{Path: path}}},
+	}}})
+	const requests, length = 200, 20_000
+	long := strings.Repeat("\xc3", length)
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range requests / 4 {
+				ask(t, h, "/", "User-Agent", long, "Referer", long)
+			}
+		})
+	}
+	all.Wait()
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, bytes := strings.Count(string(b), "\n"), strings.Count(string(b), `\xC3`); n != requests || bytes != 2*requests*length {
+		t.Errorf("%d lines with %d bytes of the clients', want %d with %d", n, bytes, requests, 2*requests*length)
+	}
+}
+
+// A log that takes nothing does not stop requests, and says how many lines it lacks, in its own format.
+func TestLostLinesAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for escape, want := range map[Escape]string{EscapeDefault: `"1 lines lost: nothing is taken from it, or too slowly"`, EscapeJSON: `"lost":1`} {
+			out := &stuck{gate: make(chan struct{})}
+			h := newFront(t, Config{
+				LogFormats: []LogFormat{{Name: "f", Text: "$arg_x", Escape: escape}},
+				Hosts:      []Host{{Steps: []Step{Return{Status: 204}}, Defaults: Settings{Logs: []Log{{Path: "p", Format: "f"}}}}},
+			}, OpenLogs(func(string) (io.WriteCloser, error) { return out, nil }))
+			long := strings.Repeat("x", spool.DefaultLimit)
+			start := time.Now()
+			for range 3 {
+				ask(t, h, "/?x="+long)
+				synctest.Wait()
+			}
+			if d := time.Since(start); d != logPatience {
+				t.Errorf("requests were held up for %v, want %v", d, logPatience)
+			}
+			close(out.gate)
+			synctest.Wait()
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+			if text := out.text.String(); !strings.Contains(text, want) {
+				t.Errorf("it ends in %q, want %q", text[max(0, len(text)-100):], want)
+			}
+		}
+	})
+}
+
+// stuck takes nothing until its gate is closed.
+type stuck struct {
+	gate chan struct{}
+	text strings.Builder
+}
+
+func (s *stuck) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
+func (*stuck) Close() error                  { return nil }

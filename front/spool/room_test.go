@@ -1,0 +1,141 @@
+package spool_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/spool"
+)
+
+// Lines that take much room are written long before Gather has passed, and none is lost.
+func TestHurry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newSink()
+		s := spool.New(out, spool.Config{Gather: time.Hour, Patience: time.Second})
+		start := time.Now()
+		long := strings.Repeat("x", 100_000) + "\n"
+		for range 200 {
+			fmt.Fprint(s, long)
+		}
+		synctest.Wait()
+		if n := len(out.String()); n != 200*len(long) || time.Since(start) != 0 {
+			t.Errorf("%d bytes after %v, want %d", n, time.Since(start), 200*len(long))
+		}
+		closeSpool(t, s)
+	})
+}
+
+// A line that is longer than the queue is written, and so is one behind it.
+func TestLongLine(t *testing.T) {
+	out := newSink()
+	s := spool.New(out, spool.Config{Limit: 10, Patience: patience})
+	want := strings.Repeat("x", 1000) + "\n"
+	for range 3 {
+		fmt.Fprint(s, want)
+	}
+	closeSpool(t, s)
+	if out.String() != want+want+want {
+		t.Errorf("%d bytes", len(out.String()))
+	}
+}
+
+// slow is a disk that takes its time.
+type slow struct{ *sink }
+
+func (s slow) Write(p []byte) (int, error) {
+	time.Sleep(100 * time.Millisecond)
+	return s.sink.Write(p)
+}
+
+// Who writes faster than the file takes lines waits for it, and no line is lost.
+func TestPatience(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newSink()
+		out.inside = make(chan struct{}, 1000)
+		s := spool.New(slow{out}, spool.Config{Limit: 50, Lost: lost, Patience: time.Second})
+		const writers, each = 4, 50
+		var all sync.WaitGroup
+		for range writers {
+			all.Go(func() {
+				for i := range each {
+					start := time.Now()
+					fmt.Fprintf(s, "line %d\n", i)
+					if d := time.Since(start); d > time.Second {
+						t.Errorf("a writer waited for %v", d)
+					}
+				}
+			})
+		}
+		all.Wait()
+		closeSpool(t, s)
+		if n := bytes.Count([]byte(out.String()), []byte("\n")); n != writers*each {
+			t.Errorf("%d lines, want %d", n, writers*each)
+		}
+	})
+}
+
+// What has stopped holds up nobody for longer than Patience, and once only. When it goes on, lines count again.
+func TestStalled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newSink()
+		gate := make(chan struct{})
+		out.gate = gate
+		s := spool.New(out, spool.Config{Limit: 10, Lost: lost, Patience: time.Second})
+		fmt.Fprint(s, "first\n")
+		synctest.Wait()
+		fmt.Fprint(s, "second\n")
+		start := time.Now()
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { fmt.Fprint(s, "lost\n") })
+		}
+		all.Wait()
+		if d := time.Since(start); d != time.Second {
+			t.Errorf("writers waited for %v, want a second", d)
+		}
+		for range 100 {
+			fmt.Fprint(s, "lost\n")
+		}
+		if d := time.Since(start); d != time.Second {
+			t.Errorf("later ones waited until %v", d)
+		}
+		out.set(func() { out.gate = nil })
+		close(gate)
+		synctest.Wait()
+		fmt.Fprint(s, "after\n")
+		closeSpool(t, s)
+		if want := "first\nsecond\nlost 103: nothing is taken from it, or too slowly\nafter\n"; out.String() != want {
+			t.Errorf("got %q, want %q", out, want)
+		}
+	})
+}
+
+// Close releases whoever waits for room.
+func TestCloseReleases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out := newSink()
+		gate := make(chan struct{})
+		out.gate = gate
+		s := spool.New(out, spool.Config{Limit: 10, Patience: time.Hour})
+		fmt.Fprint(s, "first\n")
+		synctest.Wait()
+		fmt.Fprint(s, "second\n")
+		start := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() { fmt.Fprint(s, "lost\n") })
+		synctest.Wait()
+		out.set(func() { out.gate = nil })
+		all.Go(func() { _ = s.Close(t.Context()) })
+		synctest.Wait()
+		close(gate)
+		all.Wait()
+		if d := time.Since(start); d != 0 {
+			t.Errorf("after %v", d)
+		}
+	})
+}
