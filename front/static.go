@@ -289,7 +289,7 @@ func (c *compiler) files(loc *location, from *Location) error {
 		return fmt.Errorf("try_files: %w", err)
 	}
 	f.how = files.Config{
-		Index: []string{}, Listing: s.Listing, Dotfiles: true, Compress: files.Compress{Siblings: s.Precompressed},
+		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true, Compress: files.Compress{Siblings: s.Precompressed},
 		ByPath: true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.of,
 	}
 	if s.Symlinks != files.FollowLinks {

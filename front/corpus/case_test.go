@@ -47,6 +47,7 @@ type site struct {
 //	@link PATH TARGET  makes a symbolic link before, in place of any file that is there
 //	@write PATH TEXT   writes a file before
 //	@remove PATH       removes a file or a folder before
+//	@names             of pages that list a folder, the names are compared, and not how they look
 //	@framing           how the end of the answer's body is told is compared, too
 //	@differs NAME: WHY what may differ: status, body, a field, upstream, or one field or parameter there, "upstream NAME"
 //
@@ -55,7 +56,7 @@ type request struct {
 	title, method, scheme, host, target, proto string
 	fields                                     []string
 	from, body, then, before                   string
-	chunked, framing                           bool
+	chunked, framing, names                    bool
 	waits                                      int // seconds
 	kept                                       int
 	changes                                    []string
@@ -149,6 +150,8 @@ func (r *request) readLine(line string) error {
 		return err
 	case "@chunked":
 		r.chunked = true
+	case "@names":
+		r.names = true
 	case "@framing":
 		r.framing = true
 	case "@wait":

@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"html"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"slices"
@@ -75,10 +77,12 @@ func lines(s *site, r *request, p *ports, a, other *answer) []string {
 	body := string(a.body)
 	own := ownPage.MatchString(body)
 	body = ownPage.ReplaceAllString(body, "<center>server</center>")
-	if !differs("body") {
+	if r.names {
+		all = append(all, listedNames(body)...)
+	} else if !differs("body") {
 		all = append(all, "body: "+summary([]byte(body)))
 	}
-	if !a.unsized && !other.unsized && !own && !differs("body") && !differs("Content-Length") {
+	if !a.unsized && !other.unsized && !own && !r.names && !differs("body") && !differs("Content-Length") {
 		all = append(all, "content-length: "+a.header.Get("Content-Length"))
 	}
 	if !differs("upstream") {
@@ -100,6 +104,21 @@ func lines(s *site, r *request, p *ports, a, other *answer) []string {
 	return all
 }
 
+// listedNames are those that a page lists, but for the folders above and links to other orders.
+func listedNames(body string) []string {
+	var all []string
+	for _, m := range href.FindAllStringSubmatch(body, -1) {
+		name, err := url.PathUnescape(strings.TrimPrefix(html.UnescapeString(m[1]), "./"))
+		if err != nil {
+			name = err.Error()
+		}
+		if !strings.HasPrefix(name, "../") && !strings.HasPrefix(name, "?") {
+			all = append(all, "name: "+name)
+		}
+	}
+	return all
+}
+
 // sameLifetime reports whether two answers expire equally long after they were given, as the second that is told of each may be that before.
 func sameLifetime(a, b http.Header) bool {
 	const between = 2 * time.Second
@@ -115,6 +134,8 @@ func lifetime(h http.Header) (time.Duration, error) {
 }
 
 var (
+	// href is where a link of a page leads.
+	href = regexp.MustCompile(`<a href="([^"]*)"`)
 	// ownPage is what tells whose an error page is.
 	ownPage = regexp.MustCompile(`<center>(nginx|tare)(/[\w.]*)?</center>`)
 	// ofEachServer are lines that applications receive and that differ: how connections are kept, and who asks.

@@ -29,6 +29,8 @@ type Config struct {
 	// Dotfiles serves what begins with a dot, too. Otherwise only /.well-known is, which is there to be served
 	// (RFC 8615).
 	Dotfiles bool
+	// HideDotfiles leaves names that begin with a dot out of listings, also if they are served.
+	HideDotfiles bool
 	// Header is added to every answer, errors too. It may not say what the handler says itself, such as
 	// Content-Length or Etag.
 	Header http.Header
@@ -106,6 +108,7 @@ type plan struct {
 	index        []string
 	showDirs     bool
 	dotfiles     bool
+	hideDotfiles bool // in listings
 	noSymlinks   bool
 	noEtag       bool
 	typeOf       func(name string) string
@@ -124,7 +127,7 @@ var ours = []string{
 
 func compile(c Config) (*plan, error) {
 	p := &plan{
-		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, cacheControl: c.CacheControl,
+		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, hideDotfiles: c.HideDotfiles, cacheControl: c.CacheControl,
 		noSymlinks: c.NoSymlinks, noEtag: c.NoEtag, typeOf: c.TypeOf, limits: c.Limits.withDefaults(), page: newPage(),
 	}
 	if c.Root == nil && c.Dir == "" && !c.ByPath {

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -17,12 +18,16 @@ func hostile(t testing.TB) (*site, []string) {
 	s.write("index.html", "home")
 	s.write("x.txt", "x")
 	s.write("d/e/y.txt", "y")
-	s.write("aux.txt", secret)
-	s.write("d/NUL", secret)
-	s.write("com1.tar.gz", secret)
-	s.write("x.txt:stream", secret)
-	s.write("back\\slash", secret)
-	s.write("dot.", secret)
+	misread := "a name as any other"
+	if runtime.GOOS == "windows" {
+		misread = secret // a device or such, or another file
+	}
+	s.write("aux.txt", misread)
+	s.write("d/NUL", misread)
+	s.write("com1.tar.gz", misread)
+	s.write("x.txt:stream", misread)
+	s.write("back\\slash", misread)
+	s.write("dot.", misread)
 	s.write(".hidden", secret)
 	s.write(".git/config", secret)
 	s.write("d/.env", secret)
@@ -77,8 +82,8 @@ func TestNothingEscapes(t *testing.T) {
 				}
 			}
 			for path, status := range map[string]int{
-				"/d/e/y.txt": 200, "/d/e/file": 404, "/out/secret.txt": 404, "/aux.txt": 404, "/.hidden": 404, "/d/e/%2e%2e/": 400, "/x%00": 400,
-				"/" + strings.Repeat("a", 256): 404, "/" + strings.Repeat("a/", 2100): 404, "/loop": 404, "/x.txt:stream": 404, "/back%5cslash": 404,
+				"/d/e/y.txt": 200, "/d/e/file": 404, "/out/secret.txt": 404, "/aux.txt": misreadStatus(), "/.hidden": 404, "/d/e/%2e%2e/": 400, "/x%00": 400,
+				"/" + strings.Repeat("a", 256): 404, "/" + strings.Repeat("a/", 2100): 404, "/loop": 404, "/x.txt:stream": misreadStatus(), "/back%5cslash": misreadStatus(), "/dot.": misreadStatus(), "/com1.tar.gz": misreadStatus(),
 			} {
 				if got := ours.ask(t, "GET", path); got.status != status {
 					t.Errorf("%.60q: %d, want %d", path, got.status, status)
@@ -86,6 +91,14 @@ func TestNothingEscapes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// misreadStatus is that of names that only Windows takes for something else.
+func misreadStatus() int {
+	if runtime.GOOS == "windows" {
+		return 404
+	}
+	return 200
 }
 
 func TestDotfiles(t *testing.T) {

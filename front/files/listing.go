@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,7 +96,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	}
 }
 
-// entries reads a directory. What would not be served is not shown.
+// entries reads a directory. What would not be served is not shown, unless files are found by path: then all is shown that nginx shows.
 func (h *Handler) entries(dir string) (all []entry, cut bool, err error) {
 	o, err := h.tree.open(dir)
 	if err != nil {
@@ -127,21 +128,34 @@ func (h *Handler) entries(dir string) (all []entry, cut bool, err error) {
 
 // entry looks at a name in a directory. Links count as what they lead to.
 func (h *Handler) entry(dir, name string) (entry, bool) {
-	if !h.plan.mayServe(name, dir == "") {
+	if !h.plan.mayServe(name, dir == "") || h.plan.hideDotfiles && name[0] == '.' {
 		return entry{}, false
 	}
 	info, err := h.tree.stat(join(dir, name))
+	if h.tree.paths != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLink) { // a link that leads nowhere, which nginx shows
+			info, err = os.Lstat(h.tree.paths.path(join(dir, name)))
+		}
+		return newEntry(name, info), err == nil
+	}
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 		return entry{}, false
+	}
+	if info.Mode()&fs.ModePerm == 0 {
+		return entry{}, false // nobody may read it
+	}
+	return newEntry(name, info), true
+}
+
+func newEntry(name string, info fs.FileInfo) entry {
+	if info == nil {
+		return entry{}
 	}
 	e := entry{Name: name, Href: (&url.URL{Path: name}).EscapedPath(), Dir: info.IsDir(), Size: info.Size(), Modified: info.ModTime()}
 	if e.Dir {
 		e.Href += "/"
 	}
-	if info.Mode()&fs.ModePerm == 0 {
-		return entry{}, false // nobody may read it
-	}
-	return e, true
+	return e
 }
 
 // order reads what a page shall be sorted by from its query.

@@ -2,6 +2,7 @@ package files
 
 import (
 	"net/http"
+	"runtime"
 	"strings"
 )
 
@@ -9,9 +10,8 @@ import (
 // the root; and whether it names a directory. A status other than 0 refuses it:
 //
 //   - 400 for what no client sends by accident: NUL, and ".." as a segment;
-//   - 404 for names that are too long to exist, that begin with a dot unless that is wanted, and those that are not
-//     what they seem on Windows: with a colon or a backslash, devices such as NUL or aux.txt, and those that end in a
-//     dot or a space. They are refused everywhere, so that a site means the same on all systems.
+//   - 404 for names that are too long to exist, that begin with a dot unless that is wanted, and on Windows those that are not
+//     what they seem: with a colon or a backslash, devices such as NUL or aux.txt, and those that end in a dot or a space.
 //
 // Empty segments and "." are dropped. %2f is a slash like any other, as in net/http.
 func (p *plan) place(urlPath string) (name string, dir bool, status int) {
@@ -47,13 +47,16 @@ func (p *plan) place(urlPath string) (name string, dir bool, status int) {
 
 // mayServe reports whether a file or directory of that name may be served. top says that it is in the root.
 func (p *plan) mayServe(name string, top bool) bool {
-	if len(name) > maxName || strings.ContainsAny(name, "\\:\x00") || name[len(name)-1] == ' ' || name[len(name)-1] == '.' {
+	if len(name) > maxName || strings.IndexByte(name, 0) >= 0 || runtime.GOOS == "windows" && isMisread(name) {
 		return false
 	}
-	if name[0] == '.' && !p.dotfiles {
-		return top && name == ".well-known"
-	}
-	return !isDevice(name)
+	return name[0] != '.' || p.dotfiles || top && name == ".well-known"
+}
+
+// isMisread reports whether Windows takes a name for something else: a path, a stream of a file, another name, or a device.
+func isMisread(name string) bool {
+	last := name[len(name)-1]
+	return strings.ContainsAny(name, `\:`) || last == ' ' || last == '.' || isDevice(name)
 }
 
 // isDevice reports whether Windows takes a name for a device, whatever its extension.
