@@ -188,6 +188,11 @@ func (x *exchange) redirect(path, args string) outcome {
 	if !ok {
 		return x.fail(http.StatusInternalServerError)
 	}
+	return x.redirectTo(path, args)
+}
+
+// redirectTo is redirect to a path that is clean.
+func (x *exchange) redirectTo(path, args string) outcome {
 	x.path, x.args, x.internal, x.changed = path, args, true, true
 	return x.goOn(atHost)
 }

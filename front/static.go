@@ -201,6 +201,9 @@ func (f *fileSet) kind(x *exchange, path string) files.Kind {
 
 // find finds where a path leads to. It reports false if that is no place at all.
 func (f *fileSet) find(x *exchange, path string) (p place, ok bool) {
+	if !f.alias && !strings.HasPrefix(path, "/") { // it would be beside the root
+		return p, false
+	}
 	if !f.alias && f.root.constant() {
 		p.name = path
 	} else {
@@ -285,7 +288,7 @@ func (c *compiler) files(loc *location, from *Location) error {
 	if f.root, err = c.text(root); err != nil {
 		return fmt.Errorf("root: %w", err)
 	}
-	if loc.tries, err = c.tries(from.TryFiles, s.Alias); err != nil {
+	if loc.tries, err = c.tries(from.TryFiles); err != nil {
 		return fmt.Errorf("try_files: %w", err)
 	}
 	f.how = files.Config{

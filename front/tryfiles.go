@@ -1,6 +1,7 @@
 package front
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -53,7 +54,15 @@ func (t *tries) run(x *exchange) outcome {
 	if strings.HasPrefix(last, "@") {
 		return x.redirectNamed(last)
 	}
-	return x.redirect(splitArgs(last))
+	path, args := splitArgs(last)
+	if !strings.HasPrefix(path, "/") { // as in nginx a regular expression may match it, and no prefix does
+		clean, ok := cleanPath("/"+path, true)
+		if !ok {
+			return x.fail(http.StatusInternalServerError)
+		}
+		return x.redirectTo(clean[1:], args)
+	}
+	return x.redirect(path, args)
 }
 
 // tried looks what a name is that try_files tries. It may be the request's own, and stands behind an alias of a regular expression all the
@@ -80,7 +89,7 @@ func (f *fileSet) found(x *exchange, name string) {
 }
 
 // tries compiles TryFiles.
-func (c *compiler) tries(from []Text, alias Text) (*tries, error) {
+func (c *compiler) tries(from []Text) (*tries, error) {
 	if len(from) == 0 {
 		return nil, nil
 	}
@@ -89,9 +98,6 @@ func (c *compiler) tries(from []Text, alias Text) (*tries, error) {
 	}
 	t := &tries{}
 	for _, f := range from[:len(from)-1] {
-		if alias == "" && (f == "" || f[0] != '/' && f[0] != '$') {
-			return nil, fmt.Errorf("%q does not begin with a slash", f)
-		}
 		one := try{kind: files.File}
 		if rest, ok := strings.CutSuffix(string(f), "/"); ok {
 			f, one.kind = Text(rest), files.Directory
@@ -130,8 +136,8 @@ func (c *compiler) leads(to *text) error {
 	switch {
 	case strings.HasPrefix(to.literal, "@"):
 		c.goals = append(c.goals, to.literal)
-	case !strings.HasPrefix(to.literal, "/"):
-		return fmt.Errorf("%q is neither a path nor a named location", to.literal)
+	case to.literal == "":
+		return errors.New("there is no path and no named location")
 	}
 	return nil
 }
