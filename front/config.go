@@ -272,10 +272,12 @@ const (
 	EscapeNone                  // but for the ends of lines
 )
 
-// ErrorLog is where errors are said.
+// ErrorLog is where errors are written.
 type ErrorLog struct {
 	Path  string // "stderr" is the standard error
 	Level string // "error" if it is empty
+	// Next is another log for the same errors, with a level of its own; nil is none.
+	Next *ErrorLog
 }
 
 // RequestLimit is limit_req.

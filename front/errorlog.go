@@ -44,6 +44,12 @@ type errorLog struct {
 	least level
 	out   io.Writer   // nil for other
 	other *log.Logger // the program's
+	next  *errorLog   // another one, or nil
+}
+
+// wants reports whether the log, or another one behind it, takes what is as grave as that.
+func (to *errorLog) wants(l level) bool {
+	return l >= to.least || to.next != nil && to.next.wants(l)
 }
 
 // errorLog compiles an ErrorLog. Without one what is an error is said where the options say.
@@ -56,6 +62,11 @@ func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 		return nil, err
 	}
 	out := &errorLog{least: least}
+	if e.Next != nil {
+		if out.next, err = c.errorLog(e.Next); err != nil {
+			return nil, err
+		}
+	}
 	if e.Path == "stderr" {
 		out.out = os.Stderr
 		return out, nil
@@ -70,7 +81,7 @@ func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 // errorf says what went wrong with the request, in a line like nginx's. Whatever is foreign in it has to be quoted.
 func (x *exchange) errorf(l level, format string, args ...any) {
 	to := x.errorLog()
-	if l < to.least {
+	if !to.wants(l) {
 		return
 	}
 	b := fmt.Appendf(nil, format, args...)
@@ -79,17 +90,21 @@ func (x *exchange) errorf(l level, format string, args ...any) {
 
 // say says what went wrong with no request in particular.
 func (to *errorLog) say(l level, format string, args ...any) {
-	if l >= to.least {
+	if to.wants(l) {
 		to.write(l, fmt.Appendf(nil, format, args...))
 	}
 }
 
 func (to *errorLog) write(l level, b []byte) {
-	if to.out == nil {
-		to.other.Printf("front: [%v] %s", l, b)
-		return
+	for ; to != nil; to = to.next {
+		switch {
+		case l < to.least:
+		case to.out == nil:
+			to.other.Printf("front: [%v] %s", l, b)
+		default:
+			_, _ = to.out.Write(errorLine(l, b)) // nobody can be told
+		}
 	}
-	_, _ = to.out.Write(errorLine(l, b)) // nobody can be told
 }
 
 // errorLine is a line of an error log, as nginx writes them.

@@ -80,3 +80,22 @@ type stuck struct {
 
 func (s *stuck) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
 func (*stuck) Close() error                  { return nil }
+
+// Each of several error logs has what is grave enough for it.
+func TestErrorLogs(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	logs := &ErrorLog{Path: path("a"), Next: &ErrorLog{Path: path("b"), Level: "info", Next: &ErrorLog{Path: path("c"), Level: "crit"}}}
+	h := newFront(t, Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}, ErrorLog: logs}}}})
+	if got := ask(t, h, "/none"); got.status != 404 {
+		t.Errorf("%d", got.status)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]int{"a": 1, "b": 1, "c": 0} {
+		if b, err := os.ReadFile(path(name)); err != nil || strings.Count(string(b), "[error]") != want {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+}

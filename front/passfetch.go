@@ -283,7 +283,7 @@ func (s *sending) complain(l level, addr string, err error) {
 		x.errorf(l, "upstream: %v", err)
 		return
 	}
-	if l >= s.log.least && s.who != nil {
+	if s.log.wants(l) && s.who != nil {
 		s.log.say(l, "upstream %s%s: %v, request: %q", scheme, addr, err, bounded(s.who()))
 	}
 }

@@ -82,7 +82,7 @@ func (f *fileSet) serve(x *exchange) outcome {
 
 // missing tells of a file that is not there.
 func (f *fileSet) missing(x *exchange) {
-	if !x.loc.settings.NoLogNotFound && x.errorLog().least <= levelError {
+	if !x.loc.settings.NoLogNotFound && x.errorLog().wants(levelError) {
 		full, _ := f.full(x, x.path)
 		x.errorf(levelError, "there is no file %q", full)
 	}

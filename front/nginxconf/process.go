@@ -44,16 +44,19 @@ func (t *translator) positive(d *directive, word string) int {
 	return int(n)
 }
 
-// errorLog translates the error_log that holds at a scope; nil is the default.
+// errorLog translates the error_logs that hold at a scope; nil is the default.
 func (t *translator) errorLog(s *scope) *front.ErrorLog {
-	logs := s.all("error_log")
-	if logs == nil {
-		return nil
+	var first *front.ErrorLog
+	last := &first
+	for _, d := range s.all("error_log") {
+		if log := t.oneErrorLog(d); log != nil {
+			*last, last = log, &log.Next
+		}
 	}
-	d := logs[0]
-	if len(logs) > 1 {
-		t.refuse(logs[1], "there is one already, at %s, and errors are written to one log only", d.where())
-	}
+	return first
+}
+
+func (t *translator) oneErrorLog(d *directive) *front.ErrorLog {
 	if len(d.args) > 2 {
 		t.errorf(d, "has %s: want a file and a level", plural(len(d.args), "argument"))
 	}

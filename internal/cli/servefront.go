@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -92,7 +93,11 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 
 // read reads the file.
 func (p *frontPlan) read() (*nginxconf.Result, error) {
-	return nginxconf.Parse(p.file, nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient})
+	result, err := nginxconf.Parse(p.file, nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient})
+	if err == nil && len(result.Config.Hosts) == 0 { // as a stock nginx.conf whose includes find nothing
+		result.Config.Hosts = []front.Host{{Steps: []front.Step{front.Return{Status: http.StatusNotFound}}}}
+	}
+	return result, err
 }
 
 // badConfiguration says all that is wrong, a line for each.

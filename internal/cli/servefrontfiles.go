@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -101,7 +102,7 @@ func logPaths(result *nginxconf.Result) []string {
 		}
 	}
 	errorLog := func(l *front.ErrorLog) {
-		if l != nil {
+		for ; l != nil; l = l.Next {
 			add(l.Path)
 		}
 	}
@@ -138,47 +139,81 @@ func prepareCaches(all []cache.Config, powers *privilege.Plan) error {
 	return nil
 }
 
-// errorFile is where a server says its errors: a file, or where it says all else.
+// errorFile is where a server writes its errors: files, and where it says all else.
 type errorFile struct {
 	voice voice
-	file  *spool.Spool // nil if there is none
+	said  bool // errors are said there, too
+	files []leveledFile
 }
 
+// leveledFile is a file for errors that are grave enough.
+type leveledFile struct {
+	*spool.Spool
+	grave bool // only errors that are graver than "error"
+}
+
+// isGrave reports whether a level leaves out errors of requests.
+func isGrave(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
+
 func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error) {
-	e := &errorFile{voice: v}
-	if l == nil || l.Path == "stderr" {
-		return e, nil
+	e := &errorFile{voice: v, said: l == nil}
+	for ; l != nil; l = l.Next {
+		if l.Path == "stderr" {
+			e.said = true
+			continue
+		}
+		path := l.Path
+		file, err := logs.open(path)
+		if err != nil {
+			e.close(context.Background())
+			return nil, err
+		}
+		e.files = append(e.files, leveledFile{grave: isGrave(l.Level), Spool: spool.New(file, spool.Config{
+			Patience: logPatience,
+			Open:     func() (io.WriteCloser, error) { return logs.open(path) },
+			Lost:     func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d lines lost here: %v\n", n, why) },
+			Say:      func(text string) { v.say("error log: " + text) },
+		})})
 	}
-	file, err := logs.open(l.Path)
-	if err != nil {
-		return nil, err
-	}
-	e.file = spool.New(file, spool.Config{
-		Patience: logPatience,
-		Open:     func() (io.WriteCloser, error) { return logs.open(l.Path) },
-		Lost:     func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d lines lost here: %v\n", n, why) },
-		Say:      func(text string) { v.say("error log: " + text) },
-	})
 	return e, nil
 }
 
 func (e *errorFile) logger() *log.Logger {
-	if e.file == nil {
+	if len(e.files) == 0 {
 		return e.voice.logger()
 	}
-	return log.New(e.file, "", log.LstdFlags)
+	return log.New(e, "", log.LstdFlags)
+}
+
+// Write implements io.Writer. It writes a line to each file, but for errors of requests, which the handler marks so, to those for what is
+// graver.
+func (e *errorFile) Write(line []byte) (int, error) {
+	ordinary := bytes.Contains(line, []byte(" front: [error] "))
+	for _, f := range e.files {
+		if !ordinary || !f.grave {
+			_, _ = f.Write(line) // it never fails
+		}
+	}
+	if e.said {
+		e.voice.say(strings.TrimRight(string(line), "\n"))
+	}
+	return len(line), nil
 }
 
 func (e *errorFile) reopen(ctx context.Context) error {
-	if e.file == nil {
-		return nil
+	var all []error
+	for _, f := range e.files {
+		all = append(all, f.Reopen(ctx))
 	}
-	return e.file.Reopen(ctx)
+	return errors.Join(all...)
 }
 
 func (e *errorFile) close(ctx context.Context) {
-	if e != nil && e.file != nil {
-		_ = e.file.Close(ctx) // nobody is left to tell
+	if e == nil {
+		return
+	}
+	for _, f := range e.files {
+		_ = f.Close(ctx) // nobody is left to tell
 	}
 }
 

@@ -49,9 +49,6 @@ func keptOf(l *nginxconf.Listener) kept {
 
 // openSockets opens all that the configuration names, and takes those that were passed.
 func (s *frontServer) openSockets(all []nginxconf.Listener) error {
-	if len(all) == 0 {
-		return usage(fmt.Errorf("%s: there is no server, and so nothing to serve", s.plan.file))
-	}
 	for i := range all {
 		opened, err := openSocket(&all[i], s.passed)
 		if err != nil {
