@@ -192,6 +192,8 @@ type Settings struct {
 	// RelativeRedirects leaves scheme and host out of redirects; HidePort the port; PrimaryName has the host's first name there
 	// instead of the request's.
 	RelativeRedirects, HidePort, PrimaryName bool
+	// ModifiedSince says when If-Modified-Since has a response left out.
+	ModifiedSince ModifiedSince
 	// NoLogNotFound keeps files that are not there out of the error log.
 	NoLogNotFound bool
 }

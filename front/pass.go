@@ -281,7 +281,7 @@ func (p *pass) serveCached(x *exchange, to destination) outcome {
 	a.Mark(header)
 	if x.parent != nil {
 		x.w.WriteHeader(a.Status)
-	} else if err := a.Send(x.w, x.whole(x.r, first(a.Header["Content-Type"]))); err != nil {
+	} else if err := a.Send(x.w, x.whole(x.judged(x.r, first(a.Header["Last-Modified"])), first(a.Header["Content-Type"]))); err != nil {
 		x.truncated(err)
 	}
 	return answered

@@ -60,7 +60,7 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return f.unread(x, p.in.Kind(p.name))
 	}
 	f.setType(x, p.name)
-	r := x.askingForFile()
+	r := x.judged(x.askingForFile(), "")
 	if x.replaces() { // of others the type need not be known
 		r = x.whole(r, f.types.of(x.path))
 	}
@@ -294,6 +294,7 @@ func (c *compiler) files(loc *location, from *Location) error {
 	f.how = files.Config{
 		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true, Compress: files.Compress{Siblings: s.Precompressed},
 		ByPath: true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.of,
+		ModifiedExact: from.ModifiedSince == ModifiedSinceExact,
 	}
 	if s.Symlinks != files.FollowLinks {
 		if f.from, err = c.text(trustedPart(s, root)); err != nil {
@@ -347,7 +348,7 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	}
 	how := f.how
 	how.SymlinksFrom = f.from.literal
-	key := fmt.Sprintf("%s %v %v %v %q %v %v %s", how.Dir, how.Listing, how.Compress, how.Symlinks, how.SymlinksFrom, how.NoEtag, how.Limits, f.types.key)
+	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", how.Dir, how.Listing, how.Compress, how.Symlinks, how.SymlinksFrom, how.NoEtag, how.ModifiedExact, how.Limits, f.types.key)
 	open := func() (*files.Handler, error) { return files.New(how) }
 	at, giveBack, err := take(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
 	if err != nil {

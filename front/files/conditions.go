@@ -23,8 +23,8 @@ func conditional(header http.Header) bool {
 }
 
 // judge evaluates a request's preconditions in their order, and its ranges: RFC 9110, 13.2.2 and 14.2.
-func judge(r *http.Request, v *variant) outcome {
-	if s := precondition(r.Header, v); s != http.StatusOK {
+func (p *plan) judge(r *http.Request, v *variant) outcome {
+	if s := p.precondition(r.Header, v); s != http.StatusOK {
 		return outcome{status: s}
 	}
 	if r.Method != http.MethodGet { // ranges are defined for no other method
@@ -44,7 +44,7 @@ func judge(r *http.Request, v *variant) outcome {
 	return outcome{http.StatusPartialContent, spans}
 }
 
-func precondition(header http.Header, v *variant) (status int) {
+func (p *plan) precondition(header http.Header, v *variant) (status int) {
 	if list := joined(header, "If-Match"); list != "" {
 		if !listed(list, v.etag, false) {
 			return http.StatusPreconditionFailed
@@ -56,7 +56,7 @@ func precondition(header http.Header, v *variant) (status int) {
 		if listed(list, v.etag, true) {
 			return http.StatusNotModified // GET and HEAD are all there is
 		}
-	} else if since, ok := date(header, "If-Modified-Since"); ok && !v.modified.IsZero() && !v.modified.After(since) {
+	} else if since, ok := date(header, "If-Modified-Since"); ok && !v.modified.IsZero() && !v.modified.After(since) && (!p.exact || v.modified.Equal(since)) {
 		return http.StatusNotModified
 	}
 	return http.StatusOK

@@ -47,6 +47,8 @@ type Config struct {
 	TypeOf func(name string) string
 	// NoEtag leaves Etag out.
 	NoEtag bool
+	// ModifiedExact has If-Modified-Since count only if it is the file's time, as in nginx. Otherwise a later time counts, too.
+	ModifiedExact bool
 	// CacheControl is the Cache-Control of files; empty is none.
 	CacheControl string
 	// Compress says which encoded variants clients are offered.
@@ -111,6 +113,7 @@ type plan struct {
 	hideDotfiles bool // in listings
 	noSymlinks   bool
 	noEtag       bool
+	exact        bool // ModifiedExact
 	typeOf       func(name string) string
 	cacheControl string
 	always       []field // Header
@@ -128,7 +131,7 @@ var ours = []string{
 func compile(c Config) (*plan, error) {
 	p := &plan{
 		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, hideDotfiles: c.HideDotfiles, cacheControl: c.CacheControl,
-		noSymlinks: c.NoSymlinks, noEtag: c.NoEtag, typeOf: c.TypeOf, limits: c.Limits.withDefaults(), page: newPage(),
+		noSymlinks: c.NoSymlinks, noEtag: c.NoEtag, exact: c.ModifiedExact, typeOf: c.TypeOf, limits: c.Limits.withDefaults(), page: newPage(),
 	}
 	if c.Root == nil && c.Dir == "" && !c.ByPath {
 		return nil, errors.New("files: no directory given")

@@ -30,7 +30,7 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource, 
 	v := h.choose(res, r.Header)
 	o := outcome{status: http.StatusOK}
 	if len(r.Header) > 0 && conditional(r.Header) {
-		o = judge(r, v)
+		o = h.plan.judge(r, v)
 	}
 	body := r.Method != http.MethodHead && (o.status == http.StatusOK || o.status == http.StatusPartialContent)
 	if body && v.content == nil && v.size > 0 {

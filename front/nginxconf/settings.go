@@ -20,6 +20,7 @@ func (t *translator) settings(s *scope) front.Settings {
 		RecursiveErrors:   s.flag("recursive_error_pages", false),
 		Logs:              t.accessLogs(s),
 		ErrorLog:          t.errorLog(s),
+		ModifiedSince:     modifiedSince(s),
 		Gzip:              t.gzip(s),
 		Substitution:      t.substitution(s),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
@@ -132,6 +133,17 @@ func (t *translator) precompressed(s *scope) bool {
 		t.refuse(s.one("gzip_static"), "always is not done: want on, which asks what clients take")
 	}
 	return s.is("gzip_static", "on")
+}
+
+// modifiedSince reads if_modified_since, whose words the table has checked.
+func modifiedSince(s *scope) front.ModifiedSince {
+	switch {
+	case s.is("if_modified_since", "off"):
+		return front.ModifiedSinceOff
+	case s.is("if_modified_since", "before"):
+		return front.ModifiedSinceBefore
+	}
+	return front.ModifiedSinceExact
 }
 
 // symlinks reads disable_symlinks: which links are followed, and the part of paths in which all are. As in nginx the two may come in
