@@ -38,7 +38,6 @@ func TestCompileErrors(t *testing.T) {
 		{"address", Config{Hosts: []Host{{Listen: []Listen{{Addr: "localhost:80"}}}, {Listen: []Listen{{Addr: "*:81"}}}}}, `"localhost:80"`},
 		{"no named location", Config{Hosts: loc(Location{TryFiles: []Text{"/x", "@none"}, Settings: Settings{Files: Files{Root: "/srv"}}})}, `there is no location "@none"`},
 		{"try_files alone", Config{Hosts: loc(Location{TryFiles: []Text{"/x"}})}, "nginx.conf:12: try_files"},
-		{"try_files relative", Config{Hosts: loc(Location{TryFiles: []Text{"x", "=404"}})}, "does not begin with a slash"},
 		{"try_files status", Config{Hosts: loc(Location{TryFiles: []Text{"/x", "=4x"}})}, `"=4x" is no status`},
 		{"two contents", Config{Hosts: loc(Location{Pass: &Pass{To: "app"}, Empty: true})}, "more than one thing answers"},
 		{"relative root", Config{Hosts: loc(Location{Settings: Settings{Files: Files{Root: "html"}}})}, `"html" is not absolute`},
