@@ -51,7 +51,7 @@ func samples() map[string][]sample {
 		"server_tokens": at("location", "server_tokens off;"), "log_not_found": at("location", "log_not_found off;"), "merge_slashes": at("server", "merge_slashes off;"),
 		"underscores_in_headers": at("server", "underscores_in_headers on;"), "ignore_invalid_headers": at("server", "ignore_invalid_headers off;"), "if_modified_since": at("location", "if_modified_since off;", "if_modified_since before;"),
 		"disable_symlinks": at("location", "disable_symlinks on;", "disable_symlinks if_not_owner;", "disable_symlinks on from=/x;"),
-		"etag": at("location", "etag off;"), "limit_rate": at("location", "limit_rate 1k;"), "limit_rate_after": at("location", "limit_rate_after 1k;"),
+		"etag":             at("location", "etag off;"), "limit_rate": at("location", "limit_rate 1k;"), "limit_rate_after": at("location", "limit_rate_after 1k;"),
 		"client_header_timeout": at("server", "client_header_timeout 1s;"), "keepalive_timeout": {{"server", "keepalive_timeout 1s;", ""}, {"upstream", "keepalive_timeout 1s;", ""}},
 		"keepalive_requests": {{"server", "keepalive_requests 0;", ""}, {"upstream", "keepalive_requests 5;", ""}}, "keepalive_time": {{"upstream", "keepalive_time 1m;", ""}},
 		"large_client_header_buffers": at("server", "large_client_header_buffers 2 1k;"), "http2": at("server", "http2 on;"),
