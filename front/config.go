@@ -179,6 +179,9 @@ type Settings struct {
 	// SecureLink is how $secure_link checks links; nil has it empty.
 	SecureLink *SecureLink
 
+	// Closed is why nothing is served here, or "": each request that would be gets 503, whatever the error pages are, and Closed is logged.
+	Closed string
+
 	RealIP RealIP
 	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that between two writes of an
 	// answer. 0 is 60 seconds.

@@ -73,6 +73,13 @@ func (x *exchange) fail(status int) outcome {
 	return answered
 }
 
+// closed fails where nothing is served. No error page answers: it may lead to what would be served otherwise.
+func (x *exchange) closed() outcome {
+	x.errorf(levelError, "nothing is served here: %s", x.loc.settings.Closed)
+	x.errored = true
+	return x.fail(http.StatusServiceUnavailable)
+}
+
 // dropBody has whatever answers see no body of the request, because that is too long or cannot be read.
 func (x *exchange) dropBody() {
 	if x.r.ContentLength == 0 || x.hasReceived() {

@@ -156,8 +156,14 @@ func (x *exchange) answer() outcome {
 	if x.loc.lifetime != (lifetime{}) {
 		x.boundConnection()
 	}
+	if x.loc.settings.Closed != "" {
+		return x.closed()
+	}
 	if out := x.rewrite(); out != proceed {
 		return out
+	}
+	if x.loc.settings.Closed != "" { // that of an if
+		return x.closed()
 	}
 	if out := x.loc.limits.enter(x); out != proceed {
 		return out

@@ -69,6 +69,9 @@ func (x *exchange) say(status int, body string) outcome {
 	if x.stuck {
 		return x.fail(http.StatusInternalServerError)
 	}
+	if x.loc.settings.Closed != "" {
+		return x.closed()
+	}
 	header := x.w.Header()
 	if status != http.StatusNoContent && status != http.StatusNotModified {
 		if header["Content-Type"] == nil {
@@ -89,6 +92,9 @@ func (x *exchange) say(status int, body string) outcome {
 func (x *exchange) sendTo(status int, location string) outcome {
 	if x.stuck {
 		return x.fail(http.StatusInternalServerError)
+	}
+	if x.loc.settings.Closed != "" {
+		return x.closed()
 	}
 	x.w.Header()["Location"] = []string{x.absolute(location)}
 	return x.fail(status)

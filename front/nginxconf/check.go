@@ -89,14 +89,19 @@ func (c *checker) done(d *directive) bool {
 	case s.becomes == noted:
 		c.report.note(d, "%s", s.remark)
 	case s.becomes == honoured:
-	case len(d.args) == 0 || !slices.Contains(s.unless, strings.ToLower(d.args[0])):
+	case d.isOff():
+	case s.harmless || d.name == "load_module" && isKnownModule(d.args[0]):
+		c.report.omit(d, "is not done here: %s", s.remark)
+	default:
 		c.report.refuse(d, "is not done here: %s", s.remark)
 	}
-	return s.becomes != refused || guards(d.name)
+	return s.becomes != refused || !s.harmless // the others close what they are in, or open it again
 }
 
-// guards reports whether a directive that is not done keeps requests out. Where one holds that is left out, nobody is let in.
-func guards(name string) bool { return name == "auth_jwt" || name == "ssl_ocsp" }
+// isOff reports whether a directive asks for no more than what is done without it.
+func (d *directive) isOff() bool {
+	return len(d.args) > 0 && slices.Contains(d.spec.unless, strings.ToLower(d.args[0]))
+}
 
 func plural(n int, noun string) string {
 	switch n {

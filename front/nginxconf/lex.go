@@ -187,22 +187,6 @@ func unescape(b []byte) string {
 	return string(out)
 }
 
-// skipBlock skips what is in braces that have been opened, in whatever language it is.
-func (l *lexer) skipBlock() error {
-	start := l.here()
-	for depth := 1; l.at < len(l.text); {
-		switch l.take() {
-		case '{':
-			depth++
-		case '}':
-			if depth--; depth == 0 {
-				return nil
-			}
-		}
-	}
-	return l.errorf(start, "a block is not closed: there is a \"}\" missing")
-}
-
 func (l *lexer) errorf(at position, format string, args ...any) error {
 	return Message{File: at.file, Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...)}
 }

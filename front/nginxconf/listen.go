@@ -203,7 +203,7 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 		t.note(l.directive, "%s: only FreeBSD has that", arg)
 	case arg == "quic", name == "setfib":
 		l.options = true
-		t.refuse(l.directive, "parameter %s is not done here: %s", shown(arg), whyNotListen(arg))
+		t.omit(l.directive, "parameter %s is not done here: %s", shown(arg), whyNotListen(arg))
 	default:
 		return fmt.Errorf("%s is no parameter of it", shown(arg))
 	}

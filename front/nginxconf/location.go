@@ -144,7 +144,7 @@ func (t *translator) oneContent(d *directive, s *scope) {
 // connectionOnly refuses what is about connections: it is read before a location is known.
 func (t *translator) connectionOnly(s *scope) {
 	for _, d := range s.own("keepalive_timeout") {
-		t.refuse(d, "is not done here, in a location: put it into the server or http")
+		t.omit(d, "is not done here, in a location: put it into the server or http")
 	}
 }
 

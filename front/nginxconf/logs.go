@@ -52,10 +52,10 @@ func (t *translator) accessLog(d *directive) (front.Log, bool) {
 	log := front.Log{Path: t.path(d.args[0])}
 	switch {
 	case strings.HasPrefix(d.args[0], "syslog:"):
-		t.refuse(d, "syslog: is not written to: want a file")
+		t.omit(d, "syslog: is not written to: want a file")
 		return log, false
 	case hasVariable(d.args[0]):
-		t.refuse(d, "variables in the path of a log are not done: want one file")
+		t.omit(d, "variables in the path of a log are not done: want one file")
 		return log, false
 	}
 	for i, arg := range d.args[1:] {
@@ -68,7 +68,7 @@ func (t *translator) accessLog(d *directive) (front.Log, bool) {
 		case name == "if" && has:
 			log.If = t.text(d, value)
 		case arg == "gzip", name == "gzip":
-			t.refuse(d, "gzip is not done: compress logs when they are rotated")
+			t.omit(d, "gzip is not done: compress logs when they are rotated")
 		case name == "buffer" && has:
 			if n, err := parseSize(value, false); err != nil || n == 0 {
 				t.errorf(d, "%s: want a size, such as buffer=32k", shown(arg))

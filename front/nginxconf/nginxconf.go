@@ -17,7 +17,9 @@ type Options struct {
 	// Prefix is the folder that relative paths of files, folders and logs are below, nginx's -p; "" is the folder of the configuration's
 	// first file. That is also the one that includes, certificates and files of passwords are below, as in nginx.
 	Prefix string
-	// Lenient leaves out what nginx knows and is not done here, and lists it in Result.Ignored; otherwise it is an error.
+	// Lenient leaves out what nginx knows and is not done here, and lists it in Result.Ignored; otherwise it is an error. Unless what is
+	// left out is known not to decide which clients get which response, the location, server or http block that it is in is closed: requests
+	// get 503 there. What nginx does not know, or finds wrong, is an error in any case.
 	Lenient bool
 	// FS is where files are read, by their paths without a leading slash; nil is the system's.
 	FS fs.FS
@@ -123,12 +125,22 @@ func Parse(file string, o Options) (*Result, error) {
 	tree = c.check(tree, levelMain)
 	result := &Result{}
 	if len(p.errs) == 0 { // else what is missing may only not have been read
-		t := newTranslator(source, file, o, r)
-		t.main(tree)
+		t := translate(source, file, o, r, tree)
 		result.Config, result.Process = t.config, t.process
 	}
 	result.Ignored, result.Noted, result.Warnings = sorted(r.ignored), sorted(r.noted), sorted(r.warnings)
 	return result, r.err()
+}
+
+// translate translates a tree. What closes a block may be found out behind what is in the block, and then the tree is translated again.
+func translate(source *source, file string, o Options, r *report, tree []*directive) *translator {
+	for {
+		before := r.closing
+		t := newTranslator(source, file, o, r)
+		if t.main(tree); r.closing == before {
+			return t
+		}
+	}
 }
 
 // message is an error of the parser.
@@ -145,6 +157,7 @@ type report struct {
 	lenient                        bool
 	errs, ignored, noted, warnings []Message
 	said                           map[Message]bool
+	closing                        int // directives that close what they are in
 }
 
 func newReport(lenient bool) *report { return &report{lenient: lenient, said: make(map[Message]bool)} }
@@ -161,8 +174,21 @@ func (r *report) errorf(d *directive, format string, args ...any) {
 	r.add(&r.errs, d.message(format, args...))
 }
 
-// refuse reports what nginx does and is not done here.
+// refuse reports what nginx does and is not done here. It may decide which clients get which response: if the reader is lenient the block
+// that it is in is closed.
 func (r *report) refuse(d *directive, format string, args ...any) {
+	if r.lenient {
+		format += " (requests get 503 where it would count)"
+		if !d.closes {
+			d.closes = true
+			r.closing++
+		}
+	}
+	r.omit(d, format, args...)
+}
+
+// omit reports what nginx does and is not done here, and decides nothing about clients: if the reader is lenient it is left out.
+func (r *report) omit(d *directive, format string, args ...any) {
 	m := d.message(format, args...)
 	m.Refused = true
 	if r.lenient {

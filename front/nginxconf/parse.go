@@ -17,6 +17,7 @@ type directive struct {
 	pos      position
 	number   int // in the order of reading
 	spec     *spec
+	closes   bool // it was left out, and what it is in is closed
 }
 
 // where is the directive's position as Pos fields have it.

@@ -138,7 +138,7 @@ func (t *translator) fastcgi(s *scope, p *front.Pass) {
 	p.ParamIndex = s.word("fastcgi_index")
 	p.SplitPath = s.word("fastcgi_split_path_info")
 	for _, d := range s.all("fastcgi_param") {
-		param := front.Param{Name: d.args[0], Value: t.told(d, d.args[1])}
+		param := front.Param{Name: d.args[0], Value: t.sent(d, d.args[1])}
 		if len(d.args) == 3 {
 			if param.IfNotEmpty = d.args[2] == "if_not_empty"; !param.IfNotEmpty {
 				t.errorf(d, "%s: want if_not_empty, or nothing", shown(d.args[2]))

@@ -120,7 +120,7 @@ func (t *translator) cache(s *scope, kind string) *front.PassCache {
 		return nil
 	}
 	if hasVariable(d.args[0]) {
-		t.refuse(d, "variables are not done: want the name of a %s", of("cache_path"))
+		t.omit(d, "variables are not done: want the name of a %s", of("cache_path"))
 		return nil
 	}
 	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {

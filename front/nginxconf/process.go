@@ -74,7 +74,7 @@ func (t *translator) oneErrorLog(d *directive) *front.ErrorLog {
 	}
 	switch {
 	case strings.HasPrefix(log.Path, "syslog:"), strings.HasPrefix(log.Path, "memory:"):
-		t.refuse(d, "%s is not written to: want a file or stderr", shown(log.Path))
+		t.omit(d, "%s is not written to: want a file or stderr", shown(log.Path))
 		return nil
 	case log.Path != "stderr":
 		log.Path = t.path(log.Path)

@@ -53,19 +53,8 @@ func (t *translator) settings(s *scope) front.Settings {
 			set.MaxBody = -1
 		}
 	}
-	if s.guarded() {
-		set.Access, set.SatisfyAny = []front.AccessRule{{Deny: true}}, false
-	}
+	t.close(s, &set)
 	return set
-}
-
-// guarded reports whether something keeps requests out here that is left out.
-func (s *scope) guarded() bool {
-	on := func(name string) bool {
-		d := s.one(name)
-		return d != nil && !strings.EqualFold(d.args[0], "off")
-	}
-	return on("auth_jwt") || on("ssl_ocsp") && on("ssl_verify_client")
 }
 
 // files translates where files are. here is the location, if there is one.
@@ -92,7 +81,7 @@ func (t *translator) files(s *scope, here *place) front.Files {
 	}
 	if d := s.one("charset"); d != nil && !strings.EqualFold(d.args[0], "off") {
 		if hasVariable(d.args[0]) {
-			t.refuse(d, "variables are not done: want a name, such as utf-8")
+			t.omit(d, "variables are not done: want a name, such as utf-8")
 		} else {
 			f.Charset = d.args[0]
 		}
@@ -130,7 +119,7 @@ func (t *translator) where(s *scope, here *place, f *front.Files) {
 
 func (t *translator) precompressed(s *scope) bool {
 	if s.is("gzip_static", "always") {
-		t.refuse(s.one("gzip_static"), "always is not done: want on, which asks what clients take")
+		t.omit(s.one("gzip_static"), "always is not done: want on, which asks what clients take")
 	}
 	return s.is("gzip_static", "on")
 }

@@ -46,6 +46,8 @@ type spec struct {
 	repeats           bool
 
 	becomes becomes
+	// harmless says that a refused directive can be left out: it cannot decide which clients get which response.
+	harmless bool
 	unless  []string // refused unless its argument is one of these
 	remark  string
 }
@@ -120,6 +122,12 @@ func parseSpec(section, line string) *spec {
 	verdict := columns[3]
 	if unless, ok := strings.CutPrefix(verdict, "refused unless "); ok {
 		s.unless, verdict = strings.Fields(unless), "refused"
+	}
+	if rest, ok := strings.CutPrefix(verdict, "refused harmless"); ok {
+		s.harmless, verdict = true, "refused"
+		if unless, ok := strings.CutPrefix(rest, " unless "); ok {
+			s.unless = strings.Fields(unless)
+		}
 	}
 	i := slices.Index([]string{"honoured", "noted", "refused"}, verdict)
 	if i < 0 {

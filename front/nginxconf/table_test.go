@@ -21,7 +21,8 @@ This is made of [front/nginxconf/directives.txt](../front/nginxconf/directives.t
 
 - **honoured**: done as nginx does it, but for what the remark says.
 - **noted**: accepted and checked, though it means nothing in a Go process, or something else; the remark says what. ` + "`tare serve -t`" + ` prints it.
-- **refused**: an error that names file and line. With ` + "`--lenient`" + ` it is left out and listed.
+- **refused**: an error that names file and line. With ` + "`--lenient`" + ` it is left out and listed, and the location, server or http block that it is in is closed: requests get 503 there.
+- **refused, harmless**: likewise an error. With ` + "`--lenient`" + ` it is only left out and listed: it cannot decide which clients get which response.
 
 A directive that is in no table here is unknown, and always an error.
 `)
@@ -32,6 +33,12 @@ A directive that is in no table here is unknown, and always an error.
 			b.WriteString("\n## " + section + "\n\n| directive | in | becomes | remark |\n|---|---|---|---|\n")
 		}
 		word := []string{"honoured", "noted", "refused"}[s.becomes]
+		if s.harmless {
+			word += ", harmless,"
+			if s.unless == nil {
+				word = strings.TrimSuffix(word, ",")
+			}
+		}
 		if s.unless != nil {
 			word += " unless " + strings.Join(s.unless, " or ")
 		}

@@ -27,6 +27,7 @@ type translator struct {
 	formats   map[string]bool       // of logs
 	servers   []server
 	types     *directive // the first of http's types, if it has any
+	closer    *directive // outside of http, for which nothing is served; or nil
 }
 
 func newTranslator(s *source, file string, o Options, r *report) *translator {
@@ -56,6 +57,7 @@ func absolute(dir string) string {
 func (t *translator) main(tree []*directive) {
 	s := newScope(nil, levelMain, tree)
 	t.processOf(s)
+	t.closer = s.closer()
 	for _, d := range s.own("http") {
 		t.http(d)
 	}

@@ -95,7 +95,7 @@ func (t *translator) balanceOf(d *directive, u *upstream.Config) (upstream.Balan
 			t.errorf(d, "%s: want two, or nothing", shown(d.args[0]))
 		}
 		if len(d.args) == 2 && d.args[1] != "least_conn" {
-			t.refuse(d, "%s is not done: want least_conn", shown(d.args[1]))
+			t.omit(d, "%s is not done: want least_conn", shown(d.args[1]))
 		}
 		return upstream.RandomTwo, true
 	}
@@ -155,7 +155,7 @@ func (t *translator) serverParameter(d *directive, arg string, server *upstream.
 		server.FailTimeout = max(at, time.Millisecond)
 		return nil
 	case arg == "resolve", arg == "drain", name == "service", name == "slow_start", name == "route":
-		t.refuse(d, "parameter %s is not done here: remove it", shown(arg))
+		t.omit(d, "parameter %s is not done here: remove it", shown(arg))
 		return nil
 	}
 	n, err := parseNumber(value)

@@ -89,10 +89,20 @@ func (t *translator) text(d *directive, arg string) front.Text {
 // are not to be had. Elsewhere they may decide who gets in.
 func (t *translator) told(d *directive, arg string) front.Text {
 	for _, why := range t.unavailable(d, arg) {
-		t.refuse(d, "%s", why)
+		t.omit(d, "%s", why)
 		t.config.BlankUnavailable = t.lenient
 	}
 	return front.Text(arg)
+}
+
+// sent is the text of what an upstream is sent, which may decide by it. What only describes a connection is empty there, as in told.
+func (t *translator) sent(d *directive, arg string) front.Text {
+	for _, why := range t.unavailable(d, arg) {
+		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") || strings.Contains(name, "$uid_") {
+			t.refuse(d, "%s", why)
+		}
+	}
+	return t.told(d, arg)
 }
 
 // unavailable says which of nginx's variables in a text are not to be had, and why. It checks that they are written as such.

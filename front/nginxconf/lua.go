@@ -1,0 +1,70 @@
+package nginxconf
+
+import "bytes"
+
+// skipBlock skips a block of Lua whose brace has been opened. Braces in strings and comments of Lua are no braces: with them counted a block
+// would seem to end behind directives that follow it.
+func (l *lexer) skipBlock() error {
+	start := l.here()
+	for depth := 1; l.at < len(l.text); {
+		switch c := l.take(); c {
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return nil
+			}
+		case '"', '\'':
+			l.skipLuaString(c)
+		case '[':
+			l.skipLuaBrackets()
+		case '-':
+			if l.at == len(l.text) || l.text[l.at] != '-' {
+				continue
+			}
+			l.take()
+			if l.at < len(l.text) && l.text[l.at] == '[' {
+				l.take()
+				if l.skipLuaBrackets() {
+					continue
+				}
+			}
+			for l.at < len(l.text) && l.text[l.at] != '\n' {
+				l.take()
+			}
+		}
+	}
+	return l.errorf(start, "a block is not closed: there is a \"}\" missing")
+}
+
+// skipLuaString skips a string behind its first quote.
+func (l *lexer) skipLuaString(quote byte) {
+	for l.at < len(l.text) {
+		switch c := l.take(); {
+		case c == quote:
+			return
+		case c == '\\' && l.at < len(l.text):
+			l.take()
+		}
+	}
+}
+
+// skipLuaBrackets skips a long string or comment behind its first bracket, such as [[ ]] or [==[ ]==]. It reports whether there is one.
+func (l *lexer) skipLuaBrackets() bool {
+	level := 0
+	for l.at+level < len(l.text) && l.text[l.at+level] == '=' {
+		level++
+	}
+	if l.at+level >= len(l.text) || l.text[l.at+level] != '[' {
+		return false
+	}
+	end := "]" + string(bytes.Repeat([]byte("="), level)) + "]"
+	n := bytes.Index(l.text[l.at:], []byte(end))
+	if n < 0 {
+		n = len(l.text) - l.at - len(end)
+	}
+	for to := l.at + n + len(end); l.at < to; {
+		l.take()
+	}
+	return true
+}
