@@ -6,7 +6,6 @@ require (
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/cilium/ebpf v0.22.0
 	github.com/coder/websocket v1.8.15
-	github.com/dlclark/regexp2 v1.12.0
 	github.com/go-crypt/x v0.4.17
 	github.com/goccy/go-yaml v1.19.2
 	github.com/klauspost/compress v1.20.3

@@ -166,6 +166,7 @@ var onlyBy = map[string][]string{
 	"internal/client":              {".", "front"},
 	"internal/engine":              {".", "fcgi"},
 	"internal/fcgiclient":          {"fcgi", "front"},
+	"internal/pcre":                {"front"},
 	"internal/pool":                {"internal/client", "internal/fcgiclient"},
 	"internal/roundtrip":           {"internal/client", "internal/fcgiclient", "front"},
 	"internal/privilege":           {"internal/cli"},

@@ -29,7 +29,8 @@ type exchange struct {
 	internal  bool // the location was not found for the client's path
 	changed   bool // the path, or the query, is no longer the client's
 	rewritten bool // nor is it the one by which the location was found
-	stuck     bool // a pattern has taken too long: nobody knows whether it matches
+	stuck     bool // patterns have taken too many steps: nobody knows whether they match
+	steps     int  // that patterns have taken, those of subrequests included
 	shown     bool // a handler has been given the request, and may have it still
 	errored   bool // error pages have been asked, and may not be again
 	redirects int  // internal ones so far, and changes of the path
@@ -119,6 +120,7 @@ func (x *exchange) arrive() outcome {
 	case !ok, malformed(x.r):
 		return x.fail(http.StatusBadRequest)
 	case x.stuck:
+		x.errorf(levelError, "the regular expressions of the hosts' names take more than %d steps", patternSteps)
 		return x.fail(http.StatusInternalServerError)
 	}
 	if status != 0 {

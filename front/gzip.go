@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -28,7 +27,7 @@ type gzipper struct {
 	vary      bool
 	proxied   proxied
 	http10    bool
-	disable   []*regexp.Regexp
+	disable   []*pattern
 	pool      *compressors
 }
 
@@ -59,11 +58,11 @@ func (c *compiler) gzip(g *Gzip) (*gzipper, error) {
 		if d == "msie6" {
 			d = `MSIE [4-6]\.` // nginx lets those pass that say SV1, which is Windows XP's second service pack
 		}
-		re, err := regexp.Compile("(?i)" + d)
+		p, err := c.parsePattern(d, true)
 		if err != nil {
 			return nil, fmt.Errorf("gzip_disable: %w", err)
 		}
-		out.disable = append(out.disable, re)
+		out.disable = append(out.disable, p)
 	}
 	level := g.Level
 	if level == 0 {
@@ -116,7 +115,7 @@ func (g *gzipper) concerns(w *writer) bool {
 	default:
 		return false
 	}
-	if header.Get("Content-Encoding") != "" || !g.vary && !g.wanted(w.x.r, header) {
+	if header.Get("Content-Encoding") != "" || !g.vary && !g.wanted(w.x, w.x.r, header) {
 		return false
 	}
 	length, known := declaredLength(header)
@@ -147,7 +146,7 @@ func (g *gzipper) begin(w *writer, contentType string) {
 	if g.vary {
 		addVary(header)
 	}
-	if !g.wanted(w.x.r, header) {
+	if !g.wanted(w.x, w.x.r, header) {
 		return
 	}
 	z := &zipping{pool: g.pool}
@@ -251,7 +250,7 @@ func proxiedWords() map[string]proxied {
 }
 
 // wanted reports whether a client takes gzip, and may get it.
-func (g *gzipper) wanted(r *http.Request, header http.Header) bool {
+func (g *gzipper) wanted(x *exchange, r *http.Request, header http.Header) bool {
 	if !acceptsGzip(r.Header["Accept-Encoding"]) || !g.http10 && !r.ProtoAtLeast(1, 1) {
 		return false
 	}
@@ -259,12 +258,7 @@ func (g *gzipper) wanted(r *http.Request, header http.Header) bool {
 		return false
 	}
 	agent := r.UserAgent()
-	for _, re := range g.disable {
-		if agent != "" && re.MatchString(agent) {
-			return false
-		}
-	}
-	return true
+	return agent == "" || !anyFits(x, g.disable, agent) && !x.stuck
 }
 
 // allow reports whether an answer to a proxy may be compressed.

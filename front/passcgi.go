@@ -60,7 +60,7 @@ func (c *compiler) cgi(from *Pass) (*cgi, error) {
 	if err != nil {
 		return nil, fmt.Errorf("split path: %w", err)
 	}
-	if n := len(p.groupNames()); n < 3 {
+	if n := len(p.re.Names()); n < 3 {
 		return nil, fmt.Errorf("split path %q: want two groups, the script and what follows", from.SplitPath)
 	}
 	g.split = p
@@ -170,10 +170,8 @@ func (x *exchange) script() (name, info string) {
 	case g == nil:
 		return name, ""
 	case g.split != nil:
-		bounds, err := g.split.find(x.path)
-		if err != nil {
-			x.stuck = true // a file that is no script would be taken for one
-		} else if len(bounds) >= 6 && bounds[2] >= 0 && bounds[4] >= 0 {
+		bounds := g.split.find(x, x.path)
+		if len(bounds) >= 6 && bounds[2] >= 0 && bounds[4] >= 0 {
 			name, info = x.path[bounds[2]:bounds[3]], x.path[bounds[4]:bounds[5]]
 		}
 	}

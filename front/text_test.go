@@ -98,9 +98,10 @@ func TestPattern(t *testing.T) {
 		{`^(?<one>a)(b)(?<two>c)(?=d)`, "abcd", false, []string{"a", "b", "c"}}, // .NET counts those with names last
 		{`^(?:x)([(](?P<n>y))[]()](z)(?=$)`, "x(y)z", false, []string{"(y", "y", "z"}},
 		{`^é(?=ü)(ü)(.)`, "éüx", false, []string{"ü", "x"}},
+		{`^/(.)(?=.)`, "/é", false, []string{"\xc3"}}, {"\xc0\xae", "/\xc0\xae", false, []string{}}, {"(?i)k", "\u212a", true, nil},
 		{`(*UTF8)^x`, "x", false, []string{}},
-		{`\.php$`, "/x.php\n", false, nil},
-		{`(?=\.)\.php$`, "/x.php\n", false, nil},
+		{`\.php$`, "/x.php\n", false, []string{}},
+		{`(?=\.)\.php$`, "/x.php\n", false, []string{}},
 		{`(a)|(b)(?!x)`, "b", false, []string{"", "b"}},
 	} {
 		p, err := newPattern(test.source, test.fold)

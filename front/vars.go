@@ -246,7 +246,7 @@ func (c *compiler) declareGroups(source string, fold bool) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range p.groupNames() {
+	for _, name := range p.re.Names() {
 		if name == "" {
 			continue
 		}

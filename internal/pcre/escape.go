@@ -1,0 +1,266 @@
+package pcre
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// escape reads what is behind a backslash outside of classes.
+func (p *parser) escape() (*node, error) {
+	if p.at == len(p.text) {
+		return nil, errors.New("there is nothing behind a backslash")
+	}
+	c := p.text[p.at]
+	switch c {
+	case 'Q':
+		p.at++
+		return p.quoted(), nil
+	case 'A', 'G':
+		p.at++
+		return &node{op: opBegin}, nil
+	case 'z':
+		p.at++
+		return &node{op: opEnd}, nil
+	case 'Z':
+		p.at++
+		return &node{op: opEndOrLine}, nil
+	case 'b':
+		p.at++
+		return &node{op: opWord}, nil
+	case 'B':
+		p.at++
+		return &node{op: opNoWord}, nil
+	case 'K':
+		p.at++
+		return &node{op: opKeep}, nil
+	case 'N':
+		p.at++
+		if p.take("{") {
+			return nil, errors.New("\\N{ is not supported")
+		}
+		return &node{op: opSet, set: setOf("\n").not()}, nil
+	case 'C':
+		p.at++
+		return &node{op: opSet, set: set{}.not()}, nil
+	case 'R':
+		p.at++
+		crlf := &node{op: opCat, subs: []*node{{op: opSet, set: setOf("\r")}, {op: opSet, set: setOf("\n")}}}
+		return &node{op: opAtomic, subs: []*node{{op: opAlt, subs: []*node{crlf, {op: opSet, set: setOf("\n\v\f\r\x85")}}}}}, nil
+	case 'g', 'k':
+		p.at++
+		return p.reference(c)
+	}
+	if c >= '1' && c <= '9' {
+		if n, length := p.backReference(); length > 0 {
+			p.at += length
+			return p.refToNumber(n), nil
+		}
+	}
+	s, err := p.common()
+	if err != nil {
+		return nil, err
+	}
+	return &node{op: opSet, set: s}, nil
+}
+
+// quoted reads what is between \Q and \E. The last of its bytes is left, for a quantifier that may follow.
+func (p *parser) quoted() *node {
+	text, _, ended := strings.Cut(p.rest(), `\E`)
+	p.at += len(text)
+	if ended {
+		p.at += len(`\E`)
+	}
+	if len(text) == 1 {
+		return p.literal(text[0])
+	}
+	n := &node{op: opCat}
+	for i := range len(text) {
+		n.subs = append(n.subs, p.literal(text[i]))
+	}
+	if len(n.subs) > 0 && p.quantifier() {
+		last := len(n.subs) - 1
+		if item, err := p.quantified(n.subs[last]); err == nil {
+			n.subs[last] = item
+		}
+	}
+	return n
+}
+
+// backReference reads the digits of \1. Two and more of them are an octal number, unless there are as many groups to the left.
+func (p *parser) backReference() (number_, length int) {
+	for length < len(p.rest()) && isDigit(p.rest()[length]) {
+		length++
+	}
+	n := number(p.rest()[:length])
+	if n < 10 || n < len(p.names) || p.rest()[0] >= '8' {
+		return n, length
+	}
+	return 0, 0
+}
+
+// reference reads \g and \k.
+func (p *parser) reference(c byte) (*node, error) {
+	for _, ends := range []string{"{}", "<>", "''"} {
+		if !p.take(ends[:1]) {
+			continue
+		}
+		text, _, ok := strings.Cut(p.rest(), ends[1:])
+		if !ok {
+			return nil, fmt.Errorf("\\%c is not ended", c)
+		}
+		if c == 'g' && ends != "{}" {
+			return nil, errors.New("recursion by \\g is not supported")
+		}
+		p.at += len(text) + 1
+		if isName(text) {
+			return p.refTo(text), nil
+		}
+		if c == 'k' {
+			return nil, fmt.Errorf("%q is no name of a group", text)
+		}
+		return p.relative(text)
+	}
+	end := 0
+	for end < len(p.rest()) && (isDigit(p.rest()[end]) || end == 0 && (p.rest()[0] == '-' || p.rest()[0] == '+')) {
+		end++
+	}
+	text := p.rest()[:end]
+	p.at += end
+	if c == 'k' {
+		return nil, errors.New("\\k is behind no name of a group")
+	}
+	return p.relative(text)
+}
+
+// relative refers to the group of a number, which counts from here if it has a sign.
+func (p *parser) relative(text string) (*node, error) {
+	bare := strings.TrimLeft(text, "+-")
+	if bare == "" || !digits(bare) || len(text)-len(bare) > 1 {
+		return nil, fmt.Errorf("%q is no number of a group", text)
+	}
+	n := number(bare)
+	switch text[0] {
+	case '-':
+		n = len(p.names) - n
+	case '+':
+		n += len(p.names) - 1
+	}
+	if n <= 0 {
+		return nil, fmt.Errorf("there is no group %s", text)
+	}
+	return p.refToNumber(n), nil
+}
+
+// common reads the escapes of one byte, in classes and outside: what is behind the backslash.
+func (p *parser) common() (s set, err error) {
+	c := p.text[p.at]
+	p.at++
+	if s, ok := classEscape(c); ok {
+		return s, nil
+	}
+	var b byte
+	switch c {
+	case 'a':
+		b = '\a'
+	case 'e':
+		b = 0x1b
+	case 'f':
+		b = '\f'
+	case 'n':
+		b = '\n'
+	case 'r':
+		b = '\r'
+	case 't':
+		b = '\t'
+	case 'p', 'P':
+		return p.property(c == 'P')
+	case 'c':
+		if p.at == len(p.text) || p.text[p.at] < ' ' || p.text[p.at] > '~' {
+			return s, errors.New("there is no printable character behind \\c")
+		}
+		if b = p.text[p.at]; b >= 'a' && b <= 'z' {
+			b -= 'a' - 'A'
+		}
+		b ^= 0x40
+		p.at++
+	case 'o', 'x', '0', '1', '2', '3', '4', '5', '6', '7':
+		if b, err = p.number(c); err != nil {
+			return s, err
+		}
+	default:
+		if isDigit(c) || isLetter(c) {
+			return s, fmt.Errorf("\\%c is not supported", c)
+		}
+		b = c
+	}
+	if s.add(b); p.options.fold {
+		s = s.folded()
+	}
+	return s, nil
+}
+
+// number reads the number of a byte, behind its first character.
+func (p *parser) number(c byte) (byte, error) {
+	base, most := 8, 2
+	isPart := func(c byte) bool { return c >= '0' && c <= '7' }
+	if c == 'x' {
+		base = 16
+		isPart = func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+	}
+	text := ""
+	if (c == 'x' || c == 'o') && p.take("{") {
+		var ok bool
+		if text, _, ok = strings.Cut(p.rest(), "}"); !ok || text == "" {
+			return 0, fmt.Errorf("\\%c{ is not ended", c)
+		}
+		p.at += len(text) + 1
+	} else if c == 'o' {
+		return 0, errors.New("\\o is behind no brace")
+	} else {
+		if c != 'x' {
+			p.at--
+			most = 3
+		}
+		end := 0
+		for end < most && end < len(p.rest()) && isPart(p.rest()[end]) {
+			end++
+		}
+		text = p.rest()[:end]
+		if p.at += end; text == "" {
+			return 0, nil // \x alone
+		}
+	}
+	n, err := strconv.ParseUint(text, base, 32)
+	if err != nil || n > 0xff {
+		return 0, fmt.Errorf("\\%c: %q is no byte", c, text)
+	}
+	return byte(n), nil
+}
+
+// property reads what is behind \p.
+func (p *parser) property(not bool) (set, error) {
+	name := ""
+	if p.take("{") {
+		var ok bool
+		if name, _, ok = strings.Cut(p.rest(), "}"); !ok {
+			return set{}, errors.New("\\p{ is not ended")
+		}
+		p.at += len(name) + 1
+		if bare, ok := strings.CutPrefix(name, "^"); ok {
+			name, not = bare, !not
+		}
+	} else if p.at < len(p.text) {
+		name = p.text[p.at : p.at+1]
+		p.at++
+	}
+	s, ok := property(name)
+	if !ok {
+		return s, fmt.Errorf("there is no property %q", name)
+	}
+	if not {
+		s = s.not()
+	}
+	return s, nil
+}

@@ -1,0 +1,255 @@
+package pcre
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// parenthesis reads what is behind one.
+func (p *parser) parenthesis() (*node, error) {
+	switch {
+	case p.take("*"):
+		return nil, errors.New("verbs such as (*SKIP) are not supported")
+	case !p.take("?"):
+		if p.options.noCaptures {
+			return p.closed(false)
+		}
+		return p.capture("")
+	case p.take(":"):
+		return p.closed(false)
+	case p.take("|"):
+		return p.closed(true)
+	case p.take(">"):
+		return p.around(&node{op: opAtomic})
+	case p.take("="):
+		return p.around(&node{op: opLook})
+	case p.take("!"):
+		return p.around(&node{op: opLook, not: true})
+	case p.take("<="):
+		return p.around(&node{op: opBehind})
+	case p.take("<!"):
+		return p.around(&node{op: opBehind, not: true})
+	case p.take("P="):
+		name, err := p.name(')')
+		return p.refTo(name), err
+	case p.take("P<"), p.take("<"):
+		return p.namedCapture('>')
+	case p.take("'"):
+		return p.namedCapture('\'')
+	case p.take("("):
+		return p.condition()
+	}
+	if c := p.rest(); c != "" && (strings.IndexByte("R&C+0123456789", c[0]) >= 0 || strings.HasPrefix(c, "P>") || len(c) > 1 && c[0] == '-' && isDigit(c[1])) {
+		return nil, errors.New("recursion and callouts are not supported")
+	}
+	return p.switches()
+}
+
+// closed reads a group up to its parenthesis.
+func (p *parser) closed(reset bool) (*node, error) {
+	n, err := p.alternatives(reset)
+	if err == nil && !p.take(")") {
+		err = errUnclosed
+	}
+	return n, err
+}
+
+// around reads the group that a node is about.
+func (p *parser) around(n *node) (*node, error) {
+	body, err := p.closed(false)
+	if err != nil {
+		return nil, err
+	}
+	n.subs = []*node{body}
+	if n.op != opAtomic && body.keeps() {
+		return nil, errors.New("\\K is inside of an assertion")
+	}
+	if n.op == opBehind && !fixed(body) {
+		return nil, errors.New("what is looked for behind is not of a fixed length")
+	}
+	return n, nil
+}
+
+// fixed reports whether each alternative has a length of its own.
+func fixed(n *node) bool {
+	if n.op != opAlt {
+		return n.length() >= 0
+	}
+	for _, s := range n.subs {
+		if !fixed(s) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *parser) capture(name string) (*node, error) {
+	n := &node{op: opCapture, n: len(p.names)}
+	if p.names = append(p.names, name); len(p.names) > maxGroups {
+		return nil, fmt.Errorf("there are more than %d groups", maxGroups)
+	}
+	body, err := p.closed(false)
+	n.subs = []*node{body}
+	return n, err
+}
+
+func (p *parser) namedCapture(end byte) (*node, error) {
+	name, err := p.name(end)
+	if err != nil {
+		return nil, err
+	}
+	if p.group(name) >= 0 {
+		return nil, fmt.Errorf("there are two groups %q", name)
+	}
+	return p.capture(name)
+}
+
+// name reads a group's name and what ends it.
+func (p *parser) name(end byte) (string, error) {
+	n := strings.IndexByte(p.rest(), end)
+	if n < 0 {
+		return "", fmt.Errorf("the name of a group is not ended by %q", end)
+	}
+	name := p.rest()[:n]
+	if !isName(name) {
+		return "", fmt.Errorf("%q is no name of a group", name)
+	}
+	p.at += n + 1
+	return name, nil
+}
+
+func isName(s string) bool {
+	if s == "" || len(s) > 32 || isDigit(s[0]) {
+		return false
+	}
+	for i := range len(s) {
+		if !isWord(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *parser) refTo(name string) *node {
+	n := &node{op: opRef, fold: p.options.fold}
+	p.named = append(p.named, namedRef{n, name})
+	return n
+}
+
+// refToNumber refers to a group by its number.
+func (p *parser) refToNumber(number int) *node {
+	n := &node{op: opRef, fold: p.options.fold, n: number}
+	p.refs = append(p.refs, n)
+	return n
+}
+
+// switches reads options, for the rest of the group around or for one of their own.
+func (p *parser) switches() (*node, error) {
+	o, on := p.options, true
+	if p.take("^") {
+		o = options{}
+	}
+	for p.at < len(p.text) {
+		c := p.text[p.at]
+		p.at++
+		switch c {
+		case 'i':
+			o.fold = on
+		case 'm':
+			o.lines = on
+		case 's':
+			o.dotAll = on
+		case 'x':
+			o.extended = on
+			if p.take("x") {
+				return nil, errors.New("the option (?xx) is not supported")
+			}
+		case 'n':
+			o.noCaptures = on
+		case 'U':
+			o.ungreedy = on
+		case '-':
+			if !on {
+				return nil, errors.New("there are two minus signs in options")
+			}
+			on = false
+		case ')':
+			p.options = o
+			return nil, nil
+		case ':':
+			before := p.options
+			p.options = o
+			n, err := p.closed(false)
+			p.options = before
+			return n, err
+		default:
+			return nil, fmt.Errorf("(?%c is not supported", c)
+		}
+	}
+	return nil, errUnclosed
+}
+
+// condition reads (?(condition)yes|no) behind its second parenthesis.
+func (p *parser) condition() (*node, error) {
+	n := &node{op: opIfGroup}
+	if strings.HasPrefix(p.rest(), "?") {
+		look, err := p.parenthesis()
+		if err != nil {
+			return nil, err
+		}
+		if look == nil || look.op != opLook && look.op != opBehind {
+			return nil, errors.New("a condition is neither a group nor an assertion")
+		}
+		n = &node{op: opIfLook, subs: []*node{look}}
+	} else if err := p.ifGroup(n); err != nil {
+		return nil, err
+	}
+	body, err := p.closed(false)
+	if err != nil {
+		return nil, err
+	}
+	yes, no := body, &node{op: opEmpty}
+	if body.op == opAlt {
+		if len(body.subs) > 2 {
+			return nil, errors.New("a condition has more than two alternatives")
+		}
+		yes, no = body.subs[0], body.subs[1]
+	}
+	n.subs = append(n.subs, yes, no)
+	return n, nil
+}
+
+// ifGroup reads the group that a condition is about.
+func (p *parser) ifGroup(n *node) error {
+	inner, _, ok := strings.Cut(p.rest(), ")")
+	if !ok {
+		return errUnclosed
+	}
+	p.at += len(inner) + 1
+	sign := strings.TrimLeft(inner, "+-")
+	switch {
+	case sign != "" && digits(sign):
+		n.n = number(sign)
+		switch {
+		case inner[0] == '-':
+			n.n = len(p.names) - n.n
+		case inner[0] == '+':
+			n.n += len(p.names) - 1
+		}
+		if n.n <= 0 {
+			return fmt.Errorf("there is no group %s", inner)
+		}
+		p.refs = append(p.refs, n)
+		return nil
+	case len(inner) > 2 && (inner[0] == '<' && strings.HasSuffix(inner, ">") || inner[0] == '\'' && strings.HasSuffix(inner, "'")):
+		inner = inner[1 : len(inner)-1]
+	case inner == "R" || inner == "DEFINE" || strings.HasPrefix(inner, "R&") || strings.HasPrefix(inner, "VERSION"):
+		return fmt.Errorf("the condition %q is not supported", inner)
+	}
+	if !isName(inner) {
+		return fmt.Errorf("the condition %q is not supported", inner)
+	}
+	p.named = append(p.named, namedRef{n, inner})
+	return nil
+}

@@ -1,0 +1,164 @@
+package pcre
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+// linear is an expression that package regexp matches.
+type linear struct {
+	*regexp.Regexp
+	insts int // of its program: the steps that a byte may take
+}
+
+// writer writes an expression for package regexp.
+type writer struct {
+	strings.Builder
+	groups int
+}
+
+// newLinear makes one of a tree, if package regexp means the same by it. Bytes are runes there.
+func newLinear(n *node) *linear {
+	var b writer
+	if !write(&b, n) {
+		return nil
+	}
+	return compileLinear(b.String())
+}
+
+func compileLinear(source string) *linear {
+	re, err := regexp.Compile(source)
+	if err != nil {
+		return nil
+	}
+	parsed, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		return nil
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil
+	}
+	return &linear{re, len(prog.Inst)}
+}
+
+// write writes a tree as package regexp reads it, and reports whether that means the same. The end in front of a line end is written as
+// the end: subjects that end with one are matched otherwise.
+func write(b *writer, n *node) bool {
+	switch n.op {
+	case opEmpty:
+		b.WriteString("(?:)")
+	case opSet:
+		writeSet(b, n.set)
+	case opCat:
+		for _, s := range n.subs {
+			if !write(b, s) {
+				return false
+			}
+		}
+		if len(n.subs) == 0 {
+			b.WriteString("(?:)")
+		}
+	case opAlt:
+		b.WriteString("(?:")
+		for i, s := range n.subs {
+			if i > 0 {
+				b.WriteByte('|')
+			}
+			if !write(b, s) {
+				return false
+			}
+		}
+		b.WriteByte(')')
+	case opRepeat:
+		return writeRepeat(b, n)
+	case opCapture:
+		if b.groups++; b.groups != n.n { // some have a number in common
+			return false
+		}
+		b.WriteByte('(')
+		ok := write(b, n.subs[0])
+		b.WriteByte(')')
+		return ok
+	case opBegin:
+		b.WriteString(`\A`)
+	case opEnd, opEndOrLine:
+		b.WriteString(`\z`)
+	case opWord:
+		b.WriteString(`\b`)
+	case opNoWord:
+		b.WriteString(`\B`)
+	default:
+		return false
+	}
+	return true
+}
+
+// writeRepeat writes a repetition. Where an iteration may match nothing package regexp has other captures.
+func writeRepeat(b *writer, n *node) bool {
+	body := n.subs[0]
+	if body.nullable() && body.captures() || n.min > 1000 || n.max > 1000 {
+		return false
+	}
+	b.WriteString("(?:")
+	if !write(b, body) {
+		return false
+	}
+	b.WriteByte(')')
+	switch {
+	case n.min == 0 && n.max < 0:
+		b.WriteByte('*')
+	case n.min == 1 && n.max < 0:
+		b.WriteByte('+')
+	case n.min == 0 && n.max == 1:
+		b.WriteByte('?')
+	case n.max < 0:
+		fmt.Fprintf(b, "{%d,}", n.min)
+	default:
+		fmt.Fprintf(b, "{%d,%d}", n.min, n.max)
+	}
+	if n.lazy {
+		b.WriteByte('?')
+	}
+	return true
+}
+
+func writeSet(b *writer, s set) {
+	if s == (set{}) {
+		b.WriteString(`[^\x{0}-\x{10ffff}]`)
+		return
+	}
+	b.WriteByte('[')
+	s.ranges(func(from, to byte) {
+		fmt.Fprintf(b, `\x{%x}-\x{%x}`, from, to)
+	})
+	b.WriteByte(']')
+}
+
+// runes is a subject of bytes as one of runes.
+func runes(s string) string {
+	var b strings.Builder
+	b.Grow(len(s) + len(s)/2)
+	for i := range len(s) {
+		b.WriteRune(rune(s[i]))
+	}
+	return b.String()
+}
+
+// toBytes turns offsets in the subject of runes into those in the subject of bytes.
+func toBytes(s string, bounds []int) {
+	at := make([]int, 0, 2*len(s)+1) // of each byte of the runes
+	for i := range len(s) {
+		if at = append(at, i); s[i] >= 0x80 {
+			at = append(at, i)
+		}
+	}
+	at = append(at, len(s))
+	for i, n := range bounds {
+		if n >= 0 {
+			bounds[i] = at[n]
+		}
+	}
+}

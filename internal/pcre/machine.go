@@ -1,0 +1,247 @@
+package pcre
+
+import "errors"
+
+// ErrBudget is the error of a match that has used up its budget, or too much memory.
+var ErrBudget = errors.New("the regular expression takes too many steps")
+
+// maxStack bounds the places that a match can go back to, to some megabytes.
+const maxStack = 1 << 18
+
+// frame is what is done when the match goes back: it goes on elsewhere, or takes a change back.
+type frame struct {
+	kind frameKind
+	pc   int32 // of a run: the instruction; of a change: the slot
+	at   int32 // where in the subject; of a change: the value from before
+	end  int32 // of a run: the last place that it can go to
+}
+
+type frameKind uint8
+
+const (
+	frameBranch frameKind = iota
+	frameRun
+	frameLazyRun
+	frameCapture
+	frameMark
+)
+
+// machine is a match under way.
+type machine struct {
+	prog  []inst
+	s     string
+	caps  []int
+	marks []int // where iterations have begun
+	stack []frame
+	steps int // that are left
+}
+
+// run runs the program from an instruction and a place on. It returns where it ended, or -1. What it can go back to is above its base.
+func (m *machine) run(pc, at int) (int, error) {
+	base := len(m.stack)
+	for {
+		if m.steps--; m.steps < 0 || len(m.stack) > maxStack {
+			return -1, ErrBudget
+		}
+		i := &m.prog[pc]
+		ok := true
+		switch i.op {
+		case instAccept:
+			return at, nil
+		case instSet:
+			if ok = at < len(m.s) && i.set.has(m.s[at]); ok {
+				at++
+			}
+			pc++
+		case instRun:
+			at, ok = m.runOf(i, pc, at)
+			pc++
+		case instSplit:
+			m.push(frameBranch, i.y, at, 0)
+			pc = i.x
+		case instJump:
+			pc = i.x
+		case instSave:
+			m.push(frameCapture, i.x, m.caps[i.x], 0)
+			m.caps[i.x] = at
+			pc++
+		case instMark:
+			m.push(frameMark, i.x, m.marks[i.x], 0)
+			m.marks[i.x] = at
+			pc++
+		case instAgain:
+			if pc++; m.marks[i.x] != at {
+				pc = i.y
+			}
+		case instRef:
+			at, ok = m.ref(i, at)
+			pc++
+		case instBack:
+			at -= i.x
+			ok = at >= 0
+			pc++
+		case instIfGroup:
+			if pc++; m.caps[2*i.n+1] < 0 {
+				pc = i.x
+			}
+		case instSub:
+			var err error
+			if pc, at, ok, err = m.sub(i, pc, at); err != nil {
+				return -1, err
+			}
+		default:
+			ok = m.holds(i.op, at)
+			pc++
+		}
+		if !ok {
+			if pc, at, ok = m.back(base); !ok {
+				return -1, nil
+			}
+		}
+	}
+}
+
+func (m *machine) push(kind frameKind, pc, at, end int) {
+	m.stack = append(m.stack, frame{kind, int32(pc), int32(at), int32(end)})
+}
+
+// back goes back to where another way is left, above the base.
+func (m *machine) back(base int) (pc, at int, ok bool) {
+	for len(m.stack) > base {
+		f := &m.stack[len(m.stack)-1]
+		switch f.kind {
+		case frameBranch:
+			m.stack = m.stack[:len(m.stack)-1]
+			return int(f.pc), int(f.at), true
+		case frameRun:
+			if f.at > f.end {
+				f.at--
+				return int(f.pc) + 1, int(f.at), true
+			}
+		case frameLazyRun:
+			if f.at < f.end && m.prog[f.pc].set.has(m.s[f.at]) {
+				f.at++
+				return int(f.pc) + 1, int(f.at), true
+			}
+		case frameCapture:
+			m.caps[f.pc] = int(f.at)
+		case frameMark:
+			m.marks[f.pc] = int(f.at)
+		}
+		m.stack = m.stack[:len(m.stack)-1]
+	}
+	return 0, 0, false
+}
+
+// runOf matches bytes of a set, as many as it takes.
+func (m *machine) runOf(i *inst, pc, at int) (int, bool) {
+	end := len(m.s)
+	if i.max >= 0 && at+i.max < end {
+		end = at + i.max
+	}
+	least, to := at+i.min, at
+	if i.lazy && least < end {
+		end, to = least, at
+	}
+	for to < end && i.set.has(m.s[to]) {
+		to++
+	}
+	m.steps -= (to - at) / 8
+	if to < least {
+		return at, false
+	}
+	if i.lazy {
+		if end = len(m.s); i.max >= 0 && at+i.max < end {
+			end = at + i.max
+		}
+		m.push(frameLazyRun, pc, to, end)
+	} else if !i.possessive && to > least {
+		m.push(frameRun, pc, to, least)
+	}
+	return to, true
+}
+
+// ref matches what a group has matched. One that has not fails.
+func (m *machine) ref(i *inst, at int) (int, bool) {
+	from, to := m.caps[2*i.n], m.caps[2*i.n+1]
+	if from < 0 || to < 0 || len(m.s)-at < to-from {
+		return at, false
+	}
+	m.steps -= (to - from) / 8
+	for k := from; k < to; k++ {
+		a, b := m.s[k], m.s[at+k-from]
+		if a != b && (!i.lazy || !isLetter(a) || a^b != 0x20) { // lazy stands for fold
+			return at, false
+		}
+	}
+	return at + to - from, true
+}
+
+// sub runs a program within: of an atomic group, or an assertion. What it has captured stays, but for that of one that must not match.
+func (m *machine) sub(i *inst, pc, at int) (nextPC, nextAt int, ok bool, err error) {
+	base := len(m.stack)
+	end, err := m.run(pc+1, at)
+	switch {
+	case err != nil:
+		return pc, at, false, err
+	case end < 0 || i.sub == subNotLook:
+		m.undo(base)
+	default:
+		m.cut(base)
+	}
+	switch i.sub {
+	case subAtomic:
+		return i.x, end, end >= 0, nil
+	case subLook:
+		return i.x, at, end >= 0, nil
+	case subNotLook:
+		return i.x, at, end < 0, nil
+	}
+	if (end >= 0) == (i.sub == subIf) {
+		return i.x, at, true, nil
+	}
+	return i.y, at, true, nil
+}
+
+// undo takes all changes above the base back.
+func (m *machine) undo(base int) {
+	for len(m.stack) > base {
+		switch f := &m.stack[len(m.stack)-1]; f.kind {
+		case frameCapture:
+			m.caps[f.pc] = int(f.at)
+		case frameMark:
+			m.marks[f.pc] = int(f.at)
+		}
+		m.stack = m.stack[:len(m.stack)-1]
+	}
+}
+
+// cut forgets the other ways above the base, and keeps what takes changes back.
+func (m *machine) cut(base int) {
+	kept := m.stack[:base]
+	for _, f := range m.stack[base:] {
+		if f.kind == frameCapture || f.kind == frameMark {
+			kept = append(kept, f)
+		}
+	}
+	m.stack = kept
+}
+
+// holds reports whether an assertion does.
+func (m *machine) holds(op instOp, at int) bool {
+	s := m.s
+	switch op {
+	case instBegin:
+		return at == 0
+	case instEnd:
+		return at == len(s)
+	case instEndOrLine:
+		return at == len(s) || at == len(s)-1 && s[at] == '\n'
+	case instLineBegin:
+		return at == 0 || at < len(s) && s[at-1] == '\n'
+	case instLineEnd:
+		return at == len(s) || s[at] == '\n'
+	}
+	edge := (at > 0 && isWord(s[at-1])) != (at < len(s) && isWord(s[at]))
+	return edge == (op == instWord)
+}

@@ -1,0 +1,304 @@
+package pcre
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// options are those that (?imsxnU) switch.
+type options struct {
+	fold, lines, dotAll, extended, noCaptures, ungreedy bool
+}
+
+// parser makes a tree of an expression.
+type parser struct {
+	text    string
+	at      int
+	options options
+	names   []string // of the groups, the whole match first
+	most    int      // the greatest group that there will be, for references in front of it
+	refs    []*node  // to groups
+	named   []namedRef
+	depth   int
+}
+
+// namedRef is a reference by name to a group that may come later.
+type namedRef struct {
+	node *node
+	name string
+}
+
+const (
+	maxDepth  = 250 // of parentheses, as in PCRE
+	maxRepeat = 65535
+	maxGroups = 1000
+)
+
+var errUnclosed = errors.New("there is a \")\" missing")
+
+// parse parses a whole expression.
+func (p *parser) parse() (*node, error) {
+	p.names = []string{""}
+	n, err := p.alternatives(false)
+	if err != nil {
+		return nil, err
+	}
+	if p.at < len(p.text) {
+		return nil, errors.New("there is a \")\" too many")
+	}
+	for _, r := range p.named {
+		if r.node.n = p.group(r.name); r.node.n < 0 {
+			return nil, fmt.Errorf("there is no group %q", r.name)
+		}
+	}
+	for _, r := range p.refs {
+		if r.n >= len(p.names) {
+			return nil, fmt.Errorf("there is no group %d", r.n)
+		}
+	}
+	return n, nil
+}
+
+// group is the number of a group by its name, or -1.
+func (p *parser) group(name string) int {
+	for i, n := range p.names {
+		if i > 0 && n == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (p *parser) rest() string { return p.text[p.at:] }
+
+// take takes a prefix, if the rest has it.
+func (p *parser) take(prefix string) bool {
+	if strings.HasPrefix(p.rest(), prefix) {
+		p.at += len(prefix)
+		return true
+	}
+	return false
+}
+
+// alternatives reads up to the end, or a parenthesis. Options that are set inside hold up to there. With reset each one counts its groups
+// from the same number.
+func (p *parser) alternatives(reset bool) (*node, error) {
+	before, first := p.options, len(p.names)
+	if p.depth++; p.depth > maxDepth {
+		return nil, fmt.Errorf("more than %d parentheses are inside of each other", maxDepth)
+	}
+	all := &node{op: opAlt}
+	count := first
+	for {
+		n, err := p.sequence()
+		if err != nil {
+			return nil, err
+		}
+		all.subs = append(all.subs, n)
+		count = max(count, len(p.names))
+		if !p.take("|") {
+			break
+		}
+		if reset {
+			p.most = max(p.most, len(p.names))
+			p.names = p.names[:first]
+		}
+	}
+	for reset && len(p.names) < count {
+		p.names = append(p.names, "")
+	}
+	p.options = before
+	p.depth--
+	if len(all.subs) == 1 {
+		return all.subs[0], nil
+	}
+	return all, nil
+}
+
+// sequence reads what is between bars.
+func (p *parser) sequence() (*node, error) {
+	n := &node{op: opCat}
+	for {
+		p.skip()
+		if p.at == len(p.text) || p.text[p.at] == '|' || p.text[p.at] == ')' {
+			return n, nil
+		}
+		item, err := p.item()
+		if err != nil {
+			return nil, err
+		}
+		if item == nil { // options, or a comment
+			if p.skip(); p.quantifier() {
+				return nil, errQuantifier
+			}
+			continue
+		}
+		if item, err = p.quantified(item); err != nil {
+			return nil, err
+		}
+		n.subs = append(n.subs, item)
+	}
+}
+
+// skip skips what is no part of the expression: comments, and spaces with (?x), and \Q\E and \E of no text.
+func (p *parser) skip() {
+	for p.at < len(p.text) {
+		switch {
+		case p.take(`\E`), p.take(`\Q\E`):
+		case p.options.extended && isSpace(p.text[p.at]):
+			p.at++
+		case p.options.extended && p.text[p.at] == '#':
+			for p.at < len(p.text) && p.text[p.at] != '\n' {
+				p.at++
+			}
+		case strings.HasPrefix(p.rest(), "(?#") && strings.Contains(p.rest(), ")"):
+			p.at += strings.IndexByte(p.rest(), ')') + 1
+		default:
+			return
+		}
+	}
+}
+
+var errQuantifier = errors.New("a quantifier is behind nothing that it could repeat")
+
+// quantifier reports whether one follows.
+func (p *parser) quantifier() bool {
+	if p.at == len(p.text) {
+		return false
+	}
+	c := p.text[p.at]
+	if c == '{' {
+		_, _, n := bounds(p.rest())
+		return n > 0
+	}
+	return c == '*' || c == '+' || c == '?'
+}
+
+// item reads one thing that may be repeated. It is nil if there is nothing to match.
+func (p *parser) item() (*node, error) {
+	if p.quantifier() {
+		return nil, errQuantifier
+	}
+	c := p.text[p.at]
+	p.at++
+	switch c {
+	case '(':
+		return p.parenthesis()
+	case '[':
+		s, err := p.class()
+		return &node{op: opSet, set: s}, err
+	case '.':
+		if p.options.dotAll {
+			return &node{op: opSet, set: set{}.not()}, nil
+		}
+		return &node{op: opSet, set: setOf("\n").not()}, nil
+	case '^':
+		if p.options.lines {
+			return &node{op: opLineBegin}, nil
+		}
+		return &node{op: opBegin}, nil
+	case '$':
+		if p.options.lines {
+			return &node{op: opLineEnd}, nil
+		}
+		return &node{op: opEndOrLine}, nil
+	case '\\':
+		return p.escape()
+	}
+	return p.literal(c), nil
+}
+
+func (p *parser) literal(c byte) *node {
+	var s set
+	s.add(c)
+	if p.options.fold {
+		s = s.folded()
+	}
+	return &node{op: opSet, set: s}
+}
+
+// quantified reads the quantifier behind an item, if there is one.
+func (p *parser) quantified(item *node) (*node, error) {
+	if p.skip(); !p.quantifier() {
+		return item, nil
+	}
+	least, most := 0, -1
+	switch c := p.text[p.at]; c {
+	case '{':
+		var n int
+		least, most, n = bounds(p.rest())
+		if least > maxRepeat || most > maxRepeat || most >= 0 && most < least {
+			return nil, fmt.Errorf("%q is no quantifier: want bounds of up to %d, the lower first", p.rest()[:n], maxRepeat)
+		}
+		p.at += n
+	default:
+		if p.at++; c == '+' {
+			least = 1
+		} else if c == '?' {
+			most = 1
+		}
+	}
+	if item.isAssertion() {
+		return nil, errQuantifier
+	}
+	if item.op == opLook || item.op == opBehind { // once is enough
+		least, most = min(least, 1), 1
+	}
+	lazy := p.options.ungreedy
+	possessive := false
+	if p.take("?") {
+		lazy = !lazy
+	} else {
+		possessive = p.take("+")
+	}
+	item = &node{op: opRepeat, min: least, max: most, lazy: lazy && !possessive, subs: []*node{item}}
+	if possessive {
+		item = &node{op: opAtomic, subs: []*node{item}}
+	}
+	if p.skip(); p.quantifier() {
+		return nil, errQuantifier
+	}
+	return item, nil
+}
+
+// bounds reads {n}, {n,} or {n,m}. Its length is 0 if it is none: then the brace is itself.
+func bounds(s string) (least, most, length int) {
+	end := strings.IndexByte(s, '}')
+	if end < 2 || s[0] != '{' {
+		return 0, 0, 0
+	}
+	low, high, ranged := strings.Cut(s[1:end], ",")
+	if !digits(low) || low == "" || !digits(high) {
+		return 0, 0, 0
+	}
+	least = number(low)
+	switch {
+	case !ranged:
+		most = least
+	case high == "":
+		most = -1
+	default:
+		most = number(high)
+	}
+	return least, most, end + 1
+}
+
+func digits(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// number is that of digits, or one that is too great.
+func number(s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil || n > maxRepeat {
+		return maxRepeat + 1
+	}
+	return n
+}

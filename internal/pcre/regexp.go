@@ -1,0 +1,186 @@
+package pcre
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Regexp is a regular expression. Several goroutines can use it at a time.
+type Regexp struct {
+	names   []string
+	linear  *linear // nil if only the program means what the expression does
+	lineEnd bool    // it means something else to linear if the subject ends with a line end
+	utf8    bool    // it matches runes
+	prog    []inst
+	marks   int
+	first   set // of the bytes that a match begins with
+	must    bool
+	at0     bool // a match begins with the subject
+}
+
+// errNoUTF8 is the error of a subject that an expression of runes does not match.
+var errNoUTF8 = errors.New("the subject is not UTF-8")
+
+// Compile compiles an expression. With fold ASCII's letters match in either case.
+func Compile(source string, fold bool) (*Regexp, error) {
+	re, err := compile(source, fold)
+	if err != nil {
+		return nil, fmt.Errorf("the regular expression %q: %w", source, err)
+	}
+	return re, nil
+}
+
+func compile(source string, fold bool) (*Regexp, error) {
+	for _, start := range []string{"(*UTF8)", "(*UTF)"} {
+		if rest, ok := strings.CutPrefix(source, start); ok {
+			return compileUTF8(rest, fold)
+		}
+	}
+	p := &parser{text: source, options: options{fold: fold}}
+	n, err := p.parse()
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{}
+	b.node(n)
+	b.emit(inst{op: instAccept})
+	if b.err != nil {
+		return nil, b.err
+	}
+	re := &Regexp{names: p.names, prog: b.prog, marks: b.marks, at0: n.anchored()}
+	re.must = n.first(&re.first)
+	re.linear = newLinear(n)
+	for _, i := range b.prog {
+		re.lineEnd = re.lineEnd || i.op == instEndOrLine
+	}
+	return re, nil
+}
+
+func compileUTF8(source string, fold bool) (*Regexp, error) {
+	if fold {
+		source = "(?i)" + source
+	}
+	l := compileLinear(source)
+	if l == nil {
+		return nil, errors.New("with (*UTF8), only what package regexp matches is supported")
+	}
+	return &Regexp{names: l.SubexpNames(), linear: l, utf8: true}, nil
+}
+
+// Names are the names of the groups by number, "" for those without. The first one is the whole match.
+func (re *Regexp) Names() []string { return re.names }
+
+// Match reports whether the subject matches, and takes the steps from a budget. An error is that they do not suffice.
+func (re *Regexp) Match(s string, budget *int) (bool, error) {
+	if re.linear == nil || re.lineEnd && strings.HasSuffix(s, "\n") {
+		bounds, err := re.search(s, budget)
+		return bounds != nil, err
+	}
+	s, _, err := re.subject(s)
+	if err != nil {
+		return false, err
+	}
+	ok := false
+	err = re.linear.charge(s, budget, func() { ok = re.linear.MatchString(s) })
+	return ok, err
+}
+
+// Find is like Match, and returns the bounds of the match and its groups in pairs, -1 for one that has not matched. It is nil without a match.
+func (re *Regexp) Find(s string, budget *int) ([]int, error) {
+	if re.linear == nil || re.lineEnd && strings.HasSuffix(s, "\n") {
+		return re.search(s, budget)
+	}
+	of, converted, err := re.subject(s)
+	if err != nil {
+		return nil, err
+	}
+	var bounds []int
+	err = re.linear.charge(of, budget, func() { bounds = re.linear.FindStringSubmatchIndex(of) })
+	if bounds != nil && converted {
+		toBytes(s, bounds)
+	}
+	return bounds, err
+}
+
+// subject is what package regexp is given.
+func (re *Regexp) subject(s string) (of string, converted bool, err error) {
+	switch {
+	case isASCII(s):
+		return s, false, nil
+	case !re.utf8:
+		return runes(s), true, nil
+	case !utf8.ValidString(s):
+		return "", false, errNoUTF8
+	}
+	return s, false, nil
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	// stepTime is how long a step may take, with which time is turned into steps.
+	stepTime = 10 * time.Nanosecond
+	// unmeasured is the steps up to which a match is charged what it may take at most, and above which what it took.
+	unmeasured = 1 << 14
+)
+
+// charge runs a match. At most it takes a step for each byte and instruction; usually it takes far less, which the time shows.
+func (l *linear) charge(s string, budget *int, match func()) error {
+	if *budget <= 0 {
+		return ErrBudget
+	}
+	most := (len(s) + 1) * l.insts
+	if most <= unmeasured {
+		*budget -= min(most, len(s)+l.insts)
+		match()
+		return nil
+	}
+	start := time.Now()
+	match()
+	*budget -= min(most, int(time.Since(start)/stepTime))
+	return nil
+}
+
+// search matches by the program, from each place on where a match may begin.
+func (re *Regexp) search(s string, budget *int) ([]int, error) {
+	m := &machine{prog: re.prog, s: s, caps: make([]int, 2*len(re.names)), marks: make([]int, re.marks), steps: *budget}
+	defer func() { *budget = m.steps }()
+	for at := 0; at <= len(s); at++ {
+		if re.must && (at == len(s) || !re.first.has(s[at])) {
+			if at%8 == 0 {
+				m.steps--
+			}
+			continue
+		}
+		for i := range m.caps {
+			m.caps[i] = -1
+		}
+		for i := range m.marks {
+			m.marks[i] = -1
+		}
+		m.caps[0] = at
+		m.stack = m.stack[:0]
+		end, err := m.run(0, at)
+		if err != nil {
+			return nil, err
+		}
+		if end >= 0 {
+			m.caps[1] = end
+			return m.caps, nil
+		}
+		if re.at0 {
+			break
+		}
+	}
+	return nil, nil
+}

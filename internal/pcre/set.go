@@ -1,0 +1,138 @@
+package pcre
+
+import "unicode"
+
+// set is a set of bytes.
+type set [4]uint64
+
+func (s *set) has(c byte) bool { return s[c>>6]>>(c&63)&1 == 1 }
+
+func (s *set) add(c byte) { s[c>>6] |= 1 << (c & 63) }
+
+func (s *set) addRange(from, to byte) {
+	for c := int(from); c <= int(to); c++ {
+		s.add(byte(c))
+	}
+}
+
+func (s *set) addSet(o set) {
+	for i := range s {
+		s[i] |= o[i]
+	}
+}
+
+func (s set) not() set {
+	for i := range s {
+		s[i] = ^s[i]
+	}
+	return s
+}
+
+// folded has both cases of each ASCII letter of which it has one.
+func (s set) folded() set {
+	for c := byte('a'); c <= 'z'; c++ {
+		if upper := c - 'a' + 'A'; s.has(c) || s.has(upper) {
+			s.add(c)
+			s.add(upper)
+		}
+	}
+	return s
+}
+
+// ranges calls f for each range of bytes in the set.
+func (s *set) ranges(f func(from, to byte)) {
+	for c := 0; c < 256; c++ {
+		if !s.has(byte(c)) {
+			continue
+		}
+		from := c
+		for c < 255 && s.has(byte(c+1)) {
+			c++
+		}
+		f(byte(from), byte(c))
+	}
+}
+
+func setOf(bytes string) (s set) {
+	for i := range len(bytes) {
+		s.add(bytes[i])
+	}
+	return s
+}
+
+func setWhere(f func(c byte) bool) (s set) {
+	for c := range 256 {
+		if f(byte(c)) {
+			s.add(byte(c))
+		}
+	}
+	return s
+}
+
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+func isWord(c byte) bool   { return isDigit(c) || isLetter(c) || c == '_' }
+func isSpace(c byte) bool  { return c == ' ' || c >= '\t' && c <= '\r' }
+
+// classEscape is the set of an escape such as \d, by its letter.
+func classEscape(c byte) (s set, ok bool) {
+	switch c | 0x20 {
+	case 'd':
+		s = setWhere(isDigit)
+	case 'w':
+		s = setWhere(isWord)
+	case 's':
+		s = setWhere(isSpace)
+	case 'h':
+		s = setOf("\t \xa0")
+	case 'v':
+		s = setOf("\n\v\f\r\x85")
+	default:
+		return s, false
+	}
+	if c < 'a' {
+		s = s.not()
+	}
+	return s, true
+}
+
+// posixClass is the set of a class such as [:alpha:], by its name.
+func posixClass(name string) (set, bool) {
+	in := map[string]func(c byte) bool{
+		"alpha": isLetter, "digit": isDigit, "space": isSpace, "word": isWord,
+		"lower":  func(c byte) bool { return c >= 'a' && c <= 'z' },
+		"upper":  func(c byte) bool { return c >= 'A' && c <= 'Z' },
+		"alnum":  func(c byte) bool { return isLetter(c) || isDigit(c) },
+		"ascii":  func(c byte) bool { return c < 0x80 },
+		"blank":  func(c byte) bool { return c == ' ' || c == '\t' },
+		"cntrl":  func(c byte) bool { return c < ' ' || c == 0x7f },
+		"graph":  func(c byte) bool { return c > ' ' && c < 0x7f },
+		"print":  func(c byte) bool { return c >= ' ' && c < 0x7f },
+		"punct":  func(c byte) bool { return c > ' ' && c < 0x7f && !isLetter(c) && !isDigit(c) },
+		"xdigit": func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' },
+	}[name]
+	if in == nil {
+		return set{}, false
+	}
+	return setWhere(in), true
+}
+
+// property is the set of a property such as \p{Lu}. Bytes are the code points of the same number.
+func property(name string) (set, bool) {
+	var tables []*unicode.RangeTable
+	switch name {
+	case "Any":
+		return set{}.not(), true
+	case "L&":
+		tables = []*unicode.RangeTable{unicode.Lu, unicode.Ll, unicode.Lt}
+	default:
+		if t := unicode.Categories[name]; t != nil {
+			tables = append(tables, t)
+		} else if t := unicode.Scripts[name]; t != nil {
+			tables = append(tables, t)
+		} else {
+			return set{}, false
+		}
+	}
+	return setWhere(func(c byte) bool { return unicode.In(rune(c), tables...) }), true
+}
