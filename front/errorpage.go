@@ -134,7 +134,7 @@ func (p *errorPage) answer(x *exchange) outcome {
 	if !redirects(x.status) {
 		x.status = http.StatusFound
 	}
-	x.w.Header()["Location"] = []string{escapeControls(target)}
+	x.w.Header()["Location"] = []string{x.escapeControls(target)}
 	x.page()
 	return answered
 }

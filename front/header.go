@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"golang.org/x/net/http/httpguts"
 )
@@ -41,13 +42,13 @@ func (c *compiler) addHeaders(all []AddHeader) ([]addHeader, error) {
 	return out, nil
 }
 
-// add adds the field to an answer. What would end the field, or the header, is left out: variables hold what clients sent,
-// decoded. nginx sends it.
+// add adds the field to an answer.
 func (a *addHeader) add(x *exchange, header http.Header) {
 	value := a.value.of(x)
+	if !a.value.constant() {
+		value = x.sendable(a.name, value)
+	}
 	switch {
-	case !a.value.constant() && !httpguts.ValidHeaderFieldValue(value):
-		x.errorf(levelWarn, "add_header %s: the value %q cannot be sent", a.name, value)
 	case value == "" && a.replace && a.name != "Content-Type":
 		delete(header, a.name)
 	case value == "":
@@ -56,6 +57,43 @@ func (a *addHeader) add(x *exchange, header http.Header) {
 	default:
 		header[a.name] = append(header[a.name][:len(header[a.name]):len(header[a.name])], value)
 	}
+}
+
+// sendable is a value as a field can have it, mostly itself.
+func (x *exchange) sendable(name, value string) string {
+	if httpguts.ValidHeaderFieldValue(value) {
+		return value
+	}
+	return x.fieldValue(name, value)
+}
+
+// fieldValue is the value of a variable as a field can have it: a line end with the spaces around it becomes a space (RFC 9112, 5.2), and so
+// does each other control character. nginx sends them as they are, though variables hold what clients sent, decoded: what follows a line end
+// would be another field. A line that goes on with spaces, as one of a map in the configuration may, is not logged.
+func (x *exchange) fieldValue(name, value string) string {
+	var b strings.Builder
+	foreign := false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '\r' || c == '\n':
+			for i+1 < len(value) && (value[i+1] == '\r' || value[i+1] == '\n') {
+				i++
+			}
+			if i+1 < len(value) && value[i+1] != ' ' && value[i+1] != '\t' {
+				foreign = true
+				b.WriteByte(' ')
+			}
+		case c < ' ' && c != '\t' || c == 0x7f:
+			foreign = true
+			b.WriteByte(' ')
+		default:
+			b.WriteByte(c)
+		}
+	}
+	if foreign {
+		x.errorf(levelError, "the field %s: spaces are sent instead of the control characters of %q", name, bounded(value))
+	}
+	return strings.Trim(b.String(), " \t")
 }
 
 // changesUsually reports whether answers with a status get fields that are not said to be there always.

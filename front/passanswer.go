@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
-
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
@@ -211,12 +209,4 @@ func (r *answerRules) copy(x *exchange, to, from http.Header) {
 	if len(to["Content-Type"]) == 0 {
 		to["Content-Type"] = nil // nobody is to guess it
 	}
-}
-
-// sayable is a value if it can be sent, else the one before.
-func sayable(value, before string) string {
-	if httpguts.ValidHeaderFieldValue(value) {
-		return value
-	}
-	return before
 }

@@ -145,11 +145,10 @@ func (h *requestHeader) fill(x *exchange, header http.Header) {
 	for i := range h.fields {
 		f := &h.fields[i]
 		value := f.value.of(x)
-		switch {
-		case value == "":
-		case !f.value.constant() && !httpguts.ValidHeaderFieldValue(value):
-			x.errorf(levelWarn, "the field %s for the upstream: the value %q cannot be sent", f.name, value)
-		default:
+		if !f.value.constant() {
+			value = x.sendable(f.name, value)
+		}
+		if value != "" {
 			header[f.name] = append(header[f.name], value)
 		}
 	}

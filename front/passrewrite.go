@@ -157,7 +157,7 @@ func (r *answerRules) rewriteLocation(x *exchange, values []string) []string {
 	}
 	for i := range r.locations {
 		if to, ok := r.locations[i].prefix(x, values[0]); ok {
-			return []string{sayable(x.absolute(to), values[0])}
+			return []string{x.sendable("Location", x.absolute(to))}
 		}
 	}
 	return values
@@ -178,7 +178,7 @@ func (r *answerRules) rewriteRefresh(x *exchange, values []string) []string {
 	}
 	for i := range r.locations {
 		if to, ok := r.locations[i].prefix(x, values[0][at:]); ok {
-			return []string{sayable(values[0][:at]+escapeControls(to), values[0])}
+			return []string{x.sendable("Refresh", values[0][:at]+x.escapeControls(to))}
 		}
 	}
 	return values
@@ -188,7 +188,7 @@ func (r *answerRules) rewriteRefresh(x *exchange, values []string) []string {
 func (r *answerRules) rewriteCookies(x *exchange, values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
-		out[i] = sayable(r.rewriteCookie(x, v), v)
+		out[i] = x.sendable("Set-Cookie", r.rewriteCookie(x, v))
 	}
 	return out
 }

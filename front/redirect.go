@@ -105,7 +105,7 @@ func (x *exchange) sendTo(status int, location string) outcome {
 func (x *exchange) absolute(location string) string {
 	s := x.loc.settings
 	if location == "" || location[0] != '/' || s.RelativeRedirects {
-		return escapeControls(location)
+		return x.escapeControls(location)
 	}
 	host := x.hostName()
 	if s.PrimaryName && x.host.name != "" {
@@ -124,7 +124,7 @@ func (x *exchange) absolute(location string) string {
 		b.WriteByte(':')
 		b.WriteString(port)
 	}
-	b.WriteString(escapeControls(location))
+	b.WriteString(x.escapeControls(location))
 	return b.String()
 }
 
@@ -136,11 +136,13 @@ func standardPort(x *exchange) string {
 	return "80"
 }
 
-func escapeControls(s string) string {
+// escapeControls encodes the control characters of a URL, and logs it: usually a client wants to end the field.
+func (x *exchange) escapeControls(s string) string {
 	isControl := func(c rune) bool { return c < ' ' || c == 0x7f }
 	if strings.IndexFunc(s, isControl) < 0 {
 		return s
 	}
+	x.errorf(levelError, "control characters in the target of a redirect are encoded: %q", bounded(s))
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if isControl(rune(s[i])) {

@@ -16,7 +16,7 @@ func (t *translator) proxy(s *scope, p *front.Pass) {
 		t.omit(s.one("proxy_http_version"), "HTTP/2 is not spoken to upstreams: want 1.1")
 	}
 	for _, d := range s.all("proxy_set_header") {
-		p.Header = append(p.Header, front.Field{Name: d.args[0], Value: t.sent(d, d.args[1])})
+		p.Header = append(p.Header, front.Field{Name: d.args[0], Value: t.sent(d, t.field(d, d.args[1]))})
 	}
 	if d := s.one("proxy_set_body"); d != nil {
 		body := t.text(d, d.args[0])

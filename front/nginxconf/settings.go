@@ -175,7 +175,7 @@ func (t *translator) addHeaders(s *scope) []front.AddHeader {
 			t.note(d, "Content-Length is left out: the server says how long an answer is")
 			continue
 		}
-		h := front.AddHeader{Name: d.args[0], Value: t.told(d, d.args[1])}
+		h := front.AddHeader{Name: d.args[0], Value: t.told(d, t.field(d, d.args[1]))}
 		if len(d.args) == 3 {
 			if h.Always = d.args[2] == "always"; !h.Always {
 				t.errorf(d, "%s: want always, or nothing; a value with spaces must be in quotes", shown(d.args[2]))

@@ -48,8 +48,8 @@ type spec struct {
 	becomes becomes
 	// harmless says that a refused directive can be left out: it cannot decide which clients get which response.
 	harmless bool
-	unless  []string // refused unless its argument is one of these
-	remark  string
+	unless   []string // refused unless its argument is one of these
+	remark   string
 }
 
 // table is what is known of directives: by name, and those whose names have a star.

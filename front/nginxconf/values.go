@@ -105,6 +105,19 @@ func (t *translator) sent(d *directive, arg string) front.Text {
 	return t.told(d, arg)
 }
 
+// field is an argument that is sent as a field. One that goes over several lines in the configuration is sent in one.
+func (t *translator) field(d *directive, arg string) string {
+	if !strings.ContainsAny(arg, "\r\n") {
+		return arg
+	}
+	lines := strings.FieldsFunc(arg, func(r rune) bool { return r == '\r' || r == '\n' })
+	for i, line := range lines {
+		lines[i] = strings.Trim(line, " \t")
+	}
+	t.note(d, "a field is one line: a space is sent for each line end")
+	return strings.Trim(strings.Join(lines, " "), " ")
+}
+
 // unavailable says which of nginx's variables in a text are not to be had, and why. It checks that they are written as such.
 func (t *translator) unavailable(d *directive, text string) (all []string) {
 	if err := checkText(text); err != nil {
