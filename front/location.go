@@ -83,7 +83,9 @@ const (
 // for more than prefixes on each level.
 func (l *locations) find(x *exchange, path string, best **location) verdict {
 	if l.only != nil {
-		*best = l.only
+		if strings.HasPrefix(path, "/") {
+			*best = l.only
+		}
 		return none
 	}
 	if loc := l.exact[path]; loc != nil {

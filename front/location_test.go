@@ -33,6 +33,8 @@ func naive(all []Location, path string) (found *Location, slash bool) {
 func FuzzLocations(f *testing.F) {
 	f.Add("p/\np/a\np/ab\np/a/b/\n=/a\n", "/a/b/c")
 	f.Add("p/\n^/i/\np/i\ns/p/\n=/p/", "/p")
+	f.Add("0/", "0")
+	f.Add("p/", "")
 	f.Add("p\np/x\ns/x/", "/x")
 	f.Fuzz(func(t *testing.T, text, path string) {
 		var all []Location

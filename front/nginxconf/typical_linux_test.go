@@ -1,0 +1,88 @@
+package nginxconf
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// Configurations as people write them for well-known applications are taken by nginx, and here.
+func TestTypical(t *testing.T) {
+	tool := programs.Nginx(t)
+	names, err := filepath.Glob(filepath.Join("testdata", "typical", "*.conf"))
+	if err != nil || len(names) < 30 {
+		t.Fatalf("%d configurations, %v", len(names), err)
+	}
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".conf"), func(t *testing.T) {
+			dir := t.TempDir()
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := strings.ReplaceAll(string(b), "@sock", "unix:"+dir+"/s")
+			writeTypical(t, dir, tool.Etc)
+			conf := filepath.Join(dir, "nginx.conf")
+			if err := os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if said, err := tried(tool, dir, conf); err != nil {
+				t.Errorf("nginx does not take it: %s", said)
+			}
+			r, err := Parse(conf, Options{Prefix: dir})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h, err := front.New(r.Config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// writeTypical writes the files that the configurations name.
+func writeTypical(t *testing.T, dir, etc string) {
+	t.Helper()
+	params, err := os.ReadFile(filepath.Join(etc, "fastcgi_params"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key := selfSigned(t)
+	for name, b := range map[string][]byte{"fastcgi_params": params, "htpasswd": []byte("a:{PLAIN}b\n"), "cert.pem": cert, "key.pem": key} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// selfSigned makes a certificate and its key, in PEM.
+func selfSigned(t *testing.T) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{}, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := x509.MarshalECPrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
+}
