@@ -20,7 +20,7 @@ type namedGroup struct{ group, slot int }
 
 // patternSteps bounds the steps of all patterns that a request is matched with, whatever it comes to: about a tenth of a second. Usual
 // requests take thousands of steps.
-const patternSteps = 8 << 20
+const patternSteps = 4 << 20
 
 // maxCaptures is how many groups texts can name: $1 to $9, and named ones.
 const maxCaptures = 64

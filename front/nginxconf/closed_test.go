@@ -44,7 +44,7 @@ func TestLenientCloses(t *testing.T) {
 		for _, d := range []string{
 			"access_by_lua_block { deny() }", `access_by_lua_block { a = "}" -- }` + "\n b = [[ } ]] c = '\\'}' }", "access_by_lua 'ngx.exit(403)';", "js_access a.b;",
 			"rewrite_by_lua_file /x.lua;", "header_filter_by_lua_block { x() }", "lua_need_request_body on;", "perl a;", "modsecurity on;", "modsecurity_rules_file /x;",
-			"auth_jwt realm;", "auth_delay 1s;", "more_clear_input_headers X-User;", "ssi on;", "xml_entities a;", "image_filter resize 1 1;", "echo x;", "grpc_pass a;",
+			"auth_jwt realm;", "auth_jwt_enabled on;", "geoip_deny x;", "auth_delay 1s;", "more_clear_input_headers X-User;", "ssi on;", "xml_entities a;", "image_filter resize 1 1;", "echo x;", "grpc_pass a;",
 			"proxy_bind 127.0.0.9;", "proxy_ssl_crl /x;", "vhost_traffic_status_limit on;",
 		} {
 			if name == "if" && (strings.HasPrefix(d, "auth") || strings.HasPrefix(d, "proxy_") || strings.HasPrefix(d, "xml")) ||

@@ -114,8 +114,7 @@ func (m *machine) back(base int) (pc, at int, ok bool) {
 			m.stack = m.stack[:len(m.stack)-1]
 			return int(f.pc), int(f.at), true
 		case frameRun:
-			if f.at > f.end {
-				f.at--
+			if m.shorten(f) {
 				return int(f.pc) + 1, int(f.at), true
 			}
 		case frameLazyRun:
@@ -131,6 +130,20 @@ func (m *machine) back(base int) (pc, at int, ok bool) {
 		m.stack = m.stack[:len(m.stack)-1]
 	}
 	return 0, 0, false
+}
+
+// shorten has a run end further in front, where what follows it can match. It reports whether there is such a place.
+func (m *machine) shorten(f *frame) bool {
+	next, from := &m.prog[f.pc+1], f.at
+	for f.at > f.end {
+		f.at--
+		if next.op != instSet || next.set.has(m.s[f.at]) { // behind it there is at least the byte that the run has given up
+			m.steps -= int(from-f.at) / 8
+			return true
+		}
+	}
+	m.steps -= int(from-f.at) / 8
+	return false
 }
 
 // runOf matches bytes of a set, as many as it takes.

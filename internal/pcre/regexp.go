@@ -129,9 +129,9 @@ func isASCII(s string) bool {
 
 const (
 	// stepTime is how long a step may take, with which time is turned into steps.
-	stepTime = 10 * time.Nanosecond
+	stepTime = 20 * time.Nanosecond
 	// unmeasured is the steps up to which a match is charged what it may take at most, and above which what it took.
-	unmeasured = 1 << 14
+	unmeasured = 1 << 12
 )
 
 // charge runs a match. At most it takes a step for each byte and instruction; usually it takes far less, which the time shows.
