@@ -72,7 +72,6 @@ func TestLenientCloses(t *testing.T) {
 func TestLenientClosesAll(t *testing.T) {
 	const server = "server { listen 80; location / { empty_gif; } }"
 	for _, text := range []string{
-		inHTTP("server { listen 80; ssl_crl /x.pem; location / { empty_gif; } }"),
 		inHTTP("server { listen 80; modsecurity on; return 200 x; }"),
 		inHTTP("server { listen 80; modsecurity on; rewrite ^ https://x/ permanent; }"),
 		inHTTP("server { listen 80; modsecurity on; if ($uri) { return 200 x; } }"),
