@@ -3,6 +3,7 @@ package tare
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -23,12 +24,8 @@ import (
 // connections have no goroutine either, and one that its server closes is noticed at once. What a
 // caller is given is never used again.
 //
-// The zero value asks servers over HTTP/1.1 and, where TLS negotiates it, over HTTP/2. URLs of the
-// schemes http and https are taken, and those of unix sockets,
-//
-//	http+unix://host/path/of/socket:/path?query
-//
-// where the host is what the request's Host field says.
+// The zero value sends requests over HTTP/1.1 and, where TLS negotiates it, over HTTP/2. It accepts URLs of the schemes
+// http and https. Unix sockets are reached through Addr, UnixSockets or DialContext. No URL names one, so no redirect can.
 //
 // # Errors
 //
@@ -44,6 +41,12 @@ type Transport struct {
 	// socket if it begins with a slash, or with @ for an abstract one. "" is what a request's
 	// URL says.
 	Addr string
+
+	// UnixSockets maps hosts of URLs to unix sockets: with {"docker": "/run/docker.sock"} the URL http://docker/version is
+	// requested over that socket, whatever its port. Hosts are in lower case and without port. No proxy is used, and
+	// Addr is not. A redirect to such a host fails unless it comes from the same host. The map must not be changed after the
+	// first request.
+	UnixSockets map[string]string
 
 	// Proxy returns the proxy for a request, by HTTP, HTTPS or SOCKS5; nil is none. See
 	// http.ProxyFromEnvironment.
@@ -126,7 +129,7 @@ func (t *Transport) CloseIdleConnections() { t.run().CloseIdleConnections() }
 func (t *Transport) Clone() *Transport {
 	c := t.settings()
 	clone := &Transport{
-		Addr: c.Addr, Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse,
+		Addr: c.Addr, UnixSockets: maps.Clone(c.UnixSockets), Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse,
 		ProxyConnectHeader: c.ProxyConnectHeader.Clone(), GetProxyConnectHeader: c.GetProxyConnectHeader,
 		DialContext: c.DialContext, DialTLSContext: c.DialTLSContext,
 		TLSClientConfig: c.TLSClientConfig.Clone(), TLSHandshakeTimeout: c.TLSHandshakeTimeout,
@@ -153,7 +156,7 @@ func (t *Transport) run() *client.Client {
 
 func (t *Transport) settings() *client.Config {
 	return &client.Config{
-		Addr: t.Addr, Proxy: t.Proxy, OnProxyConnectResponse: t.OnProxyConnectResponse,
+		Addr: t.Addr, UnixSockets: t.UnixSockets, Proxy: t.Proxy, OnProxyConnectResponse: t.OnProxyConnectResponse,
 		ProxyConnectHeader: t.ProxyConnectHeader, GetProxyConnectHeader: t.GetProxyConnectHeader,
 		DialContext: t.DialContext, DialTLSContext: t.DialTLSContext,
 		TLSClientConfig: t.TLSClientConfig, TLSHandshakeTimeout: t.TLSHandshakeTimeout,

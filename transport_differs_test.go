@@ -72,7 +72,7 @@ func likeTheirs(theirs *http.Transport) *tare.Transport {
 	tr := new(tare.Transport)
 	from, to := reflect.ValueOf(theirs).Elem(), reflect.ValueOf(tr).Elem()
 	for i := range to.NumField() {
-		if f := to.Type().Field(i); f.IsExported() && f.Name != "Addr" {
+		if f := to.Type().Field(i); f.IsExported() && f.Name != "Addr" && f.Name != "UnixSockets" {
 			to.Field(i).Set(from.FieldByName(f.Name))
 		}
 	}
@@ -454,7 +454,10 @@ func differencesOfSettings() []difference {
 		{row: "Unix sockets", ours: "200 hello", theirs: "error", see: func(s side) string {
 			there := side{peer: newPeer(s.T, "unix")}
 			there.says(okHello)
-			return s.ask(mustRequest("GET", "http+unix://host"+there.l.Addr().String()+":/", nil))
+			if s.ours {
+				s.tr.UnixSockets = map[string]string{"socket.invalid": there.l.Addr().String()}
+			}
+			return s.ask(mustRequest("GET", "http://socket.invalid/", nil))
 		}},
 		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `RegisterProtocol`", ours: "false", theirs: "true", see: func(s side) string {
 			has := reflect.TypeOf(s.rt)

@@ -46,11 +46,6 @@ func (x *exchange) locate() error {
 		k.port = "80"
 	case "https":
 		k.port, k.tls = "443", true
-	case "http+unix":
-		return x.locateSocket()
-	case "https+unix":
-		k.tls = true
-		return x.locateSocket()
 	default:
 		return fmt.Errorf("tare: unsupported protocol scheme %q", u.Scheme)
 	}
@@ -71,33 +66,35 @@ func (x *exchange) locate() error {
 		}
 		k.host = host
 	}
+	if len(x.client.UnixSockets) > 0 {
+		host := strings.ToLower(k.host)
+		if socket := x.client.UnixSockets[host]; socket != "" {
+			k.host = host
+			return x.locateSocket(socket)
+		}
+	}
 	if x.client.Proxy != nil {
 		return x.locateProxy()
 	}
 	return nil
 }
 
-// locateSocket reads "http+unix://host/path/of/socket:/path": the socket's path ends at the first
-// colon. Without a host that is localhost.
-func (x *exchange) locateSocket() error {
-	u := x.request.URL
-	socket, path, _ := strings.Cut(u.Path, ":")
-	if len(socket) < 2 || socket[0] != '/' || path != "" && path[0] != '/' {
-		return fmt.Errorf("tare: %q does not name a unix socket: want http+unix://host/path/of/socket:/path", u.Redacted())
+// locateSocket sends the request to a unix socket that the settings name. A redirect reaches the socket only from
+// the same host: a server elsewhere must not choose what is requested of a local one.
+func (x *exchange) locateSocket(socket string) error {
+	if from := x.request.Response; from != nil && !sameHost(from.Request, x.url) {
+		return fmt.Errorf("tare: a redirect leads to %q, which UnixSockets maps to a unix socket", x.url.Host)
 	}
-	x.key.socket, x.key.host = socket, u.Hostname()
-	target := &url.URL{Scheme: "http", Host: u.Host, Path: path, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery}
-	if x.key.tls {
-		target.Scheme = "https"
+	if !x.client.http1 {
+		return fmt.Errorf("tare: %q is a unix socket, and Protocols excludes HTTP/1.1", x.url.Host)
 	}
-	if target.Host == "" {
-		target.Host, x.key.host = "localhost", "localhost"
-	}
-	if _, raw, ok := strings.Cut(u.RawPath, ":"); ok {
-		target.RawPath = raw
-	}
-	x.url = target
+	x.key.socket, x.key.port = socket, ""
 	return nil
+}
+
+// sameHost reports whether r was sent to the host of u.
+func sameHost(r *http.Request, u *url.URL) bool {
+	return r != nil && r.URL != nil && strings.EqualFold(r.URL.Hostname(), u.Hostname())
 }
 
 func isASCII(s string) bool {
