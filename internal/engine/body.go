@@ -1,43 +1,46 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// body is a request's body. Its mutex guards, for as long as the handler runs,
-// everything that reads the connection: handlers may read a body, ask for
-// cancellation and take over the connection from different goroutines.
+// body is a request's body. Handlers may read it, ask for cancellation, write the response and take over the
+// connection from different goroutines. Two mutexes keep these apart. reading is held by the goroutine that reads the
+// connection, perhaps for as long as the client sends nothing. mu is never held while anything waits.
 type body struct {
-	x  *exchange
-	mu sync.Mutex
+	x       *exchange
+	reading sync.Mutex // guards what follows up to mu, and the connection's input
+	left    int64      // of a body by length
+	coded   *coded     // of a body by chunks, and of any in FastCGI's records
+	err     error      // sticky; io.EOF once all was read
 
-	left  int64  // of a body by length
-	coded *coded // of a body by chunks, and of any in FastCGI's records
-	err   error  // sticky; io.EOF once all was read
-
-	continueMu sync.Mutex
-	continued  bool // the client has got "100 Continue", or a final response; guarded by continueMu
-	expects    bool // the client waits for that before it sends the body
-
-	mode   http1.Mode
-	over   bool // the exchange is over, or the connection was taken over
-	ending bool // of FastCGI: the end is waited for, or whoever reads will meet it
-
-	bounded   bool // the read deadline of this exchange is set
-	draining  bool // the handler will read no more
+	mu        sync.Mutex
+	done      bool // the body was read to its end; from then on a watch may read the connection
 	wantWatch bool // start a watch once the body has been read
+	over      bool // the exchange is over, or the connection was taken over: no watch begins
+	ending    bool // of FastCGI: the end is waited for, or whoever reads will meet it
 
-	closed   atomic.Bool // by the handler
-	returned atomic.Bool // the handler has; a Read that still waits is to give up
+	expects  bool       // the client waits for "100 Continue" before it sends the body
+	mode     http1.Mode // fixed, as is expects
+	bounded  bool       // the read deadline of this exchange is set; guarded by reading
+	draining bool       // the handler will read no more; guarded by reading
+	evicted  bool       // a Read had to be ended, by a deadline; guarded by reading
+
+	marks marks
 }
+
+// Marks of a body.
+const (
+	bodyClosed   = 1 << iota // by the handler, or it has returned
+	bodyLeave                // a Read that still waits is to give up
+	bodyContinue             // the client has got "100 Continue", or a final response
+)
 
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -47,15 +50,18 @@ func (b *body) init(x *exchange, f http1.Framing, expects bool) {
 		b.coded = new(coded)
 	}
 	if f.Mode == http1.NoBody {
-		b.err = io.EOF
+		b.err, b.done = io.EOF, true
 	}
 }
 
 // Read implements io.Reader. Each call makes at most one call to the network.
 func (b *body) Read(p []byte) (int, error) {
-	b.mu.Lock()
+	if b.expects && len(p) > 0 {
+		b.sendContinue()
+	}
+	b.reading.Lock()
 	defer b.unlock()
-	if b.closed.Load() || b.over {
+	if b.marks.has(bodyClosed | bodyLeave) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	return b.readLocked(p)
@@ -64,7 +70,7 @@ func (b *body) Read(p []byte) (int, error) {
 // Close implements io.Closer. What is left of the body is read, or not, when the
 // handler returns.
 func (b *body) Close() error {
-	b.closed.Store(true)
+	b.marks.set(bodyClosed)
 	return nil
 }
 
@@ -75,7 +81,6 @@ func (b *body) readLocked(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	b.sendContinue()
 	switch b.mode {
 	case http1.ByLength:
 		n, err = b.readLength(p)
@@ -84,11 +89,20 @@ func (b *body) readLocked(p []byte) (n int, err error) {
 	default:
 		n, err = b.readRecords(p)
 	}
-	b.err = err
-	if b.complete() && b.wantWatch {
-		b.x.conn().link.beginWatch(b.x)
+	if b.err = err; b.complete() {
+		b.finished()
 	}
 	return n, err
+}
+
+// finished is called by the goroutine that has read the body to its end, and reads the connection no more.
+func (b *body) finished() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.done = true
+	if b.wantWatch && !b.over {
+		b.x.ctx.link.beginWatch(b.x)
+	}
 }
 
 // readLength reads past the input buffer once that is empty: a body is copied
@@ -117,7 +131,7 @@ func (b *body) lost(err error) error {
 	if err == nil || isTimeout(err) {
 		return err
 	}
-	b.x.ctx.cancel(context.Canceled)
+	b.x.ctx.depart()
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -190,9 +204,9 @@ func (b *body) fill() error {
 }
 
 // bound sets the deadline for reading the request, the first time that reading it
-// may block.
+// may block. The context's mutex keeps that apart from a handler that sets one of its own.
 func (b *body) bound() {
-	if b.bounded || b.x.resp.marks.has(ownDeadlines) && !b.draining {
+	if b.bounded {
 		return
 	}
 	b.bounded = true
@@ -206,9 +220,16 @@ func (b *body) bound() {
 			deadline = soon
 		}
 	}
-	c.setReadDeadline(deadline)
-	if b.returned.Load() && !b.draining {
-		_ = c.nc.SetReadDeadline(longAgo())
+	b.x.ctx.mu.Lock()
+	defer b.x.ctx.mu.Unlock()
+	switch {
+	case b.draining:
+		c.readDeadline = unknownDeadline() // the handler may have set one
+		c.setReadDeadline(deadline)
+	case b.marks.has(bodyLeave):
+		c.setReadDeadline(longAgo())
+	case !b.x.resp.marks.has(ownReadDeadline):
+		c.setReadDeadline(deadline)
 	}
 }
 
@@ -221,40 +242,46 @@ func (b *body) dismiss() {
 	if b.mode == http1.NoBody {
 		return
 	}
-	b.returned.Store(true)
-	if !b.mu.TryLock() {
-		_ = b.x.conn().nc.SetReadDeadline(longAgo())
-		b.mu.Lock()
-		b.x.conn().readDeadline = longAgo()
+	b.marks.set(bodyClosed)
+	b.takeInput()
+	b.reading.Unlock()
+}
+
+// takeInput locks reading. A goroutine that waits for the client meanwhile gives up.
+func (b *body) takeInput() {
+	b.marks.set(bodyLeave)
+	if b.reading.TryLock() {
+		return
 	}
-	b.closed.Store(true)
-	b.mu.Unlock()
+	c := b.x.conn()
+	b.x.ctx.mu.Lock() // see bound
+	_ = c.nc.SetReadDeadline(longAgo())
+	b.x.ctx.mu.Unlock()
+	b.reading.Lock()
+	b.evicted = true
 }
 
 // sendContinue sends the interim response that the client waits for before it
 // sends its body, unless something else was answered already.
 func (b *body) sendContinue() {
-	if !b.expects {
+	if b.marks.has(bodyClosed | bodyContinue) {
 		return
 	}
-	b.continueMu.Lock()
-	defer b.continueMu.Unlock()
-	if !b.continued {
-		b.continued = true
-		_, _ = io.WriteString(b.x.conn().nc, continueLine) // the response will meet the same error
+	w := &b.x.resp
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.usable() == nil && b.dropContinue() {
+		_, _ = io.WriteString(w.conn.nc, continueLine) // the response will meet the same error
 	}
 }
 
 // dropContinue is called when a final response begins. It reports whether the
-// client was still waiting: whether it will send the body is then unknown.
+// client was still waiting: whether it will send the body is then unknown. The caller holds the response's mutex.
 func (b *body) dropContinue() bool {
-	if !b.expects {
-		return false
+	waiting := b.expects && !b.marks.has(bodyContinue)
+	if waiting {
+		b.marks.set(bodyContinue)
 	}
-	b.continueMu.Lock()
-	defer b.continueMu.Unlock()
-	waiting := !b.continued
-	b.continued = true
 	return waiting
 }
 
@@ -262,16 +289,13 @@ func (b *body) dropContinue() bool {
 // again and a client that sends all before it reads is not stuck. It reports
 // whether it reached the end.
 func (b *body) drain() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.reading.Lock()
+	defer b.reading.Unlock()
 	if b.left >= maxDrain {
 		return false
 	}
-	b.draining, b.bounded = true, false
-	if b.x.resp.marks.has(ownDeadlines) {
-		b.x.conn().readDeadline = unknownDeadline()
-	}
-	if !b.over {
+	if b.err == nil {
+		b.draining, b.bounded = true, false
 		_, _ = io.CopyN(io.Discard, rest{b}, maxDrain) // b.err says how it ended
 	}
 	return b.complete()
@@ -295,28 +319,37 @@ func (b *body) hasArrived() bool {
 	return false
 }
 
-// complete reports whether the body has been read to its end.
+// complete reports whether the body has been read to its end. The caller holds reading.
 func (b *body) complete() bool { return errors.Is(b.err, io.EOF) }
 
 // watch starts looking out for the client's departure, now or when the body has
 // been read.
 func (b *body) watch() {
 	b.mu.Lock()
-	defer b.unlock()
-	switch {
-	case b.over || b.wantWatch:
-	case b.complete():
+	first := !b.over && !b.wantWatch
+	if first {
 		b.wantWatch = true
-		b.x.conn().link.beginWatch(b.x)
-	default:
-		b.wantWatch = true
+		if b.done {
+			b.x.ctx.link.beginWatch(b.x)
+		}
+	}
+	b.mu.Unlock()
+	if first && b.mode == http1.UntilClose && b.reading.TryLock() { // else who reads will see to it
+		b.unlock()
 	}
 }
 
-// unlock unlocks the mutex. If a watch is wanted and nothing is missing but the end, that is
+// unlock unlocks reading. If a watch is wanted and nothing is missing but FastCGI's record for the end, that is
 // read, too.
 func (b *body) unlock() {
-	missing := b.wantWatch && !b.ending && b.onlyEndMissing()
+	if b.mode != http1.UntilClose {
+		b.reading.Unlock()
+		return
+	}
+	missing := b.onlyEndMissing()
+	b.reading.Unlock()
+	b.mu.Lock()
+	missing = missing && b.wantWatch && !b.ending && !b.over
 	b.ending = b.ending || missing
 	b.mu.Unlock()
 	if missing {
@@ -324,14 +357,41 @@ func (b *body) unlock() {
 	}
 }
 
-// end is called when the handler has returned. From then on Read fails and the
-// connection is its goroutine's alone.
-func (b *body) end() {
+// suspend ends the watch while the connection is taken over.
+func (b *body) suspend(c *conn) {
 	b.mu.Lock()
 	b.over = true
+	watched := b.wantWatch
 	b.mu.Unlock()
-	if b.wantWatch {
-		b.x.conn().link.stopWatch()
+	if watched {
+		c.link.stopWatch()
+	}
+}
+
+// resume undoes takeInput and suspend when taking the connection over has failed. A Read that had to give up has
+// returned its error, but the next one may go on.
+func (b *body) resume(c *conn) {
+	b.marks.drop(bodyLeave)
+	if b.evicted {
+		b.evicted, b.bounded = false, false
+		c.readDeadline = unknownDeadline()
+	}
+	if isTimeout(b.err) {
+		b.err = nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.over = false; b.done && b.wantWatch {
+		b.x.ctx.link.beginWatch(b.x)
+	}
+}
+
+// end is called when the handler has returned. From then on Read fails and the
+// connection is its goroutine's alone.
+func (b *body) end(c *conn) {
+	b.suspend(c)
+	if b.evicted {
+		c.readDeadline = unknownDeadline()
 	}
 }
 
@@ -342,5 +402,5 @@ func (b *body) remains() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.complete()
+	return !b.done
 }

@@ -16,8 +16,8 @@ import (
 // on the portable path each to its end (netconn.go), on shards each until it has
 // nothing more to say (runner_linux.go).
 //
-// The goroutine that serves owns every field. body.mu guards those that a handler's
-// other goroutines may reach: the input, the read deadline and the watch.
+// The goroutine that serves owns every field, but for those that a handler's other goroutines may reach: body.reading
+// guards the input, requestContext.mu the read deadline, body.mu the watch, and response.mu the output.
 type conn struct {
 	*plan
 	nc   net.Conn
@@ -86,6 +86,8 @@ type link interface {
 	context() context.Context
 	// raw is the connection that the conn served when the link was its.
 	raw() net.Conn
+	// logf writes to the server's error log, for ever.
+	logf(format string, args ...any)
 }
 
 // exchange runs the handler and finishes its response. It reports whether the
@@ -97,14 +99,21 @@ func (c *conn) exchange(x *exchange) bool {
 	c.current = x
 	c.handler.ServeHTTP(&x.resp, &x.request)
 	c.current = nil
+	x.resp.marks.set(isOver)
+	reuse := false
+	if x.resp.taken.Load() == nil {
+		x.body.dismiss()
+		reuse = x.resp.finish()
+	}
 	if x.resp.taken.Load() != nil {
 		x.ctx.cancel(context.Canceled)
 		return false
 	}
-	x.body.dismiss()
-	reuse := x.resp.finish()
 	if x.ctx.cancel(context.Canceled) || x.body.mode != http1.NoBody {
-		x.body.end()
+		x.body.end(c)
+	}
+	if x.resp.marks.has(ownReadDeadline | ownWriteDeadline) { // none can be set after cancel
+		c.restoreDeadlines()
 	}
 	if x.request.MultipartForm != nil {
 		_ = x.request.MultipartForm.RemoveAll()
@@ -128,10 +137,11 @@ func (c *conn) abort(err any) {
 	if x := c.current; x != nil {
 		c.current = nil
 		x.ctx.cancel(context.Canceled)
+		x.resp.marks.set(isOver)
 		if x.resp.taken.Load() == nil {
-			x.resp.abandon()
 			x.body.dismiss()
-			x.body.end()
+			x.resp.abandon()
+			x.body.end(c)
 		}
 	}
 }

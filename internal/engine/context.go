@@ -20,9 +20,10 @@ type requestContext struct {
 	link link
 	body *body // starts looking out for the client's departure
 
-	mu    sync.Mutex
-	ended bool
-	asked *asked // made when somebody first asks
+	mu       sync.Mutex // guards the handler's deadlines, too: see response.setDeadline
+	ended    bool
+	departed bool   // the client has gone
+	asked    *asked // made when somebody first asks
 }
 
 // asked is what a context needs that somebody looks at.
@@ -31,6 +32,7 @@ type asked struct {
 	done   chan struct{} // made by the first Done
 	detach func() bool   // unlinks it from the parent
 	after  map[*func()]struct{}
+	notify chan bool // made by the first CloseNotify
 }
 
 var _ context.Context = (*requestContext)(nil)
@@ -126,6 +128,32 @@ func (c *requestContext) arm() {
 		c.mu.Unlock()
 	}
 	c.body.watch()
+}
+
+// departure returns a channel that receives a value when the client goes away, as http.CloseNotifier demands.
+func (c *requestContext) departure() <-chan bool {
+	c.arm()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked.notify == nil {
+		c.asked.notify = make(chan bool, 1)
+		if c.departed {
+			c.asked.notify <- true
+		}
+	}
+	return c.asked.notify
+}
+
+// depart ends the context because the client has gone.
+func (c *requestContext) depart() {
+	c.mu.Lock()
+	again := c.departed
+	c.departed = true
+	if !again && c.asked != nil && c.asked.notify != nil {
+		c.asked.notify <- true
+	}
+	c.mu.Unlock()
+	c.cancel(context.Canceled)
 }
 
 // cancel ends the context; only the first call counts. It reports whether anybody had

@@ -15,10 +15,11 @@ import (
 // What handlers reach through http.ResponseController and by asking a
 // ResponseWriter for more.
 var (
-	_ http.Flusher    = (*response)(nil)
-	_ http.Hijacker   = (*response)(nil)
-	_ io.StringWriter = (*response)(nil)
-	_ io.ReaderFrom   = (*response)(nil)
+	_ http.Flusher       = (*response)(nil)
+	_ http.Hijacker      = (*response)(nil)
+	_ http.CloseNotifier = (*response)(nil) //nolint:staticcheck // published programs assert it
+	_ io.StringWriter    = (*response)(nil)
+	_ io.ReaderFrom      = (*response)(nil)
 )
 
 // WriteHeader implements http.ResponseWriter.
@@ -56,34 +57,33 @@ func (w *response) flush() error {
 
 // SetReadDeadline bounds reading the request's body.
 func (w *response) SetReadDeadline(t time.Time) error {
-	nc, err := w.deadlineConn()
-	if err != nil {
-		return err
-	}
-	return nc.SetReadDeadline(t)
+	return w.setDeadline(ownReadDeadline, t)
 }
 
 // SetWriteDeadline bounds writing the response.
 func (w *response) SetWriteDeadline(t time.Time) error {
-	nc, err := w.deadlineConn()
-	if err != nil {
-		return err
-	}
-	return nc.SetWriteDeadline(t)
+	return w.setDeadline(ownWriteDeadline, t)
 }
 
-// deadlineConn is what a handler may set deadlines of: the connection, until the
-// handler has returned, or whatever the handler made of it.
-func (w *response) deadlineConn() (net.Conn, error) {
-	// Without w.mu, so that a Write that waits can be ended; w.conn.nc may be another's by now.
-	if t := w.taken.Load(); t != nil {
-		return t, nil
+// setDeadline sets a deadline of the connection, until the handler has returned, or of what the handler made of it. It
+// does not take the response's mutex, so that it can end a Write that waits. The context's mutex keeps it from the next
+// request: after cancel nobody gets here.
+func (w *response) setDeadline(mark uint32, t time.Time) error {
+	set := net.Conn.SetReadDeadline
+	if mark == ownWriteDeadline {
+		set = net.Conn.SetWriteDeadline
 	}
+	if taken := w.taken.Load(); taken != nil {
+		return set(taken, t)
+	}
+	ctx := &w.x.ctx
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
 	if w.marks.has(isOver) {
-		return nil, errFinished
+		return errFinished
 	}
-	w.marks.set(ownDeadlines)
-	return w.x.ctx.link.raw(), nil
+	w.marks.set(mark)
+	return set(ctx.link.raw(), t)
 }
 
 // usable is the error of whatever a handler does with a response that it has given
@@ -99,13 +99,15 @@ func (w *response) usable() error {
 	return nil
 }
 
-// abandon ends a response that will not be finished. A goroutine of its handler that
+// abandon ends a response whose handler will not finish it. A goroutine of the handler that
 // waits for the client is not waited for.
 func (w *response) abandon() {
-	_ = w.conn.nc.SetDeadline(longAgo())
-	w.mu.Lock()
+	if !w.mu.TryLock() {
+		_ = w.x.ctx.link.raw().SetDeadline(longAgo())
+		w.mu.Lock()
+	}
+	defer w.mu.Unlock()
 	w.finished()
-	w.mu.Unlock()
 }
 
 // EnableFullDuplex lets the handler go on reading the request's body after it has
@@ -115,19 +117,32 @@ func (w *response) EnableFullDuplex() error {
 	return nil
 }
 
-// restoreDeadlines undoes what a handler set.
+// CloseNotify implements http.CloseNotifier: the channel receives a value when the client goes away.
+func (w *response) CloseNotify() <-chan bool {
+	if w.marks.has(isOver) {
+		panic("net/http: CloseNotify called after ServeHTTP finished") // the handler's bug
+	}
+	return w.x.ctx.departure()
+}
+
+// restoreDeadlines undoes what a handler set. Output that still waits keeps the bound that it had without.
 func (c *conn) restoreDeadlines() {
-	_ = c.nc.SetDeadline(time.Time{})
+	_ = c.nc.SetReadDeadline(time.Time{})
 	c.readDeadline = time.Time{}
+	var write time.Time
+	if c.write > 0 {
+		write = time.Now().Add(c.write)
+	}
+	_ = c.nc.SetWriteDeadline(write)
 }
 
 // Hijack implements http.Hijacker: the connection is the handler's from here on,
-// and what was received beyond the request is in the reader.
+// and what was received beyond the request is in the reader. If it fails the response can go on.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, b := w.conn, &w.x.body
-	if w.stage == finished {
+	if w.stage == finished || w.marks.has(isOver) {
 		panic("http: Hijack called after ServeHTTP finished") // the handler's bug
 	}
 	if w.taken.Load() != nil {
@@ -136,7 +151,6 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if c.fastCGI() {
 		return nil, nil, http.ErrNotSupported
 	}
-	b.dropContinue()
 	flush := c.flush // answers to earlier requests may still wait
 	if w.stage != open {
 		flush = func(...[]byte) error { return w.flush() }
@@ -144,15 +158,15 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err := flush(); err != nil {
 		return nil, nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c.link.stopWatch()
+	b.takeInput()
+	defer b.reading.Unlock()
+	b.suspend(c)
 	rest := bytes.Clone(c.in[c.next:c.end])
 	nc, err := c.link.takeOver()
 	if err != nil {
+		b.resume(c)
 		return nil, nil, err
 	}
-	b.over = true
 	w.taken.Store(&taken{nc})
 	reader := bufio.NewReader(nc)
 	if len(rest) > 0 {

@@ -36,7 +36,7 @@ func (b *body) initRecords(x *exchange, coded *coded, empty bool) {
 	b.x, b.coded, b.mode, b.left = x, coded, http1.UntilClose, x.request.ContentLength
 	switch {
 	case empty && b.left <= 0:
-		b.mode, b.err = http1.NoBody, io.EOF
+		b.mode, b.err, b.done = http1.NoBody, io.EOF, true
 	case empty:
 		b.err = io.ErrUnexpectedEOF
 	}
@@ -107,14 +107,14 @@ func (b *body) onlyEndMissing() bool {
 // awaitEnd reads that record for the sake of what arrives behind it, unless somebody else is
 // about to.
 func (b *body) awaitEnd() {
-	if !b.mu.TryLock() {
+	if !b.reading.TryLock() {
 		return
 	}
-	defer b.mu.Unlock()
-	if b.over || b.returned.Load() {
+	defer b.reading.Unlock()
+	if b.marks.has(bodyLeave) {
 		return
 	}
-	if _, err := b.readLocked(make([]byte, 1)); isTimeout(err) && b.returned.Load() {
+	if _, err := b.readLocked(make([]byte, 1)); isTimeout(err) && b.marks.has(bodyLeave) {
 		b.err = nil // it was told to leave, and drain will look again
 	}
 }
@@ -134,7 +134,7 @@ func (b *body) aside(p fcgi.Piece) error {
 	event := fcgi.More
 	switch {
 	case p.Type == fcgi.AbortRequest && p.ID == c.params.ID:
-		b.x.ctx.cancel(context.Canceled)
+		b.x.ctx.depart()
 		return ErrAborted
 	case p.Type == fcgi.GetValues && p.ID == 0:
 		event = fcgi.Asked

@@ -35,7 +35,7 @@ var errFinished = errors.New("http: response written after its handler returned"
 // and thereby tell it.
 type response struct {
 	x      *exchange
-	conn   *conn
+	conn   *conn       // nil once the stage is finished
 	header http.Header // nil until the handler asks for it
 
 	mu       sync.Mutex // a goroutine that the handler left behind may still write
@@ -59,18 +59,21 @@ type response struct {
 type marks struct{ atomic.Uint32 }
 
 const (
-	fullDuplex   = 1 << iota // EnableFullDuplex
-	ownDeadlines             // the handler set some
-	isOver                   // the stage is finished
+	fullDuplex       = 1 << iota // EnableFullDuplex
+	ownReadDeadline              // the handler set one
+	ownWriteDeadline             // the handler set one
+	isOver                       // the handler has returned
 )
 
 func (m *marks) set(mark uint32)      { m.Or(mark) }
+func (m *marks) drop(mark uint32)     { m.And(^mark) }
 func (m *marks) has(mark uint32) bool { return m.Load()&mark != 0 }
 
-// finished ends the response. The caller holds mu.
+// finished ends the response. The caller holds mu. What a handler keeps does not keep the buffers of the
+// connection, and a goroutine that it left behind cannot reach them.
 func (w *response) finished() {
 	w.stage = finished
-	w.marks.set(isOver)
+	w.conn = nil
 }
 
 // taken is the connection that a handler took over.
@@ -255,6 +258,9 @@ func (w *response) emit(p []byte) error {
 func (w *response) finish() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.taken.Load() != nil {
+		return false
+	}
 	c := w.conn
 	if w.stage == open {
 		w.commit(http.StatusOK)
@@ -271,11 +277,9 @@ func (w *response) finish() bool {
 	if w.close || short || duplex || !c.gathering() {
 		_ = c.flush()
 	}
+	reuse := !w.close && !short && c.writeErr == nil && (!duplex || w.x.body.drain())
 	w.finished()
-	if w.marks.has(ownDeadlines) {
-		c.restoreDeadlines()
-	}
-	return !w.close && !short && c.writeErr == nil && (!duplex || w.x.body.drain())
+	return reuse
 }
 
 // logMisuse names the handler's line that did what cannot be done.
@@ -286,5 +290,5 @@ func (w *response) logMisuse(what string) {
 	for more && strings.Contains(frame.Function, "/internal/engine.") {
 		frame, more = frames.Next()
 	}
-	w.conn.logf("http: %s from %s (%s:%d)", what, frame.Function, path.Base(frame.File), frame.Line)
+	w.x.ctx.link.logf("http: %s from %s (%s:%d)", what, frame.Function, path.Base(frame.File), frame.Line)
 }

@@ -158,7 +158,7 @@ func (k *sock) lookForDeparture() {
 		}
 		k.release()
 		if gone {
-			x.ctx.cancel(context.Canceled)
+			x.ctx.depart()
 		}
 	}
 }
@@ -298,11 +298,14 @@ func (k *sock) context() context.Context { return k.home.plan.base }
 // raw implements link.
 func (k *sock) raw() net.Conn { return k }
 
+// logf implements link.
+func (k *sock) logf(format string, args ...any) { k.home.plan.logf(format, args...) }
+
 // beginWatch implements link. The loop does the watching; what has happened before
 // is looked for here.
 func (k *sock) beginWatch(x *exchange) {
 	if records := x.fastCGI(); records != nil && records.beginWatch(k.runs) {
-		x.ctx.cancel(context.Canceled)
+		x.ctx.depart()
 		return
 	}
 	k.watched.Store(x)

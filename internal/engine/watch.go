@@ -1,7 +1,8 @@
 package engine
 
 import (
-	"context"
+	"net"
+	"sync"
 	"time"
 )
 
@@ -12,30 +13,40 @@ import (
 type watch struct {
 	stopped chan struct{} // closed when the goroutine has left the buffer
 	n       int           // bytes received; valid once stopped
+
+	mu       sync.Mutex // guards the read deadline while the goroutine runs
+	stopping bool
 }
+
+// maxTimeouts bounds how many deadlines of a handler a watch outlives: a net.Conn could have one of its own that
+// always strikes at once.
+const maxTimeouts = 100
 
 // beginWatch implements link.
 func (c *netConn) beginWatch(x *exchange) {
 	records := x.fastCGI()
 	if records != nil && records.beginWatch(c.conn) {
-		x.ctx.cancel(context.Canceled)
+		x.ctx.depart()
 		return
 	}
 	if c.end == len(c.in) {
 		c.makeRoom()
 	}
-	if !x.resp.marks.has(ownDeadlines) {
-		c.setReadDeadline(time.Time{}) // ReadTimeout bounds reading the request, which is done
-	}
 	w := &watch{stopped: make(chan struct{})}
 	c.watching = w
-	room := c.in[c.end:]
+	// ReadTimeout and a handler's deadline bound reading the request, which is done.
+	_ = c.nc.SetReadDeadline(time.Time{})
+	c.readDeadline = time.Time{}
+	room, nc := c.in[c.end:], c.nc
 	go func() {
 		defer close(w.stopped)
 		for again := true; again; again = records != nil && w.n < len(room) {
-			n, err := c.nc.Read(room[w.n:])
+			n, err := nc.Read(room[w.n:])
+			for timeouts := 0; err != nil && n == 0 && isTimeout(err) && timeouts < maxTimeouts && w.goesOn(nc); timeouts++ {
+				n, err = nc.Read(room[w.n:])
+			}
 			if err != nil && !isTimeout(err) || records != nil && records.follow(room[w.n:w.n+n]) {
-				x.ctx.cancel(context.Canceled)
+				x.ctx.depart()
 			}
 			w.n += n
 			if err != nil {
@@ -43,6 +54,23 @@ func (c *netConn) beginWatch(x *exchange) {
 			}
 		}
 	}()
+}
+
+// goesOn removes a deadline that the handler has set, unless the watch is being stopped.
+func (w *watch) goesOn(nc net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.stopping && nc.SetReadDeadline(time.Time{}) == nil
+}
+
+// stop makes Read return: a deadline in the past does. Which error a net.Conn returns
+// for that does not matter: nothing is left to be cancelled by it.
+func (w *watch) stop(nc net.Conn) {
+	w.mu.Lock()
+	w.stopping = true
+	_ = nc.SetReadDeadline(longAgo())
+	w.mu.Unlock()
+	<-w.stopped
 }
 
 // stopWatch implements link: it keeps what the watch received. It is called when no
@@ -53,10 +81,7 @@ func (c *netConn) stopWatch() {
 		return
 	}
 	c.watching = nil
-	// A deadline in the past makes Read return. Which error a net.Conn returns
-	// for that does not matter: nothing is left to be cancelled by it.
-	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
-	<-w.stopped
+	w.stop(c.nc)
 	c.end += w.n
 	_ = c.nc.SetReadDeadline(time.Time{})
 	c.readDeadline = time.Time{}
