@@ -1,0 +1,192 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// uploads are requests whose body comes later, and that body.
+var uploads = map[string]struct{ head, body string }{
+	"length":  {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "hello"},
+	"chunked": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"},
+	"part":    {"POST / HTTP/1.1\r\n" + host + "Content-Length: 6\r\n\r\nh", "ello!"},
+	"expects": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "hello"},
+}
+
+// While a goroutine waits for the body, everything else that a handler does with its request and response goes on.
+func TestNothingWaitsForABody(t *testing.T) {
+	steps := map[string]func(w http.ResponseWriter, r *http.Request){
+		"write": func(w http.ResponseWriter, _ *http.Request) {},
+		"done": func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			default:
+			}
+		},
+		"err": func(_ http.ResponseWriter, r *http.Request) { _ = r.Context().Err() },
+		"derived": func(_ http.ResponseWriter, r *http.Request) {
+			_, cancel := context.WithCancel(r.Context())
+			cancel()
+		},
+		"afterfunc": func(_ http.ResponseWriter, r *http.Request) { context.AfterFunc(r.Context(), func() {}) },
+		"deadlines": func(w http.ResponseWriter, _ *http.Request) {
+			control := http.NewResponseController(w)
+			_ = control.SetReadDeadline(time.Now().Add(time.Hour))
+			_ = control.SetWriteDeadline(time.Now().Add(time.Hour))
+		},
+		"close":  func(_ http.ResponseWriter, r *http.Request) { go r.Body.Close() }, // which waits in net/http
+		"notify": func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
+		"hints": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+		},
+		"long": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("long\n", 2000)) },
+	}
+	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		begun, read := make(chan bool), make(chan string, 1)
+		go func() {
+			close(begun)
+			b, err := io.ReadAll(r.Body)
+			read <- fmt.Sprintf("%s %v", b, err)
+		}()
+		<-begun
+		time.Sleep(time.Millisecond) // most likely it waits now
+		step := r.Header.Get("Step")
+		steps[step](w, r)
+		io.WriteString(w, "greeting\n")
+		w.(http.Flusher).Flush()
+		if step == "close" {
+			return
+		}
+		io.WriteString(w, <-read)
+	}), func(s *site) {
+		for step := range steps {
+			for name, upload := range uploads {
+				if name == "expects" && testkit.Race && !s.ours() {
+					continue // net/http's own expectContinueReader races with Write
+				}
+				c := s.connect()
+				io.WriteString(c, strings.Replace(upload.head, host, host+"Step: "+step+"\r\n", 1))
+				lines := bufio.NewReader(c)
+				for {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						s.Fatalf("%s %s: no greeting: %v", step, name, err)
+					}
+					if line == "greeting\n" {
+						break
+					}
+				}
+				if step == "close" {
+					c.Close()
+					continue
+				}
+				io.WriteString(c, upload.body+strings.ReplaceAll(get, host, host+"Step: write\r\nConnection: close\r\n"))
+				if b, err := io.ReadAll(lines); !strings.Contains(string(b), "hello") || name != "expects" && strings.Count(string(b), "<nil>") != 2 || err != nil { // net/http closes one that expects
+					s.Errorf("%s %s: %q: %v", step, name, b, err)
+				}
+				c.Close()
+			}
+		}
+	})
+}
+
+// Hijack ends a Read of the body that waits in another goroutine. What comes then is the handler's.
+func TestHijackWhileABodyIsRead(t *testing.T) {
+	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		read, begun := make(chan error, 1), make(chan bool)
+		go func() {
+			close(begun)
+			_, err := io.ReadAll(r.Body)
+			read <- err
+		}()
+		<-begun
+		time.Sleep(time.Millisecond)
+		c, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		if err := <-read; err == nil {
+			t.Error("the body was read")
+		}
+		fmt.Fprint(rw, "taken\n")
+		rw.Flush()
+		line, err := rw.ReadString('\n')
+		fmt.Fprintf(rw, "%q %v", line, err)
+		rw.Flush()
+	}), func(s *site) {
+		for _, name := range []string{"length", "chunked"} {
+			c := s.connect()
+			io.WriteString(c, uploads[name].head)
+			lines := bufio.NewReader(c)
+			if line, err := lines.ReadString('\n'); line != "taken\n" {
+				s.Fatalf("%s: %q %v", name, line, err)
+			}
+			io.WriteString(c, "mine\n")
+			if b, err := io.ReadAll(lines); string(b) != `"mine\n" <nil>` {
+				s.Errorf("%s: %q %v", name, b, err)
+			}
+		}
+	})
+}
+
+// A deadline that a handler sets ends a Read and a Write that wait already, and one that begins at the same time.
+func TestDeadlineEndsWhatWaits(t *testing.T) {
+	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		control, ended := http.NewResponseController(w), make(chan error, 1)
+		if r.Method == http.MethodPost {
+			go func() {
+				_, err := io.ReadAll(r.Body)
+				ended <- err
+			}()
+			if r.Header.Get("Step") != "at once" {
+				time.Sleep(2 * time.Millisecond)
+			}
+			_ = control.SetReadDeadline(time.Unix(1, 0))
+			if err := <-ended; !timedOut(err) {
+				t.Errorf("read: %v", err)
+			}
+			return
+		}
+		go func() {
+			var err error
+			for err == nil {
+				_, err = w.Write(make([]byte, 1<<20))
+			}
+			ended <- err
+		}()
+		time.Sleep(20 * time.Millisecond)
+		_ = control.SetWriteDeadline(time.Unix(1, 0))
+		if err := <-ended; !timedOut(err) && !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("write: %v", err)
+		}
+	}), func(s *site) {
+		for range 20 {
+			c := s.connect()
+			io.WriteString(c, strings.Replace(uploads["length"].head, host, host+"Step: at once\r\n", 1))
+			if _, err := c.Read(make([]byte, 1)); err != nil {
+				s.Fatal(err)
+			}
+			c.Close()
+		}
+		c := s.connect()
+		io.WriteString(c, uploads["chunked"].head)
+		c.Read(make([]byte, 1))
+		c.Close()
+		c = s.connect()
+		io.WriteString(c, get)
+		time.Sleep(40 * time.Millisecond)
+		io.Copy(io.Discard, c)
+	})
+}
