@@ -17,24 +17,26 @@ func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
 	for _, maker := range slices.Sorted(maps.Keys(makers)) {
 		for _, mode := range slices.Sorted(maps.Keys(modes)) {
-			t.Run(maker+"/"+mode, func(t *testing.T) {
-				l, dial := modes[mode](t)
-				s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
-				set := settings()
-				set.ErrorLog = log.New(s.logged, "", 0)
-				server := makers[maker](set)
-				served := goServe(server, l)
-				transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
-				s.client = &http.Client{Transport: transport, Timeout: time.Minute}
-				t.Cleanup(func() {
-					transport.CloseIdleConnections()
-					server.Close()
-					<-served
-				})
-				test(s)
-			})
+			t.Run(maker+"/"+mode, func(t *testing.T) { test(siteOf(t, maker, mode, settings())) })
 		}
 	}
+}
+
+// siteOf is a site whose server is of one of the makers.
+func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
+	l, dial := modes[mode](t)
+	s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
+	set.ErrorLog = log.New(s.logged, "", 0)
+	server := makers[maker](set)
+	served := goServe(server, l)
+	transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		server.Close()
+		<-served
+	})
+	return s
 }
 
 // ours reports whether the server of a site that beside has made is not net/http's.
