@@ -319,29 +319,41 @@ func (k *sock) stopWatch() {
 	}
 }
 
-// takeOver implements link. The handler gets a connection of package net, with the
-// descriptor that this one had.
+// takeOver implements link. The handler gets a connection of package net, with a
+// descriptor of its own. Until there is one nothing changes: if there is none, the loop still serves the sock.
 func (k *sock) takeOver() (net.Conn, error) {
 	if !k.acquire() {
 		return nil, net.ErrClosed
 	}
 	defer k.release() // closes our descriptor, once Close was called below
+	nc, err := k.duplicate()
+	for range 2 { // as many as that takes
+		if outOfDescriptors(err) {
+			k.group().shed()
+			nc, err = k.duplicate()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := k.home.shard.loop.Remove(int(k.fd)); err != nil {
+		_ = nc.Close()
 		return nil, os.NewSyscallError("epoll_ctl", err)
 	}
+	k.runs.giveUpLead()
+	_ = k.Close() // of our descriptor; the handler's is another one
+	return nc, nil
+}
+
+// duplicate makes a connection of package net of a duplicate of the descriptor.
+func (k *sock) duplicate() (net.Conn, error) {
 	fd, err := poll.Dup(int(k.fd))
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	f := os.NewFile(uintptr(fd), "")
 	defer f.Close()
-	nc, err := net.FileConn(f) // has a descriptor of its own
-	if err != nil {
-		return nil, err
-	}
-	k.runs.giveUpLead()
-	_ = k.Close() // of our descriptor; the handler's are other ones
-	return nc, nil
+	return net.FileConn(f) // which has yet another descriptor
 }
 
 // sendNow implements sender.

@@ -135,8 +135,11 @@ func (k *sock) wait(what direction, again bool) bool {
 	if what == forOutput {
 		bell, until = k.sides.write, k.writeDeadline
 		if !k.sides.told {
+			if k.home.shard.loop.AddOutput(int(k.fd), int(k.fd)) != nil { // nobody would ever ring
+				k.mu.Unlock()
+				return false
+			}
 			k.sides.told = true
-			_ = k.home.shard.loop.AddOutput(int(k.fd), int(k.fd)) // if it fails the connection has been closed
 		}
 	}
 	k.mu.Unlock()
