@@ -178,13 +178,13 @@ func (b *body) readTrailer() error {
 			return err
 		}
 		if complete {
-			section := string(in[:t.Size])
+			section := http1.TextOf(in[:t.Size])
 			c.next += t.Size
 			for _, f := range t.Fields {
 				if r.Trailer == nil {
 					r.Trailer = make(http.Header, len(t.Fields))
 				}
-				r.Trailer.Add(f.Name.Of(section), f.Value.Of(section))
+				r.Trailer.Add(section.Of(f.Name), section.Of(f.Value))
 			}
 			return nil
 		}

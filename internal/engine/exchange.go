@@ -40,24 +40,24 @@ var (
 // newExchange makes the request that a complete head describes. Its error deserves
 // a 400 and holds nothing that the client sent.
 func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
-	head := string(in) // the one string that all others are parts of
+	text := http1.TextOf(in) // of a small head the one string that all others are parts of
 	x := &exchange{}
 	x.prepare(c)
 	r := &x.request
 
-	r.Method = h.Method.Of(head)
-	r.RequestURI = h.Target.Of(head)
+	r.Method = text.Of(h.Method)
+	r.RequestURI = text.Of(h.Target)
 	if r.ProtoMinor = h.Minor; h.Minor != 1 {
 		r.Proto = "HTTP/1." + string(rune('0'+h.Minor))
 	}
 	r.Close = !h.Persistent
 	if host, ok := h.Host(); ok {
-		r.Host = host.Of(head)
+		r.Host = text.Of(host)
 	}
 	if err := x.route(); err != nil {
 		return nil, err
 	}
-	x.header(h.Fields, len(h.Fields)-1, head, textproto.CanonicalMIMEHeaderKey) // one of them is Host
+	x.header(h.Fields, len(h.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey) // one of them is Host
 	if err := x.framing(h); err != nil {
 		return nil, err
 	}
@@ -126,17 +126,21 @@ func plainPath(s string) bool {
 
 // header fills Request.Header from the fields, with n values most likely. canonical spells a
 // name that the codec does not know.
-func (x *exchange) header(fields []http1.Field, n int, head string, canonical func(string) string) {
-	c := http1.Collect(nil, n, x.values[:0])
+func (x *exchange) header(fields []http1.Field, n int, text *http1.Text, canonical func(string) string) {
+	room := x.values[:0]
+	if !text.IsWhole() {
+		room = nil // a slice that is kept shall not keep the request
+	}
+	c := http1.Collect(nil, n, room)
 	for _, f := range fields {
 		name := f.Known.String()
 		switch f.Known {
 		case http1.NameHost, http1.NameTransferEncoding:
 			continue // net/http moves them to fields of the Request
 		case http1.NameUnknown:
-			name = canonical(f.Name.Of(head))
+			name = canonical(text.Of(f.Name))
 		}
-		c.Add(f.Known, name, f.Value.Of(head))
+		c.Add(f.Known, name, text.Of(f.Value))
 	}
 	header := http.Header(c.Fields)
 	if pragma, ok := header["Pragma"]; ok && pragma[0] == "no-cache" { // as net/http does

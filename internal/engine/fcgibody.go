@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/tarehq/tare/internal/wire/fcgi"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -23,8 +24,9 @@ var (
 
 // records is what of an exchange belongs to FastCGI.
 type records struct {
-	raw string // the list of parameters
-	own bool   // the record that is being read is the body's
+	raw      string // the list of parameters
+	separate bool   // it is long: who keeps a parameter shall not keep all of it
+	own      bool   // the record that is being read is the body's
 
 	// What a watch needs, which may not look into the conn.
 	id     uint16
@@ -228,7 +230,14 @@ func (r *records) all(yield func(name, value string) bool) {
 	list := []byte(r.raw)
 	for at := 0; at < len(list); {
 		p, next, err := fcgi.NextPair(list, at)
-		if err != nil || !yield(p.Name.Of(r.raw), p.Value.Of(r.raw)) {
+		if err != nil {
+			return
+		}
+		name, value := p.Name.Of(r.raw), p.Value.Of(r.raw)
+		if r.separate {
+			name, value = strings.Clone(name), strings.Clone(value)
+		}
+		if !yield(name, value) {
 			return
 		}
 		at = next

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/tarehq/tare/internal/wire/fcgi"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -42,19 +43,19 @@ type variables struct {
 // newFastCGIExchange makes the request that a complete list of parameters describes. Its error
 // deserves a 400 and holds nothing that the client sent.
 func newFastCGIExchange(c *conn, list []byte) (*exchange, error) {
-	raw := string(list) // the one string that all others are parts of
+	text := http1.TextOf(list)
 	x := &fastCGIExchange{}
 	x.prepare(c)
 	x.coded.records = &x.records
-	x.records.raw = raw
+	x.records.raw, x.records.separate = text.Of(http1.Span{End: uint32(len(list))}), !text.IsWhole()
 	var v variables
-	if err := c.sortParams(list, raw, &v); err != nil {
+	if err := c.sortParams(list, &text, &v); err != nil {
 		return nil, err
 	}
 	if err := x.apply(&v); err != nil {
 		return nil, err
 	}
-	x.header(c.request.Fields, len(c.request.Fields), raw, canonicalVariable)
+	x.header(c.request.Fields, len(c.request.Fields), &text, canonicalVariable)
 	x.request.Body = http.NoBody
 	if !c.params.Empty || x.request.ContentLength > 0 {
 		x.request.Body = &x.body
@@ -71,7 +72,7 @@ func newFastCGIExchange(c *conn, list []byte) (*exchange, error) {
 }
 
 // sortParams tells variables from fields, and leaves the fields in c.request.Fields.
-func (c *conn) sortParams(list []byte, raw string, v *variables) error {
+func (c *conn) sortParams(list []byte, text *http1.Text, v *variables) error {
 	fields, typed := c.request.Fields[:0], false
 	for at := 0; at < len(list); {
 		p, next, err := fcgi.NextPair(list, at)
@@ -86,11 +87,11 @@ func (c *conn) sortParams(list []byte, raw string, v *variables) error {
 			f.Name.Start += uint32(len("HTTP_"))
 			switch {
 			case f.Known == http1.NameHost:
-				v.host = p.Value.Of(raw)
+				v.host = text.Of(p.Value)
 				continue
 			case f.Known == http1.NameContentType && typed:
 				continue // web servers give both
-			case !validField(f, raw):
+			case !validField(f, list):
 				return errVariable
 			}
 			fields = append(fields, f)
@@ -100,7 +101,7 @@ func (c *conn) sortParams(list []byte, raw string, v *variables) error {
 				fields = withoutType(append(fields, f))
 			}
 		default:
-			v.set(raw[p.Name.Start:p.Name.End], raw[p.Value.Start:p.Value.End])
+			v.set(name, p.Value, text)
 		}
 		if len(fields) > c.limits.Fields {
 			return errManyParam
@@ -123,37 +124,44 @@ func withoutType(fields []http1.Field) []http1.Field {
 
 // validField reports whether a field can be one of a request: a web server has seen to that,
 // unless it is none.
-func validField(f http1.Field, raw string) bool {
-	return (f.Known != http1.NameUnknown || http1.ValidToken(f.Name.Of(raw))) && http1.ValidValue(f.Value.Of(raw))
+func validField(f http1.Field, list []byte) bool {
+	return (f.Known != http1.NameUnknown || http1.ValidToken(viewOf(f.Name.In(list)))) && http1.ValidValue(viewOf(f.Value.In(list)))
 }
+
+// viewOf is a string of b's own bytes, for a look at them.
+func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func canonicalVariable(name string) string {
 	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }
 
-func (v *variables) set(name, value string) {
-	switch name {
+func (v *variables) set(name []byte, value http1.Span, text *http1.Text) {
+	var to *string
+	switch string(name) {
 	case "REQUEST_METHOD":
-		v.method = value
+		to = &v.method
 	case "SERVER_PROTOCOL":
-		v.protocol = value
+		to = &v.protocol
 	case "REQUEST_URI":
-		v.uri = value
+		to = &v.uri
 	case "SCRIPT_NAME":
-		v.scriptName = value
+		to = &v.scriptName
 	case "PATH_INFO":
-		v.pathInfo = value
+		to = &v.pathInfo
 	case "QUERY_STRING":
-		v.query = value
+		to = &v.query
 	case "REMOTE_ADDR":
-		v.remoteAddr = value
+		to = &v.remoteAddr
 	case "REMOTE_PORT":
-		v.remotePort = value
+		to = &v.remotePort
 	case "HTTPS":
-		v.https = value
+		to = &v.https
 	case "CONTENT_LENGTH":
-		v.length = value
+		to = &v.length
+	default:
+		return
 	}
+	*to = text.Of(value)
 }
 
 // apply makes of variables what they mean in a Request.

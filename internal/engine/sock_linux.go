@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/wire/fcgi"
@@ -30,7 +29,7 @@ type sock struct {
 	fresh   atomic.Bool // no request was served
 	bounded atomic.Bool // a deadline is set
 	home    *home
-	remote  string
+	remote  string   // of its own: handlers keep it
 	partial *partial // the beginning of a head
 	runs    *conn    // while it is served
 
@@ -42,13 +41,8 @@ type sock struct {
 	writeDeadline instant
 	sides         *sides // made when somebody first waits
 
-	requests uint32           // that were counted, by whoever serves the sock
-	text     [remoteText]byte // what remote points to, if it fits
+	requests uint32 // that were counted, by whoever serves the sock
 }
-
-// remoteText is room for an IPv4 address and its port. What is no allocation of its own
-// the collector need not walk, each time, for each connection.
-const remoteText = len("255.255.255.255:65535") + 3
 
 // home is what the socks of a listener and a shard have in common.
 type home struct {
@@ -84,9 +78,6 @@ type sides struct {
 
 func newSock(h *home, fd int, remote string) *sock {
 	k := &sock{home: h, fd: int32(fd), remote: remote, opened: h.shard.group.now()}
-	if n := copy(k.text[:], remote); n == len(remote) && n > 0 {
-		k.remote = unsafe.String(&k.text[0], n) // which is never written again
-	}
 	k.fresh.Store(true)
 	return k
 }
@@ -267,8 +258,12 @@ func (k *sock) wakeAll() {
 	}
 }
 
+// closeFD closes the descriptor, which nobody uses any more. A request that is kept keeps the sock, but not what that
+// had for being served.
 func (k *sock) closeFD() {
 	k.group().socks.remove(int(k.fd), k)
+	k.runs, k.partial = nil, nil
+	k.watched.Store(nil)
 	_ = poll.Close(int(k.fd))
 	k.group().gone()
 }

@@ -40,6 +40,7 @@ func (s *workers) run(w *worker, c *netConn) {
 		<-s.begun
 		c.attach(w.conn)
 		c.serve()
+		c.conn = nil // a request that is kept keeps c
 		forgetLabels()
 		w.conn.reset()
 		w.conn.nc, w.conn.link, w.conn.ctx = nil, nil, nil

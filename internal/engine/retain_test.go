@@ -1,0 +1,156 @@
+package engine_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// kept is what programs keep of a request: caches, logs, sets of clients.
+var kept = map[string]func(r *http.Request) any{
+	"value":  func(r *http.Request) any { return r.Header.Get("X-Small") },
+	"values": func(r *http.Request) any { return strings.Fields(r.Header.Get("X-Small"))[0] },
+	"name": func(r *http.Request) any {
+		for name := range r.Header {
+			if strings.HasPrefix(name, "X-Sm") {
+				return name
+			}
+		}
+		return nil
+	},
+	"cookie": func(r *http.Request) any { c, _ := r.Cookie("id"); return c.Value },
+	"host":   func(r *http.Request) any { return r.Host },
+	"path":   func(r *http.Request) any { return r.URL.Path },
+	"query":  func(r *http.Request) any { return r.URL.Query().Get("q") },
+	"uri":    func(r *http.Request) any { return r.RequestURI },
+	"method": func(r *http.Request) any { return r.Method },
+	"remote": func(r *http.Request) any { host, _, _ := net.SplitHostPort(r.RemoteAddr); return host },
+	"trailer": func(r *http.Request) any {
+		io.Copy(io.Discard, r.Body)
+		return r.Trailer.Get("X-Tail")
+	},
+	"form":   func(r *http.Request) any { return r.PostFormValue("field") },
+	"params": func(r *http.Request) any { return param(r, "HTTP_X_SMALL") },
+}
+
+// param returns a parameter of FastCGI.
+func param(r *http.Request, name string) string {
+	if all := engine.FastCGIParams(r.Context()); all != nil {
+		for n, value := range all {
+			if n == name {
+				return value
+			}
+		}
+	}
+	return ""
+}
+
+// largeFields is a head's other fields: 900 KB of them, in few lines or in many.
+func largeFields(lines int) []string {
+	fields := make([]string, lines)
+	for i := range fields {
+		fields[i] = strings.Repeat("v", 900<<10/lines)
+	}
+	return fields
+}
+
+// keeps reports what the kept parts of n requests take.
+func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), request func(lines int) string, got <-chan any) {
+	t.Helper()
+	var before, after runtime.MemStats
+	all := make([]any, 0, n)
+	for i := range n + 3 {
+		if i == 3 { // the first make what lasts
+			clear(all)
+			all = all[:0]
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+		}
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go io.WriteString(c, request([]int{9, 900}[i%2]))
+		all = append(all, <-got)
+		io.Copy(io.Discard, c)
+		c.Close()
+	}
+	runtime.GC()
+	runtime.GC() // what has finalizers, and pools
+	runtime.ReadMemStats(&after)
+	if s, ok := all[0].(string); ok && s == "" && of != "params" {
+		t.Errorf("%s: nothing was kept", of)
+	}
+	if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / int64(n); each > 8<<10 {
+		t.Errorf("%s: %d bytes are kept of each request", of, each)
+	}
+	runtime.KeepAlive(all)
+}
+
+// A small part of a large request that a program keeps does not keep the request, nor its connection.
+func TestSmallPartsKeepLittle(t *testing.T) {
+	withoutReserve(t)
+	got := make(chan any, 1)
+	someModes(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		got <- kept[r.URL.Query().Get("keep")](r)
+	}), func(s *site) {
+		for of := range kept {
+			keeps(s.T, 10, of, s.dial, func(lines int) string {
+				var b strings.Builder
+				fmt.Fprintf(&b, "POST /some/path?keep=%s&q=small HTTP/1.1\r\nConnection: close\r\n", of)
+				fields := largeFields(lines)
+				for i, f := range fields {
+					fmt.Fprintf(&b, "X-L%d: %s\r\n", i, f)
+					if i == lines/2 {
+						b.WriteString("Host: small.example\r\nX-Small: sixteen bytes ok\r\nCookie: id=small\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\nTrailer: X-Tail\r\n")
+					}
+				}
+				b.WriteString("\r\nb\r\nfield=small\r\n0\r\n")
+				for i := range 6 {
+					fmt.Fprintf(&b, "X-T%d: %s\r\n", i, strings.Repeat("t", 1000))
+				}
+				b.WriteString("X-Tail: small\r\n\r\n")
+				return b.String()
+			}, got)
+		}
+	}, "tcp", "net.Conn")
+	bothFCGIPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		got <- kept[r.URL.Query().Get("keep")](r)
+	}), func(s *fcgiSite) {
+		for of := range kept {
+			if of == "trailer" || of == "remote" { // there is none, and one that is made anew
+				continue
+			}
+			keeps(s.T, 10, of, s.dial, func(lines int) string {
+				list := []string{"HTTP_HOST", "small.example", "HTTP_X_SMALL", "sixteen bytes ok", "HTTP_COOKIE", "id=small", "CONTENT_TYPE", "application/x-www-form-urlencoded"}
+				for i, f := range largeFields(lines) {
+					list = append(list, fmt.Sprintf("HTTP_X_L%d", i), f)
+				}
+				return ask{once: true, method: "POST", uri: "/some/path?q=small&keep=" + of, params: list, body: "field=small", length: true}.String()
+			}, got)
+		}
+	})
+}
+
+// Kept addresses of clients do not keep the records of their connections.
+func TestKeptAddresses(t *testing.T) {
+	withoutReserve(t)
+	got := make(chan any, 1)
+	for _, of := range []string{"address", "request"} {
+		bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
+			if of == "request" {
+				got <- r
+				return
+			}
+			got <- r.RemoteAddr[:3]
+		}), func(s *site) {
+			keeps(s.T, 200, of, s.dial, func(int) string { return strings.Replace(get, host, host+"Connection: close\r\n", 1) }, got)
+		})
+	}
+}
