@@ -39,12 +39,14 @@ type conn struct {
 	pieces   [][]byte
 	writeErr error
 	set      fieldsSet // of the current response
+	headAt   int       // in out: where the current response begins, once it is committed
+	begun    bool      // a part of the current response was written, its head included
 	gathers  bool      // answers wait for the path to flush them, a few at a time
 	seal     seal
 	stdout   int // FastCGI: behind the header of the record that out ends in; 0 if none is open
 
 	template *http.Request // what all requests of this connection have in common
-	current  *exchange     // whose handler runs
+	current  *exchange     // whose handler runs; guarded by its response's mutex while that does
 
 	onShard
 }
@@ -96,9 +98,8 @@ func (c *conn) exchange(x *exchange) bool {
 	if c.write > 0 {
 		_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
 	}
-	c.current = x
+	c.current, c.begun = x, false
 	c.handler.ServeHTTP(&x.resp, &x.request)
-	c.current = nil
 	x.resp.marks.set(isOver)
 	reuse := false
 	if x.resp.taken.Load() == nil {
@@ -106,6 +107,7 @@ func (c *conn) exchange(x *exchange) bool {
 		reuse = x.resp.finish()
 	}
 	if x.resp.taken.Load() != nil {
+		c.current = nil
 		x.ctx.cancel(context.Canceled)
 		return false
 	}
@@ -134,15 +136,21 @@ func (c *conn) abort(err any) {
 		stack = stack[:runtime.Stack(stack, false)]
 		c.logf("http: panic serving %v: %v\n%s", c.template.RemoteAddr, err, stack)
 	}
-	if x := c.current; x != nil {
+	x := c.current
+	if x == nil {
+		return
+	}
+	x.resp.marks.set(isOver)
+	x.ctx.cancel(context.Canceled)
+	if x.resp.taken.Load() != nil {
 		c.current = nil
-		x.ctx.cancel(context.Canceled)
-		x.resp.marks.set(isOver)
-		if x.resp.taken.Load() == nil {
-			x.body.dismiss()
-			x.resp.abandon()
-			x.body.end(c)
-		}
+		return
+	}
+	x.body.dismiss()
+	sent := x.resp.abandon()
+	x.body.end(c)
+	if sent && (x.body.remains() || c.next < c.end) {
+		c.linger() // or what was sent may be lost
 	}
 }
 
@@ -201,7 +209,8 @@ func (c *conn) flush(tail ...[]byte) error {
 		clear(c.pieces)
 	}
 	poison(c.out)
-	c.out = c.out[:0]
+	c.out, c.headAt = c.out[:0], 0
+	c.begun = c.begun || c.current != nil && c.current.resp.stage == framed
 	if err != nil && c.writeErr == nil {
 		c.writeErr = err
 		if c.current != nil {

@@ -99,15 +99,43 @@ func (w *response) usable() error {
 	return nil
 }
 
-// abandon ends a response whose handler will not finish it. A goroutine of the handler that
-// waits for the client is not waited for.
-func (w *response) abandon() {
+// abandonTime bounds sending what a handler has written that ended badly, unless WriteTimeout does.
+const abandonTime = 5 * time.Second
+
+// abandon ends a response whose handler will not finish it. What the handler has written is sent as net/http does, so
+// that the client learns that the request was begun, and does not send it again: all of it, unless it is so short that
+// nothing was sent so far. A goroutine of the handler that waits for the client is not waited for. The connection
+// must be closed then. abandon reports whether the client got a part of the response.
+func (w *response) abandon() (sent bool) {
 	if !w.mu.TryLock() {
 		_ = w.x.ctx.link.raw().SetDeadline(longAgo())
 		w.mu.Lock()
 	}
 	defer w.mu.Unlock()
+	if w.taken.Load() != nil {
+		return false
+	}
+	c := w.conn
+	c.current = nil
+	switch {
+	case w.stage == framed && (c.begun || w.written > holdSize):
+		_ = w.emitHeld()
+	case w.stage >= committed && !c.begun:
+		c.out, c.stdout = c.out[:c.headAt], 0
+	}
+	if len(c.out) > 0 && c.writeErr == nil {
+		limit := c.write
+		if limit <= 0 {
+			limit = abandonTime
+		}
+		if !w.marks.has(ownWriteDeadline) {
+			_ = c.nc.SetWriteDeadline(time.Now().Add(limit))
+		}
+		_ = c.flush()
+	}
+	sent = c.begun || w.written > holdSize
 	w.finished()
+	return sent && c.writeErr == nil
 }
 
 // EnableFullDuplex lets the handler go on reading the request's body after it has

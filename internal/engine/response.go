@@ -145,6 +145,7 @@ func (w *response) commit(code int) {
 	if code == http.StatusSwitchingProtocols || code < 300 && w.x.request.Method == http.MethodConnect {
 		w.close = true // what follows is a tunnel's; if nobody takes it over, it is nobody's
 	}
+	w.conn.headAt = len(w.conn.out)
 	w.conn.protocol.start(w, code)
 	if w.header != nil {
 		w.appendFields(false)
@@ -262,6 +263,7 @@ func (w *response) finish() bool {
 		return false
 	}
 	c := w.conn
+	c.current = nil
 	if w.stage == open {
 		w.commit(http.StatusOK)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // kept is what programs keep of a request: caches, logs, sets of clients.
@@ -81,20 +82,22 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 		io.Copy(io.Discard, c)
 		c.Close()
 	}
-	runtime.GC()
-	runtime.GC() // what has finalizers, and pools
-	runtime.ReadMemStats(&after)
 	if s, ok := all[0].(string); ok && s == "" && of != "params" {
 		t.Errorf("%s: nothing was kept", of)
 	}
-	if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / int64(n); each > 8<<10 {
-		t.Errorf("%s: %d bytes are kept of each request", of, each)
-	}
+	eventually(t, of+" keeps little", func() bool { // the last connections may still be ending
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		return (int64(after.HeapAlloc)-int64(before.HeapAlloc))/int64(n) < 8<<10
+	})
 	runtime.KeepAlive(all)
 }
 
 // A small part of a large request that a program keeps does not keep the request, nor its connection.
 func TestSmallPartsKeepLittle(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector takes its time with large heads")
+	}
 	withoutReserve(t)
 	got := make(chan any, 1)
 	someModes(t, handle(func(w http.ResponseWriter, r *http.Request) {
