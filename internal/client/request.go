@@ -34,6 +34,8 @@ func (x *exchange) prepare() error {
 		return errors.New("http: nil Request.URL")
 	case r.Header == nil:
 		return errors.New("http: nil Request.Header")
+	case r.Body == nil && r.ContentLength != 0:
+		return fmt.Errorf("http: Request.ContentLength=%d with nil Body", r.ContentLength)
 	}
 	x.url, x.repeatable = r.URL, x.client.repeatable(r)
 	if err := x.locate(); err != nil {

@@ -38,8 +38,8 @@ func BenchmarkTransfer(b *testing.B) {
 	b.Run("told", func(b *testing.B) {
 		pair, p := socketpair(b), make([]byte, 1)
 		for b.Loop() {
-			told(syscall.SYS_SENDTO, pair[0], p)
-			told(syscall.SYS_RECVFROM, pair[1], p)
+			told(sysSendto, pair[0], p)
+			told(sysRecvfrom, pair[1], p)
 		}
 	})
 }

@@ -100,7 +100,7 @@ func ConnectError(fd int) error {
 // Recv reads what has arrived into b, which is not empty. It returns 0 and nil when
 // the peer has sent all it will, and ErrAgain when nothing has arrived.
 func Recv(fd int, b []byte) (int, error) {
-	n, err := transfer(syscall.SYS_RECVFROM, fd, b, syscall.MSG_DONTWAIT)
+	n, err := transfer(sysRecvfrom, fd, b, syscall.MSG_DONTWAIT)
 	received(fd)
 	return n, err
 }
@@ -109,8 +109,11 @@ func Recv(fd int, b []byte) (int, error) {
 // ErrAgain when there is none.
 func Send(fd int, b []byte) (int, error) {
 	sending()
-	return transfer(syscall.SYS_SENDTO, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+	return transfer(sysSendto, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 }
+
+// setLength sets a length of the kernel's, which is as large as the machine's words.
+func setLength[T uint32 | uint64](length *T, n int) { *length = T(n) }
 
 // SendAll is Send for pieces that follow each other.
 func SendAll(fd int, pieces [][]byte) (int, error) {
@@ -121,9 +124,10 @@ func SendAll(fd int, pieces [][]byte) (int, error) {
 		vectors[i].Base = unsafe.SliceData(p)
 		vectors[i].SetLen(len(p))
 	}
-	m := syscall.Msghdr{Iov: &vectors[0], Iovlen: uint64(n)}
+	m := syscall.Msghdr{Iov: &vectors[0]}
+	setLength(&m.Iovlen, n)
 	for {
-		sent, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&m)), syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+		sent, _, errno := syscall.RawSyscall(sysSendmsg, uintptr(fd), uintptr(unsafe.Pointer(&m)), syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 		switch errno {
 		case 0:
 			return int(sent), nil
@@ -182,7 +186,7 @@ func Dup(fd int) (int, error) {
 // and nothing that arrived before is unread. It reads nothing.
 func Ended(fd int) bool {
 	var b [1]byte
-	n, err := transfer(syscall.SYS_RECVFROM, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+	n, err := transfer(sysRecvfrom, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
 	return n == 0 && err != ErrAgain //nolint:errorlint // a bare errno
 }
 
@@ -190,13 +194,13 @@ func Ended(fd int) bool {
 // reads nothing.
 func Quiet(fd int) bool {
 	var b [1]byte
-	_, err := transfer(syscall.SYS_RECVFROM, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+	_, err := transfer(sysRecvfrom, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
 	return err == ErrAgain //nolint:errorlint // a bare errno
 }
 
 // Peek copies to b what has arrived, as much as there is room for, and leaves it unread.
 func Peek(fd int, b []byte) int {
-	n, err := transfer(syscall.SYS_RECVFROM, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+	n, err := transfer(sysRecvfrom, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
 	if err != nil {
 		return 0
 	}
@@ -214,7 +218,7 @@ func CloseWrite(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) }
 func QuietFor(fd int) time.Duration {
 	var info syscall.TCPInfo
 	size := uint32(syscall.SizeofTCPInfo)
-	_, _, errno := syscall.Syscall6(syscall.SYS_GETSOCKOPT, uintptr(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO,
+	_, _, errno := syscall.Syscall6(sysGetsockopt, uintptr(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
 	if errno != 0 {
 		return 0

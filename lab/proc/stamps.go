@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
+	"golang.org/x/sys/unix"
 )
 
 // Stamps are times between a process's calls that send on a socket and those that receive what
@@ -134,10 +134,10 @@ func (s *Stamps) entering(pid int) asm.Instructions {
 		ofProcess(pid),
 		asm.Instructions{
 			asm.LoadMem(asm.R7, asm.R6, 8, asm.DWord),
-			asm.JEq.Imm(asm.R7, syscall.SYS_SENDTO, "call"),
-			asm.JEq.Imm(asm.R7, syscall.SYS_SENDMSG, "call"),
-			asm.JEq.Imm(asm.R7, syscall.SYS_RECVFROM, "call"),
-			asm.JNE.Imm(asm.R7, syscall.SYS_RECVMSG, "end"),
+			asm.JEq.Imm(asm.R7, unix.SYS_SENDTO, "call"),
+			asm.JEq.Imm(asm.R7, unix.SYS_SENDMSG, "call"),
+			asm.JEq.Imm(asm.R7, unix.SYS_RECVFROM, "call"),
+			asm.JNE.Imm(asm.R7, unix.SYS_RECVMSG, "end"),
 
 			asm.Mov.Reg(asm.R1, asm.RFP).WithSymbol("call"),
 			asm.Add.Imm(asm.R1, atDescriptor),
@@ -146,8 +146,8 @@ func (s *Stamps) entering(pid int) asm.Instructions {
 			asm.Add.Imm(asm.R3, firstArgument()),
 			asm.FnProbeReadKernel.Call(),
 			asm.JNE.Imm(asm.R0, 0, "end"),
-			asm.JEq.Imm(asm.R7, syscall.SYS_RECVFROM, "receive"),
-			asm.JEq.Imm(asm.R7, syscall.SYS_RECVMSG, "receive"),
+			asm.JEq.Imm(asm.R7, unix.SYS_RECVFROM, "receive"),
+			asm.JEq.Imm(asm.R7, unix.SYS_RECVMSG, "receive"),
 			asm.FnKtimeGetNs.Call(),
 			asm.StoreMem(asm.RFP, atTime, asm.R0, asm.DWord),
 		},

@@ -1,0 +1,11 @@
+//go:build 386 || s390x
+
+package poll
+
+// Numbers of system calls. Package syscall has none of these here: before Linux 4.3 all of them were one call, socketcall.
+const (
+	sysGetsockopt = 365
+	sysSendto     = 369
+	sysSendmsg    = 370
+	sysRecvfrom   = 371
+)
