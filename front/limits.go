@@ -84,7 +84,7 @@ func (c *compiler) limits(s *Settings) (limits, error) {
 
 func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
 	const most = 1 << 40 // beyond that it is no limit
-	if r.Burst < 0 || r.Delay < 0 || r.Burst > most || r.Delay > most {
+	if r.Burst < 0 || r.Delay < 0 || int64(r.Burst) > most || int64(r.Delay) > most {
 		return l, errors.New("burst and delay are numbers of requests, and not below zero")
 	}
 	config, err := zoneConfig(c.config.Requests, r.Zone)

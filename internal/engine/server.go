@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -90,7 +91,7 @@ func (s *Server) plan(l net.Listener) *plan {
 		p.base = context.WithValue(p.base, http.ServerContextKey, set)
 	}
 	if set.MaxHeaderBytes > 0 {
-		p.limits.Bytes = set.MaxHeaderBytes + headSlop
+		p.limits.Bytes = min(set.MaxHeaderBytes, math.MaxInt32-headSlop) + headSlop
 	}
 	if p.idle == 0 {
 		p.idle = p.read
