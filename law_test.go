@@ -583,7 +583,7 @@ func firstString(e ast.Expr) (text string) {
 func likeNetHTTP(text string) bool {
 	return slices.Contains([]string{
 		"invalid WriteHeader code %v", "BaseContext returned a nil context", "ConnContext returned nil",
-		"http: Hijack called after ServeHTTP finished",
+		"http: Hijack called after ServeHTTP finished", "net/http: CloseNotify called after ServeHTTP finished",
 	}, text)
 }
 

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"crypto/tls"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -238,8 +239,9 @@ func (h *http2) forgetURL(u *url.URL, proxy string) {
 
 func (h *http2) closeIdle() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, o := range h.ways {
+	all := slices.Collect(maps.Values(h.ways))
+	h.mu.Unlock()
+	for _, o := range all { // closing over TLS may wait for the server
 		o.inner.CloseIdleConnections()
 	}
 }
