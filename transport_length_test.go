@@ -52,7 +52,7 @@ func TestTransportLengths(t *testing.T) {
 							got[i] = "error"
 						}
 					}
-					sameButChunked := got[0] != "error" && got[1] != "error" && length <= 0 // net/http looks for a byte first: see docs/transport.md
+					sameButChunked := got[0] != "error" && got[1] != "error" && length <= 0                              // net/http looks for a byte first: see docs/transport.md
 					tooLong := got[1] == "error" && length > 0 && (name == "long" || name == "five" || name == "hidden") // which net/http finds when it has sent the rest
 					if got[0] != got[1] && !sameButChunked && !tooLong {
 						t.Errorf("%s %s of %d, GetBody %v: %q, net/http %q", method, name, length, again, got[1], got[0])

@@ -26,7 +26,7 @@ const (
 
 // Config is the settings of a Client. They mean what those of http.Transport do.
 type Config struct {
-	Addr                   string // where all requests go that no proxy gets; "" is where their URLs say
+	Addr                   string            // where all requests go that no proxy gets; "" is where their URLs say
 	UnixSockets            map[string]string // by the host of a URL, in lower case
 	Proxy                  func(*http.Request) (*url.URL, error)
 	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request, connectRes *http.Response) error
