@@ -23,6 +23,8 @@ type around struct {
 	note       int          // the status to be logged if there is no answer
 
 	requestLimit, connLimit limitResult
+
+	sendTimeout time.Duration // with which the server bounds the response; 0 if it has not been set
 }
 
 // begin is called when the host is known.
@@ -41,7 +43,8 @@ func (x *exchange) begin() {
 
 // enter has x.loc's filters, limits and logs see the answer. It is called whenever x.loc has been set.
 func (x *exchange) enter() {
-	if f := x.loc.filters; f != nil && (!f.onlyTime || x.r.ProtoMajor != 1) { // a stream may take nothing, not even the shortest page
+	bounded := x.boundSends(x.loc.sendTimeout)
+	if f := x.loc.filters; f != nil && (!f.onlyTime || !bounded) { // a client may take nothing, not even the shortest page
 		x.watch()
 	}
 }

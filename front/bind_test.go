@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/upstream"
@@ -291,6 +292,9 @@ type nowhere struct{ header http.Header }
 func (w *nowhere) Header() http.Header         { return w.header }
 func (w *nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (w *nowhere) WriteHeader(int)             {}
+
+// SetSendTimeout is what a server of tare's has.
+func (w *nowhere) SetSendTimeout(time.Duration) error { return nil }
 
 // What a bound handler costs beside calling it.
 func BenchmarkBound(b *testing.B) {

@@ -13,8 +13,12 @@ import (
 // sink is a ResponseWriter that costs little.
 type sink struct{ header http.Header }
 
-func (s *sink) Header() http.Header         { return s.header }
-func (s *sink) WriteHeader(int)             {}
+func (s *sink) Header() http.Header { return s.header }
+func (s *sink) WriteHeader(int)     {}
+
+// SetSendTimeout is what a server of tare's has.
+func (s *sink) SetSendTimeout(time.Duration) error { return nil }
+
 func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
 
 func (s *sink) serve(h http.Handler, r *http.Request) {

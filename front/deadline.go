@@ -11,62 +11,79 @@ import (
 const (
 	// defaultTimeout is nginx's, for most of what takes time.
 	defaultTimeout = 60 * time.Second
-	// unboundedBytes is the size of an answer up to which no deadline is set: the kernel takes them without the client. In HTTP/2,
-	// where a client says how much it takes, there is no such size.
-	unboundedBytes = 16 << 10
 	// sentAtOnce is how much is sent under one deadline. A client that takes less within a timeout is cut off;
-	// nginx counts each byte as progress.
+	// nginx counts each byte as progress, and so does a server that is a sendTimer.
 	sentAtOnce = 128 << 10
 	// deadlineSlack is the part of a timeout by which a deadline may be too early: it is not set for each read and write.
 	deadlineSlack = 8
 )
 
-// sendBound bounds the time between two writes of an answer. A deadline is set once an answer has become long, and moves
-// when something is written. The zero value bounds nothing.
+// sendTimer is a server's writer that itself bounds the time in which a client takes nothing: of this response, and of those
+// before it that have not been sent. tare's servers have it, for HTTP/1.
+type sendTimer interface{ SetSendTimeout(time.Duration) error }
+
+// boundSends has the server bound the response to x, and reports whether it can.
+func (x *exchange) boundSends(timeout time.Duration) bool {
+	if x.sendTimeout != 0 && x.sendTimeout == timeout {
+		return true
+	}
+	for w := x.server(); ; {
+		switch v := w.(type) {
+		case sendTimer:
+			if v.SetSendTimeout(timeout) != nil {
+				return false
+			}
+			x.sendTimeout = timeout
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = v.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
+// sendBound bounds the time between two writes of a response where the server does not. It moves the deadline when something is
+// written. The zero value bounds nothing.
 type sendBound struct {
 	timeout time.Duration
-	left    int       // bytes until the first deadline
 	set     time.Time // when the deadline was set last; zero if it was not
 }
 
-// newSendBound begins with the answer.
+// newSendBound begins with the response.
 func newSendBound(x *exchange, timeout time.Duration) sendBound {
-	if timeout <= 0 {
+	if timeout <= 0 || x.boundSends(timeout) {
 		return sendBound{}
 	}
 	b := sendBound{timeout: timeout}
-	if x.r.ProtoMajor == 1 {
-		b.left = unboundedBytes
+	if x.r.ProtoMajor == 1 { // the header is sent without a write of ours
+		b.setIfDue(x.out)
 	}
 	return b
-}
-
-// move is called before n bytes are written.
-func (b *sendBound) move(w *writer, n int) {
-	if b.timeout == 0 {
-		return
-	}
-	if b.set.IsZero() {
-		if b.left -= n; b.left > 0 {
-			return
-		}
-	}
-	b.setIfDue(w)
 }
 
 // span is how much of what there is may be sent under the deadline, which it moves.
 func (b *sendBound) span(w *writer, n int64) int64 {
 	if b.timeout > 0 {
 		n = min(n, sentAtOnce)
-		b.move(w, int(n))
+		b.setIfDue(w)
 	}
 	return n
 }
 
-// again moves a deadline that was set.
+// again moves the deadline.
 func (b *sendBound) again(w *writer) {
-	if !b.set.IsZero() {
+	if b.timeout > 0 {
 		b.setIfDue(w)
+	}
+}
+
+// pause is called when what was written has been sent. In HTTP/2 a deadline that passes ends a stream also if nothing waits to
+// be sent.
+func (b *sendBound) pause(w *writer) {
+	if !b.set.IsZero() && w.x.r.ProtoMajor != 1 {
+		b.set = time.Time{}
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(b.set)
 	}
 }
 

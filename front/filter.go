@@ -180,8 +180,9 @@ func (w *writer) WriteString(s string) (int, error) {
 	if w.withheld != 0 || w.changes() || w.pace != nil || len(s) > sentAtOnce {
 		return w.Write([]byte(s))
 	}
-	w.bound.move(w, len(s))
+	w.bound.span(w, int64(len(s)))
 	n, err := io.WriteString(w.ResponseWriter, s)
+	w.bound.pause(w)
 	w.sent += int64(n)
 	return n, err
 }
@@ -205,6 +206,7 @@ func (w *writer) send(p []byte) (n int, err error) {
 		n += m
 		w.sent += int64(m)
 		if err != nil || n == len(p) {
+			w.bound.pause(w)
 			return n, err
 		}
 	}
@@ -240,9 +242,11 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 			limited.N -= m
 		}
 		if err != nil || m < most {
+			w.bound.pause(w)
 			return n, err
 		}
 	}
+	w.bound.pause(w)
 	return n, nil
 }
 
@@ -271,7 +275,9 @@ func (w *writer) FlushError() error {
 		}
 	}
 	w.bound.again(w)
-	return http.NewResponseController(w.ResponseWriter).Flush()
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	w.bound.pause(w)
+	return err
 }
 
 // Hijack implements http.Hijacker, where the server does. What a handler sends from then on is not counted.

@@ -152,7 +152,7 @@ func (c *compiler) alike(groups []*hostGroup) bool {
 // nowhere is the host of requests that come by an address that no host listens at.
 func (c *compiler) nowhere() *host {
 	h := &host{}
-	h.defaults.settings = &Settings{}
+	h.defaults.settings, h.defaults.sendTimeout = &Settings{}, defaultTimeout
 	h.defaults.files = &fileSet{types: c.mediaTypes(&Files{})}
 	h.defaults.content = failing(http.StatusMisdirectedRequest)
 	return h

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 )
 
 // location is a Location, compiled.
@@ -35,6 +36,8 @@ type location struct {
 	realIP     *realIP
 	lifetime   lifetime
 	content    content
+
+	sendTimeout time.Duration // between two writes of which the client takes something
 }
 
 // content answers in the content phase.
@@ -272,6 +275,7 @@ func (c *compiler) location(loc *location, from *Location) error {
 	if loc.secureLink, err = c.secureLink(s.SecureLink); err != nil {
 		return err
 	}
+	loc.sendTimeout = cmp.Or(s.SendTimeout, defaultTimeout)
 	if loc.filters, err = c.filters(s, from.Pass); err != nil {
 		return err
 	}

@@ -321,6 +321,9 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// wholeBytes is the length of a body up to which it is written at a stroke.
+const wholeBytes = 16 << 10
+
 // whole returns the body of an answer, if all of it has arrived, and is not long: such a one needs no reading.
 func whole(resp *http.Response) *roundtrip.WholeBody {
 	b, ok := resp.Body.(*answerBody)
@@ -328,7 +331,7 @@ func whole(resp *http.Response) *roundtrip.WholeBody {
 		return nil
 	}
 	w, ok := b.ReadCloser.(*roundtrip.WholeBody)
-	if !ok || w.Len() > unboundedBytes {
+	if !ok || w.Len() > wholeBytes {
 		return nil
 	}
 	b.whole = true

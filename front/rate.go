@@ -40,6 +40,7 @@ func (p *pace) await(w *writer) (int64, error) {
 		}
 		w.bound.again(w)
 		_ = http.NewResponseController(w.ResponseWriter).Flush() // the client shall have what it may
+		w.bound.pause(w)
 		timer := time.NewTimer(time.Until(p.began.Add(time.Duration(seconds) * time.Second)))
 		select {
 		case <-timer.C:

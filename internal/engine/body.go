@@ -271,7 +271,7 @@ func (b *body) sendContinue() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.usable() == nil && b.dropContinue() {
-		_, _ = io.WriteString(w.conn.nc, continueLine) // the response will meet the same error
+		_ = w.conn.send([]byte(continueLine)) // the response will meet the same error
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -34,16 +35,17 @@ type conn struct {
 	readDeadline time.Time // as last set; zero is none
 
 	// Write state. out holds what has been produced and not been written.
-	out      []byte
-	held     []byte // body bytes held back while the framing is undecided
-	pieces   [][]byte
-	writeErr error
-	set      fieldsSet // of the current response
-	headAt   int       // in out: where the current response begins, once it is committed
-	begun    bool      // a part of the current response was written, its head included
-	gathers  bool      // answers wait for the path to flush them, a few at a time
-	seal     seal
-	stdout   int // FastCGI: behind the header of the record that out ends in; 0 if none is open
+	out         []byte
+	held        []byte // body bytes held back while the framing is undecided
+	pieces      [][]byte
+	writeErr    error
+	set         fieldsSet // of the current response
+	headAt      int       // in out: where the current response begins, once it is committed
+	begun       bool      // a part of the current response was written, its head included
+	gathers     bool      // answers wait for the path to flush them, a few at a time
+	seal        seal
+	sendTimeout atomic.Int64 // a time.Duration in which the client must take something of what is sent; 0 is none
+	stdout      int          // FastCGI: behind the header of the record that out ends in; 0 if none is open
 
 	template *http.Request // what all requests of this connection have in common
 	current  *exchange     // whose handler runs; guarded by its response's mutex while that does
@@ -95,8 +97,9 @@ type link interface {
 // exchange runs the handler and finishes its response. It reports whether the
 // connection can be used again.
 func (c *conn) exchange(x *exchange) bool {
+	c.setSendTimeout(c.stallTime)
 	if c.write > 0 {
-		_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
+		c.setWriteDeadline(time.Now().Add(c.write))
 	}
 	c.current, c.begun = x, false
 	c.handler.ServeHTTP(&x.resp, &x.request)
@@ -202,10 +205,10 @@ func (c *conn) flush(tail ...[]byte) error {
 	case err != nil:
 	case len(tail) == 0 && len(out) == 0:
 	case len(tail) == 0:
-		_, err = c.nc.Write(out)
+		err = c.send(out)
 	default:
 		c.pieces = append(append(c.pieces[:0], out), tail...)
-		err = writePieces(c.nc, c.pieces)
+		err = c.sendPieces(c.pieces)
 		clear(c.pieces)
 	}
 	poison(c.out)

@@ -83,6 +83,9 @@ func (w *response) setDeadline(mark uint32, t time.Time) error {
 		return errFinished
 	}
 	w.marks.set(mark)
+	if mark == ownWriteDeadline {
+		return setWriteDeadline(ctx.link, t)
+	}
 	return set(ctx.link.raw(), t)
 }
 
@@ -108,7 +111,8 @@ const abandonTime = 5 * time.Second
 // must be closed then. abandon reports whether the client got a part of the response.
 func (w *response) abandon() (sent bool) {
 	if !w.mu.TryLock() {
-		_ = w.x.ctx.link.raw().SetDeadline(longAgo())
+		_ = w.x.ctx.link.raw().SetReadDeadline(longAgo())
+		_ = setWriteDeadline(w.x.ctx.link, longAgo())
 		w.mu.Lock()
 	}
 	defer w.mu.Unlock()
@@ -129,7 +133,7 @@ func (w *response) abandon() (sent bool) {
 			limit = abandonTime
 		}
 		if !w.marks.has(ownWriteDeadline) {
-			_ = c.nc.SetWriteDeadline(time.Now().Add(limit))
+			c.setWriteDeadline(time.Now().Add(limit))
 		}
 		_ = c.flush()
 	}
@@ -161,7 +165,7 @@ func (c *conn) restoreDeadlines() {
 	if c.write > 0 {
 		write = time.Now().Add(c.write)
 	}
-	_ = c.nc.SetWriteDeadline(write)
+	c.setWriteDeadline(write)
 }
 
 // Hijack implements http.Hijacker: the connection is the handler's from here on,
@@ -261,7 +265,7 @@ func (w *response) readFrom(src io.Reader) (n int64, done bool, err error) {
 	if limited, ok := src.(*io.LimitedReader); w.length >= 0 && (!ok || limited.N > left) {
 		src = io.LimitReader(src, left)
 	}
-	n, err = direct.ReadFrom(src)
+	n, err = w.conn.sendFrom(direct, src)
 	w.written += n
 	if err != nil && w.conn.writeErr == nil {
 		w.conn.writeErr = err

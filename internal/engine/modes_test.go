@@ -105,29 +105,43 @@ func everyMode(t *testing.T, settings func() *http.Server, test func(*site)) {
 func someModes(t *testing.T, settings func() *http.Server, test func(*site), names ...string) {
 	t.Helper()
 	for _, mode := range names {
+		t.Run(mode, func(t *testing.T) { inMode(t, mode, settings(), nil, test) })
+	}
+}
+
+// someServers is someModes for servers that have more than settings.
+func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site), names ...string) {
+	t.Helper()
+	for _, mode := range names {
 		t.Run(mode, func(t *testing.T) {
-			l, dial := modes[mode](t)
-			s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
-			set := settings()
-			set.ErrorLog = log.New(s.logged, "", 0)
-			s.server = engine.New(set)
-			s.served = goServe(s.server, l)
-			transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
-			s.client = &http.Client{Transport: transport, Timeout: time.Minute}
-			t.Cleanup(func() {
-				transport.CloseIdleConnections()
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				defer cancel()
-				if err := s.server.Shutdown(ctx); err != nil {
-					t.Errorf("shutdown: %v", err)
-				}
-				if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
-					t.Errorf("Serve returned %v", err)
-				}
-			})
-			test(s)
+			inMode(t, mode, &http.Server{Handler: set.Handler}, apply, test)
 		})
 	}
+}
+
+func inMode(t *testing.T, mode string, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site)) {
+	l, dial := modes[mode](t)
+	s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
+	set.ErrorLog = log.New(s.logged, "", 0)
+	s.server = engine.New(set)
+	if apply != nil {
+		apply(s.server, set)
+	}
+	s.served = goServe(s.server, l)
+	transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := s.server.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+	test(s)
 }
 
 func handle(h http.HandlerFunc) func() *http.Server {

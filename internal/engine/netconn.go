@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -26,6 +27,7 @@ type netConn struct {
 	state    atomic.Uint32 // an http.ConnState
 	taken    bool          // by a handler
 	watching *watch
+	sends    sendBound
 }
 
 func newNetConn(p *plan, nc net.Conn, ctx context.Context) *netConn {
@@ -37,6 +39,7 @@ func (c *netConn) attach(to *conn) {
 	c.conn = to
 	to.plan, to.nc, to.ctx, to.link = c.plan, c.nc, c.ctx, c
 	to.readDeadline = time.Time{}
+	to.setSendTimeout(c.stallTime)
 	to.template.TLS, to.template.RemoteAddr = nil, ""
 	if a := c.nc.RemoteAddr(); a != nil {
 		to.template.RemoteAddr = a.String()
@@ -70,6 +73,9 @@ func (c *netConn) serve() {
 func (c *netConn) close() {
 	c.abort(recover())
 	if !c.taken {
+		if tc, ok := c.nc.(*tls.Conn); ok && c.writeErr != nil {
+			tc.NetConn().Close() // else Close waits for seconds to send an alert that the client does not take
+		}
 		c.nc.Close()
 		c.report(http.StateClosed)
 		c.forget(c)

@@ -47,7 +47,7 @@ func (overFastCGI) head(c *conn) (complete, ok bool) {
 			return false, true
 		}
 		if c.write > 0 && len(c.out) == 0 { // else what is there has its deadline
-			_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
+			c.setWriteDeadline(time.Now().Add(c.write))
 		}
 		c.out = appendReply(c.out, event, r.Message)
 		if event == fcgi.Aborted {

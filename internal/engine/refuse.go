@@ -35,8 +35,11 @@ func (c *conn) refuse(status int, why string) {
 
 // part sends what is due, and gives the client time to read it.
 func (c *conn) part() {
-	if c.write > 0 {
-		_ = c.nc.SetWriteDeadline(time.Now().Add(c.write))
+	switch {
+	case c.write > 0:
+		c.setWriteDeadline(time.Now().Add(c.write))
+	case c.stallTime == 0: // no setting bounds what no handler sends
+		c.setWriteDeadline(time.Now().Add(c.headTime))
 	}
 	if c.flush() == nil {
 		c.linger()

@@ -276,7 +276,7 @@ func (w *response) finish() bool {
 		c.protocol.end(w)
 	}
 	duplex := w.marks.has(fullDuplex)
-	if w.close || short || duplex || !c.gathering() {
+	if w.close || short || duplex || w.marks.has(ownWriteDeadline) || !c.gathering() {
 		_ = c.flush()
 	}
 	reuse := !w.close && !short && c.writeErr == nil && (!duplex || w.x.body.drain())

@@ -365,6 +365,7 @@ func (c *conn) attach(k *sock) {
 	if c.plan != p {
 		c.plan, c.ctx = p, p.base
 	}
+	c.setSendTimeout(p.stallTime)
 	c.nc, c.link = k, k
 	c.template.RemoteAddr = k.remote
 	c.readDeadline = unknownDeadline()

@@ -25,6 +25,11 @@ type Server struct {
 	// called.
 	FastCGI bool
 
+	// SendTimeout bounds the time in which a client takes nothing of what is being sent, on
+	// every connection of HTTP/1 and FastCGI; 0 is no bound. Handlers change it with
+	// SetSendTimeout. Read when Serve is called.
+	SendTimeout time.Duration
+
 	settings *http.Server
 	date     dateCache
 
@@ -68,6 +73,7 @@ type plan struct {
 	read      time.Duration // 0 is without bound, as are the following
 	write     time.Duration
 	idle      time.Duration
+	stallTime time.Duration // SendTimeout
 	handshake time.Duration
 	http1     bool // is served
 	h2c       bool // HTTP/2 without TLS is served, too
@@ -77,7 +83,7 @@ func (s *Server) plan(l net.Listener) *plan {
 	set := s.settings
 	p := &plan{
 		Server: s, listener: l, workers: newWorkers(), dispatch: s.Dispatch, handler: handlerOf(set), base: context.Background(),
-		read: max(0, set.ReadTimeout), write: max(0, set.WriteTimeout), idle: set.IdleTimeout,
+		read: max(0, set.ReadTimeout), write: max(0, set.WriteTimeout), idle: set.IdleTimeout, stallTime: max(0, s.SendTimeout),
 		limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: maxFields},
 	}
 	if set.BaseContext != nil {

@@ -39,7 +39,7 @@ func (k *sock) Read(p []byte) (int, error) {
 		case err != poll.ErrAgain: //nolint:errorlint // a bare errno
 			return 0, k.opError("read", os.NewSyscallError("recv", err))
 		}
-		if !k.wait(forInput, waited) {
+		if !k.wait(forInput, waited, 0) {
 			return 0, net.ErrClosed
 		}
 	}
@@ -49,10 +49,12 @@ func (k *sock) Read(p []byte) (int, error) {
 // meanwhile: so unlike Read, which a handler's leftovers may be in, it need not acquire
 // the descriptor.
 func (k *sock) Write(p []byte) (written int, err error) {
+	var stalled instant
 	for waited := false; ; waited = true {
-		if k.passed(&k.writeDeadline) {
+		if k.passed(&k.writeDeadline) || k.stalls(stalled) {
 			return written, k.opError("write", os.ErrDeadlineExceeded)
 		}
+		before := written
 		for written < len(p) {
 			n, err := poll.Send(int(k.fd), p[written:])
 			written += n
@@ -66,7 +68,8 @@ func (k *sock) Write(p []byte) (written int, err error) {
 		if written == len(p) {
 			return written, nil
 		}
-		if !k.wait(forOutput, waited) {
+		stalled = k.stallsAt(stalled, written > before)
+		if !k.wait(forOutput, waited, stalled) {
 			return written, net.ErrClosed
 		}
 	}
@@ -74,10 +77,12 @@ func (k *sock) Write(p []byte) (written int, err error) {
 
 // writePieces is Write for pieces that follow each other.
 func (k *sock) writePieces(pieces [][]byte) error {
+	var stalled instant
 	for waited := false; ; waited = true {
-		if k.passed(&k.writeDeadline) {
+		if k.passed(&k.writeDeadline) || k.stalls(stalled) {
 			return k.opError("write", os.ErrDeadlineExceeded)
 		}
+		moved := false
 		for len(pieces) > 0 {
 			n, err := poll.SendAll(int(k.fd), pieces)
 			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
@@ -86,6 +91,7 @@ func (k *sock) writePieces(pieces [][]byte) error {
 			if err != nil {
 				return k.opError("write", os.NewSyscallError("sendmsg", err))
 			}
+			moved = moved || n > 0
 			for len(pieces) > 0 && n >= len(pieces[0]) {
 				n -= len(pieces[0])
 				pieces = pieces[1:]
@@ -97,7 +103,8 @@ func (k *sock) writePieces(pieces [][]byte) error {
 		if len(pieces) == 0 {
 			return nil
 		}
-		if !k.wait(forOutput, waited) {
+		stalled = k.stallsAt(stalled, moved)
+		if !k.wait(forOutput, waited, stalled) {
 			return net.ErrClosed
 		}
 	}
@@ -113,6 +120,19 @@ func (k *sock) passed(deadline *instant) bool {
 	return *deadline != 0 && k.group().now() >= *deadline
 }
 
+// stallsAt is when a write that waits has waited too long for the client to take something; 0 is
+// never. Before is what it was, and moved whether the client has taken something since.
+func (k *sock) stallsAt(before instant, moved bool) instant {
+	timeout := instant(k.runs.sendTimeout.Load())
+	if timeout == 0 || before != 0 && !moved {
+		return before
+	}
+	return k.group().now() + timeout
+}
+
+// stalls reports whether that is over.
+func (k *sock) stalls(at instant) bool { return at != 0 && k.group().now() >= at }
+
 // direction is what a call waits for.
 type direction uint8
 
@@ -125,8 +145,9 @@ const (
 // passes, or the sock is closed, when it reports false. On each side one may wait at a
 // time: the mutexes of the body and of the response see to that. The first call of a Read or
 // Write only makes sure that the loop knows where to ring and gives up the lead:
-// what happened before that is found by trying once more.
-func (k *sock) wait(what direction, again bool) bool {
+// what happened before that is found by trying once more. It waits no longer than until most, if
+// that is not 0.
+func (k *sock) wait(what direction, again bool, most instant) bool {
 	k.mu.Lock()
 	if k.sides == nil {
 		k.sides = &sides{read: make(chan struct{}, 1), write: make(chan struct{}, 1)}
@@ -143,6 +164,9 @@ func (k *sock) wait(what direction, again bool) bool {
 		}
 	}
 	k.mu.Unlock()
+	if most != 0 && (until == 0 || most < until) {
+		until = most
+	}
 	if !again {
 		k.runs.giveUpLead()
 		return k.refs.Load() >= 0
@@ -199,8 +223,9 @@ func (k *sock) sendfile(from int, left int64) (sent int64, unable bool, err erro
 		return 0, false, net.ErrClosed
 	}
 	defer k.release()
+	var stalled instant
 	for waited := false; left > 0; {
-		if k.passed(&k.writeDeadline) {
+		if k.passed(&k.writeDeadline) || k.stalls(stalled) {
 			return sent, false, k.opError("sendfile", os.ErrDeadlineExceeded)
 		}
 		n, err := syscall.Sendfile(int(k.fd), from, nil, int(min(left, most)))
@@ -208,7 +233,7 @@ func (k *sock) sendfile(from int, left int64) (sent int64, unable bool, err erro
 		case n > 0:
 			sent += int64(n)
 			left -= int64(n)
-			waited = false
+			waited, stalled = false, 0
 			continue
 		case err == nil: // the file has ended
 			return sent, false, nil
@@ -219,7 +244,8 @@ func (k *sock) sendfile(from int, left int64) (sent int64, unable bool, err erro
 		case !errors.Is(err, syscall.EAGAIN):
 			return sent, false, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 		}
-		if !k.wait(forOutput, waited) {
+		stalled = k.stallsAt(stalled, false)
+		if !k.wait(forOutput, waited, stalled) {
 			return sent, false, net.ErrClosed
 		}
 		waited = true

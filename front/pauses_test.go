@@ -1,0 +1,36 @@
+package front_test
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+)
+
+// A response of HTTP/2 may pause for longer than send_timeout while nothing waits to be sent.
+func TestSendTimeoutAndPauses(t *testing.T) {
+	noLeaks(t)
+	const timeout = 50 * time.Millisecond
+	to := served(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "first ")
+		w.(http.Flusher).Flush()
+		timer := time.NewTimer(4 * timeout) // the pause is what is tested
+		<-timer.C
+		_, _ = io.WriteString(w, "second")
+	})
+	c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to)}, Settings: front.Settings{SendTimeout: timeout}})
+	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	resp, err := s.Client().Get(s.URL)
+	must(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || string(b) != "first second" || resp.ProtoMajor != 2 {
+		t.Errorf("%s: %q, %v", resp.Proto, b, err)
+	}
+}

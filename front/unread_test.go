@@ -1,0 +1,83 @@
+package front_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/nginxconf"
+)
+
+const unreadConf = `
+events {}
+http {
+	access_log off; send_timeout 100ms; proxy_cache_path DIR/cache keys_zone=z:1m;
+	server {
+		listen 127.0.0.1:1; root DIR/site;
+		location = /return { return 200 text; }
+		location = /redirect { return 302 /x; }
+		location = /page { error_page 404 = @page; return 404; }
+		location @page { return 404 page; }
+		location = /password { auth_basic x; auth_basic_user_file DIR/none; }
+		location /list/ { alias DIR/site/; autoindex on; }
+		location = /proxied { proxy_pass http://UP; }
+		location = /cached { proxy_pass http://UP; proxy_cache z; proxy_cache_valid any 1h; }
+		location = /changed { sub_filter a b; gzip on; gzip_types *; gzip_min_length 1; proxy_pass http://UP; }
+	}
+}
+`
+
+// A client that sends requests and reads none of the responses is cut off after send_timeout, whatever they are and however short:
+// on net/http here, and on tare's server by the command's test of the same name.
+func TestUnread(t *testing.T) {
+	noLeaks(t)
+	up := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
+	dir := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(dir, "site"), 0o755))
+	must(t, os.WriteFile(filepath.Join(dir, "site/x.txt"), []byte("a file"), 0o644))
+	file := filepath.Join(dir, "nginx.conf")
+	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", strings.TrimPrefix(up, "http://")).Replace(unreadConf)), 0o644))
+	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir})
+	must(t, err)
+	h := newFront(t, read.Config, quiet())
+	server := httptest.NewUnstartedServer(h)
+	server.Listener = smallBuffers{server.Listener}
+	server.Start()
+	t.Cleanup(server.Close)
+	for _, request := range []string{
+		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt", "HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",
+		"GET /proxied", "GET /cached", "GET /changed",
+	} {
+		t.Run(request, func(t *testing.T) {
+			nc, err := net.Dial("tcp", server.Listener.Addr().String())
+			must(t, err)
+			defer nc.Close()
+			must(t, nc.(*net.TCPConn).SetReadBuffer(64<<10))
+			must(t, nc.SetDeadline(time.Now().Add(patience)))
+			text := strings.Repeat(request+" HTTP/1.1\r\nHost: front.test\r\nAccept-Encoding: gzip\r\n\r\n", 100)
+			for err == nil {
+				_, err = io.WriteString(nc, text)
+			}
+			if os.IsTimeout(err) {
+				t.Error("the connection was not closed")
+			}
+		})
+	}
+}
+
+// smallBuffers is a listener whose connections have little room for what is sent.
+type smallBuffers struct{ net.Listener }
+
+func (l smallBuffers) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err == nil {
+		err = nc.(*net.TCPConn).SetWriteBuffer(64 << 10)
+	}
+	return nc, err
+}
