@@ -26,14 +26,22 @@
 //     overhead than data, and framing fields in the trailer section fail the
 //     handler's Read, and the connection is closed after its answer.
 //   - Every HTTP/1.1 request needs one Host that is a name or an address, and
-//     perhaps a port. net/http takes an empty one, and none with CONNECT.
+//     perhaps a port. net/http takes an empty one, none with CONNECT, and a percent
+//     sign that begins no escape.
 //   - A head may have 1000 field lines. net/http counts bytes only.
 //   - A request target with user information is refused.
 //   - Connection: keep-alive keeps an HTTP/1.0 connection if it is an element of the
 //     list; to net/http any word will do.
 //   - The answer to a malformed request says in a few words what is wrong with it.
-//     Another HTTP version gets 505, an unknown transfer coding 501, a head over its
-//     limit 431, an expectation other than 100-continue 417.
+//     Another HTTP version gets 505, an unknown transfer coding before chunked 501, a
+//     request line over its limit 414, other heads 431, an expectation other than
+//     100-continue 417. A Transfer-Encoding that does not end in chunked gets 400
+//     (RFC 9112, 6.3), where net/http has 501.
+//   - Refused requests are reported to the Server's Refused.
+//
+// As in net/http, a path may hold bytes that RFC 3986 does not allow there, such as
+// raw UTF-8 and bytes above 0x7f that are not UTF-8: handlers get them as they are.
+// Control bytes and spaces are refused.
 //
 // What is well-formed is answered alike, but for this:
 //

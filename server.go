@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/tarehq/tare/internal/engine"
 )
@@ -25,6 +26,21 @@ type Server struct {
 	// Serve. It concerns TCP and unix sockets on Linux only: everything else has a
 	// goroutine for each connection.
 	Dispatch Dispatch
+
+	// SendTimeout bounds the time in which a client takes nothing of what is being sent to it, by HTTP/1;
+	// 0 is no bound. It says nothing about how long a response may take, which is WriteTimeout's. A
+	// handler changes it for its response if it finds
+	//
+	//	interface{ SetSendTimeout(time.Duration) error }
+	//
+	// in its ResponseWriter. It is read when Serve is first called.
+	SendTimeout time.Duration
+
+	// Refused, if it is not nil, is called for each request by HTTP/1 that no handler sees, because it is
+	// malformed, too large, or its head did not arrive in time: for a log. It must not wait, as it may
+	// run in a goroutine that serves others. A client that sends nothing makes no request. It is read when
+	// Serve is first called.
+	Refused func(Refusal)
 
 	once   sync.Once
 	engine *engine.Server
@@ -128,10 +144,13 @@ func (s *Server) Connections() (accepted, open int64) { return s.run().Connectio
 func (s *Server) run() *engine.Server {
 	s.once.Do(func() {
 		s.engine = engine.New(s.Server)
-		s.engine.Dispatch = s.Dispatch
+		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
 	})
 	return s.engine
 }
+
+// Refusal is a request that no handler sees, and how it was responded to.
+type Refusal = engine.Refusal
 
 // Dispatch says where the handlers of a Server run.
 type Dispatch = engine.Dispatch

@@ -21,6 +21,7 @@ type around struct {
 	done       bool         // the content has returned, and did not panic
 	bodyStatus atomic.Int32 // what answers if the request's body could not be read; 0 while it can. Who passes it on may read it in the background
 	note       int          // the status to be logged if there is no answer
+	refused    *refused     // if the server has refused the request; else nil
 
 	requestLimit, connLimit limitResult
 
@@ -147,6 +148,9 @@ func (x *exchange) answerStatus() int {
 
 // answerBytes are those of the answer's body.
 func (x *exchange) answerBytes() int64 {
+	if x.refused != nil {
+		return x.refused.sent
+	}
 	if x.out == nil {
 		return 0
 	}

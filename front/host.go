@@ -158,7 +158,7 @@ func hostName(s string) (name string, ok bool) {
 	if name = strings.TrimSuffix(s[:end], "."); upper {
 		name = lowerASCII(name)
 	}
-	return name, true
+	return name, name != "" || end == 0 // a dot alone is no name
 }
 
 // inHostName reports whether a byte may be one of a host's name.

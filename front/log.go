@@ -191,6 +191,9 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 		return func(b []byte, _ *exchange) []byte { return append(b, all.local(time.Now())...) }, nil
 	case "request":
 		return func(b []byte, x *exchange) []byte {
+			if x.refused != nil {
+				return esc(b, bounded(x.refused.line))
+			}
 			b = append(esc(b, x.r.Method), ' ')
 			b = append(esc(b, x.r.RequestURI), ' ')
 			return esc(b, x.r.Proto)

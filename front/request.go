@@ -51,6 +51,9 @@ func requestMethod(x *exchange) string {
 
 // requestLine is the client's.
 func requestLine(x *exchange) string {
+	if x.refused != nil {
+		return x.refused.line
+	}
 	r := x.client()
 	return r.Method + " " + r.RequestURI + " " + r.Proto
 }

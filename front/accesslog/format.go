@@ -24,6 +24,7 @@ const (
 // entry is what a line says.
 type entry struct {
 	r      *http.Request
+	line   *string // the request line as it was received, of a request that was refused; else nil
 	status int
 	bytes  int64
 	at     time.Time
@@ -43,11 +44,15 @@ func (e *entry) appendCommon(b []byte, at string) []byte {
 	b = append(b, " - - ["...)
 	b = append(b, at...)
 	b = append(b, `] "`...)
-	b = AppendEscaped(b, bounded(e.r.Method))
-	b = append(b, ' ')
-	b = AppendEscaped(b, bounded(e.r.RequestURI))
-	b = append(b, ' ')
-	b = AppendEscaped(b, bounded(e.r.Proto))
+	if e.line != nil {
+		b = AppendEscaped(b, bounded(*e.line))
+	} else {
+		b = AppendEscaped(b, bounded(e.r.Method))
+		b = append(b, ' ')
+		b = AppendEscaped(b, bounded(e.r.RequestURI))
+		b = append(b, ' ')
+		b = AppendEscaped(b, bounded(e.r.Proto))
+	}
 	b = append(b, `" `...)
 	b = strconv.AppendInt(b, int64(e.status), 10)
 	b = append(b, ' ')
@@ -69,10 +74,24 @@ func (e *entry) appendJSON(b []byte, took time.Duration) []byte {
 	b = strconv.AppendInt(append(b, `,"duration_us":`...), took.Microseconds(), 10)
 	b = appendMember(b, "referer", e.r.Header.Get("Referer"))
 	b = appendMember(b, "user_agent", e.r.Header.Get("User-Agent"))
+	if e.line != nil {
+		b = appendMember(b, "request", *e.line)
+	}
 	if e.r.TLS != nil {
 		b = appendMember(b, "tls", tls.VersionName(e.r.TLS.Version))
 	}
 	return append(b, "}\n"...)
+}
+
+// Refused returns the line of a request that no handler has seen: the server has refused it, or its head did not arrive in time.
+// line is the request line as it was received. r has what is known of the rest.
+func (f Format) Refused(r *http.Request, line string, status int, bytes int64) []byte {
+	now := time.Now()
+	e := entry{r: r, line: &line, status: status, bytes: bytes, at: now}
+	if f == JSON {
+		return e.appendJSON(nil, 0)
+	}
+	return e.appendText(nil, now.Format(clfTime), f == Combined)
 }
 
 // Lost returns the line that says that others are missing. It has the fields of any line, so that what reads the log

@@ -364,7 +364,7 @@ func (t *translator) listener(a *address) Listener {
 		}
 	}
 	l := Listener{
-		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second, HeaderBytes: 4 * 8 << 10,
+		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second, SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10,
 	}
 	l.Default = true
 	t.connection(s, &l)
@@ -387,6 +387,9 @@ func keepAlive(s *scope) (requests int, age time.Duration) {
 func (t *translator) connection(s *scope, l *Listener) {
 	if d := s.one("client_header_timeout"); d != nil {
 		l.HeaderTimeout = s.time(d.name)
+	}
+	if d := s.one("send_timeout"); d != nil {
+		l.SendTimeout = s.time(d.name)
 	}
 	if d := s.one("keepalive_timeout"); d != nil {
 		l.IdleTimeout, _ = parseTime(d.args[0], false)

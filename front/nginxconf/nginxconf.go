@@ -72,6 +72,8 @@ type Listener struct {
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long a connection is kept without a request, 75 s by default; 0 closes each one behind its first answer.
 	IdleTimeout time.Duration
+	// SendTimeout bounds the time in which a client takes nothing of a response that is no location's. It is 60 s by default.
+	SendTimeout time.Duration
 	// HeaderBytes bounds a request's head, 32 KB by default.
 	HeaderBytes int64
 }

@@ -37,13 +37,13 @@ type serving struct {
 // kept is what a server was made with: another one is needed if that changes.
 type kept struct {
 	tls, http2, proxied bool
-	header, idle        time.Duration
+	header, idle, send  time.Duration
 	bytes               int64
 }
 
 func keptOf(l *nginxconf.Listener) kept {
 	return kept{
-		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout, bytes: l.HeaderBytes,
+		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout, send: l.SendTimeout, bytes: l.HeaderBytes,
 	}
 }
 
@@ -124,13 +124,15 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols.SetHTTP2(socket.HTTP2 && socket.TLS)
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
-		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols,
+		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
 		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: stallTime},
 		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout, IdleTimeout: socket.IdleTimeout,
 	})
 	if socket.Proxied {
 		server.ConnContext = withProxyHeader
 	}
+	server.SendTimeout = socket.SendTimeout
+	server.Refused = func(r tare.Refusal) { s.handler.LogRefused(r.Request, r.Line, r.Status, r.Sent) }
 	if socket.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.handshake(socket.HTTP2)}
 	}

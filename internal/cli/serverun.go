@@ -75,8 +75,12 @@ func (s *fileServer) start(outcome *privilege.Outcome) (err error) {
 	}
 	s.server = tare.Wrap(&http.Server{
 		Handler: handler, ErrorLog: s.voice.logger(), MaxHeaderBytes: maxHead,
-		ReadHeaderTimeout: headTime, IdleTimeout: idleTime,
+		ReadHeaderTimeout: headTime, IdleTimeout: idleTime, DisableGeneralOptionsHandler: true, // so that it is logged
 	})
+	s.server.SendTimeout = stallTime
+	if s.log != nil {
+		s.server.Refused = func(r tare.Refusal) { _, _ = s.log.Write(s.plan.format.Refused(r.Request, r.Line, r.Status, r.Sent)) }
+	}
 	if s.certs != nil {
 		s.server.TLSConfig = &tls.Config{GetCertificate: s.certs.GetCertificate}
 	}

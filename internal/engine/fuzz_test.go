@@ -45,7 +45,7 @@ func excused(in, ours, theirs string) bool {
 	case strings.Contains(in, "OPTIONS * ") && theirs == ours:
 		return true // the body was cut off, and no handler's answer tells
 	}
-	for _, refusal := range []string{"HTTP/1.1 400", "HTTP/1.1 417", "HTTP/1.1 431", "HTTP/1.1 501", "HTTP/1.1 505"} {
+	for _, refusal := range []string{"HTTP/1.1 400", "HTTP/1.1 414", "HTTP/1.1 417", "HTTP/1.1 431", "HTTP/1.1 501", "HTTP/1.1 505"} {
 		if before, _, refused := strings.Cut(ours, refusal); refused && strings.HasPrefix(theirs, before) {
 			return true
 		}

@@ -163,7 +163,11 @@ func (c *netConn) receiveHead(first bool) (complete, ok bool) {
 		case errors.Is(err, io.EOF):
 			c.refuse(http.StatusBadRequest, "head cut off")
 			return false, false
+		case isTimeout(err):
+			c.reportLate(http.StatusRequestTimeout)
+			return false, false
 		case err != nil:
+			c.reportLate(http.StatusBadRequest)
 			return false, false
 		}
 	}

@@ -22,7 +22,6 @@ func (overHTTP) head(c *conn) (complete, ok bool) {
 
 func (overHTTP) begin(c *conn) *exchange {
 	x, err := newExchange(c, &c.request, c.in[c.next:c.next+c.request.Size])
-	c.next += c.request.Size
 	if err != nil {
 		c.refuse(http.StatusBadRequest, err.Error())
 		return nil
@@ -31,6 +30,7 @@ func (overHTTP) begin(c *conn) *exchange {
 		c.refuse(http.StatusExpectationFailed, "unknown expectation")
 		return nil
 	}
+	c.next += c.request.Size
 	return x
 }
 
@@ -39,6 +39,7 @@ func (overHTTP) next(c *conn) { c.request.Reset() }
 func (overHTTP) refuse(c *conn, status int, why string) {
 	text := refusal(status, why)
 	out := http1.AppendStatusLine(c.out, 1, status, http.StatusText(status))
+	out = http1.AppendField(out, "Date", c.date.text())
 	out = http1.AppendField(out, "Content-Type", "text/plain; charset=utf-8")
 	out = http1.AppendField(out, "Content-Length", strconv.Itoa(len(text)))
 	out = http1.AppendField(out, "Connection", "close")

@@ -23,13 +23,18 @@ func (c *conn) refuseHead(err error) {
 	if !ok {
 		panic("engine: BUG: codec error of another type: " + err.Error())
 	}
-	c.refuse(statuses[e.Kind], e.What)
+	status := statuses[e.Kind]
+	if e.Kind == http1.TooLarge && !c.request.Begun() {
+		status = http.StatusRequestURITooLong // 431 is about fields
+	}
+	c.refuse(status, e.What)
 }
 
 // refuse answers a request that no handler will see, and ends the connection. why
 // is our own text: nothing that the client sent is echoed.
 func (c *conn) refuse(status int, why string) {
 	c.protocol.refuse(c, status, why)
+	c.report(status, int64(len(refusal(status, why))))
 	c.part()
 }
 

@@ -231,8 +231,12 @@ func (r *runner) converse(k *sock, x *exchange, at slotID) outcome {
 		switch err := c.receive(k); {
 		case err == nil:
 		case !errors.Is(err, poll.ErrAgain):
-			if errors.Is(err, io.EOF) && c.next < c.end {
+			switch {
+			case c.next == c.end:
+			case errors.Is(err, io.EOF):
 				c.refuse(http.StatusBadRequest, "head cut off")
+			default:
+				c.report(http.StatusBadRequest, 0)
 			}
 			return over
 		case c.detach(k):

@@ -30,6 +30,10 @@ type Server struct {
 	// SetSendTimeout. Read when Serve is called.
 	SendTimeout time.Duration
 
+	// Refused, if it is not nil, is called for each request of HTTP/1 that no handler sees. It must not
+	// wait: others are served in the same goroutine. Read when Serve is called.
+	Refused func(Refusal)
+
 	settings *http.Server
 	date     dateCache
 
@@ -74,6 +78,7 @@ type plan struct {
 	write     time.Duration
 	idle      time.Duration
 	stallTime time.Duration // SendTimeout
+	refused   func(Refusal)
 	handshake time.Duration
 	http1     bool // is served
 	h2c       bool // HTTP/2 without TLS is served, too
@@ -83,7 +88,7 @@ func (s *Server) plan(l net.Listener) *plan {
 	set := s.settings
 	p := &plan{
 		Server: s, listener: l, workers: newWorkers(), dispatch: s.Dispatch, handler: handlerOf(set), base: context.Background(),
-		read: max(0, set.ReadTimeout), write: max(0, set.WriteTimeout), idle: set.IdleTimeout, stallTime: max(0, s.SendTimeout),
+		read: max(0, set.ReadTimeout), write: max(0, set.WriteTimeout), idle: set.IdleTimeout, stallTime: max(0, s.SendTimeout), refused: s.Refused,
 		limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: maxFields},
 	}
 	if set.BaseContext != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -185,6 +186,9 @@ func (k *sock) expire(now instant) {
 	passed := k.readDeadline != 0 && k.readDeadline <= now
 	k.mu.Unlock()
 	if passed && k.state.CompareAndSwap(waiting, dead) {
+		if h := k.partial; h != nil {
+			k.home.plan.report(k.LocalAddr(), k.remote, nil, &h.request, h.in, http.StatusRequestTimeout, 0)
+		}
 		_ = k.Close()
 	}
 }

@@ -10,12 +10,16 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 const (
 	protoHTTP2  = "h2"
 	protoHTTP11 = "http/1.1"
 	protoHTTP10 = "http/1.0"
+
+	tlsHandshake = 22 // the type of the first record (RFC 8446, 5.1)
 )
 
 // NextProtos returns what a TLS listener should offer by ALPN (RFC 7301): protos,
@@ -83,9 +87,8 @@ func (c *netConn) shakeHands() bool {
 	ctx, cancel := context.WithTimeout(c.ctx, c.handshake)
 	defer cancel()
 	if err := tc.HandshakeContext(ctx); err != nil {
-		if re, ok := errors.AsType[tls.RecordHeaderError](err); ok && re.Conn != nil && looksLikeHTTP(re.RecordHeader) {
-			_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
-			err = errors.New("client sent an HTTP request to an HTTPS server")
+		if re, ok := errors.AsType[tls.RecordHeaderError](err); ok && re.Conn != nil {
+			err = c.refusePlain(re, err)
 		}
 		c.logf("http: TLS handshake error from %s: %v", c.template.RemoteAddr, err)
 		return false
@@ -93,6 +96,22 @@ func (c *netConn) shakeHands() bool {
 	state := tc.ConnectionState()
 	c.template.TLS = &state
 	return true
+}
+
+// refusePlain responds to a client that speaks HTTP without TLS, and returns the error to be
+// logged.
+func (c *netConn) refusePlain(re tls.RecordHeaderError, err error) error {
+	if first := re.RecordHeader[0]; first&0x80 != 0 || first == tlsHandshake {
+		return err // it does speak TLS, or SSL 2
+	}
+	sent := int64(0)
+	if looksLikeHTTP(re.RecordHeader) {
+		const text = "Client sent an HTTP request to an HTTPS server.\n"
+		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
+		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
+	}
+	c.plan.report(c.nc.LocalAddr(), c.template.RemoteAddr, nil, new(http1.Request), re.RecordHeader[:], http.StatusBadRequest, sent)
+	return err
 }
 
 // looksLikeHTTP reports whether what should be a TLS record begins like a request.

@@ -48,7 +48,7 @@ func (f *facts) note(name Name, value []byte, offset int) error {
 			return malformed(offset, "second Transfer-Encoding")
 		}
 		if !equalFold(value, "chunked") {
-			return fault(UnknownCoding, offset, "unknown transfer coding")
+			return codingFault(value, offset)
 		}
 		f.hasCoding = true
 	case NameHost:
@@ -74,6 +74,24 @@ func (f *facts) note(name Name, value []byte, offset int) error {
 		}
 	}
 	return nil
+}
+
+// codingFault says what is wrong with a Transfer-Encoding that is not chunked. Where chunked is not the
+// last coding, nobody knows how long the body is (RFC 9112, 6.3); before it, any coding is one that
+// this package does not know, but for chunked itself, which may be applied once.
+func codingFault(value []byte, offset int) error {
+	codings, last := 0, false
+	for coding := range elements(value) {
+		if last {
+			return malformed(offset, "chunked is not the last transfer coding")
+		}
+		last = equalFold(coding, "chunked")
+		codings++
+	}
+	if !last || codings == 1 {
+		return malformed(offset, "chunked is not the last transfer coding")
+	}
+	return fault(UnknownCoding, offset, "unknown transfer coding")
 }
 
 // noteLength accepts digits only: no sign, no list, nothing that another reader
@@ -174,14 +192,46 @@ func BodyAllowed(status int) bool {
 func ValidHost(b []byte) bool {
 	n := span(b, hostByte)
 	if len(b) > 0 && b[0] == '[' {
-		if n = bytes.IndexByte(b, ']') + 1; n == 0 || !ipv6(b[1:n-1]) {
+		if n = bytes.IndexByte(b, ']') + 1; n == 0 || !ipv6(b[1:n-1]) && !ipFuture(b[1:n-1]) {
 			return false
 		}
+	} else if !wholeEscapes(b[:n]) {
+		return false
 	}
 	if n == 0 {
 		return false
 	}
 	return n == len(b) || b[n] == ':' && span(b[n+1:], digitByte) == len(b)-n-1
+}
+
+// wholeEscapes reports whether each percent sign begins an escape (RFC 3986, 2.1).
+func wholeEscapes(name []byte) bool {
+	for {
+		i := bytes.IndexByte(name, '%')
+		if i < 0 {
+			return true
+		}
+		if name = name[i+1:]; len(name) < 2 || span(name[:2], hexByte) < 2 {
+			return false
+		}
+	}
+}
+
+// ipFuture reports whether b is an address of a version that is not known yet (RFC 3986, 3.2.2).
+func ipFuture(b []byte) bool {
+	if len(b) == 0 || b[0]|0x20 != 'v' {
+		return false
+	}
+	version, address, ok := bytes.Cut(b[1:], []byte("."))
+	if !ok || len(version) == 0 || span(version, hexByte) < len(version) || len(address) == 0 {
+		return false
+	}
+	for _, c := range address {
+		if c != ':' && (c == '%' || classes[c]&hostByte == 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // ipv6 reports whether b is an IPv6 address without a zone.

@@ -180,15 +180,28 @@ func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 			r.skippedLine = true // RFC 9112, 2.2
 			continue
 		}
-		r.begun = true
 		if err := r.requestLine(b, start, end); err != nil {
 			return false, err
 		}
+		r.begun = true
 	}
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}
 	return true, r.finish()
+}
+
+// Begun reports whether the request line has arrived and is well-formed.
+func (r *Request) Begun() bool { return r.begun }
+
+// Line returns the request line without its end, or what there is of it: well-formed or not. b is
+// what Parse was given.
+func (r *Request) Line(b []byte) []byte {
+	if r.skippedLine {
+		b = b[min(len(b), len("\r\n")):]
+	}
+	line, _, _ := bytes.Cut(b, []byte("\n"))
+	return bytes.TrimSuffix(line, []byte("\r"))
 }
 
 // requestLine parses "method SP target SP version" (RFC 9112, 3).

@@ -102,8 +102,9 @@ var requestVectors = []vector{
 	{"smuggling: two codings", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "second Transfer-Encoding"},
 	{"smuggling: coding behind a control byte", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0bchunked\r\n\r\n", "control byte in field value"},
 	{"smuggling: coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding on HTTP/1.0"},
-	{"smuggling: other coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: gzip\r\n\r\n", "unknown transfer coding"},
-	{"smuggling: other coding", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", "unknown transfer coding"},
+	{"smuggling: other coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: gzip\r\n\r\n", "chunked is not the last transfer coding"},
+	{"smuggling: other coding before chunked on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "unknown transfer coding"},
+	{"smuggling: other coding", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", "chunked is not the last transfer coding"},
 	{"smuggling: space before colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", "space in field name or before its colon at byte 20"},
 	{"smuggling: folded line", "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "folded field line"},
 	{"smuggling: folded first line", "GET / HTTP/1.1\r\n Host: a\r\n\r\n", "folded field line at byte 16"},
@@ -322,8 +323,8 @@ func TestErrorKinds(t *testing.T) {
 	for in, want := range map[string]Kind{
 		"GET /\r\n":          Malformed,
 		"GET / HTTP/3.0\r\n": BadVersion,
-		"GET / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n": UnknownCoding,
-		strings.Repeat("a", 5000):                       TooLarge,
+		"GET / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n": UnknownCoding,
+		strings.Repeat("a", 5000):                                TooLarge,
 	} {
 		var r Request
 		_, err := r.Parse([]byte(in), testLimits)

@@ -19,6 +19,7 @@ import (
 var stricter = map[string]string{
 	"malformed request target":                  "net/http takes an empty one for CONNECT",
 	"unknown transfer coding":                   "net/http ignores any coding on HTTP/1.0",
+	"chunked is not the last transfer coding":   "net/http ignores any coding on HTTP/1.0",
 	"malformed chunk size":                      "net/http takes space behind the size",
 	"malformed chunk extension":                 "net/http takes any bytes in an extension",
 	"LF without CR":                             "RFC 9112 2.2 allows a bare LF; proxies differ on it",
