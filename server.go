@@ -45,8 +45,11 @@ type Server struct {
 	once   sync.Once
 	engine *engine.Server
 
-	mu   sync.Mutex
-	tied *tie // nil until the first Serve
+	registering sync.Once
+
+	mu      sync.Mutex
+	serving int  // calls of Serve
+	tied    *tie // nil until the first Serve, and where nothing is served any more
 }
 
 // Wrap returns a Server for s.
@@ -95,6 +98,7 @@ func (s *Server) Serve(l net.Listener) error {
 		l.Close()
 		return err
 	}
+	defer s.untie(true)
 	return s.run().Serve(l)
 }
 
@@ -144,6 +148,7 @@ func (s *Server) Connections() (accepted, open int64) { return s.run().Connectio
 func (s *Server) run() *engine.Server {
 	s.once.Do(func() {
 		s.engine = engine.New(s.Server)
+		s.engine.Unused = func() { s.untie(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
 	})
 	return s.engine
@@ -174,19 +179,41 @@ func (s *Server) tie() error {
 	if s.run().Closed() {
 		return http.ErrServerClosed
 	}
-	if s.tied != nil {
-		return nil
+	if s.tied == nil {
+		s.registering.Do(func() { s.RegisterOnShutdown(s.shutDown) })
+		t := newTie(s.engine)
+		if err := t.fasten(s.Server); err != nil {
+			return err
+		}
+		s.tied = t
 	}
-	t := newTie(s.engine)
-	s.RegisterOnShutdown(func() {
-		_ = s.engine.Shutdown(context.Background())
-		t.release()
-	})
-	if err := t.fasten(s.Server); err != nil {
-		return err
-	}
-	s.tied = t
+	s.serving++
 	return nil
+}
+
+// shutDown shuts the engine down, because the wrapped server is.
+func (s *Server) shutDown() {
+	_ = s.engine.Shutdown(context.Background())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tied != nil {
+		s.tied.release()
+	}
+}
+
+// untie ends the tie if nothing is served any more though neither server was closed: the listeners
+// were, and all connections have ended. It is called when a Serve has returned, and when the engine
+// has no connection.
+func (s *Server) untie(served bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if served {
+		s.serving--
+	}
+	if s.tied != nil && s.serving == 0 && !s.engine.Closed() && s.engine.IsUnused() {
+		s.tied.loosen()
+		s.tied = nil
+	}
 }
 
 // closed reports whether Shutdown or Close of either server was called.

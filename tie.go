@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
@@ -29,6 +30,8 @@ type tie struct {
 	unbound  chan struct{} // closed when the listener is
 
 	reading, answering, closing, releasing, unbinding sync.Once
+
+	loose atomic.Bool // what happens to inner no longer concerns the engine
 
 	accepted bool // for the goroutine of Serve
 }
@@ -91,6 +94,13 @@ func withoutSettings(inner *http.Server, f func() error) error {
 // release lets inner's Shutdown return.
 func (t *tie) release() { t.releasing.Do(func() { close(t.released) }) }
 
+// loosen ends what inner does for the tie, and leaves the engine as it is.
+func (t *tie) loosen() {
+	t.loose.Store(true)
+	t.unbinding.Do(func() { close(t.unbound) })
+	t.release()
+}
+
 // tieListener is a tie as inner's listener.
 type tieListener struct{ *tie }
 
@@ -113,7 +123,9 @@ func (l tieListener) Accept() (net.Conn, error) {
 func (l tieListener) Close() error {
 	l.unbinding.Do(func() {
 		close(l.unbound)
-		_ = l.engine.StopListening() // whoever wants the error calls our Shutdown
+		if !l.loose.Load() {
+			_ = l.engine.StopListening() // whoever wants the error calls our Shutdown
+		}
 	})
 	return nil
 }
@@ -158,7 +170,9 @@ func (c tieConn) Write(p []byte) (int, error) {
 func (c tieConn) Close() error {
 	c.closing.Do(func() {
 		close(c.closed)
-		_ = c.engine.Close()
+		if !c.loose.Load() {
+			_ = c.engine.Close()
+		}
 	})
 	return nil
 }

@@ -203,10 +203,14 @@ func (g *group) add(p *plan, fd int, remote string) {
 
 // gone is called when a sock's descriptor was closed.
 func (g *group) gone() {
-	if g.live.Add(-1) == 0 {
+	last := g.live.Add(-1) == 0
+	if last {
 		g.stopIfDone()
 	}
 	g.server.noteClosed()
+	if last {
+		g.server.endIfUnused()
+	}
 }
 
 // open counts the socks.
@@ -225,7 +229,11 @@ func (g *group) stopIfDone() {
 	}
 }
 
+// stop ends the shards. Nothing is on them any more.
 func (g *group) stop() {
+	if g == nil {
+		return
+	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
 	if g.done {

@@ -18,3 +18,4 @@ func (s *Server) socketAcceptor(*plan, net.Listener) func() error { return nil }
 func (*group) open() int64       { return 0 }
 func (*group) closeWaiting() int { return 0 }
 func (*group) closeAll()         {}
+func (*group) stop()             {}

@@ -27,8 +27,8 @@ type http2 struct {
 	inner *http.Server  // nil until it is needed
 	conns *handListener // what inner serves
 	err   error         // why it cannot serve
-	start sync.Once
-	open  atomic.Int64 // connections that were handed over
+	start *sync.Once    // of inner
+	open  atomic.Int64  // connections that were handed over
 }
 
 // configure makes the inner server unless it exists. It fails if the settings
@@ -43,6 +43,7 @@ func (h *http2) configure() error {
 		return http.ErrServerClosed
 	}
 	h.conns = newHandListener()
+	h.start = new(sync.Once)
 	h.inner = h.server.likeSettings(h.conns)
 	h.inner.SetKeepAlivesEnabled(!h.server.noReuse.Load())
 	// Serving a listener that has ended makes net/http say whether it can.
@@ -92,7 +93,9 @@ func (s *Server) likeSettings(conns *handListener) *http.Server {
 		case http.StateNew:
 			return // the hook has been told
 		case http.StateClosed, http.StateHijacked:
-			s.http2.open.Add(-1)
+			if s.http2.open.Add(-1) == 0 {
+				defer s.endIfUnused()
+			}
 		}
 		if hook := s.settings.ConnState; hook != nil {
 			if p, ok := nc.(*prereadConn); ok {
@@ -113,12 +116,25 @@ func (h *http2) serve(nc net.Conn, ctx context.Context) bool {
 		}
 		return false
 	}
-	h.start.Do(func() { go h.inner.Serve(h.conns) }) //nolint:errcheck // ends when it is shut down
+	h.mu.Lock()
+	inner, conns, start := h.inner, h.conns, h.start
+	h.mu.Unlock()
+	start.Do(func() { go inner.Serve(conns) }) //nolint:errcheck // ends when it is shut down
 	select {
-	case h.conns.handed <- handed{nc, ctx}:
+	case conns.handed <- handed{nc, ctx}:
 		return true
-	case <-h.conns.closed:
+	case <-conns.closed:
 		return false
+	}
+}
+
+// rest ends the inner server, which has no connection. The next one makes another.
+func (h *http2) rest() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inner != nil {
+		_ = h.conns.Close()
+		h.inner = nil
 	}
 }
 

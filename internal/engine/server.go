@@ -30,6 +30,9 @@ type Server struct {
 	// SetSendTimeout. Read when Serve is called.
 	SendTimeout time.Duration
 
+	// Unused, if it is not nil, is called when no Serve runs, and no connection is open any more.
+	Unused func()
+
 	// Refused, if it is not nil, is called for each request of HTTP/1 that no handler sees. It must not
 	// wait: others are served in the same goroutine. Read when Serve is called.
 	Refused func(Refusal)
@@ -309,8 +312,9 @@ func (s *Server) trackListener(l net.Listener) bool {
 
 func (s *Server) forgetListener(l net.Listener) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.listeners, l)
+	s.mu.Unlock()
+	s.endIfUnused()
 }
 
 func (s *Server) track(c *netConn) bool {
@@ -329,6 +333,7 @@ func (s *Server) forget(c *netConn) {
 	s.conns.remove(c)
 	s.mu.Unlock()
 	s.noteClosed()
+	s.endIfUnused()
 }
 
 // noteClosed wakes Shutdown.
