@@ -2,10 +2,8 @@ package engine_test
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -25,7 +23,7 @@ var unread = map[string]struct {
 	text    string
 	handler http.HandlerFunc
 }{
-	"small":    {get, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "small") }},
+	"small":    {get, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 3<<10)) }},
 	"no body":  {get, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }},
 	"large":    {get, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 32<<20)) }},
 	"pieces":   {get, func(w http.ResponseWriter, _ *http.Request) { writeForever(w) }},
@@ -71,7 +69,12 @@ func TestSendTimeout(t *testing.T) {
 			t.Run(name+" "+bound, func(t *testing.T) {
 				t.Parallel()
 				set := &http.Server{Handler: u.handler}
-				someServers(t, set, apply, func(s *site) { s.sendUnread(u.text) }, "tcp", "unix", "net.Conn", "tls")
+				kinds := []string{"unix", "memory"}
+				if name == "large" || name == "small" {
+					// TCP may come to a halt by itself if a client has no room for many short responses.
+					kinds = append(kinds, "tcp", "net.Conn", "tls")
+				}
+				someServers(t, set, apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
 			})
 		}
 	}
@@ -81,13 +84,6 @@ func TestSendTimeout(t *testing.T) {
 func (s *site) sendUnread(text string) {
 	s.Helper()
 	c := s.connect()
-	nc := c
-	if tc, ok := c.(*tls.Conn); ok {
-		nc = tc.NetConn()
-	}
-	if tc, ok := nc.(*net.TCPConn); ok {
-		tc.SetReadBuffer(64 << 10) // it is full sooner
-	}
 	for {
 		if _, err := io.WriteString(c, text); err != nil {
 			if os.IsTimeout(err) {
