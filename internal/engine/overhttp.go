@@ -13,14 +13,22 @@ type overHTTP struct{}
 
 func (overHTTP) head(c *conn) (complete, ok bool) {
 	complete, err := c.request.Parse(c.in[c.next:c.end], c.limits)
-	if err != nil {
-		c.refuseHead(err)
-		return false, false
+	if err == nil {
+		return complete, true
 	}
-	return complete, true
+	if whole, ok := beginsPreface(c.in[c.next:c.end]); ok && !c.h2c {
+		c.request.Reset() // its Size is 0, which no other complete head's is
+		return whole, true
+	}
+	c.refuseHead(err)
+	return false, false
 }
 
 func (overHTTP) begin(c *conn) *exchange {
+	if c.request.Size == 0 {
+		c.next += len(prefaceHead)
+		return newPrefaceExchange(c)
+	}
 	x, err := newExchange(c, &c.request, c.in[c.next:c.next+c.request.Size])
 	if err != nil {
 		c.refuse(http.StatusBadRequest, err.Error())

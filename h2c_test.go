@@ -1,0 +1,117 @@
+package tare_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	xh2c "golang.org/x/net/http2/h2c"
+
+	"github.com/tarehq/tare"
+)
+
+// A handler that speaks HTTP/2 without TLS itself gets connections on which the client does so at once, and those that are upgraded.
+func TestHandlersThatSpeakHTTP2(t *testing.T) {
+	handler := xh2c.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s %s", r.Proto, r.URL.Path, b)
+	}), new(http2.Server)) //nolint:staticcheck // programs use it
+	for kind, serve := range unusedKinds {
+		if kind == "tls" {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			s, l := tare.Wrap(&http.Server{Handler: handler}), listen(t)
+			served := make(chan error, 1)
+			go func() { served <- serve(t, s, l) }()
+			defer func() { s.Close(); <-served }()
+			transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, network, addr)
+			}}
+			defer transport.CloseIdleConnections()
+			for range 3 {
+				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "", strings.NewReader("body"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if string(b) != "HTTP/2.0 /path body" || err != nil {
+					t.Errorf("%q, %v", b, err)
+				}
+			}
+			for _, at := range []int{0, 1, 16, 17, 18, 20} { // the preface, in pieces
+				const settings = "\x04\x00\x00\x00\x00\x00"
+				if got := frames(t, l, http2.ClientPreface[:at], http2.ClientPreface[at:], settings); !strings.HasPrefix(got, "\x00\x00") {
+					t.Errorf("%d: %q", at, got)
+				}
+			}
+			upgrade := "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
+			if got := frames(t, l, upgrade, http2.ClientPreface, " /up "); !strings.HasPrefix(got, "HTTP/1.1 101 ") {
+				t.Errorf("upgraded: %q", got)
+			}
+		})
+	}
+}
+
+// frames sends two texts, the first by itself, and the frame that has to follow, and returns what comes up to what is wanted.
+func frames(t *testing.T, l net.Listener, first, second, want string) (got string) {
+	t.Helper()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, first)
+	framer := http2.NewFramer(c, nil)
+	io.WriteString(c, second)
+	framer.WriteSettings()
+	c.SetReadDeadline(time.Now().Add(patience))
+	for b := make([]byte, 1<<10); !strings.Contains(got, want); {
+		n, err := c.Read(b)
+		if got += string(b[:n]); err != nil {
+			t.Errorf("%v; want %q", err, want)
+			break
+		}
+	}
+	return got
+}
+
+// A handler that does not take such a connection over answers as over net/http.
+func TestPrefaceAsRequest(t *testing.T) {
+	show := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s %s %d.%d %q %q %v %v %d %q %v %q", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path, r.Host, r.Header, r.Close, r.ContentLength, b, err, r.TransferEncoding)
+	})
+	said := func(serve func(net.Listener) error) string {
+		l := listen(t)
+		defer l.Close()
+		go serve(l)
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, http2.ClientPreface)
+		b, _ := io.ReadAll(c)
+		status, rest, _ := strings.Cut(string(b), "\r\n")
+		_, body, _ := strings.Cut(rest, "\r\n\r\n")
+		return status + " " + body
+	}
+	want := said((&http.Server{Handler: show}).Serve)
+	for kind, serve := range unusedKinds {
+		if kind == "tls" {
+			continue
+		}
+		if got := said(func(l net.Listener) error { return serve(t, tare.Wrap(&http.Server{Handler: show}), l) }); got != want {
+			t.Errorf("%s: got %q, want %q", kind, got, want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package engine
+
+import (
+	"net/http"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// prefaceHead is what of HTTP/2's preface looks like the head of a request. Where the server does not
+// speak HTTP/2 without TLS itself, handlers get it as a request, as they do from net/http: they may
+// take the connection over, and speak it.
+const prefaceHead = "PRI * HTTP/2.0\r\n\r\n"
+
+// beginsPreface reports in ok whether in is such a head or the beginning of one, and in whole whether
+// it is complete.
+func beginsPreface(in []byte) (whole, ok bool) {
+	n := min(len(in), len(prefaceHead))
+	return n == len(prefaceHead), string(in[:n]) == prefaceHead[:n]
+}
+
+// newPrefaceExchange makes the request that net/http makes of it.
+func newPrefaceExchange(c *conn) *exchange {
+	x := &exchange{}
+	x.prepare(c)
+	r := &x.request
+	r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor = "PRI", "*", "HTTP/2.0", 2, 0
+	x.url.Path = "*"
+	r.URL, r.Header, r.Body = &x.url, make(http.Header), http.NoBody
+	r.ContentLength, r.Close = -1, true
+	x.body.init(x, http1.Framing{}, false)
+	x.resp.init(c, x, 1, false)
+	return x
+}
