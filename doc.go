@@ -67,4 +67,6 @@
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
 //   - A Content-Length set by the handler that is no number is dropped, and the
 //     response framed as if it had not been set.
+//   - A response that the server makes itself is given up if the client does not take it
+//     within WriteTimeout, SendTimeout or, without either, the time for a head.
 package tare
