@@ -133,7 +133,7 @@ var heads = []attack{
 	{"MN-17 tab in the target", target("/a\tb"), "400 Bad Request: malformed request target"},
 	{"MN-17 two spaces", target(" /"), "400 Bad Request: malformed request target"},
 	{"MN-17 NUL in the target", target("/\x00"), "400 Bad Request: malformed request target"},
-	{"MN-16 prior knowledge of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505 HTTP Version Not Supported: protocol is not HTTP/1"},
+	{"MN-16 a field in the preface of HTTP/2", "PRI * HTTP/2.0\r\nX: y\r\n\r\n", "505 HTTP Version Not Supported: protocol is not HTTP/1"},
 	{"MN-45 version without digits", "GET / HTTP/x.y\r\n" + host + "\r\n", "400 Bad Request: malformed protocol version"},
 	{"MN-45 no version", "GET /\r\n" + host + "\r\n", "400 Bad Request"},
 	{"MN-45 TLS on a plain port", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\n", "400 Bad Request: LF without CR"},
