@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -306,13 +307,30 @@ func TestWatch(t *testing.T) {
 	})
 }
 
+// watchers returns the stacks of the goroutines that watch idle connections, of all pools. A count of all goroutines would
+// include the timer's, which has not always returned when the pool's state shows what it did.
+func watchers() []string {
+	stacks := make([]byte, 64<<10)
+	for {
+		n := runtime.Stack(stacks, true)
+		if n < len(stacks) {
+			stacks = stacks[:n]
+			break
+		}
+		stacks = make([]byte, 2*len(stacks))
+	}
+	return slices.DeleteFunc(strings.Split(string(stacks), "\n\n"), func(stack string) bool {
+		return !strings.Contains(stack, "created by github.com/tarehq/tare/internal/pool.(*Pool[")
+	})
+}
+
 // Idle sockets have one goroutine together, and none is left when they are gone.
 func TestGoroutines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere each has one")
 	}
 	const many = 50
-	before := runtime.NumGoroutine()
+	waitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
 	p := &testPool{Limits: Limits{MaxIdlePerHost: many}}
 	var all []*testConn
 	for range many {
@@ -325,25 +343,28 @@ func TestGoroutines(t *testing.T) {
 		c.Keep()
 	}
 	waitFor(t, "all to rest", func() bool { return p.Count().Resting == many })
-	if n := runtime.NumGoroutine() - before; n > 1 {
-		t.Errorf("%d goroutines for %d idle connections", n, many)
+	if found := watchers(); len(found) != 1 {
+		t.Errorf("%d goroutines for %d idle connections:\n%s", len(found), many, strings.Join(found, "\n\n"))
 	}
 	c := open(t, p, "x", nil)
 	p.CloseIdle()
 	c.Drop()
-	waitFor(t, "the goroutine to end", func() bool { return runtime.NumGoroutine() <= before })
+	waitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
 	want(t, p, Count{})
 }
 
 // A watch that has nothing to do ends by itself.
 func TestWatchEnds(t *testing.T) {
-	before := runtime.NumGoroutine()
+	waitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
 	ours, _ := sockets(t)
 	open(t, p, "x", ours).Keep()
 	waitFor(t, "it to rest", func() bool { return p.Count().Resting == 1 })
+	if found := watchers(); len(found) != 1 {
+		t.Errorf("%d goroutines for an idle connection:\n%s", len(found), strings.Join(found, "\n\n"))
+	}
 	open(t, p, "x", nil).Drop()
-	waitFor(t, "the goroutine to end", func() bool { return runtime.NumGoroutine() <= before })
+	waitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
 }
 
 // A connection is used so often, and for so long, as the limits say.
