@@ -5,7 +5,7 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: weigh contenders test check-slow bench lint help programs
+.PHONY: weigh contenders test fuzz check-slow bench lint help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
@@ -29,22 +29,22 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine ./internal/wire/http1 ./load ./front ./front/cache ./front/files
 	$(GO) test $(RACE) -tags poison -timeout 30m ./...
 
-check-slow: programs ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
-	for target in FuzzRequest FuzzResponse FuzzTrailer FuzzChunked FuzzCGI; do \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./internal/wire/http1 || exit 1; \
-	done
-	for target in FuzzReader FuzzRequest FuzzPairs; do \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./internal/wire/fcgi || exit 1; \
-	done
-	for target in FuzzSameAsNetHTTP FuzzFastCGI; do \
-		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 5m ./internal/engine || exit 1; \
-	done
-	$(GO) test -run '^$$' -fuzz '^FuzzTransport$$' -fuzztime 5m .
-	for room in front front/files front/cache front/nginxconf; do \
-		for target in $$($(GO) test -list '^Fuzz' ./$$room | grep Fuzz); do \
-			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime 2m ./$$room || exit 1; \
+# Every fuzz target of every package, found by its name. Their seeds run in "make test".
+FUZZTIME ?= 3m
+FUZZPACKAGES ?= ./...
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@failed=; packages=$$($(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(FUZZPACKAGES)) || exit 1; \
+	for package in $$packages; do \
+		targets=$$($(GO) test -list '^Fuzz' $$package) || { echo "$$targets"; failed="$$failed $$package"; continue; }; \
+		for target in $$(echo "$$targets" | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || failed="$$failed $$package:$$target"; \
 		done; \
-	done
+	done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+
+check-slow: programs fuzz ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
 	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./front/... ./load/... ./lab/...
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./front/... ./load/... ./lab/...
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClock$$' -v ./bench

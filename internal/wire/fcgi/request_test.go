@@ -175,7 +175,7 @@ func (a *application) readBody() (again bool, err error) {
 	case p.Type == GetValues && p.ID == 0:
 		a.tell("asked %s", pairs(p.Content))
 		a.counts[Asked]++
-	case p.Type == BeginRequest || p.Type == Params:
+	case p.Type == BeginRequest || p.Type == Params && a.request.Records.Left() == 0: // a long list comes in pieces
 		a.tell("second %d", p.ID)
 		a.counts[Second]++
 	case p.ID != x.id:
