@@ -161,7 +161,7 @@ var onlyBy = map[string][]string{
 	"internal/dialect/dialecttest": nil, // tests only
 	"internal/dialect/siege":       {"internal/cli"},
 	"internal/dialect/wrk":         {"internal/cli"},
-	"internal/testkit":             nil, // tests only
+	"internal/testkit":             {"internal/testkit/programs"}, // tests only
 	"internal/testkit/programs":    nil,
 	"internal/client":              {".", "front"},
 	"internal/engine":              {".", "fcgi"},

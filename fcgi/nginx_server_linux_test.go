@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -138,25 +139,17 @@ func (f *front) start(t *testing.T, bin string, env []string) {
 	var said bytes.Buffer
 	c := exec.Command(bin, "-p", f.dir, "-c", filepath.Join(f.dir, "conf"), "-e", filepath.Join(f.dir, "error.log"))
 	c.Env, c.Stdout, c.Stderr = append(os.Environ(), env...), &said, &said
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait() }()
+	nginx := testkit.Start(t, c)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(f.dir, "front"))
 	}
 	transport := &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 100}
 	f.client = &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		_ = c.Process.Kill()
-		<-ended
-	})
+	t.Cleanup(transport.CloseIdleConnections)
 	eventually(t, "nginx listens", func() bool {
 		select {
-		case err := <-ended:
-			t.Fatalf("nginx ended: %v\n%s", err, said.Bytes())
+		case <-nginx.Done():
+			t.Fatalf("nginx ended: %v\n%s", nginx.Wait(), said.Bytes())
 		default:
 		}
 		nc, err := dial(t.Context(), "", "")

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // ProcessEnv is what is not found in the Request, and its caller's own.
@@ -318,7 +318,7 @@ func TestServeStandardInput(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer f.Close()
-			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServedByStandardInput$")
+			child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 			child.Env, child.Stdin = append(os.Environ(), "TARE_FCGI_STDIN=1", "GORACE=atexit_sleep_ms=0"), f
 			var said bytes.Buffer
 			child.Stdout, child.Stderr = &said, &said
@@ -343,7 +343,7 @@ func TestServeStandardInput(t *testing.T) {
 
 // Standard input that is no listening socket is an error.
 func TestServeStandardInputThatIsNone(t *testing.T) {
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestServedByStandardInput$")
+	child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // and no input
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve returned file") {
 		t.Errorf("it said %s, %v", out, err)

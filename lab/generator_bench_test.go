@@ -17,6 +17,7 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/stat"
@@ -74,7 +75,7 @@ func rivalries() []rivalry {
 // second of their own processor time, in turn, against the same nginx.
 func BenchmarkGenerator(b *testing.B) {
 	tare := filepath.Join(b.TempDir(), "tare")
-	if out, err := exec.Command("go", "build", "-o", tare, "../cmd/tare").CombinedOutput(); err != nil {
+	if out, err := testkit.Command(b, "go", "build", "-o", tare, "../cmd/tare").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
 	cpus, err := contender.AllCPUs()

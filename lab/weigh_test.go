@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/lab"
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/proc"
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, play(os.Args[2], os.Args[3]))
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	os.Exit(testkit.Tests{M: m}.Run())
 }
 
 // play serves on a port or on a socket, well or badly.

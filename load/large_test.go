@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -94,7 +95,7 @@ const serveEnv = "TARE_LOAD_TEST_SERVES"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(serveEnv) == "" {
-		os.Exit(m.Run())
+		os.Exit(testkit.Tests{M: m}.Run())
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -118,13 +119,8 @@ func elsewhere(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		c.Wait()
-	})
+	testkit.Start(t, c)
+	t.Cleanup(func() { in.Close() })
 	address, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)

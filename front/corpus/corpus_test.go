@@ -13,11 +13,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tarehq/tare/internal/cli"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"tare": func() { os.Exit(cli.Main()) }})
+	testscript.Main(testkit.Tests{M: m}, map[string]func(){"tare": func() { os.Exit(cli.Main()) }})
 }
 
 // Sites are answered alike by nginx and by tare, applications behind them receive the same, and the same is logged.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/lab/contender"
 )
 
@@ -25,7 +26,7 @@ type front struct {
 	// env says which descriptors are passed.
 	env  func(count int) string
 	said bytes.Buffer
-	done chan struct{}
+	done <-chan struct{}
 }
 
 const firstPassed = 3
@@ -65,18 +66,7 @@ func (f *front) start(t *testing.T, p *ports) {
 	}
 	f.cmd.Env = append(f.cmd.Env, f.env(len(f.cmd.ExtraFiles)))
 	f.cmd.Stdout, f.cmd.Stderr = &f.said, &f.said
-	if err := f.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	f.done = make(chan struct{})
-	go func() {
-		_ = f.cmd.Wait() // end looks at it
-		close(f.done)
-	}()
-	t.Cleanup(func() {
-		_ = f.cmd.Process.Kill()
-		<-f.done
-	})
+	f.done = testkit.Start(t, f.cmd).Done()
 	// The sockets take connections before anybody serves them, so the pid file tells.
 	pid := filepath.Join(p.dir, "run/nginx.pid")
 	for late := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {

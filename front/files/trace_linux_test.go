@@ -3,13 +3,13 @@ package files_test
 import (
 	"bufio"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -40,7 +40,7 @@ func TestOpenedPaths(t *testing.T) {
 	s, paths := hostile(t)
 	list, trace := filepath.Join(t.TempDir(), "paths"), filepath.Join(t.TempDir(), "trace")
 	s.must(os.WriteFile(list, []byte(strings.Join(paths, "\n")), 0o644))
-	c := exec.Command(strace, "-f", "-y", "-o", trace, "-e", "trace=%file,openat2,inotify_add_watch", "-s", "5000",
+	c := testkit.Command(t, strace, "-f", "-y", "-o", trace, "-e", "trace=%file,openat2,inotify_add_watch", "-s", "5000",
 		os.Args[0], "-test.run=^TestTraced$", "-test.v")
 	c.Env = append(os.Environ(), inTrace+"="+list, traceRoot+"="+s.dir)
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTraced") {

@@ -4,12 +4,12 @@ package files_test
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // asNobody makes a test run without root's permissions: in a process of its own that gives them up.
@@ -18,7 +18,7 @@ const asNobody, nobody = "FILES_TEST_AS_NOBODY", 65534
 // What may not be read any more is not served from memory either, and comes back.
 func TestUnreadable(t *testing.T) {
 	if os.Geteuid() == 0 && os.Getenv(asNobody) == "" {
-		c := exec.Command(os.Args[0], "-test.run=^TestUnreadable$", "-test.v")
+		c := testkit.Command(t, os.Args[0], "-test.run=^TestUnreadable$", "-test.v")
 		c.Env = append(os.Environ(), asNobody+"=1")
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestUnreadable") {
 			t.Fatalf("%v\n%s", err, out)

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,8 +55,8 @@ func (c aCase) wrapped(dir string) string {
 }
 
 // tried is what nginx says of a configuration, and whether it accepts it.
-func tried(tool *contender.NginxTool, dir, conf string) (said string, err error) {
-	cmd := exec.Command(tool.Bin, "-t", "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"), "-g", "pid "+dir+"/pid;")
+func tried(t *testing.T, tool *contender.NginxTool, dir, conf string) (said string, err error) {
+	cmd := testkit.Command(t, tool.Bin, "-t", "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"), "-g", "pid "+dir+"/pid;")
 	cmd.Env = slices.Concat(os.Environ(), tool.Env)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -80,7 +79,7 @@ func TestAgreesWithNginx(t *testing.T) {
 		if err := os.WriteFile(conf, []byte(c.wrapped(dir)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		said, theirs := tried(tool, dir, conf)
+		said, theirs := tried(t, tool, dir, conf)
 		_, ours := Parse(conf, Options{Prefix: dir})
 		if want := c.verdict == both || c.verdict == stricter; (theirs == nil) != want {
 			t.Errorf("%s %q: nginx says %s, and accepts it: %v; the case says %v", c.level, c.text, said, theirs == nil, want)
@@ -103,7 +102,7 @@ func TestWordsAreThoseOfNginx(t *testing.T) {
 		if err := os.WriteFile(conf, []byte(written+" ;"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		said, _ := tried(tool, dir, conf) // it always fails
+		said, _ := tried(t, tool, dir, conf) // it always fails
 		if !strings.Contains(said, fmt.Sprintf("unknown directive \"%s\" in", want)) {
 			t.Errorf("%s: want it read as %q; nginx says %s", written, want, said)
 		}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/lab/proc"
 	"github.com/tarehq/tare/lab/report"
 )
@@ -89,7 +90,7 @@ func TestBrokenContenders(t *testing.T) {
 	write(fmt.Sprintf(brokenExperiment, strings.Join(names, ", ")), "experiments", "broken", "experiment.yaml")
 
 	out := filepath.Join(root, "out")
-	c := exec.Command("tare", "weigh", "broken", "--out", out)
+	c := testkit.Command(t, "tare", "weigh", "broken", "--out", out)
 	c.Dir = root
 	var text, complaint bytes.Buffer
 	c.Stdout, c.Stderr = &text, &complaint

@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,11 +14,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tarehq/tare/internal/cli"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(testkit.Tests{M: m}, map[string]func(){
 		"tare":       func() { os.Exit(cli.Main()) },
 		"hello":      hello,
 		"hellounix":  helloUnix,
@@ -32,6 +32,7 @@ func TestMain(m *testing.M) {
 		"server":     ownServer,
 		"apart":      apart,
 		"ownnet":     ownNet,
+		"signalled":  signalled,
 		"broken":     brokenServer,
 	})
 }
@@ -55,6 +56,7 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
+			boundScript(t, e)
 			for name, value := range cache {
 				e.Setenv(name, value)
 			}
@@ -85,12 +87,26 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// scriptWithin is how long a script may take, on a busy machine, too.
+const scriptWithin = 8 * time.Minute
+
+// boundScript kills the programs of a script that hangs. The script then fails in the line that ran
+// them.
+func boundScript(t *testing.T, e *testscript.Env) {
+	e.Setenv(testkit.RunEnv, os.Getenv(testkit.RunEnv))
+	hangs := time.AfterFunc(scriptWithin, func() {
+		t.Logf("%s: has run for %v: its programs are killed", filepath.Base(e.WorkDir), scriptWithin)
+		testkit.KillMarked("WORK=" + e.WorkDir + "\x00")
+	})
+	e.Defer(func() { hangs.Stop() })
+}
+
 // usersTare builds the command as users have it, and returns its folder. With the race detector in it the statistics of a run take five
 // times as long: one script that weighs is enough for that.
 func usersTare(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "tare"), "./cmd/tare")
+	build := testkit.Command(t, "go", "build", "-o", filepath.Join(dir, "tare"), "./cmd/tare")
 	build.Dir = programs.Root(t)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -100,7 +116,7 @@ func usersTare(t *testing.T) (dir string) {
 
 func goEnv(t *testing.T, names ...string) map[string]string {
 	t.Helper()
-	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	out, err := testkit.Command(t, "go", append([]string{"env"}, names...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

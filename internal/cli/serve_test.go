@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // patience is how long a test waits for what is bound to come.
@@ -49,11 +51,9 @@ func startServed(t *testing.T, cmd *exec.Cmd) *served {
 		t.Fatal(err)
 	}
 	cmd.Stderr = w
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	process := testkit.Start(t, cmd)
 	w.Close()
-	go s.listen(r)
+	go s.listen(r, process)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-s.done
@@ -64,8 +64,8 @@ func startServed(t *testing.T, cmd *exec.Cmd) *served {
 	return s
 }
 
-// listen keeps what the server says until it has ended.
-func (s *served) listen(r *os.File) {
+// listen keeps what the server writes until it has ended.
+func (s *served) listen(r *os.File, p *testkit.Process) {
 	defer r.Close()
 	lines := bufio.NewReader(r)
 	for {
@@ -79,7 +79,7 @@ func (s *served) listen(r *os.File) {
 			break
 		}
 	}
-	s.done <- s.cmd.Wait()
+	s.done <- p.Wait()
 	close(s.done)
 }
 

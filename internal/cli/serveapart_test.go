@@ -17,6 +17,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // apart DIR COMMAND... runs a command in the namespaces that it was started in: with its own /proc, a network, and a
@@ -57,8 +59,8 @@ func serveApart(t *testing.T, disk string, args ...string) *served {
 // needNamespaces skips a test where they cannot be made, and fails it where they should be.
 func needNamespaces(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command("true")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	cmd := testkit.Command(t, "true")
+	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
 	err := cmd.Run()
 	switch {
 	case err == nil && os.Geteuid() == 0:

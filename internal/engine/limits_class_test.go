@@ -269,10 +269,8 @@ func play(t *testing.T, test, env string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { in.Close(); c.Wait() })
+	testkit.Start(t, c)
+	t.Cleanup(func() { in.Close() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("%s: %q, %v", test, line, err)

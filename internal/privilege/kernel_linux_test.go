@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // What is verified is read from the kernel: this process has not given up anything, and is found not to have.
@@ -74,7 +75,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(givingUp) != "" {
 		os.Exit(giveUp(os.Getenv(givingUp)))
 	}
-	os.Exit(m.Run())
+	os.Exit(testkit.Tests{M: m}.Run())
 }
 
 // giveUp confines this process to a folder, in all its threads, and tries what is outside.
@@ -164,9 +165,8 @@ func TestConfined(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("/proc/self/exe")
+	cmd := testkit.Command(t, "/proc/self/exe")
 	cmd.Env = append(os.Environ(), givingUp+"="+dir)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "confined\n" {
 		t.Errorf("%s%v", out, err)
 	}

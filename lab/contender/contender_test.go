@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/equal"
 	"github.com/tarehq/tare/lab/proc"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		play(os.Args[2], os.Args[3:])
 		return
 	}
-	os.Exit(m.Run())
+	os.Exit(testkit.Tests{M: m}.Run())
 }
 
 func play(role string, args []string) {

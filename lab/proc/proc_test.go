@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/lab/proc"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 			time.Sleep(time.Millisecond)
 		}
 	default:
-		os.Exit(m.Run())
+		os.Exit(testkit.Tests{M: m}.Run())
 	}
 }
 
@@ -40,11 +41,7 @@ func start(t *testing.T, role string) *exec.Cmd {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), "PROC_TEST_ROLE="+role)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Process.Kill(); c.Wait() })
+	testkit.Start(t, c)
 	return c
 }
 
@@ -190,10 +187,7 @@ func TestHasEnv(t *testing.T) {
 // A descendant that left the group is of the family all the same.
 func TestFamilyKeepsThoseWhoMoveAway(t *testing.T) {
 	c := exec.Command("sh", "-c", "setsid sleep 60 & wait")
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Start(t, c)
 	var names []string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
 		family, err := proc.Family(c.Process.Pid)
@@ -209,7 +203,7 @@ func TestFamilyKeepsThoseWhoMoveAway(t *testing.T) {
 	for _, p := range family {
 		syscall.Kill(p.PID, syscall.SIGKILL)
 	}
-	c.Wait()
+	p.Wait()
 	if !slices.Contains(names, "sh") || !slices.Contains(names, "sleep") || len(names) != 2 {
 		t.Errorf("family %v", names)
 	}

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/proc"
@@ -209,9 +209,9 @@ func TestOneHop(t *testing.T) {
 // Who has no right to count is told so, and weighs all the same.
 func TestAttributionWithoutRights(t *testing.T) {
 	if os.Geteuid() == 0 {
-		c := exec.Command("/proc/self/exe", "-test.run=^TestAttributionWithoutRights$", "-test.v")
-		c.Dir, c.Env = "/", []string{"TMPDIR=/tmp"} // the folders of tests are root's
-		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRights$", "-test.v")
+		c.Dir, c.Env = "/", []string{"TMPDIR=/tmp", testkit.RunEnv + "=" + os.Getenv(testkit.RunEnv)} // the folders of tests are root's
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestAttributionWithoutRights") {
 			t.Errorf("%v\n%s", err, out)
 		}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/equal"
 	"github.com/tarehq/tare/lab/proc"
@@ -31,7 +32,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "play" {
 		play(os.Args[2], os.Args[3])
 	}
-	os.Exit(m.Run())
+	os.Exit(testkit.Tests{M: m}.Run())
 }
 
 // play serves on a port or on a socket.

@@ -17,6 +17,7 @@ import (
 	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/internal/dialect/ab"
 	"github.com/tarehq/tare/internal/dialect/dialecttest"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load"
 )
@@ -35,7 +36,7 @@ func theirs(t *testing.T, s *dialecttest.Server, args []string) run {
 	t.Helper()
 	path, env := programs.AB(t)
 	s.Reset()
-	c := exec.CommandContext(t.Context(), path, args...)
+	c := testkit.Command(t, path, args...)
 	c.Env = append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/dialect/dialecttest"
 	"github.com/tarehq/tare/internal/dialect/siege"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load"
 )
@@ -50,7 +50,7 @@ func theirs(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
 	if rc == "" {
 		rc = file(t, installed)
 	}
-	c := exec.CommandContext(t.Context(), path, append([]string{"-R", rc}, args...)...)
+	c := testkit.Command(t, path, append([]string{"-R", rc}, args...)...)
 	c.Env = append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/dialect/dialecttest"
 	"github.com/tarehq/tare/internal/dialect/wrk"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load"
 )
@@ -66,7 +66,7 @@ func ours(t *testing.T, line string) (report string, r *load.Result) {
 func startTheirs(t *testing.T, line string) (stdout, stderr *strings.Builder, end func() error) {
 	t.Helper()
 	path, env := programs.Wrk(t)
-	c := exec.CommandContext(t.Context(), path, words(line)...)
+	c := testkit.Command(t, path, words(line)...)
 	c.Env = append(os.Environ(), env...)
 	stdout, stderr = new(strings.Builder), new(strings.Builder)
 	c.Stdout, c.Stderr = stdout, stderr

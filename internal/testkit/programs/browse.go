@@ -2,16 +2,17 @@ package programs
 
 import (
 	"bytes"
-	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Browse runs a browser without a window and returns what it printed, and what pages wrote to
 // the console among its own messages. Its profile is kept in dir.
 func Browse(t testing.TB, chromium, dir string, args ...string) (printed, messages string) {
 	t.Helper()
-	c := exec.Command(chromium, append([]string{
+	c := testkit.Command(t, chromium, append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--user-data-dir=" + filepath.Join(dir, "profile"),
 	}, args...)...)

@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Strace returns a strace that may trace.
@@ -20,7 +22,7 @@ func Strace(t testing.TB) string {
 		}
 		path = filepath.Join(tree.Root, "usr/bin/strace")
 	}
-	if out, err := exec.Command(path, "-o", "/dev/null", path, "-V").CombinedOutput(); err != nil {
+	if out, err := testkit.Command(t, path, "-o", "/dev/null", path, "-V").CombinedOutput(); err != nil {
 		missing(t, "strace: it cannot trace: "+err.Error()+": "+string(out))
 	}
 	return path

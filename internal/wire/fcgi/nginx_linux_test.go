@@ -14,10 +14,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -86,14 +86,9 @@ func startNginx(t *testing.T, application string, keep bool) string {
 	cmd := exec.Command(tool.Bin, "-e", "stderr", "-p", dir, "-c", conf)
 	cmd.Env = append(append(os.Environ(), tool.Env...), "NGINX=3;")
 	cmd.Stderr, cmd.ExtraFiles = &log, []*os.File{socket}
-	cmd.WaitDelay = 10 * time.Second
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	nginx := testkit.Start(t, cmd)
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // killed, it would leave its worker behind
-		_ = cmd.Wait()
+		nginx.End(t)
 		if !strings.Contains(log.String(), logLine) {
 			t.Errorf("nginx logged nothing of the application's: %s", log.String())
 		}

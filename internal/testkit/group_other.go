@@ -1,0 +1,24 @@
+//go:build !linux
+
+package testkit
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup does nothing: tests that start groups of processes run on Linux.
+func ownGroup(*exec.Cmd, syscall.Signal) {}
+
+// killGroup kills a process.
+func killGroup(pid int) error {
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return p.Kill()
+}
+
+// endGroup does nothing: there is no group.
+func endGroup(int) {}

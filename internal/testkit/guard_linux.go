@@ -1,0 +1,100 @@
+package testkit
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// RunEnv is a variable in the environment of the programs that tests start. Its value differs from
+// run to run. Tests that make an environment of their own pass it on.
+const RunEnv = "TARE_TEST_RUN"
+
+// guarded runs tests with a guard: a process that kills what they started, should this one be
+// killed. When they have ended, programs that still run are a failure, and are killed.
+//
+// The guard finds programs by their environment. Programs that overwrite theirs, such as nginx,
+// are started by Start.
+func guarded(run func() int) int {
+	mark := fmt.Sprintf("%s=%d-%d", RunEnv, os.Getpid(), time.Now().UnixNano())
+	end, err := startGuard(mark)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "testkit: guard:", err)
+		return 1
+	}
+	defer end()
+	os.Setenv(RunEnv, mark[len(RunEnv)+1:])
+	code := run()
+	var left []int
+	for late := time.Now().Add(endsWithin); ; time.Sleep(10 * time.Millisecond) {
+		if left = marked(mark); len(left) == 0 || time.Now().After(late) {
+			break
+		}
+	}
+	for _, pid := range left {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		fmt.Fprintf(os.Stderr, "testkit: the tests have ended, but process %d has not: %q\n", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+		code = max(code, 1)
+	}
+	return code
+}
+
+// guardScript kills the processes that have $0 in their environment, once its standard input ends.
+// It looks more than once: a process may have started another one meanwhile.
+const guardScript = `cat >/dev/null
+for round in 1 2 3 4 5; do
+	found=
+	for p in /proc/[0-9]*; do
+		if grep -qsaF "$0" "$p/environ"; then
+			found=1
+			kill -KILL "${p#/proc/}"
+		fi
+	done
+	test -n "$found" || exit 0
+done 2>/dev/null`
+
+// startGuard starts the guard in a session of its own, where ^C does not reach it. It has no output:
+// "go test" waits until nobody has the test's output open.
+func startGuard(mark string) (end func(), err error) {
+	c := exec.Command("/bin/sh", "-c", guardScript, mark)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, err
+	}
+	return func() {
+		_ = in.Close()
+		_ = c.Wait()
+	}, nil
+}
+
+// KillMarked kills the processes that have mark in their environment, and those that they start
+// meanwhile.
+func KillMarked(mark string) {
+	const rounds = 5
+	for range rounds {
+		for _, pid := range marked(mark) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// marked returns the processes that have mark in their environment.
+func marked(mark string) (pids []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		if environ, err := os.ReadFile(file); err == nil && bytes.Contains(environ, []byte(mark)) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
