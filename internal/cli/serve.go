@@ -43,7 +43,8 @@ Signals:
 
   SIGTERM, SIGINT  finish the requests that have begun, for --grace at most, and end
   SIGQUIT          finish them, however long that takes, and end
-  SIGHUP           read the certificate again, as happens when it changes; without one, as SIGTERM.
+  SIGHUP           read the certificate again, as happens when it changes; without one, as SIGTERM,
+                   or nothing under nohup.
                    With -c FILE, read that again: if anything is wrong with it nothing changes
   SIGUSR1          open the logs again, after they were renamed
 

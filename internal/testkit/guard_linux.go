@@ -15,6 +15,9 @@ import (
 // run to run. Tests that make an environment of their own pass it on.
 const RunEnv = "TARE_TEST_RUN"
 
+// leavesWithin is how long programs may outlive the tests.
+const leavesWithin = 5 * time.Second
+
 // guarded runs tests with a guard: a process that kills what they started, should this one be
 // killed. When they have ended, programs that still run are a failure, and are killed.
 //
@@ -27,11 +30,11 @@ func guarded(run func() int) int {
 		fmt.Fprintln(os.Stderr, "testkit: guard:", err)
 		return 1
 	}
-	defer end()
+	defer end() //nolint:errcheck // it ends with this process at the latest
 	os.Setenv(RunEnv, mark[len(RunEnv)+1:])
 	code := run()
 	var left []int
-	for late := time.Now().Add(endsWithin); ; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(leavesWithin); ; time.Sleep(10 * time.Millisecond) {
 		if left = marked(mark); len(left) == 0 || time.Now().After(late) {
 			break
 		}
@@ -41,6 +44,7 @@ func guarded(run func() int) int {
 		fmt.Fprintf(os.Stderr, "testkit: the tests have ended, but process %d has not: %q\n", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
 		code = max(code, 1)
 	}
+	KillMarked(mark)
 	return code
 }
 
@@ -56,24 +60,25 @@ for round in 1 2 3 4 5; do
 		fi
 	done
 	test -n "$found" || exit 0
-done 2>/dev/null`
+done`
 
-// startGuard starts the guard in a session of its own, where ^C does not reach it. It has no output:
-// "go test" waits until nobody has the test's output open.
-func startGuard(mark string) (end func(), err error) {
-	c := exec.Command("/bin/sh", "-c", guardScript, mark)
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	in, err := c.StdinPipe()
+// startGuard starts the guard and returns what ends it. The guard is in a session of its own, where
+// ^C does not reach it. It is no child of this process, whose children some tests count. It has no
+// output: "go test" waits until nobody has the test's output open.
+func startGuard(mark string) (end func() error, err error) {
+	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Start(); err != nil {
+	defer r.Close()
+	c := exec.Command("/bin/sh", "-c", "("+guardScript+") <&3 &", mark)
+	c.ExtraFiles = []*os.File{r}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Run(); err != nil {
+		w.Close()
 		return nil, err
 	}
-	return func() {
-		_ = in.Close()
-		_ = c.Wait()
-	}, nil
+	return w.Close, nil
 }
 
 // KillMarked kills the processes that have mark in their environment, and those that they start

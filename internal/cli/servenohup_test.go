@@ -1,0 +1,66 @@
+package cli_test
+
+import (
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// ignoring returns a command that starts the server with SIGHUP and SIGINT ignored, as nohup and the
+// background of a shell script do.
+func ignoring(args ...string) *exec.Cmd {
+	return exec.Command("sh", append([]string{"-c", `trap "" HUP INT; exec tare serve "$@"`, "sh"}, args...)...)
+}
+
+// A front reloads on SIGHUP also if that was ignored when it started, as nginx does. SIGINT ends it.
+func TestFrontUnderNohup(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	text := strings.ReplaceAll(twoSockets, "pid DIR/run/pid;", "")
+	f.configure(text)
+	f.served = startServed(t, ignoring("-c", f.path("nginx.conf")))
+	f.await(`tare: as `)
+	f.configure(strings.ReplaceAll(text, `"one"`, `"another"`))
+	f.reload()
+	get(t, f.over("first"), "http://a.test/", "another")
+	if code := f.end(syscall.SIGINT); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A server of files without a certificate has nothing to reload: SIGHUP ends it, except under nohup.
+func TestServeUnderNohup(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	s := startServed(t, ignoring("--listen", "127.0.0.1:0", dir))
+	address := s.address()
+	for i := range 5 {
+		s.signal(syscall.SIGHUP)
+		s.signal(syscall.SIGUSR1)
+		awaitRepeated(t, s, "access log: there is none", i+1) // it still handles signals
+	}
+	get(t, http.DefaultClient, "http://"+address, "hello")
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	s = serveFiles(t, "--listen", "127.0.0.1:0", dir)
+	s.address()
+	if code := s.end(syscall.SIGHUP); code != 0 {
+		t.Errorf("exit code %d without nohup", code)
+	}
+}
+
+// With a certificate, SIGHUP reads that again, under nohup too.
+func TestServeTLSUnderNohup(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	cert, key := filepath.Join(filepath.Dir(dir), "cert.pem"), filepath.Join(filepath.Dir(dir), "key.pem")
+	putCertificate(t, cert, key, 1)
+	s := startServed(t, ignoring("--listen", "127.0.0.1:0", "-c", cert, "-k", key, dir))
+	s.await("certificate: example.org, until")
+	s.signal(syscall.SIGHUP)
+	s.await("certificate: the files hold the one that is served")
+}

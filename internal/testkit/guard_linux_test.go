@@ -1,0 +1,84 @@
+package testkit
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// leavesEnv makes this test binary run tests that leave a program behind.
+const leavesEnv = "TARE_TESTKIT_LEAVES"
+
+func TestMain(m *testing.M) { os.Exit(Tests{m}.Run()) }
+
+// TestLeaves is the test that TestGuard runs in another process.
+func TestLeaves(t *testing.T) {
+	how := os.Getenv(leavesEnv)
+	if how == "" {
+		t.Skip("another test runs it")
+	}
+	c := exec.Command("sleep", "3600")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("pid %s=%s\n", RunEnv, os.Getenv(RunEnv))
+	if how == "hangs" {
+		time.Sleep(time.Hour)
+	}
+}
+
+// A program that outlives its test fails the run, and is killed. If the test binary is killed, its
+// programs are, too.
+func TestGuard(t *testing.T) {
+	for _, how := range []string{"ends", "hangs"} {
+		c := exec.Command(os.Args[0], "-test.run=^TestLeaves$")
+		c.Env = append(os.Environ(), leavesEnv+"="+how)
+		var complaint strings.Builder
+		c.Stderr = &complaint
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := Start(t, c)
+		line, err := bufio.NewReader(out).ReadString('\n')
+		mark, ok := strings.CutPrefix(strings.TrimSpace(line), "pid ")
+		if err != nil || !ok {
+			t.Fatalf("%q, %v", line, err)
+		}
+		if how == "hangs" {
+			_ = c.Process.Kill()
+		}
+		if err := p.Wait(); err == nil {
+			t.Errorf("%s: the run has not failed", how)
+		}
+		if how == "ends" && !strings.Contains(complaint.String(), "sleep 3600") {
+			t.Errorf("it reports %q", complaint.String())
+		}
+		for late := time.Now().Add(time.Minute); len(marked(mark)) > 0; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("%s: process %v is still there", how, marked(mark))
+			}
+		}
+	}
+}
+
+// The rest of a process group ends with its leader.
+func TestStartEndsGroup(t *testing.T) {
+	mark := fmt.Sprintf("TARE_TESTKIT_GROUP=%d", os.Getpid())
+	c := exec.Command("sh", "-c", "sleep 3600 & exit 3")
+	c.Env = append(os.Environ(), mark)
+	if err := Start(t, c).Wait(); err == nil || c.ProcessState.ExitCode() != 3 {
+		t.Error(err)
+	}
+	for late := time.Now().Add(time.Minute); len(marked(mark)) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the other process is still there")
+		}
+	}
+}
