@@ -49,6 +49,7 @@ type site struct {
 //	@remove PATH       removes a file or a folder before
 //	@names             of pages that list a folder, the names are compared, and not how they look
 //	@framing           how the end of the answer's body is told is compared, too
+//	@ours NAME: VALUE  of what differs, what tare has: a part that may differ may not change unnoticed
 //	@differs NAME: WHY what may differ: status, body, a field, upstream, or one field or parameter there, "upstream NAME"
 //
 // and, after an empty line, the body.
@@ -60,7 +61,7 @@ type request struct {
 	waits                                      int // seconds
 	kept                                       int
 	changes                                    []string
-	differs                                    map[string]string
+	differs, ours                              map[string]string
 }
 
 func readSite(t *testing.T, file string) *site {
@@ -113,7 +114,7 @@ func readRequest(block string) (*request, error) {
 	if len(lines) < 2 {
 		return nil, fmt.Errorf("%q: want a line of method and URL", block)
 	}
-	r := &request{title: lines[0], body: body, proto: "HTTP/1.1", differs: make(map[string]string)}
+	r := &request{title: lines[0], body: body, proto: "HTTP/1.1", differs: make(map[string]string), ours: make(map[string]string)}
 	first := strings.Fields(lines[1])
 	if len(first) == 3 {
 		r.proto = first[2]
@@ -170,6 +171,12 @@ func (r *request) readLine(line string) error {
 		return err
 	case "@then":
 		r.then = rest
+	case "@ours":
+		name, value, ok := strings.Cut(rest, ": ")
+		if !ok {
+			return fmt.Errorf("%q: want @ours NAME: VALUE", line)
+		}
+		r.ours[name] = value
 	case "@differs":
 		name, why, ok := strings.Cut(rest, ": ")
 		if !ok {

@@ -3,6 +3,7 @@
 package corpus_test
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"regexp"
@@ -73,16 +74,13 @@ func (p *ports) substitute(text string) string {
 		return "127.0.0.1:" + p.real(strings.TrimPrefix(m, "127.0.0.1:"))
 	})
 	text = workers.ReplaceAllString(text, "worker_processes 1;")
-	if !strings.Contains(text, "client_body_temp_path") {
-		text = strings.Replace(text, "\nhttp {\n", "\nhttp {\n"+temporary, 1)
+	for i, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} { // not the machine's own folders
+		if !strings.Contains(text, kind+"_temp_path") {
+			text = strings.Replace(text, "\nhttp {\n", fmt.Sprintf("\nhttp {\n%s_temp_path /var/cache/%c;\n", kind, 'a'+i), 1)
+		}
 	}
 	return rooted.ReplaceAllString(text, "${1}"+p.dir+"${2}")
 }
-
-// temporary keeps nginx out of the machine's own folders.
-const temporary = `client_body_temp_path /var/cache/a;
-proxy_temp_path /var/cache/b; fastcgi_temp_path /var/cache/c; uwsgi_temp_path /var/cache/d; scgi_temp_path /var/cache/e;
-`
 
 // real is the port that one stands for.
 func (p *ports) real(port string) string {

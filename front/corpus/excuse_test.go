@@ -1,0 +1,96 @@
+//go:build linux
+
+package corpus_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkExcuses fails for excuses of a request that excuse nothing, and for excused parts of tare's
+// response that are not what the request's @ours says.
+func checkExcuses(t *testing.T, r *request, p *ports, nginx, tare *answer) {
+	t.Helper()
+	for name := range r.differs {
+		if unpinned[r.title+"/"+name] {
+			continue
+		}
+		ours, theirs := excusedPart(p, name, tare), excusedPart(p, name, nginx)
+		if ours == theirs {
+			t.Errorf("%s: @differs %s is not needed: both have %s", r.title, name, ours)
+		}
+		want, ok := r.ours[name]
+		switch {
+		case ok && ours != want:
+			t.Errorf("%s: %s is\n\t%s\nwant\n\t%s", r.title, name, ours, want)
+		case !ok:
+			t.Errorf("%s: want \"@ours %s: %s\" beside \"@differs %s\"", r.title, name, ours, name)
+		}
+	}
+	for name := range r.ours {
+		if r.differs[name] == "" {
+			t.Errorf("%s: @ours %s without @differs", r.title, name)
+		}
+	}
+}
+
+// unpinned are excuses for what is not the same in each run: a page with the times of files, another
+// second, and a response that arrives while the next request does.
+var unpinned = map[string]bool{
+	"a listing/body":                        true,
+	"below/body":                            true,
+	"from the file's time on/Cache-Control": true,
+	"it has come/upstream":                  true,
+	"stale while it is fetched behind the answer/upstream": true,
+}
+
+// excusedPart is the part of a response, or of what applications received, that an excuse names.
+func excusedPart(p *ports, name string, a *answer) string {
+	var part string
+	of, isUpstream := strings.CutPrefix(name, "upstream")
+	switch {
+	case isUpstream:
+		part = summary([]byte(receivedLines(a.received, strings.TrimSpace(of))))
+	case name == "status":
+		part = a.status
+	case name == "error":
+		part = a.err
+	case name == "body":
+		part = summary([]byte(p.restore(ownPage.ReplaceAllString(withoutBoundary(a, string(a.body)), "<center>server</center>"))))
+	default:
+		part = withoutBoundary(a, strings.Join(a.header[name], " | "))
+	}
+	if part = p.restore(part); part == "" {
+		return "none"
+	}
+	return part
+}
+
+// receivedLines are the lines that applications received, of one field or parameter, or of all.
+func receivedLines(received []string, name string) string {
+	var all []string
+	for _, text := range received {
+		for line := range strings.Lines(text) {
+			line = strings.TrimRight(line, "\n")
+			field := strings.TrimSpace(line[:max(strings.IndexAny(line, ":="), 0)])
+			if (name == "" || field == name) && !ofEachServer.MatchString(line) {
+				all = append(all, line)
+			}
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, "\n")
+}
+
+// boundary is that of a response in parts.
+var boundary = regexp.MustCompile(`^multipart/byteranges; boundary=(\S+)$`)
+
+// withoutBoundary replaces the boundary of a response in parts, which each server makes, in a text.
+func withoutBoundary(a *answer, text string) string {
+	if m := boundary.FindStringSubmatch(a.header.Get("Content-Type")); m != nil {
+		return strings.ReplaceAll(text, m[1], "BOUNDARY")
+	}
+	return text
+}
