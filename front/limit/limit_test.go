@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -61,7 +62,7 @@ func TestLook(t *testing.T) {
 }
 
 func TestRates(t *testing.T) {
-	for _, r := range []float64{0, -1, 0.0009, 2e9} {
+	for _, r := range []float64{0, -1, 0.0009, 1e9 + 1, 2e9, math.NaN(), math.Inf(1)} {
 		if _, err := limit.NewRate(limit.Config{Name: "z", Rate: r}); err == nil || !strings.Contains(err.Error(), `"z"`) {
 			t.Errorf("%v: %v", r, err)
 		}

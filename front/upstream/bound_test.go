@@ -1,0 +1,23 @@
+package upstream
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A group has at most maxServers addresses.
+func TestMaxServers(t *testing.T) {
+	for n, want := range map[int]bool{maxServers: true, maxServers + 1: false} {
+		var c Config
+		for i := range n {
+			c.Servers = append(c.Servers, Server{Addr: fmt.Sprintf("127.%d.%d.%d:80", 1+i>>16, i>>8&0xff, i&0xff)})
+		}
+		g, err := New(c, new(State), nil)
+		if (err == nil) != want {
+			t.Errorf("%d servers: %v", n, err)
+		}
+		if err == nil {
+			g.Close()
+		}
+	}
+}
