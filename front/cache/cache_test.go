@@ -229,6 +229,7 @@ func TestFreshness(t *testing.T) {
 		{"Age is too much", []string{"Cache-Control: max-age=60", "Age: 60"}, cache.Policy{}, 0},
 		{"Expires", []string{"Expires: " + date(time.Minute), "Date: " + date(0)}, cache.Policy{}, time.Minute},
 		{"Expires goes by Date", []string{"Expires: " + date(time.Hour+time.Minute), "Date: " + date(time.Hour)}, cache.Policy{}, time.Minute},
+		{"Expires with two of Date", []string{"Expires: " + date(2*time.Minute), "Date: " + date(time.Minute), "Date: " + date(0)}, cache.Policy{}, 2 * time.Minute},
 		{"Expires without Date", []string{"Expires: " + date(time.Minute)}, cache.Policy{}, time.Minute},
 		{"Expires after max-age", []string{"Expires: " + date(time.Hour), "Cache-Control: max-age=60"}, cache.Policy{}, time.Minute},
 		{"Expires is over", []string{"Expires: " + date(-time.Second)}, cache.Policy{Valid: []cache.Valid{{For: time.Hour}}}, 0},
