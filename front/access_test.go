@@ -94,6 +94,7 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 		{"deny 192.0.2.0/24; allow 10.0.0.0/8; deny all;", front.Settings{Access: []front.AccessRule{deny(prefix("192.0.2.0/24")), prefix("10.0.0.0/8"), deny(front.AccessRule{})}}},
 		{"allow 192.0.2.7; deny 192.0.2.0/24; allow 192.0.2.1;", front.Settings{Access: []front.AccessRule{prefix("192.0.2.7/32"), deny(prefix("192.0.2.0/24")), prefix("192.0.2.1/32")}}},
 		{"deny unix:; allow 2001:db8::/32; deny ::/0;", front.Settings{Access: []front.AccessRule{deny(front.AccessRule{Unix: true}), prefix("2001:db8::/32"), deny(prefix("::/0"))}}},
+		{"deny ::/0;", front.Settings{Access: []front.AccessRule{deny(prefix("::/0"))}}},
 		{"allow unix:; allow 192.0.2.7; deny all;", front.Settings{Access: []front.AccessRule{{Unix: true}, prefix("192.0.2.7/32"), deny(front.AccessRule{})}}},
 		{`auth_basic "a realm"; auth_basic_user_file ` + file + ";", front.Settings{Password: password}},
 		{`satisfy any; allow 192.0.2.7; deny all; auth_basic "a realm"; auth_basic_user_file ` + file + ";", front.Settings{
@@ -140,5 +141,29 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 	}
 	if let < 200 { // of either path: by each kind of hash, and by address
 		t.Errorf("only %d were let in", let)
+	}
+}
+
+// A rule with IPv4 addresses written as IPv6 ones is one of IPv4, where nginx has it match nothing.
+func TestAccessOfMappedAddresses(t *testing.T) {
+	for _, test := range []struct {
+		denied string
+		want   [3]int // to 10.1.2.3, 192.0.2.7 and 2001:db8::1
+	}{
+		{"::ffff:10.0.0.0/104", [3]int{403, 200, 200}},
+		{"::ffff:0.0.0.0/96", [3]int{403, 403, 200}},
+		{"::ffff:10.1.2.3/128", [3]int{403, 200, 200}},
+		{"::/0", [3]int{200, 200, 403}},
+	} {
+		c := oneHost(front.Location{Path: "/", Empty: true, Settings: front.Settings{
+			RealIP: front.RealIP{Unix: true, Header: "X-Forwarded-For"},
+			Access: []front.AccessRule{{Deny: true, Net: netip.MustParsePrefix(test.denied)}},
+		}})
+		us := serveHandler(t, newFront(t, c, quiet()))
+		for i, from := range []string{"10.1.2.3", "192.0.2.7", "2001:db8::1"} {
+			if got := us.get("/", "X-Forwarded-For", from).status; got != test.want[i] {
+				t.Errorf("deny %s: %s gets %d, want %d", test.denied, from, got, test.want[i])
+			}
+		}
 	}
 }
