@@ -272,6 +272,19 @@ func TestMaxBodyPage(t *testing.T) {
 	}
 }
 
+// The page of an error is asked for by GET: the limit of its location is none of the client's body.
+func TestMaxBodyOfErrorPage(t *testing.T) {
+	app := app(front.Settings{MaxBody: 10, ErrorPages: []front.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
+	app.Pass.Intercept = true
+	us := serveHandler(t, newFront(t, oneHost(app, front.Location{
+		Path: "/page", Match: front.Exact, Settings: front.Settings{MaxBody: 1}, Pass: &front.Pass{To: "page"},
+	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })),
+		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method, " page") })), quiet()))
+	if got := us.ask("POST", "/", strings.NewReader("ab")); got.status != 503 || got.body != "GET page" {
+		t.Errorf("%d, %q", got.status, got.body)
+	}
+}
+
 // A client that stops sending a body is waited for only so long.
 func TestBodyTimeout(t *testing.T) {
 	const timeout = time.Second
