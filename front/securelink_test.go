@@ -50,3 +50,14 @@ func TestSecureLink(t *testing.T) {
 		}
 	}
 }
+
+// A sum with anything behind it is none: its beginning must not be taken for it.
+func TestSecureLinkSumIsWhole(t *testing.T) {
+	l := &secureLink{secret: "s"}
+	sum := fmt.Sprintf("%x", md5.Sum([]byte("file"+l.secret)))
+	for said, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "", sum[:30]: "", sum[2:]: "", "": ""} {
+		if got := l.bySecret("/p/" + said + "/file"); got != want {
+			t.Errorf("%q: link %q, want %q", said, got, want)
+		}
+	}
+}
