@@ -36,7 +36,7 @@ func TestTypical(t *testing.T) {
 			if err := os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if said, err := tried(tool, dir, conf); err != nil {
+			if said, err := tried(t, tool, dir, conf); err != nil {
 				t.Errorf("nginx does not take it: %s", said)
 			}
 			r, err := Parse(conf, Options{Prefix: dir})
