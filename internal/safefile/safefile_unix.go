@@ -221,7 +221,7 @@ func GiveDir(path string, perm fs.FileMode, uid int) error {
 		return nil
 	}
 	if err := giveDir(path, perm, uid); err != nil {
-		return &fs.PathError{Op: "prepare directory", Path: path, Err: err}
+		return &fs.PathError{Op: "mkdir", Path: path, Err: err}
 	}
 	return nil
 }
