@@ -98,7 +98,7 @@ func (s *Spool) writeBatch() bool {
 func (s *Spool) take() bool {
 	s.mu.Lock()
 	s.w.pending, s.waiting = s.waiting, s.w.pending
-	s.releaseWriters()
+	s.admit()
 	lost, why := s.lost, s.cause
 	s.lost = 0
 	s.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 )
@@ -74,12 +75,12 @@ type Spool struct {
 	cause   error          // why the first of these was
 	why     error          // of the last write; nil if it was well
 	closed  bool
-	room    chan struct{} // closed when there is room; nil if nobody waits
-	written int64         // writes that went well
-	stalled bool          // nobody waits for room until a write goes well
-	trouble bool          // was told of, and its end was not
-	told    time.Time     // when trouble was told of last
-	untold  int           // lost lines that were noted and not told of
+	queue   []*waiter // for room, the one that has waited longest first
+	written int64     // writes that went well
+	stalled bool      // nobody waits for room until a write goes well
+	trouble bool      // was told of, and its end was not
+	told    time.Time // when trouble was told of last
+	untold  int       // lost lines that were noted and not told of
 
 	w writer
 }
@@ -108,33 +109,50 @@ func New(out io.WriteCloser, config Config) *Spool {
 	return s
 }
 
+// waiter is a Write that waits for room.
+type waiter struct {
+	lines    []byte
+	accepted bool          // its lines wait to be written
+	done     chan struct{} // closed when they do, or there is no use in waiting
+}
+
 // Write takes a line, which ends with a newline, or several. It waits for room as long as Config.Patience says, and never fails: lines for
 // which there is no room are dropped.
 func (s *Spool) Write(lines []byte) (int, error) {
 	s.mu.Lock()
-	if !s.awaitRoom(len(lines)) {
-		if s.lost == 0 {
-			s.cause = s.reason()
-		}
-		s.lost += bytes.Count(lines, []byte("\n"))
-		why, tell := s.cause, s.troubled()
+	if s.add(lines) || s.await(lines) {
 		s.mu.Unlock()
-		if tell {
-			s.config.Say("lines are dropped: " + why.Error())
-		}
 		return len(lines), nil
 	}
-	wake := len(s.waiting) == 0
-	s.waiting = append(s.waiting, lines...)
-	hurry := len(s.waiting) >= min(hurryAt, s.config.Limit/4)
-	s.mu.Unlock()
-	if wake {
-		give(s.wake)
+	if s.lost == 0 {
+		s.cause = s.reason()
 	}
-	if hurry {
-		give(s.hurry)
+	s.lost += bytes.Count(lines, []byte("\n"))
+	why, tell := s.cause, s.troubled()
+	s.mu.Unlock()
+	if tell {
+		s.config.Say("lines are dropped: " + why.Error())
 	}
 	return len(lines), nil
+}
+
+// add has lines wait to be written, if there is room and nobody was there before. The caller holds the lock.
+func (s *Spool) add(lines []byte) bool {
+	if s.closed || len(s.queue) > 0 || !s.hasRoom(len(lines)) {
+		return false
+	}
+	s.append(lines)
+	return true
+}
+
+// append has lines wait to be written. The caller holds the lock.
+func (s *Spool) append(lines []byte) {
+	if len(s.waiting) == 0 {
+		give(s.wake)
+	}
+	if s.waiting = append(s.waiting, lines...); len(s.waiting) >= min(hurryAt, s.config.Limit/4) {
+		give(s.hurry)
+	}
 }
 
 // give gives a token, if there is none.
@@ -150,43 +168,51 @@ func (s *Spool) hasRoom(n int) bool {
 	return len(s.waiting) == 0 || len(s.waiting)+n <= s.config.Limit
 }
 
-// awaitRoom waits until n bytes more may wait, and reports whether they may. The caller holds the lock, which is given up meanwhile.
-func (s *Spool) awaitRoom(n int) bool {
-	if s.closed || s.hasRoom(n) || s.stalled || s.config.Patience <= 0 {
-		return !s.closed && s.hasRoom(n)
+// await waits in the queue until there is room for lines, and reports whether they wait to be written. The caller holds the lock, which
+// is released meanwhile.
+func (s *Spool) await(lines []byte) bool {
+	if s.closed || s.stalled || s.config.Patience <= 0 {
+		return false
 	}
+	w, before := &waiter{lines: lines, done: make(chan struct{})}, s.written
+	s.queue = append(s.queue, w)
+	s.mu.Unlock()
 	timer := time.NewTimer(s.config.Patience)
 	defer timer.Stop()
-	before := s.written
-	for late := false; !s.closed && !s.stalled && !s.hasRoom(n); {
-		if late {
-			if s.stalled = s.written == before; s.stalled {
-				s.releaseWriters()
-			}
-			return false
-		}
-		if s.room == nil {
-			s.room = make(chan struct{})
-		}
-		room := s.room
-		s.mu.Unlock()
-		select {
-		case <-room:
-		case <-timer.C:
-			late = true
-		case <-s.stop:
-		}
-		s.mu.Lock()
+	select {
+	case <-w.done:
+	case <-timer.C:
+	case <-s.stop:
 	}
-	return !s.closed && s.hasRoom(n)
+	s.mu.Lock()
+	if i := slices.Index(s.queue, w); i >= 0 {
+		s.queue = slices.Delete(s.queue, i, i+1)
+		if !s.closed && s.written == before {
+			s.stall()
+		}
+	}
+	return w.accepted
 }
 
-// releaseWriters has those that wait for room look again. The caller holds the lock.
-func (s *Spool) releaseWriters() {
-	if s.room != nil {
-		close(s.room)
-		s.room = nil
+// admit accepts the lines of those that wait, as far as there is room. The caller holds the lock.
+func (s *Spool) admit() {
+	n := 0
+	for ; n < len(s.queue) && s.hasRoom(len(s.queue[n].lines)); n++ {
+		w := s.queue[n]
+		s.append(w.lines)
+		w.accepted = true
+		close(w.done)
 	}
+	s.queue = slices.Delete(s.queue, 0, n)
+}
+
+// stall ends the waiting of all, until a write succeeds. The caller holds the lock.
+func (s *Spool) stall() {
+	s.stalled = true
+	for _, w := range s.queue {
+		close(w.done)
+	}
+	s.queue = nil
 }
 
 // reason is why there is no room.
