@@ -378,6 +378,9 @@ func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error
 // notKept passes an answer that might have been kept. It ends with the client's request.
 func (s *session) notKept(resp *http.Response) *Answer {
 	a := s.passed(resp)
+	if s.behind { // nobody gets it, and the client's request must not be looked at any more
+		return a
+	}
 	body, ok := resp.Body.(*ending)
 	if !ok { // a connection that speaks another protocol now
 		return a
