@@ -146,14 +146,14 @@ func (p *pass) divert(x *exchange, status int, header http.Header) outcome {
 	if p.answers.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
 		x.limitOf = header["X-Accel-Limit-Rate"][0]
 	}
-	if p.answers.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
-		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.sent.again())
-	}
 	if p.from.Intercept && status >= http.StatusMultipleChoices && x.hasPage(status) {
 		if status == http.StatusUnauthorized && header["Www-Authenticate"] != nil {
 			x.w.Header()["Www-Authenticate"] = header["Www-Authenticate"]
 		}
 		return x.fail(status)
+	}
+	if p.answers.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
+		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.sent.again())
 	}
 	return proceed
 }

@@ -128,7 +128,7 @@ func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Acc
 func (pc *passCache) answer(x *exchange, origin *origin) (*cache.Answer, error) {
 	q := cache.Query{
 		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.lacksBody(x, origin.pass),
-		Key: pc.key.of(x, origin), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x) || removesFields(x.r.Header),
+		Key: pc.key.of(x, origin), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x) || removesFields(x.r.Header) || hidesFields(x, x.r.Header),
 		KeyedByAuthorization: pc.key.hasAuthorization,
 	}
 	if pc.refuse != nil {

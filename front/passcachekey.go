@@ -107,10 +107,48 @@ func removesFields(header http.Header) bool {
 	return false
 }
 
+// hidesFields reports whether a client's request has fields that the upstream may take for others, and that no variable has: two that
+// differ in underscores only, or one that variables do not take for another. They are not in the key then.
+func hidesFields(x *exchange, header http.Header) bool {
+	if x.host.fields == (fieldNames{}) {
+		return false
+	}
+	for name, values := range header {
+		if !roundtrip.PlainName(name) && x.host.fields.pass(name) && !slices.Equal(x.requestField(takenFor(name)), values) {
+			return true
+		}
+	}
+	return false
+}
+
+// addTaken adds fields with underscores to those that upstreams take them for, such that a Vary that names these concerns both. They are
+// marked: no list of a client's has the same elements.
+func (f fieldNames) addTaken(header http.Header) {
+	if f == (fieldNames{}) {
+		return
+	}
+	var names []string
+	for name := range header {
+		if !roundtrip.PlainName(name) && f.pass(name) && takenFor(name) != name {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		as := takenFor(name)
+		all := slices.Clone(header[as])
+		for _, value := range header[name] {
+			all = append(all, "\x00"+name+"\x00"+value)
+		}
+		header[as] = all
+	}
+}
+
 // Sent implements cache.Origin.
 func (o *origin) Sent() (http.Header, string) {
 	var q request
 	o.pass.make(o.x, &q, o.to, &cache.Ask{Method: o.x.method, Whole: true})
+	o.x.host.fields.addTaken(q.header)
 	for _, p := range q.params {
 		if strings.HasPrefix(p.name, "HTTP_") {
 			q.header[fieldOf(p.name)] = []string{p.value}

@@ -1,0 +1,68 @@
+package front_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+)
+
+// Upstreams may take X_Lang for X-Lang. If such names are passed on, a Vary that has X-Lang is about both, and what is not in the key is
+// in no stored response.
+func TestCacheWithUnderscores(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/vary") {
+			w.Header().Set("Vary", "X-Lang")
+		}
+	})
+	c := kept(to, front.PassCache{Key: "$uri$http_x_lang$http_user_agent"}, cache.Config{Name: "one"})
+	c.Hosts[0].UnderscoreFields = true
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/vary", Settings: c.Hosts[0].Locations[0].Settings,
+		Pass: &front.Pass{To: front.Text(to), Cache: &front.PassCache{Zone: "one", Key: "$uri"}}})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for _, test := range []struct {
+		path, state string
+		fields      []string
+	}{
+		{"/vary/1", "MISS", []string{"X_Lang", "other"}}, {"/vary/1", "MISS", nil}, {"/vary/1", "HIT", nil},
+		{"/vary/2", "MISS", []string{"X_Lang", "b", "X-Lang", "a"}}, {"/vary/2", "MISS", []string{"X-Lang", "a,b"}}, {"/vary/2", "MISS", []string{"X-Lang", "a"}},
+		{"/vary/3", "MISS", []string{"X_Lang", "a"}}, {"/vary/3", "HIT", []string{"X_Lang", "a"}}, {"/vary/3", "MISS", []string{"X-Lang", "a"}},
+		{"/key/1", "MISS", []string{"X_Lang", "b", "X-Lang", "a"}}, {"/key/1", "MISS", []string{"X-Lang", "a"}}, {"/key/1", "HIT", []string{"X-Lang", "a"}},
+		{"/key/2", "MISS", []string{"User_Agent", "b"}}, {"/key/2", "MISS", nil}, {"/key/2", "HIT", nil},
+		{"/key/3", "MISS", []string{"X_Lang", "a"}}, {"/key/3", "HIT", []string{"X_Lang", "a"}}, {"/key/3", "MISS", nil},
+		{"/key/4", "MISS", []string{"X_Other", "a"}}, {"/key/4", "HIT", []string{"X_Other", "a"}},
+	} {
+		if got := a.get(test.path, append(test.fields, "User-Agent", "")...).header.Get("X-Cache"); got != test.state {
+			t.Errorf("%s %q: %s, want %s", test.path, test.fields, got, test.state)
+		}
+	}
+}
+
+// A page for an error comes before X-Accel-Redirect, as in nginx, whose order is that of the two checks.
+func TestInterceptedBeforeAccelRedirect(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Accel-Redirect", "/protected/x")
+		if strings.HasSuffix(r.URL.Path, "404") {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	for _, pc := range []*front.PassCache{nil, {Zone: "one", Key: "$uri"}} {
+		c := kept(to, front.PassCache{}, cache.Config{Name: "one"})
+		l := &c.Hosts[0].Locations[0]
+		l.Pass.Cache, l.Pass.Intercept = pc, true
+		l.Settings.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
+		c.Hosts[0].Locations = append(c.Hosts[0].Locations,
+			front.Location{Path: "/protected/", Internal: true, Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}},
+			front.Location{Path: "/page", Steps: []front.Step{front.Return{Status: 200, Text: "page"}}})
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for path, want := range map[string]string{"/404": "page", "/x": "secret"} {
+			for range 2 {
+				if got := a.get(path); got.body != want {
+					t.Errorf("%s: %d %q, want %q", path, got.status, got.body, want)
+				}
+			}
+		}
+	}
+}
