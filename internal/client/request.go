@@ -193,15 +193,20 @@ func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
 		x.wroteField("User-Agent", userAgent)
 		return append(b, userAgentLine...), nil
 	}
-	agent := first(values)
-	switch {
-	case !http1.ValidValue(agent):
-		return nil, fieldFault("User-Agent")
-	case agent == "":
-		return b, nil
+	if len(values) > 1 && !x.client.Verbatim { // as net/http
+		values = values[:1]
 	}
-	x.wroteField("User-Agent", agent)
-	return http1.AppendField(b, "User-Agent", agent), nil
+	for _, agent := range values {
+		switch {
+		case !http1.ValidValue(agent):
+			return nil, fieldFault("User-Agent")
+		case agent == "":
+			continue
+		}
+		x.wroteField("User-Agent", agent)
+		b = http1.AppendField(b, "User-Agent", agent)
+	}
+	return b, nil
 }
 
 // appendFraming writes what says how long the body is.

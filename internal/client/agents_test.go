@@ -1,0 +1,36 @@
+package client
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// recording is said that keeps what is written.
+type recording struct {
+	said
+	written strings.Builder
+}
+
+func (c *recording) Write(p []byte) (int, error) { return c.written.Write(p) }
+
+// A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would see another request than caches do.
+func TestSeveralUserAgents(t *testing.T) {
+	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n", false: "User-Agent: a\r\n"} {
+		s := &recording{said: said{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}}
+		c := New(&Config{DialContext: dialTo(s), Verbatim: verbatim})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header["User-Agent"] = []string{"a", "", "b"}
+		resp, err := c.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if got := s.written.String(); !strings.Contains(got, want) || strings.Count(got, "User-Agent") != strings.Count(want, "User-Agent") {
+			t.Errorf("verbatim %v: sent %q, want %q", verbatim, got, want)
+		}
+	}
+}
