@@ -78,6 +78,19 @@ func (d *directives) add(name, value string) {
 
 // addFlag adds a directive that has no value, or needs none.
 func (d *directives) addFlag(name string) {
+	d.addRestriction(name)
+	switch {
+	case strings.EqualFold(name, "public"):
+		d.public = true
+	case strings.EqualFold(name, "must-revalidate"):
+		d.mustRevalidate = true
+	case strings.EqualFold(name, "proxy-revalidate"):
+		d.proxyRevalidate = true
+	}
+}
+
+// addRestriction adds a directive that keeps a response from being stored.
+func (d *directives) addRestriction(name string) {
 	switch {
 	case strings.EqualFold(name, "no-store"):
 		d.noStore = true
@@ -85,12 +98,6 @@ func (d *directives) addFlag(name string) {
 		d.noCache = true
 	case strings.EqualFold(name, "private"):
 		d.private = true
-	case strings.EqualFold(name, "public"):
-		d.public = true
-	case strings.EqualFold(name, "must-revalidate"):
-		d.mustRevalidate = true
-	case strings.EqualFold(name, "proxy-revalidate"):
-		d.proxyRevalidate = true
 	}
 }
 

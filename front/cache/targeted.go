@@ -9,7 +9,8 @@ import (
 const targetedField = "Cdn-Cache-Control"
 
 // parseTargeted reads the lines of a targeted field, a Dictionary of Structured Fields (RFC 8941, 3.2). It reports false if the field is
-// empty or malformed: then it is ignored, and Cache-Control counts. A directive with a value of another type than it has is ignored, too.
+// empty or malformed: then it is ignored, and Cache-Control counts. A directive with a value of another type than it has is ignored,
+// too, unless it forbids that the response be stored.
 func parseTargeted(lines []string) (d directives, ok bool) {
 	p := &fieldParser{rest: trim(strings.Join(lines, ","))}
 	members := make(map[string]string)
@@ -33,10 +34,14 @@ func parseTargeted(lines []string) (d directives, ok bool) {
 		return d, false
 	}
 	for name, value := range members {
+		if value == "?0" {
+			continue
+		}
+		d.addRestriction(name) // with a value of any type: the origin does not mean the response to be stored
 		switch _, isNumber := parseSeconds(value); {
 		case isNumber:
 			d.addSeconds(name, value)
-		case value != "?0" && !strings.HasPrefix(value, "-"):
+		case !strings.HasPrefix(value, "-"):
 			d.addFlag(name)
 		}
 	}
