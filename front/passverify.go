@@ -24,6 +24,9 @@ func verify(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*
 	chains, err := certs[0].Verify(o)
 	if err == nil {
 		err = certs[0].VerifyHostname(name)
+		if err == nil && matchesWholeDomain(certs[0], name) {
+			err = x509.HostnameError{Certificate: certs[0], Host: name}
+		}
 		if err != nil && hasCommonName(certs[0], name) && !constrained(chains) {
 			err = nil
 		}
@@ -32,6 +35,13 @@ func verify(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*
 		return nil, &tls.CertificateVerificationError{UnverifiedCertificates: certs, Err: err}
 	}
 	return chains, nil
+}
+
+// matchesWholeDomain reports whether a name is that of a certificate only because the certificate has a name such as *.com. nginx, whose
+// rule is that of OpenSSL, wants two labels behind the star. Package x509 does not.
+func matchesWholeDomain(c *x509.Certificate, name string) bool {
+	name = strings.TrimSuffix(name, ".")
+	return strings.Count(name, ".") == 1 && !slices.ContainsFunc(c.DNSNames, func(own string) bool { return strings.EqualFold(own, name) })
 }
 
 // hasCommonName reports whether a certificate without a DNS name has one of its common names for a name, as RFC 2818, 3.1 has it and nginx

@@ -30,6 +30,8 @@ func TestVerifiedNames(t *testing.T) {
 		good, bad   string // names
 	}{
 		"DNS name":             {x509.Certificate{DNSNames: []string{"good.example"}, Subject: common("other.example")}, "good.example GOOD.example good.example:443", "other.example bad.example a.good.example"},
+		"wild DNS name":        {x509.Certificate{DNSNames: []string{"*.good.example"}}, "a.good.example A.Good.Example", "good.example a.b.good.example"},
+		"wild domain":          {x509.Certificate{DNSNames: []string{"*.example", "Other.Example"}}, "other.example", "a.example A.EXAMPLE a.b.example"},
 		"IP address":           {x509.Certificate{IPAddresses: []net.IP{net.IPv4(10, 0, 0, 1), net.IPv6loopback}, Subject: common("10.0.0.2")}, "10.0.0.1 [::1] [::1]:1 ::1", "10.0.0.2 [::2]"},
 		"common name":          {x509.Certificate{Subject: common("Good.example")}, "good.example GOOD.EXAMPLE good.example:1", "bad.example a.good.example example"},
 		"several common names": {x509.Certificate{Subject: common("one.example", "two.example")}, "one.example two.example", "three.example"},
