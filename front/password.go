@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,7 +69,7 @@ func (p *password) check(x *exchange) int {
 	if realm == "off" {
 		return 0
 	}
-	name, word, ok := x.r.BasicAuth()
+	name, word, ok := basicAuth(x.r)
 	if !ok || name == "" || len(name) > maxPassword || len(word) > maxPassword {
 		return p.ask(x, realm)
 	}
@@ -94,6 +95,24 @@ func (p *password) check(x *exchange) int {
 		return p.ask(x, realm)
 	}
 	return granted
+}
+
+// basicAuth is http.Request.BasicAuth, but as in nginx there may be several spaces behind the scheme, and the padding does not matter.
+func basicAuth(r *http.Request) (name, word string, ok bool) {
+	const scheme = "Basic "
+	value := r.Header.Get("Authorization")
+	if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
+		return "", "", false
+	}
+	encoded := strings.TrimRight(strings.TrimLeft(value[len(scheme):], " "), "=")
+	both, err := base64.RawStdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", "", false
+	}
+	if name, word, ok = strings.Cut(string(both), ":"); !ok {
+		return "", "", false
+	}
+	return name, word, true
 }
 
 // ask answers that a password is wanted (RFC 7617, 2).

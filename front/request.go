@@ -118,7 +118,7 @@ func serverPort(x *exchange) string {
 }
 
 func remoteUser(x *exchange) string {
-	user, _, _ := x.r.BasicAuth()
+	user, _, _ := basicAuth(x.r)
 	return user
 }
 
