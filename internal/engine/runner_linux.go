@@ -129,14 +129,21 @@ func (r *runner) announce() {
 
 // serveAsLeader serves k and reports whether the runner still leads.
 func (r *runner) serveAsLeader(k *sock) bool {
-	s := r.shard
-	r.sequence++
-	r.token = r.sequence<<sequenceShift | servingBit
-	s.word.Store(r.token)
+	r.begin()
 	r.serve(k, nil, noSlot)
 	token := r.token
 	r.token = 0
-	return s.word.CompareAndSwap(token, r.sequence<<sequenceShift)
+	return r.shard.word.CompareAndSwap(token, r.sequence<<sequenceShift)
+}
+
+// begin stores the token of a leader that is about to serve a sock. The watcher may have fallen asleep
+// since announce: a leader that lets others run between two socks may wait for longer than the
+// watcher does. Its mark is read in any case, beside that of an outage.
+func (r *runner) begin() {
+	r.sequence++
+	r.token = r.sequence<<sequenceShift | servingBit
+	r.shard.word.Store(r.token)
+	r.shard.group.watcher.wake()
 }
 
 // enter names the slot of the handler that is about to run in the shard's word. It reports false if
@@ -299,8 +306,8 @@ func (r *runner) exchange(k *sock, x *exchange, id slotID) bool {
 		}
 		return r.timed(x, at)
 	}
-	if len(c.out) > 0 {
-		r.shard.seal(c, k)
+	if len(c.out) > 0 && r.sealOutput(k) != nil {
+		return false
 	}
 	if !at.trusted() {
 		r.shard.group.watcher.hurry()
@@ -309,6 +316,16 @@ func (r *runner) exchange(k *sock, x *exchange, id slotID) bool {
 		return r.timed(x, at)
 	}
 	return c.exchange(x)
+}
+
+// sealOutput keeps the responses that wait for whoever replaces the leader. If that has happened since
+// enter, they were not sealed when it did, and are sent here.
+func (r *runner) sealOutput(k *sock) error {
+	r.shard.seal(r.conn, k)
+	if r.leads() {
+		return nil
+	}
+	return r.conn.flush()
 }
 
 func (r *runner) timed(x *exchange, at *slot) bool {

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"io"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,5 +156,53 @@ func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
 			close(g.stopped)
 			<-done
 		})
+	}
+}
+
+// A leader that does not run between hearing of sockets and serving them, as other goroutines have the
+// processor, is watched when it does.
+func TestWatcherIsWokenByEachSock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s := watched()
+		done := make(chan bool)
+		go func() { g.watcher.run(g); close(done) }()
+		r := &runner{shard: s}
+		r.announce()
+		time.Sleep(time.Minute)
+		if !g.watcher.asleep.Load() {
+			t.Error("the watcher of an idle server does not sleep")
+		}
+		r.begin()
+		time.Sleep(3 * watchCalmly)
+		if r.leads() {
+			t.Error("nobody took the lead from a handler that hangs")
+		}
+		close(g.stopped)
+		<-done
+	})
+}
+
+// A leader that is replaced between naming its handler and sealing the responses that wait sends these before the
+// handler runs: nobody else would.
+func TestLateSealIsSent(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		_, s := watched()
+		ours, theirs := net.Pipe()
+		r := &runner{shard: s, conn: newConn(shardInSize)}
+		r.conn.nc, r.conn.out = ours, []byte("responses")
+		r.begin()
+		if !r.enter(slotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
+			t.Fatal("the leader did not lead")
+		}
+		got := make(chan string)
+		go func() {
+			b, _ := io.ReadAll(theirs)
+			got <- string(b)
+		}()
+		err := r.sealOutput(&sock{})
+		ours.Close()
+		if sent := <-got; err != nil || (sent == "responses") != late {
+			t.Errorf("late %v: sent %q, %v", late, sent, err)
+		}
 	}
 }
