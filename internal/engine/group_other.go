@@ -19,3 +19,6 @@ func (*group) open() int64       { return 0 }
 func (*group) closeWaiting() int { return 0 }
 func (*group) closeAll()         {}
 func (*group) stop()             {}
+
+// giveUpLead does nothing where no handler runs on a loop.
+func (*conn) giveUpLead() {}

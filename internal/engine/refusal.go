@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"runtime"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -34,6 +35,7 @@ func (c *conn) report(status int, sent int64) {
 	if c.refused == nil {
 		return
 	}
+	c.giveUpLead() // the hook may wait in spite of what its doc says, as for a log's pipe
 	tlsState, remote := c.template.TLS, c.template.RemoteAddr
 	c.plan.report(c.link.raw().LocalAddr(), remote, tlsState, &c.request, c.in[c.next:c.end], status, sent)
 }
@@ -53,31 +55,43 @@ func (p *plan) report(local net.Addr, remote string, state *tls.ConnectionState,
 	r := &http.Request{Header: make(http.Header), URL: new(url.URL), Body: http.NoBody, RemoteAddr: remote, TLS: state}
 	line := h.Line(in)
 	if h.Begun() {
-		head := string(in)
-		r.Method, r.RequestURI = h.Method.Of(head), h.Target.Of(head)
+		head := http1.TextOf(in)
+		r.Method, r.RequestURI = head.Of(h.Method), head.Of(h.Target)
 		r.ProtoMajor, r.ProtoMinor = 1, h.Minor
 		r.Proto = "HTTP/1." + string(rune('0'+h.Minor))
 		if u, err := url.ParseRequestURI(r.RequestURI); err == nil && u.User == nil {
 			r.URL = u
-			fillHead(r, h, head)
+			fillHead(r, h, &head)
 		}
 	}
 	ctx := context.WithValue(p.base, http.LocalAddrContextKey, local)
 	text := string(line[:min(len(line), maxRefusedLine)])
-	p.refused(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
+	p.callRefused(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
+}
+
+// callRefused calls the hook. Its panic is logged as a handler's is: it must not cost other requests of the
+// connection their responses, nor the process its life.
+func (p *plan) callRefused(r Refusal) {
+	defer func() {
+		if err := recover(); err != nil {
+			stack := make([]byte, 64<<10)
+			p.logf("http: panic reporting a refused request of %v: %v\n%s", r.Request.RemoteAddr, err, stack[:runtime.Stack(stack, false)])
+		}
+	}()
+	p.refused(r)
 }
 
 // fillHead sets what the fields say that came before the fault.
-func fillHead(r *http.Request, h *http1.Request, head string) {
+func fillHead(r *http.Request, h *http1.Request, head *http1.Text) {
 	if host, ok := h.Host(); ok {
-		r.Host = host.Of(head)
+		r.Host = head.Of(host)
 	}
 	if r.URL.Host != "" {
 		r.Host = r.URL.Host
 	}
 	for _, f := range h.Fields {
 		if f.Known != http1.NameHost {
-			r.Header.Add(f.Name.Of(head), f.Value.Of(head))
+			r.Header.Add(head.Of(f.Name), head.Of(f.Value))
 		}
 	}
 }

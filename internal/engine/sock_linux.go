@@ -185,12 +185,21 @@ func (k *sock) expire(now instant) {
 	k.mu.Lock()
 	passed := k.readDeadline != 0 && k.readDeadline <= now
 	k.mu.Unlock()
-	if passed && k.state.CompareAndSwap(waiting, dead) {
-		if h := k.partial; h != nil {
-			k.home.plan.report(k.LocalAddr(), k.remote, nil, &h.request, h.in, http.StatusRequestTimeout, 0)
-		}
-		_ = k.Close()
+	if !passed || !k.state.CompareAndSwap(waiting, dead) {
+		return
 	}
+	if k.partial == nil || k.home.plan.refused == nil {
+		_ = k.Close()
+		return
+	}
+	go k.closeLate() // the sweeper must not wait for the hook
+}
+
+// closeLate closes a sock whose head did not arrive in time, and reports that.
+func (k *sock) closeLate() {
+	defer k.Close()
+	h := k.partial
+	k.home.plan.report(k.LocalAddr(), k.remote, nil, &h.request, h.in, http.StatusRequestTimeout, 0)
 }
 
 // claimForClosing claims the sock if it is waiting, and not too new for that.
