@@ -180,7 +180,10 @@ func (s *Server) tie() error {
 		return http.ErrServerClosed
 	}
 	if s.tied == nil {
-		s.registering.Do(func() { s.RegisterOnShutdown(s.shutDown) })
+		s.registering.Do(func() {
+			hideTies(s.Server)
+			s.RegisterOnShutdown(s.shutDown)
+		})
 		t := newTie(s.engine)
 		if err := t.fasten(s.Server); err != nil {
 			return err

@@ -45,14 +45,6 @@ func newTie(e *engine.Server) *tie {
 
 // fasten has inner serve t. It fails, with net/http's error, if inner is closed.
 func (t *tie) fasten(inner *http.Server) error {
-	hook := inner.ConnState
-	if hook != nil {
-		inner.ConnState = func(nc net.Conn, state http.ConnState) {
-			if _, ours := nc.(tieConn); !ours {
-				hook(nc, state)
-			}
-		}
-	}
 	return withoutSettings(inner, func() error {
 		ended := make(chan error, 1)
 		go func() { ended <- inner.Serve(tieListener{t}) }()
@@ -71,6 +63,20 @@ func (t *tie) fasten(inner *http.Server) error {
 			return http.ErrServerClosed
 		}
 	})
+}
+
+// hideTies keeps ties from the hook that inner has for its connections' states. It stays in place: net/http
+// calls the hook after a tie has ended, too.
+func hideTies(inner *http.Server) {
+	hook := inner.ConnState
+	if hook == nil {
+		return
+	}
+	inner.ConnState = func(nc net.Conn, state http.ConnState) {
+		if _, ours := nc.(tieConn); !ours {
+			hook(nc, state)
+		}
+	}
 }
 
 // isClosed reports whether Shutdown or Close of inner was called.

@@ -162,3 +162,42 @@ func TestUnusedAndWrapped(t *testing.T) {
 		}
 	}
 }
+
+// A server that serves again and again does not call its hook of connections' states by ever longer detours.
+func TestServingAgainKeepsTheHook(t *testing.T) {
+	depth := 0
+	inner := &http.Server{Handler: answer("x"), ConnState: func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			depth = runtime.Callers(0, make([]uintptr, 1000))
+		}
+	}}
+	s := tare.Wrap(inner)
+	first := 0
+	for round := range 20 {
+		l := listen(t)
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(l) }()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		askKept(t, c, bufio.NewReader(c))
+		c.Close()
+		endServing(t, l, served)
+		for start := time.Now(); ; time.Sleep(time.Millisecond) {
+			if _, open := s.Connections(); open == 0 {
+				break
+			}
+			if time.Since(start) > time.Minute {
+				t.Fatal("a connection stays open")
+			}
+		}
+		if round == 0 {
+			first = depth
+		}
+	}
+	if depth != first {
+		t.Errorf("the hook is called at depth %d, at first %d", depth, first)
+	}
+	s.Close()
+}

@@ -28,6 +28,7 @@ type http2 struct {
 	conns *handListener // what inner serves
 	err   error         // why it cannot serve
 	start *sync.Once    // of inner
+	fit   bool          // net/http offers HTTP/2; set by configure
 	open  atomic.Int64  // connections that were handed over
 }
 
@@ -52,14 +53,17 @@ func (h *http2) configure() error {
 	if err := h.inner.Serve(ended); !errors.Is(err, net.ErrClosed) {
 		h.err = err
 	}
+	h.fit = h.inner.TLSNextProto[protoHTTP2] != nil
 	return h.err
 }
 
 // works reports whether net/http offers HTTP/2: it can be built without, and
-// GODEBUG can turn it off.
+// GODEBUG can turn it off. It is known once configure was called, even if the
+// inner server has ended since.
 func (h *http2) works() bool {
-	inner := h.get()
-	return inner != nil && inner.TLSNextProto[protoHTTP2] != nil
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.fit
 }
 
 func (h *http2) get() *http.Server {
@@ -186,9 +190,12 @@ func (c *netConn) handToHTTP2() {
 func (h *http2) adopt(c *netConn) {
 	h.server.mu.Lock()
 	h.server.conns.remove(c)
-	h.open.Add(1) // at once, so that it is always counted once
+	hasEnded := h.open.Add(1) == 0 // at once, so that it is always counted once
 	h.server.mu.Unlock()
 	h.server.noteClosed()
+	if hasEnded { // before it was counted
+		h.server.endIfUnused()
+	}
 }
 
 // prefaced reports whether the client begins with HTTP/2's preface. It waits for as

@@ -26,9 +26,9 @@ func (s *Server) endIfUnused() {
 	}
 	g := s.shards
 	s.shards = nil
+	s.http2.rest() // under the mutex: the inner server must not end for a connection that comes now
 	s.mu.Unlock()
 	g.stop()
-	s.http2.rest()
 	if s.Unused != nil {
 		s.Unused()
 	}
