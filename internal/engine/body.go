@@ -169,7 +169,8 @@ func (b *body) readChunks(p []byte) (int, error) {
 
 // readTrailer reads the trailer section into Request.Trailer.
 func (b *body) readTrailer() error {
-	c, r := b.x.conn(), &b.x.request
+	c := b.x.conn()
+	r := c.shown
 	var t http1.Trailer
 	for {
 		in := c.in[c.next:c.end]

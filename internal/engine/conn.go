@@ -49,6 +49,7 @@ type conn struct {
 
 	template *http.Request // what all requests of this connection have in common
 	current  *exchange     // whose handler runs; guarded by its response's mutex while that does
+	shown    *http.Request // its request, as the handler has it; nil while none runs
 
 	onShard
 }
@@ -102,13 +103,18 @@ func (c *conn) exchange(x *exchange) bool {
 		c.setWriteDeadline(time.Now().Add(c.write))
 	}
 	c.current, c.begun = x, false
-	c.handler.ServeHTTP(&x.resp, &x.request)
+	if c.shown = &x.request; x.resp.marks.has(isLarge) {
+		c.shown = x.separate()
+	}
+	c.handler.ServeHTTP(&x.resp, c.shown)
 	x.resp.marks.set(isOver)
 	reuse := false
 	if x.resp.taken.Load() == nil {
 		x.body.dismiss()
 		reuse = x.resp.finish()
 	}
+	shown := c.shown
+	c.shown = nil
 	if x.resp.taken.Load() != nil {
 		c.current = nil
 		x.ctx.cancel(context.Canceled)
@@ -120,8 +126,8 @@ func (c *conn) exchange(x *exchange) bool {
 	if x.resp.marks.has(ownReadDeadline | ownWriteDeadline) { // none can be set after cancel
 		c.restoreDeadlines()
 	}
-	if x.request.MultipartForm != nil {
-		_ = x.request.MultipartForm.RemoveAll()
+	if shown.MultipartForm != nil {
+		_ = shown.MultipartForm.RemoveAll()
 	}
 	if !reuse && (x.body.remains() || c.next < c.end) {
 		c.linger()
@@ -152,6 +158,7 @@ func (c *conn) abort(err any) {
 	x.body.dismiss()
 	sent := x.resp.abandon()
 	x.body.end(c)
+	c.shown = nil
 	if sent && (x.body.remains() || c.next < c.end) {
 		c.linger() // or what was sent may be lost
 	}

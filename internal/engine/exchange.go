@@ -28,6 +28,20 @@ type exchange struct {
 	resp    response
 }
 
+// separate moves what a large head fills out of the slab, and returns the request for the handler. A context, a URL or a
+// body that a program keeps, each of which is in the slab, must not keep it.
+func (x *exchange) separate() *http.Request {
+	r := new(http.Request)
+	*r = x.request
+	if r.URL == &x.url {
+		r.URL = new(url.URL)
+		*r.URL = x.url
+	}
+	x.request = http.Request{Method: r.Method, ContentLength: r.ContentLength}
+	x.url = url.URL{}
+	return r
+}
+
 // conn is the connection that the request came by. It is for the time until the
 // handler returns.
 func (x *exchange) conn() *conn { return x.resp.conn }
@@ -62,6 +76,9 @@ func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
 		return nil, err
 	}
 	x.resp.init(c, x, h.Minor, h.Persistent)
+	if !text.IsWhole() {
+		x.resp.marks.set(isLarge)
+	}
 	return x, nil
 }
 

@@ -65,6 +65,9 @@ func newFastCGIExchange(c *conn, list []byte) (*exchange, error) {
 	}
 	x.body.initRecords(&x.exchange, &x.coded, c.params.Empty)
 	x.resp.init(c, &x.exchange, 1, c.params.Keep)
+	if !text.IsWhole() {
+		x.resp.marks.set(isLarge)
+	}
 	if x.body.mode != http1.NoBody {
 		x.resp.marks.set(fullDuplex) // a web server reads while it sends
 	}

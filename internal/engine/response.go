@@ -63,6 +63,7 @@ const (
 	ownReadDeadline              // the handler set one
 	ownWriteDeadline             // the handler set one
 	isOver                       // the handler has returned
+	isLarge                      // the request's head was: see exchange.separate
 )
 
 func (m *marks) set(mark uint32)      { m.Or(mark) }

@@ -25,13 +25,16 @@ var kept = map[string]func(r *http.Request) any{
 		}
 		return nil
 	},
-	"cookie": func(r *http.Request) any { c, _ := r.Cookie("id"); return c.Value },
-	"host":   func(r *http.Request) any { return r.Host },
-	"path":   func(r *http.Request) any { return r.URL.Path },
-	"query":  func(r *http.Request) any { return r.URL.Query().Get("q") },
-	"uri":    func(r *http.Request) any { return r.RequestURI },
-	"method": func(r *http.Request) any { return r.Method },
-	"remote": func(r *http.Request) any { host, _, _ := net.SplitHostPort(r.RemoteAddr); return host },
+	"cookie":  func(r *http.Request) any { c, _ := r.Cookie("id"); return c.Value },
+	"host":    func(r *http.Request) any { return r.Host },
+	"path":    func(r *http.Request) any { return r.URL.Path },
+	"query":   func(r *http.Request) any { return r.URL.Query().Get("q") },
+	"url":     func(r *http.Request) any { return r.URL },
+	"context": func(r *http.Request) any { return r.Context() },
+	"body":    func(r *http.Request) any { return r.Body },
+	"uri":     func(r *http.Request) any { return r.RequestURI },
+	"method":  func(r *http.Request) any { return r.Method },
+	"remote":  func(r *http.Request) any { host, _, _ := net.SplitHostPort(r.RemoteAddr); return host },
 	"trailer": func(r *http.Request) any {
 		io.Copy(io.Discard, r.Body)
 		return r.Trailer.Get("X-Tail")
@@ -127,7 +130,10 @@ func TestSmallPartsKeepLittle(t *testing.T) {
 		got <- kept[r.URL.Query().Get("keep")](r)
 	}), func(s *fcgiSite) {
 		for of := range kept {
-			if of == "trailer" || of == "remote" { // there is none, and one that is made anew
+			switch of {
+			case "trailer", "remote": // there is none, and one that is made anew
+				continue
+			case "context", "body": // have the parameters
 				continue
 			}
 			keeps(s.T, 10, of, s.dial, func(lines int) string {
