@@ -38,8 +38,8 @@ type Server struct {
 
 	// Refused, if it is not nil, is called for each request by HTTP/1 that no handler sees, because it is
 	// malformed, too large, or its head did not arrive in time: for a log. It must not wait, as it may
-	// run in a goroutine that serves others. A client that sends nothing makes no request. It is read when
-	// Serve is first called.
+	// run in a goroutine that serves others. A panic in it is logged. A client that sends nothing makes no
+	// request. It is read when Serve is first called.
 	Refused func(Refusal)
 
 	once   sync.Once
