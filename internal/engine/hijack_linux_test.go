@@ -118,15 +118,17 @@ func TestHijackWithoutDescriptors(t *testing.T) {
 			})
 		}
 	}
-	for range 2 {
-		idle := connect()
-		defer idle.Close()
-		count(idle)
-	}
-	c := connect()
-	defer c.Close()
-	io.WriteString(c, strings.Replace(get, "/ ", "/plain ", 1))
-	if b, err := io.ReadAll(c); !strings.HasSuffix(string(b), "taken.") || err != nil {
-		t.Errorf("with connections to give up: %q %v", b, err)
-	}
+	request := strings.Replace(strings.Replace(get, "/ ", "/plain ", 1), host, host+"Connection: close\r\n", 1)
+	eventually(t, "connections are given up for a Hijack", func() bool { // they wait only soon after their responses
+		for range 2 {
+			idle := connect()
+			defer idle.Close()
+			count(idle)
+		}
+		c := connect()
+		defer c.Close()
+		io.WriteString(c, request)
+		b, err := io.ReadAll(c)
+		return strings.HasSuffix(string(b), "taken.") && err == nil
+	})
 }
