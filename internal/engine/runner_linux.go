@@ -89,7 +89,6 @@ func (r *runner) run(j job) {
 func (r *runner) lead() {
 	s := r.shard
 	r.sequence, r.heard = s.word.Load()>>sequenceShift, s.group.now()
-	r.announce()
 	for {
 		for s.at < len(s.events) {
 			e := s.events[s.at]
@@ -110,21 +109,11 @@ func (r *runner) lead() {
 			return
 		}
 		r.heard = s.group.instant(s.heard)
-		r.announce()
-		if r.look(s.heard) {
+			if r.look(s.heard) {
 			s.resign()
 			return
 		}
 	}
-}
-
-// announce changes the shard's word, and then wakes the watcher if it sleeps. The watcher marks
-// itself as asleep and then looks at the words: one of the two sees what the other has stored, so
-// that no handler runs on a loop that nobody watches.
-func (r *runner) announce() {
-	r.sequence++
-	r.shard.word.Store(r.sequence << sequenceShift)
-	r.shard.group.watcher.wake()
 }
 
 // serveAsLeader serves k and reports whether the runner still leads.
@@ -136,9 +125,9 @@ func (r *runner) serveAsLeader(k *sock) bool {
 	return r.shard.word.CompareAndSwap(token, r.sequence<<sequenceShift)
 }
 
-// begin stores the token of a leader that is about to serve a sock. The watcher may have fallen asleep
-// since announce: a leader that lets others run between two socks may wait for longer than the
-// watcher does. Its mark is read in any case, beside that of an outage.
+// begin stores the token of a leader that is about to serve a sock, and then wakes the watcher if it sleeps. The watcher marks
+// itself as asleep and then looks at the words: one of the two sees what the other has stored, so that no handler runs on a loop
+// that nobody watches.
 func (r *runner) begin() {
 	r.sequence++
 	r.token = r.sequence<<sequenceShift | servingBit

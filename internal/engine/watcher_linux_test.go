@@ -141,10 +141,7 @@ func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
 			asleep := calmAfter*watchClosely + (sleepAfter-calmAfter)*watchCalmly
 			time.Sleep(asleep)
 			r := &runner{shard: s}
-			r.announce()
-			r.sequence++
-			r.token = word(r.sequence, slotFor("GET", "/hung"), 1)
-			s.word.Store(r.token)
+			r.begin()
 			time.Sleep(3 * watchCalmly)
 			if r.leads() {
 				t.Error("nobody took the lead from a handler that hangs")
@@ -167,7 +164,6 @@ func TestWatcherIsWokenByEachSock(t *testing.T) {
 		done := make(chan bool)
 		go func() { g.watcher.run(g); close(done) }()
 		r := &runner{shard: s}
-		r.announce()
 		time.Sleep(time.Minute)
 		if !g.watcher.asleep.Load() {
 			t.Error("the watcher of an idle server does not sleep")
