@@ -109,7 +109,7 @@ func (r *runner) lead() {
 			return
 		}
 		r.heard = s.group.instant(s.heard)
-			if r.look(s.heard) {
+		if r.look(s.heard) {
 			s.resign()
 			return
 		}
