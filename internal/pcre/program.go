@@ -191,7 +191,10 @@ func (b *builder) repeat(n *node) {
 		return
 	}
 	for range n.min {
-		b.node(body)
+		before := len(b.prog)
+		if b.node(body); b.err != nil || len(b.prog) == before {
+			return // what has no instructions is not repeated
+		}
 	}
 	if n.max >= 0 {
 		var splits []int

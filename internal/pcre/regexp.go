@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 )
 
@@ -79,12 +78,17 @@ func (re *Regexp) Match(s string, budget *int) (bool, error) {
 		bounds, err := re.search(s, budget)
 		return bounds != nil, err
 	}
-	s, _, err := re.subject(s)
-	if err != nil {
+	if err := re.check(s); err != nil {
 		return false, err
 	}
+	if re.linear.isLong(s) {
+		r := re.linear.newReader(s, re.utf8, *budget)
+		ok := re.linear.MatchReader(r)
+		return ok, r.charge(budget)
+	}
+	s, _ = re.subject(s)
 	ok := false
-	err = re.linear.charge(s, budget, func() { ok = re.linear.MatchString(s) })
+	err := re.linear.charge(s, budget, func() { ok = re.linear.MatchString(s) })
 	return ok, err
 }
 
@@ -93,29 +97,40 @@ func (re *Regexp) Find(s string, budget *int) ([]int, error) {
 	if re.linear == nil || re.lineEnd && strings.HasSuffix(s, "\n") {
 		return re.search(s, budget)
 	}
-	of, converted, err := re.subject(s)
-	if err != nil {
+	if err := re.check(s); err != nil {
 		return nil, err
 	}
+	if re.linear.isLong(s) {
+		r := re.linear.newReader(s, re.utf8, *budget)
+		bounds := re.linear.FindReaderSubmatchIndex(r)
+		if err := r.charge(budget); err != nil {
+			return nil, err
+		}
+		return bounds, nil
+	}
+	of, converted := re.subject(s)
 	var bounds []int
-	err = re.linear.charge(of, budget, func() { bounds = re.linear.FindStringSubmatchIndex(of) })
+	err := re.linear.charge(of, budget, func() { bounds = re.linear.FindStringSubmatchIndex(of) })
 	if bounds != nil && converted {
 		toBytes(s, bounds)
 	}
 	return bounds, err
 }
 
-// subject is what package regexp is given.
-func (re *Regexp) subject(s string) (of string, converted bool, err error) {
-	switch {
-	case isASCII(s):
-		return s, false, nil
-	case !re.utf8:
-		return runes(s), true, nil
-	case !utf8.ValidString(s):
-		return "", false, errNoUTF8
+// check returns an error if an expression of runes cannot match the subject.
+func (re *Regexp) check(s string) error {
+	if re.utf8 && !utf8.ValidString(s) {
+		return errNoUTF8
 	}
-	return s, false, nil
+	return nil
+}
+
+// subject returns the string that package regexp matches, and whether it differs from the subject.
+func (re *Regexp) subject(s string) (of string, converted bool) {
+	if re.utf8 || isASCII(s) {
+		return s, false
+	}
+	return runes(s), true
 }
 
 func isASCII(s string) bool {
@@ -125,30 +140,6 @@ func isASCII(s string) bool {
 		}
 	}
 	return true
-}
-
-const (
-	// stepTime is how long a step may take, with which time is turned into steps.
-	stepTime = 20 * time.Nanosecond
-	// unmeasured is the steps up to which a match is charged what it may take at most, and above which what it took.
-	unmeasured = 1 << 12
-)
-
-// charge runs a match. At most it takes a step for each byte and instruction; usually it takes far less, which the time shows.
-func (l *linear) charge(s string, budget *int, match func()) error {
-	if *budget <= 0 {
-		return ErrBudget
-	}
-	most := (len(s) + 1) * l.insts
-	if most <= unmeasured {
-		*budget -= min(most, len(s)+l.insts)
-		match()
-		return nil
-	}
-	start := time.Now()
-	match()
-	*budget -= min(most, int(time.Since(start)/stepTime))
-	return nil
 }
 
 // search matches by the program, from each place on where a match may begin.
