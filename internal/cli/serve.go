@@ -99,6 +99,8 @@ func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
 	if err := s.open(env, powers); err != nil {
 		return err
 	}
+	signals := s.notify()
+	defer signals.stop()
 	if err := s.listen(); err != nil {
 		return err
 	}
@@ -107,8 +109,6 @@ func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
 	if err != nil {
 		return err
 	}
-	signals := s.notify()
-	defer signals.stop()
 	if err := s.start(outcome); err != nil {
 		return err
 	}

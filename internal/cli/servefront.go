@@ -79,12 +79,12 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 	}
 	s.sayMessages(result, false)
 	defer func() { err = errors.Join(err, s.close()) }()
+	signals := s.notify() // whoever reads the number of the process from its file may send some
+	defer signals.stop()
 	outcome, err := s.open(result)
 	if err != nil {
 		return err
 	}
-	signals := s.notify()
-	defer signals.stop()
 	if err := s.start(result, outcome); err != nil {
 		return err
 	}

@@ -247,8 +247,12 @@ func (s *frontServer) createPID(path string) error {
 			if err := safefile.Remove(path); err != nil {
 				return err
 			}
-			if file, _, err = safefile.OpenFile(path, flags, mode); err != nil {
+			if file, how, err = safefile.OpenFile(path, flags, mode); err != nil {
 				return err
+			}
+			if !how.Created {
+				file.Close()
+				return fmt.Errorf("%s: somebody else has just made it: want a folder in which only root may write", path)
 			}
 		}
 		err = errors.Join(file.Chown(0, 0), file.Chmod(mode))

@@ -1,7 +1,8 @@
 // Package safefile opens and makes files by their paths while the process is root, where other users may write.
 //
 // Somebody who may write in a folder can put a symbolic link there. A program of root's that follows it creates, changes or gives
-// away a file of the link's choice. So a link is followed only in a trusted folder: one of root's in which nobody else may write. Elsewhere
+// away a file of the link's choice. So a link is followed only in a trusted folder: one of root's in which nobody else may write, and which
+// nobody else can replace, because the folders above it are root's, too. Elsewhere
 // a link is an error, and so is a file with several hard links. Paths are walked name by name, so that nothing that changes
 // meanwhile leads elsewhere.
 //
@@ -25,7 +26,7 @@ type File struct {
 	Created bool
 	// Linked says that a symbolic link led to it.
 	Linked bool
-	// Trusted says that nobody but root may write in its folder.
+	// Trusted says that nobody but root may write in its folder, or replace that.
 	Trusted bool
 }
 

@@ -174,3 +174,30 @@ func TestChmodSocket(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 }
+
+// A folder of root's in a folder of somebody else's is not trusted: its owner can put another one of root's in its place, with another link.
+// Neither is one in which a group may write, because that may be an access control list.
+func TestFoldersOfRootInOthers(t *testing.T) {
+	needRoot(t)
+	roots, users, shared := folders(t)
+	must(t, os.Symlink(users, roots+"/way"))
+	for _, dir := range []string{users + "/dir", users + "/dir/deep", roots + "/group"} {
+		must(t, os.Mkdir(dir, 0o755))
+		must(t, os.Symlink(roots+"/file", dir+"/link"))
+	}
+	must(t, os.Chmod(roots+"/group", 0o775))
+	for _, path := range []string{users + "/dir/link", users + "/dir/deep/link", roots + "/way/dir/link", users + "/../root/group/link", roots + "/group/link"} {
+		if f, _, err := safefile.OpenFile(path, appending, 0o640); err == nil {
+			f.Close()
+			t.Errorf("%s is opened", path)
+		}
+	}
+	must(t, os.Mkdir(shared+"/dir", 0o755)) // nobody else can rename that
+	must(t, os.Symlink(roots+"/file", shared+"/dir/link"))
+	f, how, err := safefile.OpenFile(shared+"/dir/link", appending, 0o640)
+	must(t, err)
+	f.Close()
+	if !how.Linked || !how.Trusted {
+		t.Errorf("%+v", how)
+	}
+}

@@ -22,7 +22,8 @@ const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_
 // folder is one that is open.
 type folder struct {
 	fd      int
-	trusted bool // only root may write in it
+	held    bool // only root can replace it, and what root has in it
+	trusted bool // besides, only root may write in it
 }
 
 func openFolder(at int, name string) (folder, error) {
@@ -35,8 +36,9 @@ func openFolder(at int, name string) (folder, error) {
 		_ = unix.Close(fd)
 		return folder{}, err
 	}
-	const group, others = 0o020, 0o002
-	return folder{fd, s.Uid == 0 && s.Mode&others == 0 && (s.Mode&group == 0 || s.Gid == 0)}, nil
+	const others = 0o022 // of a group there may be other users, and its bit also stands for those of an access control list
+	private := s.Uid == 0 && s.Mode&others == 0
+	return folder{fd, private || s.Uid == 0 && s.Mode&unix.S_ISVTX != 0, private}, nil
 }
 
 // retry calls f until it is not interrupted.
@@ -109,6 +111,7 @@ func (w *walker) step(make func(dir folder, name string) error) error {
 
 func (w *walker) enter(next folder, name string) {
 	w.close()
+	next.held, next.trusted = next.held && w.here.held, next.trusted && w.here.held
 	w.here, w.at, w.rest = next, filepath.Join(w.at, name), w.rest[1:]
 }
 
