@@ -171,7 +171,7 @@ var onlyBy = map[string][]string{
 	"internal/roundtrip":           {"internal/client", "internal/fcgiclient", "front"},
 	"internal/privilege":           {"internal/cli"},
 	"internal/listen":              {"internal/cli"},
-	"internal/safefile":            {"internal/cli", "internal/listen"},
+	"internal/safefile":            {"internal/anchor", "internal/cli", "internal/listen"},
 	"lab":                          {"internal/cli"},
 }
 

@@ -53,7 +53,7 @@ func New(path string) (*File, error) {
 // Dirs are the directories that are open for the file's sake. They stay the File's.
 func (f *File) Dirs() []*os.File { return f.roots }
 
-// Open opens the file as os.OpenFile does.
+// Open opens the file as os.OpenFile does. To write it as root no link is followed that others may have made: see package safefile.
 func (f *File) Open(flag int, perm fs.FileMode) (*os.File, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

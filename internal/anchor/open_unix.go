@@ -9,11 +9,17 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/safefile"
 )
 
 func (f *File) open(flag int, perm fs.FileMode) (*os.File, error) {
+	name := filepath.Base(f.path)
+	if flag&(os.O_WRONLY|os.O_RDWR|os.O_CREATE|os.O_TRUNC) != 0 {
+		return safefile.OpenIn(f.dir, name, flag, perm)
+	}
 	for {
-		fd, err := unix.Openat(int(f.dir.Fd()), filepath.Base(f.path), flag|unix.O_CLOEXEC, uint32(perm.Perm()))
+		fd, err := unix.Openat(int(f.dir.Fd()), name, flag|unix.O_CLOEXEC, uint32(perm.Perm()))
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

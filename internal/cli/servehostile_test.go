@@ -102,3 +102,23 @@ func TestServePIDIsRoots(t *testing.T) {
 		}
 	}
 }
+
+// When the log is opened again, root does not follow links that were put in its place meanwhile either.
+func TestServeReopenedLogIsNoLink(t *testing.T) {
+	t.Parallel()
+	folder, target := hostileFolder(t, 64123)
+	log := filepath.Join(folder, "log")
+	s := serveFiles(t, "-u", "root", "--sandbox", "off", "--access-log", log, "--listen", "127.0.0.1:0", site(t))
+	s.address()
+	if err := errors.Join(os.Remove(log), os.Rename(filepath.Join(folder, "link"), log)); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGUSR1)
+	s.await("access log: the old file is written still: .*symbolic link")
+	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s exists: %v", target, err)
+	}
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // OpenFile opens a file as os.OpenFile does: there is no root here.
@@ -28,3 +29,8 @@ func Remove(path string) error { return os.Remove(path) }
 
 // ChmodSocket changes the permissions of a unix socket.
 func ChmodSocket(path string, mode fs.FileMode) error { return os.Chmod(path, mode) }
+
+// OpenIn opens a file in a folder.
+func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, error) {
+	return os.OpenFile(filepath.Join(dir.Name(), name), flag, perm)
+}

@@ -201,3 +201,38 @@ func TestFoldersOfRootInOthers(t *testing.T) {
 		t.Errorf("%+v", how)
 	}
 }
+
+// In a folder that is open links are followed, and hard links opened, as by their paths.
+func TestOpenIn(t *testing.T) {
+	needRoot(t)
+	roots, users, shared := folders(t)
+	for _, dir := range []string{users, shared} {
+		must(t, os.Symlink(roots+"/new", dir+"/link"))
+		must(t, os.Link(roots+"/file", dir+"/hard"))
+		must(t, syscall.Mkfifo(dir+"/fifo", 0o600))
+		in, err := os.Open(dir)
+		must(t, err)
+		defer in.Close()
+		for _, name := range []string{"link", "hard", "fifo"} {
+			if f, err := safefile.OpenIn(in, name, appending, 0o640); err == nil {
+				f.Close()
+				t.Errorf("%s/%s is opened", dir, name)
+			}
+		}
+		f, err := safefile.OpenIn(in, "fresh", appending, 0o640)
+		must(t, err)
+		f.Close()
+	}
+	must(t, os.Remove(users+"/hard"))
+	must(t, os.Remove(shared+"/hard"))
+	must(t, os.Symlink("new", roots+"/link"))
+	in, err := os.Open(roots)
+	must(t, err)
+	defer in.Close()
+	f, err := safefile.OpenIn(in, "link", appending, 0o640)
+	must(t, err)
+	f.Close()
+	if _, err := os.Stat(roots + "/new"); err != nil {
+		t.Error(err)
+	}
+}

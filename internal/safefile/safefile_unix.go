@@ -31,9 +31,17 @@ func openFolder(at int, name string) (folder, error) {
 	if err != nil {
 		return folder{}, err
 	}
+	f, err := folderOf(fd)
+	if err != nil {
+		_ = unix.Close(fd)
+	}
+	return f, err
+}
+
+// folderOf looks at a folder that is open.
+func folderOf(fd int) (folder, error) {
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil {
-		_ = unix.Close(fd)
 		return folder{}, err
 	}
 	const others = 0o022 // of a group there may be other users, and its bit also stands for those of an access control list
@@ -177,6 +185,34 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, File, error) {
 			}
 		}
 	}
+}
+
+// OpenIn opens a file in a folder that is open, as os.OpenFile does. If the process is root it follows a link only in a folder of root's in which
+// nobody else may write. The folder's path does not matter any more.
+func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, error) {
+	path := filepath.Join(dir.Name(), name)
+	here, err := folderOf(int(dir.Fd()))
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	if os.Geteuid() != 0 || here.trusted {
+		fd, err := retry(func() (int, error) {
+			return unix.Openat(here.fd, name, flag|unix.O_CLOEXEC, uint32(perm.Perm()))
+		})
+		if err != nil {
+			return nil, openError(path, err)
+		}
+		return os.NewFile(uintptr(fd), path), nil
+	}
+	w := &walker{here: here, at: dir.Name(), rest: []string{name}}
+	f, _, err := w.open(flag, perm)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK) {
+		err = errLink
+	}
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	return f, nil
 }
 
 // open opens the last name, which is no link. A new file is made only if nothing has that name.
