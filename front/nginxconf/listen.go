@@ -26,6 +26,10 @@ type listen struct {
 func (t *translator) listens(s *scope, server *directive) []listen {
 	var all []listen
 	for _, d := range s.own("listen") {
+		if slices.Contains(d.args[1:], "quic") { // HTTP/3 has sockets of its own: none for TCP is meant
+			t.omit(d, "parameter \"quic\" is not done here: Go has no QUIC in its library; browsers fall back to HTTP/2")
+			continue
+		}
 		addrs, err := t.listenAddrs(d.args[0])
 		if err != nil {
 			t.errorf(d, "%v", err)
@@ -201,9 +205,9 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 	case name == "accept_filter" && has:
 		l.options = true
 		t.note(l.directive, "%s: only FreeBSD has that", arg)
-	case arg == "quic", name == "setfib":
+	case name == "setfib":
 		l.options = true
-		t.omit(l.directive, "parameter %s is not done here: %s", shown(arg), whyNotListen(arg))
+		t.omit(l.directive, "parameter %s is not done here: the kernel's way is kept; remove it", shown(arg))
 	default:
 		return fmt.Errorf("%s is no parameter of it", shown(arg))
 	}
@@ -238,13 +242,6 @@ func checkSocketParameter(name, value string) error {
 		}
 	}
 	return nil
-}
-
-func whyNotListen(arg string) string {
-	if arg == "quic" {
-		return "Go has no QUIC in its library; browsers fall back to HTTP/2"
-	}
-	return "the kernel's way is kept; remove it"
 }
 
 // address is what the servers at one say of it together.

@@ -41,6 +41,9 @@ func (t *translator) server(d *directive, http *scope) {
 		h.Listen = append(h.Listen, srv.listens[i].Listen)
 		h.Listen[i].TLSConfig = config
 	}
+	if len(h.Listen) == 0 { // all are left out; a Host without any would be at every address
+		return
+	}
 	t.config.Hosts = append(t.config.Hosts, h)
 	t.servers = append(t.servers, srv)
 }
