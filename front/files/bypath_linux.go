@@ -9,12 +9,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// statFlags are for what is only looked at: it need not be readable, and opening it has no effect on it.
+const statFlags = unix.O_PATH | unix.O_CLOEXEC
+
 // openPath opens a path as any program does.
 func openPath(path string) (*os.File, error) { return os.OpenFile(path, openFlags, 0) }
 
-// openChecked opens a path of which the beginning is trusted, step by step: a link in the rest is followed only if Symlinks allows that.
-// Directories on the way are opened for searching only, and what lies at the end is not opened before its own link was checked.
+// openChecked opens a path of which the beginning is trusted.
 func (t *pathTree) openChecked(trusted, rest string) (*os.File, error) {
+	return t.walk(trusted, rest, openFlags)
+}
+
+// statChecked looks at what a path of which the beginning is trusted leads to. That need not be readable.
+func (t *pathTree) statChecked(trusted, rest string) (os.FileInfo, error) {
+	f, err := t.walk(trusted, rest, statFlags)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Stat()
+}
+
+// walk opens a path step by step: a link behind its trusted beginning is followed only if Symlinks allows that. Directories on the way
+// are opened for searching only. What lies at the end is opened with the flags last, and not before its own link was checked.
+func (t *pathTree) walk(trusted, rest string, last int) (*os.File, error) {
 	fd, err := unix.Open(trusted+"/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: trusted, Err: err}
@@ -26,7 +44,7 @@ func (t *pathTree) openChecked(trusted, rest string) (*os.File, error) {
 	for i, name := range names {
 		flags := unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 		if i == len(names)-1 {
-			flags = openFlags
+			flags = last
 		}
 		next, err := t.step(fd, name, flags)
 		_ = unix.Close(fd)
@@ -49,11 +67,30 @@ func (t *pathTree) step(dir int, name string, flags int) (fd int, err error) {
 			break
 		}
 	}
-	if err != nil || t.symlinks == FollowNoLinks {
+	switch {
+	case err != nil:
 		return fd, err
+	case t.symlinks == FollowNoLinks && flags&(unix.O_PATH|unix.O_DIRECTORY) == unix.O_PATH:
+		return notLink(fd)
+	case t.symlinks == FollowNoLinks:
+		return fd, nil
 	}
 	var itself, target unix.Stat_t
 	if err = errors.Join(unix.Fstatat(dir, name, &itself, unix.AT_SYMLINK_NOFOLLOW), unix.Fstat(fd, &target)); err == nil && itself.Uid != target.Uid {
+		err = unix.ELOOP
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// notLink returns what is open unless it is a link, which flags such as statFlags open itself.
+func notLink(fd int) (int, error) {
+	var s unix.Stat_t
+	err := unix.Fstat(fd, &s)
+	if err == nil && s.Mode&unix.S_IFMT == unix.S_IFLNK {
 		err = unix.ELOOP
 	}
 	if err != nil {

@@ -20,9 +20,11 @@ func openPath(path string) (*os.File, error) {
 }
 
 // openChecked is never called here: newPathTree refuses what would need it.
-func (t *pathTree) openChecked(string, string) (*os.File, error) {
-	return nil, errors.New("files: BUG: symbolic links cannot be checked on this system")
-}
+func (t *pathTree) openChecked(string, string) (*os.File, error) { return nil, errUnchecked }
+
+func (t *pathTree) statChecked(string, string) (os.FileInfo, error) { return nil, errUnchecked }
+
+var errUnchecked = errors.New("files: BUG: symbolic links cannot be checked on this system")
 
 // statPath is a path.
 type statPath struct{ text string }

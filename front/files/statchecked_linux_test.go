@@ -1,0 +1,55 @@
+package files_test
+
+import (
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// What a path leads to is known without the right to read it, however links are treated. A link is Denied, or what it leads to.
+func TestKindOfUnreadable(t *testing.T) {
+	if os.Geteuid() == 0 {
+		if os.Getenv(asNobody) == "" {
+			c := testkit.Command(t, os.Args[0], "-test.run=^TestKindOfUnreadable$", "-test.v")
+			c.Env = append(os.Environ(), asNobody+"=1")
+			if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestKindOfUnreadable") {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			return
+		}
+		if err := syscall.Setgid(nobody); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Setuid(nobody); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newSite(t)
+	s.write("dir/file", "x")
+	s.must(os.Symlink("dir", s.path("link")))
+	s.must(os.Symlink("dir/file", s.path("filelink")))
+	s.must(syscall.Mkfifo(s.path("fifo"), 0))
+	s.must(os.Chmod(s.path("dir/file"), 0))
+	s.must(os.Chmod(s.path("dir"), 0o311))
+	defer func() { s.must(os.Chmod(s.path("dir"), 0o755)) }()
+	for _, symlinks := range []files.Symlinks{files.FollowLinks, files.FollowOwnedLinks, files.FollowNoLinks} {
+		h, err := files.New(files.Config{Dir: s.path(""), ByPath: true, Symlinks: symlinks, SymlinksFrom: strings.TrimSuffix(s.path(""), "/")})
+		s.must(err)
+		for name, want := range map[string]files.Kind{
+			"/dir": files.Directory, "/dir/": files.Directory, "/dir/file": files.File, "/fifo": files.Nothing, "/dir/none": files.Nothing,
+			"/link": files.Directory, "/filelink": files.File,
+		} {
+			if symlinks == files.FollowNoLinks && strings.HasSuffix(name, "link") {
+				want = files.Denied
+			}
+			if got := h.Kind(name); got != want {
+				t.Errorf("%v, %s: %v, want %v", symlinks, name, got, want)
+			}
+		}
+		s.must(h.Close())
+	}
+}
