@@ -57,6 +57,9 @@ func (s *source) read(name string) ([]byte, error) {
 
 func (s *source) open(name string) (fs.File, error) {
 	if s.fsys == nil {
+		if info, err := os.Stat(name); err == nil && info.Mode().Type() == fs.ModeNamedPipe && s.files > 0 {
+			return nil, fmt.Errorf("%s: a named pipe, for which reading would wait: want a file", name)
+		}
 		return os.Open(name)
 	}
 	return s.fsys.Open(inside(name))

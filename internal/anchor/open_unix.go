@@ -19,7 +19,7 @@ func (f *File) open(flag int, perm fs.FileMode) (*os.File, error) {
 		return safefile.OpenIn(f.dir, name, flag, perm)
 	}
 	for {
-		fd, err := unix.Openat(int(f.dir.Fd()), name, flag|unix.O_CLOEXEC, uint32(perm.Perm()))
+		fd, err := unix.Openat(int(f.dir.Fd()), name, flag|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(perm.Perm()))
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}

@@ -1,0 +1,29 @@
+//go:build unix
+
+package nginxconf
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A named pipe among the files of an include is an error: reading it would wait for a writer, and with it a server that reloads.
+func TestIncludedPipe(t *testing.T) {
+	dir := t.TempDir()
+	conf := filepath.Join(dir, "nginx.conf")
+	if err := os.WriteFile(conf, []byte("events {} http { include sites/*; server { listen 80; } }"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "sites"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "sites", "a"), 0o600); err != nil {
+		t.Skip(err)
+	}
+	if _, err := Parse(conf, Options{}); err == nil || !strings.Contains(err.Error(), "sites/a: a named pipe") {
+		t.Errorf("%v", err)
+	}
+}

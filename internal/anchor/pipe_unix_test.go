@@ -1,0 +1,25 @@
+//go:build unix
+
+package anchor_test
+
+import (
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/tarehq/tare/internal/anchor"
+)
+
+// Reading a named pipe does not wait for somebody who writes to it.
+func TestPipe(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Skip(err)
+	}
+	f, err := anchor.New(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	wantText(t, f, "")
+}
