@@ -122,3 +122,20 @@ func TestServeReopenedLogIsNoLink(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
+
+// A named pipe in the place of a log does not keep the server from ending.
+func TestServeReopenedLogIsPipe(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	log := filepath.Join(filepath.Dir(dir), "log")
+	s := serveFiles(t, "--access-log", log, "--listen", "127.0.0.1:0", dir)
+	s.address()
+	if err := errors.Join(os.Remove(log), syscall.Mkfifo(log, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGUSR1)
+	s.await("access log: the old file is written still: ")
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -188,7 +188,7 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, File, error) {
 }
 
 // OpenIn opens a file in a folder that is open, as os.OpenFile does. If the process is root it follows a link only in a folder of root's in which
-// nobody else may write. The folder's path does not matter any more.
+// nobody else may write. The folder's path does not matter any more. Devices and pipes are not waited for.
 func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
 	here, err := folderOf(int(dir.Fd()))
@@ -197,7 +197,7 @@ func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, er
 	}
 	if os.Geteuid() != 0 || here.trusted {
 		fd, err := retry(func() (int, error) {
-			return unix.Openat(here.fd, name, flag|unix.O_CLOEXEC, uint32(perm.Perm()))
+			return unix.Openat(here.fd, name, flag|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, uint32(perm.Perm()))
 		})
 		if err != nil {
 			return nil, openError(path, err)
