@@ -40,6 +40,7 @@ const (
 	bodyClosed   = 1 << iota // by the handler, or it has returned
 	bodyLeave                // a Read that still waits is to give up
 	bodyContinue             // the client has got "100 Continue", or a final response
+	bodyAborted              // FastCGI: the web server aborted the request; it awaits END_REQUEST, and no whole response
 )
 
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
@@ -292,12 +293,15 @@ func (b *body) dropContinue() bool {
 func (b *body) drain() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	if b.left >= maxDrain {
+	if b.left >= maxDrain && b.mode != http1.UntilClose {
 		return false
 	}
 	if b.err == nil {
 		b.draining, b.bounded = true, false
 		_, _ = io.CopyN(io.Discard, rest{b}, maxDrain) // b.err says how it ended
+	}
+	if b.mode == http1.UntilClose {
+		return b.drainRecords()
 	}
 	return b.complete()
 }
@@ -320,8 +324,9 @@ func (b *body) hasArrived() bool {
 	return false
 }
 
-// complete reports whether the body has been read to its end. The caller holds reading.
-func (b *body) complete() bool { return errors.Is(b.err, io.EOF) }
+// complete reports whether the body has been read to its end: that of one by FastCGI may be an abortion. The caller
+// holds reading.
+func (b *body) complete() bool { return errors.Is(b.err, io.EOF) || errors.Is(b.err, ErrAborted) }
 
 // watch starts looking out for the client's departure, now or when the body has
 // been read.

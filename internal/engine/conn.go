@@ -70,7 +70,7 @@ func (c *conn) reset() {
 	poison(c.in[:c.end])
 	c.in, c.next, c.end = c.kept, 0, 0
 	c.request.Reset()
-	c.params.reset()
+	c.params.Reset()
 	c.out, c.held, c.stdout = c.out[:0], c.held[:0], 0
 	c.seal.open()
 	c.writeErr, c.began = nil, time.Time{}

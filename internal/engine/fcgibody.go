@@ -19,14 +19,14 @@ var (
 	ErrConnClosed = errors.New("fcgi: connection to web server closed")
 	errOverlong   = errors.New("fcgi: body longer than CONTENT_LENGTH")
 	errBegun      = errors.New("fcgi: BEGIN_REQUEST for a request that has begun")
-	errChatter    = errors.New("fcgi: too many records that do not belong to the request")
 )
 
 // records is what of an exchange belongs to FastCGI.
 type records struct {
-	raw      string // the list of parameters
-	separate bool   // it is long: who keeps a parameter shall not keep all of it
-	own      bool   // the record that is being read is the body's
+	raw      string   // the list of parameters
+	separate bool     // it is long: who keeps a parameter shall not keep all of it
+	own      bool     // the record that is being read is the body's
+	replies  *replies // nil until there is one
 
 	// What a watch needs, which may not look into the conn.
 	id     uint16
@@ -50,17 +50,28 @@ func (b *body) readRecords(p []byte) (int, error) {
 	reader := &c.params.Records
 	for {
 		if c.next == c.end && reader.Left() > 0 && b.coded.own { // past the input buffer: one copy less
+			if err := b.flushReplies(); err != nil {
+				return 0, err
+			}
 			b.bound()
 			n, err := c.nc.Read(p[:min(len(p), reader.Left())])
 			reader.Took(n)
 			return b.count(n, b.lostRecords(err))
 		}
+		before := *reader
 		piece, n, err := reader.Next(c.in[c.next:c.end])
+		if b.draining && piece.Type == fcgi.BeginRequest { // section 3.3: END_REQUEST was sent, which frees all ids
+			*reader = before
+			return 0, io.EOF
+		}
 		c.next += n
 		switch {
 		case err != nil:
 			return 0, err
 		case piece.Type == 0:
+			if err := b.flushReplies(); err != nil {
+				return 0, err
+			}
 			if err := b.lostRecords(b.fill()); err != nil {
 				return 0, err
 			}
@@ -136,22 +147,35 @@ func (b *body) aside(p fcgi.Piece) error {
 	event := fcgi.More
 	switch {
 	case p.Type == fcgi.AbortRequest && p.ID == c.params.ID:
-		b.x.ctx.depart()
+		b.x.abort()
 		return ErrAborted
 	case p.Type == fcgi.GetValues && p.ID == 0:
 		event = fcgi.Asked
-	case p.ID == 0 && c.params.Records.Left() > 0: // a stream's record is told of once
-	case p.ID == 0 || p.Type > fcgi.UnknownType:
+	case fcgi.IsUnknown(p) && c.params.Records.Left() > 0: // one reply for each record
+	case fcgi.IsUnknown(p):
 		event = fcgi.Unknown
 	case p.Type == fcgi.BeginRequest && p.ID == c.params.ID:
 		return errBegun
 	case p.Type == fcgi.BeginRequest:
 		event = fcgi.Second
 	}
-	if c.params.replies = appendReply(c.params.replies, event, p); len(c.params.replies) > maxReplies {
-		return errChatter
+	if event == fcgi.More {
+		return nil
 	}
-	return nil
+	return b.reply(event, p)
+}
+
+// abort ends the request's context because the web server aborted the request.
+func (x *exchange) abort() {
+	x.body.marks.set(bodyAborted)
+	x.ctx.depart()
+}
+
+// drainRecords is drain for STDIN. END_REQUEST was sent: what is left of STDIN when drain ends is
+// ignored, as other records of requests that are not active.
+func (b *body) drainRecords() bool {
+	_ = b.flushReplies() // the next write meets the same error
+	return b.err == nil || b.complete()
 }
 
 // recordsArrived reports whether the rest of the body is in the input.

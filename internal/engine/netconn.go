@@ -146,11 +146,15 @@ func (c *netConn) receiveHead(first bool) (complete, ok bool) {
 		c.began = c.beginning(first)
 	}
 	for {
-		if complete, ok := c.protocol.head(c.conn); complete || !ok {
-			return complete, ok
-		}
-		if c.flush() != nil { // of what is answered before a request is complete
+		complete, ok := c.protocol.head(c.conn)
+		if !ok {
 			return false, false
+		}
+		if len(c.out) > 0 && c.flush() != nil { // replies to records before the request: its handler may wait
+			return false, false
+		}
+		if complete {
+			return true, true
 		}
 		if c.next == c.end && !c.params.Pending() {
 			return false, true

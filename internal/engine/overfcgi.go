@@ -18,17 +18,8 @@ type overFastCGI struct{}
 // params is what of a connection belongs to FastCGI.
 type params struct {
 	fcgi.Request
-	replies []byte // to what came in the middle of a body
 	headers [recordsAtOnce * fcgi.HeaderSize]byte
 	records [2 * recordsAtOnce][]byte // large ones while they are written: header, content
-}
-
-// maxReplies bounds the answers that a peer can make us keep until a response has ended.
-const maxReplies = 1 << 10
-
-func (p *params) reset() {
-	p.Reset()
-	p.replies = nil
 }
 
 func (overFastCGI) head(c *conn) (complete, ok bool) {
@@ -79,7 +70,8 @@ func endsConn(event fcgi.Event, r *fcgi.Request) bool {
 func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 	switch event {
 	case fcgi.Asked:
-		return fcgi.AppendValuesResult(out, message.Content, fcgi.Values{Multiplex: "0"})
+		most := maxConnections()
+		return fcgi.AppendValuesResult(out, message.Content, fcgi.Values{Conns: most, Requests: most, Multiplex: "0"})
 	case fcgi.Unknown:
 		return fcgi.AppendUnknownType(out, message.Type)
 	case fcgi.Second:
@@ -112,11 +104,6 @@ func (overFastCGI) begin(c *conn) *exchange {
 }
 
 func (overFastCGI) next(c *conn) {
-	if len(c.params.replies) > 0 { // to what came in a body that was read behind its response
-		c.out = append(c.out, c.params.replies...)
-		c.params.replies = nil
-		_ = c.flush() // the next answer will meet the same error
-	}
 	c.params.Done()
 	c.request.Reset()
 }
@@ -201,8 +188,9 @@ func (overFastCGI) emit(w *response, p []byte) error {
 func (overFastCGI) end(w *response) {
 	c := w.conn
 	c.endRequest(c.params.ID)
-	c.out = append(c.out, c.params.replies...)
-	c.params.replies = nil
+	if r := w.x.fastCGI().replies; r != nil {
+		c.out = r.take(c.out)
+	}
 }
 
 // openRecord begins a record of STDOUT at the end of out, unless out ends in one.

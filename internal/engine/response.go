@@ -272,7 +272,7 @@ func (w *response) finish() bool {
 		w.frame(c.held, true)
 	}
 	_ = w.emitHeld()
-	short := !w.head && !w.noBody && w.length >= 0 && w.written != w.length
+	short := !w.head && !w.noBody && w.length >= 0 && w.written != w.length && !w.x.body.marks.has(bodyAborted)
 	if !short {
 		c.protocol.end(w)
 	}

@@ -143,14 +143,17 @@ const peekSize = 1 << 10
 // client has gone.
 func (k *sock) lookForDeparture() {
 	if x := k.watched.Load(); x != nil && k.acquire() {
-		gone := poll.Ended(int(k.fd))
+		gone, aborted := poll.Ended(int(k.fd)), false
 		if records := x.fastCGI(); records != nil && !gone {
 			var b [peekSize]byte
-			gone = records.foresees(b[:poll.Peek(int(k.fd), b[:])])
+			aborted = records.foresees(b[:poll.Peek(int(k.fd), b[:])])
 		}
 		k.release()
-		if gone {
+		switch {
+		case gone:
 			x.ctx.depart()
+		case aborted:
+			x.abort()
 		}
 	}
 }
@@ -313,7 +316,7 @@ func (k *sock) logf(format string, args ...any) { k.home.plan.logf(format, args.
 // is looked for here.
 func (k *sock) beginWatch(x *exchange) {
 	if records := x.fastCGI(); records != nil && records.beginWatch(k.runs) {
-		x.ctx.depart()
+		x.abort()
 		return
 	}
 	k.watched.Store(x)

@@ -26,7 +26,7 @@ const maxTimeouts = 100
 func (c *netConn) beginWatch(x *exchange) {
 	records := x.fastCGI()
 	if records != nil && records.beginWatch(c.conn) {
-		x.ctx.depart()
+		x.abort()
 		return
 	}
 	if c.end == len(c.in) {
@@ -45,7 +45,10 @@ func (c *netConn) beginWatch(x *exchange) {
 			for timeouts := 0; err != nil && n == 0 && isTimeout(err) && timeouts < maxTimeouts && w.goesOn(nc); timeouts++ {
 				n, err = nc.Read(room[w.n:])
 			}
-			if err != nil && !isTimeout(err) || records != nil && records.follow(room[w.n:w.n+n]) {
+			switch {
+			case records != nil && records.follow(room[w.n:w.n+n]):
+				x.abort()
+			case err != nil && !isTimeout(err):
 				x.ctx.depart()
 			}
 			w.n += n

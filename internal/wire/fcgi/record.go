@@ -20,6 +20,15 @@ const (
 	UnknownType     Type = 11
 )
 
+// isMessage reports whether a record of the type is needed whole. Others may be read in pieces.
+func (t Type) isMessage() bool { return !t.streams() && t <= UnknownType }
+
+// IsUnknown reports whether a record has a type that is unknown, or that records about the
+// connection do not have. GET_VALUES is no such record.
+func IsUnknown(p Piece) bool {
+	return p.Type > UnknownType || p.ID == 0 && p.Type != GetValues
+}
+
 // streams reports whether records of the type are a stream's.
 func (t Type) streams() bool { return t >= Params && t <= Data }
 
@@ -31,7 +40,7 @@ const (
 
 	version = 1
 
-	// maxMessage bounds a record that is not a stream's. The longest that means
+	// maxMessage bounds a record that is needed whole. The longest that means
 	// anything asks for three values.
 	maxMessage = 4 << 10
 )
@@ -52,8 +61,8 @@ func parseHeader(b []byte) Header {
 	}
 }
 
-// Piece is a record without padding or, of a stream, as much of one as there is. Type 0
-// stands for none.
+// Piece is a record without padding. Of a stream, and of an unknown type, it is as much of one
+// as there is. Type 0 stands for none.
 type Piece struct {
 	Header
 	Content []byte // aliases the input; empty at a stream's end
@@ -79,7 +88,7 @@ func (r *Reader) Next(b []byte) (p Piece, n int, err error) {
 		if err != nil || !ok {
 			return Piece{}, n, err
 		}
-		if !h.Type.streams() {
+		if h.Type.isMessage() {
 			return r.message(h, b, n)
 		}
 		n += HeaderSize
@@ -93,7 +102,7 @@ func (r *Reader) Next(b []byte) (p Piece, n int, err error) {
 	return r.content(b)
 }
 
-// content returns what there is of a stream's record.
+// content returns what there is of a record that is read in pieces.
 func (r *Reader) content(b []byte) (Piece, int, error) {
 	n := min(r.left, len(b))
 	if n == 0 {
@@ -132,7 +141,7 @@ func (r *Reader) Peek(b []byte) (h Header, n int, ok bool, err error) {
 	return h, n, true, nil
 }
 
-// Left returns how much of a stream's record is still to come: the next so many bytes are
+// Left returns how much of a record that is read in pieces is still to come: the next so many bytes are
 // its content, and may be taken past the Reader with Took.
 func (r *Reader) Left() int { return r.left }
 

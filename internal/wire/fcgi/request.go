@@ -126,9 +126,9 @@ func (r *Request) take(p Piece) (Event, error) {
 	switch {
 	case p.Type == GetValues && p.ID == 0:
 		return Asked, nil
-	case p.ID == 0 && r.Records.left > 0:
-		return More, nil // a stream's record is told of once
-	case p.ID == 0 || p.Type > UnknownType:
+	case IsUnknown(p) && r.Records.left > 0:
+		return More, nil // one event for each record
+	case IsUnknown(p):
 		return Unknown, nil
 	case p.Type == BeginRequest:
 		return r.begin(p, start)

@@ -1,0 +1,18 @@
+//go:build unix
+
+package engine_test
+
+import (
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// fcgiConnections is the value of FCGI_MAX_CONNS: what the limit on descriptors allows.
+func fcgiConnections(t *testing.T) string {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	return strconv.FormatUint(uint64(limit.Cur), 10)
+}
