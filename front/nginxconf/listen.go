@@ -20,6 +20,7 @@ type listen struct {
 	directive *directive
 	options   bool // the socket's are given: they may be once for an address
 	bound     bool
+	http2     bool // the server has http2 on; HTTP2 is the parameter of listen
 }
 
 // listens are the addresses of a server.
@@ -60,7 +61,7 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 	certs := t.certificates(s)
 	for i := range all {
 		all[i].TLS = all[i].TLS || secure
-		all[i].HTTP2 = all[i].HTTP2 || s.flag("http2", false)
+		all[i].http2 = s.flag("http2", false)
 		all[i].Certs = certs
 	}
 	return all
@@ -253,7 +254,7 @@ type address struct {
 
 // listeners finds the sockets, and what holds for all servers of an address.
 func (t *translator) listeners() {
-	var order []*address
+	var order, shared []*address
 	at := make(map[string]*address)
 	for i := range t.servers {
 		for _, l := range t.servers[i].listens {
@@ -270,11 +271,24 @@ func (t *translator) listeners() {
 		}
 	}
 	for _, a := range order {
+		own := a.HTTP2 || a.http2 && !a.TLS // without TLS no client names its server, and the default one's http2 holds
+		offered := own
 		for _, i := range a.servers {
-			t.agree(a, i)
+			offered = t.agree(a, i) && a.TLS || offered
 		}
+		a.HTTP2 = offered
 		if _, port, ok := cutPort(a.Addr); !ok || a.bound || at["*:"+port] == nil || strings.HasPrefix(a.Addr, "[") || strings.HasPrefix(a.Addr, "*") {
 			t.process.Listeners = append(t.process.Listeners, t.listener(a))
+			continue
+		}
+		shared = append(shared, a)
+	}
+	for _, a := range shared { // handshakes decide for each address
+		_, port, _ := cutPort(a.Addr)
+		for i := range t.process.Listeners {
+			if l := &t.process.Listeners[i]; l.Addr == "*:"+port && l.TLS {
+				l.HTTP2 = l.HTTP2 || a.HTTP2
+			}
 		}
 	}
 }
@@ -294,7 +308,7 @@ func (t *translator) join(a *address, l listen) {
 		if a.Default {
 			t.errorf(l.directive, "%s has a default server already, at %s", l.Addr, a.directive.where())
 		}
-		a.Default, a.directive, a.Certs, a.TLSConfig = true, l.directive, l.Certs, l.TLSConfig
+		a.Default, a.directive, a.Certs, a.TLSConfig, a.http2 = true, l.directive, l.Certs, l.TLSConfig, l.http2
 	}
 	if l.options {
 		if a.options {
@@ -317,8 +331,9 @@ func (t *translator) sameNames(a *address, i int, l listen) {
 	}
 }
 
-// agree has a server's host say of the address what all of them say together, and finds one without a certificate.
-func (t *translator) agree(a *address, i int) {
+// agree has a server's host say of the address what all of them say together, and finds one without a certificate. HTTP/2 is spoken by
+// all of them if a listen says so, as in nginx, and else by those with http2 on. It reports whether this one does.
+func (t *translator) agree(a *address, i int) (http2 bool) {
 	srv := &t.servers[i]
 	h := &t.config.Hosts[srv.host]
 	for n := range h.Listen {
@@ -326,12 +341,14 @@ func (t *translator) agree(a *address, i int) {
 		if l.Addr != a.Addr {
 			continue
 		}
-		l.TLS, l.HTTP2, l.Proxied = a.TLS, a.HTTP2, a.Proxied
+		l.TLS, l.HTTP2, l.Proxied = a.TLS, a.HTTP2 || srv.listens[n].http2, a.Proxied
+		http2 = l.HTTP2
 		l.Backlog, l.ReusePort, l.IPv6Only = a.Backlog, a.ReusePort, a.IPv6Only
 		if l.TLS && l.Certs == nil && !h.RejectHandshake && t.needsCertificate(a, i) {
 			t.errorf(srv.listens[n].directive, "asks for TLS, and the server has no ssl_certificate: want one, and ssl_certificate_key")
 		}
 	}
+	return http2
 }
 
 // needsCertificate reports whether a server of an address that has TLS cannot do without one. As in nginx handshakes of those that have

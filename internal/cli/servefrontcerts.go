@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -192,19 +194,43 @@ func withProtocols(c *tls.Config, protocols ...string) *tls.Config {
 }
 
 // handshake finds what a handshake goes by: that of the host that the client names, or of the address's default.
-func (s *frontServer) handshake(http2 bool) func(*tls.ClientHelloInfo) (*tls.Config, error) {
-	return func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		local, table := hello.Conn.LocalAddr(), *s.secrets.Load()
-		choice := table[s.handler.HostAt(local, hello.ServerName)]
-		if choice == nil {
-			choice = table[s.handler.DefaultAt(local)]
-		}
-		switch {
-		case choice == nil:
-			return &tls.Config{}, nil // without certificates
-		case http2:
-			return choice.http2, nil
-		}
-		return choice.http1, nil
+func (s *frontServer) handshake(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	local, table := hello.Conn.LocalAddr(), *s.secrets.Load()
+	host := s.handler.HostAt(local, hello.ServerName)
+	choice := table[host]
+	if choice == nil {
+		choice = table[s.handler.DefaultAt(local)]
 	}
+	switch {
+	case choice == nil:
+		return &tls.Config{}, nil // without certificates
+	case speaksHTTP2(host, local):
+		return choice.http2, nil
+	}
+	return choice.http1, nil
+}
+
+// speaksHTTP2 reports whether a host speaks HTTP/2 at a local address: at that itself, or at all addresses of the port.
+func speaksHTTP2(host *front.Host, local net.Addr) bool {
+	if host == nil {
+		return false
+	}
+	own, v4, v6 := "unix:"+local.String(), "", ""
+	if addr, err := netip.ParseAddrPort(local.String()); err == nil {
+		ip, port := addr.Addr().Unmap(), addr.Port()
+		own, v6 = netip.AddrPortFrom(ip, port).String(), fmt.Sprintf("[::]:%d", port)
+		if ip.Is4() {
+			v4 = fmt.Sprintf("*:%d", port)
+		}
+	}
+	spoken := false
+	for i := range host.Listen {
+		switch l := &host.Listen[i]; l.Addr {
+		case own:
+			return l.HTTP2
+		case v4, v6:
+			spoken = spoken || l.HTTP2
+		}
+	}
+	return spoken
 }

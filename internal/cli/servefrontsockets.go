@@ -111,11 +111,20 @@ func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 	}()
 }
 
-// Of a connection of HTTP/2 whose client says nothing.
+// Of a connection of HTTP/2 that no whole frame comes by.
 const (
-	pingAfter = 60 * time.Second // it is asked whether it is there
-	pingTime  = 15 * time.Second // for it to say so
+	pingAfter = 60 * time.Second // until a PING is sent, at most
+	pingTime  = 15 * time.Second // for its acknowledgement
 )
+
+// pingAfterOf is until a PING is sent. A client cannot acknowledge it within HEADERS that do not end, so that with the time for the
+// acknowledgement this bounds HEADERS: by client_header_timeout, unless that is less than twice pingTime or more than both.
+func pingAfterOf(headerTimeout time.Duration) time.Duration {
+	if headerTimeout <= 0 {
+		return pingAfter
+	}
+	return min(max(headerTimeout-pingTime, pingTime), pingAfter)
+}
 
 // newServer makes a server of the handler for a socket, with the times and protocols of that.
 func (s *frontServer) newServer(socket *socket) *tare.Server {
@@ -125,7 +134,7 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
 		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
-		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTime, WriteByteTimeout: stallTime},
+		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingAfterOf(socket.HeaderTimeout), PingTimeout: pingTime, WriteByteTimeout: stallTime},
 		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout, IdleTimeout: socket.IdleTimeout,
 	})
 	if socket.Proxied {
@@ -134,7 +143,7 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	server.SendTimeout = socket.SendTimeout
 	server.Refused = func(r tare.Refusal) { s.handler.LogRefused(r.Request, r.Line, r.Status, r.Sent) }
 	if socket.TLS {
-		server.TLSConfig = &tls.Config{GetConfigForClient: s.handshake(socket.HTTP2)}
+		server.TLSConfig = &tls.Config{GetConfigForClient: s.handshake}
 	}
 	if socket.IdleTimeout == 0 {
 		server.SetKeepAlivesEnabled(false)
