@@ -104,6 +104,9 @@ func (x *exchange) complete() {
 	if x.out != nil {
 		x.out.finish()
 	}
+	if len(x.held) > 0 && x.r.ProtoMajor == 2 && x.note == 0 {
+		_ = http.NewResponseController(x.server()).Flush() // HTTP/2 sends the end of a body behind the handler: limit_conn counts that
+	}
 	x.done = true
 }
 

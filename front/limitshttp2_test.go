@@ -1,0 +1,85 @@
+package front_test
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/limit"
+)
+
+// h2Frame is a frame of HTTP/2.
+func h2Frame(kind, flags byte, stream uint32, content string) string {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(content))<<8|uint32(kind))
+	b = binary.BigEndian.AppendUint32(append(b, flags), stream)
+	return string(b) + content
+}
+
+// A stream counts for limit_conn until its client has let all of the body be sent, as in nginx.
+func TestLimitConnByHTTP2(t *testing.T) {
+	noLeaks(t)
+	const data, headers, settings, windowUpdate = 0, 1, 4, 8
+	for _, size := range []int{11, 5000, 100_000} {
+		body := strings.Repeat("x", size)
+		to := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to)}, Settings: front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 1}}}})
+		c.Conns = []limit.Config{{Name: "n", Key: "$request_method"}}
+		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
+		s.Config.Protocols = new(http.Protocols)
+		s.Config.Protocols.SetHTTP1(true)
+		s.Config.Protocols.SetUnencryptedHTTP2(true)
+		s.Start()
+		nc, err := net.Dial("tcp", s.Listener.Addr().String())
+		must(t, err)
+		must(t, nc.SetDeadline(time.Now().Add(time.Minute)))
+		// The client takes ten bytes of a body, and the request is GET / of http://a.
+		fmt.Fprint(nc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+h2Frame(settings, 0, 0, "\x00\x04\x00\x00\x00\x0a")+h2Frame(headers, 5, 1, "\x82\x86\x84\x41\x01a"))
+		in, got := bufio.NewReader(nc), 0
+		frame := func() {
+			var h [9]byte
+			_, err := io.ReadFull(in, h[:])
+			must(t, err)
+			n := int(h[0])<<16 | int(h[1])<<8 | int(h[2])
+			_, err = in.Discard(n)
+			must(t, err)
+			if h[3] == data {
+				got += n
+			}
+		}
+		for got < 10 {
+			frame()
+		}
+		get := func() int {
+			resp, err := http.Get(s.URL)
+			must(t, err)
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			return resp.StatusCode
+		}
+		for range 20 {
+			if status := get(); status != http.StatusServiceUnavailable {
+				t.Fatalf("%d: %d while ten bytes have been sent", size, status)
+			}
+		}
+		fmt.Fprint(nc, h2Frame(windowUpdate, 0, 1, "\x00\x10\x00\x00")+h2Frame(windowUpdate, 0, 0, "\x00\x10\x00\x00"))
+		for got < size {
+			frame()
+		}
+		for deadline := time.Now().Add(time.Minute); get() != http.StatusOK; {
+			if time.Now().After(deadline) {
+				t.Fatal("the place is not given back")
+			}
+		}
+		nc.Close()
+		s.Close()
+		http.DefaultClient.CloseIdleConnections()
+	}
+}

@@ -1,0 +1,17 @@
+package cli
+
+import (
+	"testing"
+	"time"
+)
+
+// With the time for its acknowledgement a PING bounds HEADERS as client_header_timeout does, within bounds.
+func TestPingAfter(t *testing.T) {
+	for header, want := range map[time.Duration]time.Duration{
+		0: 75 * time.Second, time.Second: 30 * time.Second, 40 * time.Second: 40 * time.Second, time.Minute: time.Minute, time.Hour: 75 * time.Second,
+	} {
+		if got := pingAfterOf(header) + pingTime; got != want {
+			t.Errorf("%v: %v, want %v", header, got, want)
+		}
+	}
+}
