@@ -132,7 +132,7 @@ func (x *exchange) arrive() outcome {
 	if x.method == http.MethodConnect || x.method == http.MethodTrace {
 		return x.fail(http.StatusMethodNotAllowed)
 	}
-	if x.path, ok = requestPath(x.r, x.host.keepSlashes); !ok {
+	if !x.findPath() {
 		return x.fail(http.StatusBadRequest)
 	}
 	return again

@@ -2,20 +2,36 @@ package front
 
 import (
 	"bytes"
-	"net/http"
+	"net/url"
 	"strings"
 )
 
-// requestPath is the path of a request as locations see it: decoded, with its dots resolved and its slashes merged, each once. What is
-// found for it is what is served. It reports false for what is no path, or leads above the root.
+// findPath sets the path that locations are found for. It reports false if the request target has none.
 //
-// A request target with a fragment, or with a scheme and no host, is refused: what is passed on would mean something else there.
-func requestPath(r *http.Request, keepSlashes bool) (string, bool) {
-	path := r.URL.Path
-	if path == "" && r.URL.Host != "" {
+// No client may send a fragment (RFC 9112, 3.2). As in nginx it is no part of the path or the query. Unlike there it is not passed on:
+// servers differ in what they make of it.
+func (x *exchange) findPath() (ok bool) {
+	target := x.r.URL
+	if before, _, has := strings.Cut(x.r.RequestURI, "#"); has {
+		u, err := url.ParseRequestURI(before)
+		if err != nil {
+			return false
+		}
+		target, x.args, x.changed = u, u.RawQuery, true
+	}
+	x.path, ok = requestPath(target, x.host.keepSlashes)
+	return ok
+}
+
+// requestPath is the path of a request target as locations see it: decoded, with its dots resolved and its slashes merged, each once.
+// What is found for it is what is served. It reports false for what is no path, or leads above the root. A target with a scheme and no
+// host is rejected: what is passed on would mean something else there.
+func requestPath(target *url.URL, keepSlashes bool) (string, bool) {
+	path := target.Path
+	if path == "" && target.Host != "" {
 		path = "/" // of an absolute URI
 	}
-	if strings.IndexByte(r.RequestURI, '#') >= 0 || r.URL.Scheme != "" && r.URL.Host == "" {
+	if target.Scheme != "" && target.Host == "" {
 		return "", false
 	}
 	return cleanPath(path, keepSlashes)

@@ -18,7 +18,7 @@ func (h *Handler) LogRefused(r *http.Request, line string, status int, sent int6
 	name, _ := hostName(x.asked)
 	x.host = p.hosts.group(r).named(x, name)
 	x.loc = &x.host.defaults
-	if x.path, _ = requestPath(r, x.host.keepSlashes); x.path == "" {
+	if x.path, _ = requestPath(r.URL, x.host.keepSlashes); x.path == "" {
 		x.args = ""
 	}
 	x.begin()
