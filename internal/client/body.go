@@ -218,13 +218,13 @@ func (b *stream) readTrailer(wait bool) error {
 			return b.malformed(err)
 		}
 		if complete {
-			section := string(in[:t.Size])
+			section := http1.TextOf(in[:t.Size])
 			x.from += t.Size
 			for _, f := range t.Fields {
 				if x.response.Trailer == nil {
 					x.response.Trailer = make(http.Header, len(t.Fields))
 				}
-				x.response.Trailer.Add(f.Name.Of(section), f.Value.Of(section))
+				x.response.Trailer.Add(section.Of(f.Name), section.Of(f.Value))
 			}
 			return io.EOF
 		}

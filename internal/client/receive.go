@@ -116,8 +116,8 @@ func (x *exchange) interim() (seen bool, err error) {
 	default:
 		return false, nil
 	}
-	text := string(x.scratch.in[x.from : x.from+head.Size])
-	if err := tell(head.Status, roundtrip.Header(nil, head.Fields, text, nil)); err != nil {
+	text := http1.TextOf(x.scratch.in[x.from : x.from+head.Size])
+	if err := tell(head.Status, roundtrip.Header(nil, head.Fields, &text, nil)); err != nil {
 		return true, x.fault(Local, Malformed, "reading the response of", fmt.Errorf("%w: %w", errRefused, err))
 	}
 	return true, nil
@@ -144,8 +144,8 @@ func (x *slab) respond() (*http.Response, error) {
 	if whole {
 		end += int(framing.Length)
 	}
-	text := string(s.in[at:end]) // the one string that all others are parts of
-	if err := x.describe(text, framing); err != nil {
+	text, body := copyOf(s.in[at:end], head.Size)
+	if err := x.describe(&text, framing); err != nil {
 		return nil, x.fail(err)
 	}
 	switch {
@@ -158,13 +158,23 @@ func (x *slab) respond() (*http.Response, error) {
 		x.finish(head.Persistent && x.from == x.to)
 		x.response.Body = http.NoBody
 		if framing.Length > 0 {
-			x.whole.Text = text[head.Size:]
+			x.whole.Text = body
 			x.response.Body = &x.whole
 		}
 		x.release()
 	}
 	x.expand()
 	return &x.response, nil
+}
+
+// copyOf makes strings of a head and the body behind it. They are parts of one string, unless the head is large: a program that keeps a
+// field of it must not keep all of it.
+func copyOf(in []byte, head int) (text http1.Text, body string) {
+	if http1.IsLarge(head) {
+		return http1.TextOf(in[:head]), string(in[head:])
+	}
+	all := string(in)
+	return http1.TextIn(all), all[head:]
 }
 
 // sending returns how far the request has been sent. A body that is being sent goes on until the end
@@ -179,14 +189,17 @@ func (x *exchange) sending() progress {
 }
 
 // describe fills in the response but for its body.
-func (x *slab) describe(text string, framing http1.Framing) error {
+func (x *slab) describe(text *http1.Text, framing http1.Framing) error {
 	head, r := &x.scratch.head, &x.response
 	r.Request, r.TLS = x.request, x.conn.Value.tls
-	r.Proto, r.ProtoMajor, r.ProtoMinor = text[:len("HTTP/1.1")], 1, head.Minor
+	const version, status = len("HTTP/1.1"), len("HTTP/1.1 200")
+	r.Proto, r.ProtoMajor, r.ProtoMinor = text.Of(http1.Span{End: uint32(version)}), 1, head.Minor
 	r.StatusCode = head.Status
-	if r.Status = text[len("HTTP/1.1 "):len("HTTP/1.1 200")]; head.Reason.End > head.Reason.Start {
-		r.Status = text[len("HTTP/1.1 "):head.Reason.End]
+	end := uint32(status)
+	if head.Reason.End > head.Reason.Start {
+		end = head.Reason.End
 	}
+	r.Status = text.Of(http1.Span{Start: uint32(version + 1), End: end})
 	room := x.values[:0]
 	if r.Header != nil { // a Memory's, which is used again, but for the values
 		room = nil

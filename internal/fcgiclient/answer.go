@@ -157,12 +157,12 @@ func (a *answer) translate(head []byte) (*http.Response, error) {
 	if cgi.Status < 200 {
 		return nil, &MalformedError{fmt.Errorf("fcgi: the application answered with the interim status %d", cgi.Status)}
 	}
-	text := string(head)
-	reason := cmp.Or(cgi.Reason.Of(text), http.StatusText(cgi.Status))
+	text := http1.TextOf(head)
+	reason := cmp.Or(text.Of(cgi.Reason), http.StatusText(cgi.Status))
 	resp := &http.Response{
 		Status: strings.TrimRight(strconv.Itoa(cgi.Status)+" "+reason, " "), StatusCode: cgi.Status,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: header(cgi.Fields, text), ContentLength: -1, Request: a.c.Request,
+		Header: header(cgi.Fields, &text), ContentLength: -1, Request: a.c.Request,
 	}
 	length, known := cgi.Length()
 	if known {
@@ -181,7 +181,7 @@ func (a *answer) translate(head []byte) (*http.Response, error) {
 
 // header makes a response's header. Fields that concern the connection to the application are
 // dropped (RFC 3875, 6.3.4).
-func header(lines []http1.Field, text string) http.Header {
+func header(lines []http1.Field, text *http1.Text) http.Header {
 	h := roundtrip.Header(nil, lines, text, nil)
 	for name := range h {
 		if name == "Status" || roundtrip.ConcernsConnection(name) {

@@ -74,7 +74,7 @@ func Repeatable(r *http.Request) bool {
 
 // Header makes a header of field lines of text, but for Transfer-Encoding, which net/http moves
 // elsewhere. It is h, unless that is nil. Its slices point into values as long as there is room.
-func Header(h http.Header, lines []http1.Field, text string, values []string) http.Header {
+func Header(h http.Header, lines []http1.Field, text *http1.Text, values []string) http.Header {
 	c := http1.Collect(h, len(lines), values)
 	for _, f := range lines {
 		name := f.Known.String()
@@ -82,9 +82,9 @@ func Header(h http.Header, lines []http1.Field, text string, values []string) ht
 		case http1.NameTransferEncoding:
 			continue
 		case http1.NameUnknown:
-			name = textproto.CanonicalMIMEHeaderKey(f.Name.Of(text))
+			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
 		}
-		c.Add(f.Known, name, f.Value.Of(text))
+		c.Add(f.Known, name, text.Of(f.Value))
 	}
 	return c.Fields
 }

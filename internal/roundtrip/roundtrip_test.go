@@ -63,7 +63,8 @@ func TestHeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, room := range []int{0, 4, 9} {
-		h := Header(nil, head.Fields, text, make([]string, 0, room))
+		whole := http1.TextIn(text)
+		h := Header(nil, head.Fields, &whole, make([]string, 0, room))
 		h["Date"] = append(h["Date"], "then") // is nobody else's room
 		if got := fmt.Sprint(h); got != "map[Date:[now then] Set-Cookie:[a b] X-B:[1 2]]" {
 			t.Error(got)

@@ -26,6 +26,12 @@ func TextOf(b []byte) Text {
 	return t
 }
 
+// TextIn returns the Text of a string, all parts of which are parts of it.
+func TextIn(s string) Text { return Text{piece: s} }
+
+// IsLarge reports whether n bytes are too many to be kept for the sake of one part of them.
+func IsLarge(n int) bool { return n > wholeText }
+
 // IsWhole reports whether all parts are parts of one string.
 func (t *Text) IsWhole() bool { return len(t.bytes) <= wholeText }
 
