@@ -37,12 +37,11 @@ func TestMain(m *testing.M) {
 const patience = 30 * time.Second
 
 // start runs a role in a process group of its own.
-func start(t *testing.T, role string) *exec.Cmd {
+func start(t *testing.T, role string) (*exec.Cmd, *testkit.Process) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), "PROC_TEST_ROLE="+role)
-	testkit.Start(t, c)
-	return c
+	return c, testkit.Start(t, c)
 }
 
 func costOf(t *testing.T, pid int, d time.Duration) proc.Cost {
@@ -83,10 +82,10 @@ func again(t *testing.T, measure func(d time.Duration) error) {
 // A process that burns is measured as the kernel itself bills it in the end.
 func TestCostIsWhatTheKernelBills(t *testing.T) {
 	again(t, func(d time.Duration) error {
-		c := start(t, "burn")
+		c, p := start(t, "burn")
 		cost := costOf(t, c.Process.Pid, d)
 		c.Process.Kill()
-		c.Wait()
+		p.Wait()
 		billed := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 		if cost.CPU() < billed/4 || cost.CPU() > billed+10*time.Millisecond {
 			return fmt.Errorf("measured %v of %v billed for the whole life", cost.CPU(), billed)
@@ -103,7 +102,7 @@ func TestCostIsWhatTheKernelBills(t *testing.T) {
 
 // Waits and being made to wait are told apart: one who sleeps often waits often.
 func TestSwitchesAreToldApart(t *testing.T) {
-	c := start(t, "doze")
+	c, _ := start(t, "doze")
 	again(t, func(d time.Duration) error {
 		cost := costOf(t, c.Process.Pid, d)
 		if cost.Voluntary < 50 || cost.Voluntary < 2*cost.Involuntary {
@@ -117,7 +116,7 @@ func TestSwitchesAreToldApart(t *testing.T) {
 }
 
 func TestSleeperCostsNothing(t *testing.T) {
-	c := start(t, "sleep")
+	c, _ := start(t, "sleep")
 	time.Sleep(100 * time.Millisecond)
 	again(t, func(time.Duration) error { // on a busy machine it may be starting still
 		cost := costOf(t, c.Process.Pid, 300*time.Millisecond)
@@ -162,9 +161,9 @@ func TestCosts(t *testing.T) {
 
 // One that has ended is left out, and is no error.
 func TestUsagesLeaveOutTheDead(t *testing.T) {
-	c := start(t, "sleep")
+	c, p := start(t, "sleep")
 	c.Process.Kill()
-	c.Wait()
+	p.Wait()
 	usages, err := proc.Usages([]proc.Process{{PID: c.Process.Pid}, {PID: os.Getpid(), Name: "me"}})
 	if err != nil || len(usages) != 1 || usages[0].PID != os.Getpid() || usages[0].Name != "me" {
 		t.Errorf("%+v, %v", usages, err)
@@ -172,7 +171,7 @@ func TestUsagesLeaveOutTheDead(t *testing.T) {
 }
 
 func TestHasEnv(t *testing.T) {
-	c := start(t, "sleep")
+	c, _ := start(t, "sleep")
 	p := proc.Process{PID: c.Process.Pid}
 	for deadline := time.Now().Add(patience); !p.HasEnv("PROC_TEST_ROLE=sleep"); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) { // before it has become our program it has our environment
