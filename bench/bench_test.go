@@ -22,20 +22,42 @@ type row struct {
 	value        stat.Interval
 }
 
-// compare runs a case, round after round, in alternating order.
-func (f *field) compare(s scenario, failed func(string)) []row {
+// samples runs a case. It returns the samples of each server: of each start, those of its rounds.
+func (f *field) samples(s scenario, failed func(string)) map[string][][]sample {
 	servers := s.servers()
-	samples := make(map[string][]sample)
+	all := make(map[string][][]sample)
+	if s.takesTurns() {
+		for range min(slicedStarts, f.roundsOf(s)) {
+			of, err := s.scene.inTurns(f, servers)
+			if err != nil {
+				failed(fmt.Sprintf("%s: %v", s.name, err))
+			}
+			for _, server := range servers {
+				all[server] = append(all[server], of[server])
+			}
+		}
+		return all
+	}
+	measure := s.measure
+	if measure == nil {
+		measure = s.scene.measure
+	}
 	for range f.roundsOf(s) {
 		for _, server := range servers {
-			values, err := s.measure(f, server)
+			values, err := measure(f, server)
 			if err != nil {
 				failed(fmt.Sprintf("%s: %s: %v", s.name, server, err))
 			}
-			samples[server] = append(samples[server], values)
+			all[server] = append(all[server], []sample{values})
 		}
 		slices.Reverse(servers)
 	}
+	return all
+}
+
+// compare runs a case, and compares its servers.
+func (f *field) compare(s scenario, failed func(string)) []row {
+	samples := f.samples(s, failed)
 	var rows []row
 	for _, b := range s.bounds {
 		r := row{scenario: s, bound: b}
@@ -45,7 +67,7 @@ func (f *field) compare(s scenario, failed func(string)) []row {
 		if b.than != "" {
 			theirs := figures(samples[b.than], b.of)
 			r.theirs = median(theirs).Mid
-			r.value, _ = stat.Ratio(mine, theirs)
+			r.value = stat.Ratios(mine, theirs).Interval
 		}
 		rows = append(rows, r)
 	}
@@ -53,21 +75,29 @@ func (f *field) compare(s scenario, failed func(string)) []row {
 }
 
 // figures are one metric of all rounds, NaN where a round has none.
-func figures(samples []sample, of string) []float64 {
-	var all []float64
-	for _, s := range samples {
-		v, ok := s[of]
-		if !ok {
-			v = math.NaN()
+func figures(samples [][]sample, of string) stat.Starts {
+	all := make(stat.Starts, len(samples))
+	for i, start := range samples {
+		for _, s := range start {
+			v, ok := s[of]
+			if !ok {
+				v = math.NaN()
+			}
+			all[i] = append(all[i], v)
 		}
-		all = append(all, v)
 	}
 	return all
 }
 
-// median leaves out the rounds that have no figure.
-func median(values []float64) stat.Interval {
-	i, _ := stat.Median(slices.DeleteFunc(slices.Clone(values), math.IsNaN))
+// median is that of the starts' medians. It leaves out the rounds that have no figure.
+func median(values stat.Starts) stat.Interval {
+	known := func(values []float64) []float64 { return slices.DeleteFunc(slices.Clone(values), math.IsNaN) }
+	var starts []float64
+	for _, rounds := range values {
+		of, _ := stat.Median(known(rounds))
+		starts = append(starts, of.Mid)
+	}
+	i, _ := stat.Median(known(starts))
 	return i
 }
 

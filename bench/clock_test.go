@@ -24,6 +24,7 @@ import (
 
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/load"
 )
@@ -216,7 +217,7 @@ func (c *timedCase) typical(figure func(timed) float64) float64 {
 	for _, r := range c.rounds {
 		all = append(all, figure(r))
 	}
-	return median(all).Mid
+	return median(stat.Starts{all}).Mid
 }
 
 func (c *timedCase) busy() float64 {

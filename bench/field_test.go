@@ -139,8 +139,7 @@ func (f *field) roundsOf(s scenario) int {
 	return s.rounds
 }
 
-// running is a server that runs, on a stage of its own: a stage ends all that it
-// started whenever it stops something.
+// running is a server that runs, on a stage of its own.
 type running struct {
 	*contender.Running
 	stage *contender.Stage

@@ -53,15 +53,15 @@ server {
 // files are the cases of files. All but one server have the files that they send in the kernel's
 // memory at least.
 func files() []scenario {
-	page := func(connections int) func(*field, string) (sample, error) {
-		return scene{cores: 1, streams: []stream{{path: "/", connections: connections}}}.measure
+	page := func(connections int) scene {
+		return scene{cores: 1, streams: []stream{{path: "/", connections: connections}}}
 	}
 	large := scene{cores: 1, streams: []stream{{path: "/10m.bin", connections: 8}}}
 	likeNginx := []bound{{of: cpu, than: nginxFiles, require: 1.05, aim: 0.95}, {of: cpu, than: netFiles, require: 0.5}, {of: cpu, than: fastFiles}}
 	return []scenario{
-		{name: "file-32", subject: serve, measure: page(32), bounds: likeNginx},
-		{name: "file-1000", subject: serve, measure: page(1000), bounds: likeNginx},
-		{name: "file-10mb", subject: serve, measure: large.measure, bounds: []bound{{of: sent, than: nginxFiles, require: 1, least: true}, {of: sent, than: netFiles, least: true}}},
+		{name: "file-32", subject: serve, scene: page(32), bounds: likeNginx},
+		{name: "file-1000", subject: serve, scene: page(1000), bounds: likeNginx},
+		{name: "file-10mb", subject: serve, scene: large, bounds: []bound{{of: sent, than: nginxFiles, require: 1, least: true}, {of: sent, than: netFiles, least: true}}},
 		{name: "files-10000", subject: serve, measure: anySmallFile, bounds: []bound{{of: cpu, than: nginxFiles, require: 1.1}, {of: cpu, than: fastFiles}}},
 		{name: "file-tls", subject: serveTLS, measure: filesOverTLS, bounds: []bound{{of: cpu, than: nginxTLS, require: 1.2}}},
 	}

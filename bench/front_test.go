@@ -3,7 +3,6 @@ package bench_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -12,8 +11,6 @@ import (
 
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
-	"github.com/tarehq/tare/lab/proc"
-	"github.com/tarehq/tare/load"
 )
 
 // The fronts, and the server alone that one of them is compared with.
@@ -47,11 +44,11 @@ func fronts() []scenario {
 	hit := scene{cores: 1, streams: []stream{{path: "/kilobyte", connections: 64}}}
 	hello := scene{cores: 1, streams: []stream{{path: "/", connections: 64}}}
 	return []scenario{
-		{name: "front-bound", subject: frontBound, measure: hello.measure, bounds: []bound{
+		{name: "front-bound", subject: frontBound, scene: hello, bounds: []bound{
 			{of: cpu, than: alone, require: 1.1}, {of: rate, than: proxyNetHTTP, require: 2, least: true},
 		}},
-		{name: "front-proxy", subject: frontProxy, measure: behindFront, bounds: []bound{{of: frontCPU, than: proxyNetHTTP, require: 1.2, aim: 1}}},
-		{name: "front-cache", subject: frontCache, measure: hit.measure, bounds: []bound{{of: cpu, than: nginxCache, require: 1.2, aim: 1}}},
+		{name: "front-proxy", subject: frontProxy, scene: hello, bounds: []bound{{of: frontCPU, than: proxyNetHTTP, require: 1.2, aim: 1}}},
+		{name: "front-cache", subject: frontCache, scene: hit, bounds: []bound{{of: cpu, than: nginxCache, require: 1.2, aim: 1}}},
 	}
 }
 
@@ -89,37 +86,3 @@ func (f *field) prepareFronts(t testing.TB) {
 }
 
 func keepsAnswers(server string) bool { return strings.HasSuffix(server, "-cache") }
-
-// behindFront loads a front, and looks at its own share of what a request costs.
-func behindFront(f *field, server string) (values sample, err error) {
-	r, err := f.start(server, f.server, "/")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, r.stop()) }()
-	var before, after frontLook
-	result, err := load.Run(context.Background(), load.Plan{
-		URL: "http://" + r.Address + "/", Connections: 64, Warmup: f.warmup, Duration: f.load, Timeout: patience,
-		Threads: len(f.generator), CPUs: f.generator,
-		Trace: &load.Trace{Started: func() { before.take(r) }, Ended: func() { after.take(r) }},
-	})
-	if err := errors.Join(err, before.err, after.err, faultless(result)); err != nil {
-		return nil, err
-	}
-	return sample{rate: result.PerSecond(), frontCPU: (after.cpuUs - before.cpuUs) / float64(result.Requests)}, nil
-}
-
-// frontLook is what a front has cost so far, with all its processes.
-type frontLook struct {
-	cpuUs float64
-	err   error
-}
-
-func (l *frontLook) take(r *running) {
-	*l = frontLook{}
-	usages, err := r.Usages()
-	l.err = err
-	for _, c := range proc.Costs(nil, usages[r.FrontRole()]) {
-		l.cpuUs += micros(c.CPU())
-	}
-}

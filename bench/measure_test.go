@@ -119,17 +119,19 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 
 // look is what a server has cost so far, and what it holds.
 type look struct {
-	cpu time.Duration
-	rss int64
-	err error
+	cpu   time.Duration
+	roles map[string]time.Duration // likewise, by role
+	rss   int64
+	err   error
 }
 
 func (l *look) take(r *running) {
-	*l = look{}
+	*l = look{roles: make(map[string]time.Duration)}
 	usages, err := r.Usages()
 	l.err = err
-	for _, role := range usages {
-		for _, c := range proc.Costs(nil, role) {
+	for role, usages := range usages {
+		for _, c := range proc.Costs(nil, usages) {
+			l.roles[role] += c.CPU()
 			l.cpu += c.CPU()
 			l.rss += c.RSS
 		}

@@ -54,7 +54,7 @@ const (
 // Trials of an application of the reader's own: a minute and a half, and half an hour.
 func ownTrials() (quick, full Trials) {
 	quick = Trials{
-		Blocks: 6, Warmup: yamlfile.Duration(300 * time.Millisecond), Measure: yamlfile.Duration(2 * time.Second),
+		Blocks: 8, Warmup: yamlfile.Duration(300 * time.Millisecond), Measure: yamlfile.Duration(1500 * time.Millisecond),
 		Cores: []Cores{1}, Connections: []int{64},
 	}
 	full = Trials{

@@ -103,13 +103,15 @@ func (w *weighing) atRate(ctx context.Context) error {
 	if m := time.Duration(w.trials.Rate.Measure); m > 0 {
 		w.run.RateMeasure = min(m, w.bench.Measure)
 	}
-	var slots []trial.Slot
-	for _, s := range trial.Schedule(w.trials.Blocks, conditions, w.present(), w.Seed) {
-		if !left[trial.Slot{Condition: s.Condition, Contender: s.Contender}] {
-			slots = append(slots, s)
+	members := func(c trial.Condition) (names []string) {
+		for _, name := range w.present() {
+			if !left[trial.Slot{Condition: c, Contender: name}] {
+				names = append(names, name)
+			}
 		}
+		return names
 	}
-	return w.aside(ctx, "at a fixed rate", slots, w.trials.Blocks, w.run.RateMeasure)
+	return w.aside(ctx, "at a fixed rate", conditions, members, w.trials.Blocks, w.run.RateMeasure)
 }
 
 // rateConditions are the conditions of the trials at a fixed rate, with those slots, without
@@ -174,38 +176,4 @@ func (w *weighing) present() (names []string) {
 		}
 	}
 	return names
-}
-
-// aside runs trials beside those at saturation. Who fails in them stays in the run, and is only
-// not tried again under the same condition.
-func (w *weighing) aside(ctx context.Context, what string, slots []trial.Slot, blocks int, measure time.Duration) error {
-	was := *w.bench
-	defer func() { w.bench.Warmup, w.bench.Measure = was.Warmup, was.Measure }()
-	w.bench.Measure = measure
-	began := time.Now()
-	failed := make(map[trial.Slot]int) // by condition and contender
-	for i, slot := range slots {
-		which := slot
-		which.Block = 0
-		c := w.contenders[slot.Contender]
-		if c == nil || failed[which] >= failuresToDrop {
-			continue
-		}
-		w.follow(i, len(slots), blocks, began, slot)
-		w.warm(slot.Contender)
-		rec, err := w.bench.Run(ctx, c, slot)
-		if ctx.Err() != nil {
-			w.warn("interrupted %s, in block %d of %d, after the trials at saturation", what, slot.Block, blocks)
-			return ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		w.record(rec)
-		if rec.Failure != "" {
-			failed[which]++
-			w.say("failed: %s, %s, block %d: %s", w.entrant(rec.Contender).Title, report.ConditionText(rec.Condition), rec.Block, rec.Failure)
-		}
-	}
-	return nil
 }

@@ -144,8 +144,8 @@ func (w *weighing) sweeps(ctx context.Context) error {
 			continue
 		}
 		w.run.Sweeps = append(w.run.Sweeps, swept)
-		slots := trial.Schedule(swept.Blocks, swept.Conditions, swept.Contenders, w.Seed)
-		if err := w.aside(ctx, "while sweeping "+s.Axis, slots, swept.Blocks, measure); err != nil {
+		members := func(trial.Condition) []string { return swept.Contenders }
+		if err := w.aside(ctx, "while sweeping "+s.Axis, swept.Conditions, members, swept.Blocks, measure); err != nil {
 			return err
 		}
 	}
@@ -184,7 +184,7 @@ func (w *weighing) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
 	conditions, labels := s.conditions(len(w.cpus))
 	files := openFiles()
 	for i, c := range conditions {
-		if uint64(c.Connections+spareFiles) > files {
+		if uint64(c.Connections+trial.SpareFiles) > files {
 			w.note("%d connections are not in the sweep: they need more open files than a process may have here.", c.Connections)
 			continue
 		}

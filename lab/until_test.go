@@ -15,7 +15,7 @@ import (
 // measured is a weighing of so many blocks in which one contender takes, beside the control, 1 plus
 // or minus spread.
 func measured(blocks int, spread float64) *weighing {
-	w := &weighing{trials: Trials{Blocks: 6}, settlings: make(map[string]settling)}
+	w := &weighing{trials: Trials{Blocks: 6}}
 	c := trial.Condition{Cores: 1, Connections: 1}
 	w.run = &report.Run{
 		Blocks: blocks, Conditions: []trial.Condition{c},
@@ -69,23 +69,5 @@ func TestEnough(t *testing.T) {
 	}
 	if n := (Until{Width: 1}).most(maxBlocks); n != maxBlocks {
 		t.Errorf("%d blocks at most", n)
-	}
-}
-
-// A contender whose rate had not settled twice in a row is warmed up for longer.
-func TestSettle(t *testing.T) {
-	w := measured(1, 0)
-	w.trials.Warmup, w.trials.Measure = 100e6, 1000e6
-	w.bench = &trial.Bench{}
-	for i, test := range []struct{ unsettled, want time.Duration }{
-		{300e6, 100e6}, {0, 100e6}, {300e6, 100e6}, {400e6, 500e6}, {700e6, 500e6}, {800e6, 1100e6}, // at most as long as is measured
-	} {
-		w.settle(&trial.Record{Contender: "way", Unsettled: test.unsettled})
-		if w.warm("way"); w.bench.Warmup != test.want {
-			t.Errorf("%d: warmed up for %v, want %v", i, w.bench.Warmup, test.want)
-		}
-	}
-	if w.warm("control"); w.bench.Warmup != 100e6 || len(w.run.Notes) != 2 {
-		t.Errorf("the control is warmed up for %v; notes %q", w.bench.Warmup, w.run.Notes)
 	}
 }

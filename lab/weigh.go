@@ -80,7 +80,6 @@ type weighing struct {
 	run        *report.Run
 	contenders map[string]*contender.Contender // of those who take part
 	failures   map[string]int
-	settlings  map[string]settling          // by contender
 	narrow     int                          // blocks in a row after which all intervals were
 	written    map[string]map[string][]byte // what was written for each contender, by file
 	bench      *trial.Bench
@@ -175,7 +174,7 @@ func prepare(o Options) (*weighing, error) {
 	}
 	w := &weighing{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
-		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), settlings: make(map[string]settling), written: make(map[string]map[string][]byte),
+		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), written: make(map[string]map[string][]byte),
 	}
 	if o.Full {
 		w.trials = e.Full
@@ -237,15 +236,12 @@ func (w *weighing) check() error {
 	return nil
 }
 
-// spareFiles is how many files this process opens besides connections, amply.
-const spareFiles = 100
-
 // checkFiles makes sure that the generator can open all its connections.
 func (w *weighing) checkFiles() error {
 	files := openFiles()
-	if most := slices.Max(w.trials.Connections); uint64(most+spareFiles) > files {
+	if most := slices.Max(w.trials.Connections); uint64(most+trial.SpareFiles) > files {
 		return &UsageError{fmt.Sprintf("--connections: %d need %d open files, and a process may have %d here; want fewer, or raise the limit (ulimit -n)",
-			most, most+spareFiles, files)}
+			most, most+trial.SpareFiles, files)}
 	}
 	return nil
 }
@@ -346,41 +342,6 @@ func (w *weighing) kind(name string) report.Kind {
 		return report.Rival
 	}
 	return report.Way
-}
-
-// runTrials runs all trials and keeps their records.
-func (w *weighing) runTrials(ctx context.Context) error {
-	names := w.present()
-	slots := trial.Schedule(w.Until.most(w.trials.Blocks), w.run.Conditions, names, w.Seed)
-	began, block := time.Now(), 0
-	for i, slot := range slots {
-		if !w.comparable() || slot.Block > block && w.enough(block, time.Since(began)) {
-			break
-		}
-		block = slot.Block
-		w.run.Blocks = max(w.run.Blocks, block)
-		c := w.contenders[slot.Contender]
-		if c == nil {
-			continue // it was dropped
-		}
-		w.follow(i, len(names)*len(w.run.Conditions)*w.run.Blocks, w.run.Blocks, began, slot)
-		w.warm(slot.Contender)
-		rec, err := w.bench.Run(ctx, c, slot)
-		if ctx.Err() != nil {
-			w.warn("interrupted in block %d of %d", slot.Block, w.run.Blocks)
-			return ctx.Err()
-		}
-		if err != nil {
-			return err
-		}
-		w.keep(rec)
-		w.settle(&rec)
-	}
-	w.bench.Warmup = time.Duration(w.trials.Warmup)
-	if !w.comparable() {
-		return errNoControl
-	}
-	return nil
 }
 
 // comparable reports whether the control still takes part.

@@ -10,6 +10,7 @@ import (
 	"net/http/fcgi"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,7 @@ func play(role, place string) error {
 		return err
 	}
 	var asked atomic.Int64
+	steps, _ := strconv.Atoi(strings.TrimPrefix(role, "works-"))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := "hello"
 		switch {
@@ -49,15 +51,17 @@ func play(role, place string) error {
 		case role == "dies" && asked.Add(1) > 20:
 			fmt.Println("enough")
 			os.Exit(9)
+		case steps > 0 && work(steps) == 0:
+			body = "" // it is not: what works has to be used
 		}
 		w.Header().Set("Content-Type", "text/plain")
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 		io.WriteString(w, body)
 	})
-	switch role {
-	case "http":
+	switch {
+	case role == "http" || strings.HasPrefix(role, "works-"):
 		return http.Serve(l, handler)
-	case "hangs-up":
+	case role == "hangs-up":
 		return hangUp(l)
 	}
 	return fcgi.Serve(l, handler)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/equal"
@@ -35,11 +34,9 @@ func (w *weighing) why(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
 	for i := range questions {
-		tested, err := w.answer(ctx, &questions[i], i, len(questions), began)
+		tested, err := w.answer(ctx, &questions[i])
 		if ctx.Err() != nil {
-			w.warn("interrupted while testing the explanations")
 			return ctx.Err()
 		}
 		if err != nil {
@@ -123,9 +120,9 @@ func (w *weighing) other(ctx context.Context, name string) (*contender.Contender
 	return c, err
 }
 
-// answer carries out one counter-experiment: trials of the contender, of the contender with the
-// setting changed and of the control, in random order, block after block.
-func (w *weighing) answer(ctx context.Context, q *question, nth, of int, began time.Time) (report.Tested, error) {
+// answer carries out one counter-experiment: blocks of the contender, of the contender with the
+// setting changed and of the control.
+func (w *weighing) answer(ctx context.Context, q *question) (report.Tested, error) {
 	f := q.finding
 	tested := report.Tested{
 		Contender: q.row.Name, Condition: q.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: q.to, Explains: f.Explains,
@@ -136,24 +133,23 @@ func (w *weighing) answer(ctx context.Context, q *question, nth, of int, began t
 	}
 	const as, toggled, control = "as it is", "toggled", "control"
 	sides := map[string]*contender.Contender{as: w.contenders[q.row.Name], toggled: q.toggled, control: w.contenders[w.experiment.Control]}
-	slots := trial.Schedule(whyBlocks, []trial.Condition{q.condition}, []string{as, toggled, control}, w.Seed)
 	values := make(map[int]map[string]float64)
-	for i, slot := range slots {
-		side := slot.Contender
-		slot.Contender = q.row.Name
-		w.follow(nth*len(slots)+i, of*len(slots), whyBlocks, began, slot)
-		rec, err := w.bench.Run(ctx, sides[side], slot)
-		if err != nil {
-			return tested, err
-		}
-		if rec.Failure != "" {
-			tested.Failure = rec.Failure
-			continue
-		}
-		if values[slot.Block] == nil {
-			values[slot.Block] = make(map[string]float64)
-		}
-		values[slot.Block][side] = quantity(&rec, f.Explains)
+	err := w.carryOut(ctx, &series{
+		conditions: []trial.Condition{q.condition}, members: func(trial.Condition) []string { return []string{as, toggled, control} }, control: control,
+		what: " while testing the explanations,", contenders: sides, blocks: whyBlocks, measure: w.bench.Measure,
+		keep: func(rec trial.Record) {
+			if rec.Failure != "" {
+				tested.Failure = rec.Failure
+				return
+			}
+			if values[rec.Block] == nil {
+				values[rec.Block] = make(map[string]float64)
+			}
+			values[rec.Block][rec.Contender] = quantity(&rec, f.Explains)
+		},
+	})
+	if err != nil {
+		return tested, err
 	}
 	for block := 1; block <= whyBlocks; block++ {
 		if v := values[block]; len(v) == len(sides) {

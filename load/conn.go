@@ -202,7 +202,7 @@ func (w *worker) ready(id int) {
 			return
 		}
 	}
-	if w.pacer == nil && !w.loaded && w.isBusy(id) && !w.limited() {
+	if w.pacer == nil && w.seen == connecting && w.isBusy(id) && !w.limited() {
 		w.ask(id, w.now) // the answer tells that the server has accepted
 		w.flush(id)
 		return
@@ -241,7 +241,9 @@ func (w *worker) hangUp(id int) {
 // all connections, those that are opened anew would leave no turn to those that never were.
 func (w *worker) again(id int) {
 	w.hangUp(id)
-	w.dial(id)
+	if !w.resting { // else the next slice opens it
+		w.dial(id)
+	}
 }
 
 // fail counts an error for each request under way, or one, and closes the connection; a sweep

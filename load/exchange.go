@@ -158,7 +158,9 @@ func (w *worker) take(id int, in []byte) bool {
 		n, err := w.next(c, in)
 		if err != nil {
 			w.fail(id, FailedRead, "read: "+err.Error())
-			w.connect(id)
+			if !w.resting {
+				w.connect(id)
+			}
 			return false
 		}
 		in = in[n:]

@@ -15,7 +15,7 @@ type interval struct {
 
 // turnSecond begins a new second, if it is time.
 func (w *worker) turnSecond() {
-	if !w.tally.counting {
+	if !w.tally.counting || w.isSession() {
 		return
 	}
 	if n := int((w.now - w.began) / int64(time.Second)); n > w.present.index {
@@ -46,7 +46,7 @@ type window struct {
 
 // turnWindow begins a new window, if it is time.
 func (w *worker) turnWindow() {
-	for w.tally.counting && w.now >= w.tenth.ends {
+	for w.tally.counting && !w.isSession() && w.now >= w.tenth.ends {
 		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
 		w.tenth.before = w.tally.requests
 		w.tenth.ends += int64(WindowLength)

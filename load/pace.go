@@ -108,7 +108,7 @@ func (w *worker) rest(id int) {
 // pace sends what is due, and sets the timer for what is next.
 func (w *worker) pace() {
 	p := w.pacer
-	if p == nil || phase(w.phase.Load()) < warming {
+	if p == nil || w.resting || w.seen < warming {
 		return
 	}
 	w.now = w.nanos()

@@ -116,24 +116,33 @@ type schedule struct {
 	profile profile
 	random  *rand.Rand // of a Poisson pace
 	gap     float64    // requests of the whole run for each of the worker's
-	next    float64    // in requests of the whole run
+	first   float64    // in requests of the whole run, without a random pace
+	next    float64    // likewise
 	due     int64      // when the next one is due, in nanoseconds since the beginning
 }
 
 // newSchedule makes the schedule of worker i of n, which has a share of the connections.
 func newSchedule(p *Pace, share float64, i, n int) *schedule {
 	s := &schedule{profile: newProfile(p.Steps), gap: 1 / share}
-	s.next = (float64(i) + 0.5) / float64(n) * s.gap
+	s.first = (float64(i) + 0.5) / float64(n) * s.gap
 	if p.Poisson {
 		seed := p.Seed
 		if seed == 0 {
 			seed = rand.Uint64()
 		}
 		s.random = rand.New(rand.NewPCG(seed, uint64(i)))
+	}
+	s.restart()
+	return s
+}
+
+// restart has the steps begin anew. Random numbers go on.
+func (s *schedule) restart() {
+	s.next = s.first
+	if s.random != nil {
 		s.next = s.random.ExpFloat64() * s.gap
 	}
 	s.due = s.profile.when(s.next)
-	return s
 }
 
 // advance goes on to the next request.

@@ -12,7 +12,8 @@ type Result struct {
 	URL         string         `json:"url"`
 	Connections int            `json:"connections"`
 	Threads     int            `json:"threads"`
-	Seconds     float64        `json:"seconds"` // measured
+	Seconds     float64        `json:"seconds"`           // measured
+	Drained     float64        `json:"drained,omitempty"` // seconds of those in which a Session's slices only waited for responses
 	Requests    uint64         `json:"requests"`
 	Bytes       uint64         `json:"bytes"`     // received, heads included
 	BodyBytes   uint64         `json:"bodyBytes"` // received in the bodies of whole responses
@@ -40,7 +41,8 @@ type Result struct {
 	// one.
 	Asked float64 `json:"asked,omitempty"`
 
-	// Timeline has the seconds of the measured time; the last may be a part of one.
+	// Timeline has the seconds of the measured time; the last may be a part of one. A Session's
+	// Result has none.
 	Timeline  []Second  `json:"timeline"`
 	Generator Generator `json:"generator"`
 	FastCGI   *FastCGI  `json:"fastCGI,omitempty"` // nil unless that was spoken
@@ -50,7 +52,7 @@ type Result struct {
 	// Samples are as many requests as the plan has kept, in the order in which they ended.
 	Samples []Sample `json:"-"`
 	// Windows are, for each thread, how many responses came in each tenth of a second. The
-	// last window of a thread may be shorter.
+	// last window of a thread may be shorter. A Session's Result has none.
 	Windows [][]uint32 `json:"-"`
 }
 

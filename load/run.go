@@ -9,13 +9,15 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// phase is what the workers are doing. It only grows.
+// phase is what the workers are doing. It only grows, but for a Session, which goes on from draining
+// to the next slice.
 type phase int32
 
 const (
 	connecting phase = iota
 	warming
 	measuring
+	draining // no more requests begin, counting goes on
 	stopping // counts are final, connections still open
 	stopped
 )
@@ -32,7 +34,10 @@ type run struct {
 	patience *budget // for errors
 	workers  []*worker
 
-	parts   chan part            // from the workers
+	rested  chan Slice           // from the workers of a Session, when they rest; nil of others
+	drains  atomic.Int64         // how often requests were to end
+	running sync.WaitGroup       // workers
+	parts   chan part            // from them
 	spare   chan *hist.Histogram // for them
 	seconds *seconds
 }
@@ -54,35 +59,57 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 		return nil, err
 	}
 	r := newRun(j)
-	left := j.Connections
-	for i := range j.Threads {
-		share := left / (j.Threads - i)
-		w, err := newWorker(r, i, j.Connections-left, share)
-		if err != nil {
-			r.closeWorkers()
-			return nil, err
-		}
-		left -= share
-		r.workers = append(r.workers, w)
+	if err := r.employ(); err != nil {
+		return nil, err
 	}
 	if j.atOnce() {
 		call(j.Trace.Started)
 		r.phase.Store(int32(measuring))
 	}
-	var running sync.WaitGroup
-	for _, w := range r.workers {
-		running.Go(w.loop)
-	}
+	r.begin()
 	took, err := r.conduct(ctx)
-	r.phase.Store(int32(stopped))
+	r.end()
+	return r.result(took), r.unreached(err)
+}
+
+// employ makes the workers.
+func (r *run) employ() error {
+	left := r.Connections
+	for i := range r.Threads {
+		share := left / (r.Threads - i)
+		w, err := newWorker(r, i, r.Connections-left, share)
+		if err != nil {
+			r.closeWorkers()
+			return err
+		}
+		left -= share
+		r.workers = append(r.workers, w)
+	}
+	return nil
+}
+
+// begin has the workers work.
+func (r *run) begin() {
+	for _, w := range r.workers {
+		r.running.Go(w.loop)
+	}
+}
+
+// end ends the workers, and takes in what is left of what they measured.
+func (r *run) end() {
+	if r.isSession() {
+		r.enter(stopped)
+	} else {
+		r.phase.Store(int32(stopped))
+	}
 	go func() {
-		running.Wait()
+		r.running.Wait()
+		r.closeBells() // they were rung until now
 		close(r.parts)
 	}()
 	for p := range r.parts {
 		r.takeIn(&p)
 	}
-	return r.result(took), r.unreached(err)
 }
 
 func newRun(j *job) *run {
@@ -209,9 +236,13 @@ func (r *run) tell(isMeasuring bool, elapsed time.Duration) {
 	r.Trace.Progress(p)
 }
 
-// takeIn takes in a worker's part of a second, and returns its histogram.
+// takeIn takes in a worker's part of a second, or of a slice, and returns its histogram.
 func (r *run) takeIn(p *part) {
-	r.seconds.add(p)
+	if r.isSession() {
+		r.seconds.total.Merge(p.latency)
+	} else {
+		r.seconds.add(p)
+	}
 	p.latency.Reset()
 	select {
 	case r.spare <- p.latency:
@@ -223,4 +254,5 @@ func (r *run) closeWorkers() {
 	for _, w := range r.workers {
 		w.close()
 	}
+	r.closeBells()
 }

@@ -35,7 +35,9 @@ func (r *run) result(took time.Duration) *Result {
 	res := &Result{
 		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: took.Seconds(), Statuses: make(map[int]uint64),
 		Latency: r.seconds.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(), Handshake: hist.New(),
-		Timeline: r.seconds.timeline(took),
+	}
+	if !r.isSession() {
+		res.Timeline = r.seconds.timeline(took)
 	}
 	if !r.Pace.open() { // a request is due when it is sent
 		res.Service.Merge(r.seconds.total)

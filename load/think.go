@@ -37,7 +37,7 @@ func (w *worker) thinks(id int) {
 
 // wakeUp lets those go on who have thought enough, and sets the timer for the next.
 func (w *worker) wakeUp() {
-	if w.Think == 0 {
+	if w.Think == 0 || w.resting {
 		return
 	}
 	w.now = w.nanos()

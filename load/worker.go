@@ -22,6 +22,8 @@ const (
 	// sweepEvery is how often connections are checked for timeouts, and closed ones
 	// are opened again.
 	sweepEvery = 50 * time.Millisecond
+	// restFor is for how long the worker of a Session waits at a time while that rests.
+	restFor = time.Hour
 )
 
 // worker is one thread with its share of the connections. Only its own goroutine
@@ -32,6 +34,7 @@ type worker struct {
 	before int // connections of the workers before
 	poller *poll.Poller
 	timer  *timer
+	bell   *bell // of a Session
 	conns  []conn
 	tally  tally
 
@@ -47,8 +50,15 @@ type worker struct {
 	unopened   int       // conns[unopened:] were never opened
 	connecting int       // connections that may be in the server's backlog
 	route      route
-	loaded     bool // a closed loop has begun
+	seen       phase   // when the loop last looked
+	loaded     bool    // requests may begin
+	spent      cpuTime // of the thread, when counting began
 	nextSweep  int64
+	resting    bool   // no request begins, between two slices
+	quiet      bool   // none is under way, either
+	reopened   int    // conns[reopened:] were not looked at since the slice began
+	drained    int64  // of the run's drains, the last that the conductor was told of
+	told       Slice  // what the conductor knows
 	pacer      *pacer // nil in a closed loop
 	thinking   thinkers
 
@@ -69,12 +79,16 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 	w := &worker{
 		run: r, index: index, before: before, poller: p, conns: make([]conn, conns*r.stride()), clock: time.Now(), tally: newTally(),
 		buffer: make([]byte, readSize), present: interval{latency: hist.New()},
-		route: newRoute(r.Sources, &r.address, index, r.Threads), values: values{int64(index), int64(r.Threads)},
+		reopened: conns * r.stride(), route: newRoute(r.Sources, &r.address, index, r.Threads), values: values{int64(index), int64(r.Threads)},
 	}
 	w.prepare()
 	if w.timer, err = newTimer(p); err != nil {
 		w.close()
 		return nil, fmt.Errorf("load: %w", err)
+	}
+	if err := w.newBell(); err != nil {
+		w.close()
+		return nil, err
 	}
 	if r.Pace.open() {
 		share := float64(conns) / float64(r.Connections)
@@ -109,25 +123,26 @@ func (w *worker) nanos() int64 { return int64(time.Since(w.clock)) }
 func (w *worker) loop() {
 	defer w.bind()()
 	defer w.close() // on the same thread: handshakes are its coroutines
-	var cpu cpuTime
 	for {
-		switch p := phase(w.phase.Load()); {
-		case p == measuring && !w.tally.counting:
-			cpu = threadTime()
+		w.seen = phase(w.phase.Load())
+		switch {
+		case w.seen == measuring && !w.tally.counting:
 			w.beginCounting()
-		case p > measuring && w.tally.counting:
-			spent := threadTime()
-			w.tally.user, w.tally.sys = spent.user-cpu.user, spent.sys-cpu.sys
+		case w.seen > draining && w.tally.counting:
 			w.endCounting()
 		}
-		if phase(w.phase.Load()) == stopped {
+		if w.seen == stopped {
 			return
 		}
-		w.open()
+		wait := sweepEvery
+		if w.isSession() && w.rests() {
+			wait = restFor
+		}
 		w.begin()
+		w.open()
 		w.pace()
 		w.wakeUp()
-		events, err := w.poller.Wait(sweepEvery)
+		events, err := w.poller.Wait(wait)
 		if err != nil {
 			panic("load: BUG: cannot wait: " + err.Error())
 		}
@@ -135,11 +150,11 @@ func (w *worker) loop() {
 		w.turnWindow()
 		w.turnSecond()
 		for i := range events {
-			if events[i].ID != timerID {
+			if events[i].ID >= 0 {
 				w.serve(&events[i])
 			}
 		}
-		if w.now >= w.nextSweep {
+		if w.now >= w.nextSweep && !w.quiet {
 			w.sweep()
 		}
 		w.glanceRequests.Store(w.tally.requests)
@@ -179,21 +194,45 @@ func (w *worker) beginCounting() {
 	w.now = w.began
 	w.present.latency.Reset()
 	w.tenth = window{ends: w.began + int64(WindowLength)}
+	w.spent = threadTime()
 }
 
-// endCounting notes how long what is still to be answered has waited.
+// endCounting notes what the thread cost, and how long what is still to be answered has waited.
 func (w *worker) endCounting() {
+	if !w.tally.counting {
+		return
+	}
+	spent := threadTime()
+	w.tally.user += spent.user - w.spent.user
+	w.tally.sys += spent.sys - w.spent.sys
 	w.now = w.nanos()
-	waits := func(since int64) { w.tally.waiting.Record(time.Duration(w.now - since)) }
 	for id := range w.conns {
 		for i := range w.conns[id].flights {
 			if f := &w.conns[id].flights[i]; f.busy {
-				waits(f.due)
+				w.waits(f.due)
 			}
 		}
 	}
-	if p := w.pacer; p != nil && p.began > 0 {
-		w.tally.asked = (p.profile.by(w.now-p.began) - p.profile.by(w.began-p.began)) / p.gap
+	w.endPacing()
+	if !w.isSession() {
+		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
+	}
+	w.handOver()
+	w.tally.counting = false
+}
+
+// waits notes since when a request waits that is not answered in the measured time.
+func (w *worker) waits(since int64) { w.tally.waiting.Record(time.Duration(w.now - since)) }
+
+// endPacing ends the schedule of an open loop, and notes how long what was due, and could not be sent,
+// has waited.
+func (w *worker) endPacing() {
+	p := w.pacer
+	if p == nil || p.began == 0 {
+		return
+	}
+	if w.tally.counting {
+		w.tally.asked += (p.profile.by(w.now-p.began) - p.profile.by(w.began-p.began)) / p.gap
 		free := p.resting.len()
 		for since, ok := p.take(w.now); ok; since, ok = p.take(w.now) {
 			if free > 0 { // we did not come to it: it was not asked
@@ -202,12 +241,10 @@ func (w *worker) endCounting() {
 				p.lag.Record(time.Duration(w.now - since))
 				continue
 			}
-			waits(since)
+			w.waits(since)
 		}
 	}
-	w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
-	w.handOver()
-	w.tally.counting = false
+	p.began = 0
 }
 
 // open begins to open connections that never were, a few at a time.
@@ -216,15 +253,23 @@ func (w *worker) open() {
 		w.unopened++
 		w.connect(w.unopened - 1)
 	}
+	for w.loaded && w.reopened < w.unopened && w.connecting < maxConnecting {
+		if w.reopened++; w.conns[w.reopened-1].state == closed {
+			w.connect(w.reopened - 1)
+		}
+	}
 }
 
 // begin begins a closed loop, once all connections have been made. A server that is
 // loaded by the first of them may take long to accept the last.
 func (w *worker) begin() {
-	if w.loaded || w.pacer != nil || phase(w.phase.Load()) < warming {
+	if w.loaded || w.resting || w.seen < warming {
 		return
 	}
 	w.loaded = true
+	if w.pacer != nil {
+		return
+	}
 	w.now = w.nanos()
 	for id := range w.conns[:w.unopened] {
 		if c := &w.conns[id]; c.state == open && c.flying == 0 {
@@ -243,7 +288,7 @@ func (w *worker) sweep() {
 		}
 		switch {
 		case c.state == closed:
-			if w.connecting < maxConnecting {
+			if w.connecting < maxConnecting && !w.resting {
 				w.connect(id)
 			}
 		case c.state < open && w.now-c.since > int64(w.Timeout):

@@ -50,8 +50,8 @@ func weighCommand(env Env) *cobra.Command {
 		Use:   "weigh [experiment | all | file.yaml | -- command]",
 		Short: "Weigh the ways of serving an application, on this machine",
 		Long: `Run an experiment, "front" if none is named: start every contender as fresh processes,
-prove that they answer alike, load them in interleaved blocks, and report what a request
-costs each way. This takes about five minutes; "all" repeats all write-ups, one after another.
+prove that they answer alike, load them in turns, side by side, and report what a request
+costs each way. This takes about eight minutes; "all" repeats all write-ups, one after another.
 
 Your own application is weighed alone and behind nginx, by TCP and by unix socket, when its
 command comes after --. Where it is to listen stands in the command, or in --env, as {addr},
@@ -96,11 +96,11 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.tune, "tune", false, "for the run, give the kernel those of the write-up's settings that matter; they are put back. Needs privilege")
 	set.BoolVar(&f.list, "list", false, "only list the experiments, with what each asks")
 	set.StringSliceVar(&f.only, "only", nil, "weigh only these `contenders`, such as tare,fasthttp, and the control (default all)")
-	set.IntVar(&f.blocks, "blocks", 0, "`number` of blocks, each one trial of every contender; intervals need 6 (default the experiment's)")
+	set.IntVar(&f.blocks, "blocks", 0, "`number` of blocks, in each of which every contender is started once; intervals need 5 (default the experiment's)")
 	set.Float64Var(&f.until, "until", 0, "add blocks until intervals are within that many `percent` of their ratios (default none are added)")
 	set.DurationVar(&f.within, "within", lab.DefaultWithin, "with --until: `time` after which no block begins")
 	set.DurationVar(&f.warmup, "warmup", 0, "`time` to load a contender before measuring, such as 300ms (default the experiment's)")
-	set.DurationVar(&f.measure, "measure", 0, "`time` to measure in each trial, such as 2s (default the experiment's)")
+	set.DurationVar(&f.measure, "measure", 0, "`time` to measure each contender in a block, such as 1s (default the experiment's)")
 	set.StringSliceVar(&f.cores, "cores", nil, "`numbers` of cores that the servers share, such as 1 or 1,all (default the experiment's)")
 	set.IntSliceVar(&f.connections, "connections", nil, "`numbers` of connections to keep busy, such as 64,1000 (default the experiment's)")
 	set.StringVar(&f.rate, "rate", "", "`rate` of more trials, the same for all contenders, in which latency means something: a share of what the\nslowest can serve, such as 50%, requests a second, or off (default the experiment's)")

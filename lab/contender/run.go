@@ -52,6 +52,7 @@ type Running struct {
 
 	stage *Stage
 	dir   string
+	mark  string // in the environment of all its processes
 	parts []*part
 	dead  chan struct{} // closed when a part ends by itself
 	once  sync.Once
@@ -77,7 +78,7 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func
 	if err != nil {
 		return nil, err
 	}
-	r := &Running{Contender: c, stage: s, dir: dir, Files: make(map[string][]byte), dead: make(chan struct{})}
+	r := &Running{Contender: c, stage: s, dir: dir, mark: "TARE_RUN=" + filepath.Base(s.dir) + "-" + filepath.Base(dir), Files: make(map[string][]byte), dead: make(chan struct{})}
 	began := time.Now()
 	err = r.launch(set)
 	if err == nil {
@@ -218,7 +219,7 @@ func (r *Running) add(role, folder string, words, env []string, cpus []int) erro
 	}
 	c := exec.Command(words[0], words[1:]...)
 	c.Dir = cmp.Or(folder, r.dir)
-	c.Env = slices.Concat(os.Environ(), env)
+	c.Env = slices.Concat(os.Environ(), env, []string{r.mark})
 	c.Stdout, c.Stderr = log, log
 	if err := r.stage.spawn(c, cpus); err != nil {
 		log.Close()
@@ -384,13 +385,13 @@ const (
 
 // Usages returns what the contender has cost so far, by role.
 func (r *Running) Usages() (map[string][]proc.Usage, error) {
+	living, err := proc.All()
+	if err != nil {
+		return nil, err
+	}
 	usages := make(map[string][]proc.Usage)
 	for _, p := range r.parts {
-		family, err := proc.Family(p.cmd.Process.Pid)
-		if err != nil {
-			return nil, err
-		}
-		if usages[p.role], err = proc.Usages(family); err != nil {
+		if usages[p.role], err = proc.Usages(proc.FamilyAmong(living, p.cmd.Process.Pid)); err != nil {
 			return nil, err
 		}
 	}
@@ -431,7 +432,7 @@ func (r *Running) Stop() error {
 			r.notice(p)
 		}
 	}
-	strays, strayErr := r.stage.endStrays()
+	strays, strayErr := endStrays(r.mark)
 	for _, p := range strays {
 		r.notice(p)
 	}

@@ -85,7 +85,7 @@ func NewStage(o StageOptions) (*Stage, error) {
 
 // Close removes the scratch folder. Whatever still runs is ended.
 func (s *Stage) Close() error {
-	_, err := s.endStrays()
+	_, err := endStrays(s.mark)
 	err = errors.Join(err, os.RemoveAll(s.dir))
 	if s.guard != nil {
 		err = errors.Join(err, s.guard.close())
@@ -162,15 +162,15 @@ func AllCPUs() ([]int, error) {
 }
 
 // endStrays ends what a contender has orphaned: processes that became our children
-// and carry our mark. Other children of this process are not touched.
-func (s *Stage) endStrays() (ended []proc.Process, err error) {
+// and carry a mark. Other children of this process are not touched.
+func endStrays(mark string) (ended []proc.Process, err error) {
 	const rounds = 50 // each may orphan more
 	for range rounds {
 		children, err := proc.Children(os.Getpid())
 		if err != nil {
 			return ended, err
 		}
-		strays := slices.DeleteFunc(children, func(p proc.Process) bool { return !p.HasEnv(s.mark) })
+		strays := slices.DeleteFunc(children, func(p proc.Process) bool { return !p.HasEnv(mark) })
 		if len(strays) == 0 {
 			return ended, nil
 		}

@@ -3,9 +3,11 @@ package proc
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 )
 
 // Usage is what a process has cost since it began.
@@ -15,7 +17,7 @@ type Usage struct {
 	User, Sys   time.Duration // counted in clock ticks: coarse, but told apart
 	EndedUser   time.Duration // of children that ended and were waited for
 	EndedSys    time.Duration // likewise
-	Ran         time.Duration // of all its living threads, in nanoseconds; 0 if the kernel does not tell
+	Ran         time.Duration // of all its threads, those that have ended included, in nanoseconds; 0 if the kernel does not tell
 	Waited      time.Duration // that its threads were ready and had no processor; 0 if the kernel does not tell
 	Voluntary   uint64        // context switches because it had to wait
 	Involuntary uint64        // context switches because it was another's turn
@@ -59,7 +61,7 @@ func usage(p Process) (Usage, error) {
 		User: time.Duration(stat.UTime) * tick, Sys: time.Duration(stat.STime) * tick,
 		EndedUser: time.Duration(stat.CUTime) * tick, EndedSys: time.Duration(stat.CSTime) * tick,
 		MinorFaults: uint64(stat.MinFlt), MajorFaults: uint64(stat.MajFlt),
-		RSS: int64(stat.ResidentMemory()), Threads: stat.NumThreads,
+		RSS: int64(stat.ResidentMemory()), Threads: stat.NumThreads, Ran: cpuTime(p.PID),
 	}
 	if io, err := pr.IO(); err == nil {
 		u.FileBytes = io.WriteBytes
@@ -79,11 +81,44 @@ func usage(p Process) (Usage, error) {
 		u.Voluntary += status.VoluntaryCtxtSwitches
 		u.Involuntary += status.NonVoluntaryCtxtSwitches
 		if s, err := t.Schedstat(); err == nil {
-			u.Ran += time.Duration(s.RunningNanoseconds)
 			u.Waited += time.Duration(s.WaitingNanoseconds)
 		}
 	}
 	return u, nil
+}
+
+// Again returns usages whose Ran is of now, and all else of then. It costs a hundredth of what Usages does.
+// It reports false if a process has ended, or has no clock.
+func Again(then []Usage) (now []Usage, ok bool) {
+	now = slices.Clone(then)
+	for i := range now {
+		if now[i].Ran = cpuTime(now[i].PID); now[i].Ran == 0 {
+			return nil, false
+		}
+	}
+	return now, true
+}
+
+// Self returns the usage of this process, without what Usages alone tells: RSS, Threads and FileBytes.
+func Self(name string) (Usage, error) {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		return Usage{}, fmt.Errorf("proc: %w", os.NewSyscallError("getrusage", err))
+	}
+	return Usage{
+		PID: os.Getpid(), Name: name, User: time.Duration(r.Utime.Nano()), Sys: time.Duration(r.Stime.Nano()), Ran: cpuTime(os.Getpid()),
+		Voluntary: uint64(r.Nvcsw), Involuntary: uint64(r.Nivcsw), MinorFaults: uint64(r.Minflt), MajorFaults: uint64(r.Majflt),
+	}, nil
+}
+
+// cpuTime reads a process's clock of processor time, as clock_getcpuclockid(3) names it.
+func cpuTime(pid int) time.Duration {
+	const ofProcess = 2 // CPUCLOCK_SCHED, of all threads
+	var at unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|ofProcess), &at); err != nil {
+		return 0
+	}
+	return time.Duration(at.Nano())
 }
 
 // Cost is what a process cost between two looks at it.
@@ -109,48 +144,100 @@ func (c Cost) CPU() time.Duration { return c.User + c.Sys }
 // Costs returns what each process in after cost since before. One that was not
 // there before has cost all it has.
 func Costs(before, after []Usage) []Cost {
+	var s Sum
+	s.Add(before, after)
+	return s.Costs()
+}
+
+// Sum adds up what processes cost in several spans of time, without what they cost between them.
+// The zero value is nothing.
+type Sum struct{ all []spent }
+
+// spent is what one process cost. Its Cost has clock ticks for times.
+type spent struct {
+	Cost
+	ran   time.Duration
+	ended struct{ user, sys time.Duration } // of children
+	told  bool                              // the kernel tells what it ran
+}
+
+// Add adds a span, given by what there was to see at both of its ends. A process that was not there
+// before has cost all it has.
+func (s *Sum) Add(before, after []Usage) {
 	was := make(map[int]Usage, len(before))
 	for _, u := range before {
 		was[u.PID] = u
 	}
-	costs := make([]Cost, 0, len(after))
 	for _, u := range after {
-		costs = append(costs, cost(was[u.PID], u))
+		at := slices.IndexFunc(s.all, func(x spent) bool { return x.PID == u.PID })
+		if at < 0 {
+			at = len(s.all)
+			s.all = append(s.all, spent{Cost: Cost{PID: u.PID, Name: u.Name}, told: true})
+		}
+		s.all[at].add(was[u.PID], u)
+	}
+}
+
+func (s *spent) add(was, is Usage) {
+	s.User += is.User - was.User
+	s.Sys += is.Sys - was.Sys
+	s.Voluntary += is.Voluntary - min(was.Voluntary, is.Voluntary)
+	s.Involuntary += is.Involuntary - min(was.Involuntary, is.Involuntary)
+	s.MinorFaults += is.MinorFaults - min(was.MinorFaults, is.MinorFaults)
+	s.MajorFaults += is.MajorFaults - min(was.MajorFaults, is.MajorFaults)
+	s.GrewPages += uint64(max(0, is.RSS-was.RSS)) / uint64(os.Getpagesize())
+	s.FileBytes += is.FileBytes - min(was.FileBytes, is.FileBytes)
+	s.Waited += max(0, is.Waited-was.Waited)
+	s.RSS, s.Threads = is.RSS, is.Threads
+	s.ended.user += is.EndedUser - was.EndedUser
+	s.ended.sys += is.EndedSys - was.EndedSys
+	s.ran += is.Ran - was.Ran
+	s.told = s.told && is.Ran > 0
+}
+
+// Costs returns what each process cost. The total is that of the process's clock, which counts
+// nanoseconds; how it is split into user and system time is told by clock ticks. What children
+// cost that it had for a request each, and has waited for, is added, of which there are ticks only.
+func (s *Sum) Costs() []Cost {
+	costs := make([]Cost, len(s.all))
+	for i := range s.all {
+		x := &s.all[i]
+		c := x.Cost
+		if ticked := c.User + c.Sys; x.told {
+			share := 0.5
+			if ticked > 0 {
+				share = float64(c.User) / float64(ticked)
+			}
+			c.User = time.Duration(share * float64(x.ran))
+			c.Sys = x.ran - c.User
+		}
+		c.User += x.ended.user
+		c.Sys += x.ended.sys
+		costs[i] = c
 	}
 	return costs
 }
 
-// tickError is how far the ticks of two looks may be from the truth.
-const tickError = 4 * tick
-
-// cost is own, and that of children that a process had for a request each. What such
-// a child cost before the first look is in it, too: they live for milliseconds.
-func cost(was, is Usage) Cost {
-	c := own(was, is)
-	c.User += is.EndedUser - was.EndedUser
-	c.Sys += is.EndedSys - was.EndedSys
-	return c
+// Scale makes the processor time of all processes together total, and leaves the shares of it as they are.
+func Scale(costs []Cost, total time.Duration) {
+	var sum time.Duration
+	for _, c := range costs {
+		sum += c.CPU()
+	}
+	if sum == 0 {
+		return
+	}
+	by := float64(total) / float64(sum)
+	for i := range costs {
+		c := &costs[i]
+		c.User, c.Sys = time.Duration(by*float64(c.User)), time.Duration(by*float64(c.Sys))
+	}
 }
 
-// own takes the total from the scheduler, which counts nanoseconds, and its split
-// into user and system time from the clock ticks. If the two disagree by more than
-// ticks can, threads have ended meanwhile and their time is in the ticks only.
-func own(was, is Usage) Cost {
-	c := Cost{
-		PID: is.PID, Name: is.Name, User: is.User - was.User, Sys: is.Sys - was.Sys, RSS: is.RSS, GrewPages: uint64(max(0, is.RSS-was.RSS)) / uint64(os.Getpagesize()),
-		Threads: is.Threads, Waited: max(0, is.Waited-was.Waited), FileBytes: is.FileBytes - min(was.FileBytes, is.FileBytes),
-		Voluntary: is.Voluntary - min(was.Voluntary, is.Voluntary), Involuntary: is.Involuntary - min(was.Involuntary, is.Involuntary),
-		MinorFaults: is.MinorFaults - min(was.MinorFaults, is.MinorFaults), MajorFaults: is.MajorFaults - min(was.MajorFaults, is.MajorFaults),
+// CPU returns the processor time of all processes together.
+func (s *Sum) CPU() (total time.Duration) {
+	for _, c := range s.Costs() {
+		total += c.CPU()
 	}
-	ran, ticked := is.Ran-was.Ran, c.User+c.Sys
-	if is.Ran == 0 || ran < 0 || ran < ticked-tickError || ran > ticked+tickError {
-		return c
-	}
-	share := 0.5
-	if ticked > 0 {
-		share = float64(c.User) / float64(ticked)
-	}
-	c.User = time.Duration(share * float64(ran))
-	c.Sys = ran - c.User
-	return c
+	return total
 }

@@ -2,15 +2,17 @@ package proc
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 )
 
 // Machine is what changes on the whole machine while something is measured.
 type Machine struct {
-	Busy         time.Duration // of all processors together
+	Busy         time.Duration // of all processors together, since a time that is always the same
 	PassiveOpens uint64        // TCP connections accepted, by any program
 }
 
@@ -24,17 +26,30 @@ func Now() (Machine, error) {
 	if err != nil {
 		return Machine{}, fmt.Errorf("proc: %w", err)
 	}
-	t := stat.CPUTotal
-	busy := t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal
-	m := Machine{Busy: time.Duration(busy * float64(time.Second))}
-	self, err := fs.Self()
-	if err != nil {
-		return Machine{}, fmt.Errorf("proc: %w", err)
+	var up unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
+		return Machine{}, fmt.Errorf("proc: %w", os.NewSyscallError("clock_gettime", err))
 	}
-	if snmp, err := self.Snmp(); err == nil && snmp.PassiveOpens != nil {
-		m.PassiveOpens = uint64(*snmp.PassiveOpens)
-	}
+	// Idle time is counted to the end of each pause. Busy time is counted by what runs at a clock tick,
+	// which misses up to half of it where programs wait often and shortly.
+	idle := time.Duration((stat.CPUTotal.Idle + stat.CPUTotal.Iowait) * float64(time.Second))
+	m := Machine{Busy: time.Duration(len(stat.CPU))*time.Duration(up.Nano()) - idle}
+	m.PassiveOpens = PassiveOpens()
 	return m, nil
+}
+
+// PassiveOpens returns how many TCP connections were accepted on the machine, by any program; 0 if the
+// kernel does not tell.
+func PassiveOpens() uint64 {
+	self, err := procfs.Self()
+	if err != nil {
+		return 0
+	}
+	snmp, err := self.Snmp()
+	if err != nil || snmp.PassiveOpens == nil {
+		return 0
+	}
+	return uint64(*snmp.PassiveOpens)
 }
 
 // CPUModel returns the name of the processor, or "unknown".
@@ -61,6 +76,19 @@ func MemoryTotal() uint64 {
 		return 0
 	}
 	return *m.MemTotalBytes
+}
+
+// MemoryAvailable returns how many bytes programs can still have without swapping, or 0.
+func MemoryAvailable() uint64 {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0
+	}
+	m, err := fs.Meminfo()
+	if err != nil || m.MemAvailableBytes == nil {
+		return 0
+	}
+	return *m.MemAvailableBytes
 }
 
 // Sysctl returns a kernel setting such as net.core.somaxconn, or "" if there is no

@@ -8,7 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/prometheus/procfs"
@@ -41,6 +44,21 @@ func All() ([]Process, error) {
 	return all, nil
 }
 
+// LastPID returns the number of the process or thread that began last on this machine. As long as it is
+// the same, none has begun.
+func LastPID() (int, error) {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0, fmt.Errorf("proc: %w", err)
+	}
+	fields := strings.Fields(string(text))
+	pid, err := strconv.Atoi(fields[len(fields)-1])
+	if err != nil {
+		return 0, fmt.Errorf("proc: /proc/loadavg: %w", err)
+	}
+	return pid, nil
+}
+
 // HasEnv reports whether the process was started with "NAME=value" in its
 // environment.
 func (p Process) HasEnv(variable string) bool {
@@ -64,6 +82,11 @@ func Family(groups ...int) ([]Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	return FamilyAmong(all, groups...), nil
+}
+
+// FamilyAmong is Family among processes that were looked at before.
+func FamilyAmong(all []Process, groups ...int) []Process {
 	in := make(map[int]bool)
 	for grown := true; grown; {
 		grown = false
@@ -73,7 +96,7 @@ func Family(groups ...int) ([]Process, error) {
 			}
 		}
 	}
-	return slices.DeleteFunc(all, func(p Process) bool { return !in[p.PID] || p.Zombie }), nil
+	return slices.DeleteFunc(slices.Clone(all), func(p Process) bool { return !in[p.PID] || p.Zombie })
 }
 
 // Children returns the living processes whose parent is pid.

@@ -5,11 +5,15 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/lab/proc"
@@ -127,8 +131,7 @@ func TestSleeperCostsNothing(t *testing.T) {
 	})
 }
 
-// The total is the scheduler's, its split the clock's; of threads that have ended
-// only the clock knows.
+// The total is that of the process's clock in nanoseconds, its split that of clock ticks.
 func TestCosts(t *testing.T) {
 	const ms = time.Millisecond
 	was := proc.Usage{PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20, RSS: int64(os.Getpagesize())}
@@ -141,12 +144,10 @@ func TestCosts(t *testing.T) {
 			proc.Cost{PID: 5, Name: "p", User: 306 * ms, Sys: 102 * ms, Voluntary: 5, Involuntary: 2, RSS: int64(4*os.Getpagesize() + 1), GrewPages: 3}},
 		{"less than a tick", proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 207 * ms, Voluntary: 10, Involuntary: 20},
 			proc.Cost{PID: 5, User: ms, Sys: ms}},
-		{"a thread ended", proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 300 * ms, Voluntary: 5, Involuntary: 3},
-			proc.Cost{PID: 5, User: 300 * ms, Sys: 100 * ms}},
-		{"and less than before is left", proc.Usage{PID: 5, User: 110 * ms, Sys: 100 * ms, Ran: 100 * ms},
-			proc.Cost{PID: 5, User: 10 * ms}},
-		{"too much", proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 705 * ms, Voluntary: 10, Involuntary: 20},
-			proc.Cost{PID: 5, User: 300 * ms, Sys: 100 * ms}},
+		{"more than its ticks", proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 705 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: 375 * ms, Sys: 125 * ms}},
+		{"children ended", proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, EndedUser: 30 * ms, EndedSys: 10 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
 		{"the kernel does not tell", proc.Usage{PID: 5, User: 130 * ms, Sys: 110 * ms, Voluntary: 10, Involuntary: 20},
 			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
 		{"new", proc.Usage{PID: 6, User: 20 * ms, Sys: 20 * ms, Ran: 44 * ms, Voluntary: 7, Involuntary: 8},
@@ -156,6 +157,56 @@ func TestCosts(t *testing.T) {
 		if len(got) != 1 || got[0] != test.want {
 			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
 		}
+	}
+}
+
+// A sum holds what was spent in its spans, and nothing of what was spent between them.
+func TestSum(t *testing.T) {
+	const ms = time.Millisecond
+	at := func(user, sys, ran time.Duration, rss int64) []proc.Usage {
+		return []proc.Usage{{PID: 5, User: user, Sys: sys, Ran: ran, Voluntary: uint64(ran / ms), RSS: rss * int64(os.Getpagesize())}}
+	}
+	var s proc.Sum
+	s.Add(at(100*ms, 0, 104*ms, 1), at(100*ms, 10*ms, 111*ms, 3))
+	s.Add(at(500*ms, 300*ms, 801*ms, 9), at(530*ms, 300*ms, 829*ms, 8))
+	want := proc.Cost{PID: 5, User: 26250 * time.Microsecond, Sys: 8750 * time.Microsecond, Voluntary: 7 + 28, RSS: int64(8 * os.Getpagesize()), GrewPages: 2}
+	if got := s.Costs(); len(got) != 1 || got[0] != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := s.CPU(); got != 35*ms {
+		t.Errorf("got %v of processor time, want 35ms", got)
+	}
+}
+
+// What a thread has cost is not lost with it.
+func TestUsagesHoldThreadsThatEnded(t *testing.T) {
+	self := []proc.Process{{PID: os.Getpid(), Name: "self"}}
+	before, err := proc.Usages(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spent time.Duration
+	ended := make(chan int)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends
+		var began, now unix.Timespec
+		for unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &began); spent < 50*time.Millisecond; spent = time.Duration(now.Nano() - began.Nano()) {
+			unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+		}
+		ended <- unix.Gettid()
+	}()
+	thread := filepath.Join("/proc/self/task", strconv.Itoa(<-ended))
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(thread); err != nil {
+			break
+		}
+	}
+	after, err := proc.Usages(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := proc.Costs(before, after)[0].CPU(); got < spent {
+		t.Errorf("%v of processor time, of which %v were of a thread that ended", got, spent)
 	}
 }
 

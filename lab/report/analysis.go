@@ -34,7 +34,7 @@ type Row struct {
 	Failures []string
 
 	WeightUs stat.Interval // processor time per request, all servers' processes
-	Ratio    stat.Interval // of the weight to the control's, block by block
+	Ratio    stat.Interval // of the weight to the control's, slice by slice
 	Finding  stat.Finding
 	Parts    []Part // of the weight, in the order in which a request meets them
 
@@ -49,7 +49,14 @@ type Row struct {
 
 	Warnings []string // what makes the row less than it seems
 
-	weights []float64 // in µs, by block; NaN where there is none
+	// Of Ratio: how many slices it is of, and the standard deviations of those, and of starts.
+	Slices      int
+	SliceSpread float64
+	StartSpread float64
+	Disturbed   bool // other programs had the processors: there is no interval
+
+	weights []float64       // in µs, by block; NaN where there is none
+	blocks  []*trial.Record // nil where there is none
 }
 
 // Part is one role's share of the weight. Medians of its trials.
@@ -67,9 +74,8 @@ func Analyze(run *Run) *Analysis {
 	a := &Analysis{Run: run}
 	for _, c := range run.Conditions {
 		t := Table{Condition: c}
-		control := perBlock(run, run.control(), c)
 		for i := range run.Entrants {
-			if row, ok := analyzeRow(run, &run.Entrants[i], c, control); ok {
+			if row, ok := analyzeRow(run, &run.Entrants[i], c); ok {
 				t.Rows = append(t.Rows, row)
 			}
 		}
@@ -102,22 +108,9 @@ func (a *Analysis) Widest() float64 {
 	return widest
 }
 
-// perBlock returns the records of a contender under a condition, by block; nil where
-// a trial failed or was not made.
-func perBlock(run *Run, e *Entrant, c trial.Condition) []*trial.Record {
-	blocks := make([]*trial.Record, run.Blocks)
-	for i := range run.Records {
-		r := &run.Records[i]
-		if e != nil && r.Contender == e.Name && r.Condition == c && r.Timed() {
-			blocks[r.Block-1] = r
-		}
-	}
-	return blocks
-}
-
-func analyzeRow(run *Run, e *Entrant, c trial.Condition, control []*trial.Record) (Row, bool) {
+func analyzeRow(run *Run, e *Entrant, c trial.Condition) (Row, bool) {
 	blocks := perBlock(run, e, c)
-	row := Row{Entrant: e, Latency: hist.New()}
+	row := Row{Entrant: e, Latency: hist.New(), blocks: blocks}
 	for i := range run.Records {
 		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" && r.Attribution == nil {
 			row.Failures = append(row.Failures, r.Failure)
@@ -137,8 +130,10 @@ func analyzeRow(run *Run, e *Entrant, c trial.Condition, control []*trial.Record
 	rate := values(blocks, func(r *trial.Record) float64 { return r.Load.PerSecond() })
 	row.WeightUs, _ = stat.Median(known(row.weights))
 	row.PerSecond, _ = stat.Median(known(rate))
-	row.Ratio, _ = stat.Ratio(row.weights, values(control, (*trial.Record).WeightUs))
-	row.RateRatio, _ = stat.Ratio(rate, values(control, func(r *trial.Record) float64 { return r.Load.PerSecond() }))
+	control := besides(run, run.control(), c, blocks)
+	weight := ratio(blocks, control, weightOf)
+	row.Ratio, row.Slices, row.SliceSpread, row.StartSpread, row.Disturbed = weight.Interval, weight.SliceCount, weight.Slices, weight.Starts, weight.disturbed
+	row.RateRatio = ratio(blocks, control, rateOf).Interval
 	row.Finding = row.Ratio.Finding()
 	row.Parts = parts(blocks)
 	row.Voluntary = median(blocks, func(r *trial.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })

@@ -26,16 +26,24 @@ func Measures() []Measure { return []Measure{CPU, Rate, P50, P99, Errors} }
 // of returns the value of a trial.
 func (m Measure) of(r *trial.Record) float64 {
 	switch m {
-	case CPU:
-		return r.WeightUs()
-	case Rate:
-		return r.Load.PerSecond()
 	case P50:
 		return r.Load.Latency.Quantile(0.5).Seconds()
 	case P99:
 		return r.Load.Latency.Quantile(0.99).Seconds()
 	}
 	return float64(r.Load.Errors.Total())
+}
+
+// compare compares two builds: where slices have the figure, slice by slice.
+func (m Measure) compare(of, than []*trial.Record) stat.Interval {
+	switch m {
+	case CPU:
+		return ratio(of, than, weightOf).Interval
+	case Rate:
+		return ratio(of, than, rateOf).Interval
+	}
+	byBlock, _ := stat.Ratio(values(of, m.of), values(than, m.of))
+	return byBlock
 }
 
 // title is what a reader calls it.
@@ -56,7 +64,7 @@ func (m Measure) title() string {
 // Change is how the second of two builds differs from the first in one measure.
 type Change struct {
 	Measure Measure
-	Ratio   stat.Interval // second to first, block by block; of Errors none
+	Ratio   stat.Interval // second to first; of Errors none
 	Count   uint64        // of Errors, the second's
 }
 
@@ -77,7 +85,7 @@ func (a *Analysis) Changes(t *Table) (all []Change) {
 				}
 			}
 		} else {
-			c.Ratio, _ = stat.Ratio(values(after, m.of), values(before, m.of))
+			c.Ratio = m.compare(after, before)
 		}
 		all = append(all, c)
 	}
@@ -89,7 +97,7 @@ func percents(i stat.Interval) string {
 	percent := func(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
 	if !i.Known() {
 		if i.Mid == finite(i.Mid) {
-			return percent(i.Mid) + " (too few blocks for an interval)"
+			return percent(i.Mid) + " (no interval)"
 		}
 		return "not measured"
 	}
@@ -117,7 +125,7 @@ func (a *Analysis) builds(t *Table) string {
 	case stat.More:
 		return fmt.Sprintf("A request costs %s more processor time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
 	case stat.Same:
-		return fmt.Sprintf("A request costs the same processor time with %s, within %.0f %%: %s.", second, 100*stat.Margin, percents(cpu))
+		return fmt.Sprintf("A request costs the same processor time with %s, within %.0f %%: %s.", second, 100*stat.SameWithin, percents(cpu))
 	default:
 		return fmt.Sprintf("This run cannot tell whether a request costs more with %s: %s of processor time.", second, percents(cpu))
 	}

@@ -192,7 +192,7 @@ func (t *Table) RatioChart() *chart {
 	scale := newLogAxis(lo*0.93, hi*1.07)
 	c := newChart(scale, "times the control's processor time per request")
 	control := t.Row(Control)
-	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.Margin), X1: scale.At(1 + stat.Margin), Title: stat.Same.String()}}
+	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin), Title: stat.Same.String()}}
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == Control || math.IsNaN(row.Ratio.Mid) {

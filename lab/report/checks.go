@@ -42,7 +42,7 @@ func (a *Analysis) check() {
 // allChecks each look at a row and return a warning, or nothing.
 func allChecks() []func(*Analysis, *Table, *Row) string {
 	return []func(*Analysis, *Table, *Row) string{
-		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, pastKnee, errorsSeen, neverSettled, bytesChanged, connectionsLost, othersBusy,
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, pastKnee, errorsSeen, stillWarming, notAsleep, measuredAlone, disturbed, bytesChanged, connectionsLost, othersBusy,
 	}
 }
 
@@ -64,7 +64,7 @@ func failures(a *Analysis, _ *Table, row *Row) string {
 }
 
 func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
-	if row.Trials == 0 || row.Ratio.Known() || row.Kind == Control {
+	if row.Trials == 0 || row.Ratio.Known() || row.Kind == Control || row.Disturbed {
 		return ""
 	}
 	return fmt.Sprintf("measured in %d of %s: too few for an interval", row.Trials, blocksText(a.Blocks))
@@ -87,7 +87,9 @@ func littlesLaw(a *Analysis, t *Table, row *Row) string {
 	worst := 0.0
 	for _, r := range a.records(t, row) {
 		inside := r.Load.PerSecond()*r.Load.Latency.Mean().Seconds() + connecting(r)
-		worst = max(worst, math.Abs(inside/float64(t.Connections)-1))
+		// At the end of a slice connections fall idle one by one.
+		busy := float64(t.Connections) * (1 - r.Load.Drained/2/r.Load.Seconds)
+		worst = max(worst, math.Abs(inside/busy-1))
 	}
 	if worst <= littleBound {
 		return ""
@@ -108,19 +110,6 @@ func generatorBound(_ *Analysis, t *Table, row *Row) string {
 		return ""
 	}
 	return fmt.Sprintf("the generator was %.0f %% busy: the rate may be its own, not the server's", 100*row.Busy)
-}
-
-func neverSettled(a *Analysis, t *Table, row *Row) string {
-	n, records := 0, a.records(t, row)
-	for _, r := range records {
-		if r.Unsettled > 0 {
-			n++
-		}
-	}
-	if 2*n <= len(records) {
-		return ""
-	}
-	return fmt.Sprintf("its rate had not settled when measuring began in %d of %d trials: a longer --warmup may tell more", n, len(records))
 }
 
 func errorsSeen(a *Analysis, t *Table, row *Row) string {

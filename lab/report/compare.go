@@ -13,7 +13,7 @@ import (
 type Pair struct {
 	Comparison
 	Of, Than *Row
-	ExtraUs  stat.Interval // what a request costs more, block by block
+	ExtraUs  stat.Interval // what a request costs more, slice by slice
 	Ratio    stat.Interval
 	AppRatio stat.Interval // of the applications alone, without what is before them
 	Finding  stat.Finding
@@ -26,20 +26,13 @@ func pairs(run *Run, t *Table) (all []Pair) {
 		if p.Of == nil || p.Than == nil || p.Of.Trials == 0 || p.Than.Trials == 0 {
 			continue
 		}
-		p.ExtraUs, _ = stat.Difference(p.Of.weights, p.Than.weights)
-		p.Ratio, _ = stat.Ratio(p.Of.weights, p.Than.weights)
-		p.AppRatio, _ = stat.Ratio(appWeights(run, p.Of, t.Condition), appWeights(run, p.Than, t.Condition))
+		p.ExtraUs = difference(p.Of.blocks, p.Than.blocks, weightOf)
+		p.Ratio = ratio(p.Of.blocks, p.Than.blocks, weightOf).Interval
+		p.AppRatio = ratio(p.Of.blocks, p.Than.blocks, func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
 		p.Finding = p.Ratio.Finding()
 		all = append(all, p)
 	}
 	return all
-}
-
-func appWeights(run *Run, row *Row, c trial.Condition) []float64 {
-	return values(perBlock(run, row.Entrant, c), func(r *trial.Record) float64 {
-		user, sys := r.CPUPerRequest(contender.RoleApplication)
-		return us(user + sys)
-	})
 }
 
 // Says is what the comparison comes to.

@@ -112,6 +112,7 @@ func csvHeader() []string {
 	names := slices.Concat([]string{"experiment"}, conditionColumns(), []string{
 		"contender", "kind", "trials",
 		"weight_us", "weight_us_lo", "weight_us_hi", "ratio", "ratio_lo", "ratio_hi", "finding",
+		"slices", "slice_spread", "start_spread",
 	})
 	for _, role := range trial.Roles() {
 		names = append(names, role+"_user_us", role+"_sys_us")
@@ -134,7 +135,7 @@ func (a *Analysis) writeCSV(w io.Writer) error {
 			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo, r.Ratio.Hi} {
 				cells = append(cells, csvNumber(v))
 			}
-			cells = append(cells, r.Finding.String())
+			cells = append(cells, r.Finding.String(), strconv.Itoa(r.Slices), csvNumber(r.SliceSpread), csvNumber(r.StartSpread))
 			for _, role := range trial.Roles() {
 				p := r.part(role)
 				cells = append(cells, csvNumber(p.UserUs), csvNumber(p.SysUs))

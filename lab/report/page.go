@@ -39,7 +39,7 @@ func pageFuncs() template.FuncMap {
 		"bounds":     signedInterval,
 		"heat":       heat,
 		"percall":    perCall,
-		"margin":     percent(stat.Margin),
+		"margin":     percent(stat.SameWithin),
 		"confidence": percent(stat.Confidence),
 		"mb":         func(bytes float64) string { return fmt.Sprintf("%.0f", bytes/1e6) },
 		"fixed":      func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },

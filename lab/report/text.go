@@ -63,6 +63,9 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	}
 	_ = w.Flush()
 	fmt.Fprintln(b)
+	if said := t.Chance(); said != "" {
+		fmt.Fprintf(b, "%s\n\n", wrap(said, textWidth))
+	}
 	a.writeBuilds(b, t)
 	t.writePairs(b)
 	t.writeDecompositions(b)

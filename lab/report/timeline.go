@@ -34,11 +34,10 @@ type timelineRow struct {
 
 // stem is one trial.
 type stem struct {
-	Class     string // more, less, failed or counted
-	Unsettled bool
-	X, Y      float64 // where it begins
-	Long      float64 // how far it goes down from there
-	Title     string
+	Class string  // more, less, failed or counted
+	X, Y  float64 // where it begins
+	Long  float64 // how far it goes down from there
+	Title string
 }
 
 // blockBegin is where a block begins.
@@ -182,9 +181,6 @@ func (a *Analysis) stem(r *trial.Record, relative, full, x, y float64) stem {
 			s.Class = "more"
 		}
 		s.Title += fmt.Sprintf("%s a request, %+.1f %% of its median", micros(r.WeightUs()), 100*(relative-1))
-		if s.Unsettled = r.Unsettled > 0; s.Unsettled {
-			s.Title += fmt.Sprintf("; its rate settled only %v after measuring had begun", r.Unsettled.Round(time.Millisecond))
-		}
 	}
 	return s
 }

@@ -49,7 +49,7 @@ func (a *Analysis) Verdict() string {
 	parts := []string{fmt.Sprintf("a request costs %s of processor time with %s", micros(control.WeightUs.Mid), control.Title)}
 	parts = append(parts, said...)
 	if len(same) > 0 {
-		parts = append(parts, fmt.Sprintf("the same within %.0f %% with %s", 100*stat.Margin, list(same)))
+		parts = append(parts, fmt.Sprintf("the same within %.0f %% with %s", 100*stat.SameWithin, list(same)))
 	}
 	sentence := list(parts)
 	if len(unclear) > 0 {
@@ -108,8 +108,7 @@ func below(a, b *Row) bool {
 	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
 		return false
 	}
-	ratio, _ := stat.Ratio(a.weights, b.weights)
-	return ratio.Finding() == stat.Less
+	return ratio(a.blocks, b.blocks, weightOf).Finding() == stat.Less
 }
 
 func (t *Table) named(name string) *Row {

@@ -12,9 +12,15 @@ import (
 // Confidence is the level of every interval here.
 const Confidence = 0.95
 
-// Margin is how far from 1 a ratio may be to make no difference: what is closer
-// than that on one machine is not a finding about another.
-const Margin = 0.02
+const (
+	// Margin is how far from 1 a ratio has to be to count as a difference: a smaller difference on
+	// one machine is not a finding about another.
+	Margin = 0.01
+
+	// SameWithin is how far from 1 a ratio may be to count as no difference. It exceeds Margin,
+	// because otherwise nearly no run of a few minutes could show that two contenders cost the same.
+	SameWithin = 0.02
+)
 
 // Interval is a median and where the true one lies, with Confidence. Lo <= Mid <=
 // Hi; of too few values Lo is -Inf and Hi is +Inf.
@@ -88,13 +94,13 @@ func (f Finding) String() string {
 	return [...]string{"unclear", "no difference", "less", "more"}[f]
 }
 
-// Finding classifies the interval of a ratio. Only one that lies within Margin of 1
-// is no difference, and only one that lies outside of it is a difference.
+// Finding classifies the interval of a ratio. An interval that lies within SameWithin of 1 shows no
+// difference. Any other that lies beyond Margin shows one. The rest are unclear.
 func (i Interval) Finding() Finding {
 	switch {
 	case !i.Known():
 		return Unclear
-	case i.Lo >= 1-Margin && i.Hi <= 1+Margin:
+	case i.Lo >= 1-SameWithin && i.Hi <= 1+SameWithin:
 		return Same
 	case i.Hi < 1-Margin:
 		return Less

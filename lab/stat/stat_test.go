@@ -72,7 +72,11 @@ func TestFinding(t *testing.T) {
 	}{
 		{Interval{0.985, 1, 1.015}, Same},
 		{Interval{0.97, 1, 1.01}, Unclear},
-		{Interval{1.01, 1.05, 1.1}, Unclear},
+		{Interval{1.009, 1.05, 1.1}, Unclear},
+		{Interval{0.9, 0.95, 0.991}, Unclear},
+		{Interval{1.011, 1.03, 1.05}, More},
+		{Interval{0.95, 0.97, 0.989}, Less},
+		{Interval{1.012, 1.015, 1.018}, Same}, // beyond Margin, but too little to matter
 		{Interval{1.03, 1.05, 1.1}, More},
 		{Interval{0.5, 0.6, 0.97}, Less},
 		{Interval{math.Inf(-1), 3, math.Inf(1)}, Unclear},

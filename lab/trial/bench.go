@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -147,13 +146,9 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		return false, err
 	case before.err != nil || after.err != nil:
 		return false, errors.Join(before.err, after.err)
-	case result.Requests == 0:
-		rec.Failure = fmt.Sprintf("no response under load: %s", cmp.Or(result.Errors.First, fmt.Sprintf("nothing came in %v", b.Measure)))
-		return result.Errors.Total() == 0, nil
-	case float64(wrong(result)) >= wrongBound*float64(result.Requests):
-		rec.Failure = fmt.Sprintf("answers otherwise under load: %d of %d responses were not what it answers when it is asked alone; the first error: %s",
-			wrong(result), result.Requests, result.Errors.First)
-		return false, nil
+	}
+	if rec.Failure = fault(result, fmt.Sprintf("nothing came in %v", b.Measure)); rec.Failure != "" {
+		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
 	rec.fill(result, &before, &after)
 	counters.attribute(&before, &after)
@@ -163,9 +158,6 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 // fill fills in what was seen at both ends of the measured time, and between them.
 func (r *Record) fill(result *load.Result, before, after *look) {
 	r.Load = result
-	if r.Saturated() { // otherwise the rate is what was asked
-		r.Unsettled = unsettled(result.Windows)
-	}
 	r.Costs = make(map[string][]proc.Cost)
 	busy := after.machine.Busy - before.machine.Busy
 	for role, usages := range after.usages {
@@ -178,20 +170,6 @@ func (r *Record) fill(result *load.Result, before, after *look) {
 	r.Others = max(0, busy-own)
 	r.MachineAccepted = after.machine.PassiveOpens - before.machine.PassiveOpens
 	r.Generator = generatorCost(before.own, after.own)
-}
-
-// wrongBound is from which share of wrong responses on a contender is not the one that was
-// compared with the control. Fewer are told as errors.
-const wrongBound = 0.001
-
-// wrong is how many responses were others than expected. That a front could not reach what is
-// behind it, or that a server had too much to do, is said by status, and is an error of another kind.
-func wrong(r *load.Result) uint64 {
-	status := r.Errors.Status
-	for _, code := range []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
-		status -= min(status, r.Statuses[code])
-	}
-	return status + r.Errors.Body + r.Errors.Header
 }
 
 // plan is what the generator does: it asks as equal.Ask has asked.
@@ -236,6 +214,7 @@ type look struct {
 	usages   map[string][]proc.Usage
 	own      []proc.Usage // this process's
 	machine  proc.Machine
+	time     time.Time
 	counted  tally
 	err      error
 }
@@ -243,12 +222,14 @@ type look struct {
 // take looks. What is counted by the request is read as close to the measured time as can be:
 // last before it, first after it.
 func (l *look) take() {
-	var countErr, ownErr, machineErr error
+	l.time = time.Now()
+	var countErr, machineErr error
 	if l.before != nil {
 		l.counted, countErr = l.counters.take(l.before.usages)
 	}
 	l.usages, l.err = l.running.Usages()
-	l.own, ownErr = proc.Usages([]proc.Process{{PID: os.Getpid(), Name: RoleGenerator}})
+	self, ownErr := proc.Self(RoleGenerator)
+	l.own = []proc.Usage{self}
 	l.machine, machineErr = proc.Now()
 	if l.before == nil {
 		l.counted, countErr = l.counters.take(l.usages)

@@ -58,13 +58,70 @@ type Record struct {
 	// any program on the machine: the kernel does not tell whose they are.
 	MachineAccepted uint64 `json:"machineAccepted"`
 
-	// Unsettled is for how long after measuring began the rate was on another level than
-	// later; 0 if it was not, or never settled.
-	Unsettled time.Duration `json:"unsettledNs,omitempty"`
+	// Slices are the turns that the contender had while others were up; none in a trial of one that
+	// was alone.
+	Slices []Slice `json:"slices,omitempty"`
+	// Asleep is what it cost while others had their turns.
+	Asleep Asleep `json:"asleep,omitzero"`
+	// Alone says why a block of side-by-side slices measured this contender alone.
+	Alone string `json:"alone,omitempty"`
 
 	// Failure says what went wrong; then there is nothing else.
 	Failure string `json:"failure,omitempty"`
 }
+
+// Slice is one turn of a contender in a block.
+type Slice struct {
+	Round    int                      `json:"round"`    // from 1; all members of the block have a slice in each
+	Heat     int                      `json:"heat"`     // of the round, from 1; the control has a slice in each
+	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
+	Took     time.Duration            `json:"tookNs"`
+	Requests uint64                   `json:"requests"`
+	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role
+	Others   time.Duration            `json:"othersNs"` // as in Record, of the whole heat; a little below 0 by chance
+
+	// Probe is how long a small piece of work took on the servers' processors meanwhile, on the mean. 0 is unknown:
+	// where the servers share all processors with the generator there is none.
+	Probe time.Duration `json:"probeNs,omitempty"`
+}
+
+// Asleep is what a contender cost of which nothing was asked.
+type Asleep struct {
+	For time.Duration `json:"forNs"`
+	CPU time.Duration `json:"cpuNs"`
+}
+
+// Share is the share of a processor.
+func (a Asleep) Share() float64 { return a.CPU.Seconds() / max(a.For.Seconds(), 1e-9) }
+
+// Parts returns the record's slices, or itself as one of a record without.
+func (r *Record) Parts() []Slice {
+	if len(r.Slices) > 0 {
+		return r.Slices
+	}
+	whole := Slice{Took: r.measured(), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others}
+	for role, costs := range r.Costs {
+		for _, c := range costs {
+			whole.CPU[role] += c.CPU()
+		}
+	}
+	return []Slice{whole}
+}
+
+// WeightUs returns the processor time for a request of the processes of a role, in microseconds; ""
+// is all roles.
+func (s *Slice) WeightUs(role string) float64 {
+	var total time.Duration
+	for of, spent := range s.CPU {
+		if role == "" || role == of {
+			total += spent
+		}
+	}
+	return total.Seconds() * 1e6 / float64(max(1, s.Requests))
+}
+
+// PerSecond returns the rate of requests.
+func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Took.Seconds(), 1e-9) }
 
 // CPUPerRequest returns the processor time that the servers' processes of a role
 // spent on a request; "" is all roles.

@@ -1,0 +1,137 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// besideRun is a run of the control, its twin and one that costs so many times as much, in starts of
+// slices. Others used a share of a processor in some of them.
+func besideRun(times, share float64, disturbed func(start, round int) bool) *Run {
+	const starts, rounds = 8, 6
+	c := trial.Condition{Cores: 1, Connections: 8}
+	run := &Run{Blocks: starts, Conditions: []trial.Condition{c}, Measure: time.Second, Entrants: []Entrant{
+		{Name: "control", Title: "control", Kind: Control}, {Name: "twin", Title: "twin", Kind: Twin}, {Name: "way", Title: "way", Kind: Way},
+	}}
+	for start := range starts {
+		for i, e := range run.Entrants {
+			r := trial.Record{Block: start + 1, Condition: c, Contender: e.Name, Load: &load.Result{
+				Requests: 1000 * rounds, Seconds: 0.2 * rounds, Latency: hist.New(), Service: hist.New(), Connect: hist.New(),
+			}}
+			for round := range rounds {
+				cost := 10.0 * (1 + 0.002*float64((start+3*i)%5-2) + 0.01*float64((round+i)%3-1))
+				if e.Kind == Way {
+					cost *= times
+				}
+				s := trial.Slice{Round: round + 1, Heat: 1, Took: 200 * time.Millisecond, Requests: 1000, CPU: map[string]time.Duration{"application": time.Duration(cost * 1e6)}}
+				if disturbed(start, round) {
+					s.CPU["application"] += 5 * time.Millisecond * time.Duration(i)
+					s.Others = time.Duration(share * float64(s.Took))
+				}
+				r.Slices = append(r.Slices, s)
+			}
+			run.Records = append(run.Records, r)
+		}
+	}
+	return run
+}
+
+func rowOf(t *testing.T, run *Run, name string) *Row {
+	t.Helper()
+	row := Analyze(run).Tables[0].named(name)
+	if row == nil {
+		t.Fatalf("no row of %s", name)
+	}
+	return row
+}
+
+func never(int, int) bool { return false }
+
+func TestSlicesAreCompared(t *testing.T) {
+	run := besideRun(1.1, 0, never)
+	row := rowOf(t, run, "way")
+	if math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.Finding != stat.More || row.Slices != 48 || row.SliceSpread < 0.005 || row.SliceSpread > 0.03 || row.StartSpread > 0.01 {
+		t.Errorf("%+v, %v of %d slices, which spread by %v and %v", row.Ratio, row.Finding, row.Slices, row.SliceSpread, row.StartSpread)
+	}
+	if twin := rowOf(t, run, "twin"); twin.Finding != stat.Same {
+		t.Errorf("the twin: %+v", twin.Ratio)
+	}
+	if said := Analyze(run).Tables[0].Chance(); !strings.Contains(said, "48 slices") {
+		t.Error(said)
+	}
+}
+
+// A few disturbed slices are left out; where there are many nothing is found, and it is said why.
+func TestDisturbedSlices(t *testing.T) {
+	few := rowOf(t, besideRun(1.1, 0.5, func(start, _ int) bool { return start == 0 }), "way")
+	if math.Abs(few.Ratio.Mid-1.1) > 0.01 || few.Finding != stat.More || few.Slices != 42 {
+		t.Errorf("a few: %+v, %v of %d slices", few.Ratio, few.Finding, few.Slices)
+	}
+	many := rowOf(t, besideRun(1.1, 0.5, func(start, _ int) bool { return start < 3 }), "way")
+	if many.Ratio.Known() || many.Finding != stat.Unclear || len(many.Warnings) == 0 || !strings.Contains(strings.Join(many.Warnings, " "), "disturbed") {
+		t.Errorf("many: %+v, %v, %q", many.Ratio, many.Finding, many.Warnings)
+	}
+	if hardly := rowOf(t, besideRun(1.1, 0.1, func(int, int) bool { return true }), "way"); !hardly.Ratio.Known() || hardly.Slices != 48 {
+		t.Errorf("hardly: %+v of %d slices", hardly.Ratio, hardly.Slices)
+	}
+}
+
+// Who was measured alone is compared with the control that was, and who did not sleep is named.
+func TestMeasuredAlone(t *testing.T) {
+	run := besideRun(2, 0, never)
+	var more []trial.Record
+	for i := range run.Records {
+		r := &run.Records[i]
+		switch r.Contender {
+		case "way":
+			r.Alone = "it does not sleep"
+			r.Slices = nil
+			r.Load.Requests = 1000
+			r.Costs = costs(30 * time.Millisecond)
+		case "control":
+			alone := *r
+			loaded := *r.Load
+			loaded.Requests = 1000
+			alone.Alone, alone.Slices, alone.Load, alone.Costs = "beside it", nil, &loaded, costs(20*time.Millisecond)
+			more = append(more, alone)
+		case "twin":
+			r.Asleep = trial.Asleep{For: time.Second, CPU: 9 * time.Millisecond}
+		}
+	}
+	run.Records = append(run.Records, more...)
+	if row := rowOf(t, run, "way"); math.Abs(row.Ratio.Mid-1.5) > 1e-9 || !row.Ratio.Known() || !strings.Contains(strings.Join(row.Warnings, " "), "alone") {
+		t.Errorf("%+v, %q", row.Ratio, row.Warnings)
+	}
+	if twin := rowOf(t, run, "twin"); twin.Slices != 48 || !strings.Contains(strings.Join(twin.Warnings, " "), "0.9 % of a processor") {
+		t.Errorf("%d slices, %q", twin.Slices, twin.Warnings)
+	}
+}
+
+func TestStillWarming(t *testing.T) {
+	run := besideRun(1, 0, never)
+	for i := range run.Records {
+		if r := &run.Records[i]; r.Contender == "way" {
+			for j := range 3 {
+				r.Slices[j].CPU["application"] *= 2
+			}
+		}
+	}
+	if row := rowOf(t, run, "way"); !strings.Contains(strings.Join(row.Warnings, " "), "--warmup") {
+		t.Errorf("%q", row.Warnings)
+	}
+	if twin := rowOf(t, run, "twin"); strings.Contains(strings.Join(twin.Warnings, " "), "--warmup") {
+		t.Errorf("%q", twin.Warnings)
+	}
+}
+
+func costs(d time.Duration) map[string][]proc.Cost {
+	return map[string][]proc.Cost{"application": {{User: d}}}
+}

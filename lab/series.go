@@ -1,0 +1,159 @@
+package lab
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// series is blocks that serve one purpose: in each, under every condition, all members are started
+// once and loaded in turns.
+type series struct {
+	what       string // for whom an interruption is reported
+	conditions []trial.Condition
+	members    func(trial.Condition) []string // asked before each block
+	control    string                         // that is loaded in each heat; "" is the experiment's
+	blocks     int                            // at most
+	measure    time.Duration                  // of each member in a block
+	keep       func(trial.Record)
+	enough     func(blocks int, elapsed time.Duration) bool // asked after each block; nil is never
+
+	contenders map[string]*contender.Contender
+}
+
+// carryOut carries a series out. The error is ctx's, or says what is wrong with the bench.
+func (w *weighing) carryOut(ctx context.Context, s *series) error {
+	was := w.bench.Measure
+	defer func() { w.bench.Measure = was }()
+	w.bench.Measure = s.measure
+	random := rand.New(rand.NewPCG(w.Seed, uint64(len(s.conditions))))
+	began, done := time.Now(), 0
+	for block := 1; block <= s.blocks; block++ {
+		for _, i := range random.Perm(len(s.conditions)) {
+			k := w.block(s, block, s.conditions[i])
+			k.Turn = w.turns(s, &k, done, began)
+			records, err := w.bench.Block(ctx, k)
+			if ctx.Err() != nil {
+				w.warn("interrupted%s in block %d of %d", s.what, block, w.shown(s))
+				return ctx.Err()
+			}
+			if err != nil {
+				return err
+			}
+			for _, rec := range records {
+				s.keep(rec)
+			}
+			done++
+		}
+		if s.enough != nil && s.enough(block, time.Since(began)) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// block is one block of a series under a condition.
+func (w *weighing) block(s *series, number int, c trial.Condition) trial.Block {
+	k := trial.Block{Number: number, Condition: c, Seed: w.Seed}
+	control := s.control
+	if control == "" {
+		control = w.experiment.Control
+	}
+	for _, name := range s.members(c) {
+		k.Members = append(k.Members, trial.Member{Name: name, Contender: s.contenders[name]})
+		if name == control {
+			k.Control = control
+		}
+	}
+	return k
+}
+
+// shown is how many blocks a series has as far as anybody knows.
+func (w *weighing) shown(s *series) int {
+	if s.enough != nil {
+		return w.run.Blocks
+	}
+	return s.blocks
+}
+
+// turns reports how far a series has come, whenever a contender has its turn.
+func (w *weighing) turns(s *series, k *trial.Block, done int, began time.Time) func(string, float64) {
+	if w.Watcher.Progress == nil {
+		return nil
+	}
+	each := time.Duration(len(k.Members)) * (w.bench.Warmup + w.bench.Measure + overhead)
+	if done > 0 {
+		each = time.Since(began) / time.Duration(done)
+	}
+	p := Progress{Block: k.Number, Blocks: w.shown(s), Condition: k.Condition}
+	start := time.Now()
+	return func(name string, perSecond float64) {
+		now := p
+		now.Done = each*time.Duration(done) + min(time.Since(start), each)
+		now.Total = each * time.Duration(w.shown(s)*len(s.conditions))
+		now.Contender, now.PerSecond = w.titleOf(name), perSecond
+		w.Watcher.Progress(now)
+	}
+}
+
+// titleOf is what a reader calls a member of a block.
+func (w *weighing) titleOf(name string) string {
+	for i := range w.run.Entrants {
+		if w.run.Entrants[i].Name == name {
+			return w.run.Entrants[i].Title
+		}
+	}
+	return name
+}
+
+// runTrials carries out the trials at saturation.
+func (w *weighing) runTrials(ctx context.Context) error {
+	if !w.comparable() {
+		return errNoControl
+	}
+	err := w.carryOut(ctx, &series{
+		conditions: w.run.Conditions, members: func(trial.Condition) []string { return w.present() }, contenders: w.contenders,
+		blocks: w.Until.most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
+		keep: func(rec trial.Record) {
+			w.run.Blocks = max(w.run.Blocks, rec.Block)
+			w.keep(rec)
+		},
+		enough: func(blocks int, elapsed time.Duration) bool { return !w.comparable() || w.enough(blocks, elapsed) },
+	})
+	if err == nil && !w.comparable() {
+		return errNoControl
+	}
+	return err
+}
+
+// aside carries out trials beside those at saturation. Who fails in them stays in the run, and is only
+// not tried again under the same condition.
+func (w *weighing) aside(ctx context.Context, what string, conditions []trial.Condition, members func(trial.Condition) []string, blocks int, measure time.Duration) error {
+	type which struct {
+		trial.Condition
+		contender string
+	}
+	failed := make(map[which]int)
+	return w.carryOut(ctx, &series{
+		what: " " + what + ", after the trials at saturation,", conditions: conditions, contenders: w.contenders, blocks: blocks, measure: measure,
+		members: func(c trial.Condition) (names []string) {
+			for _, name := range members(c) {
+				if w.contenders[name] != nil && failed[which{c, name}] < failuresToDrop {
+					names = append(names, name)
+				}
+			}
+			return names
+		},
+		keep: func(rec trial.Record) {
+			w.record(rec)
+			if rec.Failure != "" {
+				failed[which{rec.Condition, rec.Contender}]++
+				w.say("failed: %s, %s, block %d: %s", w.titleOf(rec.Contender), report.ConditionText(rec.Condition), rec.Block, rec.Failure)
+			}
+		},
+	})
+}

@@ -1,0 +1,156 @@
+package stat
+
+import (
+	"math"
+	"slices"
+
+	"golang.org/x/perf/benchmath"
+)
+
+// Starts are the values of one contender: for each start of its process, one value per round.
+// NaN is a missing value.
+type Starts [][]float64
+
+// Estimate is a typical value with its interval, from values that are nested in starts. The
+// interval covers both kinds of chance: slices differ within a start, and starts differ from each
+// other, by memory layout for example. So it predicts other starts, too.
+type Estimate struct {
+	Interval
+
+	// Slices is the standard deviation of one slice within a start, without the outliers that
+	// the estimate ignores. Starts is the standard deviation between starts beyond what slices
+	// explain; 0 if they explain it all. So the interval shrinks as the root of
+	// (Starts² + Slices²/rounds) / starts. If no start has two values, Starts holds both.
+	//
+	// For Ratios they are shares: 0.01 is 1 %. For Differences they have the unit of the values.
+	Slices float64
+	Starts float64
+
+	StartCount int // starts with a value
+	SliceCount int // values in all starts
+}
+
+// fewestStarts is how many starts bounds need. Student's t is valid for two, but then it is so wide
+// that nothing follows from it, and it relies on a normal distribution the more the fewer there are.
+const fewestStarts = 5
+
+// Ratios returns the ratio of a to b, where a[s][r] and b[s][r] were measured side by side in round
+// r of start s. Pairs with a missing value are left out.
+//
+// Within a start it takes the mean of the middle half of the logarithms of the ratios, which
+// ignores outliers. Each start has one such value then. Their mean is the estimate, and Student's t
+// with one degree of freedom less than there are starts gives the bounds. The noise of slices
+// needs no model, whether it is autocorrelated or comes in phases, because its effect on a start's
+// value is part of the spread between starts. Starts have to be independent of each other.
+//
+// More slices alone do not narrow the interval beyond what starts differ by; more starts do. One
+// value per start works as well: the interval is then narrower than order statistics give.
+func Ratios(a, b Starts) Estimate {
+	e := estimate(pairs(a, b, logRatio))
+	e.Mid = math.Exp(e.Mid)
+	if e.Known() {
+		e.Lo, e.Hi = math.Exp(e.Lo), math.Exp(e.Hi)
+	}
+	return e
+}
+
+// Differences returns by how much a exceeds b, in the unit of the values, paired as for Ratios.
+func Differences(a, b Starts) Estimate {
+	return estimate(pairs(a, b, func(a, b float64) float64 { return a - b }))
+}
+
+// pairs compares values that were measured side by side. It leaves out starts without any.
+func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
+	if len(a) != len(b) {
+		panic("stat: BUG: starts are not in pairs")
+	}
+	var compared Starts
+	for s := range a {
+		if len(a[s]) != len(b[s]) {
+			panic("stat: BUG: rounds are not in pairs")
+		}
+		var rounds []float64
+		for r := range a[s] {
+			if v := compare(a[s][r], b[s][r]); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				rounds = append(rounds, v)
+			}
+		}
+		if len(rounds) > 0 {
+			compared = append(compared, rounds)
+		}
+	}
+	return compared
+}
+
+// estimate returns the estimate of values whose starts have at least one each.
+func estimate(values Starts) Estimate {
+	e := Estimate{Interval: Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, StartCount: len(values)}
+	if len(values) == 0 {
+		return e
+	}
+	middles := make([]float64, len(values))
+	perRound, several := 0.0, 0 // mean of 1/rounds; starts with several rounds
+	for s, rounds := range values {
+		middles[s] = midmean(rounds)
+		e.SliceCount += len(rounds)
+		perRound += 1 / float64(len(rounds)) / float64(len(values))
+		if len(rounds) > 1 {
+			several++
+			e.Slices += float64(len(rounds)) * midmeanVariance(rounds)
+		}
+	}
+	if several > 0 {
+		e.Slices = math.Sqrt(e.Slices / float64(several))
+	}
+	e.Mid = mean(middles)
+	if len(middles) > 1 {
+		e.Starts = math.Sqrt(max(0, variance(middles)-e.Slices*e.Slices*perRound))
+	}
+	if len(middles) >= fewestStarts {
+		s := benchmath.AssumeNormal.Summary(&benchmath.Sample{Values: middles}, Confidence)
+		e.Lo, e.Hi = s.Lo, s.Hi
+	}
+	return e
+}
+
+// midmean returns the mean of the middle half of the values: a quarter of them is left out at each
+// end, a fraction of a value if need be. Four disturbed values of eight leave it as it is if they
+// are two at each end. Of normal values it is almost as precise as the mean.
+func midmean(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	n, sum := float64(len(sorted)), 0.0
+	for i, v := range sorted {
+		weight := min(3*n/4, float64(i+1)) - max(n/4, float64(i))
+		sum += v * max(0, weight)
+	}
+	return sum / (n / 2)
+}
+
+// midmeanVariance returns the variance of the values' midmean, by the jackknife: from the midmeans
+// without each one of them.
+func midmeanVariance(values []float64) float64 {
+	without, rest := make([]float64, len(values)), make([]float64, 0, len(values))
+	for i := range values {
+		rest = append(append(rest[:0], values[:i]...), values[i+1:]...)
+		without[i] = midmean(rest)
+	}
+	n := float64(len(values))
+	return variance(without) * (n - 1) * (n - 1) / n
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// variance returns the unbiased variance of at least two values.
+func variance(values []float64) float64 {
+	m, sum := mean(values), 0.0
+	for _, v := range values {
+		sum += (v - m) * (v - m)
+	}
+	return sum / float64(len(values)-1)
+}

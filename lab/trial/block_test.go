@@ -1,0 +1,178 @@
+package trial_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/lab/trial"
+)
+
+// company is a block of contenders that this binary plays, by their roles; the first is the control.
+func company(roles ...string) trial.Block {
+	k := trial.Block{Number: 1, Condition: trial.Condition{Cores: 1, Connections: 8}, Control: roles[0], Seed: 5}
+	for _, role := range roles {
+		k.Members = append(k.Members, trial.Member{Name: role, Contender: actor(strings.TrimRight(role, "+"))})
+	}
+	return k
+}
+
+func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*trial.Record {
+	t.Helper()
+	records, err := b.Block(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := make(map[string]*trial.Record)
+	for i := range records {
+		name := records[i].Contender
+		if records[i].Alone != "" {
+			name += " alone"
+		}
+		if by[name] != nil {
+			t.Errorf("two records of %s", name)
+		}
+		by[name] = &records[i]
+	}
+	return by
+}
+
+// In each round every contender has a slice, and in each heat of it there is one of the control. What the
+// slices tell is what the record tells.
+func TestBlock(t *testing.T) {
+	b := bench(t)
+	k := company("server", "server+", "server++", "server+++", "server++++", "server+++++", "closes")
+	turns := 0
+	k.Turn = func(name string, _ float64) { turns++ }
+	records := block(t, b, k)
+	if len(records) != len(k.Members) {
+		t.Fatalf("%d records of %d contenders", len(records), len(k.Members))
+	}
+	heats := make(map[[2]int]bool)
+	for _, s := range records["server"].Slices {
+		heats[[2]int{s.Round, s.Heat}] = true
+	}
+	for name, r := range records {
+		if r.Failure != "" {
+			t.Fatalf("%s: %s", name, r.Failure)
+		}
+		var requests uint64
+		var spent, took time.Duration
+		at := time.Duration(-1)
+		for _, s := range r.Slices {
+			if !heats[[2]int{s.Round, s.Heat}] {
+				t.Errorf("%s: round %d, heat %d is without the control", name, s.Round, s.Heat)
+			}
+			if s.Offset <= at {
+				t.Errorf("%s: a slice at %v after one at %v", name, s.Offset, at)
+			}
+			at = s.Offset
+			requests += s.Requests
+			took += s.Took
+			for role, cpu := range s.CPU {
+				if role != contender.RoleApplication || cpu <= 0 {
+					t.Errorf("%s: %v of %s", name, cpu, role)
+				}
+				spent += cpu
+			}
+		}
+		user, sys := r.CPUUsPerRequest(contender.RoleApplication)
+		if total := spent.Seconds() * 1e6 / float64(requests); math.Abs(total/(user+sys)-1) > 0.01 || math.Abs(total/r.WeightUs()-1) > 0.01 {
+			t.Errorf("%s: %v µs in slices, %v + %v in the record", name, total, user, sys)
+		}
+		if r.Load.Requests != requests || math.Abs(r.Load.Seconds-took.Seconds()) > 1e-6 || r.Load.Errors.Total() != 0 || r.RSS() < 1<<20 || r.Generator == nil {
+			t.Errorf("%s: %+v", name, r.Load)
+		}
+		if r.Asleep.For < 200*time.Millisecond || r.Asleep.CPU < 0 {
+			t.Errorf("%s slept: %+v", name, r.Asleep)
+		}
+	}
+	if turns < 3*len(k.Members) {
+		t.Errorf("%d turns were told of", turns)
+	}
+	if children, err := proc.Children(os.Getpid()); err != nil || len(children) != 0 {
+		t.Errorf("left: %v, %v", children, err)
+	}
+}
+
+// Who dies in a block fails alone: its neighbours are measured, and so on.
+func TestBlockOfOneThatDies(t *testing.T) {
+	records := block(t, bench(t), company("server", "dies", "server+", "never"))
+	for name, want := range map[string]string{"server": "", "server+": "", "dies": "enough", "never": "ended by itself"} {
+		if r := records[name]; r == nil || (want == "") != (r.Failure == "") || !strings.Contains(r.Failure, want) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// Who does not sleep is measured alone, and the control once more beside it.
+func TestBlockOfOneThatDoesNotSleep(t *testing.T) {
+	records := block(t, bench(t), company("server", "restless", "server+"))
+	for name, alone := range map[string]string{"server": "", "server+": "", "restless alone": "of a processor", "server alone": "compared"} {
+		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, alone) || (alone == "") != (len(r.Slices) > 0) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if len(records) != 4 {
+		t.Errorf("%d records", len(records))
+	}
+}
+
+// With more connections than one process may have for all contenders, each is measured alone.
+func TestBlockOfTooManyConnections(t *testing.T) {
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: trial.SpareFiles + 8 + 7, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)
+	records := block(t, bench(t), company("server", "server+"))
+	for _, name := range []string{"server alone", "server+ alone"} {
+		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, "open files") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// A block can be interrupted at any time, and nothing of it is left.
+func TestInterruptedBlock(t *testing.T) {
+	b := bench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	k, turns := company("server", "server+"), 0
+	k.Turn = func(string, float64) {
+		if turns++; turns == 4 {
+			cancel()
+		}
+	}
+	if _, err := b.Block(ctx, k); err == nil {
+		t.Error("no error")
+	}
+	if children, err := proc.Children(os.Getpid()); err != nil || len(children) != 0 {
+		t.Errorf("left: %v, %v", children, err)
+	}
+	if all := allCPUs(t); !slices.Equal(all, b.CPUs) {
+		t.Errorf("this process has processors %v, had %v", all, b.CPUs)
+	}
+}
+
+// At a fixed rate the slices ask for what is due.
+func TestBlockAtAFixedRate(t *testing.T) {
+	b := bench(t)
+	b.Measure = time.Second
+	k := company("server", "server+")
+	k.Rate = 500
+	for name, r := range block(t, b, k) {
+		if r.Failure != "" || r.Load.Asked < 450 || r.Load.Asked > 550 || float64(r.Load.Requests) > r.Load.Asked+1 || len(r.Slices) == 0 {
+			t.Errorf("%s: %v asked, %d answered in %d slices; %s", name, r.Load.Asked, r.Load.Requests, len(r.Slices), r.Failure)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package trial
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A probe tells how long its work takes, and takes little of the processor for it.
+func TestProbe(t *testing.T) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		t.Fatal(err)
+	}
+	var cpus []int
+	for cpu := range 1024 {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	procs := runtime.GOMAXPROCS(0)
+	p, err := newProbe(cpus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // a machine that is busy may keep a thread from running
+		p.begin()
+		time.Sleep(200 * time.Millisecond)
+		took, used := p.end()
+		if took == 0 {
+			continue
+		}
+		if used < took*probeTimes || took > time.Millisecond {
+			t.Errorf("the work takes %v, the threads used %v", took, used)
+		}
+		time.Sleep(2 * probeEvery)
+		if took, used := p.end(); took != 0 || used > time.Second {
+			t.Errorf("after its end it tells %v, %v", took, used)
+		}
+	}
+	p.close()
+	if now := runtime.GOMAXPROCS(0); now != procs {
+		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
+	}
+}
+
+// The work is the same each time.
+func TestProbesSort(t *testing.T) {
+	var p probing
+	for range 2 {
+		p.sort()
+		if !slices.IsSorted(p.sorted[:]) || p.sorted[0] == p.sorted[1] {
+			t.Fatal(p.sorted)
+		}
+	}
+}
+
+// A probe of a processor that is not there is an error, and one of none tells nothing.
+func TestProbeOfNone(t *testing.T) {
+	procs := runtime.GOMAXPROCS(0)
+	if _, err := newProbe([]int{1023}); err == nil {
+		t.Error("no error")
+	}
+	if now := runtime.GOMAXPROCS(0); now != procs {
+		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
+	}
+	p, err := newProbe(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.begin()
+	if took, used := p.end(); took != 0 || used != 0 {
+		t.Error(took, used)
+	}
+	p.close()
+}
