@@ -45,7 +45,7 @@ func TestHandlersWriteWhileTheyRead(t *testing.T) {
 			})}
 			go func() { _ = s.Serve(l) }()
 			t.Cleanup(func() { _ = s.Close() })
-			transport := &fcgi.Transport{Addr: inner.Addr().String(), MaxConns: 1, MaxIdleConns: 1}
+			transport := &fcgi.Transport{Addr: inner.Addr().String(), MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1}
 			t.Cleanup(transport.CloseIdleConnections)
 			client := http.Client{Transport: transport}
 			for _, size := range []int{1, 3000, 40_000, 200_000, 2_000_000} {

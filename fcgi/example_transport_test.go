@@ -23,7 +23,7 @@ func ExampleTransport() {
 		fmt.Fprintf(w, "%s of %s", r.URL.Path, r.Host)
 	}))
 
-	client := &http.Client{Transport: &fcgi.Transport{Addr: listener.Addr().String(), MaxIdleConns: 1}}
+	client := &http.Client{Transport: &fcgi.Transport{Addr: listener.Addr().String(), MaxIdleConnsPerHost: 1}}
 	defer client.CloseIdleConnections()
 	response, err := client.Get("http://www.example/page")
 	if err != nil {
@@ -41,13 +41,13 @@ func ExampleTransport() {
 // A site in PHP, served by php-fpm with pm.max_children = 10 and a front controller.
 func ExampleTransport_php() {
 	php := &fcgi.Transport{
-		Addr:         "/run/php/php-fpm.sock",
-		Root:         "/var/www/html",
-		Script:       "/index.php",
-		MaxConns:     10,
-		MaxIdleConns: 10,
-		BufferBody:   8 << 20,
-		Stderr:       func(r *http.Request, text []byte) { log.Printf("%s: %q", r.URL.Path, text) },
+		Addr:                "/run/php/php-fpm.sock",
+		Root:                "/var/www/html",
+		Script:              "/index.php",
+		MaxConnsPerHost:     10,
+		MaxIdleConnsPerHost: 10,
+		BufferBody:          8 << 20,
+		Stderr:              func(r *http.Request, text []byte) { log.Printf("%s: %q", r.URL.Path, text) },
 	}
 	http.Handle("/", &httputil.ReverseProxy{
 		Transport: php,

@@ -92,14 +92,14 @@ type Transport struct {
 	// may end anywhere in a line, and is not to be trusted. nil drops it.
 	Stderr func(r *http.Request, text []byte)
 
-	// MaxConns bounds the connections to an address. Requests wait their turn, first come
-	// first served. 0 is no bound.
-	MaxConns int
-	// MaxIdleConns is how many idle connections are kept for an address; 0 keeps none.
-	// A process of php-fpm belongs to a connection for as long as that is kept: there,
-	// MaxConns must be set, to pm.max_children at most, or requests may wait for processes
-	// that wait for requests.
-	MaxIdleConns int
+	// MaxConnsPerHost limits the connections to one address, in use and idle. At the limit, requests
+	// wait in the order of their arrival. 0 is no limit.
+	MaxConnsPerHost int
+	// MaxIdleConnsPerHost limits the idle connections to one address. 0 keeps no idle connections,
+	// where http.Transport keeps two: a process of php-fpm serves one connection until that is
+	// closed. With php-fpm, set MaxConnsPerHost to at most pm.max_children. Otherwise requests may
+	// wait for processes that idle connections occupy.
+	MaxIdleConnsPerHost int
 	// IdleConnTimeout is how long an idle connection is kept. 0 is 30 seconds.
 	IdleConnTimeout time.Duration
 	// DialTimeout bounds opening a connection. 0 is 10 seconds.
@@ -145,7 +145,7 @@ func (t *Transport) run() *fcgiclient.Client {
 		t.client = fcgiclient.New(&fcgiclient.Config{
 			Network: t.Network, Addr: t.Addr, DialContext: t.DialContext,
 			Describe: t.describe, Edit: t.Params, BufferBody: t.BufferBody, Stderr: t.Stderr,
-			MaxConns: t.MaxConns, MaxIdleConns: t.MaxIdleConns, IdleConnTimeout: t.IdleConnTimeout,
+			MaxConnsPerHost: t.MaxConnsPerHost, MaxIdleConnsPerHost: t.MaxIdleConnsPerHost, IdleConnTimeout: t.IdleConnTimeout,
 			DialTimeout: t.DialTimeout, ResponseHeaderTimeout: t.ResponseHeaderTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
 		})
 	})

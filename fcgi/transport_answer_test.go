@@ -19,7 +19,7 @@ import (
 // canned is an application that takes a request and answers it with pieces, whatever they are,
 // and closes the connection unless told to keep it.
 func canned(t testing.TB, kept bool, pieces ...[]byte) *fcgi.Transport {
-	tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1}
+	tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1}
 	tr.DialContext = piped(t, func(p *peer, _ int) {
 		if p.request() == nil {
 			return
@@ -404,7 +404,7 @@ func TestConnectionIsKept(t *testing.T) {
 // Closing a body whose end has not come closes the connection, and ends a Read that waits.
 func TestCloseBeforeTheEnd(t *testing.T) {
 	told := make(chan bool, 1)
-	tr := checked(t, &fcgi.Transport{MaxIdleConns: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
+	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
 		p.request()
 		p.out("\nbody")
 		piece, ok := p.next()

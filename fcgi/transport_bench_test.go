@@ -13,7 +13,7 @@ import (
 // little as can be.
 func BenchmarkTransport(b *testing.B) {
 	answer := whole("Content-Type: text/plain\r\nX-Powered-By: nobody\r\n\r\nHello World\n")
-	tr := checked(b, &fcgi.Transport{MaxIdleConns: 1, Root: "/var/www", SplitPath: ".php", Addr: listen(b, "unix", func(p *peer, _ int) {
+	tr := checked(b, &fcgi.Transport{MaxIdleConnsPerHost: 1, Root: "/var/www", SplitPath: ".php", Addr: listen(b, "unix", func(p *peer, _ int) {
 		for p.request() != nil {
 			p.Write(answer)
 		}

@@ -98,7 +98,7 @@ func TestCancellation(t *testing.T) {
 			cancelled := make(chan struct{})
 			served := make(chan struct{})
 			reached, returned := make(chan struct{}), make(chan struct{})
-			tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1, DialContext: piped(t, func(p *peer, _ int) {
+			tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer, _ int) {
 				stage.serve(p, func() { close(reached) }, cancelled)
 				close(served)
 			})})
@@ -136,7 +136,7 @@ func TestCancellation(t *testing.T) {
 // A request can be cancelled before it has a connection, too.
 func TestCancellationBeforeConnection(t *testing.T) {
 	dialing := make(chan bool)
-	tr := checked(t, &fcgi.Transport{Addr: "x:1", MaxConns: 1, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	tr := checked(t, &fcgi.Transport{Addr: "x:1", MaxConnsPerHost: 1, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		dialing <- true
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -238,7 +238,7 @@ func TestCancelledByEOF(t *testing.T) {
 // A response is there as soon as its head is, whatever there still is of the request's body,
 // and both go on at the same time.
 func TestEarlyResponse(t *testing.T) {
-	tr := checked(t, &fcgi.Transport{MaxIdleConns: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
+	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
 		p.head()
 		p.out("Status: 202 Early\n\n")
 		for piece, ok := p.next(); ok && !piece.Ends(); piece, ok = p.next() {
@@ -278,7 +278,7 @@ func TestEarlyResponse(t *testing.T) {
 func TestResponseBeforeRequestEnds(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		body := newStuck(true)
-		tr := checked(t, &fcgi.Transport{MaxIdleConns: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
+		tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
 			p.head()
 			p.answer("\nbody")
 			if !closes {
@@ -297,7 +297,7 @@ func TestResponseBeforeRequestEnds(t *testing.T) {
 // An application that answers and closes without taking the body is heard.
 func TestAnswerWithoutTakingTheBody(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
-		tr := checked(t, &fcgi.Transport{MaxIdleConns: 1, Addr: listen(t, network, func(p *peer, _ int) {
+		tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, network, func(p *peer, _ int) {
 			p.head()
 			p.answer("Status: 413\n\ntoo large")
 			p.Conn.(interface{ CloseWrite() error }).CloseWrite()
@@ -334,7 +334,7 @@ func TestLastWriteReturnsLate(t *testing.T) {
 		})
 		g := gated{wrote: make(chan struct{}, 10), gate: make(chan error, 10)}
 		dials := 0
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			dials++
 			g.Conn, _ = dial(ctx, network, addr)
 			return g, nil
@@ -366,7 +366,7 @@ func TestLastWriteFails(t *testing.T) {
 		p.answer("\nbody")
 	})
 	g := gated{wrote: make(chan struct{}, 3), gate: make(chan error, 3)}
-	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1, DialContext: func(ctx context.Context, network, addr string) (_ net.Conn, err error) {
+	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: func(ctx context.Context, network, addr string) (_ net.Conn, err error) {
 		g.Conn, err = dial(ctx, network, addr)
 		return g, err
 	}})
@@ -404,7 +404,7 @@ func TestFaultyRequestBodies(t *testing.T) {
 	} {
 		whole := false
 		served := make(chan struct{})
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1, DialContext: piped(t, func(p *peer, _ int) {
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer, _ int) {
 			whole = p.request() != nil
 			close(served)
 		})})
@@ -475,7 +475,7 @@ func TestTurns(t *testing.T) {
 		var order []string
 		now, most := 0, 0
 		proceed := make(chan struct{})
-		tr := checked(t, &fcgi.Transport{MaxConns: conns, MaxIdleConns: kept, Addr: listen(t, "unix", func(p *peer, _ int) {
+		tr := checked(t, &fcgi.Transport{MaxConnsPerHost: conns, MaxIdleConnsPerHost: kept, Addr: listen(t, "unix", func(p *peer, _ int) {
 			for r := p.request(); r != nil; r = p.request() {
 				mu.Lock()
 				order = append(order, r.params["QUERY_STRING"])
@@ -525,7 +525,7 @@ func TestTurns(t *testing.T) {
 
 // A turn that comes to a request at the moment of its cancellation goes on to the next.
 func TestTurnOfCancelled(t *testing.T) {
-	tr := checked(t, &fcgi.Transport{MaxConns: 1, MaxIdleConns: 1, Addr: listen(t, "unix", func(p *peer, _ int) {
+	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1, Addr: listen(t, "unix", func(p *peer, _ int) {
 		for p.request() != nil {
 			p.answer("\nbody")
 		}
@@ -552,7 +552,7 @@ func TestIdleConnections(t *testing.T) {
 	var conns atomic.Int32
 	arrived := make(chan struct{})
 	proceed := make(chan struct{})
-	tr := checked(t, &fcgi.Transport{MaxIdleConns: 2, Addr: listen(t, "tcp", func(p *peer, _ int) {
+	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 2, Addr: listen(t, "tcp", func(p *peer, _ int) {
 		conns.Add(1)
 		defer conns.Add(-1)
 		for p.request() != nil {
@@ -653,7 +653,7 @@ func TestRetries(t *testing.T) {
 		if second == nil {
 			second = func(*peer) {}
 		}
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1, MaxConns: 1, DialContext: once(t, &requests, second)})
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DialContext: once(t, &requests, second)})
 		must(t, tr, get(t, address), "body")
 		r := get(t, address)
 		test.change(r)
@@ -671,7 +671,7 @@ func TestRetryLeavesOthersAlone(t *testing.T) {
 	var all sync.WaitGroup
 	arrived := make(chan bool)
 	var proceed [conns]chan bool
-	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: conns, DialContext: piped(t, func(p *peer, n int) {
+	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: conns, DialContext: piped(t, func(p *peer, n int) {
 		for i := 0; p.request() != nil && (n != conns-1 || i == 0); i++ { // the last connection breaks
 			if n < conns && i == 0 {
 				arrived <- true
@@ -699,7 +699,7 @@ func TestRetryLeavesOthersAlone(t *testing.T) {
 // Buffered bodies can be sent again, too.
 func TestRetryOfBufferedBody(t *testing.T) {
 	var requests atomic.Int32
-	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1, BufferBody: 1 << 20, DialContext: once(t, &requests, func(*peer) {})})
+	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, BufferBody: 1 << 20, DialContext: once(t, &requests, func(*peer) {})})
 	for range 2 {
 		r := newRequest(t, "POST", address, io.MultiReader(newPattern(100_000)))
 		r.Header.Set("Idempotency-Key", "1")
@@ -718,7 +718,7 @@ func TestRetryOfUnsent(t *testing.T) {
 		var requests atomic.Int32
 		dial := once(t, &requests, func(*peer) { t.Error("the first connection was used again") })
 		dials := 0
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConns: 1, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 			nc, err := dial(ctx, network, addr)
 			if dials++; dials == 1 {
 				return plain{nc, &fails}, err
@@ -741,7 +741,7 @@ func TestClosedConnectionIsNotUsed(t *testing.T) {
 		for _, last := range []string{"", "unasked"} {
 			var conns []net.Conn
 			wrote := make(chan struct{}, 3)
-			tr := checked(t, &fcgi.Transport{MaxIdleConns: 2, Addr: listen(t, network, func(p *peer, _ int) {
+			tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 2, Addr: listen(t, network, func(p *peer, _ int) {
 				p.request()
 				p.answer("\nbody")
 				io.WriteString(p, last)
@@ -806,7 +806,7 @@ func TestTimeouts(t *testing.T) {
 		}
 	}
 
-	tr := &fcgi.Transport{ResponseHeaderTimeout: time.Minute, MaxIdleConns: 1}
+	tr := &fcgi.Transport{ResponseHeaderTimeout: time.Minute, MaxIdleConnsPerHost: 1}
 	bubble("head", tr, slow, func(t *testing.T, start time.Time) {
 		_, err := tr.RoundTrip(get(t, address))
 		isTimeout(t, err, start, time.Minute)
@@ -814,7 +814,7 @@ func TestTimeouts(t *testing.T) {
 			t.Errorf("%q, want %q", err, want)
 		}
 	})
-	tr2 := &fcgi.Transport{ResponseHeaderTimeout: time.Minute, MaxIdleConns: 1}
+	tr2 := &fcgi.Transport{ResponseHeaderTimeout: time.Minute, MaxIdleConnsPerHost: 1}
 	bubble("head of the second response, which is no reason to ask again", tr2, func(p *peer, n int) {
 		if n > 0 {
 			t.Error("another connection")
@@ -827,7 +827,7 @@ func TestTimeouts(t *testing.T) {
 		_, err := tr2.RoundTrip(get(t, address))
 		isTimeout(t, err, start, time.Minute)
 	})
-	tr3 := &fcgi.Transport{ResponseHeaderTimeout: 2 * time.Hour, MaxIdleConns: 1, IdleConnTimeout: 3 * time.Hour}
+	tr3 := &fcgi.Transport{ResponseHeaderTimeout: 2 * time.Hour, MaxIdleConnsPerHost: 1, IdleConnTimeout: 3 * time.Hour}
 	bubble("head in time; the body has all the time", tr3, slow, func(t *testing.T, start time.Time) {
 		for range 2 {
 			must(t, tr3, get(t, address), "body")
@@ -865,7 +865,7 @@ func TestTimeouts(t *testing.T) {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
-	tr8 := &fcgi.Transport{MaxIdleConns: 1}
+	tr8 := &fcgi.Transport{MaxIdleConnsPerHost: 1}
 	bubble("the timer of a pool that is no more", tr8, slow, func(t *testing.T, _ time.Time) {
 		must(t, tr8, get(t, address), "body")
 		tr8.CloseIdleConnections()
@@ -875,7 +875,7 @@ func TestTimeouts(t *testing.T) {
 		}
 		resp.Body.Close()
 	})
-	tr6 := &fcgi.Transport{MaxIdleConns: 5}
+	tr6 := &fcgi.Transport{MaxIdleConnsPerHost: 5}
 	arrived := new(sync.WaitGroup)
 	bubble("idle connections", tr6, func(p *peer, _ int) {
 		for p.request() != nil {
@@ -908,7 +908,7 @@ func TestTimeouts(t *testing.T) {
 
 // Many goroutines, long and short bodies, cancelled and not: for the race detector.
 func TestManyAtATime(t *testing.T) {
-	tr := checked(t, &fcgi.Transport{MaxConns: 4, MaxIdleConns: 2, Addr: application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
+	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 4, MaxIdleConnsPerHost: 2, Addr: application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Same", r.Header.Get("X-Same"))
 		w.Write(b)

@@ -48,7 +48,7 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 	}
 	// -R lets it run as root, as tests do in containers.
 	programs.Start(t, "unix", socket, env, path, "-R", "-n", "-F", "-y", conf, "-p", dir)
-	return checked(t, &fcgi.Transport{Addr: socket, Root: root, SplitPath: ".php", MaxConns: 2, MaxIdleConns: 2})
+	return checked(t, &fcgi.Transport{Addr: socket, Root: root, SplitPath: ".php", MaxConnsPerHost: 2, MaxIdleConnsPerHost: 2})
 }
 
 const dump = `<?php
@@ -300,7 +300,7 @@ func TestFlup(t *testing.T) {
 	}
 	programs.Start(t, "unix", socket, env, path, script, socket)
 	for _, kept := range []int{0, 1} {
-		tr := checked(t, &fcgi.Transport{Addr: socket, MaxIdleConns: kept})
+		tr := checked(t, &fcgi.Transport{Addr: socket, MaxIdleConnsPerHost: kept})
 		var log strings.Builder
 		tr.Stderr = func(_ *http.Request, text []byte) { log.Write(text) }
 		for _, body := range []string{"", "body", strings.Repeat("long", 50_000)} {

@@ -53,7 +53,7 @@ func each(t *testing.T, h http.HandlerFunc, f func(t *testing.T, tr *fcgi.Transp
 	for _, network := range []string{"tcp", "unix"} {
 		for _, kept := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%s-kept-%d", network, kept), func(t *testing.T) {
-				f(t, checked(t, &fcgi.Transport{Network: network, Addr: application(t, network, h), MaxIdleConns: kept}))
+				f(t, checked(t, &fcgi.Transport{Network: network, Addr: application(t, network, h), MaxIdleConnsPerHost: kept}))
 			})
 		}
 	}
@@ -94,7 +94,7 @@ func TestMethodsAndStatuses(t *testing.T) {
 				t.Errorf("%s %s: %+v", test.method, test.path, resp)
 			}
 		}
-		if want := min(tr.MaxIdleConns, 1); tr.Idle() != want {
+		if want := min(tr.MaxIdleConnsPerHost, 1); tr.Idle() != want {
 			t.Errorf("%d connections are kept, want %d", tr.Idle(), want)
 		}
 	})
@@ -146,7 +146,7 @@ func TestLargeBodies(t *testing.T) {
 		w.Header().Set("X-Length", strconv.FormatInt(r.ContentLength, 10))
 		io.Copy(w, r.Body)
 	})
-	tr := checked(t, &fcgi.Transport{Addr: addr, MaxIdleConns: 1})
+	tr := checked(t, &fcgi.Transport{Addr: addr, MaxIdleConnsPerHost: 1})
 	for _, length := range []int64{size, -1} {
 		r := newRequest(t, "POST", address, newPattern(size))
 		r.ContentLength = length
@@ -183,7 +183,7 @@ func TestBodiesOfAllSizes(t *testing.T) {
 		fmt.Fprint(w, r.ContentLength, " ", err, " ")
 		w.Write(body)
 	})
-	tr := checked(t, &fcgi.Transport{Network: "unix", Addr: addr, MaxIdleConns: 1})
+	tr := checked(t, &fcgi.Transport{Network: "unix", Addr: addr, MaxIdleConnsPerHost: 1})
 	for _, around := range []int{1, 1000, 16 << 10, 32 << 10, 64<<10 - 1, 128 << 10, 1 << 20} {
 		for size := max(0, around-1); size <= around+1; size++ {
 			body, err := io.ReadAll(newPattern(size))
@@ -206,7 +206,7 @@ func TestBodiesOfAllSizes(t *testing.T) {
 func TestBufferBody(t *testing.T) {
 	addr := application(t, "tcp", echo)
 	const limit = 100 << 10
-	tr := checked(t, &fcgi.Transport{Addr: addr, BufferBody: limit, MaxIdleConns: 1})
+	tr := checked(t, &fcgi.Transport{Addr: addr, BufferBody: limit, MaxIdleConnsPerHost: 1})
 	for _, size := range []int{0, 1, 10, 20 << 10, limit} {
 		body := strings.Repeat("b", size)
 		r := newRequest(t, "POST", address, io.MultiReader(strings.NewReader(body)))
@@ -256,7 +256,7 @@ func TestClient(t *testing.T) {
 		echo(w, r)
 	})
 	var base http.Transport
-	base.RegisterProtocol("fcgi", checked(t, &fcgi.Transport{MaxIdleConns: 1}))
+	base.RegisterProtocol("fcgi", checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1}))
 	client := &http.Client{Transport: &base, Timeout: patience}
 	resp, err := client.Post("fcgi://"+addr+"/from", "text/plain", strings.NewReader("body"))
 	if err != nil {

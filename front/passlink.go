@@ -54,7 +54,7 @@ func newLink(config *upstream.Config) *link {
 		http: client.New(httpSettings(config)),
 		fcgi: fcgiclient.New(&fcgiclient.Config{
 			DialContext: dialUpstream, DialTimeout: longestConnect, MaxResponseHeaderBytes: maxUpstreamHead,
-			MaxIdleConns: config.Keepalive, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
+			MaxIdleConnsPerHost: config.Keepalive, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
 			MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests), MaxConnAge: cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
 		}),
 	}

@@ -30,9 +30,9 @@ type Config struct {
 	BufferBody int64
 	Stderr     func(r *http.Request, text []byte)
 
-	MaxConns        int
-	MaxIdleConns    int
-	IdleConnTimeout time.Duration
+	MaxConnsPerHost     int
+	MaxIdleConnsPerHost int
+	IdleConnTimeout     time.Duration
 	// MaxConnUses and MaxConnAge bound how often and how long a connection is used; 0 is no bound.
 	MaxConnUses int
 	MaxConnAge  time.Duration
@@ -71,7 +71,7 @@ type Client struct {
 func New(config *Config) *Client {
 	c := &Client{Config: *config}
 	c.pool.Limits = pool.Limits{
-		MaxConns: c.MaxConns, MaxIdlePerHost: max(c.MaxIdleConns, 0), IdleTimeout: cmp.Or(c.IdleConnTimeout, defaultIdleTimeout),
+		MaxConns: c.MaxConnsPerHost, MaxIdlePerHost: max(c.MaxIdleConnsPerHost, 0), IdleTimeout: cmp.Or(c.IdleConnTimeout, defaultIdleTimeout),
 		MaxUses: c.MaxConnUses, MaxAge: c.MaxConnAge,
 	}
 	return c

@@ -176,7 +176,7 @@ func TestWholeAnswer(t *testing.T) {
 				nc.Write(test.answer)
 			}
 		}()
-		c := fcgiclient.New(&fcgiclient.Config{MaxIdleConns: 1})
+		c := fcgiclient.New(&fcgiclient.Config{MaxIdleConnsPerHost: 1})
 		o := &fcgiclient.Options{Addr: l.Addr().String(), Describe: func(*fcgiclient.Params, int64) error { return nil }}
 		resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
 		if err != nil {

@@ -76,7 +76,7 @@ func (q *request) encode() error {
 		return err
 	}
 	// PHP leaves a body of unknown length where it is, before the next request.
-	q.keep = q.client.MaxIdleConns > 0 && !q.Close && q.length >= 0
+	q.keep = q.client.MaxIdleConnsPerHost > 0 && !q.Close && q.length >= 0
 	m.list = p.appendTo(m.list[:0])
 	b := wire.AppendBegin(m.bytes[:0], requestID, wire.Begin{Role: wire.Responder, Keep: q.keep})
 	b = wire.AppendStream(b, wire.Params, requestID, m.list)
