@@ -114,9 +114,6 @@ type Transport struct {
 	client *client.Client
 }
 
-// TransportError is why a request got no response, or only a part of one.
-type TransportError = client.Error
-
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.run().RoundTrip(r)
