@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare"
 )
@@ -162,31 +161,6 @@ func TestListenAndServeFails(t *testing.T) {
 	if err := tare.ListenAndServe(l.Addr().String(), nil); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Error(err)
 	}
-}
-
-func ExampleWrap() {
-	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "Hello, %s", r.URL.Path[1:])
-	})
-	server := tare.Wrap(&http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	go server.Serve(listener)
-	defer server.Shutdown(context.Background())
-
-	resp, err := http.Get("http://" + listener.Addr().String() + "/world")
-	if err != nil {
-		panic(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		panic(err)
-	}
-	fmt.Printf("%s: %s\n", resp.Status, body)
-	// Output: 200 OK: Hello, world
 }
 
 // The server's own setting reaches the engine, and handlers. A loop that got no processor for a while is another goroutine's, and then

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -14,19 +15,36 @@ import (
 	"github.com/tarehq/tare/fcgi"
 )
 
-// A program for net/http/fcgi needs another import path, and nothing else.
+// A program that uses net/http/fcgi changes its import path, and nothing else.
 func ExampleServe() {
-	http.HandleFunc("/hello", func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "Hello, %s\n", fcgi.ProcessEnv(r)["REMOTE_USER"])
-	})
-	l, err := net.Listen("unix", "/run/hello/fcgi.sock")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		log.Fatal(err)
 	}
-	log.Fatal(fcgi.Serve(l, nil))
+	defer listener.Close()
+	go fcgi.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "Hello, %s", fcgi.ProcessEnv(r)["REMOTE_USER"])
+	}))
+
+	// Usually a web server sends the requests. Here a Transport does.
+	client := &http.Client{Transport: &fcgi.Transport{
+		Addr:   listener.Addr().String(),
+		Params: func(_ *http.Request, p *fcgi.Params) { p.Set("REMOTE_USER", "gopher") },
+	}}
+	response, err := client.Get("http://www.example/hello")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(response.Status, string(body))
+	// Output: 200 OK Hello, gopher
 }
 
-// A Server has timeouts, and can be told to stop.
+// A Server has timeouts, and Shutdown stops it.
 func ExampleServer() {
 	server := &fcgi.Server{
 		ReadParamsTimeout: 5 * time.Second,
@@ -35,8 +53,8 @@ func ExampleServer() {
 			select {
 			case <-time.After(time.Second): // work
 				fmt.Fprintln(w, "done")
-			case <-r.Context().Done(): // the client has left
-				fmt.Fprintln(fcgi.Stderr(w), "for nobody:", r.RequestURI) // in the web server's log
+			case <-r.Context().Done(): // the client has gone
+				fmt.Fprintln(fcgi.Stderr(w), "abandoned:", r.RequestURI) // in the web server's log
 			}
 		}),
 	}
@@ -48,7 +66,7 @@ func ExampleServer() {
 		}
 	})
 	defer stopped()
-	if err := server.Serve(nil); !errors.Is(err, http.ErrServerClosed) { // standard input is the socket
+	if err := server.Serve(nil); !errors.Is(err, http.ErrServerClosed) { // standard input is the listening socket
 		log.Fatal(err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/fcgi"
 )
 
-// An application, whatever it is written in, and a client of it.
+// A Transport sends requests to a FastCGI application, in whatever language that is written.
 func ExampleTransport() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,7 +38,7 @@ func ExampleTransport() {
 	// Output: 200 OK /page of www.example
 }
 
-// A site in PHP, served by php-fpm with pm.max_children = 10 and a front controller.
+// A site in PHP has a front controller, and runs in php-fpm with pm.max_children = 10.
 func ExampleTransport_php() {
 	php := &fcgi.Transport{
 		Addr:                "/run/php/php-fpm.sock",
@@ -53,7 +53,7 @@ func ExampleTransport_php() {
 		Transport: php,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.Out.URL.Scheme = "http"
-			p.Out.Host = p.In.Host // what PHP takes for its own name
+			p.Out.Host = p.In.Host // PHP uses this as the name of the site
 		},
 	})
 	http.Handle("/static/", http.FileServer(http.Dir("/var/www/html")))
