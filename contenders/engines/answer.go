@@ -19,7 +19,7 @@ type answer struct {
 // firstAnswer asks a server once and reads its answer in full.
 func firstAnswer(server Server, requests int) (*answer, error) {
 	var text bytes.Buffer
-	l := inmemory.Listen(inmemory.Load{Request: request(), Requests: requests, Clients: 1, Total: 1, Answers: func() io.Writer { return &text }})
+	l := inmemory.Listen(inmemory.Load{Request: request(), Requests: requests, Clients: 1, Total: 1, Responses: func() io.Writer { return &text }})
 	if err := run(server, l, 1); err != nil {
 		return nil, err
 	}

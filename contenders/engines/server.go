@@ -93,7 +93,7 @@ func ServerGet(b *testing.B, site *Site, start func(*Site) Server) {
 	var clients []*client
 	l := inmemory.Listen(inmemory.Load{
 		Request: request(), Requests: site.requests, Clients: site.Clients, Total: b.N,
-		Answers: func() io.Writer {
+		Responses: func() io.Writer {
 			clients = append(clients, &client{want: want})
 			return clients[len(clients)-1]
 		},

@@ -22,7 +22,7 @@ type Load struct {
 	// Answers makes what a client reads with: it is given what the server writes. Nil is
 	// a client that does not look. Each client has its own, which one goroutine calls at a
 	// time, and keeps it for all its connections.
-	Answers func() io.Writer
+	Responses func() io.Writer
 }
 
 // Listener connects a server with the clients of a Load. It is a net.Listener whose
@@ -30,34 +30,34 @@ type Load struct {
 type Listener struct {
 	Load
 
-	free   chan *conn
-	rest   int         // requests that no connection has been given
-	over   atomic.Bool // the time
-	begun  bool        // a client was connected
-	ended  chan struct{}
-	once   sync.Once
-	served atomic.Uint64
+	free       chan *conn
+	remaining  int         // requests that no connection has been given
+	isTimeUp   atomic.Bool // the time
+	hasStarted bool        // a client was connected
+	ended      chan struct{}
+	once       sync.Once
+	served     atomic.Uint64
 }
 
 // Listen begins a load. Its time runs from now on.
 func Listen(load Load) *Listener {
-	l := &Listener{Load: load, free: make(chan *conn, load.Clients), rest: load.Total, ended: make(chan struct{})}
+	l := &Listener{Load: load, free: make(chan *conn, load.Clients), remaining: load.Total, ended: make(chan struct{})}
 	for range load.Clients {
-		c := &conn{of: l}
-		if l.Answers != nil {
-			c.answers = l.Answers()
+		c := &conn{listener: l}
+		if l.Responses != nil {
+			c.responses = l.Responses()
 		}
 		l.free <- c
 	}
 	if l.For > 0 {
-		time.AfterFunc(l.For, func() { l.over.Store(true) })
+		time.AfterFunc(l.For, func() { l.isTimeUp.Store(true) })
 	}
 	return l
 }
 
 // Accept connects clients, one at least, until the load is over.
 func (l *Listener) Accept() (net.Conn, error) {
-	if l.begun && (l.over.Load() || l.Total > 0 && l.rest == 0) {
+	if l.hasStarted && (l.isTimeUp.Load() || l.Total > 0 && l.remaining == 0) {
 		l.end()
 	}
 	select {
@@ -67,13 +67,13 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	select {
 	case c := <-l.free:
-		c.left, c.at, c.done = l.Requests, 0, 0
+		c.remaining, c.offset, c.completed = l.Requests, 0, 0
 		if l.Total > 0 {
-			c.left = min(l.Requests, l.rest)
-			l.rest -= c.left
+			c.remaining = min(l.Requests, l.remaining)
+			l.remaining -= c.remaining
 		}
-		c.open.Store(true)
-		l.begun = true
+		c.isOpen.Store(true)
+		l.hasStarted = true
 		return c, nil
 	case <-l.ended:
 		return nil, io.EOF
@@ -107,27 +107,27 @@ func (l *Listener) Drain(atMost time.Duration) (served uint64, ok bool) {
 
 // conn is the server's end of a connection. It is used again for the client's next.
 type conn struct {
-	of      *Listener
-	answers io.Writer // nil if nobody looks
-	left    int       // requests that are to be read to their end
-	done    int       // that were
-	at      int       // in the request that is being read
-	open    atomic.Bool
+	listener  *Listener
+	responses io.Writer // nil if nobody looks
+	remaining int       // requests that are to be read to their end
+	completed int       // that were
+	offset    int       // in the request that is being read
+	isOpen    atomic.Bool
 }
 
 // Read fills p with as many requests as there are left: they come pipelined.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.done > 0 && c.of.over.Load() {
-		c.left = min(c.left, c.at, 1) // what is begun is finished
+	if c.completed > 0 && c.listener.isTimeUp.Load() {
+		c.remaining = min(c.remaining, c.offset, 1) // what is begun is finished
 	}
 	n := 0
-	for n < len(p) && c.left > 0 {
-		k := copy(p[n:], c.of.Request[c.at:])
+	for n < len(p) && c.remaining > 0 {
+		k := copy(p[n:], c.listener.Request[c.offset:])
 		n += k
-		if c.at += k; c.at == len(c.of.Request) {
-			c.at = 0
-			c.left--
-			c.done++
+		if c.offset += k; c.offset == len(c.listener.Request) {
+			c.offset = 0
+			c.remaining--
+			c.completed++
 		}
 	}
 	if n == 0 && len(p) > 0 {
@@ -137,16 +137,16 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	if c.answers == nil {
+	if c.responses == nil {
 		return len(p), nil
 	}
-	return c.answers.Write(p)
+	return c.responses.Write(p)
 }
 
 func (c *conn) Close() error {
-	if c.open.CompareAndSwap(true, false) {
-		c.of.served.Add(uint64(c.done))
-		c.of.free <- c
+	if c.isOpen.CompareAndSwap(true, false) {
+		c.listener.served.Add(uint64(c.completed))
+		c.listener.free <- c
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func TestTotal(t *testing.T) {
 		var readers []*reader
 		l := inmemory.Listen(inmemory.Load{
 			Request: []byte(request), Requests: test.requests, Clients: test.clients, Total: test.total,
-			Answers: func() io.Writer {
+			Responses: func() io.Writer {
 				r := new(reader)
 				readers = append(readers, r)
 				return r
