@@ -21,7 +21,7 @@ const (
 	// DefaultEvery is how often files are looked at for changes.
 	DefaultEvery = time.Second
 	// soon is how long before it ends a certificate is said to end soon.
-	soon = 14 * 24 * time.Hour
+	expiryWarning = 14 * 24 * time.Hour
 )
 
 // source is a file that can be read again.
@@ -40,7 +40,7 @@ type Config struct {
 	Every time.Duration
 
 	// Say is told what becomes of the certificate while Watch runs; nil for nobody. It must not wait.
-	Say func(text string)
+	Log func(text string)
 }
 
 // A Store has the certificate that is served.
@@ -57,13 +57,13 @@ func Open(config Config) (*Store, error) {
 	if config.Every <= 0 {
 		config.Every = DefaultEvery
 	}
-	if config.Say == nil {
-		config.Say = func(string) {}
+	if config.Log == nil {
+		config.Log = func(string) {}
 	}
 	s := &Store{config: config}
 	text, err := s.read()
 	if err == nil {
-		err = s.use(text)
+		err = s.setCurrent(text)
 	}
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (s *Store) Describe(now time.Time) string {
 		text += ": it has ended, renew it"
 	case now.Before(leaf.NotBefore):
 		text += fmt.Sprintf(": it begins only on %s", leaf.NotBefore.Format(time.DateTime))
-	case leaf.NotAfter.Sub(now) < soon:
+	case leaf.NotAfter.Sub(now) < expiryWarning:
 		text += ": it ends soon"
 	}
 	return text
@@ -107,7 +107,7 @@ func (s *Store) Reload() (changed bool, err error) {
 	if text.sum() == s.sum() {
 		return false, nil
 	}
-	return true, s.use(text)
+	return true, s.setCurrent(text)
 }
 
 // Watch reloads the certificate when its files change, until ctx ends. What cannot be used is told of once it has
@@ -115,7 +115,7 @@ func (s *Store) Reload() (changed bool, err error) {
 func (s *Store) Watch(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Every)
 	defer ticker.Stop()
-	var last, told string // what was wrong the last time, and what was told of
+	var lastFault, reportedFault string // what was wrong the last time, and what was told of
 	for {
 		select {
 		case <-ctx.Done():
@@ -123,21 +123,21 @@ func (s *Store) Watch(ctx context.Context) {
 		case <-ticker.C:
 		}
 		changed, err := s.Reload()
-		wrong := ""
+		fault := ""
 		if err != nil {
-			wrong = err.Error()
+			fault = err.Error()
 		}
 		switch {
 		case changed && err == nil:
-			s.config.Say("certificate: a new one is served: " + s.Describe(time.Now()))
-		case wrong != "" && wrong == last && wrong != told:
-			s.config.Say("certificate: the old one is served still: " + wrong)
-			told = wrong
-		case wrong == "" && told != "":
-			s.config.Say("certificate: the files hold the one that is served again")
+			s.config.Log("certificate: a new one is served: " + s.Describe(time.Now()))
+		case fault != "" && fault == lastFault && fault != reportedFault:
+			s.config.Log("certificate: the old one is served still: " + fault)
+			reportedFault = fault
+		case fault == "" && reportedFault != "":
+			s.config.Log("certificate: the files hold the one that is served again")
 		}
-		if last = wrong; wrong == "" {
-			told = ""
+		if lastFault = fault; fault == "" {
+			reportedFault = ""
 		}
 	}
 }
@@ -166,7 +166,7 @@ func (s *Store) read() (p pem, err error) {
 }
 
 // use has p served, if it is a certificate and its key.
-func (s *Store) use(p pem) error {
+func (s *Store) setCurrent(p pem) error {
 	pair, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
 		return fmt.Errorf("%s and %s: %w", s.config.Cert, s.config.Key, trim(err))

@@ -56,7 +56,7 @@ func open(t *testing.T, say func(string)) (s *certs.Store, cert, key *file) {
 	t.Helper()
 	cert, key = new(file), new(file)
 	cert.text, key.text = year(t, 1)
-	s, err := certs.Open(certs.Config{Cert: cert, Key: key, Every: time.Millisecond, Say: say})
+	s, err := certs.Open(certs.Config{Cert: cert, Key: key, Every: time.Millisecond, Log: say})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -82,7 +82,7 @@ func openCert(pair front.CertFiles, say func(string)) (*heldCert, error) {
 		held.files = append(held.files, a)
 	}
 	var err error
-	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Say: say}); err != nil {
+	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Log: say}); err != nil {
 		held.close()
 		return nil, err
 	}

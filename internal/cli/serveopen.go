@@ -66,7 +66,7 @@ func (s *fileServer) openKeys() (err error) {
 		}
 		s.keys = append(s.keys, a)
 	}
-	s.certs, err = certs.Open(certs.Config{Cert: s.keys[0], Key: s.keys[1], Say: s.voice.say})
+	s.certs, err = certs.Open(certs.Config{Cert: s.keys[0], Key: s.keys[1], Log: s.voice.say})
 	if err != nil {
 		return fmt.Errorf("--cert, --key: %w", err)
 	}
