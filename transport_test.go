@@ -288,7 +288,7 @@ func TestTransportRested(t *testing.T) {
 			if _, text := p.do("POST", "/", strings.NewReader("x")); text != "hello" {
 				p.Error(text)
 			}
-			waitFor(p.T, "the connection to rest", func() bool { return tare.TransportCount(p.tr).Resting == 1 })
+			waitFor(p.T, "the connection to rest", func() bool { return tare.TransportCount(p.tr).Watched == 1 })
 		}
 		if n := conns.Load(); n != 1 {
 			p.Errorf("%d connections", n)

@@ -38,7 +38,7 @@ func proxyAddr(proxy string) string {
 }
 
 // locate finds out where the request goes.
-func (x *exchange) locate() error {
+func (x *exchange) setKey() error {
 	r := x.request
 	u, k := r.URL, &x.key
 	switch u.Scheme {
@@ -70,22 +70,22 @@ func (x *exchange) locate() error {
 		host := strings.ToLower(k.host)
 		if socket := x.client.UnixSockets[host]; socket != "" {
 			k.host = host
-			return x.locateSocket(socket)
+			return x.setSocketKey(socket)
 		}
 	}
 	if x.client.Proxy != nil {
-		return x.locateProxy()
+		return x.setProxyKey()
 	}
 	return nil
 }
 
 // locateSocket sends the request to a unix socket that the settings name. A redirect reaches the socket only from
 // the same host: a server elsewhere must not choose what is requested of a local one.
-func (x *exchange) locateSocket(socket string) error {
+func (x *exchange) setSocketKey(socket string) error {
 	if from := x.request.Response; from != nil && !sameHost(from.Request, x.url) {
 		return fmt.Errorf("tare: a redirect leads to %q, which UnixSockets maps to a unix socket", x.url.Host)
 	}
-	if !x.client.http1 {
+	if !x.client.allowsHTTP1 {
 		return fmt.Errorf("tare: %q is a unix socket, and Protocols excludes HTTP/1.1", x.url.Host)
 	}
 	x.key.socket, x.key.port = socket, ""

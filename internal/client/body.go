@@ -20,23 +20,23 @@ const (
 )
 
 // stream is a response's body that is received while it is read.
-type stream struct {
+type responseBody struct {
 	x       *slab
 	closed  atomic.Bool
 	reading sync.Mutex // guards the rest, and the exchange's scratch
 
-	mode   http1.Mode
-	left   int64 // of a body by length
-	chunks http1.Chunked
-	err    error // sticky; io.EOF once all was read
+	mode      http1.Mode
+	remaining int64 // of a body by length
+	chunks    http1.Chunked
+	err       error // sticky; io.EOF once all was read
 }
 
-func newStream(x *slab, f http1.Framing) *stream {
-	return &stream{x: x, mode: f.Mode, left: f.Length}
+func newResponseBody(x *slab, f http1.Framing) *responseBody {
+	return &responseBody{x: x, mode: f.Mode, remaining: f.Length}
 }
 
 // Read implements io.Reader.
-func (b *stream) Read(p []byte) (n int, err error) {
+func (b *responseBody) Read(p []byte) (n int, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	switch {
@@ -53,23 +53,23 @@ func (b *stream) Read(p []byte) (n int, err error) {
 	case http1.ByChunks:
 		n, err = b.readChunks(p)
 	default:
-		n, err = b.readAll(p)
+		n, err = b.readUntilClose(p)
 	}
 	if err != nil {
-		err = b.stop(err)
+		err = b.end(err)
 	}
 	return n, err
 }
 
 // Close implements io.Closer. Unless all has arrived that closes the connection.
-func (b *stream) Close() error {
+func (b *responseBody) Close() error {
 	b.closed.Store(true)
 	if b.reading.TryLock() {
 		if b.err == nil {
-			b.settle()
+			b.consumeBuffered()
 		}
 		if b.err == nil {
-			_ = b.stop(roundtrip.ErrClosedBody)
+			_ = b.end(roundtrip.ErrClosedBody)
 		}
 		b.reading.Unlock()
 	}
@@ -78,11 +78,11 @@ func (b *stream) Close() error {
 }
 
 // stop ends the body, and the exchange with it. It returns err.
-func (b *stream) stop(err error) error {
+func (b *responseBody) end(err error) error {
 	x := b.x
 	b.err = err
 	if err == io.EOF { //nolint:errorlint // our own, for the body's end
-		x.finish(x.scratch.head.Persistent && b.mode != http1.UntilClose && x.from == x.to)
+		x.finish(x.scratch.head.Persistent && b.mode != http1.UntilClose && x.parsed == x.filled)
 	} else {
 		x.abandon(err)
 	}
@@ -90,17 +90,17 @@ func (b *stream) stop(err error) error {
 	return err
 }
 
-func (b *stream) buffered() []byte { return b.x.scratch.in[b.x.from:b.x.to] }
+func (b *responseBody) buffered() []byte { return b.x.scratch.in[b.x.parsed:b.x.filled] }
 
 // receive reads into p, or into the scratch if p is small.
-func (b *stream) receive(p []byte) (int, error) {
+func (b *responseBody) receive(p []byte) (int, error) {
 	x := b.x
 	if len(p) < len(x.scratch.in) {
 		if err := x.fill(); err != nil {
 			return 0, err
 		}
 		n := copy(p, b.buffered())
-		x.from += n
+		x.parsed += n
 		return n, nil
 	}
 	n, err := x.conn.Read(p)
@@ -110,28 +110,28 @@ func (b *stream) receive(p []byte) (int, error) {
 	if err == nil {
 		err = io.ErrNoProgress
 	}
-	return 0, x.explain(err)
+	return 0, x.readError(err)
 }
 
-func (b *stream) readLength(p []byte) (n int, err error) {
-	if n = copy(p[:min(int64(len(p)), b.left)], b.buffered()); n > 0 {
-		b.x.from += n
-	} else if n, err = b.receive(p[:min(int64(len(p)), b.left)]); err != nil {
+func (b *responseBody) readLength(p []byte) (n int, err error) {
+	if n = copy(p[:min(int64(len(p)), b.remaining)], b.buffered()); n > 0 {
+		b.x.parsed += n
+	} else if n, err = b.receive(p[:min(int64(len(p)), b.remaining)]); err != nil {
 		return 0, err
 	}
-	if b.left -= int64(n); b.left == 0 {
+	if b.remaining -= int64(n); b.remaining == 0 {
 		err = io.EOF
 	}
 	return n, err
 }
 
 // readAll reads a body that ends with the connection: with the end that TLS tells of where there is TLS.
-func (b *stream) readAll(p []byte) (n int, err error) {
+func (b *responseBody) readUntilClose(p []byte) (n int, err error) {
 	if n = copy(p, b.buffered()); n > 0 {
-		b.x.from += n
+		b.x.parsed += n
 		return n, nil
 	}
-	if n, err = b.receive(p); err != nil && b.x.ended {
+	if n, err = b.receive(p); err != nil && b.x.connEOF {
 		err = io.EOF
 	}
 	return n, err
@@ -139,7 +139,7 @@ func (b *stream) readAll(p []byte) (n int, err error) {
 
 // readChunks reads a body in chunks. A large p takes them as they come, and loses what is
 // between them.
-func (b *stream) readChunks(p []byte) (n int, err error) {
+func (b *responseBody) readChunks(p []byte) (n int, err error) {
 	for n == 0 && err == nil {
 		switch {
 		case len(b.buffered()) > 0:
@@ -166,14 +166,14 @@ func (b *stream) readChunks(p []byte) (n int, err error) {
 
 // decode decodes what is in the scratch: one piece of data, or less, or the body's end, which is
 // io.EOF.
-func (b *stream) decode(p []byte, wait bool) (int, error) {
+func (b *responseBody) decode(p []byte, wait bool) (int, error) {
 	x := b.x
 	if b.chunks.Done() {
 		return 0, b.readTrailer(wait)
 	}
 	in := b.buffered()
 	data, n, err := b.chunks.Next(in[:min(len(in), len(p))])
-	x.from += n
+	x.parsed += n
 	if err != nil {
 		return 0, b.malformed(err)
 	}
@@ -181,7 +181,7 @@ func (b *stream) decode(p []byte, wait bool) (int, error) {
 }
 
 // decodeInPlace decodes what was received into p. What follows the last chunk is put back.
-func (b *stream) decodeInPlace(p []byte) (n int, err error) {
+func (b *responseBody) decodeInPlace(p []byte) (n int, err error) {
 	for from := 0; from < len(p); {
 		if b.chunks.Done() {
 			b.putBack(p[from:])
@@ -198,17 +198,17 @@ func (b *stream) decodeInPlace(p []byte) (n int, err error) {
 }
 
 // putBack makes rest what was received last. The scratch is empty.
-func (b *stream) putBack(rest []byte) {
+func (b *responseBody) putBack(rest []byte) {
 	x := b.x
 	if len(rest) > len(x.scratch.in) {
 		x.scratch.in = make([]byte, len(rest))
 	}
-	x.from, x.to = 0, copy(x.scratch.in, rest)
+	x.parsed, x.filled = 0, copy(x.scratch.in, rest)
 }
 
 // readTrailer reads the trailer section into the response's Trailer, and returns io.EOF then. It
 // may wait for it.
-func (b *stream) readTrailer(wait bool) error {
+func (b *responseBody) readTrailer(wait bool) error {
 	x := b.x
 	var t http1.Trailer
 	for {
@@ -219,7 +219,7 @@ func (b *stream) readTrailer(wait bool) error {
 		}
 		if complete {
 			section := http1.TextOf(in[:t.Size])
-			x.from += t.Size
+			x.parsed += t.Size
 			for _, f := range t.Fields {
 				if x.response.Trailer == nil {
 					x.response.Trailer = make(http.Header, len(t.Fields))
@@ -237,17 +237,17 @@ func (b *stream) readTrailer(wait bool) error {
 	}
 }
 
-func (b *stream) malformed(err error) error {
-	return b.x.fault(Server, Malformed, "reading the response's body from", err)
+func (b *responseBody) malformed(err error) error {
+	return b.x.newError(Server, Malformed, "reading the response's body from", err)
 }
 
 // settle passes over what has arrived, in case the end is there.
-func (b *stream) settle() {
+func (b *responseBody) consumeBuffered() {
 	var err error
 	switch b.mode {
 	case http1.ByLength:
-		if int64(len(b.buffered())) >= b.left {
-			b.x.from += int(b.left)
+		if int64(len(b.buffered())) >= b.remaining {
+			b.x.parsed += int(b.remaining)
 			err = io.EOF
 		}
 	case http1.ByChunks:
@@ -259,11 +259,11 @@ func (b *stream) settle() {
 			}
 			var n int
 			_, n, err = b.chunks.Next(b.buffered())
-			b.x.from += n
+			b.x.parsed += n
 		}
 	}
 	if err != nil {
-		_ = b.stop(err)
+		_ = b.end(err)
 	}
 }
 
@@ -277,7 +277,7 @@ func (x *slab) announceTrailer() error {
 			case name == "":
 				continue
 			case !http1.TrailerAllowed(name), len(r.Trailer) >= maxTrailerFields:
-				return x.fault(Server, Malformed, "reading the response of", errors.New("trailer fields announced that cannot be"))
+				return x.newError(Server, Malformed, "reading the response of", errors.New("trailer fields announced that cannot be"))
 			case r.Trailer == nil:
 				r.Trailer = make(http.Header)
 			}

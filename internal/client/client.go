@@ -17,11 +17,11 @@ import (
 
 const (
 	// defaultMaxHead bounds a response's head where no setting does, as in net/http.
-	defaultMaxHead = 10 << 20
+	defaultMaxHeadBytes = 10 << 20
 	// defaultReadBuffer is how much is received at a time, unless the reader has more room.
 	defaultReadBuffer = 4 << 10
 	// leastReadBuffer is the least that a setting can make of it.
-	leastReadBuffer = 512
+	minReadBuffer = 512
 )
 
 // Config is the settings of a Client. They mean what those of http.Transport do.
@@ -69,29 +69,29 @@ type Config struct {
 // Client sends requests. It may be used by any number of goroutines.
 type Client struct {
 	Config
-	pool     pool.Pool[key, origin]
-	tls      *tls.Config // for the handshakes with servers, but for their names
-	maxHead  int
-	readSize int
-	http1    bool // over TLS and without
-	http2    http2
+	pool           pool.Pool[key, connInfo]
+	tls            *tls.Config // for the handshakes with servers, but for their names
+	maxHeadBytes   int
+	readBufferSize int
+	allowsHTTP1    bool // over TLS and without
+	http2          http2Transports
 
-	scratches sync.Pool // of *scratch
-	chunks    sync.Pool // of *chunk
-	inflaters sync.Pool // of *gzip.Reader
+	scratches    sync.Pool // of *scratch
+	pieceBuffers sync.Pool // of *chunk
+	gzipReaders  sync.Pool // of *gzip.Reader
 }
 
 // conn is a connection to an origin or a proxy, or a place for one.
-type conn = pool.Conn[key, origin]
+type conn = pool.Conn[key, connInfo]
 
 // New returns a Client with settings, which it keeps.
 func New(config *Config) *Client {
-	c := &Client{Config: *config, maxHead: defaultMaxHead, readSize: defaultReadBuffer}
+	c := &Client{Config: *config, maxHeadBytes: defaultMaxHeadBytes, readBufferSize: defaultReadBuffer}
 	if n := config.MaxResponseHeaderBytes; n > 0 {
-		c.maxHead = int(min(n, maxOffset))
+		c.maxHeadBytes = int(min(n, maxOffset))
 	}
 	if n := config.ReadBufferSize; n > 0 {
-		c.readSize = max(n, leastReadBuffer)
+		c.readBufferSize = max(n, minReadBuffer)
 	}
 	perHost := config.MaxIdleConnsPerHost
 	if perHost == 0 {
@@ -101,7 +101,7 @@ func New(config *Config) *Client {
 		MaxConns: config.MaxConnsPerHost, MaxIdle: config.MaxIdleConns, MaxIdlePerHost: max(perHost, 0),
 		IdleTimeout: config.IdleConnTimeout, MaxUses: config.MaxConnUses, MaxAge: config.MaxConnAge,
 	}
-	c.pool.Unseen = true // see connect, and talk
+	c.pool.SkipCheck = true // see connect, and talk
 	c.configureProtocols()
 	return c
 }
@@ -121,12 +121,12 @@ func (c *Client) roundTrip(x *slab, r *http.Request) (*http.Response, error) {
 		x.release()
 		return nil, err
 	}
-	if x.via != nil {
-		return x.via.roundTrip(r)
+	if x.overHTTP2 != nil {
+		return x.overHTTP2.roundTrip(r)
 	}
 	resp, err := x.attempt(false)
-	if err != nil && x.again {
-		if second, ok := x.repeated(); ok {
+	if err != nil && x.mayRetry {
+		if second, ok := x.retry(); ok {
 			return second.attempt(true)
 		}
 	}
@@ -137,7 +137,7 @@ func (c *Client) roundTrip(x *slab, r *http.Request) (*http.Response, error) {
 func (x *slab) attempt(fresh bool) (*http.Response, error) {
 	if err := x.connect(fresh); err != nil {
 		x.release()
-		if handed, ok := err.(*handOver); ok { //nolint:errorlint // ours, as it was made
+		if handed, ok := err.(*handOff); ok { //nolint:errorlint // ours, as it was made
 			return handed.roundTrip(&x.exchange)
 		}
 		x.body.Close()
@@ -150,13 +150,13 @@ func (x *slab) attempt(fresh bool) (*http.Response, error) {
 	if err := x.receive(); err != nil {
 		return nil, x.fail(err)
 	}
-	return x.respond()
+	return x.makeResponse()
 }
 
 // fail ends the exchange with an error, which it returns.
 func (x *slab) fail(err error) error {
 	x.abandon(err)
-	x.again = x.conn.Reused && x.stale && !x.began
+	x.mayRetry = x.conn.Reused && x.connLost && !x.receivedAny
 	x.release()
 	return err
 }
@@ -171,13 +171,13 @@ func (x *slab) connect(fresh bool) (err error) {
 		if x.conn, err = c.pool.Get(x.ctx, x.key, fresh); err != nil {
 			return causeOr(x.ctx, err)
 		}
-		if x.conn.Reused && !x.talks() && !x.conn.Alive() {
+		if x.conn.Reused && !x.usesRawExchange() && !x.conn.Alive() {
 			x.conn.Drop()
 			x.conn = nil
 		}
 	}
 	if x.conn.Conn == nil {
-		if err = c.open(x); err != nil {
+		if err = c.openConn(x); err != nil {
 			x.conn.Drop()
 			return err
 		}
@@ -189,7 +189,7 @@ func (x *slab) connect(fresh bool) (err error) {
 }
 
 // repeatable reports whether a request may be sent a second time.
-func (c *Client) repeatable(r *http.Request) bool {
+func (c *Client) isRepeatable(r *http.Request) bool {
 	if c.Repeatable != nil {
 		return c.Repeatable(r)
 	}
@@ -206,8 +206,8 @@ func (c *Client) CloseIdleConnections() {
 func (c *Client) Count() pool.Count { return c.pool.Count() }
 
 // inflater is a gzip.Reader, perhaps one that was used.
-func (c *Client) inflater() *gzip.Reader {
-	if z, ok := c.inflaters.Get().(*gzip.Reader); ok {
+func (c *Client) gzipReader() *gzip.Reader {
+	if z, ok := c.gzipReaders.Get().(*gzip.Reader); ok {
 		return z
 	}
 	return new(gzip.Reader)

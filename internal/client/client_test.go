@@ -68,7 +68,7 @@ func TestBodyInAnyPieces(t *testing.T) {
 	for name, response := range responses {
 		for _, piece := range []int{1, 2, 7, 100, 511, 512, 1000, 1 << 20} {
 			for _, room := range []int{1, 3, 511, 512, 513, 1 << 16} {
-				c := New(&Config{DialContext: dialTo(&said{text: response, piece: piece}), ReadBufferSize: leastReadBuffer})
+				c := New(&Config{DialContext: dialTo(&said{text: response, piece: piece}), ReadBufferSize: minReadBuffer})
 				resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
 				if err != nil {
 					t.Fatal(err)
@@ -106,13 +106,13 @@ func TestEnd(t *testing.T) {
 		then     func(*exchange)
 		idle     int
 	}{
-		{"all sent", sent, true, nil, true, nil, 1},
-		{"not reusable", sent, false, nil, false, nil, 0},
-		{"the body has not begun", waiting, true, nil, false, nil, 0},
-		{"sending has failed", sendingEnd, true, io.ErrClosedPipe, false, nil, 0},
-		{"the end is being sent", sendingEnd, true, nil, true, (*exchange).done, 1},
-		{"the body is being sent", sending, true, nil, true, (*exchange).done, 1},
-		{"sending fails then", sending, true, nil, true, func(x *exchange) { x.stopped(io.ErrClosedPipe) }, 0},
+		{"all sent", bodySent, true, nil, true, nil, 1},
+		{"not reusable", bodySent, false, nil, false, nil, 0},
+		{"the body has not begun", bodyWaiting, true, nil, false, nil, 0},
+		{"sending has failed", bodyEnding, true, io.ErrClosedPipe, false, nil, 0},
+		{"the end is being sent", bodyEnding, true, nil, true, (*exchange).sendDone, 1},
+		{"the body is being sent", bodySending, true, nil, true, (*exchange).sendDone, 1},
+		{"sending fails then", bodySending, true, nil, true, func(x *exchange) { x.sendFailed(io.ErrClosedPipe) }, 0},
 	} {
 		nc := new(said)
 		c := New(&Config{DialContext: dialTo(nc)})
@@ -121,7 +121,7 @@ func TestEnd(t *testing.T) {
 		if err := errors.Join(x.prepare(), x.connect(false)); err != nil {
 			t.Fatal(err)
 		}
-		x.progress, x.failed = test.progress, test.failed
+		x.progress, x.sendErr = test.progress, test.failed
 		x.body = roundtrip.BodyOf(x.request)
 		if kept := x.end(nil, test.reusable); kept != test.kept {
 			t.Errorf("%s: kept %v", test.name, kept)
@@ -160,12 +160,12 @@ func TestRareFields(t *testing.T) {
 
 // A piece of a body is framed in place, whatever its size.
 func TestFramed(t *testing.T) {
-	for _, n := range []int{0, 1, 15, 16, 4096, chunkSize} {
+	for _, n := range []int{0, 1, 15, 16, 4096, pieceSize} {
 		for _, end := range []bool{false, true} {
-			x := &exchange{length: -1, request: &http.Request{Trailer: http.Header{"X-Sum": {"42"}, "Content-Length": {"9"}}}}
-			m := new(chunk)
+			x := &exchange{bodyLength: -1, request: &http.Request{Trailer: http.Header{"X-Sum": {"42"}, "Content-Length": {"9"}}}}
+			m := new(pieceBuffer)
 			for i := range n {
-				m.b[chunkBefore+i] = 'x'
+				m.b[roomBefore+i] = 'x'
 			}
 			want := ""
 			if n > 0 {
@@ -174,10 +174,10 @@ func TestFramed(t *testing.T) {
 			if end {
 				want += "0\r\nX-Sum: 42\r\n\r\n"
 			}
-			if got := string(x.framed(m, n, end)); got != want {
+			if got := string(x.framePiece(m, n, end)); got != want {
 				t.Errorf("%d bytes, end %v: %.40q", n, end, got)
 			}
-			if x.length = int64(n); string(x.framed(m, n, end)) != strings.Repeat("x", n) {
+			if x.bodyLength = int64(n); string(x.framePiece(m, n, end)) != strings.Repeat("x", n) {
 				t.Errorf("%d bytes by length", n)
 			}
 		}
@@ -189,8 +189,8 @@ func TestRelease(t *testing.T) {
 	c := New(&Config{})
 	x := &exchange{client: c, scratch: c.newScratch()}
 	s := x.scratch
-	s.out, s.in = append(s.out, make([]byte, 2*keptScratch)...), make([]byte, 2*keptScratch)
-	if x.release(); s.out != nil || len(s.in) != c.readSize || x.scratch != nil {
+	s.out, s.in = append(s.out, make([]byte, 2*maxKeptBuffer)...), make([]byte, 2*maxKeptBuffer)
+	if x.release(); s.out != nil || len(s.in) != c.readBufferSize || x.scratch != nil {
 		t.Errorf("%d and %d bytes are kept", cap(s.out), len(s.in))
 	}
 	x.release() // is nothing the second time
@@ -221,7 +221,7 @@ func TestNames(t *testing.T) {
 	}
 	x := &exchange{client: New(&Config{}), request: request(t, http.MethodGet, "http://bücher.example/", nil)}
 	x.url = x.request.URL
-	if err := x.locate(); err != nil || x.key.addr() != "xn--bcher-kva.example:80" {
+	if err := x.setKey(); err != nil || x.key.addr() != "xn--bcher-kva.example:80" {
 		t.Error(x.key, err)
 	}
 	for host, want := range map[string]string{"[fe80::1%25eth0]:8080": "[fe80::1]:8080", "[::1]": "[::1]", "h": "h"} {
@@ -241,19 +241,19 @@ func TestNames(t *testing.T) {
 // How many servers are known to speak HTTP/2 is bounded.
 func TestKnownIsBounded(t *testing.T) {
 	h := &New(&Config{}).http2
-	for i := range maxKnown + 10 {
+	for i := range maxHTTP2Servers + 10 {
 		k := key{host: fmt.Sprint(i), port: "443", tls: true}
-		h.take(&k, nil)
-		if i == 0 && h.client.other(&k) == nil {
+		h.handOff(&k, nil)
+		if i == 0 && h.client.http2TransportFor(&k) == nil {
 			t.Error("it is not known")
 		}
 	}
-	if n := len(h.known); n != 10 {
+	if n := len(h.servers); n != 10 {
 		t.Errorf("%d are known", n)
 	}
-	k := key{host: fmt.Sprint(maxKnown), port: "443", tls: true}
+	k := key{host: fmt.Sprint(maxHTTP2Servers), port: "443", tls: true}
 	h.forgetURL(&url.URL{Scheme: "https", Host: k.host}, "")
-	if h.client.other(&k) != nil {
+	if h.client.http2TransportFor(&k) != nil {
 		t.Error("it is still known")
 	}
 }

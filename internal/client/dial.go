@@ -13,36 +13,36 @@ import (
 )
 
 // open opens the connection of an exchange. It fails with *handOver if that speaks HTTP/2.
-func (c *Client) open(x *slab) error {
+func (c *Client) openConn(x *slab) error {
 	nc, state, err := c.dial(x.ctx, &x.key, x.trace)
 	if err != nil {
-		return x.cannotConnect(err)
+		return x.connectError(err)
 	}
 	if state != nil && state.NegotiatedProtocol == protoHTTP2 {
-		return c.http2.take(&x.key, nc)
+		return c.http2.handOff(&x.key, nc)
 	}
 	if tc, ok := nc.(*tls.Conn); ok {
-		x.conn.Value = originOf(tc, state)
+		x.conn.Value = connInfoOf(tc, state)
 	}
-	x.conn.Value.talk = newTalk(nc)
+	x.conn.Value.raw = newRawExchange(nc)
 	x.conn.Open(nc)
 	return nil
 }
 
 // cannotConnect is the error of an exchange that got no connection.
-func (x *exchange) cannotConnect(err error) error {
+func (x *exchange) connectError(err error) error {
 	if x.ctx.Err() != nil {
 		return roundtrip.Cause(x.ctx)
 	}
 	side, kind := Server, CannotConnect
-	if refused := (*proxyError)(nil); errors.As(err, &refused) {
+	if viaProxy := (*proxyError)(nil); errors.As(err, &viaProxy) {
 		side = Proxy
 	}
 	if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		kind = TimedOut
 	}
-	x.unsent = true
-	return x.fault(side, kind, "connecting to", err)
+	x.sentNothing = true
+	return x.newError(side, kind, "connecting to", err)
 }
 
 // dial opens a connection for a key, with TLS if it is for that.
@@ -62,7 +62,7 @@ func (c *Client) dial(ctx context.Context, k *key, trace *httptrace.ClientTrace)
 	if err != nil || !k.tls {
 		return nc, nil, err
 	}
-	return c.handshake(ctx, tls.Client(&below{Conn: nc}, c.tlsFor(k)), trace)
+	return c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, c.tlsFor(k)), trace)
 }
 
 // dialPlain opens a connection to where the bytes of requests for a key go.
@@ -146,8 +146,8 @@ func (handshakeTimeout) Error() string { return "net/http: TLS handshake timeout
 func (handshakeTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
 
 // withDeadline runs f, which uses a connection, until ctx ends or a time has passed.
-func withDeadline(ctx context.Context, nc net.Conn, most time.Duration, f func() error) error {
-	_ = nc.SetDeadline(time.Now().Add(most))
+func withDeadline(ctx context.Context, nc net.Conn, limit time.Duration, f func() error) error {
+	_ = nc.SetDeadline(time.Now().Add(limit))
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	err := f()
 	if !stop() {

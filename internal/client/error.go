@@ -90,14 +90,14 @@ func (e *Error) Timeout() bool {
 func (e *Error) Temporary() bool { return e.Timeout() }
 
 var (
-	errHeaderTimeout = errors.New("no response in time (ResponseHeaderTimeout)")
-	errNotHTTP       = errors.New("what the server sends is not HTTP/1")
-	errInterim       = errors.New("too many interim responses")
-	errNotAsked      = errors.New("the server switches protocols, which it was not asked to")
-	errTooEarly      = errors.New("the server switches protocols before it has got the whole request")
-	errNotKept       = errors.New("the server has closed the connection, or said something unasked")
-	errNoResponse    = errors.New("the server closed the connection without a response")
-	errRefused       = errors.New("a hook refused an interim response")
+	errHeaderTimeout     = errors.New("no response in time (ResponseHeaderTimeout)")
+	errNotHTTP           = errors.New("what the server sends is not HTTP/1")
+	errTooManyInterim    = errors.New("too many interim responses")
+	errUnrequestedSwitch = errors.New("the server switches protocols, which it was not asked to")
+	errEarlySwitch       = errors.New("the server switches protocols before it has got the whole request")
+	errIdleConnClosed    = errors.New("the server has closed the connection, or said something unasked")
+	errNoResponse        = errors.New("the server closed the connection without a response")
+	errHookFailed        = errors.New("a hook refused an interim response")
 )
 
 // causeOr is why a context has ended, or err if it has not.

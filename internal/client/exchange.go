@@ -16,10 +16,10 @@ import (
 const (
 	// endTime bounds the end of sending a request whose response has ended, and lateTime how long
 	// its body is waited for, as in net/http.
-	endTime  = 5 * time.Second
-	lateTime = 50 * time.Millisecond
+	sendEndTimeout  = 5 * time.Second
+	lateBodyTimeout = 50 * time.Millisecond
 	// answerTime bounds how long a head may take from a server that takes no more.
-	answerTime = time.Second
+	lateResponseTimeout = time.Second
 	// inlineValues is how many field values a slab has room for.
 	inlineValues = 6
 )
@@ -35,56 +35,56 @@ type slab struct {
 
 // exchange is a request, the connection that it has, and the response as far as it has come.
 type exchange struct {
-	client  *Client
-	request *http.Request
-	ctx     context.Context
-	trace   *httptrace.ClientTrace
-	url     *url.URL        // what is asked for
-	body    *roundtrip.Body // what is sent after the head; nil if nothing is
-	length  int64           // of the request's body, -1 if it is not known
-	key     key
-	via     *other // what sends the request instead
+	client     *Client
+	request    *http.Request
+	ctx        context.Context
+	trace      *httptrace.ClientTrace
+	url        *url.URL        // what is asked for
+	body       *roundtrip.Body // what is sent after the head; nil if nothing is
+	bodyLength int64           // of the request's body, -1 if it is not known
+	key        key
+	overHTTP2  *http2Transport // what sends the request instead
 
-	proxyAuth  string // what the proxy is told
-	keep       bool   // the connection may be
-	repeatable bool   // the request may be sent twice. Who still sends its body may ask that when the caller has it back
-	inflate    bool   // we have asked for gzip
-	encoded    bool   // the response is, somehow
-	expects    bool   // the body waits for an interim response
-	gathered   bool   // the body is in the scratch
+	proxyAuth          string // what the proxy is told
+	keepAlive          bool   // the connection may be
+	isRepeatable       bool   // the request may be sent twice. Who still sends its body may ask that when the caller has it back
+	requestedGzip      bool   // we have asked for gzip
+	hasContentEncoding bool   // the response is, somehow
+	expectsContinue    bool   // the body waits for an interim response
+	bodyBuffered       bool   // the body is in the scratch
 
-	conn    *conn
-	scratch *scratch // of whoever reads; nil once it is not needed
-	from    int      // what was not looked at lies in scratch.in[from:to]
-	to      int
-	began   bool // something has come
-	again   bool // it failed in a way in which another attempt may help
-	unsent  bool // nothing was sent at all
-	stale   bool // the connection was found to be closed or broken
-	ended   bool // the server has ended the connection, as it should
+	conn        *conn
+	scratch     *scratch // of whoever reads; nil once it is not needed
+	parsed      int      // what was not looked at lies in scratch.in[from:to]
+	filled      int
+	receivedAny bool // something has come
+	mayRetry    bool // it failed in a way in which another attempt may help
+	sentNothing bool // nothing was sent at all
+	connLost    bool // the connection was found to be closed or broken
+	connEOF     bool // the server has ended the connection, as it should
 
-	mu       sync.Mutex
-	over     bool               // the connection was closed, given back, or left to the sender
-	left     bool               // the last of these: the sender gives it back
-	cause    error              // why it was closed before the response's end
-	progress progress           // of sending
-	failed   error              // why sending has ended early, if there is no cause
-	head     roundtrip.HeadWait // for the response
-	watch    roundtrip.Watch    // of the context
-	hurry    *time.Timer        // begins to send a body that waits, or gives up one that is late
+	mu           sync.Mutex
+	ended        bool                   // the connection was closed, given back, or left to the sender
+	leftToSender bool                   // the last of these: the sender gives it back
+	cause        error                  // why it was closed before the response's end
+	progress     progress               // of sending
+	sendErr      error                  // why sending has ended early, if there is no cause
+	headWait     roundtrip.HeadWait     // for the response
+	contextWatch roundtrip.ContextWatch // of the context
+	bodyTimer    *time.Timer            // begins to send a body that waits, or gives up one that is late
 }
 
 // streams reports whether a body is sent that is not in the scratch.
-func (x *exchange) streams() bool { return x.body != nil && !x.gathered }
+func (x *exchange) streamsBody() bool { return x.body != nil && !x.bodyBuffered }
 
 // begin watches the context, if it can end.
 func (x *exchange) begin() {
-	if !x.streams() {
-		x.progress = sendingEnd
+	if !x.streamsBody() {
+		x.progress = bodyEnding
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.watch = roundtrip.WatchContext(x.ctx, x)
+	x.contextWatch = roundtrip.WatchContext(x.ctx, x)
 }
 
 // ContextEnded implements roundtrip.Ender.
@@ -95,44 +95,44 @@ func (x *exchange) abandon(cause error) { x.end(cause, false) }
 
 // finish ends the exchange when the response has ended. clean is whether the connection can be
 // used again as far as the response goes.
-func (x *exchange) finish(clean bool) bool {
-	return x.end(nil, x.keep && clean && x.conn.Value.isDry())
+func (x *exchange) finish(isClean bool) bool {
+	return x.end(nil, x.keepAlive && isClean && x.conn.Value.isDrained())
 }
 
 // end ends the exchange unless it has been, and reports whether the connection was kept.
-func (x *exchange) end(cause error, reusable bool) bool {
+func (x *exchange) end(cause error, isReusable bool) bool {
 	x.mu.Lock()
-	if x.over {
+	if x.ended {
 		x.mu.Unlock()
 		return false
 	}
-	x.over, x.cause = true, cause
+	x.ended, x.cause = true, cause
 	progress := x.progress
-	reusable = reusable && x.failed == nil && progress != waiting
-	left := reusable && progress != sent
-	if x.left = left; left {
-		_ = x.conn.SetWriteDeadline(time.Now().Add(endTime))
+	isReusable = isReusable && x.sendErr == nil && progress != bodyWaiting
+	leftToSender := isReusable && progress != bodySent
+	if x.leftToSender = leftToSender; leftToSender {
+		_ = x.conn.SetWriteDeadline(time.Now().Add(sendEndTimeout))
 	}
-	x.watch.Stop(x.ctx, x)
-	if x.hurry != nil {
-		x.hurry.Stop()
+	x.contextWatch.Stop(x.ctx, x)
+	if x.bodyTimer != nil {
+		x.bodyTimer.Stop()
 	}
-	if left && progress == sending {
-		x.hurry = time.AfterFunc(lateTime, func() { x.dropLeft() })
+	if leftToSender && progress == bodySending {
+		x.bodyTimer = time.AfterFunc(lateBodyTimeout, func() { x.dropIfLeft() })
 	}
 	x.mu.Unlock()
 	switch {
-	case left:
+	case leftToSender:
 		return true
-	case reusable:
-		return x.giveBack()
+	case isReusable:
+		return x.keepConn()
 	}
 	x.drop()
 	return false
 }
 
 // giveBack gives the connection back.
-func (x *exchange) giveBack() bool {
+func (x *exchange) keepConn() bool {
 	trace := x.trace
 	if trace == nil || trace.PutIdleConn == nil {
 		return x.conn.Keep()
@@ -147,23 +147,23 @@ func (x *exchange) giveBack() bool {
 }
 
 // claim reports whether the connection was left to whoever calls it first.
-func (x *exchange) claim() bool {
+func (x *exchange) claimConn() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	left := x.left
-	if x.left = false; left && x.hurry != nil {
-		x.hurry.Stop()
+	leftToSender := x.leftToSender
+	if x.leftToSender = false; leftToSender && x.bodyTimer != nil {
+		x.bodyTimer.Stop()
 	}
-	return left
+	return leftToSender
 }
 
 // dropLeft closes the connection if it was left to the sender, and reports whether it was.
-func (x *exchange) dropLeft() bool {
-	left := x.claim()
-	if left {
+func (x *exchange) dropIfLeft() bool {
+	leftToSender := x.claimConn()
+	if leftToSender {
 		x.drop()
 	}
-	return left
+	return leftToSender
 }
 
 // drop closes the connection.
@@ -174,46 +174,46 @@ func (x *exchange) drop() {
 
 // gotHead ends what is bounded. A head that comes while the connection is being closed, which takes a while over TLS, is too late:
 // it returns why that is closed.
-func (x *exchange) gotHead() error {
+func (x *exchange) headReceived() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.head.Got(x.conn, !x.over)
+	x.headWait.Finish(x.conn, !x.ended)
 	return x.cause
 }
 
 // bound bounds the time until the head has come. The caller holds mu.
-func (x *exchange) bound(d time.Duration) {
-	if !x.over {
-		x.head.Bound(x.conn, d)
+func (x *exchange) startHeadTimeout(d time.Duration) {
+	if !x.ended {
+		x.headWait.Start(x.conn, d)
 	}
 }
 
 // explain makes the error of a read one that says what has happened.
-func (x *exchange) explain(err error) error {
+func (x *exchange) readError(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	late := isTimeout(err)
-	x.stale = x.cause == nil && (x.failed != nil || !late)
+	isLate := isTimeout(err)
+	x.connLost = x.cause == nil && (x.sendErr != nil || !isLate)
 	switch {
 	case x.cause != nil:
 		return x.cause
-	case x.failed != nil && !x.head.Answered:
-		return x.fault(Server, CannotSend, "sending the request to", x.failed)
-	case x.head.Bounded && late:
-		return x.fault(Server, TimedOut, "waiting for the response of", errHeaderTimeout)
-	case errors.Is(err, io.EOF) && !x.began:
-		return x.fault(Server, Closed, "waiting for the response of", errNoResponse)
+	case x.sendErr != nil && !x.headWait.Received:
+		return x.newError(Server, CannotSend, "sending the request to", x.sendErr)
+	case x.headWait.HasDeadline && isLate:
+		return x.newError(Server, TimedOut, "waiting for the response of", errHeaderTimeout)
+	case errors.Is(err, io.EOF) && !x.receivedAny:
+		return x.newError(Server, Closed, "waiting for the response of", errNoResponse)
 	case errors.Is(err, io.EOF):
-		x.ended = true
+		x.connEOF = true
 		err = io.ErrUnexpectedEOF
 	}
-	return x.fault(Server, Closed, "reading the response of", err)
+	return x.newError(Server, Closed, "reading the response of", err)
 }
 
 // fault is an error of this exchange.
-func (x *exchange) fault(side Side, kind Kind, during string, err error) *Error {
-	if side == Server && x.absolute() {
+func (x *exchange) newError(side Side, kind Kind, during string, err error) *Error {
+	if side == Server && x.usesAbsoluteForm() {
 		side = Proxy
 	}
-	return &Error{Side: side, Kind: kind, CanRetry: x.unsent || x.conn == nil || x.repeatable, During: during, Addr: x.key.addr(), Err: err}
+	return &Error{Side: side, Kind: kind, CanRetry: x.sentNothing || x.conn == nil || x.isRepeatable, During: during, Addr: x.key.addr(), Err: err}
 }

@@ -16,54 +16,54 @@ const (
 	protoHTTP2 = "h2"
 
 	// maxKnown bounds the servers that are known to speak HTTP/2.
-	maxKnown = 10_000
+	maxHTTP2Servers = 10_000
 )
 
 // http2 is what sends requests over HTTP/2: http.Transports with the same settings, one for each
 // way to servers. They are told how to dial, and are given the first connection that was found
 // to speak HTTP/2.
-type http2 struct {
-	client *Client
-	offers bool // HTTP/2 is negotiated
+type http2Transports struct {
+	client    *Client
+	isOffered bool // HTTP/2 is negotiated
 
-	mu    sync.Mutex
-	known map[key]bool // those whose requests go there at once
-	ways  map[string]*other
+	mu         sync.Mutex
+	servers    map[key]bool // those whose requests go there at once
+	transports map[string]*http2Transport
 }
 
 // other is an http.Transport in place of ours.
-type other struct {
-	of    *http2
+type http2Transport struct {
+	owner *http2Transports
 	inner *http.Transport
 	proxy string
 
-	mu     sync.Mutex
-	handed map[string][]net.Conn // by address
+	mu    sync.Mutex
+	conns map[string][]net.Conn // by address
 }
 
 // handOver is the error of an exchange whose connection speaks HTTP/2.
-type handOver struct {
-	to *other
-	k  key
-	nc net.Conn
+type handOff struct {
+	to   *http2Transport
+	key  key
+	conn net.Conn
 }
 
-func (*handOver) Error() string { return "client: BUG: the request was to be sent over HTTP/2" }
+func (*handOff) Error() string { return "client: BUG: the request was to be sent over HTTP/2" }
 
 // configureProtocols decides which protocols are offered, as net/http does.
 func (c *Client) configureProtocols() {
 	c.http2.client = c
 	p := c.protocols()
-	c.http1, c.http2.offers = p.HTTP1(), p.HTTP2()
+	c.allowsHTTP1, c.http2.isOffered = p.HTTP1(), p.HTTP2()
 	if c.tls = c.TLSClientConfig.Clone(); c.tls == nil {
 		c.tls = new(tls.Config)
 	}
-	if c.http2.offers && !c.canHTTP2() {
-		c.http2.offers = false
+	if c.http2.isOffered && !c.canHTTP2() {
+		c.http2.isOffered = false
 	}
-	if c.http2.offers {
+	if c.http2.isOffered {
 		protos := []string{protoHTTP2}
-		if c.http1 {
+		if c.allowsHTTP1 {
 			protos = append(protos, protoHTTP1)
 		}
 		for _, p := range c.tls.NextProtos {
@@ -99,66 +99,66 @@ func (c *Client) canHTTP2() bool {
 }
 
 // other returns what sends requests for a key in our place, or nil.
-func (c *Client) other(k *key) *other {
+func (c *Client) http2TransportFor(k *key) *http2Transport {
 	h := &c.http2
-	if c.http1 && (!h.offers || !k.tls) {
+	if c.allowsHTTP1 && (!h.isOffered || !k.tls) {
 		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
-	case !c.http1:
-		return h.way("") // which knows the proxies itself
-	case !h.known[*k]:
+	case !c.allowsHTTP1:
+		return h.transport("") // which knows the proxies itself
+	case !h.servers[*k]:
 		return nil
 	}
-	return h.way(k.proxy)
+	return h.transport(k.proxy)
 }
 
 // take hands a connection over that speaks HTTP/2.
-func (h *http2) take(k *key, nc net.Conn) *handOver {
+func (h *http2Transports) handOff(k *key, nc net.Conn) *handOff {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.known) >= maxKnown {
-		clear(h.known)
+	if len(h.servers) >= maxHTTP2Servers {
+		clear(h.servers)
 	}
-	if h.known == nil {
-		h.known = make(map[key]bool)
+	if h.servers == nil {
+		h.servers = make(map[key]bool)
 	}
-	h.known[*k] = true
-	o := h.way(k.proxy)
+	h.servers[*k] = true
+	o := h.transport(k.proxy)
 	o.mu.Lock()
-	o.handed[k.addr()] = append(o.handed[k.addr()], nc)
+	o.conns[k.addr()] = append(o.conns[k.addr()], nc)
 	o.mu.Unlock()
-	return &handOver{to: o, k: *k, nc: nc}
+	return &handOff{to: o, key: *k, conn: nc}
 }
 
 // forget drops what is known of a server.
-func (h *http2) forget(k *key) {
+func (h *http2Transports) forget(k *key) {
 	h.mu.Lock()
-	delete(h.known, *k)
+	delete(h.servers, *k)
 	h.mu.Unlock()
 }
 
 // way returns the Transport for requests through a proxy, or through none. The caller holds mu.
-func (h *http2) way(proxy string) *other {
-	if o := h.ways[proxy]; o != nil {
+func (h *http2Transports) transport(proxy string) *http2Transport {
+	if o := h.transports[proxy]; o != nil {
 		return o
 	}
-	o := &other{of: h, proxy: proxy, handed: make(map[string][]net.Conn)}
-	o.inner = h.client.like()
-	if h.client.http1 { // we choose proxies, and dial
+	o := &http2Transport{owner: h, proxy: proxy, conns: make(map[string][]net.Conn)}
+	o.inner = h.client.newHTTPTransport()
+	if h.client.allowsHTTP1 { // we choose proxies, and dial
 		o.inner.Proxy, o.inner.DialTLSContext = nil, o.dialTLS
 	}
-	if h.ways == nil {
-		h.ways = make(map[string]*other)
+	if h.transports == nil {
+		h.transports = make(map[string]*http2Transport)
 	}
-	h.ways[proxy] = o
+	h.transports[proxy] = o
 	return o
 }
 
 // like is an http.Transport with our settings.
-func (c *Client) like() *http.Transport {
+func (c *Client) newHTTPTransport() *http.Transport {
 	p := c.protocols()
 	return &http.Transport{
 		Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse, ProxyConnectHeader: c.ProxyConnectHeader, GetProxyConnectHeader: c.GetProxyConnectHeader,
@@ -173,11 +173,11 @@ func (c *Client) like() *http.Transport {
 }
 
 // dialTLS returns a connection that was handed over, or else a new one.
-func (o *other) dialTLS(ctx context.Context, _, addr string) (net.Conn, error) {
+func (o *http2Transport) dialTLS(ctx context.Context, _, addr string) (net.Conn, error) {
 	o.mu.Lock()
-	if waiting := o.handed[addr]; len(waiting) > 0 {
-		if o.handed[addr] = waiting[1:]; len(waiting) == 1 {
-			delete(o.handed, addr)
+	if waiting := o.conns[addr]; len(waiting) > 0 {
+		if o.conns[addr] = waiting[1:]; len(waiting) == 1 {
+			delete(o.conns, addr)
 		}
 		o.mu.Unlock()
 		return waiting[0], nil
@@ -187,17 +187,17 @@ func (o *other) dialTLS(ctx context.Context, _, addr string) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	nc, _, err := o.of.client.dial(ctx, &key{proxy: o.proxy, host: host, port: port, tls: true}, nil)
+	nc, _, err := o.owner.client.dial(ctx, &key{proxy: o.proxy, host: host, port: port, tls: true}, nil)
 	return nc, err
 }
 
 // roundTrip sends the request of an exchange whose connection was handed over.
-func (h *handOver) roundTrip(x *exchange) (*http.Response, error) {
+func (h *handOff) roundTrip(x *exchange) (*http.Response, error) {
 	r := x.request
-	if x.gathered { // its body was read
+	if x.bodyBuffered { // its body was read
 		body, err := r.GetBody()
 		if err != nil {
-			h.nc.Close()
+			h.conn.Close()
 			return nil, err
 		}
 		r = r.WithContext(x.ctx)
@@ -208,28 +208,28 @@ func (h *handOver) roundTrip(x *exchange) (*http.Response, error) {
 		resp.Request = x.request
 	}
 	h.to.mu.Lock()
-	waiting := h.to.handed[h.k.addr()]
-	i := slices.Index(waiting, h.nc)
+	waiting := h.to.conns[h.key.addr()]
+	i := slices.Index(waiting, h.conn)
 	if i >= 0 { // it was not needed
-		h.to.handed[h.k.addr()] = slices.Delete(waiting, i, i+1)
+		h.to.conns[h.key.addr()] = slices.Delete(waiting, i, i+1)
 	}
 	h.to.mu.Unlock()
 	if i >= 0 {
-		h.nc.Close()
+		h.conn.Close()
 	}
 	return resp, err
 }
 
-func (o *other) roundTrip(r *http.Request) (*http.Response, error) {
+func (o *http2Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := o.inner.RoundTrip(r)
 	if err == nil && resp.ProtoMajor == 1 { // it speaks HTTP/2 no longer
-		o.of.forgetURL(r.URL, o.proxy)
+		o.owner.forgetURL(r.URL, o.proxy)
 	}
 	return resp, err
 }
 
 // forgetURL drops what is known of the server that a URL names.
-func (h *http2) forgetURL(u *url.URL, proxy string) {
+func (h *http2Transports) forgetURL(u *url.URL, proxy string) {
 	k := key{proxy: proxy, host: u.Hostname(), port: u.Port(), tls: true}
 	if k.port == "" {
 		k.port = "443"
@@ -237,9 +237,9 @@ func (h *http2) forgetURL(u *url.URL, proxy string) {
 	h.forget(&k)
 }
 
-func (h *http2) closeIdle() {
+func (h *http2Transports) closeIdle() {
 	h.mu.Lock()
-	all := slices.Collect(maps.Values(h.ways))
+	all := slices.Collect(maps.Values(h.transports))
 	h.mu.Unlock()
 	for _, o := range all { // closing over TLS may wait for the server
 		o.inner.CloseIdleConnections()

@@ -10,52 +10,52 @@ import (
 )
 
 // expand has the body decompressed if it is what only we have asked for.
-func (x *slab) expand() {
+func (x *slab) decompress() {
 	r := &x.response
-	if !x.inflate || !x.encoded || r.Body == http.NoBody || r.StatusCode == http.StatusSwitchingProtocols || !strings.EqualFold(first(r.Header["Content-Encoding"]), "gzip") {
+	if !x.requestedGzip || !x.hasContentEncoding || r.Body == http.NoBody || r.StatusCode == http.StatusSwitchingProtocols || !strings.EqualFold(firstValue(r.Header["Content-Encoding"]), "gzip") {
 		return
 	}
 	delete(r.Header, "Content-Encoding")
 	delete(r.Header, "Content-Length")
 	r.ContentLength = -1
 	r.Uncompressed = true
-	r.Body = &inflated{client: x.client, body: r.Body}
+	r.Body = &gzipBody{client: x.client, body: r.Body}
 }
 
 // inflated is a body that is decompressed while it is read.
-type inflated struct {
+type gzipBody struct {
 	client *Client
 	body   io.ReadCloser
 
 	reading sync.Mutex
-	z       *gzip.Reader // nil before the first Read, and after the end
+	reader  *gzip.Reader // nil before the first Read, and after the end
 	err     error
 }
 
-func (b *inflated) Read(p []byte) (n int, err error) {
+func (b *gzipBody) Read(p []byte) (n int, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	if b.err != nil {
 		return 0, b.err
 	}
-	if b.z == nil {
-		z := b.client.inflater()
+	if b.reader == nil {
+		z := b.client.gzipReader()
 		if b.err = z.Reset(b.body); b.err != nil {
 			if errors.Is(b.err, io.EOF) {
 				b.err = io.ErrUnexpectedEOF // no byte at all is no gzip
 			}
 			return 0, b.err
 		}
-		b.z = z
+		b.reader = z
 	}
-	if n, err = b.z.Read(p); err != nil {
+	if n, err = b.reader.Read(p); err != nil {
 		if b.err = err; err == io.EOF { //nolint:errorlint // gzip's own
-			b.client.inflaters.Put(b.z)
+			b.client.gzipReaders.Put(b.reader)
 		}
-		b.z = nil
+		b.reader = nil
 	}
 	return n, err
 }
 
 // Close implements io.Closer.
-func (b *inflated) Close() error { return b.body.Close() }
+func (b *gzipBody) Close() error { return b.body.Close() }

@@ -14,7 +14,7 @@ import (
 )
 
 // connectTime bounds what a proxy may take to open a tunnel, as in net/http.
-const connectTime = time.Minute
+const proxyConnectTimeout = time.Minute
 
 // proxyError is an error of a proxy, or on the way to it.
 type proxyError struct {
@@ -27,7 +27,7 @@ func (e *proxyError) Error() string { return "the proxy " + e.addr + ": " + e.er
 func (e *proxyError) Unwrap() error { return e.err }
 
 // locateProxy asks which proxy gets the request, if any.
-func (x *exchange) locateProxy() error {
+func (x *exchange) setProxyKey() error {
 	proxy, err := x.client.Proxy(x.request)
 	if err != nil || proxy == nil {
 		return err
@@ -77,9 +77,9 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 	case k.host == "":
 		return nc, nil
 	case proxy.Scheme == "socks5" || proxy.Scheme == "socks5h":
-		tunnel = socks
+		tunnel = socksTunnel
 	}
-	if err := withDeadline(ctx, nc, connectTime, func() error { return tunnel(ctx, nc, proxy, k) }); err != nil {
+	if err := withDeadline(ctx, nc, proxyConnectTimeout, func() error { return tunnel(ctx, nc, proxy, k) }); err != nil {
 		nc.Close()
 		return nil, &proxyError{addr, err}
 	}
@@ -99,7 +99,7 @@ func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (
 	if config.ServerName == "" {
 		config.ServerName = proxy.Hostname()
 	}
-	nc, _, err = c.handshake(ctx, tls.Client(&below{Conn: nc}, config), nil)
+	nc, _, err = c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, config), nil)
 	return nc, err
 }
 
@@ -123,7 +123,7 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 		return err
 	}
 	// Byte by byte: what comes behind the head is the server's.
-	resp, err := http.ReadResponse(bufio.NewReaderSize(&oneByte{io.LimitReader(nc, int64(c.maxHead))}, 16), connect)
+	resp, err := http.ReadResponse(bufio.NewReaderSize(&oneByteReader{io.LimitReader(nc, int64(c.maxHeadBytes))}, 16), connect)
 	if err != nil {
 		return err
 	}
@@ -139,6 +139,6 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 }
 
 // oneByte reads a byte at a time.
-type oneByte struct{ r io.Reader }
+type oneByteReader struct{ r io.Reader }
 
-func (o *oneByte) Read(p []byte) (int, error) { return o.r.Read(p[:min(len(p), 1)]) }
+func (o *oneByteReader) Read(p []byte) (int, error) { return o.r.Read(p[:min(len(p), 1)]) }

@@ -17,23 +17,23 @@ const maxInterim = 100
 // receive waits for the head of the response.
 func (x *exchange) receive() error {
 	s := x.scratch
-	limits := http1.Limits{Bytes: x.client.maxHead, Fields: maxFields}
+	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
 	for n := 0; ; n++ {
 		s.head.Reset()
 		if err := x.receiveHead(limits); err != nil {
 			return err
 		}
 		if s.head.Status >= 200 || s.head.Status == http.StatusSwitchingProtocols {
-			return x.gotHead()
+			return x.headReceived()
 		}
 		if n == maxInterim {
-			return x.fault(Server, Malformed, "reading the response of", errInterim)
+			return x.newError(Server, Malformed, "reading the response of", errTooManyInterim)
 		}
-		seen, err := x.interim()
+		isSeen, err := x.handleInterim()
 		if err != nil {
 			return err
 		}
-		if x.from += s.head.Size; !seen {
+		if x.parsed += s.head.Size; !isSeen {
 			limits.Bytes = max(1, limits.Bytes-s.head.Size)
 		}
 	}
@@ -43,15 +43,15 @@ func (x *exchange) receive() error {
 func (x *exchange) receiveHead(limits http1.Limits) error {
 	s := x.scratch
 	for {
-		complete, err := s.head.Parse(s.in[x.from:x.to], limits)
+		complete, err := s.head.Parse(s.in[x.parsed:x.filled], limits)
 		if err != nil {
-			return x.fault(Server, Malformed, "reading the response of", err)
+			return x.newError(Server, Malformed, "reading the response of", err)
 		}
 		if complete {
 			return nil
 		}
-		if !beginsResponse(s.in[x.from:x.to]) { // no more bytes make one of it, and they may never come
-			return x.fault(Server, Malformed, "reading the response of", errNotHTTP)
+		if !beginsResponse(s.in[x.parsed:x.filled]) { // no more bytes make one of it, and they may never come
+			return x.newError(Server, Malformed, "reading the response of", errNotHTTP)
 		}
 		if err := x.fill(); err != nil {
 			return err
@@ -70,20 +70,20 @@ func beginsResponse(b []byte) bool {
 func (x *exchange) fill() error {
 	s := x.scratch
 	switch {
-	case x.from == x.to:
-		x.from, x.to = 0, 0
-	case x.to < len(s.in):
-	case x.from > 0:
-		x.to = copy(s.in, s.in[x.from:x.to])
-		x.from = 0
+	case x.parsed == x.filled:
+		x.parsed, x.filled = 0, 0
+	case x.filled < len(s.in):
+	case x.parsed > 0:
+		x.filled = copy(s.in, s.in[x.parsed:x.filled])
+		x.parsed = 0
 	default:
 		s.in = append(s.in, make([]byte, len(s.in))...)
 	}
-	n, err := x.conn.Read(s.in[x.to:])
+	n, err := x.conn.Read(s.in[x.filled:])
 	if n > 0 {
-		x.to += n
-		if !x.began {
-			x.began = true
+		x.filled += n
+		if !x.receivedAny {
+			x.receivedAny = true
 			if x.trace != nil && x.trace.GotFirstResponseByte != nil {
 				x.trace.GotFirstResponseByte()
 			}
@@ -93,69 +93,69 @@ func (x *exchange) fill() error {
 	if err == nil {
 		err = io.ErrNoProgress
 	}
-	return x.explain(err)
+	return x.readError(err)
 }
 
 // interim passes an interim response on, and reports whether somebody has looked at it.
-func (x *exchange) interim() (seen bool, err error) {
+func (x *exchange) handleInterim() (isSeen bool, err error) {
 	head, trace := &x.scratch.head, x.trace
 	if head.Status == http.StatusContinue {
 		if trace != nil && trace.Got100Continue != nil {
 			trace.Got100Continue()
 		}
-		if x.expects {
-			x.proceed()
+		if x.expectsContinue {
+			x.startBody()
 		}
 	}
-	var tell func(status int, h http.Header) error
-	switch hook := x.client.OnInterim; {
+	var hook func(status int, h http.Header) error
+	switch onInterim := x.client.OnInterim; {
 	case trace != nil && trace.Got1xxResponse != nil:
-		tell = func(status int, h http.Header) error { return trace.Got1xxResponse(status, textproto.MIMEHeader(h)) }
-	case hook != nil && head.Status != http.StatusContinue:
-		tell = func(status int, h http.Header) error { return hook(x.request, status, h) }
+		hook = func(status int, h http.Header) error { return trace.Got1xxResponse(status, textproto.MIMEHeader(h)) }
+	case onInterim != nil && head.Status != http.StatusContinue:
+		hook = func(status int, h http.Header) error { return onInterim(x.request, status, h) }
 	default:
 		return false, nil
 	}
-	text := http1.TextOf(x.scratch.in[x.from : x.from+head.Size])
-	if err := tell(head.Status, roundtrip.Header(nil, head.Fields, &text, nil)); err != nil {
-		return true, x.fault(Local, Malformed, "reading the response of", fmt.Errorf("%w: %w", errRefused, err))
+	text := http1.TextOf(x.scratch.in[x.parsed : x.parsed+head.Size])
+	if err := hook(head.Status, roundtrip.Header(nil, head.Fields, &text, nil)); err != nil {
+		return true, x.newError(Local, Malformed, "reading the response of", fmt.Errorf("%w: %w", errHookFailed, err))
 	}
 	return true, nil
 }
 
 // respond makes the response of its head, and ends the exchange if all of it is there.
-func (x *slab) respond() (*http.Response, error) {
+func (x *slab) makeResponse() (*http.Response, error) {
 	s, r := x.scratch, x.request
 	head := &s.head
 	framing := head.Body(r.Method == http.MethodHead)
-	at := x.from
-	x.from += head.Size
-	whole := framing.Mode == http1.NoBody || framing.Mode == http1.ByLength && framing.Length <= int64(x.to-x.from)
-	whole = whole && (framing.Length == 0 || x.sending() != sending)
+	at := x.parsed
+	x.parsed += head.Size
+	isWhole := framing.Mode == http1.NoBody || framing.Mode == http1.ByLength && framing.Length <= int64(x.filled-x.parsed)
+	isWhole = isWhole && (framing.Length == 0 || x.sendProgress() != bodySending)
 	switch {
-	case x.takesOver() && x.sending() < sendingEnd:
-		return nil, x.fail(x.fault(Server, Malformed, "reading the response of", errTooEarly))
-	case x.takesOver():
-		framing, whole = http1.Framing{Mode: http1.UntilClose}, false
+	case x.switchesProtocol() && x.sendProgress() < bodyEnding:
+		return nil, x.fail(x.newError(Server, Malformed, "reading the response of", errEarlySwitch))
+	case x.switchesProtocol():
+		framing, isWhole = http1.Framing{Mode: http1.UntilClose}, false
 	case head.Status == http.StatusSwitchingProtocols:
-		return nil, x.fail(x.fault(Server, Malformed, "reading the response of", errNotAsked))
+		return nil, x.fail(x.newError(Server, Malformed, "reading the response of", errUnrequestedSwitch))
 	}
-	end := x.from
-	if whole {
+	end := x.parsed
+	if isWhole {
 		end += int(framing.Length)
 	}
-	text, body := copyOf(s.in[at:end], head.Size)
-	if err := x.describe(&text, framing); err != nil {
+	text, body := copyHeadAndBody(s.in[at:end], head.Size)
+	if err := x.fillResponse(&text, framing); err != nil {
 		return nil, x.fail(err)
 	}
 	switch {
-	case x.takesOver():
-		x.response.Body = x.takeOver()
-	case !whole:
-		x.response.Body = newStream(x, framing)
+	case x.switchesProtocol():
+		x.response.Body = x.detachConn()
+	case !isWhole:
+		x.response.Body = newResponseBody(x, framing)
 	default:
-		x.from = end
-		x.finish(head.Persistent && x.from == x.to)
+		x.parsed = end
+		x.finish(head.Persistent && x.parsed == x.filled)
 		x.response.Body = http.NoBody
 		if framing.Length > 0 {
 			x.whole.Text = body
@@ -163,13 +163,13 @@ func (x *slab) respond() (*http.Response, error) {
 		}
 		x.release()
 	}
-	x.expand()
+	x.decompress()
 	return &x.response, nil
 }
 
 // copyOf makes strings of a head and the body behind it. They are parts of one string, unless the head is large: a program that keeps a
 // field of it must not keep all of it.
-func copyOf(in []byte, head int) (text http1.Text, body string) {
+func copyHeadAndBody(in []byte, head int) (text http1.Text, body string) {
 	if http1.IsLarge(head) {
 		return http1.TextOf(in[:head]), string(in[head:])
 	}
@@ -179,9 +179,9 @@ func copyOf(in []byte, head int) (text http1.Text, body string) {
 
 // sending returns how far the request has been sent. A body that is being sent goes on until the end
 // of the response was read.
-func (x *exchange) sending() progress {
-	if !x.streams() {
-		return sent
+func (x *exchange) sendProgress() progress {
+	if !x.streamsBody() {
+		return bodySent
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -189,9 +189,9 @@ func (x *exchange) sending() progress {
 }
 
 // describe fills in the response but for its body.
-func (x *slab) describe(text *http1.Text, framing http1.Framing) error {
+func (x *slab) fillResponse(text *http1.Text, framing http1.Framing) error {
 	head, r := &x.scratch.head, &x.response
-	r.Request, r.TLS = x.request, x.conn.Value.tls
+	r.Request, r.TLS = x.request, x.conn.Value.tlsState
 	const version, status = len("HTTP/1.1"), len("HTTP/1.1 200")
 	r.Proto, r.ProtoMajor, r.ProtoMinor = text.Of(http1.Span{End: uint32(version)}), 1, head.Minor
 	r.StatusCode = head.Status
@@ -212,7 +212,7 @@ func (x *slab) describe(text *http1.Text, framing http1.Framing) error {
 				addCacheControl(r.Header)
 			}
 		case http1.NameContentEncoding:
-			x.encoded = true
+			x.hasContentEncoding = true
 		}
 	}
 	r.Close = !head.Persistent || framing.Mode == http1.UntilClose

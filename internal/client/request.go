@@ -37,36 +37,36 @@ func (x *exchange) prepare() error {
 	case r.Body == nil && r.ContentLength != 0:
 		return fmt.Errorf("http: Request.ContentLength=%d with nil Body", r.ContentLength)
 	}
-	x.url, x.repeatable = r.URL, x.client.repeatable(r)
-	if err := x.locate(); err != nil {
+	x.url, x.isRepeatable = r.URL, x.client.isRepeatable(r)
+	if err := x.setKey(); err != nil {
 		return err
 	}
 	if x.ctx.Err() != nil {
 		return roundtrip.Cause(x.ctx)
 	}
-	if x.via = x.client.other(&x.key); x.via != nil {
+	if x.overHTTP2 = x.client.http2TransportFor(&x.key); x.overHTTP2 != nil {
 		return nil
 	}
 	x.scratch = x.client.newScratch()
-	x.measure()
+	x.setBodyLength()
 	if err := x.writeHead(); err != nil {
 		return err
 	}
-	return x.gather()
+	return x.bufferBody()
 }
 
 // measure finds out how long the body is: -1 is not known.
-func (x *exchange) measure() {
+func (x *exchange) setBodyLength() {
 	r := x.request
 	switch {
 	case x.body == nil:
 	case r.ContentLength == 0, len(r.TransferEncoding) > 0 && r.TransferEncoding[0] == "chunked":
-		x.length = -1 // as net/http understands it
+		x.bodyLength = -1 // as net/http understands it
 	default:
-		x.length = r.ContentLength
+		x.bodyLength = r.ContentLength
 	}
-	x.expects = x.body != nil && x.client.ExpectContinueTimeout > 0 && hasToken(r.Header["Expect"], "100-continue")
-	x.keep = !r.Close && !x.client.DisableKeepAlives && !hasToken(r.Header["Connection"], "close") && r.Method != http.MethodConnect
+	x.expectsContinue = x.body != nil && x.client.ExpectContinueTimeout > 0 && hasToken(r.Header["Expect"], "100-continue")
+	x.keepAlive = !r.Close && !x.client.DisableKeepAlives && !hasToken(r.Header["Connection"], "close") && r.Method != http.MethodConnect
 }
 
 // writeHead writes the head into the scratch, and fails if the request would not be one.
@@ -94,7 +94,7 @@ func (x *exchange) writeHead() error {
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = append(b, host...)
 	b = append(b, "\r\n"...)
-	x.wroteField("Host", host)
+	x.traceField("Host", host)
 	if b, err = x.appendUserAgent(b); err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (x *exchange) writeHead() error {
 	if b, err = x.appendHeader(b); err != nil {
 		return err
 	}
-	b = x.appendOwn(b, method)
+	b = x.appendAddedFields(b, method)
 	x.scratch.out = http1.AppendHeadEnd(b)
 	return nil
 }
@@ -152,7 +152,7 @@ func (x *exchange) appendTarget(b []byte, method, host string) ([]byte, error) {
 	case u.Opaque != "":
 		b = append(b, u.RequestURI()...)
 	default:
-		if x.absolute() {
+		if x.usesAbsoluteForm() {
 			b = append(b, u.Scheme...)
 			b = append(b, "://"...)
 			b = append(b, host...)
@@ -168,7 +168,7 @@ func (x *exchange) appendTarget(b []byte, method, host string) ([]byte, error) {
 }
 
 // absolute reports whether the request is for a proxy that is to pass it on.
-func (x *exchange) absolute() bool { return x.key.proxy != "" && x.key.host == "" }
+func (x *exchange) usesAbsoluteForm() bool { return x.key.proxy != "" && x.key.host == "" }
 
 func appendPath(b []byte, u *url.URL) []byte {
 	path := u.EscapedPath()
@@ -190,7 +190,7 @@ func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
 	case x.client.Verbatim:
 		return b, nil
 	default:
-		x.wroteField("User-Agent", userAgent)
+		x.traceField("User-Agent", userAgent)
 		return append(b, userAgentLine...), nil
 	}
 	if len(values) > 1 && !x.client.Verbatim { // as net/http
@@ -199,11 +199,11 @@ func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
 	for _, agent := range values {
 		switch {
 		case !http1.ValidValue(agent):
-			return nil, fieldFault("User-Agent")
+			return nil, invalidValueError("User-Agent")
 		case agent == "":
 			continue
 		}
-		x.wroteField("User-Agent", agent)
+		x.traceField("User-Agent", agent)
 		b = http1.AppendField(b, "User-Agent", agent)
 	}
 	return b, nil
@@ -212,16 +212,16 @@ func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
 // appendFraming writes what says how long the body is.
 func (x *exchange) appendFraming(b []byte, method string) ([]byte, error) {
 	switch {
-	case x.length < 0:
+	case x.bodyLength < 0:
 		b = http1.AppendField(b, "Transfer-Encoding", "chunked")
-		x.wroteField("Transfer-Encoding", "chunked")
+		x.traceField("Transfer-Encoding", "chunked")
 		return x.appendTrailerNames(b)
-	case x.length > 0, method == http.MethodPost, method == http.MethodPut, method == http.MethodPatch:
+	case x.bodyLength > 0, method == http.MethodPost, method == http.MethodPut, method == http.MethodPatch:
 		b = append(b, "Content-Length: "...)
-		b = strconv.AppendInt(b, x.length, 10)
+		b = strconv.AppendInt(b, x.bodyLength, 10)
 		b = append(b, "\r\n"...)
 		if x.trace != nil {
-			x.wroteField("Content-Length", strconv.FormatInt(x.length, 10))
+			x.traceField("Content-Length", strconv.FormatInt(x.bodyLength, 10))
 		}
 	}
 	return b, nil
@@ -241,7 +241,7 @@ func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
 	}
 	slices.Sort(names)
 	list := strings.Join(names, ",")
-	x.wroteField("Trailer", list)
+	x.traceField("Trailer", list)
 	return http1.AppendField(b, "Trailer", list), nil
 }
 
@@ -254,7 +254,7 @@ func (x *exchange) appendHeader(b []byte) ([]byte, error) {
 	var array [sortedFields]string
 	names := array[:0]
 	for name := range h {
-		if isElsewhere(name) {
+		if isWrittenSeparately(name) {
 			continue
 		}
 		if !http1.ValidToken(name) {
@@ -266,7 +266,7 @@ func (x *exchange) appendHeader(b []byte) ([]byte, error) {
 	for _, name := range names {
 		for _, value := range h[name] {
 			if !http1.ValidValue(value) {
-				return nil, fieldFault(name)
+				return nil, invalidValueError(name)
 			}
 			b = http1.AppendField(b, name, value)
 		}
@@ -279,7 +279,7 @@ func (x *exchange) appendHeader(b []byte) ([]byte, error) {
 
 // isElsewhere reports whether a field is written from where net/http has it. Those that say where a
 // request goes and ends are so in any spelling: servers do not tell two apart.
-func isElsewhere(name string) bool {
+func isWrittenSeparately(name string) bool {
 	switch len(name) {
 	case len("Host"):
 		return strings.EqualFold(name, "Host")
@@ -296,35 +296,35 @@ func isElsewhere(name string) bool {
 }
 
 // fieldFault does not show the value, which may be a secret.
-func fieldFault(name string) error {
+func invalidValueError(name string) error {
 	return fmt.Errorf("net/http: invalid header field value for %q", name)
 }
 
 // appendOwn writes the fields that the client adds.
-func (x *exchange) appendOwn(b []byte, method string) []byte {
+func (x *exchange) appendAddedFields(b []byte, method string) []byte {
 	h := x.request.Header
-	if x.inflate = !x.client.DisableCompression && method != http.MethodHead && method != http.MethodConnect && first(h["Accept-Encoding"]) == "" && first(h["Range"]) == ""; x.inflate {
+	if x.requestedGzip = !x.client.DisableCompression && method != http.MethodHead && method != http.MethodConnect && firstValue(h["Accept-Encoding"]) == "" && firstValue(h["Range"]) == ""; x.requestedGzip {
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
-		x.wroteField("Accept-Encoding", "gzip")
+		x.traceField("Accept-Encoding", "gzip")
 	}
 	if (x.request.Close || x.client.DisableKeepAlives) && !hasToken(h["Connection"], "close") && (x.request.Close || !hasToken(h["Connection"], "upgrade")) {
 		b = append(b, "Connection: close\r\n"...)
-		x.wroteField("Connection", "close")
+		x.traceField("Connection", "close")
 	}
 	if x.proxyAuth != "" {
 		b = http1.AppendField(b, "Proxy-Authorization", x.proxyAuth)
-		x.wroteField("Proxy-Authorization", x.proxyAuth)
+		x.traceField("Proxy-Authorization", x.proxyAuth)
 	}
 	return b
 }
 
-func (x *exchange) wroteField(name, value string) {
+func (x *exchange) traceField(name, value string) {
 	if x.trace != nil && x.trace.WroteHeaderField != nil {
 		x.trace.WroteHeaderField(name, []string{value})
 	}
 }
 
-func first(values []string) string {
+func firstValue(values []string) string {
 	if len(values) == 0 {
 		return ""
 	}
@@ -344,9 +344,9 @@ func hasToken(values []string, token string) bool {
 }
 
 // repeated returns the exchange of the same request once more, if it may be sent again.
-func (x *slab) repeated() (*slab, bool) {
+func (x *slab) retry() (*slab, bool) {
 	r := x.request
-	if x.ctx.Err() != nil || !x.unsent && !x.repeatable || x.body != nil && r.GetBody == nil {
+	if x.ctx.Err() != nil || !x.sentNothing && !x.isRepeatable || x.body != nil && r.GetBody == nil {
 		return nil, false
 	}
 	second := &slab{}

@@ -12,7 +12,7 @@ const (
 	// maxFields bounds the field lines of a response's head.
 	maxFields = 1000
 	// keptScratch is the most memory of a buffer that is kept for another exchange.
-	keptScratch = 64 << 10
+	maxKeptBuffer = 64 << 10
 )
 
 // scratch is memory for an exchange: for what is sent, what is received, and where its parts
@@ -26,7 +26,7 @@ type scratch struct {
 func (c *Client) newScratch() *scratch {
 	s, _ := c.scratches.Get().(*scratch)
 	if s == nil {
-		s = &scratch{in: make([]byte, c.readSize)}
+		s = &scratch{in: make([]byte, c.readBufferSize)}
 	}
 	s.out = s.out[:0]
 	return s
@@ -39,11 +39,11 @@ func (x *exchange) release() {
 		return
 	}
 	x.scratch = nil
-	if cap(s.out) > keptScratch {
+	if cap(s.out) > maxKeptBuffer {
 		s.out = nil
 	}
-	if len(s.in) > max(keptScratch, x.client.readSize) {
-		s.in = make([]byte, x.client.readSize)
+	if len(s.in) > max(maxKeptBuffer, x.client.readBufferSize) {
+		s.in = make([]byte, x.client.readBufferSize)
 	}
 	poison(s.out[:cap(s.out)])
 	poison(s.in)

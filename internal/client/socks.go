@@ -13,26 +13,26 @@ import (
 
 // What a SOCKS5 client and proxy say to each other (RFC 1928, RFC 1929).
 const (
-	socksVersion     = 5
-	socksAuthVersion = 1
-	socksNoAuth      = 0
-	socksPassword    = 2
-	socksConnect     = 1
-	socksIPv4        = 1
-	socksName        = 3
-	socksIPv6        = 4
+	socksVersion      = 5
+	socksAuthVersion  = 1
+	socksNoAuth       = 0
+	socksPasswordAuth = 2
+	socksCmdConnect   = 1
+	socksIPv4         = 1
+	socksName         = 3
+	socksIPv6         = 4
 )
 
 // socks has a SOCKS5 proxy connect to a key's server. Names are left to the proxy.
-func socks(_ context.Context, nc net.Conn, proxy *url.URL, k *key) error {
-	if err := socksMethod(nc, proxy.User); err != nil {
+func socksTunnel(_ context.Context, nc net.Conn, proxy *url.URL, k *key) error {
+	if err := negotiateSocksAuth(nc, proxy.User); err != nil {
 		return err
 	}
 	port, err := strconv.ParseUint(k.port, 10, 16)
 	if err != nil {
 		return fmt.Errorf("%q is no port", k.port)
 	}
-	b := []byte{socksVersion, socksConnect, 0}
+	b := []byte{socksVersion, socksCmdConnect, 0}
 	switch ip, err := netip.ParseAddr(k.host); {
 	case err == nil && ip.Is4():
 		b = append(append(b, socksIPv4), ip.AsSlice()...)
@@ -46,17 +46,17 @@ func socks(_ context.Context, nc net.Conn, proxy *url.URL, k *key) error {
 	if _, err := nc.Write(append(b, byte(port>>8), byte(port))); err != nil {
 		return err
 	}
-	return socksAnswer(nc)
+	return readSocksReply(nc)
 }
 
 // socksMethod agrees on who we are.
-func socksMethod(nc net.Conn, user *url.Userinfo) error {
+func negotiateSocksAuth(nc net.Conn, user *url.Userinfo) error {
 	hello := []byte{socksVersion, 1, socksNoAuth}
 	if user != nil {
-		hello = []byte{socksVersion, 2, socksNoAuth, socksPassword}
+		hello = []byte{socksVersion, 2, socksNoAuth, socksPasswordAuth}
 	}
 	var b [2]byte
-	if err := ask(nc, hello, b[:]); err != nil {
+	if err := socksExchange(nc, hello, b[:]); err != nil {
 		return err
 	}
 	switch {
@@ -64,7 +64,7 @@ func socksMethod(nc net.Conn, user *url.Userinfo) error {
 		return fmt.Errorf("SOCKS version %d, want 5", b[0])
 	case b[1] == socksNoAuth:
 		return nil
-	case b[1] != socksPassword || user == nil:
+	case b[1] != socksPasswordAuth || user == nil:
 		return errors.New("SOCKS5: the proxy accepts no way of authentication that there is here")
 	}
 	name := user.Username()
@@ -74,7 +74,7 @@ func socksMethod(nc net.Conn, user *url.Userinfo) error {
 	}
 	login := append([]byte{socksAuthVersion, byte(len(name))}, name...)
 	login = append(append(login, byte(len(password))), password...)
-	if err := ask(nc, login, b[:]); err != nil {
+	if err := socksExchange(nc, login, b[:]); err != nil {
 		return err
 	}
 	if b[0] != socksAuthVersion || b[1] != 0 {
@@ -83,16 +83,16 @@ func socksMethod(nc net.Conn, user *url.Userinfo) error {
 	return nil
 }
 
-func ask(nc net.Conn, question, answer []byte) error {
-	if _, err := nc.Write(question); err != nil {
+func socksExchange(nc net.Conn, request, response []byte) error {
+	if _, err := nc.Write(request); err != nil {
 		return err
 	}
-	_, err := io.ReadFull(nc, answer)
+	_, err := io.ReadFull(nc, response)
 	return err
 }
 
 // socksAnswer reads whether the proxy has connected.
-func socksAnswer(nc net.Conn) error {
+func readSocksReply(nc net.Conn) error {
 	var b [255 + 2]byte // the longest name, and a port
 	if _, err := io.ReadFull(nc, b[:5]); err != nil {
 		return err

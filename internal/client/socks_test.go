@@ -40,7 +40,7 @@ func TestSOCKS(t *testing.T) {
 			t.Fatal(err)
 		}
 		nc := &socksConn{said: said{text: test.answers, piece: 1}}
-		err = socks(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
+		err = socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
 		if test.want == "" && (err != nil || nc.text != "") || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, %d bytes are left", test.name, err, len(nc.text))
 		}

@@ -60,11 +60,11 @@ type Options struct {
 // Client sends requests. It may be used by any number of goroutines.
 type Client struct {
 	Config
-	pool pool.Pool[address, struct{}]
+	pool pool.Pool[endpoint, struct{}]
 
-	messages sync.Pool // of *message
-	inputs   sync.Pool // of *input
-	chunks   sync.Pool // of *chunk
+	messages       sync.Pool // of *message
+	receiveBuffers sync.Pool // of *input
+	pieceBuffers   sync.Pool // of *chunk
 }
 
 // New returns a Client with settings, which it keeps.
@@ -89,7 +89,7 @@ func (cl *Client) Do(r *http.Request, o *Options) (*http.Response, error) {
 		return nil, err
 	}
 	resp, failed, err := q.attempt(false)
-	if failed != nil && q.rewind(failed) {
+	if failed != nil && q.prepareRetry(failed) {
 		resp, _, err = q.attempt(true)
 	}
 	return resp, err
@@ -97,22 +97,22 @@ func (cl *Client) Do(r *http.Request, o *Options) (*http.Response, error) {
 
 // attempt sends the request once. Of a failure it returns the call if that was made on a kept
 // connection and got no answer at all.
-func (q *request) attempt(fresh bool) (*http.Response, *call, error) {
-	nc, err := q.client.connect(q.Context(), q.where, fresh)
+func (q *request) attempt(fresh bool) (*http.Response, *exchange, error) {
+	nc, err := q.client.connect(q.Context(), q.endpoint, fresh)
 	if err != nil {
 		q.body.Close()
 		return nil, nil, err
 	}
-	c := newCall(q, nc)
+	x := newExchange(q, nc)
 	began := false
 	var resp *http.Response
-	if err = c.send(); err == nil {
-		a := newAnswer(c)
-		resp, err = a.response()
-		began = a.began
+	if err = x.send(); err == nil {
+		r := newResponse(x)
+		resp, err = r.httpResponse()
+		began = r.receivedAny
 	}
-	if err != nil && nc.Reused && c.stale && !began {
-		return nil, c, err
+	if err != nil && nc.Reused && x.connLost && !began {
+		return nil, x, err
 	}
 	return resp, nil, err
 }

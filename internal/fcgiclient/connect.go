@@ -11,17 +11,17 @@ import (
 )
 
 // conn is a connection to an application, or a place for one.
-type conn = pool.Conn[address, struct{}]
+type conn = pool.Conn[endpoint, struct{}]
 
 // connect returns a connection to an address. It waits for its turn. A fresh one takes the place
 // of an idle one.
-func (cl *Client) connect(ctx context.Context, at address, fresh bool) (*conn, error) {
-	c, err := cl.pool.Get(ctx, at, fresh)
+func (cl *Client) connect(ctx context.Context, to endpoint, fresh bool) (*conn, error) {
+	c, err := cl.pool.Get(ctx, to, fresh)
 	if err != nil {
 		return nil, roundtrip.Cause(ctx)
 	}
 	if c.Conn == nil {
-		nc, err := cl.dial(ctx, at)
+		nc, err := cl.dial(ctx, to)
 		if err != nil {
 			c.Drop()
 			return nil, err
@@ -31,14 +31,14 @@ func (cl *Client) connect(ctx context.Context, at address, fresh bool) (*conn, e
 	return c, nil
 }
 
-func (cl *Client) dial(ctx context.Context, at address) (net.Conn, error) {
+func (cl *Client) dial(ctx context.Context, to endpoint) (net.Conn, error) {
 	dial := cl.DialContext
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
 	bounded, cancel := context.WithTimeout(ctx, cmp.Or(cl.DialTimeout, defaultDialTimeout))
 	defer cancel()
-	nc, err := dial(bounded, at.network, at.addr)
+	nc, err := dial(bounded, to.network, to.addr)
 	switch {
 	case err == nil:
 		return nc, nil

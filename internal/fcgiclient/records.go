@@ -10,30 +10,30 @@ import (
 
 // advance looks at records until there is content or all that has arrived was looked at; then
 // it waits for more, if it is to wait. It returns errEnd at the request's end.
-func (a *answer) advance(wait bool) error {
+func (r *response) advance(wait bool) error {
 	for {
-		p, n, err := a.records.Next(a.in.b[a.from:a.to])
-		a.from += n
+		p, n, err := r.records.Next(r.in.b[r.parsed:r.filled])
+		r.parsed += n
 		switch {
 		case err != nil:
-			return &MalformedError{fmt.Errorf("%w; does %s speak FastCGI?", err, a.c.where.addr)}
+			return &MalformedError{fmt.Errorf("%w; does %s speak FastCGI?", err, r.exchange.endpoint.addr)}
 		case p.Type == 0 && !wait:
 			return nil
 		case p.Type == 0:
-			err = a.receive()
+			err = r.fill()
 		default:
-			err = a.take(p)
+			err = r.handleRecord(p)
 		}
-		if err != nil || len(a.content) > 0 {
+		if err != nil || len(r.content) > 0 {
 			return err
 		}
 	}
 }
 
 // endsHere reports whether nothing but the request's end, as it should be, follows what has been looked at, and has arrived.
-func (a *answer) endsHere() bool {
-	ahead := a.records // a copy
-	for b := a.in.b[a.from:a.to]; ; {
+func (r *response) hasBufferedEnd() bool {
+	ahead := r.records // a copy
+	for b := r.in.b[r.parsed:r.filled]; ; {
 		p, n, err := ahead.Next(b)
 		switch {
 		case err != nil, p.ID != requestID:
@@ -49,25 +49,25 @@ func (a *answer) endsHere() bool {
 }
 
 // take takes a record in, or a piece of one.
-func (a *answer) take(p wire.Piece) error {
-	a.current = p.Type
+func (r *response) handleRecord(p wire.Piece) error {
+	r.recordType = p.Type
 	switch {
 	case p.ID != requestID:
 	case p.Type == wire.EndRequest:
-		return a.requestEnd(p)
+		return r.handleEndRequest(p)
 	case p.Type == wire.Stderr:
 		if !p.Ends() {
-			a.c.stderr(p.Content)
+			r.exchange.stderr(p.Content)
 		}
 		return nil
-	case p.Type == wire.Stdout && !a.closed:
-		a.closed = p.Ends()
-		a.content = p.Content
-		if a.headed {
-			a.count()
+	case p.Type == wire.Stdout && !r.stdoutEnded:
+		r.stdoutEnded = p.Ends()
+		r.content = p.Content
+		if r.hasHead {
+			r.limitBody()
 		}
-		if a.excess > maxUnwanted {
-			return errEnd // and the connection is not clean
+		if r.excess > maxExcess {
+			return errRequestEnded // and the connection is not clean
 		}
 		return nil
 	}
@@ -75,39 +75,39 @@ func (a *answer) take(p wire.Piece) error {
 }
 
 // count takes content for a part of the body, and cuts off what is too much.
-func (a *answer) count() {
-	most := int64(len(a.content))
+func (r *response) limitBody() {
+	most := int64(len(r.content))
 	switch {
-	case a.none:
+	case r.hasNoBody:
 		most = 0
-	case a.left >= 0:
-		most = min(most, a.left)
-		a.left -= most
+	case r.remaining >= 0:
+		most = min(most, r.remaining)
+		r.remaining -= most
 	}
-	a.excess += len(a.content) - int(most)
-	a.content = a.content[:most]
+	r.excess += len(r.content) - int(most)
+	r.content = r.content[:most]
 }
 
 // requestEnd returns errEnd if the response is complete.
-func (a *answer) requestEnd(p wire.Piece) error {
+func (r *response) handleEndRequest(p wire.Piece) error {
 	end, err := wire.ParseEnd(p.Content)
 	switch {
 	case err != nil:
 		return err
 	case end.Status != wire.Complete:
-		return refusal(end.Status)
-	case !a.headed && len(a.in.head) == 0 && end.App != 0:
+		return refusalError(end.Status)
+	case !r.hasHead && len(r.in.head) == 0 && end.App != 0:
 		return &ExitError{end.App}
-	case !a.headed:
+	case !r.hasHead:
 		return &MalformedError{fmt.Errorf("fcgi: the application ended the request before the response's head did: %w", io.ErrUnexpectedEOF)}
-	case a.left > 0:
+	case r.remaining > 0:
 		return io.ErrUnexpectedEOF
 	}
-	a.clean = a.to-a.from == int(p.Padding)
-	return errEnd
+	r.isCleanEnd = r.filled-r.parsed == int(p.Padding)
+	return errRequestEnded
 }
 
-func refusal(s wire.Status) error {
+func refusalError(s wire.Status) error {
 	switch s {
 	case wire.Overloaded:
 		return ErrOverloaded
@@ -120,47 +120,47 @@ func refusal(s wire.Status) error {
 }
 
 // receive waits for input.
-func (a *answer) receive() error {
-	a.to = copy(a.in.b[:], a.in.b[a.from:a.to])
-	a.from = 0
-	n, err := a.read(a.in.b[a.to:])
-	a.to += n
+func (r *response) fill() error {
+	r.filled = copy(r.in.b[:], r.in.b[r.parsed:r.filled])
+	r.parsed = 0
+	n, err := r.read(r.in.b[r.filled:])
+	r.filled += n
 	return err
 }
 
 // isDirect reports whether the next content is better received where the reader wants it, who
 // has room for n bytes.
-func (a *answer) isDirect(n int) bool {
-	return n >= inputSize && a.from == a.to && a.records.Left() >= inputSize && a.current == wire.Stdout && !a.none && a.left != 0
+func (r *response) isDirect(n int) bool {
+	return n >= receiveBufferSize && r.parsed == r.filled && r.records.Left() >= receiveBufferSize && r.recordType == wire.Stdout && !r.hasNoBody && r.remaining != 0
 }
 
 // receiveInto is receive for content that needs no buffer of ours.
-func (a *answer) receiveInto(p []byte) int {
-	most := int64(min(len(p), a.records.Left()))
-	if a.left >= 0 {
-		most = min(most, a.left)
+func (r *response) readDirect(p []byte) int {
+	most := int64(min(len(p), r.records.Left()))
+	if r.remaining >= 0 {
+		most = min(most, r.remaining)
 	}
-	n, err := a.read(p[:most])
+	n, err := r.read(p[:most])
 	if err != nil {
-		_ = a.stop(err)
+		_ = r.end(err)
 	}
-	a.records.Took(n)
-	if a.left >= 0 {
-		a.left -= int64(n)
+	r.records.Took(n)
+	if r.remaining >= 0 {
+		r.remaining -= int64(n)
 	}
 	return n
 }
 
 // read reads from the connection: bytes or an error, not both.
-func (a *answer) read(p []byte) (n int, err error) {
+func (r *response) read(p []byte) (n int, err error) {
 	for range roundtrip.MaxEmptyReads {
-		if n, err = a.c.nc.Read(p); n > 0 {
-			a.began = true
+		if n, err = r.exchange.conn.Read(p); n > 0 {
+			r.receivedAny = true
 			return n, nil
 		}
 		if err != nil {
-			return 0, a.c.explain(err)
+			return 0, r.exchange.readError(err)
 		}
 	}
-	return 0, a.c.explain(io.ErrNoProgress)
+	return 0, r.exchange.readError(io.ErrNoProgress)
 }

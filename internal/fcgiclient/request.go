@@ -20,22 +20,22 @@ const (
 	// smallBody is up to where a body is sent with its request.
 	smallBody = 16 << 10
 	// keptMessage is the most memory of a message that is kept for another request.
-	keptMessage = 64 << 10
+	maxKeptMessage = 64 << 10
 )
 
 // request is what a caller of RoundTrip wants, made ready to be sent.
 type request struct {
 	*http.Request
-	client  *Client
-	options *Options // nil: as all others
-	where   address
-	keep    bool // the connection may be
+	client    *Client
+	options   *Options // nil: as all others
+	endpoint  endpoint
+	keepAlive bool // the connection may be
 
-	message *message
-	body    *roundtrip.Body // what follows the message; nil if nothing does
-	length  int64           // of the body, -1 if it is not known
-	inBody  bool            // body reads the message's memory
-	lent    bool            // the message has another user, who may outlive us
+	message       *message
+	body          *roundtrip.Body // what follows the message; nil if nothing does
+	bodyLength    int64           // of the body, -1 if it is not known
+	bodyInMessage bool            // body reads the message's memory
+	messageShared bool            // the message has another user, who may outlive us
 }
 
 // message is memory for a request as it is sent, up to its body, and for what it is made of.
@@ -49,7 +49,7 @@ func (q *request) prepare() (err error) {
 	if q.URL == nil {
 		return errors.New("fcgi: the request has no URL")
 	}
-	if q.where, err = q.client.address(q.Request, q.options); err != nil {
+	if q.endpoint, err = q.client.endpointOf(q.Request, q.options); err != nil {
 		return err
 	}
 	if q.Context().Err() != nil {
@@ -58,7 +58,7 @@ func (q *request) prepare() (err error) {
 	if q.message, _ = q.client.messages.Get().(*message); q.message == nil {
 		q.message = new(message)
 	}
-	if err = q.gather(); err != nil {
+	if err = q.bufferBody(); err != nil {
 		return err
 	}
 	return q.encode()
@@ -76,9 +76,9 @@ func (q *request) encode() error {
 		return err
 	}
 	// PHP leaves a body of unknown length where it is, before the next request.
-	q.keep = q.client.MaxIdleConnsPerHost > 0 && !q.Close && q.length >= 0
+	q.keepAlive = q.client.MaxIdleConnsPerHost > 0 && !q.Close && q.bodyLength >= 0
 	m.list = p.appendTo(m.list[:0])
-	b := wire.AppendBegin(m.bytes[:0], requestID, wire.Begin{Role: wire.Responder, Keep: q.keep})
+	b := wire.AppendBegin(m.bytes[:0], requestID, wire.Begin{Role: wire.Responder, Keep: q.keepAlive})
 	b = wire.AppendStream(b, wire.Params, requestID, m.list)
 	b = wire.AppendStreamEnd(b, wire.Params, requestID)
 	if q.body == nil {
@@ -92,9 +92,9 @@ func (q *request) encode() error {
 // describe sets the parameters.
 func (q *request) describe(p *Params) error {
 	if q.options != nil && q.options.Describe != nil {
-		return q.options.Describe(p, q.length)
+		return q.options.Describe(p, q.bodyLength)
 	}
-	if err := q.client.Describe(p, q.Request, q.length); err != nil {
+	if err := q.client.Describe(p, q.Request, q.bodyLength); err != nil {
 		return err
 	}
 	if q.client.Edit != nil {
@@ -114,41 +114,41 @@ func (q *request) stderr(text []byte) {
 }
 
 // gather reads a body that is to be sent with the message, and finds out the length.
-func (q *request) gather() error {
+func (q *request) bufferBody() error {
 	q.message.body = q.message.body[:0]
 	switch {
 	case q.body == nil && q.ContentLength > 0:
-		return lengthFault(q.ContentLength, 0)
+		return bodyLengthError(q.ContentLength, 0)
 	case q.body == nil:
 		return nil
 	}
-	q.length = q.ContentLength
-	if q.length == 0 {
-		q.length = -1 // as net/http understands it
+	q.bodyLength = q.ContentLength
+	if q.bodyLength == 0 {
+		q.bodyLength = -1 // as net/http understands it
 	}
-	if q.length > smallBody || q.length < 0 && q.client.BufferBody <= 0 {
+	if q.bodyLength > smallBody || q.bodyLength < 0 && q.client.BufferBody <= 0 {
 		return nil
 	}
-	if err := q.unlessCancelled(q.readWhole); err != nil {
+	if err := q.readWithContext(q.readAll); err != nil {
 		return err
 	}
 	q.body.Close()
 	q.body = nil
 	if len(q.message.body) > smallBody {
-		q.inBody, q.lent = true, true
-		q.body = q.memory()
+		q.bodyInMessage, q.messageShared = true, true
+		q.body = q.messageBody()
 	}
 	return nil
 }
 
 // memory is a body that was gathered and is too long for the message.
-func (q *request) memory() *roundtrip.Body {
+func (q *request) messageBody() *roundtrip.Body {
 	return roundtrip.NewBody(io.NopCloser(bytes.NewReader(q.message.body)))
 }
 
 // unlessCancelled calls read with the body, which may wait. If the context ends meanwhile it
 // goes on alone, with the message.
-func (q *request) unlessCancelled(read func(io.Reader) error) error {
+func (q *request) readWithContext(read func(io.Reader) error) error {
 	ctx, body := q.Context(), q.body
 	if ctx.Done() == nil || q.GetBody != nil { // what can be had again is likely in memory
 		return read(body)
@@ -159,18 +159,18 @@ func (q *request) unlessCancelled(read func(io.Reader) error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		q.lent, q.body = true, nil
+		q.messageShared, q.body = true, nil
 		go body.Close() // which may wait for Read
 		return roundtrip.Cause(ctx)
 	}
 }
 
 // readWhole reads a body of the length that is known, or up to the limit of one that is not.
-func (q *request) readWhole(body io.Reader) error {
+func (q *request) readAll(body io.Reader) error {
 	limit := min(q.client.BufferBody, math.MaxInt64-1)
 	into := bytes.NewBuffer(q.message.body)
-	if q.length > 0 {
-		limit = q.length
+	if q.bodyLength > 0 {
+		limit = q.bodyLength
 		into.Grow(int(limit) + bytes.MinRead)
 	}
 	n, err := io.Copy(into, io.LimitReader(body, limit+1)) // one byte more is too many
@@ -178,21 +178,21 @@ func (q *request) readWhole(body io.Reader) error {
 	switch {
 	case err != nil:
 		return err
-	case q.length > 0 && n != q.length:
-		return lengthFault(q.length, n)
+	case q.bodyLength > 0 && n != q.bodyLength:
+		return bodyLengthError(q.bodyLength, n)
 	case n > limit:
 		return &http.MaxBytesError{Limit: limit}
 	}
-	q.length = n
+	q.bodyLength = n
 	return nil
 }
 
-func lengthFault(want, got int64) error {
+func bodyLengthError(want, got int64) error {
 	return fmt.Errorf("fcgi: the request's ContentLength is %d, and its body has %d bytes or more", want, got)
 }
 
 // repeatable reports whether the request may be sent twice.
-func (q *request) repeatable() bool {
+func (q *request) isRepeatable() bool {
 	if q.options != nil {
 		return q.options.Repeatable
 	}
@@ -200,14 +200,14 @@ func (q *request) repeatable() bool {
 }
 
 // rewind makes the request ready to be sent again after a call that failed, if it may be.
-func (q *request) rewind(c *call) bool {
+func (q *request) prepareRetry(x *exchange) bool {
 	switch {
-	case q.Context().Err() != nil, !c.unsent && !q.repeatable():
+	case q.Context().Err() != nil, !x.sentNothing && !q.isRepeatable():
 		return false
 	case q.body == nil:
 		return true // the message has all of it
-	case q.inBody:
-		q.body = q.memory()
+	case q.bodyInMessage:
+		q.body = q.messageBody()
 		return true
 	case q.GetBody == nil:
 		return false
@@ -223,7 +223,7 @@ func (q *request) rewind(c *call) bool {
 // release ends the use of the message.
 func (q *request) release() {
 	m := q.message
-	if m == nil || q.lent || cap(m.bytes)+cap(m.list)+cap(m.body)+cap(m.params.text) > keptMessage {
+	if m == nil || q.messageShared || cap(m.bytes)+cap(m.list)+cap(m.body)+cap(m.params.text) > maxKeptMessage {
 		return
 	}
 	poison(m.bytes[:cap(m.bytes)])
@@ -235,25 +235,25 @@ func (q *request) release() {
 }
 
 // address is where an application listens.
-type address struct{ network, addr string }
+type endpoint struct{ network, addr string }
 
 // address returns where a request goes.
-func (cl *Client) address(r *http.Request, o *Options) (address, error) {
+func (cl *Client) endpointOf(r *http.Request, o *Options) (endpoint, error) {
 	if o != nil && o.Addr != "" {
-		return address{networkOf(o.Addr), o.Addr}, nil
+		return endpoint{networkOf(o.Addr), o.Addr}, nil
 	}
 	switch r.URL.Scheme {
 	case "", "http", "https", "fcgi":
 	default:
-		return address{}, fmt.Errorf("fcgi: unsupported scheme %q", r.URL.Scheme)
+		return endpoint{}, fmt.Errorf("fcgi: unsupported scheme %q", r.URL.Scheme)
 	}
 	if cl.Addr == "" {
 		if host, port, err := net.SplitHostPort(r.URL.Host); err != nil || host == "" || port == "" {
-			return address{}, fmt.Errorf("fcgi: %q does not tell host and port of the application, and Addr is not set", r.URL.Host)
+			return endpoint{}, fmt.Errorf("fcgi: %q does not tell host and port of the application, and Addr is not set", r.URL.Host)
 		}
-		return address{"tcp", r.URL.Host}, nil
+		return endpoint{"tcp", r.URL.Host}, nil
 	}
-	return address{cmp.Or(cl.Network, networkOf(cl.Addr)), cl.Addr}, nil
+	return endpoint{cmp.Or(cl.Network, networkOf(cl.Addr)), cl.Addr}, nil
 }
 
 func networkOf(addr string) string {

@@ -8,63 +8,63 @@ import (
 
 const (
 	// chunkSize is how much of a body is read and sent at a time.
-	chunkSize = 32 << 10
+	pieceSize = 32 << 10
 )
 
 // chunk is memory for a piece of a body: records around it, and one byte more, to look for
 // the body's end.
-type chunk struct {
-	b [wire.HeaderSize + chunkSize + 1 + wire.HeaderSize]byte
+type pieceBuffer struct {
+	b [wire.HeaderSize + pieceSize + 1 + wire.HeaderSize]byte
 }
 
 // progress is how far a request has been sent.
 type progress uint8
 
 const (
-	sending    progress = iota
-	sendingEnd          // the last write has begun
-	sent
+	bodySending progress = iota
+	bodyEnding           // the last write has begun
+	bodySent
 )
 
 // send sends the request. A body that is not part of the message is sent by another
 // goroutine, so that the response can come before all of it has gone. An error is returned if
 // nothing at all was sent; else the application may have answered.
-func (c *call) send() error {
-	n, err := c.nc.Write(c.message.bytes)
-	if c.options != nil && n > 0 {
-		c.options.Sent = true
+func (x *exchange) send() error {
+	n, err := x.conn.Write(x.message.bytes)
+	if x.options != nil && n > 0 {
+		x.options.Sent = true
 	}
 	switch {
 	case err != nil:
-		c.stopped(err)
-	case c.body == nil:
-		c.done()
+		x.sendFailed(err)
+	case x.body == nil:
+		x.sendDone()
 	default:
-		go c.stream()
+		go x.sendBody()
 	}
-	if c.unsent = err != nil && n == 0; c.unsent {
-		err = c.explain(err)
-		c.abandon(err)
+	if x.sentNothing = err != nil && n == 0; x.sentNothing {
+		err = x.readError(err)
+		x.abandon(err)
 		return err
 	}
 	return nil
 }
 
 // stream sends the body.
-func (c *call) stream() {
-	defer c.body.Close()
-	m, _ := c.client.chunks.Get().(*chunk)
+func (x *exchange) sendBody() {
+	defer x.body.Close()
+	m, _ := x.client.pieceBuffers.Get().(*pieceBuffer)
 	if m == nil {
-		m = new(chunk)
+		m = new(pieceBuffer)
 	}
 	defer func() {
 		poison(m.b[:])
-		c.client.chunks.Put(m)
+		x.client.pieceBuffers.Put(m)
 	}()
 	for total := int64(0); ; {
-		n, end, err := c.read(m.b[wire.HeaderSize:len(m.b)-wire.HeaderSize], total)
+		n, end, err := x.readBody(m.b[wire.HeaderSize:len(m.b)-wire.HeaderSize], total)
 		if err != nil {
-			c.abandon(err)
+			x.abandon(err)
 			return
 		}
 		total += int64(n)
@@ -74,15 +74,15 @@ func (c *call) stream() {
 			b = m.b[:wire.HeaderSize+n]
 		}
 		if end {
-			c.last()
+			x.sendingLast()
 			b = wire.AppendStreamEnd(b, wire.Stdin, requestID)
 		}
-		if _, err := c.nc.Write(b); err != nil {
-			c.stopped(err)
+		if _, err := x.conn.Write(b); err != nil {
+			x.sendFailed(err)
 			return
 		}
 		if end {
-			c.done()
+			x.sendDone()
 			return
 		}
 	}
@@ -90,61 +90,61 @@ func (c *call) stream() {
 
 // read reads a piece of the body, as soon as there is one, and reports whether it is the last.
 // One byte of p is for looking for the end.
-func (c *call) read(p []byte, total int64) (n int, end bool, err error) {
+func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) {
 	most := len(p) - 1
 	for empty := 0; n == 0 && !end; empty++ {
-		if n, end, err = c.body.Piece(p[:most], empty); err != nil {
+		if n, end, err = x.body.Piece(p[:most], empty); err != nil {
 			return 0, false, err
 		}
 	}
-	if c.length < 0 {
+	if x.bodyLength < 0 {
 		return n, end, nil
 	}
-	for empty := 0; !end && total+int64(n) == c.length; empty++ { // there should be no more
+	for empty := 0; !end && total+int64(n) == x.bodyLength; empty++ { // there should be no more
 		var more int
-		if more, end, err = c.body.Piece(p[n:n+1], empty); err != nil {
+		if more, end, err = x.body.Piece(p[n:n+1], empty); err != nil {
 			return 0, false, err
 		}
 		n += more
 	}
-	if got := total + int64(n); got > c.length || end && got < c.length {
-		return 0, false, lengthFault(c.length, got)
+	if got := total + int64(n); got > x.bodyLength || end && got < x.bodyLength {
+		return 0, false, bodyLengthError(x.bodyLength, got)
 	}
 	return n, end, nil
 }
 
 // last tells that the next write is the last.
-func (c *call) last() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.progress = sendingEnd
+func (x *exchange) sendingLast() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.progress = bodyEnding
 }
 
 // done tells that all has been sent. If the response was quicker, the connection is ours to
 // give back.
-func (c *call) done() {
-	c.mu.Lock()
-	c.progress = sent
-	c.bound(c.client.ResponseHeaderTimeout)
-	left := c.left
-	c.mu.Unlock()
+func (x *exchange) sendDone() {
+	x.mu.Lock()
+	x.progress = bodySent
+	x.startHeadTimeout(x.client.ResponseHeaderTimeout)
+	left := x.leftToSender
+	x.mu.Unlock()
 	if left {
-		if c.nc.SetWriteDeadline(time.Time{}) != nil {
-			c.drop()
+		if x.conn.SetWriteDeadline(time.Time{}) != nil {
+			x.drop()
 			return
 		}
-		c.nc.Keep()
+		x.conn.Keep()
 	}
 }
 
 // stopped tells that sending has failed. The application may have answered all the same.
-func (c *call) stopped(err error) {
-	c.mu.Lock()
-	c.failed = err
-	c.bound(answerTime)
-	left := c.left
-	c.mu.Unlock()
+func (x *exchange) sendFailed(err error) {
+	x.mu.Lock()
+	x.sendErr = err
+	x.startHeadTimeout(lateResponseTimeout)
+	left := x.leftToSender
+	x.mu.Unlock()
 	if left {
-		c.drop()
+		x.drop()
 	}
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // moment is nanoseconds since a Pool was first used, and one more. 0 is none.
-type moment time.Duration
+type monotime time.Duration
 
 // clock tells moments. To ask the monotonic clock alone takes half the time of time.Now, which asks for
 // the day as well: 50 ns less for each connection that becomes idle.
@@ -15,7 +15,7 @@ type clock struct {
 	began time.Time
 }
 
-func (p *Pool[K, T]) now() moment {
+func (p *Pool[K, T]) now() monotime {
 	p.clock.once.Do(func() { p.clock.began = time.Now() })
-	return 1 + moment(time.Since(p.clock.began))
+	return 1 + monotime(time.Since(p.clock.began))
 }

@@ -12,27 +12,27 @@ type Conn[K comparable, T any] struct {
 	Reused   bool // it was idle before
 
 	host    *host[K, T]
-	opened  time.Time  // if its age is bounded
-	uses    int        // those that have ended
-	probe   *probe     // nil: its socket is not known
-	pending chan early // where the goroutine that watches it puts what it reads
+	opened  time.Time      // if its age is bounded
+	uses    int            // those that have ended
+	probe   *probe         // nil: its socket is not known
+	pending chan earlyRead // where the goroutine that watches it puts what it reads
 
 	// The pool's mu guards the rest.
-	state state
-	since moment // when it became idle
-	nodes [2]node[K, T]
+	state     state
+	idleSince monotime // when it became idle
+	nodes     [2]node[K, T]
 }
 
 type state uint8
 
 const (
-	inUse   state = iota
-	fresh         // idle, and not watched
-	resting       // idle and watched
+	inUse         state = iota
+	idleUnwatched       // idle, and not watched
+	idleWatched         // idle and watched
 )
 
 // early is what was read before anybody waited for it.
-type early struct {
+type earlyRead struct {
 	b   [1]byte
 	n   int
 	err error
@@ -47,7 +47,7 @@ func (c *Conn[K, T]) Open(nc net.Conn) {
 }
 
 // worn reports whether a connection whose use ends is not to be used again.
-func (c *Conn[K, T]) worn(l *Limits) bool {
+func (c *Conn[K, T]) countUse(l *Limits) bool {
 	c.uses++
 	return l.MaxUses > 0 && c.uses >= l.MaxUses || l.MaxAge > 0 && time.Since(c.opened) >= l.MaxAge
 }
@@ -55,14 +55,14 @@ func (c *Conn[K, T]) worn(l *Limits) bool {
 // Keep ends the use of a connection that can be used again, and reports whether it is kept for
 // that.
 func (c *Conn[K, T]) Keep() bool {
-	kept, evicted := c.host.pool.keep(c, true)
-	if !kept {
+	isKept, evicted := c.host.pool.release(c, true)
+	if !isKept {
 		c.Close()
 	}
 	if evicted != nil {
 		evicted.Close()
 	}
-	return kept
+	return isKept
 }
 
 // Drop ends the use of a connection, which it closes, or of a place.
@@ -70,7 +70,7 @@ func (c *Conn[K, T]) Drop() {
 	if c.Conn != nil {
 		c.Close()
 	}
-	c.host.pool.keep(c, false)
+	c.host.pool.release(c, false)
 }
 
 // Read reads from the connection. Whoever has it calls it, one at a time.
@@ -85,14 +85,14 @@ func (c *Conn[K, T]) Read(p []byte) (int, error) {
 
 // Listened reports whether a goroutine that watched the connection still reads from it. Then Read
 // alone may.
-func (c *Conn[K, T]) Listened() bool { return c.pending != nil }
+func (c *Conn[K, T]) HasReader() bool { return c.pending != nil }
 
 // IdleFor returns how long the connection was idle before it was taken.
 func (c *Conn[K, T]) IdleFor() time.Duration {
 	if !c.Reused {
 		return 0
 	}
-	return time.Duration(c.host.pool.now() - c.since)
+	return time.Duration(c.host.pool.now() - c.idleSince)
 }
 
 // Alive reports whether a connection that was idle has not been closed by its peer, as far as
@@ -105,4 +105,4 @@ func (c *Conn[K, T]) Alive() bool {
 }
 
 // Detach ends the use of a connection, which from now on is the caller's alone.
-func (c *Conn[K, T]) Detach() { c.host.pool.keep(c, false) }
+func (c *Conn[K, T]) Detach() { c.host.pool.release(c, false) }

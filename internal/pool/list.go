@@ -10,11 +10,11 @@ type list[K comparable, T any] struct {
 type node[K comparable, T any] struct{ prev, next *Conn[K, T] }
 
 // which of a connection's nodes a list uses.
-type which uint8
+type listKind uint8
 
 const (
-	inHost which = iota // the list of a host's
-	byAge               // one of the pool's
+	hostList listKind = iota // the list of a host's
+	ageList                  // one of the pool's
 )
 
 func (l *list[K, T]) first() *Conn[K, T] { return l.head }
@@ -22,7 +22,7 @@ func (l *list[K, T]) first() *Conn[K, T] { return l.head }
 func (l *list[K, T]) last() *Conn[K, T] { return l.tail }
 
 // add puts c at the end.
-func (l *list[K, T]) add(c *Conn[K, T], w which) {
+func (l *list[K, T]) add(c *Conn[K, T], w listKind) {
 	c.nodes[w] = node[K, T]{prev: l.tail}
 	if l.tail != nil {
 		l.tail.nodes[w].next = c
@@ -34,7 +34,7 @@ func (l *list[K, T]) add(c *Conn[K, T], w which) {
 }
 
 // remove takes c out. It is in the list.
-func (l *list[K, T]) remove(c *Conn[K, T], w which) {
+func (l *list[K, T]) remove(c *Conn[K, T], w listKind) {
 	at := c.nodes[w]
 	if at.prev != nil {
 		at.prev.nodes[w].next = at.next

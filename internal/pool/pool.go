@@ -18,7 +18,7 @@ import (
 
 // restAfter is how long a connection is idle before it is watched. Connections of a busy client
 // are taken again sooner, and never pay for that.
-const restAfter = 50 * time.Millisecond
+const watchDelay = 50 * time.Millisecond
 
 // Limits are the settings of a Pool.
 type Limits struct {
@@ -37,18 +37,18 @@ type Pool[K comparable, T any] struct {
 	Limits Limits
 	// Unseen has Get hand out idle connections without a look at their sockets: whoever takes
 	// one sees to that before he sends. See Conn.Alive.
-	Unseen bool
+	SkipCheck bool
 
-	clock   clock
-	mu      sync.Mutex
-	hosts   map[K]*host[K, T] // those in use
-	fresh   list[K, T]        // idle connections that are not watched, the oldest first
-	resting list[K, T]        // those that are; all older
-	closing bool              // CloseIdle was called, and nothing since
-	timer   *time.Timer       // runs sweep
-	due     moment            // when it does; 0 if it does not
-	recent  *host[K, T]       // of those in use, the one that was asked for last
-	watch   watch[K, T]
+	clock     clock
+	mu        sync.Mutex
+	hosts     map[K]*host[K, T] // those in use
+	unwatched list[K, T]        // idle connections that are not watched, the oldest first
+	watched   list[K, T]        // those that are; all older
+	closing   bool              // CloseIdle was called, and nothing since
+	timer     *time.Timer       // runs sweep
+	sweepAt   monotime          // when it does; 0 if it does not
+	recent    *host[K, T]       // of those in use, the one that was asked for last
+	watcher   socketWatcher[K, T]
 }
 
 // host is the connections to one host. The pool's mu guards it.
@@ -64,28 +64,28 @@ type host[K comparable, T any] struct {
 // Open. It waits for its turn, and fails with the cause of ctx if that ends first. With fresh it
 // is always such a place, if need be that of an idle connection. Each is ended by Keep or Drop.
 func (p *Pool[K, T]) Get(ctx context.Context, key K, fresh bool) (*Conn[K, T], error) {
-	c, queue := p.enqueue(key)
+	c, queue := p.takeOrWait(key)
 	if queue != nil {
 		select {
 		case c = <-queue:
 		case <-ctx.Done():
-			p.leave(key, queue)
+			p.stopWaiting(key, queue)
 			return nil, context.Cause(ctx)
 		}
 	}
 	for c.Conn != nil {
-		if !fresh && (p.Unseen || c.Alive()) {
+		if !fresh && (p.SkipCheck || c.Alive()) {
 			c.Reused = true
 			return c, nil
 		}
 		c.Close()
-		c = p.another(c.host, fresh)
+		c = p.takeAnother(c.host, fresh)
 	}
 	return c, nil
 }
 
 // enqueue returns a connection or place or, if it is not our turn, where that will come.
-func (p *Pool[K, T]) enqueue(key K) (*Conn[K, T], chan *Conn[K, T]) {
+func (p *Pool[K, T]) takeOrWait(key K) (*Conn[K, T], chan *Conn[K, T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closing = false
@@ -96,7 +96,7 @@ func (p *Pool[K, T]) enqueue(key K) (*Conn[K, T], chan *Conn[K, T]) {
 		return nil, queue
 	}
 	h.active++
-	return h.take(), nil
+	return h.takeIdle(), nil
 }
 
 // hostOf returns the host of a key, which is most often the one that was asked for last: to compare two
@@ -119,7 +119,7 @@ func (p *Pool[K, T]) hostOf(key K) *host[K, T] {
 }
 
 // leave takes whoever waits at queue out of it. What came nevertheless is for the next.
-func (p *Pool[K, T]) leave(key K, queue chan *Conn[K, T]) {
+func (p *Pool[K, T]) stopWaiting(key K, queue chan *Conn[K, T]) {
 	p.mu.Lock()
 	if h := p.hosts[key]; h != nil {
 		if i := slices.Index(h.waiting, queue); i >= 0 {
@@ -138,40 +138,40 @@ func (p *Pool[K, T]) leave(key K, queue chan *Conn[K, T]) {
 
 // another returns what comes instead of a connection that cannot be used: one more that is idle,
 // or its place.
-func (p *Pool[K, T]) another(h *host[K, T], fresh bool) *Conn[K, T] {
+func (p *Pool[K, T]) takeAnother(h *host[K, T], fresh bool) *Conn[K, T] {
 	if fresh {
 		return &Conn[K, T]{host: h}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return h.take()
+	return h.takeIdle()
 }
 
 // take returns the connection that has been idle for the shortest time, or a place for one. The
 // caller holds mu.
-func (h *host[K, T]) take() *Conn[K, T] {
+func (h *host[K, T]) takeIdle() *Conn[K, T] {
 	c := h.idle.last()
 	if c == nil {
 		return &Conn[K, T]{host: h}
 	}
-	h.pool.unlist(c)
+	h.pool.markInUse(c)
 	return c
 }
 
 // unlist makes a connection one that is not idle. The caller holds mu.
-func (p *Pool[K, T]) unlist(c *Conn[K, T]) {
-	c.host.idle.remove(c, inHost)
-	if c.state == resting {
-		p.resting.remove(c, byAge)
+func (p *Pool[K, T]) markInUse(c *Conn[K, T]) {
+	c.host.idle.remove(c, hostList)
+	if c.state == idleWatched {
+		p.watched.remove(c, ageList)
 		p.unwatch(c)
 	} else {
-		p.fresh.remove(c, byAge)
+		p.unwatched.remove(c, ageList)
 	}
 	c.state = inUse
 }
 
 // forget drops a host that has nothing. The caller holds mu.
-func (p *Pool[K, T]) forget(h *host[K, T]) {
+func (p *Pool[K, T]) removeIfEmpty(h *host[K, T]) {
 	if h.active == 0 && h.idle.n == 0 && len(h.waiting) == 0 && p.hosts[h.key] == h {
 		delete(p.hosts, h.key)
 		if p.recent == h {
@@ -182,44 +182,44 @@ func (p *Pool[K, T]) forget(h *host[K, T]) {
 
 // keep ends the use of a connection, or of a place, and reports whether it has another use. It
 // returns those that have to be closed to make room.
-func (p *Pool[K, T]) keep(c *Conn[K, T], usable bool) (kept bool, evicted *Conn[K, T]) {
+func (p *Pool[K, T]) release(c *Conn[K, T], isUsable bool) (isKept bool, evicted *Conn[K, T]) {
 	h := c.host
-	usable = usable && !c.worn(&p.Limits)
+	isUsable = isUsable && !c.countUse(&p.Limits)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(h.waiting) > 0 {
-		if !usable {
+		if !isUsable {
 			c = &Conn[K, T]{host: h}
 		}
 		h.waiting[0] <- c
 		h.waiting[0] = nil
 		h.waiting = h.waiting[1:] // a thousand may wait: the rest stays where it is
-		return usable, nil
+		return isUsable, nil
 	}
 	h.active--
-	if !usable || p.closing || p.Limits.MaxIdlePerHost >= 0 && h.idle.n >= p.Limits.MaxIdlePerHost {
-		p.forget(h)
+	if !isUsable || p.closing || p.Limits.MaxIdlePerHost >= 0 && h.idle.n >= p.Limits.MaxIdlePerHost {
+		p.removeIfEmpty(h)
 		return false, nil
 	}
-	c.state, c.since = fresh, p.now()
-	h.idle.add(c, inHost)
-	p.fresh.add(c, byAge)
-	if p.Limits.MaxIdle > 0 && p.fresh.n+p.resting.n > p.Limits.MaxIdle {
+	c.state, c.idleSince = idleUnwatched, p.now()
+	h.idle.add(c, hostList)
+	p.unwatched.add(c, ageList)
+	if p.Limits.MaxIdle > 0 && p.unwatched.n+p.watched.n > p.Limits.MaxIdle {
 		evicted = p.oldest()
-		p.unlist(evicted)
-		p.forget(evicted.host)
+		p.markInUse(evicted)
+		p.removeIfEmpty(evicted.host)
 	}
-	p.arm(c.since + moment(restAfter))
+	p.scheduleSweep(c.idleSince + monotime(watchDelay))
 	return true, evicted
 }
 
 // oldest returns the connection that has been idle for the longest time, or nil. The caller
 // holds mu.
 func (p *Pool[K, T]) oldest() *Conn[K, T] {
-	if c := p.resting.first(); c != nil {
+	if c := p.watched.first(); c != nil {
 		return c
 	}
-	return p.fresh.first()
+	return p.unwatched.first()
 }
 
 // CloseIdle closes the connections that are kept and not in use, and those that are given back
@@ -229,8 +229,8 @@ func (p *Pool[K, T]) CloseIdle() {
 	p.mu.Lock()
 	p.closing = true
 	for c := p.oldest(); c != nil; c = p.oldest() {
-		p.unlist(c)
-		p.forget(c.host)
+		p.markInUse(c)
+		p.removeIfEmpty(c.host)
 		all = append(all, c)
 	}
 	p.stopWatching()
@@ -245,13 +245,13 @@ func closeAll[K comparable, T any](all []*Conn[K, T]) {
 }
 
 // Count is how many connections a Pool has, and how many wait for one. Those that rest are idle, too.
-type Count struct{ Hosts, Active, Idle, Resting, Waiting int }
+type Count struct{ Hosts, Active, Idle, Watched, Waiting int }
 
 // Count counts.
 func (p *Pool[K, T]) Count() Count {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := Count{Hosts: len(p.hosts), Resting: p.resting.n}
+	n := Count{Hosts: len(p.hosts), Watched: p.watched.n}
 	for _, h := range p.hosts {
 		n.Active += h.active
 		n.Idle += h.idle.n

@@ -91,10 +91,10 @@ func TestTurnThatNobodyWants(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxConns: 1, MaxIdlePerHost: 1}}
 	ours, _ := pipe(t)
 	first := open(t, p, "x", ours)
-	_, late := p.enqueue("x")
-	_, next := p.enqueue("x")
+	_, late := p.takeOrWait("x")
+	_, next := p.takeOrWait("x")
 	first.Keep() // to the second, who does not look
-	if p.leave("x", late); len(next) != 1 {
+	if p.stopWaiting("x", late); len(next) != 1 {
 		t.Fatal("the third has no turn")
 	}
 	c := <-next
@@ -133,7 +133,7 @@ func TestForgottenHost(t *testing.T) {
 // Who looks at sockets himself is given what there is.
 func TestUnseen(t *testing.T) {
 	for _, unseen := range []bool{false, true} {
-		p := &testPool{Limits: Limits{MaxIdlePerHost: 1}, Unseen: unseen}
+		p := &testPool{Limits: Limits{MaxIdlePerHost: 1}, SkipCheck: unseen}
 		ours, other := sockets(t)
 		c := open(t, p, "x", ours)
 		_, _ = other.Write([]byte("x"))
@@ -252,7 +252,7 @@ func TestIdleTimeout(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		second.Keep()
 		time.Sleep(31 * time.Second)
-		want(t, p, Count{Hosts: 1, Idle: 1, Resting: 1})
+		want(t, p, Count{Hosts: 1, Idle: 1, Watched: 1})
 		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("the first connection is not closed: %v", err)
 		}
@@ -276,7 +276,7 @@ func TestWatch(t *testing.T) {
 					ours, other := connect(t)
 					open(t, p, "x", ours).Keep()
 					if rested {
-						waitFor(t, "the connection to rest", func() bool { return p.Count().Resting == 1 })
+						waitFor(t, "the connection to rest", func() bool { return p.Count().Watched == 1 })
 					}
 					happen(other)
 					waitFor(t, "it to be evicted", func() bool { return p.Count() == Count{} })
@@ -291,7 +291,7 @@ func TestWatch(t *testing.T) {
 			ours, other := connect(t)
 			open(t, p, "x", ours).Keep()
 			for range 3 {
-				waitFor(t, "the connection to rest", func() bool { return p.Count().Resting == 1 })
+				waitFor(t, "the connection to rest", func() bool { return p.Count().Watched == 1 })
 				c := open(t, p, "x", nil)
 				if c.Conn != ours {
 					t.Fatal("another connection")
@@ -342,7 +342,7 @@ func TestGoroutines(t *testing.T) {
 	for _, c := range all {
 		c.Keep()
 	}
-	waitFor(t, "all to rest", func() bool { return p.Count().Resting == many })
+	waitFor(t, "all to rest", func() bool { return p.Count().Watched == many })
 	if found := watchers(); len(found) != 1 {
 		t.Errorf("%d goroutines for %d idle connections:\n%s", len(found), many, strings.Join(found, "\n\n"))
 	}
@@ -359,7 +359,7 @@ func TestWatchEnds(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
 	ours, _ := sockets(t)
 	open(t, p, "x", ours).Keep()
-	waitFor(t, "it to rest", func() bool { return p.Count().Resting == 1 })
+	waitFor(t, "it to rest", func() bool { return p.Count().Watched == 1 })
 	if found := watchers(); len(found) != 1 {
 		t.Errorf("%d goroutines for an idle connection:\n%s", len(found), strings.Join(found, "\n\n"))
 	}

@@ -7,10 +7,10 @@ import (
 
 // probe looks at a socket without reading from it.
 type probe struct {
-	raw   syscall.RawConn
-	fd    int // while it is watched
-	look  func(fd uintptr)
-	found bool // by look: nothing has arrived, and no end
+	raw      syscall.RawConn
+	fd       int // while it is watched
+	peek     func(fd uintptr)
+	wasQuiet bool // by look: nothing has arrived, and no end
 }
 
 // newProbe returns what looks at the socket of a connection, also below TLS, or nil if it is not
@@ -32,11 +32,11 @@ func newProbe(nc net.Conn) *probe {
 		return nil
 	}
 	p := &probe{raw: raw}
-	p.look = func(fd uintptr) { p.found = isQuiet(int(fd)) } // made once, and not for each call
+	p.peek = func(fd uintptr) { p.wasQuiet = isQuiet(int(fd)) } // made once, and not for each call
 	return p
 }
 
 // quiet reports whether nothing has arrived on the socket, nor its end.
 func (p *probe) quiet() bool {
-	return p.raw.Control(p.look) == nil && p.found
+	return p.raw.Control(p.peek) == nil && p.wasQuiet
 }

@@ -6,11 +6,11 @@ import "time"
 const sweepBatch = 64
 
 // arm sees to it that sweep runs at a time or before. The caller holds mu.
-func (p *Pool[K, T]) arm(at moment) {
-	if p.due != 0 && p.due <= at {
+func (p *Pool[K, T]) scheduleSweep(at monotime) {
+	if p.sweepAt != 0 && p.sweepAt <= at {
 		return
 	}
-	p.due = at
+	p.sweepAt = at
 	wait := time.Duration(at - p.now())
 	if p.timer == nil {
 		p.timer = time.AfterFunc(wait, p.sweep)
@@ -25,73 +25,73 @@ func (p *Pool[K, T]) sweep() {
 	var old []*Conn[K, T]
 	now := p.now()
 	p.mu.Lock()
-	p.due = 0
+	p.sweepAt = 0
 	if limit := p.Limits.IdleTimeout; limit > 0 {
-		for c := p.oldest(); c != nil && time.Duration(now-c.since) >= limit; c = p.oldest() {
-			p.unlist(c)
-			p.forget(c.host)
+		for c := p.oldest(); c != nil && time.Duration(now-c.idleSince) >= limit; c = p.oldest() {
+			p.markInUse(c)
+			p.removeIfEmpty(c.host)
 			old = append(old, c)
 		}
 	}
 	for range sweepBatch {
-		c := p.fresh.first()
-		if c == nil || time.Duration(now-c.since) < restAfter {
+		c := p.unwatched.first()
+		if c == nil || time.Duration(now-c.idleSince) < watchDelay {
 			break
 		}
-		p.fresh.remove(c, byAge)
-		p.resting.add(c, byAge)
-		c.state = resting
-		p.beginWatch(c)
+		p.unwatched.remove(c, ageList)
+		p.watched.add(c, ageList)
+		c.state = idleWatched
+		p.startWatching(c)
 	}
-	p.plan(now)
+	p.scheduleNextSweep(now)
 	p.mu.Unlock()
 	closeAll(old)
 }
 
 // plan arms the next sweep. The caller holds mu.
-func (p *Pool[K, T]) plan(now moment) {
-	if c := p.fresh.first(); c != nil {
-		p.arm(c.since + moment(restAfter))
+func (p *Pool[K, T]) scheduleNextSweep(now monotime) {
+	if c := p.unwatched.first(); c != nil {
+		p.scheduleSweep(c.idleSince + monotime(watchDelay))
 	}
 	if c := p.oldest(); c != nil && p.Limits.IdleTimeout > 0 {
-		p.arm(c.since + moment(p.Limits.IdleTimeout))
+		p.scheduleSweep(c.idleSince + monotime(p.Limits.IdleTimeout))
 	}
-	if at, ok := p.lingers(now); ok {
-		p.arm(at)
+	if at, ok := p.closeEmptyWatcher(now); ok {
+		p.scheduleSweep(at)
 	}
 }
 
 // beginWatch has a connection watched, from now on or still. The caller holds mu.
-func (p *Pool[K, T]) beginWatch(c *Conn[K, T]) {
+func (p *Pool[K, T]) startWatching(c *Conn[K, T]) {
 	if c.pending != nil || c.probe != nil && p.watchSocket(c) {
 		return
 	}
-	pending := make(chan early, 1)
+	pending := make(chan earlyRead, 1)
 	c.pending = pending
-	go p.listen(c, pending)
+	go p.watchByRead(c, pending)
 }
 
 // listen waits for the end of a connection. If that is taken meanwhile, what comes is the
 // beginning of what its user waits for.
-func (p *Pool[K, T]) listen(c *Conn[K, T], pending chan<- early) {
-	var e early
+func (p *Pool[K, T]) watchByRead(c *Conn[K, T], pending chan<- earlyRead) {
+	var e earlyRead
 	e.n, e.err = c.Conn.Read(e.b[:])
-	if !p.evict(c) {
+	if !p.closeIfIdle(c) {
 		pending <- e
 	}
 }
 
 // evict closes a connection if it is idle.
-func (p *Pool[K, T]) evict(c *Conn[K, T]) bool {
+func (p *Pool[K, T]) closeIfIdle(c *Conn[K, T]) bool {
 	p.mu.Lock()
-	idle := c.state != inUse
-	if idle {
-		p.unlist(c)
-		p.forget(c.host)
+	wasIdle := c.state != inUse
+	if wasIdle {
+		p.markInUse(c)
+		p.removeIfEmpty(c.host)
 	}
 	p.mu.Unlock()
-	if idle {
+	if wasIdle {
 		c.Close()
 	}
-	return idle
+	return wasIdle
 }

@@ -17,7 +17,7 @@ func TestWatchRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.watch.loop, p.watch.sockets, p.watch.empty = loop, make(map[int]*testConn), p.now()+moment(time.Minute)
+	p.watcher.loop, p.watcher.sockets, p.watcher.emptySince = loop, make(map[int]*testConn), p.now()+monotime(time.Minute)
 	defer p.CloseIdle()
 	raw, err := ours.(syscall.Conn).SyscallConn()
 	if err == nil {
@@ -29,15 +29,15 @@ func TestWatchRefused(t *testing.T) {
 	c := open(t, p, "x", ours)
 	for range 2 {
 		c.Keep()
-		waitFor(t, "the connection to rest", func() bool { return p.Count().Resting == 1 })
-		if c = open(t, p, "x", nil); c.Conn != ours || !c.Listened() {
-			t.Fatalf("it has no goroutine: %v", c.Listened())
+		waitFor(t, "the connection to rest", func() bool { return p.Count().Watched == 1 })
+		if c = open(t, p, "x", nil); c.Conn != ours || !c.HasReader() {
+			t.Fatalf("it has no goroutine: %v", c.HasReader())
 		}
 		if _, err := other.Write([]byte("hello")); err != nil {
 			t.Fatal(err)
 		}
 		b := make([]byte, 5)
-		if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" || c.Listened() {
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" || c.HasReader() {
 			t.Errorf("%q, %v", b, err)
 		}
 	}

@@ -3,12 +3,12 @@
 package pool
 
 // watch is nothing on this system: all connections that rest have a goroutine.
-type watch[K comparable, T any] struct{}
+type socketWatcher[K comparable, T any] struct{}
 
 func (p *Pool[K, T]) watchSocket(*Conn[K, T]) bool { return false }
 
 func (p *Pool[K, T]) unwatch(*Conn[K, T]) {}
 
-func (p *Pool[K, T]) lingers(moment) (at moment, ok bool) { return 0, false }
+func (p *Pool[K, T]) closeEmptyWatcher(monotime) (at monotime, ok bool) { return 0, false }
 
 func (p *Pool[K, T]) stopWatching() {}

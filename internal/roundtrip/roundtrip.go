@@ -91,23 +91,23 @@ func Header(h http.Header, lines []http1.Field, text *http1.Text, values []strin
 
 // HeadWait is the waiting for the head of a response. Whoever has it holds a lock.
 type HeadWait struct {
-	Answered bool // the head has come
-	Bounded  bool // there is a read deadline for it
+	Received    bool // the head has come
+	HasDeadline bool // there is a read deadline for it
 }
 
 // Bound bounds the time until the head has come, unless d is 0.
-func (w *HeadWait) Bound(c net.Conn, d time.Duration) {
-	if d > 0 && !w.Answered {
-		w.Bounded = true
+func (w *HeadWait) Start(c net.Conn, d time.Duration) {
+	if d > 0 && !w.Received {
+		w.HasDeadline = true
 		_ = c.SetReadDeadline(time.Now().Add(d)) // one that cannot be set shows when it is read
 	}
 }
 
 // Got ends what is bounded, if the connection is still in use.
-func (w *HeadWait) Got(c net.Conn, inUse bool) {
-	w.Answered = true
-	if w.Bounded && inUse {
-		w.Bounded = false
+func (w *HeadWait) Finish(c net.Conn, inUse bool) {
+	w.Received = true
+	if w.HasDeadline && inUse {
+		w.HasDeadline = false
 		_ = c.SetReadDeadline(time.Time{})
 	}
 }

@@ -16,31 +16,31 @@ type watcher interface {
 }
 
 // ownAfterFunc is a context that has an AfterFunc of its own.
-type ownAfterFunc interface {
+type afterFuncer interface {
 	AfterFunc(f func()) (stop func() bool)
 }
 
 // Watch is somebody's waiting for the end of a context, in as little memory as that takes.
-type Watch struct{ stop func() bool }
+type ContextWatch struct{ stop func() bool }
 
 // WatchContext has an Ender told of a context's end, if it may end. A context that can do so by itself is not asked for Done, which
 // may cost it more.
-func WatchContext(ctx context.Context, e Ender) Watch {
+func WatchContext(ctx context.Context, e Ender) ContextWatch {
 	switch c := ctx.(type) {
 	case watcher:
 		c.Watch(e)
-		return Watch{}
-	case ownAfterFunc:
-		return Watch{c.AfterFunc(e.ContextEnded)}
+		return ContextWatch{}
+	case afterFuncer:
+		return ContextWatch{c.AfterFunc(e.ContextEnded)}
 	}
 	if ctx.Done() == nil {
-		return Watch{}
+		return ContextWatch{}
 	}
-	return Watch{context.AfterFunc(ctx, e.ContextEnded)}
+	return ContextWatch{context.AfterFunc(ctx, e.ContextEnded)}
 }
 
 // Stop ends the waiting for a context's end. Who is told by then cannot be stopped.
-func (w Watch) Stop(ctx context.Context, e Ender) {
+func (w ContextWatch) Stop(ctx context.Context, e Ender) {
 	if w.stop != nil {
 		w.stop()
 	} else if c, ok := ctx.(watcher); ok {

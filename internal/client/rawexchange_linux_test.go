@@ -48,9 +48,9 @@ func TestTalk(t *testing.T) {
 		"late":         {func(ours, _ *net.TCPConn) { _ = ours.SetReadDeadline(time.Now().Add(time.Millisecond)) }, "", os.ErrDeadlineExceeded},
 	} {
 		ours, theirs := loopback(t)
-		talk := newTalk(ours)
+		talk := newRawExchange(ours)
 		test.prepare(ours, theirs)
-		n, got, err := talk.ask(question, in, false)
+		n, got, err := talk.sendReceive(question, in, false)
 		if wantSent := name != "closed here"; (n == len(question)) != wantSent || string(in[:got]) != test.want || !errors.Is(err, test.err) {
 			t.Errorf("%s: sent %d, got %q, %v", name, n, in[:got], err)
 		}
@@ -67,15 +67,15 @@ func TestTalkStale(t *testing.T) {
 		"reset":    func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
 	} {
 		ours, theirs := loopback(t)
-		talk := newTalk(ours)
+		talk := newRawExchange(ours)
 		go answer(theirs, "hello")
-		if _, got, err := talk.ask([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
+		if _, got, err := talk.sendReceive([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
 			t.Fatal(got, err)
 		}
 		if err := happen(theirs); err != nil {
 			t.Fatal(err)
 		}
-		if n, got, err := talk.ask([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 || !errors.Is(err, errNotKept) {
+		if n, got, err := talk.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 || !errors.Is(err, errIdleConnClosed) {
 			t.Errorf("%s: sent %d, got %d, %v", name, n, got, err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestTalkFull(t *testing.T) {
 	_ = ours.SetWriteBuffer(4096)
 	_ = theirs.SetReadBuffer(4096)
 	out := bytes.Repeat([]byte("x"), 8<<20)
-	n, got, err := newTalk(ours).ask(out, make([]byte, 10), false)
+	n, got, err := newRawExchange(ours).sendReceive(out, make([]byte, 10), false)
 	if n == 0 || n == len(out) || got != 0 || err != nil {
 		t.Errorf("sent %d of %d, got %d, %v", n, len(out), got, err)
 	}
@@ -125,7 +125,7 @@ func TestTalkWhereAGoroutineReads(t *testing.T) {
 		if b, err := io.ReadAll(resp.Body); string(b) != "hello" || err != nil {
 			t.Errorf("request %d: %q, %v", i, b, err)
 		}
-		for late := time.Now().Add(10 * time.Second); c.Count().Resting != 1; time.Sleep(time.Millisecond) {
+		for late := time.Now().Add(10 * time.Second); c.Count().Watched != 1; time.Sleep(time.Millisecond) {
 			if time.Now().After(late) {
 				t.Fatal("the connection does not rest")
 			}

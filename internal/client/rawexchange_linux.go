@@ -17,19 +17,19 @@ import (
 //
 // The poller tells only of what comes once it listens. So the look is taken then, and not before:
 // what came earlier nobody would ever tell of.
-type talk struct {
+type rawExchange struct {
 	raw  syscall.RawConn
 	step func(fd uintptr) bool // made once, and not for each request
 
 	out, in        []byte
-	kept           bool // the connection has served another request
-	asked          bool
+	wasIdle        bool // the connection has served another request
+	hasSent        bool
 	sent, received int
 	err            error
 }
 
 // newTalk returns what talks on a connection, or nil if that is no plain socket.
-func newTalk(nc net.Conn) *talk {
+func newRawExchange(nc net.Conn) *rawExchange {
 	var raw syscall.RawConn
 	var err error
 	switch nc := nc.(type) {
@@ -43,7 +43,7 @@ func newTalk(nc net.Conn) *talk {
 	if err != nil {
 		return nil
 	}
-	t := &talk{raw: raw}
+	t := &rawExchange{raw: raw}
 	t.step = t.advance
 	return t
 }
@@ -51,8 +51,8 @@ func newTalk(nc net.Conn) *talk {
 // ask sends out and, if all of it has gone, waits for something to arrive, which it puts into in.
 // It returns how much was sent; received without an error is not 0. If something has come on a
 // connection that was kept, be it its end, nothing is sent.
-func (t *talk) ask(out, in []byte, kept bool) (sent, received int, err error) {
-	t.out, t.in, t.kept, t.asked, t.sent, t.received, t.err = out, in, kept, false, 0, 0, nil
+func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received int, err error) {
+	t.out, t.in, t.wasIdle, t.hasSent, t.sent, t.received, t.err = out, in, wasIdle, false, 0, 0, nil
 	err = t.raw.Read(t.step)
 	t.out, t.in = nil, nil
 	if err == nil {
@@ -62,12 +62,12 @@ func (t *talk) ask(out, in []byte, kept bool) (sent, received int, err error) {
 }
 
 // advance reports whether there is nothing to wait for.
-func (t *talk) advance(fd uintptr) bool {
-	if !t.asked {
-		t.asked = true
+func (t *rawExchange) advance(fd uintptr) bool {
+	if !t.hasSent {
+		t.hasSent = true
 		quiet := poll.Quiet(int(fd))
-		if !quiet && t.kept {
-			t.err = errNotKept
+		if !quiet && t.wasIdle {
+			t.err = errIdleConnClosed
 			return true
 		}
 		if !t.send(int(fd)) {
@@ -91,7 +91,7 @@ func (t *talk) advance(fd uintptr) bool {
 }
 
 // send reports whether all was sent.
-func (t *talk) send(fd int) bool {
+func (t *rawExchange) send(fd int) bool {
 	var err error
 	if t.sent, err = poll.Send(fd, t.out); err != nil && err != poll.ErrAgain { //nolint:errorlint // a bare errno
 		t.err = os.NewSyscallError("send", err)
