@@ -48,8 +48,8 @@ type Server struct {
 	registering sync.Once
 
 	mu      sync.Mutex
-	serving int  // calls of Serve
-	tied    *tie // nil until the first Serve, and where nothing is served any more
+	serving int        // calls of Serve
+	hook    *closeHook // nil until the first Serve, and where nothing is served any more
 }
 
 // Wrap returns a Server for s.
@@ -78,13 +78,13 @@ func (s *Server) ListenAndServe() error {
 }
 
 // listen listens on Addr, or else on standard.
-func (s *Server) listen(standard string) (net.Listener, error) {
+func (s *Server) listen(defaultAddr string) (net.Listener, error) {
 	if s.closed() {
 		return nil, http.ErrServerClosed
 	}
 	addr := s.Addr
 	if addr == "" {
-		addr = standard
+		addr = defaultAddr
 	}
 	return net.Listen("tcp", addr)
 }
@@ -94,11 +94,11 @@ func (s *Server) listen(standard string) (net.Listener, error) {
 // waits. It closes l. Any net.Listener will do, and HTTP/2 is served where a
 // *tls.Conn has negotiated it or Protocols ask for it without TLS.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.tie(); err != nil {
+	if err := s.attachHook(); err != nil {
 		l.Close()
 		return err
 	}
-	defer s.untie(true)
+	defer s.detachHook(true)
 	return s.run().Serve(l)
 }
 
@@ -109,10 +109,10 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.run().StopListening()
 	// Both at once: handlers may be waiting for what the registered functions do.
-	theirs := make(chan error, 1)
-	go func() { theirs <- s.Server.Shutdown(ctx) }()
-	our := s.run().Shutdown(ctx)
-	for _, e := range []error{our, <-theirs} {
+	innerErr := make(chan error, 1)
+	go func() { innerErr <- s.Server.Shutdown(ctx) }()
+	engineErr := s.run().Shutdown(ctx)
+	for _, e := range []error{engineErr, <-innerErr} {
 		if e != nil && ctx.Err() != nil {
 			return ctx.Err() // itself, as net/http returns it
 		}
@@ -148,7 +148,7 @@ func (s *Server) Connections() (accepted, open int64) { return s.run().Connectio
 func (s *Server) run() *engine.Server {
 	s.once.Do(func() {
 		s.engine = engine.New(s.Server)
-		s.engine.Unused = func() { s.untie(false) }
+		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
 	})
 	return s.engine
@@ -173,22 +173,22 @@ const (
 
 // tie ties the wrapped server to the engine unless it is. It fails if either is
 // closed.
-func (s *Server) tie() error {
+func (s *Server) attachHook() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run().Closed() {
 		return http.ErrServerClosed
 	}
-	if s.tied == nil {
+	if s.hook == nil {
 		s.registering.Do(func() {
-			hideTies(s.Server)
+			hideFromConnState(s.Server)
 			s.RegisterOnShutdown(s.shutDown)
 		})
-		t := newTie(s.engine)
-		if err := t.fasten(s.Server); err != nil {
+		t := newCloseHook(s.engine)
+		if err := t.attach(s.Server); err != nil {
 			return err
 		}
-		s.tied = t
+		s.hook = t
 	}
 	s.serving++
 	return nil
@@ -199,23 +199,23 @@ func (s *Server) shutDown() {
 	_ = s.engine.Shutdown(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tied != nil {
-		s.tied.release()
+	if s.hook != nil {
+		s.hook.release()
 	}
 }
 
 // untie ends the tie if nothing is served any more though neither server was closed: the listeners
 // were, and all connections have ended. It is called when a Serve has returned, and when the engine
 // has no connection.
-func (s *Server) untie(served bool) {
+func (s *Server) detachHook(isServeEnd bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if served {
+	if isServeEnd {
 		s.serving--
 	}
-	if s.tied != nil && s.serving == 0 && !s.engine.Closed() && s.engine.IsUnused() {
-		s.tied.loosen()
-		s.tied = nil
+	if s.hook != nil && s.serving == 0 && !s.engine.Closed() && s.engine.IsUnused() {
+		s.hook.detach()
+		s.hook = nil
 	}
 }
 
@@ -223,5 +223,5 @@ func (s *Server) untie(served bool) {
 func (s *Server) closed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run().Closed() || s.tied == nil && isClosed(s.Server)
+	return s.run().Closed() || s.hook == nil && isClosed(s.Server)
 }

@@ -36,7 +36,7 @@ func (t *Transport) describe(p *Params, r *http.Request, length int64) error {
 
 // setScript sets what the URL's path means to the application.
 func (t *Transport) setScript(p *Params, path string) error {
-	script, info, err := t.locate(cmp.Or(path, "/"))
+	script, info, err := t.scriptAndPathInfo(cmp.Or(path, "/"))
 	if err != nil {
 		return fmt.Errorf("fcgi: %w in the path %q", err, path)
 	}
@@ -53,13 +53,13 @@ func (t *Transport) setScript(p *Params, path string) error {
 }
 
 // locate splits a path into SCRIPT_NAME and PATH_INFO.
-func (t *Transport) locate(path string) (script, info string, err error) {
+func (t *Transport) scriptAndPathInfo(path string) (script, info string, err error) {
 	switch {
 	case path[0] != '/':
 		return "", "", errors.New("no slash at the start")
 	case strings.ContainsFunc(path, isControl):
 		return "", "", errors.New("control byte")
-	case t.Root != "" && climbs(path):
+	case t.Root != "" && hasDotDot(path):
 		return "", "", errors.New(`".." segment`)
 	case t.Script != "":
 		if rest, ok := strings.CutPrefix(path, t.Script); ok && (rest == "" || rest[0] == '/') {
@@ -69,7 +69,7 @@ func (t *Transport) locate(path string) (script, info string, err error) {
 	case t.Root == "":
 		return "", path, nil
 	}
-	script, info = split(path, t.SplitPath)
+	script, info = splitAfterSuffix(path, t.SplitPath)
 	if strings.HasSuffix(script, "/") {
 		script += cmp.Or(t.Index, defaultIndex)
 	}
@@ -80,7 +80,7 @@ func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
 // climbs reports whether a segment of the path is "..". Backslashes separate segments where
 // the application runs on Windows.
-func climbs(path string) bool {
+func hasDotDot(path string) bool {
 	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
 		if segment == ".." {
 			return true
@@ -90,7 +90,7 @@ func climbs(path string) bool {
 }
 
 // split splits a path behind the first segment that ends with suffix.
-func split(path, suffix string) (script, info string) {
+func splitAfterSuffix(path, suffix string) (script, info string) {
 	if suffix == "" {
 		return path, ""
 	}

@@ -20,46 +20,46 @@ import (
 // connection, whose request is malformed: net/http never ends to write its answer,
 // and holds the connection for active, until the engine has nothing left to do.
 // When net/http closes it before that, Close was called.
-type tie struct {
+type closeHook struct {
 	engine *engine.Server
 
-	read     chan struct{} // closed when net/http has begun to read a request
-	answered chan struct{} // closed when it has begun to answer it
-	closed   chan struct{} // closed when it has closed the connection
-	released chan struct{} // closed when the engine has ended
-	unbound  chan struct{} // closed when the listener is
+	requestRead    chan struct{} // closed when net/http has begun to read a request
+	responseBegun  chan struct{} // closed when it has begun to answer it
+	connClosed     chan struct{} // closed when it has closed the connection
+	released       chan struct{} // closed when the engine has ended
+	listenerClosed chan struct{} // closed when the listener is
 
-	reading, answering, closing, releasing, unbinding sync.Once
+	readOnce, respondOnce, closeOnce, releaseOnce, unbindOnce sync.Once
 
-	loose atomic.Bool // what happens to inner no longer concerns the engine
+	isDetached atomic.Bool // what happens to inner no longer concerns the engine
 
-	accepted bool // for the goroutine of Serve
+	hasAccepted bool // for the goroutine of Serve
 }
 
-func newTie(e *engine.Server) *tie {
-	return &tie{
-		engine: e, read: make(chan struct{}), answered: make(chan struct{}),
-		closed: make(chan struct{}), released: make(chan struct{}), unbound: make(chan struct{}),
+func newCloseHook(e *engine.Server) *closeHook {
+	return &closeHook{
+		engine: e, requestRead: make(chan struct{}), responseBegun: make(chan struct{}),
+		connClosed: make(chan struct{}), released: make(chan struct{}), listenerClosed: make(chan struct{}),
 	}
 }
 
 // fasten has inner serve t. It fails, with net/http's error, if inner is closed.
-func (t *tie) fasten(inner *http.Server) error {
+func (t *closeHook) attach(inner *http.Server) error {
 	return withoutSettings(inner, func() error {
 		ended := make(chan error, 1)
-		go func() { ended <- inner.Serve(tieListener{t}) }()
+		go func() { ended <- inner.Serve(hookListener{t}) }()
 		select {
-		case <-t.read: // inner's settings have been read
+		case <-t.requestRead: // inner's settings have been read
 		case err := <-ended:
-			if t.accepted {
-				<-t.read
+			if t.hasAccepted {
+				<-t.requestRead
 			}
 			return err
 		}
 		select {
-		case <-t.answered:
+		case <-t.responseBegun:
 			return nil
-		case <-t.closed:
+		case <-t.connClosed:
 			return http.ErrServerClosed
 		}
 	})
@@ -67,13 +67,13 @@ func (t *tie) fasten(inner *http.Server) error {
 
 // hideTies keeps ties from the hook that inner has for its connections' states. It stays in place: net/http
 // calls the hook after a tie has ended, too.
-func hideTies(inner *http.Server) {
+func hideFromConnState(inner *http.Server) {
 	hook := inner.ConnState
 	if hook == nil {
 		return
 	}
 	inner.ConnState = func(nc net.Conn, state http.ConnState) {
-		if _, ours := nc.(tieConn); !ours {
+		if _, ours := nc.(hookConn); !ours {
 			hook(nc, state)
 		}
 	}
@@ -98,38 +98,38 @@ func withoutSettings(inner *http.Server, f func() error) error {
 }
 
 // release lets inner's Shutdown return.
-func (t *tie) release() { t.releasing.Do(func() { close(t.released) }) }
+func (t *closeHook) release() { t.releaseOnce.Do(func() { close(t.released) }) }
 
 // loosen ends what inner does for the tie, and leaves the engine as it is.
-func (t *tie) loosen() {
-	t.loose.Store(true)
-	t.unbinding.Do(func() { close(t.unbound) })
+func (t *closeHook) detach() {
+	t.isDetached.Store(true)
+	t.unbindOnce.Do(func() { close(t.listenerClosed) })
 	t.release()
 }
 
 // tieListener is a tie as inner's listener.
-type tieListener struct{ *tie }
+type hookListener struct{ *closeHook }
 
 // Accept implements net.Listener.
-func (l tieListener) Accept() (net.Conn, error) {
+func (l hookListener) Accept() (net.Conn, error) {
 	select {
-	case <-l.unbound:
+	case <-l.listenerClosed:
 		return nil, net.ErrClosed
 	default:
 	}
-	if !l.accepted {
-		l.accepted = true
-		return tieConn(l), nil
+	if !l.hasAccepted {
+		l.hasAccepted = true
+		return hookConn(l), nil
 	}
-	<-l.unbound
+	<-l.listenerClosed
 	return nil, net.ErrClosed
 }
 
 // Close implements net.Listener.
-func (l tieListener) Close() error {
-	l.unbinding.Do(func() {
-		close(l.unbound)
-		if !l.loose.Load() {
+func (l hookListener) Close() error {
+	l.unbindOnce.Do(func() {
+		close(l.listenerClosed)
+		if !l.isDetached.Load() {
 			_ = l.engine.StopListening() // whoever wants the error calls our Shutdown
 		}
 	})
@@ -137,7 +137,7 @@ func (l tieListener) Close() error {
 }
 
 // Addr implements net.Listener.
-func (tieListener) Addr() net.Addr { return tieAddr{} }
+func (hookListener) Addr() net.Addr { return hookAddr{} }
 
 // endedListener is a listener that was closed.
 type endedListener struct{}
@@ -149,48 +149,48 @@ func (endedListener) Accept() (net.Conn, error) { return nil, net.ErrClosed }
 func (endedListener) Close() error { return nil }
 
 // Addr implements net.Listener.
-func (endedListener) Addr() net.Addr { return tieAddr{} }
+func (endedListener) Addr() net.Addr { return hookAddr{} }
 
 // tieConn is a tie as inner's connection.
-type tieConn struct{ *tie }
+type hookConn struct{ *closeHook }
 
-func (c tieConn) Read(p []byte) (n int, err error) {
+func (c hookConn) Read(p []byte) (n int, err error) {
 	err = io.EOF
-	c.reading.Do(func() {
-		close(c.read)
+	c.readOnce.Do(func() {
+		close(c.requestRead)
 		n, err = copy(p, "malformed\r\n\r\n"), nil
 	})
 	return n, err
 }
 
-func (c tieConn) Write(p []byte) (int, error) {
-	c.answering.Do(func() { close(c.answered) })
+func (c hookConn) Write(p []byte) (int, error) {
+	c.respondOnce.Do(func() { close(c.responseBegun) })
 	select {
 	case <-c.released:
-	case <-c.closed:
+	case <-c.connClosed:
 	}
 	return 0, net.ErrClosed
 }
 
 // Close implements net.Conn.
-func (c tieConn) Close() error {
-	c.closing.Do(func() {
-		close(c.closed)
-		if !c.loose.Load() {
+func (c hookConn) Close() error {
+	c.closeOnce.Do(func() {
+		close(c.connClosed)
+		if !c.isDetached.Load() {
 			_ = c.engine.Close()
 		}
 	})
 	return nil
 }
 
-func (tieConn) LocalAddr() net.Addr              { return tieAddr{} }
-func (tieConn) RemoteAddr() net.Addr             { return tieAddr{} }
-func (tieConn) SetDeadline(time.Time) error      { return nil }
-func (tieConn) SetReadDeadline(time.Time) error  { return nil }
-func (tieConn) SetWriteDeadline(time.Time) error { return nil }
+func (hookConn) LocalAddr() net.Addr              { return hookAddr{} }
+func (hookConn) RemoteAddr() net.Addr             { return hookAddr{} }
+func (hookConn) SetDeadline(time.Time) error      { return nil }
+func (hookConn) SetReadDeadline(time.Time) error  { return nil }
+func (hookConn) SetWriteDeadline(time.Time) error { return nil }
 
-type tieAddr struct{}
+type hookAddr struct{}
 
 // Network implements net.Addr.
-func (tieAddr) Network() string { return "tare" }
-func (tieAddr) String() string  { return "tare" }
+func (hookAddr) Network() string { return "tare" }
+func (hookAddr) String() string  { return "tare" }
