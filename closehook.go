@@ -12,28 +12,36 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// A tie makes Shutdown and Close of the wrapped http.Server do the same to the
-// engine, and Shutdown of the wrapped one wait for the engine's requests.
+// closeHook notices Shutdown and Close of the wrapped http.Server, called inner here. It then shuts
+// down or closes the engine, and makes inner's Shutdown wait for the engine's requests.
 //
-// An http.Server tells nobody but its listeners and connections that it is closed,
-// and waits for its connections only. So it is given a listener with a single
-// connection, whose request is malformed: net/http never ends to write its answer,
-// and holds the connection for active, until the engine has nothing left to do.
-// When net/http closes it before that, Close was called.
+// An http.Server notifies only its listeners and connections when it is closed, and its Shutdown
+// waits only for its own connections. So inner serves a listener with a single connection, on which
+// a malformed request arrives. The connection's Write blocks net/http's response to it until the
+// engine has ended, and so the connection counts as active. The states of the hook are:
+//
+//	attaching   inner.Serve runs; net/http reads the malformed request
+//	attached    net/http's Write of the response blocks
+//	released    the engine has ended: Write returns, and so does inner's Shutdown
+//	closed      net/http closes the connection while attached: Close was called
+//	detached    nothing is served any more; the engine ignores what happens to inner
+//
+// Without the hook, Close of the wrapped server would leave the engine's connections open, and its
+// Shutdown would not wait for them.
 type closeHook struct {
 	engine *engine.Server
 
-	requestRead    chan struct{} // closed when net/http has begun to read a request
-	responseBegun  chan struct{} // closed when it has begun to answer it
-	connClosed     chan struct{} // closed when it has closed the connection
+	requestRead    chan struct{} // closed when net/http begins to read a request
+	responseBegun  chan struct{} // closed when net/http begins to write its response
+	connClosed     chan struct{} // closed when net/http closes the connection
 	released       chan struct{} // closed when the engine has ended
-	listenerClosed chan struct{} // closed when the listener is
+	listenerClosed chan struct{} // closed when net/http closes the listener
 
 	readOnce, respondOnce, closeOnce, releaseOnce, unbindOnce sync.Once
 
-	isDetached atomic.Bool // what happens to inner no longer concerns the engine
+	isDetached atomic.Bool // the engine ignores what happens to inner
 
-	hasAccepted bool // for the goroutine of Serve
+	hasAccepted bool // used by the goroutine of Serve only
 }
 
 func newCloseHook(e *engine.Server) *closeHook {
@@ -43,30 +51,30 @@ func newCloseHook(e *engine.Server) *closeHook {
 	}
 }
 
-// fasten has inner serve t. It fails, with net/http's error, if inner is closed.
-func (t *closeHook) attach(inner *http.Server) error {
+// attach makes inner serve the hook. If inner is closed, attach fails with net/http's error.
+func (h *closeHook) attach(inner *http.Server) error {
 	return withoutSettings(inner, func() error {
 		ended := make(chan error, 1)
-		go func() { ended <- inner.Serve(hookListener{t}) }()
+		go func() { ended <- inner.Serve(hookListener{h}) }()
 		select {
-		case <-t.requestRead: // inner's settings have been read
+		case <-h.requestRead: // net/http has read inner's settings
 		case err := <-ended:
-			if t.hasAccepted {
-				<-t.requestRead
+			if h.hasAccepted {
+				<-h.requestRead
 			}
 			return err
 		}
 		select {
-		case <-t.responseBegun:
+		case <-h.responseBegun:
 			return nil
-		case <-t.connClosed:
+		case <-h.connClosed:
 			return http.ErrServerClosed
 		}
 	})
 }
 
-// hideTies keeps ties from the hook that inner has for its connections' states. It stays in place: net/http
-// calls the hook after a tie has ended, too.
+// hideFromConnState hides hooks from inner's ConnState. It is not undone, because net/http calls
+// ConnState even after a hook is detached.
 func hideFromConnState(inner *http.Server) {
 	hook := inner.ConnState
 	if hook == nil {
@@ -79,15 +87,15 @@ func hideFromConnState(inner *http.Server) {
 	}
 }
 
-// isClosed reports whether Shutdown or Close of inner was called.
+// isClosed reports whether Shutdown or Close of inner has been called.
 func isClosed(inner *http.Server) bool {
 	err := withoutSettings(inner, func() error { return inner.Serve(endedListener{}) })
 	return errors.Is(err, http.ErrServerClosed)
 }
 
-// withoutSettings runs f, which has inner serve a tie, while inner is without the
-// settings that would let its hooks see that, that net/http would change, or that
-// would keep it from reading a request.
+// withoutSettings calls f, which makes inner serve a hook. Meanwhile inner lacks the settings whose
+// functions would see the hook, the settings that net/http would change, and those that would keep
+// net/http from reading a request.
 func withoutSettings(inner *http.Server, f func() error) error {
 	base, conn, config, protocols := inner.BaseContext, inner.ConnContext, inner.TLSConfig, inner.Protocols
 	inner.BaseContext, inner.ConnContext, inner.TLSConfig, inner.Protocols = nil, nil, nil, nil
@@ -98,16 +106,16 @@ func withoutSettings(inner *http.Server, f func() error) error {
 }
 
 // release lets inner's Shutdown return.
-func (t *closeHook) release() { t.releaseOnce.Do(func() { close(t.released) }) }
+func (h *closeHook) release() { h.releaseOnce.Do(func() { close(h.released) }) }
 
-// loosen ends what inner does for the tie, and leaves the engine as it is.
-func (t *closeHook) detach() {
-	t.isDetached.Store(true)
-	t.unbindOnce.Do(func() { close(t.listenerClosed) })
-	t.release()
+// detach ends inner's Serve of the hook, and does not affect the engine.
+func (h *closeHook) detach() {
+	h.isDetached.Store(true)
+	h.unbindOnce.Do(func() { close(h.listenerClosed) })
+	h.release()
 }
 
-// tieListener is a tie as inner's listener.
+// hookListener is the listener that inner serves.
 type hookListener struct{ *closeHook }
 
 // Accept implements net.Listener.
@@ -130,7 +138,7 @@ func (l hookListener) Close() error {
 	l.unbindOnce.Do(func() {
 		close(l.listenerClosed)
 		if !l.isDetached.Load() {
-			_ = l.engine.StopListening() // whoever wants the error calls our Shutdown
+			_ = l.engine.StopListening() // the Server's Shutdown returns this error
 		}
 	})
 	return nil
@@ -139,7 +147,7 @@ func (l hookListener) Close() error {
 // Addr implements net.Listener.
 func (hookListener) Addr() net.Addr { return hookAddr{} }
 
-// endedListener is a listener that was closed.
+// endedListener is a closed listener.
 type endedListener struct{}
 
 // Accept implements net.Listener.
@@ -151,7 +159,7 @@ func (endedListener) Close() error { return nil }
 // Addr implements net.Listener.
 func (endedListener) Addr() net.Addr { return hookAddr{} }
 
-// tieConn is a tie as inner's connection.
+// hookConn is the only connection that hookListener accepts.
 type hookConn struct{ *closeHook }
 
 func (c hookConn) Read(p []byte) (n int, err error) {

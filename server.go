@@ -11,35 +11,36 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// Server serves what an http.Server describes. It embeds that server: its fields
-// mean what they mean there, and http.ServerContextKey yields it to handlers. They
-// are read when Serve is called and must not be changed afterwards.
+// Server serves what an http.Server describes. It embeds that server: the fields have the same
+// meaning, and http.ServerContextKey returns the embedded server to handlers. Fields are read when
+// Serve is called and must not be changed afterwards.
 //
-// Shutdown and Close of the http.Server do what those of the Server do, from its
-// first Serve on. SetKeepAlivesEnabled must be the Server's.
+// Shutdown and Close of the http.Server also shut down and close the Server, once Serve has been
+// called. SetKeepAlivesEnabled must be called on the Server.
 //
-// Make one with Wrap.
+// Use Wrap to make a Server.
 type Server struct {
 	*http.Server
 
-	// Dispatch says where handlers run; Predicted unless it is set before the first
-	// Serve. It concerns TCP and unix sockets on Linux only: everything else has a
-	// goroutine for each connection.
+	// Dispatch selects where handlers run. The default is Predicted. It must be set before the
+	// first Serve. It applies to TCP and unix sockets on Linux. Elsewhere, and over other
+	// connections, each connection has a goroutine.
 	Dispatch Dispatch
 
-	// SendTimeout bounds the time in which a client takes nothing of what is being sent to it, by HTTP/1;
-	// 0 is no bound. It says nothing about how long a response may take, which is WriteTimeout's. A
-	// handler changes it for its response if it finds
+	// SendTimeout limits the time in which a client receives none of the bytes that are being sent
+	// to it over HTTP/1. 0 is no limit. The duration of a whole response is limited by WriteTimeout
+	// instead. A handler can change SendTimeout for its response, if its ResponseWriter implements
 	//
 	//	interface{ SetSendTimeout(time.Duration) error }
 	//
-	// in its ResponseWriter. It is read when Serve is first called.
+	// It is read when Serve is first called.
 	SendTimeout time.Duration
 
-	// Refused, if it is not nil, is called for each request by HTTP/1 that no handler sees, because it is
-	// malformed, too large, or its head did not arrive in time: for a log. It must not wait, as it may
-	// run in a goroutine that serves others. A panic in it is logged. A client that sends nothing makes no
-	// request. It is read when Serve is first called.
+	// Refused, if not nil, is called for each HTTP/1 request that is rejected before a handler
+	// runs: because it is malformed, too large, or its head did not arrive in time. It is meant for
+	// logs. It must not block, because it may run in a goroutine that serves other connections. A
+	// panic in it is logged. It is not called for a connection on which the client has sent
+	// nothing. It is read when Serve is first called.
 	Refused func(Refusal)
 
 	once   sync.Once
@@ -48,27 +49,26 @@ type Server struct {
 	registering sync.Once
 
 	mu      sync.Mutex
-	serving int        // calls of Serve
-	hook    *closeHook // nil until the first Serve, and where nothing is served any more
+	serving int        // calls of Serve that have not returned
+	hook    *closeHook // nil before the first Serve, and while nothing is served
 }
 
-// Wrap returns a Server for s.
+// Wrap returns a Server that serves what s describes.
 func Wrap(s *http.Server) *Server { return &Server{Server: s} }
 
-// ListenAndServe serves handler on the TCP address addr until the process ends or
-// accepting fails. A nil handler is http.DefaultServeMux.
+// ListenAndServe serves handler on the TCP address addr. It returns only if listening or accepting
+// fails. If handler is nil, it is http.DefaultServeMux.
 func ListenAndServe(addr string, handler http.Handler) error {
 	return Wrap(&http.Server{Addr: addr, Handler: handler}).ListenAndServe()
 }
 
-// Serve serves handler on the connections that l accepts until accepting fails, and
-// closes l. A nil handler is http.DefaultServeMux.
+// Serve serves handler on the connections that l accepts, until Accept fails. It closes l. If
+// handler is nil, it is http.DefaultServeMux.
 func Serve(l net.Listener, handler http.Handler) error {
 	return Wrap(&http.Server{Handler: handler}).Serve(l)
 }
 
-// ListenAndServe listens on the TCP address Addr, ":http" if it is empty, and
-// serves as Serve does.
+// ListenAndServe listens on the TCP address Addr, or on ":http" if that is empty, and calls Serve.
 func (s *Server) ListenAndServe() error {
 	l, err := s.listen(":http")
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *Server) ListenAndServe() error {
 	return s.Serve(l)
 }
 
-// listen listens on Addr, or else on standard.
+// listen listens on Addr, or on defaultAddr if that is empty.
 func (s *Server) listen(defaultAddr string) (net.Listener, error) {
 	if s.closed() {
 		return nil, http.ErrServerClosed
@@ -89,10 +89,10 @@ func (s *Server) listen(defaultAddr string) (net.Listener, error) {
 	return net.Listen("tcp", addr)
 }
 
-// Serve accepts connections on l and serves them until Shutdown or Close is
-// called; then it returns http.ErrServerClosed at once, while Shutdown still
-// waits. It closes l. Any net.Listener will do, and HTTP/2 is served where a
-// *tls.Conn has negotiated it or Protocols ask for it without TLS.
+// Serve accepts connections on l and serves them until Shutdown or Close is called. Then it returns
+// http.ErrServerClosed at once, while Shutdown may still wait. It closes l. l may be any
+// net.Listener. HTTP/2 is served on a *tls.Conn that has negotiated it, and without TLS if
+// Protocols enables that.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.attachHook(); err != nil {
 		l.Close()
@@ -102,19 +102,18 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.run().Serve(l)
 }
 
-// Shutdown stops listening, closes idle connections, and waits until the others
-// have finished their requests or ctx ends, whose error it then returns. The
-// functions registered with RegisterOnShutdown are called. It does not wait for
-// connections that handlers took over.
+// Shutdown stops listening, closes idle connections, and waits until the other connections have
+// finished their requests. If ctx ends before, Shutdown returns the error of ctx. It calls the
+// functions registered with RegisterOnShutdown. It does not wait for hijacked connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.run().StopListening()
-	// Both at once: handlers may be waiting for what the registered functions do.
+	// Both servers shut down concurrently: a handler may wait for one of the registered functions.
 	innerErr := make(chan error, 1)
 	go func() { innerErr <- s.Server.Shutdown(ctx) }()
 	engineErr := s.run().Shutdown(ctx)
 	for _, e := range []error{engineErr, <-innerErr} {
 		if e != nil && ctx.Err() != nil {
-			return ctx.Err() // itself, as net/http returns it
+			return ctx.Err() // unwrapped, as net/http returns it
 		}
 		if err == nil {
 			err = e
@@ -123,26 +122,26 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close closes listeners and connections at once, but for those that handlers took
-// over.
+// Close closes all listeners and connections at once, except hijacked connections.
 func (s *Server) Close() error {
 	return errors.Join(s.run().Close(), s.Server.Close())
 }
 
-// SetKeepAlivesEnabled controls whether connections serve more than one request;
-// they do by default.
+// SetKeepAlivesEnabled controls whether a connection serves more than one request. It does by
+// default.
 func (s *Server) SetKeepAlivesEnabled(v bool) {
 	s.run().SetKeepAlivesEnabled(v)
 	s.Server.SetKeepAlivesEnabled(v)
 }
 
-// Retire has every connection end after the response to its next request: with Connection: close, or GOAWAY over HTTP/2. It closes
-// none itself. A server whose listener was closed hands its clients over to another one this way, and no request is lost.
+// Retire ends each connection after the response to its next request, with Connection: close, or
+// with GOAWAY over HTTP/2. It closes no connection itself. A program can use it to hand its clients
+// over to another process, once its listener is closed, without losing a request.
 func (s *Server) Retire() { s.run().Retire() }
 
-// Connections returns how many connections were accepted since the first Serve, and how many are open. Those that handlers
-// took over with Hijack are not. Unlike a ConnState hook, which has each connection served by a goroutine of its own, it costs
-// nothing.
+// Connections returns the number of connections accepted since the first Serve, and the number of
+// open ones. Hijacked connections are not open. Unlike a ConnState hook, which makes the server use
+// a goroutine for each connection, Connections has no cost for a request.
 func (s *Server) Connections() (accepted, open int64) { return s.run().Connections() }
 
 func (s *Server) run() *engine.Server {
@@ -154,25 +153,26 @@ func (s *Server) run() *engine.Server {
 	return s.engine
 }
 
-// Refusal is a request that no handler sees, and how it was responded to.
+// Refusal describes a rejected request and the response to it.
 type Refusal = engine.Refusal
 
-// Dispatch says where the handlers of a Server run.
+// Dispatch selects where the handlers of a Server run.
 type Dispatch = engine.Dispatch
 
+// The values of Dispatch.
 const (
-	// Predicted runs those handlers on the poll loop that have been quick for
-	// requests like it, and the others in goroutines of their own.
+	// Predicted runs a handler on the poll loop if it has been quick for similar requests, and in
+	// its own goroutine otherwise.
 	Predicted = engine.Predicted
-	// OnLoop runs all on the loop, which is best where none ever waits. One that
-	// does is moved off it while it runs, after a delay.
+	// OnLoop runs all handlers on the poll loop, which is best if no handler ever blocks. A handler
+	// that blocks moves to a goroutine after a delay.
 	OnLoop = engine.OnLoop
-	// OwnGoroutine runs none on the loop.
+	// OwnGoroutine runs no handler on the poll loop.
 	OwnGoroutine = engine.OwnGoroutine
 )
 
-// tie ties the wrapped server to the engine unless it is. It fails if either is
-// closed.
+// attachHook attaches a close hook to the wrapped server, unless there is one. It fails if one of
+// the servers is closed.
 func (s *Server) attachHook() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,7 +194,7 @@ func (s *Server) attachHook() error {
 	return nil
 }
 
-// shutDown shuts the engine down, because the wrapped server is.
+// shutDown shuts down the engine because the wrapped server is shutting down.
 func (s *Server) shutDown() {
 	_ = s.engine.Shutdown(context.Background())
 	s.mu.Lock()
@@ -204,9 +204,9 @@ func (s *Server) shutDown() {
 	}
 }
 
-// untie ends the tie if nothing is served any more though neither server was closed: the listeners
-// were, and all connections have ended. It is called when a Serve has returned, and when the engine
-// has no connection.
+// detachHook detaches the close hook if neither server was closed but nothing is served any more:
+// all listeners are closed and all connections have ended. It is called when a Serve returns, and
+// when the engine's last connection ends.
 func (s *Server) detachHook(isServeEnd bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func (s *Server) detachHook(isServeEnd bool) {
 	}
 }
 
-// closed reports whether Shutdown or Close of either server was called.
+// closed reports whether Shutdown or Close of either server has been called.
 func (s *Server) closed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,19 +6,19 @@ import (
 	"net/http"
 )
 
-// ListenAndServeTLS is ListenAndServe with TLS: it serves HTTP/2 and HTTP/1.1, with
-// the certificate and the key that the files hold in PEM.
+// ListenAndServeTLS is ListenAndServe over TLS. It serves HTTP/2 and HTTP/1.1. The files hold the
+// certificate and its key in PEM.
 func ListenAndServeTLS(addr, certFile, keyFile string, handler http.Handler) error {
 	return Wrap(&http.Server{Addr: addr, Handler: handler}).ListenAndServeTLS(certFile, keyFile)
 }
 
-// ServeTLS is Serve with TLS, as ListenAndServeTLS is ListenAndServe with it.
+// ServeTLS is Serve over TLS. See ListenAndServeTLS.
 func ServeTLS(l net.Listener, handler http.Handler, certFile, keyFile string) error {
 	return Wrap(&http.Server{Handler: handler}).ServeTLS(l, certFile, keyFile)
 }
 
-// ListenAndServeTLS listens on the TCP address Addr, ":https" if it is empty, and
-// serves as ServeTLS does.
+// ListenAndServeTLS listens on the TCP address Addr, or on ":https" if that is empty, and calls
+// ServeTLS.
 func (s *Server) ListenAndServeTLS(certFile, keyFile string) error {
 	l, err := s.listen(":https")
 	if err != nil {
@@ -28,14 +28,13 @@ func (s *Server) ListenAndServeTLS(certFile, keyFile string) error {
 	return s.ServeTLS(l, certFile, keyFile)
 }
 
-// ServeTLS accepts TLS connections on l and serves them as Serve does, over HTTP/2
-// or HTTP/1.1, as Protocols say and clients choose. certFile holds the server's
-// certificate and those of whoever signed it, keyFile its key, in PEM. They may be
-// empty if TLSConfig has Certificates, GetCertificate or GetConfigForClient.
-// TLSConfig is copied, and stays as it is.
+// ServeTLS accepts TLS connections on l and serves them as Serve does, over HTTP/2 or HTTP/1.1:
+// Protocols lists the supported ones, and each client chooses. certFile holds the server's
+// certificate, followed by any intermediate certificates, and keyFile its key, both in PEM. Both
+// names may be empty if TLSConfig has Certificates, GetCertificate or GetConfigForClient. TLSConfig
+// is copied and not changed.
 //
-// It does not close l if it fails before it has accepted, for want of a certificate
-// for example.
+// It does not close l if it fails before accepting, for example because there is no certificate.
 func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 	config, err := s.tlsConfig(certFile, keyFile)
 	if err != nil {
@@ -44,9 +43,9 @@ func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 	return s.Serve(tls.NewListener(l, config))
 }
 
-// tlsConfig is TLSConfig with the protocols to offer and the files' certificate.
+// tlsConfig returns TLSConfig with the protocols to negotiate and the certificate of the files.
 func (s *Server) tlsConfig(certFile, keyFile string) (*tls.Config, error) {
-	s.mu.Lock() // another Serve may be tying the servers together, while the settings are away
+	s.mu.Lock() // while another Serve attaches the close hook, TLSConfig is nil
 	defer s.mu.Unlock()
 	config := s.TLSConfig.Clone()
 	if config == nil {

@@ -13,101 +13,106 @@ import (
 	"github.com/tarehq/tare/internal/client"
 )
 
-// Transport is an http.RoundTripper in place of http.Transport. Its fields have the names and
-// meanings of that one's; what differs is in docs/transport.md. It may be used by any number of
-// goroutines, its fields must not be changed after its first use, and it must not be copied:
-// see Clone.
+// Transport is an http.RoundTripper, and a replacement for http.Transport. Its fields have the
+// names and meanings of http.Transport's. docs/transport.md lists the differences. A Transport is
+// safe for concurrent use. Its fields must not be changed after its first use, and it must not be
+// copied: see Clone.
 //
 //	client := &http.Client{Transport: &tare.Transport{Proxy: http.ProxyFromEnvironment}}
 //
-// A request is sent, and its response received, by the goroutine that calls RoundTrip. Idle
-// connections have no goroutine either, and one that its server closes is noticed at once. What a
-// caller is given is never used again.
+// The goroutine that calls RoundTrip sends the request and receives the response. An idle
+// connection has no goroutine either, and is closed as soon as its server closes it. Responses and
+// their parts are never reused.
 //
-// The zero value sends requests over HTTP/1.1 and, where TLS negotiates it, over HTTP/2. It accepts URLs of the schemes
-// http and https. Unix sockets are reached through Addr, UnixSockets or DialContext. No URL names one, so no redirect can.
+// The zero value sends requests over HTTP/1.1 and, if TLS negotiates it, over HTTP/2. It supports
+// URLs with the schemes http and https. It connects to unix sockets through Addr, UnixSockets or
+// DialContext. No URL names a unix socket, and so no redirect can.
 //
 // # Errors
 //
-// Errors are *TransportError, which tells what went wrong, on which side, and whether sending the
-// request again is safe. When the context of a request ends, that fails with the context's cause
-// itself. Requests that could not be sent as they are fail with other errors.
+// RoundTrip returns a *TransportError if a request fails on its way: it reports what went wrong, on
+// which side, and whether a retry is safe. If the context of a request ends, RoundTrip returns the
+// context's cause, unwrapped. It returns other errors for requests that it cannot send as they are.
 //
-// A request is sent a second time, on a new connection, if a kept connection turns out to have
-// been closed before any byte of a response has come, if its body can be had again, and if its
-// method is GET, HEAD, OPTIONS or TRACE, or it has an Idempotency-Key, or nothing of it was sent.
+// The Transport retries a request once, on a new connection, if all of this is true: the request
+// was sent on a reused connection, that connection turned out to be closed, and no byte of a
+// response was received. In addition, its body must be available again (see http.Request.GetBody),
+// and its method must be GET, HEAD, OPTIONS or TRACE, or it must have an Idempotency-Key, or
+// nothing of it was sent.
 type Transport struct {
-	// Addr is where all connections go that are not to a proxy: a host and port, or a unix
-	// socket if it begins with a slash, or with @ for an abstract one. "" is what a request's
-	// URL says.
+	// Addr is the address of all connections except those to a proxy: a host and port, or a unix
+	// socket if it begins with a slash, or with @ for an abstract one. If it is empty, the URL of
+	// each request has the address.
 	Addr string
 
-	// UnixSockets maps hosts of URLs to unix sockets: with {"docker": "/run/docker.sock"} the URL http://docker/version is
-	// requested over that socket, whatever its port. Hosts are in lower case and without port. No proxy is used, and
-	// Addr is not. A redirect to such a host fails unless it comes from the same host. The map must not be changed after the
-	// first request.
+	// UnixSockets maps hosts in URLs to unix sockets: with {"docker": "/run/docker.sock"}, a
+	// request for http://docker/version is sent over that socket, whatever its port. Hosts are in
+	// lower case, without port. Such a request uses neither a proxy nor Addr. A redirect to such a
+	// host fails unless it comes from the same host. The map must not be changed after the first
+	// request.
 	UnixSockets map[string]string
 
-	// Proxy returns the proxy for a request, by HTTP, HTTPS or SOCKS5; nil is none. See
-	// http.ProxyFromEnvironment.
+	// Proxy returns the URL of the HTTP, HTTPS or SOCKS5 proxy for a request, or nil for no proxy.
+	// See http.ProxyFromEnvironment.
 	Proxy func(*http.Request) (*url.URL, error)
-	// OnProxyConnectResponse is called with a proxy's answer to CONNECT. An error of its own
-	// fails the request.
+	// OnProxyConnectResponse is called with a proxy's response to CONNECT. If it returns an error,
+	// the request fails.
 	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request, connectRes *http.Response) error
-	// ProxyConnectHeader is sent with CONNECT.
+	// ProxyConnectHeader is the header of CONNECT requests.
 	ProxyConnectHeader http.Header
-	// GetProxyConnectHeader returns what is sent with CONNECT, instead of ProxyConnectHeader.
+	// GetProxyConnectHeader returns the header of a CONNECT request, instead of ProxyConnectHeader.
 	GetProxyConnectHeader func(ctx context.Context, proxyURL *url.URL, target string) (http.Header, error)
 
-	// DialContext opens connections. nil is a net.Dialer's.
+	// DialContext opens connections. If it is nil, a net.Dialer does.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// DialTLSContext opens connections for https without a proxy, handshake included. nil is
-	// DialContext and TLSClientConfig.
+	// DialTLSContext opens TLS connections to servers, including the handshake, if there is no
+	// proxy. If it is nil, DialContext and TLSClientConfig are used.
 	DialTLSContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// TLSClientConfig is for handshakes with servers and proxies. It is copied.
+	// TLSClientConfig configures the handshakes with servers and proxies. It is copied.
 	TLSClientConfig *tls.Config
-	// TLSHandshakeTimeout bounds a handshake. 0 is no bound.
+	// TLSHandshakeTimeout limits the time of a TLS handshake. 0 is no limit.
 	TLSHandshakeTimeout time.Duration
 
-	// DisableKeepAlives has each request use a connection of its own.
+	// DisableKeepAlives makes each request use a connection of its own.
 	DisableKeepAlives bool
-	// DisableCompression keeps the Transport from asking for gzip on its own, and from
-	// decompressing what comes then.
+	// DisableCompression keeps the Transport from requesting gzip on its own and decompressing the
+	// response.
 	DisableCompression bool
 
-	// MaxIdleConns bounds the idle connections to all hosts. 0 is no bound.
+	// MaxIdleConns limits the idle connections to all hosts. 0 is no limit.
 	MaxIdleConns int
-	// MaxIdleConnsPerHost bounds those to one host. 0 is http.DefaultMaxIdleConnsPerHost, 2.
+	// MaxIdleConnsPerHost limits the idle connections to one host. 0 is
+	// http.DefaultMaxIdleConnsPerHost, which is 2.
 	MaxIdleConnsPerHost int
-	// MaxConnsPerHost bounds the connections to a host. Requests wait their turn, first come
-	// first served. 0 is no bound.
+	// MaxConnsPerHost limits the connections to one host. At the limit, requests wait in the order
+	// of their arrival. 0 is no limit.
 	MaxConnsPerHost int
-	// IdleConnTimeout is how long an idle connection is kept. 0 is no bound.
+	// IdleConnTimeout is the time after which an idle connection is closed. 0 is no limit.
 	IdleConnTimeout time.Duration
 
-	// ResponseHeaderTimeout bounds the time between the end of sending a request, its body
-	// included, and the end of the response's head. 0 is no bound.
+	// ResponseHeaderTimeout limits the time from the end of sending a request, including its body,
+	// to the end of the response's head. 0 is no limit.
 	ResponseHeaderTimeout time.Duration
-	// ExpectContinueTimeout is how long the body of a request with "Expect: 100-continue" waits
-	// for an answer. With 0 it does not.
+	// ExpectContinueTimeout limits how long the body of a request with "Expect: 100-continue" waits
+	// for a response. If it is 0, the body is sent at once.
 	ExpectContinueTimeout time.Duration
-	// MaxResponseHeaderBytes bounds a response's head. 0 is 10 MB.
+	// MaxResponseHeaderBytes limits the size of a response's head. 0 is 10 MB.
 	MaxResponseHeaderBytes int64
 
-	// WriteBufferSize is for HTTP/2 and for nothing else: a head is sent in one write, and a
-	// body in pieces of 32 KB.
+	// WriteBufferSize applies to HTTP/2 only. Over HTTP/1.1, one write sends a head, and a body is
+	// sent in pieces of 32 KB.
 	WriteBufferSize int
-	// ReadBufferSize is how much is received at a time, unless a reader has more room. 0 is
-	// 4 KB.
+	// ReadBufferSize is the number of bytes to receive at a time, unless the caller's buffer is
+	// larger. 0 is 4 KB.
 	ReadBufferSize int
 
-	// ForceAttemptHTTP2 has HTTP/2 negotiated also with a DialContext, DialTLSContext or
-	// TLSClientConfig.
+	// ForceAttemptHTTP2 enables HTTP/2 even if DialContext, DialTLSContext or TLSClientConfig is
+	// set.
 	ForceAttemptHTTP2 bool
-	// HTTP2 is settings of HTTP/2.
+	// HTTP2 configures HTTP/2.
 	HTTP2 *http.HTTP2Config
-	// Protocols says what is spoken. nil is HTTP/1.1, and HTTP/2 as ForceAttemptHTTP2 says.
-	// Without HTTP/1.1 it is an http.Transport that serves all requests.
+	// Protocols is the set of enabled protocols. If it is nil, HTTP/1.1 is enabled, and HTTP/2 as
+	// ForceAttemptHTTP2 describes. If it excludes HTTP/1.1, an http.Transport sends all requests.
 	Protocols *http.Protocols
 
 	once   sync.Once
@@ -119,10 +124,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.run().RoundTrip(r)
 }
 
-// CloseIdleConnections closes the connections that are kept and not in use.
+// CloseIdleConnections closes all idle connections.
 func (t *Transport) CloseIdleConnections() { t.run().CloseIdleConnections() }
 
-// Clone returns a Transport with the same settings, and connections of its own.
+// Clone returns a Transport with the same settings. It shares no connections with t.
 func (t *Transport) Clone() *Transport {
 	c := t.settings()
 	clone := &Transport{

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// key is what is one host for the pool: a connection for it serves any request for it.
+// key identifies a host for the pool. A connection with a key can serve any request with that key.
 type key struct {
 	proxy      string // the URL of the proxy, or ""
 	socket     string // the path of a unix socket, or ""
-	host, port string // of the server; both "" where a proxy gets requests for all servers
+	host, port string // of the server; both "" if a proxy forwards requests to any server
 	tls        bool
 }
 
-// addr is the host and port, for people and dialers.
+// addr returns the host and port, for dialers and error messages.
 func (k *key) addr() string {
 	switch {
 	case k.socket != "":
@@ -28,7 +28,7 @@ func (k *key) addr() string {
 	return net.JoinHostPort(k.host, k.port)
 }
 
-// proxyAddr is the host of a proxy's URL, without its password.
+// proxyAddr returns the host of a proxy's URL, without the password.
 func proxyAddr(proxy string) string {
 	u, err := url.Parse(proxy)
 	if err != nil {
@@ -37,7 +37,7 @@ func proxyAddr(proxy string) string {
 	return u.Host
 }
 
-// locate finds out where the request goes.
+// setKey determines where the request goes.
 func (x *exchange) setKey() error {
 	r := x.request
 	u, k := r.URL, &x.key
@@ -50,7 +50,7 @@ func (x *exchange) setKey() error {
 		return fmt.Errorf("tare: unsupported protocol scheme %q", u.Scheme)
 	}
 	if u.Host == "" {
-		return errors.New("tare: no host in the request's URL")
+		return errors.New("tare: the request's URL has no host")
 	}
 	k.host = u.Host
 	if u.Host[0] == '[' || strings.IndexByte(u.Host, ':') >= 0 { // an address in brackets, or a port
@@ -79,14 +79,14 @@ func (x *exchange) setKey() error {
 	return nil
 }
 
-// locateSocket sends the request to a unix socket that the settings name. A redirect reaches the socket only from
-// the same host: a server elsewhere must not choose what is requested of a local one.
+// setSocketKey selects a unix socket of UnixSockets. A redirect may lead to the socket only from
+// the same host. Otherwise a remote server could choose requests to a local one.
 func (x *exchange) setSocketKey(socket string) error {
 	if from := x.request.Response; from != nil && !sameHost(from.Request, x.url) {
-		return fmt.Errorf("tare: a redirect leads to %q, which UnixSockets maps to a unix socket", x.url.Host)
+		return fmt.Errorf("tare: redirect to %q rejected: UnixSockets maps that host to a unix socket", x.url.Host)
 	}
 	if !x.client.allowsHTTP1 {
-		return fmt.Errorf("tare: %q is a unix socket, and Protocols excludes HTTP/1.1", x.url.Host)
+		return fmt.Errorf("tare: UnixSockets maps %q to a unix socket, which requires HTTP/1.1, but Protocols excludes HTTP/1.1", x.url.Host)
 	}
 	x.key.socket, x.key.port = socket, ""
 	return nil
@@ -106,18 +106,18 @@ func isASCII(s string) bool {
 	return true
 }
 
-// asciiHost spells a host's name as DNS does (RFC 5891). net/http knows how, and tells it in the
-// Host field of a request alone.
+// asciiHost converts a host name to ASCII (RFC 5891). It uses net/http, which implements the
+// conversion but exports it only through the Host field of a written request.
 func asciiHost(host string) (string, error) {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Host: host, Header: make(http.Header)}
 	var b strings.Builder
 	if err := r.Write(&b); err != nil {
-		return "", fmt.Errorf("tare: the host %q: %w", host, err)
+		return "", fmt.Errorf("tare: invalid host %q: %w", host, err)
 	}
 	_, rest, _ := strings.Cut(b.String(), "\r\nHost: ")
 	ascii, _, _ := strings.Cut(rest, "\r\n")
 	if ascii == "" {
-		return "", fmt.Errorf("tare: the host %q is no name", host)
+		return "", fmt.Errorf("tare: invalid host %q", host)
 	}
 	return ascii, nil
 }

@@ -14,21 +14,21 @@ import (
 )
 
 const (
-	// maxTrailerBytes and maxTrailerFields bound a trailer section.
+	// maxTrailerBytes and maxTrailerFields limit a trailer section.
 	maxTrailerBytes  = 64 << 10
 	maxTrailerFields = 100
 )
 
-// stream is a response's body that is received while it is read.
+// responseBody is the body of a response. Read receives it from the connection.
 type responseBody struct {
 	x       *slab
 	closed  atomic.Bool
-	reading sync.Mutex // guards the rest, and the exchange's scratch
+	reading sync.Mutex // guards the fields below, and the exchange's scratch
 
 	mode      http1.Mode
-	remaining int64 // of a body by length
+	remaining int64 // of a body with a Content-Length
 	chunks    http1.Chunked
-	err       error // sticky; io.EOF once all was read
+	err       error // sticky; io.EOF after the end of the body
 }
 
 func newResponseBody(x *slab, f http1.Framing) *responseBody {
@@ -61,7 +61,7 @@ func (b *responseBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Close implements io.Closer. Unless all has arrived that closes the connection.
+// Close closes the connection unless the whole body has arrived.
 func (b *responseBody) Close() error {
 	b.closed.Store(true)
 	if b.reading.TryLock() {
@@ -73,15 +73,15 @@ func (b *responseBody) Close() error {
 		}
 		b.reading.Unlock()
 	}
-	b.x.abandon(roundtrip.ErrClosedBody) // which ends a Read that waits
+	b.x.abandon(roundtrip.ErrClosedBody) // ends a Read that waits
 	return nil
 }
 
-// stop ends the body, and the exchange with it. It returns err.
+// end ends the body and the exchange, and returns err.
 func (b *responseBody) end(err error) error {
 	x := b.x
 	b.err = err
-	if err == io.EOF { //nolint:errorlint // our own, for the body's end
+	if err == io.EOF { //nolint:errorlint // the end of the body, never wrapped
 		x.finish(x.scratch.head.Persistent && b.mode != http1.UntilClose && x.parsed == x.filled)
 	} else {
 		x.abandon(err)
@@ -125,7 +125,8 @@ func (b *responseBody) readLength(p []byte) (n int, err error) {
 	return n, err
 }
 
-// readAll reads a body that ends with the connection: with the end that TLS tells of where there is TLS.
+// readUntilClose reads a body that ends when the server closes the connection, by close_notify if
+// the connection uses TLS.
 func (b *responseBody) readUntilClose(p []byte) (n int, err error) {
 	if n = copy(p, b.buffered()); n > 0 {
 		b.x.parsed += n
@@ -137,8 +138,8 @@ func (b *responseBody) readUntilClose(p []byte) (n int, err error) {
 	return n, err
 }
 
-// readChunks reads a body in chunks. A large p takes them as they come, and loses what is
-// between them.
+// readChunks reads a chunked body. If p is large, chunks are received into p and their framing is
+// removed in place.
 func (b *responseBody) readChunks(p []byte) (n int, err error) {
 	for n == 0 && err == nil {
 		switch {
@@ -155,7 +156,7 @@ func (b *responseBody) readChunks(p []byte) (n int, err error) {
 			}
 		}
 	}
-	for before := 0; err == nil && len(b.buffered()) != before && len(b.buffered()) > 0 && n < len(p); { // the end may be here
+	for before := 0; err == nil && len(b.buffered()) != before && len(b.buffered()) > 0 && n < len(p); { // consume the end of the body if it has arrived
 		before = len(b.buffered())
 		var more int
 		more, err = b.decode(p[n:], false)
@@ -164,7 +165,7 @@ func (b *responseBody) readChunks(p []byte) (n int, err error) {
 	return n, err
 }
 
-// decode decodes what is in the scratch: one piece of data, or less, or the body's end, which is
+// decode decodes bytes of the scratch: at most one piece of data. At the end of the body it returns
 // io.EOF.
 func (b *responseBody) decode(p []byte, wait bool) (int, error) {
 	x := b.x
@@ -180,7 +181,7 @@ func (b *responseBody) decode(p []byte, wait bool) (int, error) {
 	return copy(p, data), nil
 }
 
-// decodeInPlace decodes what was received into p. What follows the last chunk is put back.
+// decodeInPlace decodes bytes that were received into p. Bytes after the last chunk are put back.
 func (b *responseBody) decodeInPlace(p []byte) (n int, err error) {
 	for from := 0; from < len(p); {
 		if b.chunks.Done() {
@@ -197,7 +198,7 @@ func (b *responseBody) decodeInPlace(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// putBack makes rest what was received last. The scratch is empty.
+// putBack returns received bytes to the scratch, which is empty.
 func (b *responseBody) putBack(rest []byte) {
 	x := b.x
 	if len(rest) > len(x.scratch.in) {
@@ -206,8 +207,8 @@ func (b *responseBody) putBack(rest []byte) {
 	x.parsed, x.filled = 0, copy(x.scratch.in, rest)
 }
 
-// readTrailer reads the trailer section into the response's Trailer, and returns io.EOF then. It
-// may wait for it.
+// readTrailer reads the trailer section into the response's Trailer, and then returns io.EOF. With
+// wait, it waits for the section to arrive.
 func (b *responseBody) readTrailer(wait bool) error {
 	x := b.x
 	var t http1.Trailer
@@ -241,7 +242,7 @@ func (b *responseBody) malformed(err error) error {
 	return b.x.newError(Server, Malformed, "reading the response's body from", err)
 }
 
-// settle passes over what has arrived, in case the end is there.
+// consumeBuffered skips the part of the body that has arrived. The end of the body may be in it.
 func (b *responseBody) consumeBuffered() {
 	var err error
 	switch b.mode {
@@ -267,7 +268,7 @@ func (b *responseBody) consumeBuffered() {
 	}
 }
 
-// announceTrailer moves the Trailer field to Response.Trailer, as keys without values.
+// announceTrailer moves the names in the Trailer field to Response.Trailer, as keys without values.
 func (x *slab) announceTrailer() error {
 	r := &x.response
 	for _, list := range r.Header["Trailer"] {
@@ -277,7 +278,7 @@ func (x *slab) announceTrailer() error {
 			case name == "":
 				continue
 			case !http1.TrailerAllowed(name), len(r.Trailer) >= maxTrailerFields:
-				return x.newError(Server, Malformed, "reading the response of", errors.New("trailer fields announced that cannot be"))
+				return x.newError(Server, Malformed, "reading the response of", errors.New("invalid or too many names in the Trailer field"))
 			case r.Trailer == nil:
 				r.Trailer = make(http.Header)
 			}

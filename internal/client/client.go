@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// defaultMaxHead bounds a response's head where no setting does, as in net/http.
+	// defaultMaxHeadBytes limits a response's head if no setting does, as in net/http.
 	defaultMaxHeadBytes = 10 << 20
-	// defaultReadBuffer is how much is received at a time, unless the reader has more room.
+	// defaultReadBuffer is the number of bytes to receive at a time, unless the reader's buffer is
+	// larger.
 	defaultReadBuffer = 4 << 10
-	// leastReadBuffer is the least that a setting can make of it.
+	// minReadBuffer is the minimum that ReadBufferSize can set.
 	minReadBuffer = 512
 )
 
-// Config is the settings of a Client. They mean what those of http.Transport do.
+// Config holds the settings of a Client. Fields of http.Transport have the same meaning here.
 type Config struct {
-	Addr                   string            // where all requests go that no proxy gets; "" is where their URLs say
+	Addr                   string            // of all connections except those to a proxy; "" takes it from the URL
 	UnixSockets            map[string]string // by the host of a URL, in lower case
 	Proxy                  func(*http.Request) (*url.URL, error)
 	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request, connectRes *http.Response) error
@@ -53,38 +54,43 @@ type Config struct {
 
 	// The rest is for who passes requests on.
 
-	// Verbatim adds nothing to requests and responses that only net/http would, such as User-Agent, and sends a URL's Opaque as the
-	// request's target.
+	// The fields below are for proxies.
+	//
+	// Verbatim keeps the Client from adding what only net/http adds to requests and responses, such
+	// as User-Agent. With it, the Opaque of a URL is the request target.
 	Verbatim bool
-	// OnInterim is called with interim responses, but for 100. An error of its own fails the request.
+	// OnInterim is called for each interim response except 100. If it returns an error, the request
+	// fails.
 	OnInterim func(r *http.Request, status int, h http.Header) error
-	// Repeatable reports whether a request may be sent a second time if a kept connection was closed before anything came back. nil is
-	// net/http's rule, by which a request's own Idempotency-Key counts: a proxy must not take its client's word for that.
+	// Repeatable reports whether a request may be sent a second time, if a reused connection was
+	// closed before any byte of a response. If it is nil, net/http's rule applies, under which a
+	// request's Idempotency-Key counts. A proxy must not rely on what its client claims.
 	Repeatable func(r *http.Request) bool
-	// MaxConnUses and MaxConnAge bound how often and how long a connection is used; 0 is no bound.
+	// MaxConnUses and MaxConnAge limit the number of uses and the age of a connection. 0 is no
+	// limit.
 	MaxConnUses int
 	MaxConnAge  time.Duration
 }
 
-// Client sends requests. It may be used by any number of goroutines.
+// Client sends requests. It is safe for concurrent use.
 type Client struct {
 	Config
 	pool           pool.Pool[key, connInfo]
-	tls            *tls.Config // for the handshakes with servers, but for their names
+	tls            *tls.Config // for handshakes with servers, without ServerName
 	maxHeadBytes   int
 	readBufferSize int
 	allowsHTTP1    bool // over TLS and without
 	http2          http2Transports
 
 	scratches    sync.Pool // of *scratch
-	pieceBuffers sync.Pool // of *chunk
+	pieceBuffers sync.Pool // of *pieceBuffer
 	gzipReaders  sync.Pool // of *gzip.Reader
 }
 
-// conn is a connection to an origin or a proxy, or a place for one.
+// conn is a connection to a server or a proxy, or a slot for one.
 type conn = pool.Conn[key, connInfo]
 
-// New returns a Client with settings, which it keeps.
+// New returns a Client with the settings, which it copies.
 func New(config *Config) *Client {
 	c := &Client{Config: *config, maxHeadBytes: defaultMaxHeadBytes, readBufferSize: defaultReadBuffer}
 	if n := config.MaxResponseHeaderBytes; n > 0 {
@@ -101,14 +107,14 @@ func New(config *Config) *Client {
 		MaxConns: config.MaxConnsPerHost, MaxIdle: config.MaxIdleConns, MaxIdlePerHost: max(perHost, 0),
 		IdleTimeout: config.IdleConnTimeout, MaxUses: config.MaxConnUses, MaxAge: config.MaxConnAge,
 	}
-	c.pool.SkipCheck = true // see connect, and talk
+	c.pool.SkipCheck = true // connect and rawExchange check
 	c.configureProtocols()
 	return c
 }
 
-// RoundTrip sends a request and waits for the head of its response, as http.RoundTripper
-// demands. Errors about the request itself are plain; others are an *Error or the cause of
-// the request's context.
+// RoundTrip sends a request and waits for the head of its response, as http.RoundTripper requires.
+// Its error is an *Error, or the cause of the request's context, or another error if the request
+// itself is invalid.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.roundTrip(&slab{}, r)
 }
@@ -133,7 +139,7 @@ func (c *Client) roundTrip(x *slab, r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// attempt sends the request once.
+// attempt sends the request once. With fresh, it uses a new connection.
 func (x *slab) attempt(fresh bool) (*http.Response, error) {
 	if err := x.connect(fresh); err != nil {
 		x.release()
@@ -153,7 +159,7 @@ func (x *slab) attempt(fresh bool) (*http.Response, error) {
 	return x.makeResponse()
 }
 
-// fail ends the exchange with an error, which it returns.
+// fail ends the exchange with an error, and returns that error.
 func (x *slab) fail(err error) error {
 	x.abandon(err)
 	x.mayRetry = x.conn.Reused && x.connLost && !x.receivedAny
@@ -161,7 +167,7 @@ func (x *slab) fail(err error) error {
 	return err
 }
 
-// connect gets a connection.
+// connect gets a connection from the pool, or opens one.
 func (x *slab) connect(fresh bool) (err error) {
 	c, trace := x.client, x.trace
 	if trace != nil && trace.GetConn != nil {
@@ -188,7 +194,7 @@ func (x *slab) connect(fresh bool) (err error) {
 	return nil
 }
 
-// repeatable reports whether a request may be sent a second time.
+// isRepeatable reports whether a request may be sent a second time.
 func (c *Client) isRepeatable(r *http.Request) bool {
 	if c.Repeatable != nil {
 		return c.Repeatable(r)
@@ -196,16 +202,16 @@ func (c *Client) isRepeatable(r *http.Request) bool {
 	return roundtrip.Repeatable(r)
 }
 
-// CloseIdleConnections closes the connections that are kept and not in use.
+// CloseIdleConnections closes all idle connections.
 func (c *Client) CloseIdleConnections() {
 	c.pool.CloseIdle()
 	c.http2.closeIdle()
 }
 
-// Count counts connections, but for those that speak HTTP/2.
+// Count returns the numbers of connections, without those that speak HTTP/2.
 func (c *Client) Count() pool.Count { return c.pool.Count() }
 
-// inflater is a gzip.Reader, perhaps one that was used.
+// gzipReader returns a gzip.Reader, which may have been used before.
 func (c *Client) gzipReader() *gzip.Reader {
 	if z, ok := c.gzipReaders.Get().(*gzip.Reader); ok {
 		return z

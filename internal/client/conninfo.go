@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// origin is what a Client keeps with a connection.
+// connInfo is what a Client stores with a connection.
 type connInfo struct {
 	tlsState *tls.ConnectionState // of TLS with the server, else nil
 	tlsConn  *tls.Conn            // with the server or a proxy, else nil
-	lowest   *underTLS            // what the lowest TLS reads from; nil if somebody else made that
-	raw      *rawExchange         // of a plain socket, else nil
+	lowest   *underTLS            // what the lowest TLS layer reads from; nil if another package made that
+	raw      *rawExchange         // of a TCP or unix socket without TLS, else nil
 }
 
-// originOf is what is kept with a connection that has TLS, perhaps over TLS with a proxy.
+// connInfoOf returns the connInfo of a TLS connection, which may run over TLS to a proxy.
 func connInfoOf(tc *tls.Conn, state *tls.ConnectionState) connInfo {
 	o := connInfo{tlsState: state, tlsConn: tc}
 	for over := tc; over != nil; {
@@ -27,16 +27,16 @@ func connInfoOf(tc *tls.Conn, state *tls.ConnectionState) connInfo {
 	return o
 }
 
-// below is a connection below TLS.
+// underTLS is the connection below a TLS layer.
 type underTLS struct {
 	net.Conn
-	isBlocked bool // there is nothing to be read
+	isBlocked bool // Read fails with errWouldBlock
 }
 
-// errDry is an error that passes, as package tls understands that.
+// errWouldBlock is a temporary error for package tls: the TLS connection stays usable.
 type errWouldBlock struct{}
 
-func (errWouldBlock) Error() string   { return "client: BUG: nobody reads here" }
+func (errWouldBlock) Error() string   { return "client: BUG: read from a blocked connection" }
 func (errWouldBlock) Timeout() bool   { return true }
 func (errWouldBlock) Temporary() bool { return true }
 
@@ -47,12 +47,12 @@ func (b *underTLS) Read(p []byte) (int, error) {
 	return b.Conn.Read(p)
 }
 
-// NetConn returns the connection whose socket this is.
+// NetConn returns the connection below.
 func (b *underTLS) NetConn() net.Conn { return b.Conn }
 
-// isDry reports whether nothing is left in the connection above its socket: TLS receives more than
-// it is asked for, and what a server says unasked may come with its response. All TLS that there is
-// is asked, down to the lowest.
+// isDrained reports whether the TLS layers hold no unread bytes. TLS may receive more than its
+// reader requested, and unrequested bytes may follow a response. With reads from the socket
+// blocked, a Read through all layers must time out.
 func (o *connInfo) isDrained() bool {
 	if o.tlsConn == nil {
 		return true

@@ -12,7 +12,8 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// open opens the connection of an exchange. It fails with *handOver if that speaks HTTP/2.
+// openConn opens the connection of an exchange. If the connection speaks HTTP/2, openConn fails
+// with a *handOff.
 func (c *Client) openConn(x *slab) error {
 	nc, state, err := c.dial(x.ctx, &x.key, x.trace)
 	if err != nil {
@@ -29,7 +30,7 @@ func (c *Client) openConn(x *slab) error {
 	return nil
 }
 
-// cannotConnect is the error of an exchange that got no connection.
+// connectError returns the error of an exchange that got no connection.
 func (x *exchange) connectError(err error) error {
 	if x.ctx.Err() != nil {
 		return roundtrip.Cause(x.ctx)
@@ -45,7 +46,7 @@ func (x *exchange) connectError(err error) error {
 	return x.newError(side, kind, "connecting to", err)
 }
 
-// dial opens a connection for a key, with TLS if it is for that.
+// dial opens a connection for a key, with TLS if the key requires it.
 func (c *Client) dial(ctx context.Context, k *key, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
 	if k.tls && k.proxy == "" && k.socket == "" && c.DialTLSContext != nil {
 		nc, err := c.DialTLSContext(ctx, "tcp", k.addr())
@@ -65,7 +66,7 @@ func (c *Client) dial(ctx context.Context, k *key, trace *httptrace.ClientTrace)
 	return c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, c.tlsFor(k)), trace)
 }
 
-// dialPlain opens a connection to where the bytes of requests for a key go.
+// dialPlain opens the connection below TLS for a key.
 func (c *Client) dialPlain(ctx context.Context, k *key) (net.Conn, error) {
 	switch {
 	case k.proxy != "":
@@ -76,7 +77,7 @@ func (c *Client) dialPlain(ctx context.Context, k *key) (net.Conn, error) {
 	return c.dialAddr(ctx, "tcp", k.addr())
 }
 
-// dialAddr opens a connection to an address, or to where all connections go.
+// dialAddr opens a connection to addr, or to Config.Addr if that is set.
 func (c *Client) dialAddr(ctx context.Context, network, addr string) (net.Conn, error) {
 	switch {
 	case c.Addr == "":
@@ -100,7 +101,7 @@ func (c *Client) dialNetwork(ctx context.Context, network, addr string) (net.Con
 	return nc, err
 }
 
-// tlsFor is the configuration of a handshake with a key's server.
+// tlsFor returns the configuration of a handshake with a key's server.
 func (c *Client) tlsFor(k *key) *tls.Config {
 	config := c.tls.Clone()
 	if config.ServerName == "" {
@@ -112,7 +113,7 @@ func (c *Client) tlsFor(k *key) *tls.Config {
 	return config
 }
 
-// handshake makes the handshake, and closes the connection if that fails.
+// handshake performs the TLS handshake. If it fails, it closes the connection.
 func (c *Client) handshake(ctx context.Context, tc *tls.Conn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
 	bounded := ctx
 	if d := c.TLSHandshakeTimeout; d > 0 {
@@ -132,20 +133,20 @@ func (c *Client) handshake(ctx context.Context, tc *tls.Conn, trace *httptrace.C
 		trace.TLSHandshakeDone(state, err)
 	}
 	if err != nil {
-		go func() { _ = tc.Close() }() // which may wait
+		go func() { _ = tc.Close() }() // Close may block
 		return nil, nil, err
 	}
 	return tc, &state, nil
 }
 
-// handshakeTimeout says that TLSHandshakeTimeout has passed.
+// handshakeTimeout is the error if TLSHandshakeTimeout passes.
 type handshakeTimeout struct{}
 
 func (handshakeTimeout) Error() string { return "net/http: TLS handshake timeout" }
 
 func (handshakeTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
 
-// withDeadline runs f, which uses a connection, until ctx ends or a time has passed.
+// withDeadline calls f, which uses the connection, with a deadline at the end of ctx or of limit.
 func withDeadline(ctx context.Context, nc net.Conn, limit time.Duration, f func() error) error {
 	_ = nc.SetDeadline(time.Now().Add(limit))
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })

@@ -1,25 +1,41 @@
-// Package client sends HTTP/1.1 requests and receives the responses: what stands behind
-// tare.Transport.
+// Package client sends HTTP/1.1 requests and receives the responses. tare.Transport and the front
+// use it.
+//
+// # Words
+//
+//	exchange   a request and its response
+//	slab       the fixed-size memory of an exchange: the caller keeps parts of it
+//	scratch    the buffers of an exchange, which are reused
+//	piece      a part of a request's body that one write sends
+//	slot       the right to open a connection to a host (package pool)
 //
 // # An exchange
 //
-// A request and its response are an exchange. The goroutine that calls RoundTrip writes the
-// request and then reads the response; there is no goroutine for a connection, no channel, and
-// no timer unless a limit of time asks for one. A body that is not at hand, or that is long, is
-// sent by a second goroutine, so that the server may answer before it has ended.
+// The goroutine that calls RoundTrip writes the request and then reads the response. A connection
+// has no goroutine and no channel, and a timer only if a timeout is set. A second goroutine sends a
+// body if it is long or not in memory, so that the server may respond before the body ends.
 //
-// An exchange ends once: when the response has been read to its end, when its context ends, or
-// when its user has had enough. Whoever ends it gives the connection back to the pool, or closes
-// it. See exchange.end.
+// An exchange passes through these states:
+//
+//	prepared    the request is checked and its head is written into the scratch
+//	connected   it has a connection, idle or new (exchange.conn)
+//	sending     the head is being sent, then the body (exchange.progress)
+//	receiving   the goroutine of RoundTrip reads the response's head
+//	body        the caller reads the response's body
+//	ended       the connection is kept, closed, detached, or left to the sender
+//
+// It ends exactly once (see exchange.end): when the response has been read to its end, when its
+// context ends, when the caller closes the body, or when an error occurs. Ending it returns the
+// connection to the pool or closes it. If a response ends while the last bytes of the request are
+// still being sent, the connection is left to the sender, which then keeps or closes it.
 //
 // # Memory
 //
-// What a caller is given is never used again: one slab holds the Response, its values and its
-// body, and one string all that was in the head, and a small body. Buffers are reused, and
-// nobody can see one: tests are run with -tags poison.
+// Callers may keep what they receive. One slab holds the Response, its values and a small body. One
+// string holds all text of the head, and of a small body. The buffers are reused, and no caller can
+// see one. Tests run with -tags poison, which overwrites buffers before their reuse.
 //
 // # HTTP/2
 //
-// A connection that has negotiated HTTP/2 is handed to an http.Transport that has the same
-// settings.
+// A connection that has negotiated HTTP/2 is handed to an http.Transport with the same settings.
 package client

@@ -8,14 +8,14 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// Side is whose fault an Error is, as far as can be told.
+// Side is the side of the connection on which an error happened.
 type Side uint8
 
 // The sides.
 const (
-	Local  Side = iota + 1 // a limit that was set here, or the request's body
-	Proxy                  // the proxy, or the way to it
-	Server                 // the server, or the way to it
+	Local  Side = iota + 1 // the request's body, or an error of a hook
+	Proxy                  // the proxy, or the connection to it
+	Server                 // the server, or the connection to it
 )
 
 func (s Side) String() string {
@@ -35,12 +35,12 @@ type Kind uint8
 
 // The kinds.
 const (
-	CannotConnect Kind = iota + 1 // no connection could be made, TLS and proxy included
-	CannotSend                    // the request could not be sent
+	CannotConnect Kind = iota + 1 // the connection, the proxy's tunnel or the TLS handshake failed
+	CannotSend                    // writing the request failed
 	Closed                        // the connection ended before the response did
-	Malformed                     // the response is not HTTP, or over a limit
-	TimedOut                      // a limit of time has passed
-	BadBody                       // the request's body failed, or has another length than it was said to have
+	Malformed                     // the response is not valid HTTP/1, or exceeds a limit
+	TimedOut                      // a timeout has passed
+	BadBody                       // reading the request's body failed, or its length differs from ContentLength
 )
 
 func (k Kind) String() string {
@@ -61,17 +61,18 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// Error is why a request got no response, or only a part of one.
+// Error is the error of a request that got no response, or only a part of one. See
+// tare.TransportError.
 type Error struct {
 	Side Side
 	Kind Kind
-	// CanRetry is whether the request can be sent again without the danger that it is
-	// done twice, because nothing of it was sent or because that makes no difference
-	// for requests of its kind. What could be repeated here has been.
+	// CanRetry reports whether sending the request again cannot carry it out twice: because nothing
+	// of it was sent, or because its method allows that. The Client has already retried what it
+	// retries itself.
 	CanRetry bool
-	During   string // what was tried, such as "reading the response"
-	Addr     string // host and port
-	Err      error  // what went wrong there
+	During   string // the step that failed, such as "reading the response from"
+	Addr     string // host and port, or the path of a unix socket
+	Err      error  // the cause
 }
 
 func (e *Error) Error() string {
@@ -90,17 +91,17 @@ func (e *Error) Timeout() bool {
 func (e *Error) Temporary() bool { return e.Timeout() }
 
 var (
-	errHeaderTimeout     = errors.New("no response in time (ResponseHeaderTimeout)")
-	errNotHTTP           = errors.New("what the server sends is not HTTP/1")
+	errHeaderTimeout     = errors.New("no response within ResponseHeaderTimeout")
+	errNotHTTP           = errors.New("the response is not HTTP/1")
 	errTooManyInterim    = errors.New("too many interim responses")
-	errUnrequestedSwitch = errors.New("the server switches protocols, which it was not asked to")
-	errEarlySwitch       = errors.New("the server switches protocols before it has got the whole request")
-	errIdleConnClosed    = errors.New("the server has closed the connection, or said something unasked")
+	errUnrequestedSwitch = errors.New("101 response without an Upgrade request")
+	errEarlySwitch       = errors.New("101 response before the whole request was sent")
+	errIdleConnClosed    = errors.New("the idle connection was closed, or received unexpected bytes")
 	errNoResponse        = errors.New("the server closed the connection without a response")
-	errHookFailed        = errors.New("a hook refused an interim response")
+	errHookFailed        = errors.New("a hook rejected an interim response")
 )
 
-// causeOr is why a context has ended, or err if it has not.
+// causeOr returns the cause of a context that has ended, or else err.
 func causeOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return roundtrip.Cause(ctx)

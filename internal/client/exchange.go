@@ -14,70 +14,71 @@ import (
 )
 
 const (
-	// endTime bounds the end of sending a request whose response has ended, and lateTime how long
-	// its body is waited for, as in net/http.
+	// sendEndTimeout limits writing the end of a request after its response has ended.
+	// lateBodyTimeout limits waiting for more of its body, as in net/http.
 	sendEndTimeout  = 5 * time.Second
 	lateBodyTimeout = 50 * time.Millisecond
-	// answerTime bounds how long a head may take from a server that takes no more.
+	// lateResponseTimeout limits the wait for a head after sending the request has failed.
 	lateResponseTimeout = time.Second
-	// inlineValues is how many field values a slab has room for.
+	// inlineValues is the number of field values in a slab.
 	inlineValues = 6
 )
 
-// slab is the memory of an exchange that has a fixed size. It is allocated for the request and
-// left to the garbage collector, unless that is a Memory's: callers keep what they are given.
+// slab is the fixed-size memory of an exchange. Callers may keep parts of it. It is allocated for
+// each attempt, unless a Memory owns it.
 type slab struct {
 	exchange
 	response http.Response
-	values   [inlineValues]string // what the Header's slices point into
+	values   [inlineValues]string // the slices of the Header point into it
 	whole    roundtrip.WholeBody
 }
 
-// exchange is a request, the connection that it has, and the response as far as it has come.
+// exchange is a request, its connection, and its response as far as it has been received. The
+// package comment describes its states.
 type exchange struct {
 	client     *Client
 	request    *http.Request
 	ctx        context.Context
 	trace      *httptrace.ClientTrace
-	url        *url.URL        // what is asked for
-	body       *roundtrip.Body // what is sent after the head; nil if nothing is
-	bodyLength int64           // of the request's body, -1 if it is not known
+	url        *url.URL        // of the request
+	body       *roundtrip.Body // sent after the head; nil if nothing is
+	bodyLength int64           // of the request's body, -1 if unknown
 	key        key
-	overHTTP2  *http2Transport // what sends the request instead
+	overHTTP2  *http2Transport // sends the request instead, if not nil
 
-	proxyAuth          string // what the proxy is told
-	keepAlive          bool   // the connection may be
-	isRepeatable       bool   // the request may be sent twice. Who still sends its body may ask that when the caller has it back
-	requestedGzip      bool   // we have asked for gzip
-	hasContentEncoding bool   // the response is, somehow
+	proxyAuth          string // value of Proxy-Authorization, or ""
+	keepAlive          bool   // the connection may be kept
+	isRepeatable       bool   // may be sent twice; computed once, for the caller may change the request
+	requestedGzip      bool   // by the Client, not by the caller
+	hasContentEncoding bool   // the response has one
 	expectsContinue    bool   // the body waits for an interim response
-	bodyBuffered       bool   // the body is in the scratch
+	bodyBuffered       bool   // the body is in the scratch, behind the head
 
 	conn        *conn
-	scratch     *scratch // of whoever reads; nil once it is not needed
-	parsed      int      // what was not looked at lies in scratch.in[from:to]
+	scratch     *scratch // nil once it is released
+	parsed      int      // scratch.in[parsed:filled] is received and not parsed
 	filled      int
-	receivedAny bool // something has come
-	mayRetry    bool // it failed in a way in which another attempt may help
-	sentNothing bool // nothing was sent at all
-	connLost    bool // the connection was found to be closed or broken
-	connEOF     bool // the server has ended the connection, as it should
+	receivedAny bool // a byte of a response was received
+	mayRetry    bool // the error may not recur on another connection
+	sentNothing bool // no byte of the request was sent
+	connLost    bool // the connection was closed or broken
+	connEOF     bool // the server closed the connection without an error
 
 	mu           sync.Mutex
-	ended        bool                   // the connection was closed, given back, or left to the sender
-	leftToSender bool                   // the last of these: the sender gives it back
-	cause        error                  // why it was closed before the response's end
+	ended        bool                   // the connection was closed, kept, or left to the sender
+	leftToSender bool                   // the sender will keep or close the connection
+	cause        error                  // of an end before the response's end
 	progress     progress               // of sending
-	sendErr      error                  // why sending has ended early, if there is no cause
+	sendErr      error                  // why sending has failed, if there is no cause
 	headWait     roundtrip.HeadWait     // for the response
 	contextWatch roundtrip.ContextWatch // of the context
-	bodyTimer    *time.Timer            // begins to send a body that waits, or gives up one that is late
+	bodyTimer    *time.Timer            // starts a waiting body, or drops a connection whose body is late
 }
 
-// streams reports whether a body is sent that is not in the scratch.
+// streamsBody reports whether there is a body that is not in the scratch.
 func (x *exchange) streamsBody() bool { return x.body != nil && !x.bodyBuffered }
 
-// begin watches the context, if it can end.
+// begin watches the request's context.
 func (x *exchange) begin() {
 	if !x.streamsBody() {
 		x.progress = bodyEnding
@@ -90,16 +91,16 @@ func (x *exchange) begin() {
 // ContextEnded implements roundtrip.Ender.
 func (x *exchange) ContextEnded() { x.abandon(roundtrip.Cause(x.ctx)) }
 
-// abandon ends the exchange before the response does. Who reads or writes then gets the cause.
+// abandon ends the exchange before the response ends. A pending Read or Write fails with cause.
 func (x *exchange) abandon(cause error) { x.end(cause, false) }
 
-// finish ends the exchange when the response has ended. clean is whether the connection can be
-// used again as far as the response goes.
+// finish ends the exchange at the end of the response. isClean reports whether the response allows
+// another use of the connection. finish reports whether the connection was kept.
 func (x *exchange) finish(isClean bool) bool {
 	return x.end(nil, x.keepAlive && isClean && x.conn.Value.isDrained())
 }
 
-// end ends the exchange unless it has been, and reports whether the connection was kept.
+// end ends the exchange, unless it has ended, and reports whether the connection was kept.
 func (x *exchange) end(cause error, isReusable bool) bool {
 	x.mu.Lock()
 	if x.ended {
@@ -131,7 +132,7 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 	return false
 }
 
-// giveBack gives the connection back.
+// keepConn returns the connection to the pool.
 func (x *exchange) keepConn() bool {
 	trace := x.trace
 	if trace == nil || trace.PutIdleConn == nil {
@@ -141,12 +142,13 @@ func (x *exchange) keepConn() bool {
 	if kept {
 		trace.PutIdleConn(nil)
 	} else {
-		trace.PutIdleConn(errors.New("tare: there are enough idle connections"))
+		trace.PutIdleConn(errors.New("tare: too many idle connections"))
 	}
 	return kept
 }
 
-// claim reports whether the connection was left to whoever calls it first.
+// claimConn reports whether the connection was left to the sender. Only the first call returns
+// true, and its caller owns the connection.
 func (x *exchange) claimConn() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -157,7 +159,7 @@ func (x *exchange) claimConn() bool {
 	return leftToSender
 }
 
-// dropLeft closes the connection if it was left to the sender, and reports whether it was.
+// dropIfLeft closes the connection if it was left to the sender, and reports whether it was.
 func (x *exchange) dropIfLeft() bool {
 	leftToSender := x.claimConn()
 	if leftToSender {
@@ -172,8 +174,8 @@ func (x *exchange) drop() {
 	x.body.CloseLater()
 }
 
-// gotHead ends what is bounded. A head that comes while the connection is being closed, which takes a while over TLS, is too late:
-// it returns why that is closed.
+// headReceived ends the timeout for the head. If the exchange was abandoned in the meantime, the
+// head is too late, and headReceived returns the cause. Over TLS, closing takes some time.
 func (x *exchange) headReceived() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -181,14 +183,14 @@ func (x *exchange) headReceived() error {
 	return x.cause
 }
 
-// bound bounds the time until the head has come. The caller holds mu.
+// startHeadTimeout starts the timeout for the head. The caller holds mu.
 func (x *exchange) startHeadTimeout(d time.Duration) {
 	if !x.ended {
 		x.headWait.Start(x.conn, d)
 	}
 }
 
-// explain makes the error of a read one that says what has happened.
+// readError returns an error that explains why a read failed.
 func (x *exchange) readError(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -200,17 +202,17 @@ func (x *exchange) readError(err error) error {
 	case x.sendErr != nil && !x.headWait.Received:
 		return x.newError(Server, CannotSend, "sending the request to", x.sendErr)
 	case x.headWait.HasDeadline && isLate:
-		return x.newError(Server, TimedOut, "waiting for the response of", errHeaderTimeout)
+		return x.newError(Server, TimedOut, "waiting for the response from", errHeaderTimeout)
 	case errors.Is(err, io.EOF) && !x.receivedAny:
-		return x.newError(Server, Closed, "waiting for the response of", errNoResponse)
+		return x.newError(Server, Closed, "waiting for the response from", errNoResponse)
 	case errors.Is(err, io.EOF):
 		x.connEOF = true
 		err = io.ErrUnexpectedEOF
 	}
-	return x.newError(Server, Closed, "reading the response of", err)
+	return x.newError(Server, Closed, "reading the response from", err)
 }
 
-// fault is an error of this exchange.
+// newError returns an error of this exchange.
 func (x *exchange) newError(side Side, kind Kind, during string, err error) *Error {
 	if side == Server && x.usesAbsoluteForm() {
 		side = Proxy

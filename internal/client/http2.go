@@ -15,42 +15,42 @@ const (
 	protoHTTP1 = "http/1.1"
 	protoHTTP2 = "h2"
 
-	// maxKnown bounds the servers that are known to speak HTTP/2.
+	// maxHTTP2Servers limits the servers that are remembered to speak HTTP/2.
 	maxHTTP2Servers = 10_000
 )
 
-// http2 is what sends requests over HTTP/2: http.Transports with the same settings, one for each
-// way to servers. They are told how to dial, and are given the first connection that was found
-// to speak HTTP/2.
+// http2Transports sends requests over HTTP/2, by http.Transports with the Client's settings: one
+// for each proxy, and one without proxy. Their DialTLSContext is dialTLS, which returns the
+// connection on which the Client found that the server speaks HTTP/2.
 type http2Transports struct {
 	client    *Client
-	isOffered bool // HTTP/2 is negotiated
+	isOffered bool // in TLS handshakes
 
 	mu         sync.Mutex
-	servers    map[key]bool // those whose requests go there at once
-	transports map[string]*http2Transport
+	servers    map[key]bool               // their requests go to an http.Transport at once
+	transports map[string]*http2Transport // by the URL of the proxy, or ""
 }
 
-// other is an http.Transport in place of ours.
+// http2Transport sends the requests of one proxy, or those without a proxy.
 type http2Transport struct {
 	owner *http2Transports
 	inner *http.Transport
 	proxy string
 
 	mu    sync.Mutex
-	conns map[string][]net.Conn // by address
+	conns map[string][]net.Conn // handed over and not used yet, by address
 }
 
-// handOver is the error of an exchange whose connection speaks HTTP/2.
+// handOff is the error of an exchange whose connection speaks HTTP/2 and was handed over.
 type handOff struct {
 	to   *http2Transport
 	key  key
 	conn net.Conn
 }
 
-func (*handOff) Error() string { return "client: BUG: the request was to be sent over HTTP/2" }
+func (*handOff) Error() string { return "client: BUG: the request was not sent over HTTP/2" }
 
-// configureProtocols decides which protocols are offered, as net/http does.
+// configureProtocols determines the protocols to offer, as net/http does.
 func (c *Client) configureProtocols() {
 	c.http2.client = c
 	p := c.protocols()
@@ -88,17 +88,16 @@ func (c *Client) protocols() http.Protocols {
 	return p
 }
 
-// canHTTP2 reports whether net/http has HTTP/2: it can be built without, and GODEBUG can turn it
-// off.
+// canHTTP2 reports whether net/http supports HTTP/2. A build tag or GODEBUG can disable it.
 func (c *Client) canHTTP2() bool {
 	var p http.Protocols
 	p.SetHTTP2(true)
 	t := &http.Transport{Protocols: &p}
-	t.CloseIdleConnections() // which has it configure itself
+	t.CloseIdleConnections() // makes it configure itself
 	return t.TLSNextProto[protoHTTP2] != nil
 }
 
-// other returns what sends requests for a key in our place, or nil.
+// http2TransportFor returns the transport that sends requests for a key, or nil if the Client does.
 func (c *Client) http2TransportFor(k *key) *http2Transport {
 	h := &c.http2
 	if c.allowsHTTP1 && (!h.isOffered || !k.tls) {
@@ -108,14 +107,14 @@ func (c *Client) http2TransportFor(k *key) *http2Transport {
 	defer h.mu.Unlock()
 	switch {
 	case !c.allowsHTTP1:
-		return h.transport("") // which knows the proxies itself
+		return h.transport("") // it selects proxies itself
 	case !h.servers[*k]:
 		return nil
 	}
 	return h.transport(k.proxy)
 }
 
-// take hands a connection over that speaks HTTP/2.
+// handOff hands over a connection that speaks HTTP/2.
 func (h *http2Transports) handOff(k *key, nc net.Conn) *handOff {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,21 +132,22 @@ func (h *http2Transports) handOff(k *key, nc net.Conn) *handOff {
 	return &handOff{to: o, key: *k, conn: nc}
 }
 
-// forget drops what is known of a server.
+// forget removes a server from those that speak HTTP/2.
 func (h *http2Transports) forget(k *key) {
 	h.mu.Lock()
 	delete(h.servers, *k)
 	h.mu.Unlock()
 }
 
-// way returns the Transport for requests through a proxy, or through none. The caller holds mu.
+// transport returns the transport for a proxy, or for "" the one without a proxy. The caller holds
+// mu.
 func (h *http2Transports) transport(proxy string) *http2Transport {
 	if o := h.transports[proxy]; o != nil {
 		return o
 	}
 	o := &http2Transport{owner: h, proxy: proxy, conns: make(map[string][]net.Conn)}
 	o.inner = h.client.newHTTPTransport()
-	if h.client.allowsHTTP1 { // we choose proxies, and dial
+	if h.client.allowsHTTP1 { // the Client selects proxies and dials
 		o.inner.Proxy, o.inner.DialTLSContext = nil, o.dialTLS
 	}
 	if h.transports == nil {
@@ -157,7 +157,7 @@ func (h *http2Transports) transport(proxy string) *http2Transport {
 	return o
 }
 
-// like is an http.Transport with our settings.
+// newHTTPTransport returns an http.Transport with the Client's settings.
 func (c *Client) newHTTPTransport() *http.Transport {
 	p := c.protocols()
 	return &http.Transport{
@@ -172,7 +172,7 @@ func (c *Client) newHTTPTransport() *http.Transport {
 	}
 }
 
-// dialTLS returns a connection that was handed over, or else a new one.
+// dialTLS returns a connection that was handed over, or opens one.
 func (o *http2Transport) dialTLS(ctx context.Context, _, addr string) (net.Conn, error) {
 	o.mu.Lock()
 	if waiting := o.conns[addr]; len(waiting) > 0 {
@@ -210,7 +210,7 @@ func (h *handOff) roundTrip(x *exchange) (*http.Response, error) {
 	h.to.mu.Lock()
 	waiting := h.to.conns[h.key.addr()]
 	i := slices.Index(waiting, h.conn)
-	if i >= 0 { // it was not needed
+	if i >= 0 { // the transport did not need the connection
 		h.to.conns[h.key.addr()] = slices.Delete(waiting, i, i+1)
 	}
 	h.to.mu.Unlock()
@@ -222,13 +222,13 @@ func (h *handOff) roundTrip(x *exchange) (*http.Response, error) {
 
 func (o *http2Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := o.inner.RoundTrip(r)
-	if err == nil && resp.ProtoMajor == 1 { // it speaks HTTP/2 no longer
+	if err == nil && resp.ProtoMajor == 1 { // the server no longer speaks HTTP/2
 		o.owner.forgetURL(r.URL, o.proxy)
 	}
 	return resp, err
 }
 
-// forgetURL drops what is known of the server that a URL names.
+// forgetURL removes the server in a URL from those that speak HTTP/2.
 func (h *http2Transports) forgetURL(u *url.URL, proxy string) {
 	k := key{proxy: proxy, host: u.Hostname(), port: u.Port(), tls: true}
 	if k.port == "" {
@@ -241,7 +241,7 @@ func (h *http2Transports) closeIdle() {
 	h.mu.Lock()
 	all := slices.Collect(maps.Values(h.transports))
 	h.mu.Unlock()
-	for _, o := range all { // closing over TLS may wait for the server
+	for _, o := range all { // not under mu: closing over TLS may wait for the server
 		o.inner.CloseIdleConnections()
 	}
 }

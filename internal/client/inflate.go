@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// expand has the body decompressed if it is what only we have asked for.
+// decompress replaces the body by a decompressed one, if the Client itself requested gzip.
 func (x *slab) decompress() {
 	r := &x.response
 	if !x.requestedGzip || !x.hasContentEncoding || r.Body == http.NoBody || r.StatusCode == http.StatusSwitchingProtocols || !strings.EqualFold(firstValue(r.Header["Content-Encoding"]), "gzip") {
@@ -22,7 +22,7 @@ func (x *slab) decompress() {
 	r.Body = &gzipBody{client: x.client, body: r.Body}
 }
 
-// inflated is a body that is decompressed while it is read.
+// gzipBody decompresses a body while it is read.
 type gzipBody struct {
 	client *Client
 	body   io.ReadCloser
@@ -42,14 +42,14 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 		z := b.client.gzipReader()
 		if b.err = z.Reset(b.body); b.err != nil {
 			if errors.Is(b.err, io.EOF) {
-				b.err = io.ErrUnexpectedEOF // no byte at all is no gzip
+				b.err = io.ErrUnexpectedEOF // an empty body is not gzip
 			}
 			return 0, b.err
 		}
 		b.reader = z
 	}
 	if n, err = b.reader.Read(p); err != nil {
-		if b.err = err; err == io.EOF { //nolint:errorlint // gzip's own
+		if b.err = err; err == io.EOF { //nolint:errorlint // gzip.Reader does not wrap it
 			b.client.gzipReaders.Put(b.reader)
 		}
 		b.reader = nil

@@ -2,11 +2,11 @@ package client
 
 import "net/http"
 
-// maxKeptFields bounds the header whose memory is used again: a map never shrinks.
+// maxKeptFields limits the header that is reused, because a map never shrinks.
 const maxKeptFields = 32
 
-// Memory is that of one exchange after the other, for callers who know when nobody has a response any more. It saves two thirds of what
-// an exchange allocates. The zero value is ready.
+// Memory is the memory of one exchange after another. It is for callers who know when a response is
+// no longer in use. It saves two thirds of what an exchange allocates. The zero value is ready.
 type Memory struct{ slab slab }
 
 // RoundTripIn is RoundTrip with the memory of an exchange that is over.
@@ -17,8 +17,9 @@ func (c *Client) RoundTripIn(m *Memory, r *http.Request) (*http.Response, error)
 	return c.roundTrip(&m.slab, r)
 }
 
-// Reset makes the memory ready for another exchange. The response and its Header are nobody's by then, and its body has come at once:
-// only such a body is a roundtrip.WholeBody. The Header's values may be kept.
+// Reset prepares the memory for another exchange. The response and its Header must not be in use
+// any more, and its body must be a roundtrip.WholeBody, which has been received whole. The Header's
+// values may be kept.
 func (m *Memory) Reset() {
 	h := m.slab.response.Header
 	if len(h) > maxKeptFields {

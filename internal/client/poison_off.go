@@ -2,5 +2,5 @@
 
 package client
 
-// poison does nothing in this build.
+// poison does nothing without the tag poison.
 func poison([]byte) {}

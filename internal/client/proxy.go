@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// connectTime bounds what a proxy may take to open a tunnel, as in net/http.
+// proxyConnectTimeout limits the time in which a proxy opens a tunnel, as in net/http.
 const proxyConnectTimeout = time.Minute
 
-// proxyError is an error of a proxy, or on the way to it.
+// proxyError is an error of a proxy, or of the connection to it.
 type proxyError struct {
 	addr string
 	err  error
 }
 
-func (e *proxyError) Error() string { return "the proxy " + e.addr + ": " + e.err.Error() }
+func (e *proxyError) Error() string { return "proxy " + e.addr + ": " + e.err.Error() }
 
 func (e *proxyError) Unwrap() error { return e.err }
 
-// locateProxy asks which proxy gets the request, if any.
+// setProxyKey calls Proxy, and if that returns a proxy, sets the key accordingly.
 func (x *exchange) setProxyKey() error {
 	proxy, err := x.client.Proxy(x.request)
 	if err != nil || proxy == nil {
@@ -41,13 +41,13 @@ func (x *exchange) setProxyKey() error {
 		return fmt.Errorf("tare: unsupported proxy scheme %q", proxy.Scheme)
 	}
 	if !x.key.tls && x.request.Method != http.MethodConnect {
-		x.key.host, x.key.port = "", "" // a connection serves requests for all servers
+		x.key.host, x.key.port = "", "" // a connection serves requests for any server
 		x.proxyAuth = basicAuth(proxy)
 	}
 	return nil
 }
 
-// basicAuth is the value of Proxy-Authorization for a proxy's user, or "".
+// basicAuth returns the value of Proxy-Authorization for a proxy's user, or "".
 func basicAuth(proxy *url.URL) string {
 	if proxy.User == nil {
 		return ""
@@ -56,8 +56,7 @@ func basicAuth(proxy *url.URL) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password))
 }
 
-// dialProxy opens a connection to a proxy and, if it is not for all servers, a tunnel through
-// it.
+// dialProxy opens a connection to a proxy, and a tunnel through the proxy if the key has a server.
 func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 	proxy, err := url.Parse(k.proxy)
 	if err != nil {
@@ -103,7 +102,7 @@ func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (
 	return nc, err
 }
 
-// tunnel has an HTTP proxy connect to a key's server.
+// tunnel makes an HTTP proxy connect to a key's server.
 func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key) error {
 	header := c.ProxyConnectHeader
 	if c.GetProxyConnectHeader != nil {
@@ -122,7 +121,7 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 	if err := connect.Write(nc); err != nil {
 		return err
 	}
-	// Byte by byte: what comes behind the head is the server's.
+	// Read byte by byte: the bytes behind the head belong to the server.
 	resp, err := http.ReadResponse(bufio.NewReaderSize(&oneByteReader{io.LimitReader(nc, int64(c.maxHeadBytes))}, 16), connect)
 	if err != nil {
 		return err
@@ -133,12 +132,12 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 		}
 	}
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return fmt.Errorf("it answers CONNECT with %q", resp.Status)
+		return fmt.Errorf("CONNECT failed with status %q", resp.Status)
 	}
 	return nil
 }
 
-// oneByte reads a byte at a time.
+// oneByteReader reads one byte at a time.
 type oneByteReader struct{ r io.Reader }
 
 func (o *oneByteReader) Read(p []byte) (int, error) { return o.r.Read(p[:min(len(p), 1)]) }

@@ -10,11 +10,11 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// maxInterim bounds the interim responses before a response. Where no hook looks at them, their
-// heads count as that of the response, too.
+// maxInterim limits the number of interim responses to a request. If no hook receives them, their
+// heads also count toward the limit on the response's head.
 const maxInterim = 100
 
-// receive waits for the head of the response.
+// receive receives the head of the response.
 func (x *exchange) receive() error {
 	s := x.scratch
 	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
@@ -39,7 +39,7 @@ func (x *exchange) receive() error {
 	}
 }
 
-// receiveHead reads one head.
+// receiveHead receives one head.
 func (x *exchange) receiveHead(limits http1.Limits) error {
 	s := x.scratch
 	for {
@@ -50,7 +50,7 @@ func (x *exchange) receiveHead(limits http1.Limits) error {
 		if complete {
 			return nil
 		}
-		if !beginsResponse(s.in[x.parsed:x.filled]) { // no more bytes make one of it, and they may never come
+		if !beginsResponse(s.in[x.parsed:x.filled]) { // more bytes cannot make it a response, and may never come
 			return x.newError(Server, Malformed, "reading the response of", errNotHTTP)
 		}
 		if err := x.fill(); err != nil {
@@ -59,14 +59,14 @@ func (x *exchange) receiveHead(limits http1.Limits) error {
 	}
 }
 
-// beginsResponse reports whether bytes are the beginning of a response, as far as they go.
+// beginsResponse reports whether the bytes may be the beginning of a response.
 func beginsResponse(b []byte) bool {
 	const version = "HTTP/1."
 	n := min(len(b), len(version))
 	return string(b[:n]) == version[:n]
 }
 
-// fill receives more, after what has not been looked at.
+// fill receives more bytes, behind those that are not parsed.
 func (x *exchange) fill() error {
 	s := x.scratch
 	switch {
@@ -96,7 +96,7 @@ func (x *exchange) fill() error {
 	return x.readError(err)
 }
 
-// interim passes an interim response on, and reports whether somebody has looked at it.
+// handleInterim handles an interim response, and reports whether a hook received it.
 func (x *exchange) handleInterim() (isSeen bool, err error) {
 	head, trace := &x.scratch.head, x.trace
 	if head.Status == http.StatusContinue {
@@ -123,7 +123,8 @@ func (x *exchange) handleInterim() (isSeen bool, err error) {
 	return true, nil
 }
 
-// respond makes the response of its head, and ends the exchange if all of it is there.
+// makeResponse makes the response of its head, and ends the exchange if the whole response has been
+// received.
 func (x *slab) makeResponse() (*http.Response, error) {
 	s, r := x.scratch, x.request
 	head := &s.head
@@ -167,8 +168,9 @@ func (x *slab) makeResponse() (*http.Response, error) {
 	return &x.response, nil
 }
 
-// copyOf makes strings of a head and the body behind it. They are parts of one string, unless the head is large: a program that keeps a
-// field of it must not keep all of it.
+// copyHeadAndBody makes strings of a head and the body behind it. A small head shares one string
+// with the body. A large head has a string of its own: a caller that keeps a field of it must not
+// keep the body, too.
 func copyHeadAndBody(in []byte, head int) (text http1.Text, body string) {
 	if http1.IsLarge(head) {
 		return http1.TextOf(in[:head]), string(in[head:])
@@ -177,8 +179,8 @@ func copyHeadAndBody(in []byte, head int) (text http1.Text, body string) {
 	return http1.TextIn(all), all[head:]
 }
 
-// sending returns how far the request has been sent. A body that is being sent goes on until the end
-// of the response was read.
+// sendProgress returns how much of the request has been sent. Sending a body may go on until the
+// response has been read.
 func (x *exchange) sendProgress() progress {
 	if !x.streamsBody() {
 		return bodySent
@@ -188,7 +190,7 @@ func (x *exchange) sendProgress() progress {
 	return x.progress
 }
 
-// describe fills in the response but for its body.
+// fillResponse sets the fields of the response, except for the body.
 func (x *slab) fillResponse(text *http1.Text, framing http1.Framing) error {
 	head, r := &x.scratch.head, &x.response
 	r.Request, r.TLS = x.request, x.conn.Value.tlsState
@@ -201,7 +203,7 @@ func (x *slab) fillResponse(text *http1.Text, framing http1.Framing) error {
 	}
 	r.Status = text.Of(http1.Span{Start: uint32(version + 1), End: end})
 	room := x.values[:0]
-	if r.Header != nil { // a Memory's, which is used again, but for the values
+	if r.Header != nil { // of a Memory, which reuses the map and not the values
 		room = nil
 	}
 	r.Header = roundtrip.Header(r.Header, head.Fields, text, room)
@@ -217,7 +219,7 @@ func (x *slab) fillResponse(text *http1.Text, framing http1.Framing) error {
 	}
 	r.Close = !head.Persistent || framing.Mode == http1.UntilClose
 	if x.request.Method == http.MethodHead {
-		framing = head.Body(false) // what it says of the body that a GET would have
+		framing = head.Body(false) // the framing of the response to GET
 	}
 	switch framing.Mode {
 	case http1.UntilClose:
@@ -232,7 +234,7 @@ func (x *slab) fillResponse(text *http1.Text, framing http1.Framing) error {
 	return nil
 }
 
-// addCacheControl reads an old field as net/http does.
+// addCacheControl interprets Pragma as net/http does.
 func addCacheControl(h http.Header) {
 	if pragma, ok := h["Pragma"]; ok && pragma[0] == "no-cache" {
 		if _, ok := h["Cache-Control"]; !ok {

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// userAgent is what net/http calls itself. Servers know it.
+	// userAgent is the value of net/http, which servers know.
 	userAgent     = "Go-http-client/1.1"
 	userAgentLine = "User-Agent: " + userAgent + "\r\n"
-	// smallBody is up to where a body is sent with its request's head.
+	// smallBody is the size up to which a body is sent together with the head.
 	smallBody = 16 << 10
-	// sortedFields is how many names of a header are sorted without memory of their own.
+	// sortedFields is the number of field names that are sorted without an allocation.
 	sortedFields = 24
 )
 
-// prepare finds out where the request goes and makes its head.
+// prepare determines where the request goes, and writes its head into the scratch.
 func (x *exchange) prepare() error {
 	r := x.request
 	x.ctx = r.Context()
@@ -55,13 +55,13 @@ func (x *exchange) prepare() error {
 	return x.bufferBody()
 }
 
-// measure finds out how long the body is: -1 is not known.
+// setBodyLength sets the length of the body, -1 if unknown, and what depends on the body.
 func (x *exchange) setBodyLength() {
 	r := x.request
 	switch {
 	case x.body == nil:
 	case r.ContentLength == 0, len(r.TransferEncoding) > 0 && r.TransferEncoding[0] == "chunked":
-		x.bodyLength = -1 // as net/http understands it
+		x.bodyLength = -1 // as net/http interprets it
 	default:
 		x.bodyLength = r.ContentLength
 	}
@@ -69,7 +69,7 @@ func (x *exchange) setBodyLength() {
 	x.keepAlive = !r.Close && !x.client.DisableKeepAlives && !hasToken(r.Header["Connection"], "close") && r.Method != http.MethodConnect
 }
 
-// writeHead writes the head into the scratch, and fails if the request would not be one.
+// writeHead writes the head into the scratch. It fails if the request is not valid.
 func (x *exchange) writeHead() error {
 	r := x.request
 	method := r.Method
@@ -80,7 +80,7 @@ func (x *exchange) writeHead() error {
 	case !http1.ValidToken(method):
 		return fmt.Errorf("net/http: invalid method %q", method)
 	case method == http.MethodConnect && x.body != nil:
-		return errors.New("tare: a CONNECT request has no body: write to that of its response")
+		return errors.New("tare: a CONNECT request has no body (write to the response's Body instead)")
 	}
 	host, err := x.hostField()
 	if err != nil {
@@ -109,7 +109,7 @@ func (x *exchange) writeHead() error {
 	return nil
 }
 
-// hostField is the value of Host.
+// hostField returns the value of the Host field.
 func (x *exchange) hostField() (string, error) {
 	host := x.request.Host
 	if host == "" {
@@ -124,7 +124,7 @@ func (x *exchange) hostField() (string, error) {
 			return "", err
 		}
 	}
-	if strings.HasPrefix(host, "[") { // RFC 6874: a zone is nobody else's
+	if strings.HasPrefix(host, "[") { // RFC 6874: a zone is local to this machine
 		if end := strings.LastIndexByte(host, ']'); end > 0 {
 			if zone := strings.LastIndexByte(host[:end], '%'); zone > 0 {
 				host = host[:zone] + host[end:]
@@ -132,7 +132,7 @@ func (x *exchange) hostField() (string, error) {
 		}
 	}
 	if !http1.ValidHost([]byte(host)) {
-		return "", fmt.Errorf("tare: the request's host %q is none", host)
+		return "", fmt.Errorf("tare: invalid Host header %q", host)
 	}
 	return host, nil
 }
@@ -161,13 +161,13 @@ func (x *exchange) appendTarget(b []byte, method, host string) ([]byte, error) {
 	}
 	for i, c := range b[start:] {
 		if c <= ' ' || c == 0x7f {
-			return nil, fmt.Errorf("tare: the request target %q has a space or a control byte at %d", b[start:], i)
+			return nil, fmt.Errorf("tare: invalid request target %q: space or control byte at offset %d", b[start:], i)
 		}
 	}
 	return b, nil
 }
 
-// absolute reports whether the request is for a proxy that is to pass it on.
+// usesAbsoluteForm reports whether the request goes to a proxy that forwards it.
 func (x *exchange) usesAbsoluteForm() bool { return x.key.proxy != "" && x.key.host == "" }
 
 func appendPath(b []byte, u *url.URL) []byte {
@@ -193,7 +193,7 @@ func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
 		x.traceField("User-Agent", userAgent)
 		return append(b, userAgentLine...), nil
 	}
-	if len(values) > 1 && !x.client.Verbatim { // as net/http
+	if len(values) > 1 && !x.client.Verbatim { // as net/http does
 		values = values[:1]
 	}
 	for _, agent := range values {
@@ -209,7 +209,7 @@ func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// appendFraming writes what says how long the body is.
+// appendFraming writes Content-Length or Transfer-Encoding, and Trailer.
 func (x *exchange) appendFraming(b []byte, method string) ([]byte, error) {
 	switch {
 	case x.bodyLength < 0:
@@ -235,7 +235,7 @@ func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
 	for name := range x.request.Trailer {
 		name = http.CanonicalHeaderKey(name)
 		if !http1.ValidToken(name) || !http1.TrailerAllowed(name) {
-			return nil, fmt.Errorf("tare: %q cannot be a trailer field", name)
+			return nil, fmt.Errorf("tare: invalid trailer field name %q", name)
 		}
 		names = append(names, name)
 	}
@@ -245,10 +245,10 @@ func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
 	return http1.AppendField(b, "Trailer", list), nil
 }
 
-// appendHeader writes the request's own fields, in order.
+// appendHeader writes the fields of Request.Header, sorted by name.
 func (x *exchange) appendHeader(b []byte) ([]byte, error) {
 	h := x.request.Header
-	if len(h) == 0 { // to begin to walk through it takes longer than to ask
+	if len(h) == 0 { // starting a range over a map costs more than this check
 		return b, nil
 	}
 	var array [sortedFields]string
@@ -277,8 +277,8 @@ func (x *exchange) appendHeader(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// isElsewhere reports whether a field is written from where net/http has it. Those that say where a
-// request goes and ends are so in any spelling: servers do not tell two apart.
+// isWrittenSeparately reports whether a field is written by other functions. Names of framing
+// fields and Host match in any case, because servers ignore case.
 func isWrittenSeparately(name string) bool {
 	switch len(name) {
 	case len("Host"):
@@ -295,12 +295,12 @@ func isWrittenSeparately(name string) bool {
 	return false
 }
 
-// fieldFault does not show the value, which may be a secret.
+// invalidValueError does not contain the value, which may be secret.
 func invalidValueError(name string) error {
 	return fmt.Errorf("net/http: invalid header field value for %q", name)
 }
 
-// appendOwn writes the fields that the client adds.
+// appendAddedFields writes the fields that the Client adds.
 func (x *exchange) appendAddedFields(b []byte, method string) []byte {
 	h := x.request.Header
 	if x.requestedGzip = !x.client.DisableCompression && method != http.MethodHead && method != http.MethodConnect && firstValue(h["Accept-Encoding"]) == "" && firstValue(h["Range"]) == ""; x.requestedGzip {
@@ -331,7 +331,7 @@ func firstValue(values []string) string {
 	return values[0]
 }
 
-// hasToken reports whether a list has an element, in any case. token is in lower case.
+// hasToken reports whether a list has an element, ignoring case. token is in lower case.
 func hasToken(values []string, token string) bool {
 	for _, v := range values {
 		for element := range strings.SplitSeq(v, ",") {
@@ -343,7 +343,7 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// repeated returns the exchange of the same request once more, if it may be sent again.
+// retry returns a new exchange for the same request, if the request may be sent again.
 func (x *slab) retry() (*slab, bool) {
 	r := x.request
 	if x.ctx.Err() != nil || !x.sentNothing && !x.isRepeatable || x.body != nil && r.GetBody == nil {

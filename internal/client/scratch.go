@@ -9,14 +9,14 @@ import (
 const (
 	// maxOffset is the largest offset into a head.
 	maxOffset = math.MaxInt32
-	// maxFields bounds the field lines of a response's head.
+	// maxFields limits the field lines of a response's head.
 	maxFields = 1000
-	// keptScratch is the most memory of a buffer that is kept for another exchange.
+	// maxKeptBuffer limits the size of a buffer that is kept for another exchange.
 	maxKeptBuffer = 64 << 10
 )
 
-// scratch is memory for an exchange: for what is sent, what is received, and where its parts
-// are.
+// scratch holds the buffers of an exchange: the bytes to send, the received bytes, and the parsed
+// head, whose offsets refer to the received bytes.
 type scratch struct {
 	out  []byte
 	in   []byte
@@ -32,7 +32,7 @@ func (c *Client) newScratch() *scratch {
 	return s
 }
 
-// release gives the scratch back.
+// release returns the scratch for reuse.
 func (x *exchange) release() {
 	s := x.scratch
 	if s == nil {

@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	// chunkSize is how much of a body is read and sent at a time.
+	// pieceSize is the number of bytes of a body that are read and sent at a time.
 	pieceSize = 32 << 10
-	// chunkBefore and chunkAfter are the room for a chunk's size line, and for its end and
-	// that of the body.
+	// roomBefore is the room for a chunk's size line, and roomAfter that for the end of a chunk and
+	// of the body.
 	roomBefore = len("fffffff\r\n")
 	roomAfter  = len("\r\n0\r\n")
 )
 
-// chunk is memory for a piece of a body: room around it, and one byte more, to look for the
-// body's end.
+// pieceBuffer holds a piece of a body and its chunk framing. One more byte detects a body that is
+// too long.
 type pieceBuffer struct {
 	b [roomBefore + pieceSize + 1 + roomAfter]byte
 }
 
-// progress is how far a request has been sent.
+// progress is how much of a request has been sent. It only increases.
 type progress uint8
 
 const (
-	bodyWaiting progress = iota // the body has not begun
-	bodySending                 // it has
+	bodyWaiting progress = iota // sending the body has not begun
+	bodySending                 // sending the body has begun
 	bodyEnding                  // the last write has begun
-	bodySent
+	bodySent                    // the last write has returned
 )
 
-// gather reads a body that is to be sent with the head: a short one that is at hand.
+// bufferBody reads a body behind the head in the scratch, if it is small and in memory.
 func (x *exchange) bufferBody() error {
 	if x.body == nil || x.expectsContinue || x.bodyLength < 0 || x.bodyLength > smallBody || x.request.GetBody == nil {
 		return nil
@@ -44,7 +44,7 @@ func (x *exchange) bufferBody() error {
 	if cap(out) <= end {
 		out = append(make([]byte, 0, end+512), out...)
 	}
-	out = out[:end+1] // one byte more is too many
+	out = out[:end+1] // one more byte detects a body that is too long
 	n := start
 	for empty, last := 0, false; n <= end && !last; empty++ {
 		k, eof, err := x.body.Piece(out[n:], empty)
@@ -71,9 +71,9 @@ func bodyLengthError(want, got int64) error {
 	return fmt.Errorf("http: ContentLength=%d with Body length %d or more", want, got)
 }
 
-// send sends the request. What is not in the scratch is sent by another goroutine, so that
-// the response can come before all of it has gone. An error is returned if nothing at all was
-// sent; else the server may have answered.
+// send sends the request. A second goroutine sends a body that is not in the scratch, so that the
+// response may arrive before the body ends. send returns an error only if it has sent nothing.
+// Otherwise the server may have responded.
 func (x *exchange) send() error {
 	if x.usesRawExchange() {
 		return x.sendAndReceive(x.conn.Value.raw)
@@ -107,17 +107,18 @@ func (x *exchange) send() error {
 	return nil
 }
 
-// talks reports whether the request is sent, and the response awaited, in one go.
+// usesRawExchange reports whether rawExchange sends the request and receives the response.
 func (x *exchange) usesRawExchange() bool {
 	return x.conn.Value.raw != nil && !x.conn.HasReader() && !x.streamsBody() && x.trace == nil && x.client.ResponseHeaderTimeout <= 0
 }
 
-// ask sends a request that is whole, and receives the beginning of the response.
+// sendAndReceive sends a request that is whole in the scratch, and receives the first bytes of the
+// response.
 func (x *exchange) sendAndReceive(t *rawExchange) error {
 	s := x.scratch
 	x.parsed, x.filled = 0, 0
 	n, received, err := t.sendReceive(s.out, s.in, x.conn.Reused)
-	if err == nil && n < len(s.out) { // the socket is full
+	if err == nil && n < len(s.out) { // the socket buffer is full
 		var more int
 		more, err = x.conn.Write(s.out[n:])
 		n += more
@@ -138,7 +139,7 @@ func (x *exchange) sendAndReceive(t *rawExchange) error {
 	return nil
 }
 
-// proceed begins to send the body, unless that has begun or is of no use.
+// startBody starts sending the body, unless that has started or the response has arrived.
 func (x *exchange) startBody() {
 	x.mu.Lock()
 	begin := x.progress == bodyWaiting && !x.ended && !x.headWait.Received
@@ -151,7 +152,7 @@ func (x *exchange) startBody() {
 	}
 }
 
-// stream sends the body.
+// sendBody sends the body. It runs in a goroutine of its own.
 func (x *exchange) sendBody() {
 	defer x.body.Close()
 	m, _ := x.client.pieceBuffers.Get().(*pieceBuffer)
@@ -192,7 +193,7 @@ func (x *exchange) sendBody() {
 	}
 }
 
-// framed returns a piece of the body as it is sent. The piece has n bytes.
+// framePiece returns a piece of n bytes with its chunk framing.
 func (x *exchange) framePiece(m *pieceBuffer, n int, end bool) []byte {
 	b := m.b[roomBefore : roomBefore+n]
 	if x.bodyLength >= 0 {
@@ -211,7 +212,7 @@ func (x *exchange) framePiece(m *pieceBuffer, n int, end bool) []byte {
 	return http1.AppendHeadEnd(x.appendTrailer(http1.AppendLastChunk(b)))
 }
 
-// appendTrailer writes the trailer fields, which the body may have set while it was read.
+// appendTrailer writes the trailer fields. Their values may have been set while the body was read.
 func (x *exchange) appendTrailer(b []byte) []byte {
 	for name, values := range x.request.Trailer {
 		for _, v := range values {
@@ -223,8 +224,8 @@ func (x *exchange) appendTrailer(b []byte) []byte {
 	return b
 }
 
-// read reads a piece of the body, as soon as there is one, and reports whether it is the last.
-// One byte of p is for looking for the end.
+// readBody reads a piece of the body, as soon as there is one, and reports whether it is the last.
+// It leaves one byte of p to look for the end of the body.
 func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) {
 	most := len(p) - 1
 	for empty := 0; n == 0 && !end; empty++ {
@@ -235,7 +236,7 @@ func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) 
 	if x.bodyLength < 0 {
 		return n, end, nil
 	}
-	for empty := 0; !end && total+int64(n) == x.bodyLength; empty++ { // there should be no more
+	for empty := 0; !end && total+int64(n) == x.bodyLength; empty++ { // no byte may follow
 		var more int
 		if more, end, err = x.body.Piece(p[n:n+1], empty); err != nil {
 			return 0, false, err
@@ -248,15 +249,15 @@ func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) 
 	return n, end, nil
 }
 
-// last tells that the next write is the last.
+// sendingLast records that the last write begins.
 func (x *exchange) sendingLast() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.progress = bodyEnding
 }
 
-// done tells that all has been sent. If the response was quicker, the connection is ours to
-// give back.
+// sendDone records that the request has been sent. If the response has already ended, sendDone
+// returns the connection to the pool.
 func (x *exchange) sendDone() {
 	x.traceSent(nil)
 	x.mu.Lock()
@@ -272,7 +273,7 @@ func (x *exchange) sendDone() {
 	}
 }
 
-// stopped tells that sending has failed. The server may have answered all the same.
+// sendFailed records that sending has failed. The server may have responded nevertheless.
 func (x *exchange) sendFailed(err error) {
 	x.traceSent(err)
 	x.mu.Lock()

@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// What a SOCKS5 client and proxy say to each other (RFC 1928, RFC 1929).
+// SOCKS5 (RFC 1928) and its authentication by user name and password (RFC 1929).
 const (
 	socksVersion      = 5
 	socksAuthVersion  = 1
@@ -23,14 +23,14 @@ const (
 	socksIPv6         = 4
 )
 
-// socks has a SOCKS5 proxy connect to a key's server. Names are left to the proxy.
+// socksTunnel makes a SOCKS5 proxy connect to a key's server. The proxy resolves the name.
 func socksTunnel(_ context.Context, nc net.Conn, proxy *url.URL, k *key) error {
 	if err := negotiateSocksAuth(nc, proxy.User); err != nil {
 		return err
 	}
 	port, err := strconv.ParseUint(k.port, 10, 16)
 	if err != nil {
-		return fmt.Errorf("%q is no port", k.port)
+		return fmt.Errorf("invalid port %q", k.port)
 	}
 	b := []byte{socksVersion, socksCmdConnect, 0}
 	switch ip, err := netip.ParseAddr(k.host); {
@@ -39,7 +39,7 @@ func socksTunnel(_ context.Context, nc net.Conn, proxy *url.URL, k *key) error {
 	case err == nil:
 		b = append(append(b, socksIPv6), ip.AsSlice()...)
 	case len(k.host) > 255:
-		return errors.New("the server's name is too long for SOCKS5")
+		return errors.New("SOCKS5: the server's name is longer than 255 bytes")
 	default:
 		b = append(append(b, socksName, byte(len(k.host))), k.host...)
 	}
@@ -49,7 +49,7 @@ func socksTunnel(_ context.Context, nc net.Conn, proxy *url.URL, k *key) error {
 	return readSocksReply(nc)
 }
 
-// socksMethod agrees on who we are.
+// negotiateSocksAuth negotiates the authentication method and logs in.
 func negotiateSocksAuth(nc net.Conn, user *url.Userinfo) error {
 	hello := []byte{socksVersion, 1, socksNoAuth}
 	if user != nil {
@@ -61,16 +61,16 @@ func negotiateSocksAuth(nc net.Conn, user *url.Userinfo) error {
 	}
 	switch {
 	case b[0] != socksVersion:
-		return fmt.Errorf("SOCKS version %d, want 5", b[0])
+		return fmt.Errorf("unsupported SOCKS version %d, want 5", b[0])
 	case b[1] == socksNoAuth:
 		return nil
 	case b[1] != socksPasswordAuth || user == nil:
-		return errors.New("SOCKS5: the proxy accepts no way of authentication that there is here")
+		return errors.New("SOCKS5: the proxy accepts none of the offered authentication methods")
 	}
 	name := user.Username()
 	password, _ := user.Password()
 	if name == "" || len(name) > 255 || len(password) > 255 {
-		return errors.New("SOCKS5: user name or password of a length that cannot be")
+		return errors.New("SOCKS5: invalid length of user name or password, want 1 to 255 and 0 to 255 bytes")
 	}
 	login := append([]byte{socksAuthVersion, byte(len(name))}, name...)
 	login = append(append(login, byte(len(password))), password...)
@@ -78,7 +78,7 @@ func negotiateSocksAuth(nc net.Conn, user *url.Userinfo) error {
 		return err
 	}
 	if b[0] != socksAuthVersion || b[1] != 0 {
-		return errors.New("SOCKS5: the proxy refuses user name and password")
+		return errors.New("SOCKS5: the proxy rejects user name and password")
 	}
 	return nil
 }
@@ -91,7 +91,7 @@ func socksExchange(nc net.Conn, request, response []byte) error {
 	return err
 }
 
-// socksAnswer reads whether the proxy has connected.
+// readSocksReply reads the proxy's reply to the connect request.
 func readSocksReply(nc net.Conn) error {
 	var b [255 + 2]byte // the longest name, and a port
 	if _, err := io.ReadFull(nc, b[:5]); err != nil {
@@ -103,16 +103,16 @@ func readSocksReply(nc net.Conn) error {
 	}
 	switch code := int(b[1]); {
 	case b[0] != socksVersion:
-		return fmt.Errorf("SOCKS version %d, want 5", b[0])
+		return fmt.Errorf("unsupported SOCKS version %d, want 5", b[0])
 	case code >= len(reasons):
-		return fmt.Errorf("SOCKS5: unknown reply %d", code)
+		return fmt.Errorf("SOCKS5: unknown reply code %d", code)
 	case code > 0:
 		return errors.New("SOCKS5: " + reasons[code])
 	}
 	rest := map[byte]int{socksIPv4: 4, socksIPv6: 16, socksName: int(b[4]) + 1}[b[3]]
 	if rest == 0 {
-		return fmt.Errorf("SOCKS5: unknown type of address %d", b[3])
+		return fmt.Errorf("SOCKS5: unknown address type %d", b[3])
 	}
-	_, err := io.ReadFull(nc, b[:rest-1+2]) // the first byte was read; a port follows
+	_, err := io.ReadFull(nc, b[:rest-1+2]) // without the byte already read, with the port
 	return err
 }

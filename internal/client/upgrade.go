@@ -7,8 +7,8 @@ import (
 	"net/http"
 )
 
-// takesOver reports whether the connection is the caller's after this head: another protocol was
-// asked for and granted, or a tunnel.
+// switchesProtocol reports whether the connection belongs to the caller after this head: because
+// the server accepted an Upgrade, or opened a tunnel.
 func (x *slab) switchesProtocol() bool {
 	status := x.scratch.head.Status
 	if x.request.Method == http.MethodConnect {
@@ -17,7 +17,7 @@ func (x *slab) switchesProtocol() bool {
 	return status == http.StatusSwitchingProtocols && firstValue(x.request.Header["Upgrade"]) != "" && hasToken(x.request.Header["Connection"], "upgrade")
 }
 
-// takeOver takes the connection out of the exchange.
+// detachConn detaches the connection from the exchange, and returns it as a response's body.
 func (x *slab) detachConn() io.ReadCloser {
 	remainder := append([]byte(nil), x.scratch.in[x.parsed:x.filled]...)
 	u := &upgradedConn{conn: x.conn, remainder: remainder}
@@ -36,11 +36,11 @@ func (x *slab) detachConn() io.ReadCloser {
 	return u
 }
 
-// upgraded is a connection that has become the caller's: the body of a response that switches
-// protocols. It is an io.ReadWriteCloser.
+// upgradedConn is the body of a response that switches protocols: an io.ReadWriteCloser on the
+// connection, which belongs to the caller.
 type upgradedConn struct {
 	conn      *conn
-	remainder []byte // what came behind the head
+	remainder []byte // bytes received behind the head
 }
 
 var _ io.ReadWriteCloser = (*upgradedConn)(nil)
@@ -59,7 +59,7 @@ func (u *upgradedConn) Write(p []byte) (int, error) { return u.conn.Write(p) }
 // Close implements io.Closer.
 func (u *upgradedConn) Close() error { return u.conn.Close() }
 
-// CloseWrite tells the other side that nothing more comes.
+// CloseWrite closes the sending direction of the connection.
 func (u *upgradedConn) CloseWrite() error {
 	if half, ok := u.conn.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -2,8 +2,8 @@
 
 package fcgiclient
 
-// poison overwrites memory that is about to be reused, so that anything which
-// still points into it is seen to be wrong. Tests are run with -tags poison.
+// poison overwrites memory before its reuse, so that a stale reference to it shows. Tests run with
+// -tags poison.
 func poison(b []byte) {
 	for i := range b {
 		b[i] = 0xdb
