@@ -130,7 +130,7 @@ func TestTransportRedirectsOfSockets(t *testing.T) {
 	for to, want := range map[string]string{"/a": "one /a", "http://one/b": "one /b", "http://One:80/c": "One:80 /c", "http://two/": ""} {
 		resp, err := client.Get("http://one/?to=" + to)
 		if err != nil {
-			if want != "" || !strings.Contains(err.Error(), "a redirect leads to") {
+			if want != "" || !strings.Contains(err.Error(), "redirect to") {
 				t.Errorf("%s: %v", to, err)
 			}
 			continue

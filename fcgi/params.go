@@ -13,8 +13,8 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// describe sets all that r and the transport say. length is that of the body, or -1 if it is not
-// known.
+// describe sets all parameters that r and the Transport determine. length is that of the body, or
+// -1 if it is unknown.
 func (t *Transport) describe(p *Params, r *http.Request, length int64) error {
 	if err := t.setScript(p, r.URL.Path); err != nil {
 		return err
@@ -34,25 +34,25 @@ func (t *Transport) describe(p *Params, r *http.Request, length int64) error {
 	return nil
 }
 
-// setScript sets what the URL's path means to the application.
+// setScript sets the parameters that the URL's path determines.
 func (t *Transport) setScript(p *Params, path string) error {
 	script, info, err := t.scriptAndPathInfo(cmp.Or(path, "/"))
 	if err != nil {
-		return fmt.Errorf("fcgi: %w in the path %q", err, path)
+		return fmt.Errorf("fcgi: %w in path %q", err, path)
 	}
 	if t.Root != "" {
 		p.Set("SCRIPT_FILENAME", strings.TrimSuffix(t.Root, "/")+script)
 		p.Set("DOCUMENT_ROOT", t.Root)
 	}
 	p.Set("SCRIPT_NAME", script)
-	if info != "" { // an empty one is the same as none, and has been the undoing of php-fpm (CVE-2019-11043)
+	if info != "" { // an empty value means the same as none, and led to CVE-2019-11043 in php-fpm
 		p.Set("PATH_INFO", info)
 	}
 	p.Set("DOCUMENT_URI", script+info)
 	return nil
 }
 
-// locate splits a path into SCRIPT_NAME and PATH_INFO.
+// scriptAndPathInfo splits a path into SCRIPT_NAME and PATH_INFO.
 func (t *Transport) scriptAndPathInfo(path string) (script, info string, err error) {
 	switch {
 	case path[0] != '/':
@@ -78,8 +78,8 @@ func (t *Transport) scriptAndPathInfo(path string) (script, info string, err err
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// climbs reports whether a segment of the path is "..". Backslashes separate segments where
-// the application runs on Windows.
+// hasDotDot reports whether a segment of the path is "..". A backslash also separates segments,
+// because the application may run on Windows.
 func hasDotDot(path string) bool {
 	for segment := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '/' || c == '\\' }) {
 		if segment == ".." {
@@ -89,7 +89,7 @@ func hasDotDot(path string) bool {
 	return false
 }
 
-// split splits a path behind the first segment that ends with suffix.
+// splitAfterSuffix splits a path behind the first segment that ends with suffix.
 func splitAfterSuffix(path, suffix string) (script, info string) {
 	if suffix == "" {
 		return path, ""
@@ -105,16 +105,16 @@ func splitAfterSuffix(path, suffix string) (script, info string) {
 	}
 }
 
-// setRequest sets what was asked for.
+// setRequest sets the parameters of the request line and of the body.
 func setRequest(p *Params, r *http.Request, length int64) error {
 	method, target := cmp.Or(r.Method, http.MethodGet), r.URL.RequestURI()
 	switch {
 	case !http1.ValidToken(method):
-		return fmt.Errorf("fcgi: malformed method %q", method)
+		return fmt.Errorf("fcgi: invalid method %q", method)
 	case method == http.MethodConnect:
-		return errors.New("fcgi: FastCGI has no CONNECT")
+		return errors.New("fcgi: unsupported method CONNECT")
 	case r.URL.Opaque != "" || !http1.ValidTarget(target):
-		return fmt.Errorf("fcgi: %q cannot be a request target", target)
+		return fmt.Errorf("fcgi: invalid request target %q", target)
 	}
 	p.Set("REQUEST_METHOD", method)
 	p.Set("REQUEST_URI", target)
@@ -131,11 +131,11 @@ func setRequest(p *Params, r *http.Request, length int64) error {
 	return nil
 }
 
-// setServer sets what was asked, and how.
+// setServer sets the parameters of the server's side: host, port, scheme and constants.
 func setServer(p *Params, r *http.Request) error {
 	host := withoutZone(cmp.Or(r.Host, r.URL.Host))
 	if host != "" && !http1.ValidHost([]byte(host)) {
-		return fmt.Errorf("fcgi: malformed host %q", host)
+		return fmt.Errorf("fcgi: invalid host %q", host)
 	}
 	scheme, port := "http", "80"
 	if r.TLS != nil || r.URL.Scheme == "https" {
@@ -159,11 +159,11 @@ func setServer(p *Params, r *http.Request) error {
 	p.Set("REQUEST_SCHEME", scheme)
 	p.Set("SERVER_SOFTWARE", "tare")
 	p.Set("GATEWAY_INTERFACE", "CGI/1.1")
-	p.Set("REDIRECT_STATUS", "200") // php-cgi does not run without
+	p.Set("REDIRECT_STATUS", "200") // php-cgi requires it
 	return nil
 }
 
-// withoutZone removes the zone of an IPv6 address, which means something on one machine only.
+// withoutZone removes the zone of an IPv6 address, which has a meaning on one machine only.
 func withoutZone(host string) string {
 	before, after, ok := strings.Cut(host, "]")
 	if address, _, zoned := strings.Cut(before, "%"); ok && zoned && host[0] == '[' {
@@ -172,8 +172,8 @@ func withoutZone(host string) string {
 	return host
 }
 
-// setClient sets who asked, if r is a server's request. An address that is made up could be one
-// that the application trusts.
+// setClient sets the client's address if r is a server's request. It does not make up an address,
+// because the application may trust that.
 func setClient(p *Params, r *http.Request) {
 	if r.RemoteAddr == "" {
 		return

@@ -14,53 +14,55 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// Serve serves handler on the FastCGI connections that l accepts, until accepting fails, and
-// closes l. A nil l is standard input, where spawn-fcgi and web servers that start their
-// applications put the listening socket. A nil handler is http.DefaultServeMux.
+// Serve serves handler on the FastCGI connections that l accepts, until Accept fails. It closes l.
+// If l is nil, Serve uses standard input, which spawn-fcgi and some web servers open as the
+// listening socket. If handler is nil, it is http.DefaultServeMux.
 func Serve(l net.Listener, handler http.Handler) error {
 	return (&Server{Handler: handler}).Serve(l)
 }
 
 // Errors that Read of a request's body returns.
 var (
-	// ErrRequestAborted is returned when the web server has aborted the request.
+	// ErrRequestAborted is returned if the web server has aborted the request.
 	ErrRequestAborted = engine.ErrAborted
-	// ErrConnClosed is returned when the web server has closed the connection.
+	// ErrConnClosed is returned if the web server has closed the connection.
 	ErrConnClosed = engine.ErrConnClosed
 )
 
-// Server serves FastCGI. The zero value works. Fields are read when Serve is called and must
-// not be changed afterwards; where http.Server has them, they mean what they mean there.
+// Server serves FastCGI. The zero value is ready. Fields are read when Serve is called and must not
+// be changed afterwards. Fields of http.Server have the same meaning here.
 type Server struct {
-	Handler http.Handler // nil is http.DefaultServeMux
+	Handler http.Handler // nil means http.DefaultServeMux
 
-	// ReadTimeout bounds reading a request, its body included. 0 is no bound.
+	// ReadTimeout limits the time of reading a request, including its body. 0 is no limit.
 	ReadTimeout time.Duration
-	// ReadParamsTimeout bounds receiving a request's parameters, and how long a new
-	// connection may take for its first. 0 is ReadTimeout or, without one, 30 seconds.
+	// ReadParamsTimeout limits the time of receiving a request's parameters, and the time until a
+	// new connection sends its first request. 0 is ReadTimeout or, if that is 0, 30 seconds.
 	ReadParamsTimeout time.Duration
-	// WriteTimeout bounds handling a request and writing its response. 0 is no bound.
+	// WriteTimeout limits the time of handling a request and writing its response. 0 is no limit.
 	WriteTimeout time.Duration
-	// IdleTimeout bounds how long a kept connection may wait for its next request. 0 is
+	// IdleTimeout limits the time that a kept connection waits for its next request. 0 is
 	// ReadTimeout.
 	IdleTimeout time.Duration
-	// MaxParamBytes bounds a request's parameters. 0 is http.DefaultMaxHeaderBytes, 1 MB.
+	// MaxParamBytes limits the size of a request's parameters. 0 is http.DefaultMaxHeaderBytes, 1
+	// MB.
 	MaxParamBytes int
 
-	// ErrorLog gets what goes wrong with connections and handlers. nil is package log's.
+	// ErrorLog logs errors of connections and handlers. If it is nil, the log package's logger
+	// does.
 	ErrorLog *log.Logger
-	// BaseContext returns the context that those of all requests of a listener derive from.
-	// nil is context.Background.
+	// BaseContext returns the parent of the contexts of all requests that a listener receives. If
+	// it is nil, context.Background is.
 	BaseContext func(net.Listener) context.Context
-	// Dispatch says where handlers run.
+	// Dispatch selects where handlers run.
 	Dispatch tare.Dispatch
 
 	once   sync.Once
 	engine *engine.Server
 }
 
-// Serve serves the connections that l accepts, and standard input's if l is nil, until
-// Shutdown or Close; then it returns http.ErrServerClosed. It closes l.
+// Serve serves the connections that l accepts, or those of standard input if l is nil, until
+// Shutdown or Close is called. Then it returns http.ErrServerClosed. It closes l.
 func (s *Server) Serve(l net.Listener) error {
 	if l == nil {
 		var err error
@@ -71,11 +73,11 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.run().Serve(l)
 }
 
-// Shutdown stops listening, closes connections that wait for a request, and returns when the
-// others have had their responses, or with ctx's error.
+// Shutdown stops listening, closes connections that wait for a request, and waits until the others
+// have sent their responses. If ctx ends before, Shutdown returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error { return s.run().Shutdown(ctx) }
 
-// Close closes listeners and connections at once.
+// Close closes all listeners and connections at once.
 func (s *Server) Close() error { return s.run().Close() }
 
 func (s *Server) run() *engine.Server {
@@ -92,9 +94,9 @@ func (s *Server) run() *engine.Server {
 	return s.engine
 }
 
-// ProcessEnv returns the parameters of a request that are not found in the Request, such as
-// REMOTE_USER and DOCUMENT_ROOT, or nil if it did not come by FastCGI. The map is the
-// caller's; each call makes one.
+// ProcessEnv returns the parameters of a request that its Request does not contain, such as
+// REMOTE_USER and DOCUMENT_ROOT. For a request that was not received over FastCGI it returns nil.
+// Each call makes a map, which belongs to the caller.
 func ProcessEnv(r *http.Request) map[string]string {
 	params := engine.FastCGIParams(r.Context())
 	if params == nil {
@@ -109,7 +111,7 @@ func ProcessEnv(r *http.Request) map[string]string {
 	return env
 }
 
-// inRequest reports whether a parameter is found in the Request.
+// inRequest reports whether the Request contains a parameter.
 func inRequest(name string) bool {
 	switch name {
 	case "CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "PATH_INFO", "QUERY_STRING",
@@ -120,10 +122,10 @@ func inRequest(name string) bool {
 	return len(name) >= len("HTTP_") && name[:len("HTTP_")] == "HTTP_"
 }
 
-// Stderr returns the request's error stream, which web servers write to their log: of w, the
-// ResponseWriter that a handler of this package's got, or one that unwraps to it as
-// http.ResponseController does. Its Write fails when the handler has returned. For a request
-// that did not come by FastCGI it is nil.
+// Stderr returns the error stream of a request, which web servers write to their log. w is the
+// ResponseWriter of a handler of this package, or has an Unwrap method that leads to it, as for
+// http.ResponseController. The stream's Write fails after the handler has returned. For a request
+// that was not received over FastCGI, Stderr returns nil.
 func Stderr(w http.ResponseWriter) io.Writer {
 	for {
 		switch t := w.(type) {

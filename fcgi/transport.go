@@ -10,86 +10,88 @@ import (
 	"github.com/tarehq/tare/internal/fcgiclient"
 )
 
-// Transport is an http.RoundTripper to FastCGI applications such as php-fpm. It can be what
-// an httputil.ReverseProxy or an http.Client sends requests with, and may be used by any
-// number of goroutines. Its fields must not be changed after its first use, and it must not
-// be copied.
+// Transport is an http.RoundTripper for FastCGI applications such as php-fpm. Use it as the
+// transport of an http.Client or an httputil.ReverseProxy. It is safe for concurrent use. Its
+// fields must not be changed after its first use, and it must not be copied.
 //
-// The zero value sends a request to the host and port of its URL, by TCP, and on a connection
-// of its own. URLs of the schemes http, https and fcgi are taken;
-// http.Transport.RegisterProtocol makes the last known to an http.Client.
+// The zero value sends a request over TCP to the host and port of its URL, on a connection of its
+// own. It supports URLs with the schemes http, https and fcgi. For the last one, call
+// RegisterProtocol of an http.Client's http.Transport.
 //
 // # Parameters
 //
-// An application gets the parameters that nginx's fastcgi_params gives: those of CGI/1.1 (RFC
-// 3875), and REQUEST_URI, DOCUMENT_URI, REQUEST_SCHEME, HTTPS and REDIRECT_STATUS. They tell of
-// the request that RoundTrip is given: REQUEST_URI is its URL's, not its RequestURI. What only
-// the request of a server knows (REMOTE_ADDR, REMOTE_PORT, SERVER_ADDR, and HTTPS by its TLS) is
-// taken from there, which httputil.ReverseProxy copies, and is left out where it is not known.
+// An application receives the parameters of nginx's fastcgi_params: those of CGI/1.1 (RFC 3875),
+// and REQUEST_URI, DOCUMENT_URI, REQUEST_SCHEME, HTTPS and REDIRECT_STATUS. They describe the
+// request that is passed to RoundTrip: REQUEST_URI comes from its URL, not from its RequestURI.
+// Some parameters come from a server's request, which httputil.ReverseProxy copies: REMOTE_ADDR,
+// REMOTE_PORT, SERVER_ADDR, and HTTPS by its TLS field. They are omitted if they are unknown.
 //
-// Fields of the header become HTTP_ parameters. Two fields cannot become the same one, nor an
-// application be told what it takes for a setting: names that have anything but letters, digits
-// and hyphens are dropped, as nginx drops those with an underscore, and so are Proxy (see
-// https://httpoxy.org) and the fields that concern a connection.
+// Header fields become HTTP_ parameters. No two fields become the same parameter, and none becomes
+// a parameter that applications use as a setting. So field names are dropped if they contain
+// anything but letters, digits and hyphens, as nginx drops those with an underscore. Proxy (see
+// https://httpoxy.org) and fields that concern the connection are dropped, too.
 //
-// A path with a control byte is refused and, with Root, one with a ".." segment.
+// A path with a control byte is rejected and, if Root is set, one with a ".." segment.
 //
 // # Bodies
 //
-// A request's body of up to 16 KB whose length is known is read before a connection is taken,
-// so that a slow client does not occupy the application. A longer one is sent while it is read,
-// and the response may begin before it ends. FastCGI has no framing for a body whose length is
-// not known but STDIN's end, and PHP reads nothing without CONTENT_LENGTH: see BufferBody. The
-// connection that such a body is sent on is not kept.
+// A request's body of known length, up to 16 KB, is read before a connection is used, so that a
+// slow client does not occupy the application. A longer body is sent while it is read, and the
+// response may begin before it ends. In FastCGI, only the end of STDIN marks the end of a body of
+// unknown length, and PHP reads no body without CONTENT_LENGTH: see BufferBody. A connection that
+// has sent such a body is not kept.
 //
-// A response's body ends where the application says that the request has ended. What exceeds
-// Content-Length is cut off. A body that is shorter, or a connection that is closed before, is
-// io.ErrUnexpectedEOF. Reading the body to its end keeps the connection, if connections are
-// kept; closing it sooner closes the connection.
+// A response's body ends at the end of the request (END_REQUEST). Bytes beyond Content-Length are
+// cut off. If the body is shorter than that, or the connection is closed before its end, Read
+// returns io.ErrUnexpectedEOF. If the body is read to its end, the connection is kept, as far as
+// the limits allow. If it is closed before, the connection is closed.
 //
 // # Errors
 //
-// ErrOverloaded, ErrCannotMultiplex, ErrUnknownRole and ExitError are the answers of an
-// application that has none. A request fails with its context's cause once that has ended. It
-// is sent a second time, on a new connection, if a kept connection turns out to have been closed
-// before any byte of a response has come, and if it can be repeated as http.Transport
-// understands that: its body can be had again, and its method is GET, HEAD, OPTIONS or TRACE, or
-// it has an Idempotency-Key, or nothing of it was sent.
+// If an application ends a request without a response, RoundTrip returns ErrOverloaded,
+// ErrCannotMultiplex, ErrUnknownRole or an *ExitError. If the context of a request ends, RoundTrip
+// returns the context's cause.
+//
+// The Transport retries a request once, on a new connection, under the same conditions as
+// http.Transport: the request was sent on a reused connection, which turned out to be closed before
+// any byte of a response. Its body must be available again, and its method must be GET, HEAD,
+// OPTIONS or TRACE, or it must have an Idempotency-Key, or nothing of it was sent.
 type Transport struct {
-	// Network and Addr say where the application listens, as in net.Dial. Without Network
-	// that is "unix" if Addr begins with a slash, else "tcp". Without Addr it is the host
-	// and port of the request's URL, by TCP.
+	// Network and Addr are the address on which the application listens, as for net.Dial. If
+	// Network is empty, it is "unix" if Addr begins with a slash, and otherwise "tcp". If Addr is
+	// empty, the address is the host and port of the request's URL, over TCP.
 	Network, Addr string
-	// DialContext opens connections. nil is a net.Dialer's.
+	// DialContext opens connections. If it is nil, a net.Dialer does.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Root is the document root as the application sees it, such as "/var/www/html". With it
-	// SCRIPT_FILENAME and DOCUMENT_ROOT are sent.
+	// Root is the document root in the application's file system, such as "/var/www/html". If it is
+	// set, SCRIPT_FILENAME and DOCUMENT_ROOT are sent.
 	//
-	// With Root alone the URL's path is the script: SCRIPT_NAME. Without Root and Script
-	// the application is the whole site: SCRIPT_NAME is empty, PATH_INFO the path.
+	// If only Root is set, the URL's path is the script: SCRIPT_NAME. If neither Root nor Script is
+	// set, the application is the whole site: SCRIPT_NAME is empty, and PATH_INFO is the path.
 	Root string
-	// Script is the SCRIPT_NAME of all requests, such as "/index.php": a front controller, or
-	// the path that an application is mounted at. PATH_INFO is what follows in a path that
-	// begins with it, else empty.
+	// Script is the SCRIPT_NAME of all requests, such as "/index.php": a front controller, or the
+	// path of an application. If the URL's path begins with it, PATH_INFO is the rest of the path.
+	// Otherwise PATH_INFO is empty.
 	Script string
-	// SplitPath is how the names of scripts end, such as ".php": what follows the first
-	// segment of the path that ends so is PATH_INFO. It is for Root without Script.
+	// SplitPath is the suffix of script names, such as ".php". PATH_INFO is what follows the first
+	// segment of the path with that suffix. It applies if Root is set and Script is not.
 	SplitPath string
-	// Index is appended to a script's name that ends in a slash; "" is "index.php". It is
-	// for Root without Script.
+	// Index is appended to a script's name that ends in a slash. "" is "index.php". It applies if
+	// Root is set and Script is not.
 	Index string
-	// Params may change the parameters of a request before they are sent. What it sets is
-	// not looked at again.
+	// Params may change the parameters of a request before they are sent. They are not validated
+	// again.
 	Params func(r *http.Request, p *Params)
-	// BufferBody is for bodies whose length is not known: one of up to so many bytes is
-	// read to its end before it is sent, and then has a CONTENT_LENGTH, as PHP needs; a
-	// longer one fails with *http.MaxBytesError. 0 sends all without CONTENT_LENGTH, as they come.
+	// BufferBody applies to bodies of unknown length. A body of up to BufferBody bytes is read to
+	// its end before it is sent, and so has a CONTENT_LENGTH, which PHP requires. A longer one
+	// fails with an *http.MaxBytesError. If BufferBody is 0, bodies are sent while they are read,
+	// without CONTENT_LENGTH.
 	BufferBody int64
 
-	// Stderr is called with what the application writes to STDERR for a request, as it
-	// comes, by the goroutine that waits for the response. text is valid during the call,
-	// may end anywhere in a line, and is not to be trusted. nil drops it.
+	// Stderr is called with what the application writes to STDERR for a request, as it arrives, by
+	// the goroutine that waits for the response. text is valid during the call only, and may end
+	// anywhere in a line. It is not trustworthy. If Stderr is nil, it is dropped.
 	Stderr func(r *http.Request, text []byte)
 
 	// MaxConnsPerHost limits the connections to one address, in use and idle. At the limit, requests
@@ -100,36 +102,37 @@ type Transport struct {
 	// closed. With php-fpm, set MaxConnsPerHost to at most pm.max_children. Otherwise requests may
 	// wait for processes that idle connections occupy.
 	MaxIdleConnsPerHost int
-	// IdleConnTimeout is how long an idle connection is kept. 0 is 30 seconds.
+	// IdleConnTimeout is the time after which an idle connection is closed. 0 is 30 seconds.
 	IdleConnTimeout time.Duration
-	// DialTimeout bounds opening a connection. 0 is 10 seconds.
+	// DialTimeout limits the time of opening a connection. 0 is 10 seconds.
 	DialTimeout time.Duration
-	// ResponseHeaderTimeout bounds the time between the end of sending a request, its
-	// body included, and the end of the response's head. 0 is no bound.
+	// ResponseHeaderTimeout limits the time from the end of sending a request, including its body,
+	// to the end of the response's head. 0 is no limit.
 	ResponseHeaderTimeout time.Duration
-	// MaxResponseHeaderBytes bounds a response's head. 0 is http.DefaultMaxHeaderBytes, 1 MB.
+	// MaxResponseHeaderBytes limits the size of a response's head. 0 is http.DefaultMaxHeaderBytes,
+	// 1 MB.
 	MaxResponseHeaderBytes int64
 
 	once   sync.Once
 	client *fcgiclient.Client
 }
 
-// Params are the parameters of a request to an application: names and values, each name once.
+// Params holds the parameters of a request to an application: names and values, each name once.
 type Params = fcgiclient.Params
 
-// Errors of an application that refuses a request (FastCGI 1.0, section 5.5).
+// Errors of an application that rejects a request (FastCGI 1.0, section 5.5).
 var (
-	// ErrOverloaded is returned when the application is out of some resource.
+	// ErrOverloaded is returned if the application is out of a resource.
 	ErrOverloaded = fcgiclient.ErrOverloaded
-	// ErrCannotMultiplex is returned when the application takes the request for a second one
-	// on its connection, which it is not.
+	// ErrCannotMultiplex is returned if the application rejects the request as a second one on its
+	// connection. The Transport never sends a second one, so this is a fault of the application.
 	ErrCannotMultiplex = fcgiclient.ErrCannotMultiplex
-	// ErrUnknownRole is returned when the application is not a Responder.
+	// ErrUnknownRole is returned if the application is not a Responder.
 	ErrUnknownRole = fcgiclient.ErrUnknownRole
 )
 
-// ExitError is returned when an application ends a request without a response. After a response
-// its status means nothing that HTTP could tell.
+// ExitError is returned if an application ends a request without a response. After a response, the
+// application's status is ignored, because HTTP has no equivalent.
 type ExitError = fcgiclient.ExitError
 
 const defaultIndex = "index.php"
@@ -137,7 +140,7 @@ const defaultIndex = "index.php"
 // RoundTrip implements http.RoundTripper.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) { return t.run().RoundTrip(r) }
 
-// CloseIdleConnections closes the connections that are kept and not in use.
+// CloseIdleConnections closes all idle connections.
 func (t *Transport) CloseIdleConnections() { t.run().CloseIdleConnections() }
 
 func (t *Transport) run() *fcgiclient.Client {

@@ -389,11 +389,11 @@ func TestFaultyRequestBodies(t *testing.T) {
 		length int64
 		want   string
 	}{
-		{"short one too short", strings.NewReader("body"), 5, "ContentLength is 5, and its body has 4 bytes"},
-		{"short one too long", strings.NewReader("body"), 3, "ContentLength is 3, and its body has 4 bytes"},
+		{"short one too short", strings.NewReader("body"), 5, "ContentLength=5 does not match the body, of which 4 bytes were read"},
+		{"short one too long", strings.NewReader("body"), 3, "ContentLength=3 does not match the body, of which 4 bytes were read"},
 		{"short one broken", &brokenReader{}, 3, errWanted.Error()},
-		{"long one too short", newPattern(99_999), 100_000, "ContentLength is 100000, and its body has 99999 bytes"},
-		{"long one too long", newPattern(100_001), 100_000, "ContentLength is 100000, and its body has 100001 bytes"},
+		{"long one too short", newPattern(99_999), 100_000, "ContentLength=100000 does not match the body, of which 99999 bytes were read"},
+		{"long one too long", newPattern(100_001), 100_000, "ContentLength=100000 does not match the body, of which 100001 bytes were read"},
 		{"long one broken", broken, 200_000, errWanted.Error()},
 		{"long one with an error that wraps io.EOF", io.MultiReader(newPattern(100_000), &brokenReader{fmt.Errorf("%w: %w", errWanted, io.EOF)}), -1, errWanted.Error()},
 		{"short one with an error that wraps io.EOF", io.MultiReader(strings.NewReader("bod"), &brokenReader{fmt.Errorf("%w: %w", errWanted, io.EOF)}), 4, errWanted.Error()},
@@ -424,7 +424,7 @@ func TestFaultyRequestBodies(t *testing.T) {
 	}
 	r := newRequest(t, "POST", address, nil)
 	r.ContentLength = 5
-	if _, err := (&fcgi.Transport{Addr: "x:1"}).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "ContentLength is 5") {
+	if _, err := (&fcgi.Transport{Addr: "x:1"}).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "ContentLength=5") {
 		t.Errorf("no body with a length: %v", err)
 	}
 }
@@ -810,7 +810,7 @@ func TestTimeouts(t *testing.T) {
 	bubble("head", tr, slow, func(t *testing.T, start time.Time) {
 		_, err := tr.RoundTrip(get(t, address))
 		isTimeout(t, err, start, time.Minute)
-		if want := "fcgi: no response within 1m0s of the request (ResponseHeaderTimeout)"; err.Error() != want {
+		if want := "fcgi: no response within 1m0s (ResponseHeaderTimeout)"; err.Error() != want {
 			t.Errorf("%q, want %q", err, want)
 		}
 	})

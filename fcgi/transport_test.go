@@ -233,11 +233,11 @@ func TestAddresses(t *testing.T) {
 		{&fcgi.Transport{Addr: unix, Network: "unix"}, "https://h/x", "h /x"},
 		{&fcgi.Transport{Addr: tcp}, "fcgi://h:12/x", "h:12 /x"},
 		{&fcgi.Transport{Addr: tcp, Network: "tcp4"}, "//h/x", "h /x"},
-		{&fcgi.Transport{}, "http://localhost/x", "does not tell host and port"},
-		{&fcgi.Transport{}, "http://:9000/x", "does not tell host and port"},
+		{&fcgi.Transport{}, "http://localhost/x", "want host and port, or set Addr"},
+		{&fcgi.Transport{}, "http://:9000/x", "want host and port, or set Addr"},
 		{&fcgi.Transport{Addr: tcp}, "ftp://h/x", "unsupported scheme"},
-		{&fcgi.Transport{Addr: unix, Network: "tcp"}, "http://h/x", "cannot reach the application"},
-		{&fcgi.Transport{Addr: unix + "-not"}, "http://h/x", "cannot reach the application: dial unix"},
+		{&fcgi.Transport{Addr: unix, Network: "tcp"}, "http://h/x", "cannot connect to the application"},
+		{&fcgi.Transport{Addr: unix + "-not"}, "http://h/x", "cannot connect to the application: dial unix"},
 	} {
 		_, body, err := answerTo(checked(t, test.tr), get(t, test.url))
 		if !strings.HasPrefix(body, test.want) && !strings.Contains(fmt.Sprint(err), test.want) {

@@ -1,6 +1,6 @@
-// Package anchor names files so that they can be opened again later, when their paths lead elsewhere or nowhere:
-// by a directory that is kept open, and a name in it. A process that has changed its root
-// rotates its logs and reads its renewed certificates that way.
+// Package anchor keeps files accessible after a change of the process's root directory: by an open
+// directory, and a name in it. With it, such a process reopens its logs and reads renewed
+// certificates.
 package anchor
 
 import (
@@ -13,18 +13,19 @@ import (
 	"sync"
 )
 
-var errClosed = errors.New("its directory is not open any more")
+var errClosed = errors.New("the directory has been closed")
 
-// A File is a file in a directory that is kept open. It need not exist.
+// A File is a file in a directory that is kept open. The file need not exist.
 type File struct {
 	mu    sync.RWMutex // Close waits for Open
 	path  string       // absolute
 	dir   *os.File
-	roots []*os.File // the directories whose files may be opened: dir, and the one a link leads to
+	roots []*os.File // directories whose files may be opened: dir, and the target's if path is a link
 }
 
-// New opens path's directory, and, if path is a symbolic link, that of the file to which it leads.
-// Relative links are followed by Open; absolute ones lead elsewhere after a change of the root.
+// New opens the directory of path. If path is a symbolic link, New also opens the directory of the
+// link's target. Open follows relative links; after a change of the root, absolute links have other
+// targets.
 func New(path string) (*File, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -50,10 +51,11 @@ func New(path string) (*File, error) {
 	return nil, err
 }
 
-// Dirs are the directories that are open for the file's sake. They stay the File's.
+// Dirs returns the open directories. The File owns them.
 func (f *File) Dirs() []*os.File { return f.roots }
 
-// Open opens the file as os.OpenFile does. To write it as root no link is followed that others may have made: see package safefile.
+// Open opens the file as os.OpenFile does. If root opens it for writing, Open does not follow links
+// that other users may have made: see package safefile.
 func (f *File) Open(flag int, perm fs.FileMode) (*os.File, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -63,7 +65,7 @@ func (f *File) Open(flag int, perm fs.FileMode) (*os.File, error) {
 	return f.open(flag, perm)
 }
 
-// Read returns what the file holds, if that is no more than limit bytes.
+// Read returns the content of the file. It fails if that exceeds limit bytes.
 func (f *File) Read(limit int64) ([]byte, error) {
 	file, err := f.Open(os.O_RDONLY, 0)
 	if err != nil {
@@ -77,7 +79,7 @@ func (f *File) Read(limit int64) ([]byte, error) {
 	return b, err
 }
 
-// Close closes the directories. The file cannot be opened any more.
+// Close closes the directories. After that, Open fails.
 func (f *File) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -87,5 +89,5 @@ func (f *File) Close() {
 	f.roots = nil
 }
 
-// String is the file's path when it was named.
+// String returns the path that was passed to New, as an absolute path.
 func (f *File) String() string { return f.path }

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// open goes by the path: no process changes its root here.
+// open uses the path, because processes on this system do not change their root.
 func (f *File) open(flag int, perm fs.FileMode) (*os.File, error) {
 	return os.OpenFile(f.path, flag, perm)
 }

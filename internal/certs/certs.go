@@ -1,5 +1,5 @@
-// Package certs keeps a TLS certificate that is renewed while it is served. One that is replaced by
-// rubbish stays in use, and somebody is told.
+// Package certs serves a TLS certificate that is renewed while the server runs. If a renewed one is
+// invalid, the old one stays in use, and that is logged.
 package certs
 
 import (
@@ -16,40 +16,41 @@ import (
 )
 
 const (
-	// maxFile bounds what is read of a file: a chain of a few certificates has some kilobytes.
+	// maxFile limits the size of a file. A chain of a few certificates has some kilobytes.
 	maxFile = 1 << 20
-	// DefaultEvery is how often files are looked at for changes.
+	// DefaultEvery is the interval at which files are checked for changes.
 	DefaultEvery = time.Second
-	// soon is how long before it ends a certificate is said to end soon.
+	// expiryWarning is the time before its expiry from which a certificate is reported.
 	expiryWarning = 14 * 24 * time.Hour
 )
 
-// source is a file that can be read again.
+// source is a file that can be read repeatedly.
 type source interface {
 	Read(limit int64) ([]byte, error)
 	String() string
 }
 
-// Config says which certificate is served.
+// Config selects the certificate and how it is watched.
 type Config struct {
-	// Cert holds the server's certificate and those of whoever signed it, Key its key, in PEM. They may
-	// be the same.
+	// Cert holds the server's certificate and any intermediate certificates, and Key its key, in
+	// PEM. They may be the same file.
 	Cert, Key source
 
-	// Every is how often Watch looks at the files; 0 is DefaultEvery.
+	// Every is the interval at which Watch checks the files. 0 is DefaultEvery.
 	Every time.Duration
 
-	// Say is told what becomes of the certificate while Watch runs; nil for nobody. It must not wait.
+	// Log is called when the certificate is renewed, or cannot be, while Watch runs. It may be nil.
+	// It must not block.
 	Log func(text string)
 }
 
-// A Store has the certificate that is served.
+// A Store holds the certificate that is served.
 type Store struct {
 	config  Config
 	current atomic.Pointer[tls.Certificate]
 
 	mu     sync.Mutex
-	loaded [sha256.Size]byte // what the current certificate was made of
+	loaded [sha256.Size]byte // checksum of the current certificate and key
 }
 
 // Open reads the certificate.
@@ -71,12 +72,13 @@ func Open(config Config) (*Store, error) {
 	return s, nil
 }
 
-// GetCertificate is for tls.Config.
+// GetCertificate returns the current certificate, for tls.Config.
 func (s *Store) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return s.current.Load(), nil
 }
 
-// Describe says whose the certificate is and until when, and warns if it has ended or soon will.
+// Describe returns the names and the expiry date of the certificate, and a warning if it has
+// expired or expires soon.
 func (s *Store) Describe(now time.Time) string {
 	leaf := s.current.Load().Leaf
 	names := append([]string{}, leaf.DNSNames...)
@@ -89,16 +91,17 @@ func (s *Store) Describe(now time.Time) string {
 	text := fmt.Sprintf("%s, until %s", strings.Join(names, " "), leaf.NotAfter.Format(time.DateOnly))
 	switch {
 	case now.After(leaf.NotAfter):
-		text += ": it has ended, renew it"
+		text += " (expired, renew it)"
 	case now.Before(leaf.NotBefore):
-		text += fmt.Sprintf(": it begins only on %s", leaf.NotBefore.Format(time.DateTime))
+		text += fmt.Sprintf(" (not valid before %s)", leaf.NotBefore.Format(time.DateTime))
 	case leaf.NotAfter.Sub(now) < expiryWarning:
-		text += ": it ends soon"
+		text += " (expires soon)"
 	}
 	return text
 }
 
-// Reload reads the files again. If there is an error the certificate stays what it was.
+// Reload reads the files again, and reports whether they have changed. If it fails, the old
+// certificate stays in use.
 func (s *Store) Reload() (changed bool, err error) {
 	text, err := s.read()
 	if err != nil {
@@ -110,12 +113,12 @@ func (s *Store) Reload() (changed bool, err error) {
 	return true, s.setCurrent(text)
 }
 
-// Watch reloads the certificate when its files change, until ctx ends. What cannot be used is told of once it has
-// stayed so: the two files are not replaced at the same time.
+// Watch reloads the certificate when its files change, until ctx ends. It logs an error only if the
+// error persists for two checks, because the two files are not replaced at the same time.
 func (s *Store) Watch(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Every)
 	defer ticker.Stop()
-	var lastFault, reportedFault string // what was wrong the last time, and what was told of
+	var lastFault, reportedFault string // the error of the last check, and the error logged last
 	for {
 		select {
 		case <-ctx.Done():
@@ -129,12 +132,12 @@ func (s *Store) Watch(ctx context.Context) {
 		}
 		switch {
 		case changed && err == nil:
-			s.config.Log("certificate: a new one is served: " + s.Describe(time.Now()))
+			s.config.Log("certificate: serving a new one: " + s.Describe(time.Now()))
 		case fault != "" && fault == lastFault && fault != reportedFault:
-			s.config.Log("certificate: the old one is served still: " + fault)
+			s.config.Log("certificate: still serving the old one: " + fault)
 			reportedFault = fault
 		case fault == "" && reportedFault != "":
-			s.config.Log("certificate: the files hold the one that is served again")
+			s.config.Log("certificate: the files again hold the one in use")
 		}
 		if lastFault = fault; fault == "" {
 			reportedFault = ""
@@ -142,7 +145,7 @@ func (s *Store) Watch(ctx context.Context) {
 	}
 }
 
-// pem is what the two files hold.
+// pem is the content of the two files.
 type pem struct{ cert, key []byte }
 
 func (p pem) sum() [sha256.Size]byte {
@@ -165,7 +168,7 @@ func (s *Store) read() (p pem, err error) {
 	return p, nil
 }
 
-// use has p served, if it is a certificate and its key.
+// setCurrent makes p the current certificate if it is a valid certificate with its key.
 func (s *Store) setCurrent(p pem) error {
 	pair, err := tls.X509KeyPair(p.cert, p.key)
 	if err != nil {
@@ -178,5 +181,5 @@ func (s *Store) setCurrent(p pem) error {
 	return nil
 }
 
-// trim takes the package's name from an error of package tls.
+// trim removes the prefix of package tls from an error.
 func trim(err error) error { return errors.New(strings.TrimPrefix(err.Error(), "tls: ")) }

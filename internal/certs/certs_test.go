@@ -118,11 +118,11 @@ func TestWatch(t *testing.T) {
 	}
 	old := cert.text
 	cert.set("rubbish", nil)
-	wait("certificate: the old one is served still: file and file: failed to find any PEM data")
+	wait("certificate: still serving the old one: file and file: failed to find any PEM data")
 	cert.set(old, nil)
-	wait("certificate: the files hold the one that is served again")
+	wait("certificate: the files again hold the one in use")
 	cert.set("", errors.New("gone"))
-	wait("certificate: the old one is served still: certificate: gone")
+	wait("certificate: still serving the old one: certificate: gone")
 	cert2, key2 := year(t, 2)
 	cert.set(cert2, nil)
 	key.set(key2, nil)
@@ -130,7 +130,7 @@ func TestWatch(t *testing.T) {
 	if strings.Contains(got, "private key does not match") {
 		got = <-said
 	}
-	if !strings.HasPrefix(got, "certificate: a new one is served: a.example b.example 192.0.2.1, until ") || number(t, s) != 2 {
+	if !strings.HasPrefix(got, "certificate: serving a new one: a.example b.example 192.0.2.1, until ") || number(t, s) != 2 {
 		t.Errorf("said %q, certificate %d", got, number(t, s))
 	}
 	cancel()
@@ -147,7 +147,7 @@ func TestDescribe(t *testing.T) {
 		from, until time.Duration
 		want        string
 	}{
-		{-day, 30 * day, ""}, {-day, 10 * day, ": it ends soon"}, {-day, -time.Hour, ": it has ended, renew it"}, {day, 30 * day, ": it begins only on "},
+		{-day, 30 * day, ""}, {-day, 10 * day, " (expires soon)"}, {-day, -time.Hour, " (expired, renew it)"}, {day, 30 * day, " (not valid before "},
 	} {
 		var cert, key file
 		cert.text, key.text = pair(t, 1, now.Add(c.from), now.Add(c.until))

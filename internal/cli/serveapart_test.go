@@ -238,7 +238,7 @@ func TestServeKeepsHold(t *testing.T) {
 	s.await("access log: opened again")
 	get(t, c, "https://127.0.0.1/?second", "hello")
 	putCertificate(t, cert, key, 2)
-	s.await("certificate: a new one is served")
+	s.await("certificate: serving a new one")
 	c.CloseIdleConnections()
 	resp, err := c.Get("https://127.0.0.1/")
 	if err != nil {
@@ -277,12 +277,12 @@ func TestServeChrootWithoutSandbox(t *testing.T) {
 	}
 	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, "--sandbox", "off",
 		"--access-log", filepath.Join(disk, "access.log"), dir)
-	s.await("64123 cannot open it again, rotate it by copying and truncating: .*its directory is not open any more")
+	s.await("64123 cannot open it again, rotate it by copying and truncating: .*the directory has been closed")
 	wantOnlyKnownFolders(t, s.cmd.Process.Pid, dir)
 	wantStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "0")
 	get(t, within(t, s.cmd.Process.Pid), "http://127.0.0.1", "hello")
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: .*its directory is not open any more")
+	s.await("access log: the old file is written still: .*the directory has been closed")
 }
 
 // A disk that fills under the log costs lines only, and when there is room again they are written, with one that tells how

@@ -65,20 +65,20 @@ func TestServeCertificate(t *testing.T) {
 	wantNumber(t, url, 1)
 
 	replaceFile(t, cert, "rubbish")
-	s.await("certificate: the old one is served still: .*failed to find any PEM data")
+	s.await("certificate: still serving the old one: .*failed to find any PEM data")
 	wantNumber(t, url, 1)
 	putCertificate(t, cert, key, 2)
-	s.await("certificate: a new one is served: example.org")
+	s.await("certificate: serving a new one: example.org")
 	wantNumber(t, url, 2)
 
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	s.await("certificate: the old one is served still: key: .*no such file")
+	s.await("certificate: (the old one is served still|still serving the old one): key: .*no such file")
 	wantNumber(t, url, 2)
 	putCertificate(t, cert, key, 3)
-	awaitRepeated(t, s, "a new one is served", 2)
+	awaitRepeated(t, s, "serving a new one", 2)
 	s.signal(syscall.SIGHUP)
 	s.await("certificate: the files hold the one that is served\n")
 	wantNumber(t, url, 3)

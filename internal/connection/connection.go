@@ -1,4 +1,5 @@
-// Package connection lets a handler learn about the connection that its request came by, if the server provides that.
+// Package connection gives a handler information about the connection of its request, if the server
+// supports that.
 package connection
 
 import (
@@ -6,26 +7,27 @@ import (
 	"time"
 )
 
-// Info is what a server knows about a client's connection.
+// Info is the information of a server about a client's connection.
 type Info interface {
 	// Opened returns when the connection was accepted.
 	Opened() time.Time
-	// CountRequest counts another request, and returns how many there are. Servers do not count: the handler calls it once for each
-	// request that it serves.
+	// CountRequest counts a request, and returns the number of requests so far. Servers do not call
+	// it: a handler calls it once for each request.
 	CountRequest() int
 }
 
 type key struct{}
 
-// IsKey reports whether a context is asked for its Info. It is for servers whose contexts implement Value themselves.
+// IsKey reports whether k is the context key of Info. It is for servers whose contexts implement
+// Value themselves.
 func IsKey(k any) bool { _, ok := k.(key); return ok }
 
-// With returns a context for the requests of a connection.
+// With returns a context with the Info of a connection.
 func With(ctx context.Context, info Info) context.Context {
 	return context.WithValue(ctx, key{}, info)
 }
 
-// Of returns the Info of a request's context, nil if its server provides none.
+// Of returns the Info in a request's context, or nil if there is none.
 func Of(ctx context.Context) Info {
 	info, _ := ctx.Value(key{}).(Info)
 	return info

@@ -223,15 +223,15 @@ func TestFCGIResponsesAsNetHTTPWritesThem(t *testing.T) {
 // What the package documentation says of differences. Those that begin with "detail: " are not
 // worth a word there.
 const (
-	refusals      = "Malformed parameters, header fields and hosts that HTTP would not allow are answered with 400"
+	refusals      = "Parameters, header fields and hosts that are malformed or not valid in HTTP get 400"
 	likeHTTP      = "Requests look like those of an HTTP server"
-	allValues     = "a name that is given several times has all its values"
+	allValues     = "A field that occurs several times has all its values"
 	unknownLength = "ContentLength is -1 if there is a body and no CONTENT_LENGTH"
-	wrongLength   = "A body that is shorter or longer than CONTENT_LENGTH is an error of Read"
-	lateFields    = "fields that are set behind WriteHeader are not sent"
+	wrongLength   = "If a body is shorter or longer than CONTENT_LENGTH, Read fails"
+	lateFields    = "Fields that are set after WriteHeader are not sent"
 	oneAtATime    = "A connection serves one request at a time, and FCGI_MPXS_CONNS is 0"
-	noInterim     = "Interim responses (1xx) are not sent, for CGI has none"
-	noEnd         = "What is longer or shorter than the handler's Content-Length ends the connection"
+	noInterim     = "Interim responses (1xx) are not sent, because CGI has none"
+	noEnd         = "If a body is longer or shorter than the handler's Content-Length, the connection is closed"
 	toTheHandler  = "detail: the handler learns of it, and its answer is sent"
 	oneField      = "detail: CONTENT_TYPE and HTTP_CONTENT_TYPE are one field"
 )

@@ -445,18 +445,18 @@ func TestResponsesAsNetHTTPWritesThem(t *testing.T) {
 // deliberate are the cases, by name or by name and kind, in which we differ, and
 // what the package documentation says of that. Each is checked to differ still.
 var deliberate = map[string]string{
-	"body cut off":        "A response to a request whose body was cut off says that the connection closes.",
+	"body cut off":        "A response to a request with an incomplete body has Connection: close.",
 	"early hints/1.0":     "HTTP/1.0 clients get no interim responses",
 	"early hints/1.0keep": "HTTP/1.0 clients get no interim responses",
-	"max bytes/post":      "A small rest of a body is read, and the connection kept",
-	"max bytes/expect":    "A small rest of a body is read, and the connection kept",
-	"read some/expect":    "A small rest of a body is read, and the connection kept",
+	"max bytes/post":      "The remainder of a body is read, if it is small, and the connection is kept",
+	"max bytes/expect":    "The remainder of a body is read, if it is small, and the connection is kept",
+	"read some/expect":    "The remainder of a body is read, if it is small, and the connection is kept",
 	"connect":             tunnelRule,
 	"connect path":        tunnelRule,
-	"length, bad":         "A Content-Length set by the handler that is no number is dropped",
+	"length, bad":         "A Content-Length that a handler sets is dropped if it is not a number",
 }
 
-const tunnelRule = "A connection on which a handler answered 101, or 2xx to a CONNECT, and which it did not take over, is closed."
+const tunnelRule = "A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without hijacking the connection."
 
 // Whoever reads the package documentation learns of every difference.
 func TestDifferencesAreDocumented(t *testing.T) {

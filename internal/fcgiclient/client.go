@@ -17,13 +17,13 @@ const (
 	defaultDialTimeout = 10 * time.Second
 )
 
-// Config is the settings of a Client. Those that fcgi.Transport has, too, mean the same.
+// Config holds the settings of a Client. Fields of fcgi.Transport have the same meaning here.
 type Config struct {
 	Network, Addr string
 	DialContext   func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Describe sets the parameters of a request whose body has that length, or -1 if it is not known. Edit may
-	// change them, and keep them.
+	// Describe sets the parameters of a request whose body has that length, or -1 if it is unknown.
+	// Edit may change the parameters, and keep them.
 	Describe func(p *Params, r *http.Request, length int64) error
 	Edit     func(r *http.Request, p *Params)
 
@@ -33,7 +33,8 @@ type Config struct {
 	MaxConnsPerHost     int
 	MaxIdleConnsPerHost int
 	IdleConnTimeout     time.Duration
-	// MaxConnUses and MaxConnAge bound how often and how long a connection is used; 0 is no bound.
+	// MaxConnUses and MaxConnAge limit the number of uses and the age of a connection. 0 is no
+	// limit.
 	MaxConnUses int
 	MaxConnAge  time.Duration
 
@@ -42,32 +43,34 @@ type Config struct {
 	MaxResponseHeaderBytes int64
 }
 
-// Options are what one request is sent with, in place of its Client's settings.
+// Options replaces settings of the Client for one request.
 type Options struct {
-	// Addr is where it goes: a host and port, or a unix socket if it begins with a slash. "" is where others go.
+	// Addr is the address of the application: a host and port, or a unix socket if it begins with a
+	// slash. "" selects the Client's.
 	Addr string
-	// Describe sets all parameters, for a body of that length, or -1 if it is not known; nil is the Client's.
+	// Describe sets all parameters for a body of that length, or -1 if it is unknown. nil selects
+	// the Client's.
 	Describe func(p *Params, length int64) error
-	// Stderr is given what the application writes to STDERR, as Config's is; nil is the Client's.
+	// Stderr receives what the application writes to STDERR. nil selects the Client's.
 	Stderr func(text []byte)
-	// Repeatable allows sending the request a second time if a kept connection was closed before anything came back. It takes the
-	// place of net/http's rule, by which a request's own Idempotency-Key counts.
+	// Repeatable allows a retry of the request if a reused connection was closed before any byte of
+	// a response. It replaces net/http's rule, under which a request's Idempotency-Key counts.
 	Repeatable bool
-	// Sent is set to true once anything of the request was, or may have been.
+	// Sent is set to true once a part of the request has been sent, or may have been.
 	Sent bool
 }
 
-// Client sends requests. It may be used by any number of goroutines.
+// Client sends requests. It is safe for concurrent use.
 type Client struct {
 	Config
 	pool pool.Pool[endpoint, struct{}]
 
 	messages       sync.Pool // of *message
-	receiveBuffers sync.Pool // of *input
-	pieceBuffers   sync.Pool // of *chunk
+	receiveBuffers sync.Pool // of *receiveBuffer
+	pieceBuffers   sync.Pool // of *pieceBuffer
 }
 
-// New returns a Client with settings, which it keeps.
+// New returns a Client with the settings, which it copies.
 func New(config *Config) *Client {
 	c := &Client{Config: *config}
 	c.pool.Limits = pool.Limits{
@@ -77,10 +80,10 @@ func New(config *Config) *Client {
 	return c
 }
 
-// RoundTrip sends a request and waits for the head of its response, as http.RoundTripper demands.
+// RoundTrip sends a request and waits for the head of its response, as http.RoundTripper requires.
 func (cl *Client) RoundTrip(r *http.Request) (*http.Response, error) { return cl.Do(r, nil) }
 
-// Do is RoundTrip with settings for this request, which may be nil.
+// Do is RoundTrip with options for this request. o may be nil.
 func (cl *Client) Do(r *http.Request, o *Options) (*http.Response, error) {
 	q := &request{Request: r, client: cl, options: o, body: roundtrip.BodyOf(r)}
 	defer q.release()
@@ -95,8 +98,8 @@ func (cl *Client) Do(r *http.Request, o *Options) (*http.Response, error) {
 	return resp, err
 }
 
-// attempt sends the request once. Of a failure it returns the call if that was made on a kept
-// connection and got no answer at all.
+// attempt sends the request once. If it fails on a reused connection without any byte of a
+// response, it also returns the exchange.
 func (q *request) attempt(fresh bool) (*http.Response, *exchange, error) {
 	nc, err := q.client.connect(q.Context(), q.endpoint, fresh)
 	if err != nil {
@@ -117,8 +120,8 @@ func (q *request) attempt(fresh bool) (*http.Response, *exchange, error) {
 	return resp, nil, err
 }
 
-// CloseIdleConnections closes the connections that are kept and not in use.
+// CloseIdleConnections closes all idle connections.
 func (cl *Client) CloseIdleConnections() { cl.pool.CloseIdle() }
 
-// Count counts connections.
+// Count returns the numbers of connections.
 func (cl *Client) Count() pool.Count { return cl.pool.Count() }

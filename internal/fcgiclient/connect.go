@@ -10,11 +10,11 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// conn is a connection to an application, or a place for one.
+// conn is a connection to an application, or a slot for one.
 type conn = pool.Conn[endpoint, struct{}]
 
-// connect returns a connection to an address. It waits for its turn. A fresh one takes the place
-// of an idle one.
+// connect returns a connection to an address, and waits for one at the limit. With fresh, it opens
+// a new connection.
 func (cl *Client) connect(ctx context.Context, to endpoint, fresh bool) (*conn, error) {
 	c, err := cl.pool.Get(ctx, to, fresh)
 	if err != nil {
@@ -45,5 +45,5 @@ func (cl *Client) dial(ctx context.Context, to endpoint) (net.Conn, error) {
 	case ctx.Err() != nil:
 		return nil, roundtrip.Cause(ctx)
 	}
-	return nil, fmt.Errorf("fcgi: cannot reach the application: %w", err)
+	return nil, fmt.Errorf("fcgi: cannot connect to the application: %w", err)
 }

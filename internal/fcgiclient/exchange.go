@@ -13,36 +13,35 @@ import (
 )
 
 const (
-	// abortTime bounds telling the application that a request is given up.
+	// abortTimeout limits sending ABORT_REQUEST.
 	abortTimeout = 10 * time.Millisecond
-	// endTime bounds sending the last of a body after the response has ended.
+	// sendEndTimeout limits sending the end of a body after the response has ended.
 	sendEndTimeout = time.Second
-	// answerTime bounds how long a head may take from an application that takes no more.
+	// lateResponseTimeout limits the wait for a head after sending the request has failed.
 	lateResponseTimeout = time.Second
 )
 
-// call is one attempt to have a request answered: a connection, and what is sent on it.
-// The connection is closed, or given back, by whoever is first: the end of the response, the
-// end of the context, a caller who has had enough.
+// exchange is one attempt to send a request and receive its response. The package comment describes
+// its states.
 type exchange struct {
 	*request
 	body        *roundtrip.Body // of this attempt
 	conn        *conn
-	sentNothing bool // nothing was sent at all
-	connLost    bool // the connection was found to be closed or broken
+	sentNothing bool // no byte of the request was sent
+	connLost    bool // the connection was closed or broken
 
 	mu           sync.Mutex
-	ended        bool                   // the connection was closed, given back, or left to the sender
-	leftToSender bool                   // the last of these: the sender gives it back
-	cause        error                  // why it was closed before the response's end
+	ended        bool                   // the connection was closed, kept, or left to the sender
+	leftToSender bool                   // the sender will keep or close the connection
+	cause        error                  // of an end before the response's end
 	progress     progress               // of sending
-	sendErr      error                  // why sending has ended early, if there is no cause
+	sendErr      error                  // why sending has failed, if there is no cause
 	headWait     roundtrip.HeadWait     // for the response
 	contextWatch roundtrip.ContextWatch // of the context
 }
 
-// errGivenUp is why a connection is closed whose response nobody wants.
-var errBodyClosed = errors.New("fcgi: read on a closed response body")
+// errBodyClosed is the cause if the caller closes the body before its end.
+var errBodyClosed = errors.New("fcgi: read on closed response body")
 
 func newExchange(q *request, nc *conn) *exchange {
 	x := &exchange{request: q, body: q.body, conn: nc}
@@ -55,11 +54,11 @@ func newExchange(q *request, nc *conn) *exchange {
 // ContextEnded implements roundtrip.Ender.
 func (x *exchange) ContextEnded() { x.abandon(roundtrip.Cause(x.Context())) }
 
-// abandon ends the call before the response does. Who reads or writes then gets the cause.
+// abandon ends the exchange before the response ends. A pending Read or Write fails with cause.
 func (x *exchange) abandon(cause error) { x.end(cause, false) }
 
-// finish ends the call when the response has ended. clean is whether nothing was received
-// behind it.
+// finish ends the exchange at the end of the response. isClean reports whether no bytes have been
+// received behind the response.
 func (x *exchange) finish(isClean bool) { x.end(nil, x.keepAlive && isClean) }
 
 func (x *exchange) end(cause error, isReusable bool) {
@@ -88,8 +87,8 @@ func (x *exchange) end(cause error, isReusable bool) {
 	}
 }
 
-// abort tells the application, if it costs nothing, that it may stop. The connection's end
-// says as much to one that listens.
+// abort sends ABORT_REQUEST if it can be sent at once. An application that reads also sees that the
+// connection ends.
 func (x *exchange) abort() {
 	if x.conn.SetWriteDeadline(time.Now().Add(abortTimeout)) == nil {
 		_, _ = x.conn.Write(wire.AppendAbort(nil, requestID))
@@ -102,7 +101,8 @@ func (x *exchange) drop() {
 	x.body.CloseLater()
 }
 
-// gotHead ends what is bounded. A head that comes while the connection is being closed is too late: it returns why that is.
+// headReceived ends the timeout for the head. If the exchange was abandoned in the meantime, the
+// head is too late, and headReceived returns the cause.
 func (x *exchange) headReceived() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -110,14 +110,14 @@ func (x *exchange) headReceived() error {
 	return x.cause
 }
 
-// bound bounds the time until the head has come. The caller holds mu.
+// startHeadTimeout starts the timeout for the head. The caller holds mu.
 func (x *exchange) startHeadTimeout(d time.Duration) {
 	if !x.ended {
 		x.headWait.Start(x.conn, d)
 	}
 }
 
-// explain makes the error of a read one that says what has happened.
+// readError returns an error that explains why a read failed.
 func (x *exchange) readError(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -136,11 +136,11 @@ func (x *exchange) readError(err error) error {
 	return fmt.Errorf("fcgi: reading the response: %w", err)
 }
 
-// timeoutError says that there was no head in time.
+// timeoutError is the error if ResponseHeaderTimeout passes.
 type timeoutError struct{ after time.Duration }
 
 func (e *timeoutError) Error() string {
-	return "fcgi: no response within " + e.after.String() + " of the request (ResponseHeaderTimeout)"
+	return "fcgi: no response within " + e.after.String() + " (ResponseHeaderTimeout)"
 }
 
 // Timeout implements net.Error.

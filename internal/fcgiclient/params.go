@@ -11,13 +11,13 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// Params are the parameters of a request to an application: names and values, each name once.
+// Params holds the parameters of a request to an application: names and values, each name once.
 type Params struct {
-	text  []byte // names and values, and what was replaced
+	text  []byte // names and values, including replaced ones
 	pairs []wire.Pair
 }
 
-// Get returns a parameter's value, or "" if there is none.
+// Get returns the value of a parameter, or "" if there is none.
 func (p *Params) Get(name string) string {
 	if i := p.find([]byte(name)); i >= 0 {
 		return string(p.pairs[i].Value.In(p.text))
@@ -25,7 +25,7 @@ func (p *Params) Get(name string) string {
 	return ""
 }
 
-// Set sets a parameter, in place of the one that has this name.
+// Set sets a parameter. It replaces a parameter with the same name.
 func (p *Params) Set(name, value string) {
 	at := len(p.text)
 	p.text = append(p.text, name...)
@@ -34,7 +34,7 @@ func (p *Params) Set(name, value string) {
 	p.put(at, mid)
 }
 
-// Add sets a parameter whose name is known to be new.
+// Add adds a parameter whose name must be new. Unlike Set, it does not search for the name.
 func (p *Params) Add(name, value string) {
 	at := len(p.text)
 	p.text = append(p.text, name...)
@@ -50,7 +50,7 @@ func (p *Params) Del(name string) {
 	}
 }
 
-// All yields all parameters.
+// All returns an iterator over all parameters.
 func (p *Params) All() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for _, pair := range p.pairs {
@@ -65,7 +65,7 @@ func (p *Params) find(name []byte) int {
 	return slices.IndexFunc(p.pairs, func(pair wire.Pair) bool { return string(pair.Name.In(p.text)) == string(name) })
 }
 
-// put sets a parameter from text that was appended: the name from at to mid, the value behind.
+// put sets the parameter at the end of text: its name from at to mid, and its value from mid.
 func (p *Params) put(at, mid int) {
 	pair := wire.Pair{Name: span(at, mid), Value: span(mid, len(p.text))}
 	if i := p.find(p.text[at:mid]); i >= 0 {
@@ -77,7 +77,7 @@ func (p *Params) put(at, mid int) {
 
 func span(start, end int) http1.Span { return http1.Span{Start: uint32(start), End: uint32(end)} }
 
-// appendTo appends the list as it is sent.
+// appendTo appends the encoded parameters.
 func (p *Params) appendTo(b []byte) []byte {
 	for _, pair := range p.pairs {
 		b = wire.AppendPair(b, pair.Name.In(p.text), pair.Value.In(p.text))
@@ -85,14 +85,15 @@ func (p *Params) appendTo(b []byte) []byte {
 	return b
 }
 
-// SetField sets what a field of the header becomes.
+// SetField sets the parameter that a header field becomes. Fields that concern the connection, and
+// fields whose names could become another field's parameter, are dropped.
 func (p *Params) SetField(name string, values []string) error {
 	if !http1.ValidToken(name) {
-		return fmt.Errorf("fcgi: malformed field name %q", name)
+		return fmt.Errorf("fcgi: invalid header field name %q", name)
 	}
 	for _, v := range values {
 		if !http1.ValidValue(v) {
-			return fmt.Errorf("fcgi: malformed value of the field %q", name)
+			return fmt.Errorf("fcgi: invalid header field value for %q", name)
 		}
 	}
 	between := ", "
@@ -103,12 +104,12 @@ func (p *Params) SetField(name string, values []string) error {
 			p.Set("CONTENT_TYPE", values[0])
 		}
 		return nil
-	case "Proxy", // some programs take HTTP_PROXY for a setting
-		"Content-Length", "Host", // told of elsewhere
-		"Expect": // is met
+	case "Proxy", // HTTP_PROXY is a setting to some programs (https://httpoxy.org)
+		"Content-Length", "Host", // Describe sets these
+		"Expect": // the Transport itself meets the expectation
 		return nil
 	case "User-Agent":
-		if len(values) == 1 && values[0] == "" { // as net/http understands it
+		if len(values) == 1 && values[0] == "" { // as net/http interprets it
 			return nil
 		}
 	case "Cookie":
@@ -121,9 +122,9 @@ func (p *Params) SetField(name string, values []string) error {
 	return nil
 }
 
-// AddField adds what a field of a server's request becomes, as nginx does: HTTP_ and its name. No other field of the
-// header may have become the same one. Fields that concern the connection, those whose names could be mistaken, and Proxy
-// become nothing.
+// AddField adds the parameter that a field of a server's request becomes: HTTP_ and its name, as in
+// nginx. No other field may have become the same parameter before. Fields that concern the
+// connection, fields whose names are not plain (see roundtrip.PlainName), and Proxy are dropped.
 func (p *Params) AddField(name string, values []string) {
 	if name == "Proxy" || len(values) == 0 || roundtrip.ConcernsConnection(name) || !roundtrip.PlainName(name) {
 		return
@@ -136,8 +137,8 @@ func (p *Params) AddField(name string, values []string) {
 	p.pairs = append(p.pairs, wire.Pair{Name: span(at, mid), Value: span(mid, len(p.text))})
 }
 
-// appendVariable appends the parameter that a field becomes (RFC 3875, 4.1.18): the name from at to mid, the value
-// behind.
+// appendVariable appends the parameter that a field becomes (RFC 3875, 4.1.18): its name from at to
+// mid, and its value from mid.
 func (p *Params) appendVariable(name string, values []string, between string) (at, mid int) {
 	at = len(p.text)
 	p.text = append(p.text, "HTTP_"...)

@@ -8,15 +8,15 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// advance looks at records until there is content or all that has arrived was looked at; then
-// it waits for more, if it is to wait. It returns errEnd at the request's end.
+// advance handles records until there is content, or until all received bytes are handled. Then it
+// waits for more if wait is set. It returns errRequestEnded at the end of the request.
 func (r *response) advance(wait bool) error {
 	for {
 		p, n, err := r.records.Next(r.in.b[r.parsed:r.filled])
 		r.parsed += n
 		switch {
 		case err != nil:
-			return &MalformedError{fmt.Errorf("%w; does %s speak FastCGI?", err, r.exchange.endpoint.addr)}
+			return &MalformedError{fmt.Errorf("%w (does the application at %s speak FastCGI?)", err, r.exchange.endpoint.addr)}
 		case p.Type == 0 && !wait:
 			return nil
 		case p.Type == 0:
@@ -30,7 +30,8 @@ func (r *response) advance(wait bool) error {
 	}
 }
 
-// endsHere reports whether nothing but the request's end, as it should be, follows what has been looked at, and has arrived.
+// hasBufferedEnd reports whether the end of the request has been received, and only empty records
+// before it.
 func (r *response) hasBufferedEnd() bool {
 	ahead := r.records // a copy
 	for b := r.in.b[r.parsed:r.filled]; ; {
@@ -48,7 +49,7 @@ func (r *response) hasBufferedEnd() bool {
 	}
 }
 
-// take takes a record in, or a piece of one.
+// handleRecord handles a record, or a piece of one.
 func (r *response) handleRecord(p wire.Piece) error {
 	r.recordType = p.Type
 	switch {
@@ -67,14 +68,14 @@ func (r *response) handleRecord(p wire.Piece) error {
 			r.limitBody()
 		}
 		if r.excess > maxExcess {
-			return errRequestEnded // and the connection is not clean
+			return errRequestEnded // the connection is not clean
 		}
 		return nil
 	}
-	return &MalformedError{fmt.Errorf("fcgi: the application sent a record of type %d for request %d, which is out of place", p.Type, p.ID)}
+	return &MalformedError{fmt.Errorf("fcgi: unexpected record of type %d for request %d", p.Type, p.ID)}
 }
 
-// count takes content for a part of the body, and cuts off what is too much.
+// limitBody counts content as a part of the body, and cuts off what exceeds Content-Length.
 func (r *response) limitBody() {
 	most := int64(len(r.content))
 	switch {
@@ -88,7 +89,7 @@ func (r *response) limitBody() {
 	r.content = r.content[:most]
 }
 
-// requestEnd returns errEnd if the response is complete.
+// handleEndRequest returns errRequestEnded if the response is complete.
 func (r *response) handleEndRequest(p wire.Piece) error {
 	end, err := wire.ParseEnd(p.Content)
 	switch {
@@ -99,7 +100,7 @@ func (r *response) handleEndRequest(p wire.Piece) error {
 	case !r.hasHead && len(r.in.head) == 0 && end.App != 0:
 		return &ExitError{end.App}
 	case !r.hasHead:
-		return &MalformedError{fmt.Errorf("fcgi: the application ended the request before the response's head did: %w", io.ErrUnexpectedEOF)}
+		return &MalformedError{fmt.Errorf("fcgi: the application ended the request before the end of the response head: %w", io.ErrUnexpectedEOF)}
 	case r.remaining > 0:
 		return io.ErrUnexpectedEOF
 	}
@@ -116,10 +117,10 @@ func refusalError(s wire.Status) error {
 	case wire.UnknownRole:
 		return ErrUnknownRole
 	}
-	return &MalformedError{fmt.Errorf("fcgi: the application ended the request with the unknown status %d", s)}
+	return &MalformedError{fmt.Errorf("fcgi: the application ended the request with unknown protocol status %d", s)}
 }
 
-// receive waits for input.
+// fill waits for more bytes.
 func (r *response) fill() error {
 	r.filled = copy(r.in.b[:], r.in.b[r.parsed:r.filled])
 	r.parsed = 0
@@ -128,13 +129,13 @@ func (r *response) fill() error {
 	return err
 }
 
-// isDirect reports whether the next content is better received where the reader wants it, who
-// has room for n bytes.
+// isDirect reports whether the next content can be received into the reader's buffer, which has
+// room for n bytes.
 func (r *response) isDirect(n int) bool {
 	return n >= receiveBufferSize && r.parsed == r.filled && r.records.Left() >= receiveBufferSize && r.recordType == wire.Stdout && !r.hasNoBody && r.remaining != 0
 }
 
-// receiveInto is receive for content that needs no buffer of ours.
+// readDirect receives content into the reader's buffer.
 func (r *response) readDirect(p []byte) int {
 	most := int64(min(len(p), r.records.Left()))
 	if r.remaining >= 0 {
@@ -151,7 +152,7 @@ func (r *response) readDirect(p []byte) int {
 	return n
 }
 
-// read reads from the connection: bytes or an error, not both.
+// read reads from the connection. It returns bytes or an error, not both.
 func (r *response) read(p []byte) (n int, err error) {
 	for range roundtrip.MaxEmptyReads {
 		if n, err = r.exchange.conn.Read(p); n > 0 {

@@ -15,30 +15,31 @@ import (
 )
 
 const (
-	// requestID is that of all requests: each has a connection to itself.
+	// requestID is the ID of all requests, because each has a connection to itself.
 	requestID = 1
-	// smallBody is up to where a body is sent with its request.
+	// smallBody is the size up to which a body is sent with the message.
 	smallBody = 16 << 10
-	// keptMessage is the most memory of a message that is kept for another request.
+	// maxKeptMessage limits the memory of a message that is kept for another request.
 	maxKeptMessage = 64 << 10
 )
 
-// request is what a caller of RoundTrip wants, made ready to be sent.
+// request is a request prepared for sending.
 type request struct {
 	*http.Request
 	client    *Client
-	options   *Options // nil: as all others
+	options   *Options // nil for the Client's settings
 	endpoint  endpoint
-	keepAlive bool // the connection may be
+	keepAlive bool // the connection may be kept
 
 	message       *message
-	body          *roundtrip.Body // what follows the message; nil if nothing does
-	bodyLength    int64           // of the body, -1 if it is not known
+	body          *roundtrip.Body // sent behind the message; nil if there is none
+	bodyLength    int64           // -1 if unknown
 	bodyInMessage bool            // body reads the message's memory
-	messageShared bool            // the message has another user, who may outlive us
+	messageShared bool            // another goroutine may use the message after the request has ended
 }
 
-// message is memory for a request as it is sent, up to its body, and for what it is made of.
+// message holds a request as it is sent, without a body that is streamed, and the parts that the
+// message is made of.
 type message struct {
 	bytes, list, body []byte
 	params            Params
@@ -47,7 +48,7 @@ type message struct {
 // prepare makes the message.
 func (q *request) prepare() (err error) {
 	if q.URL == nil {
-		return errors.New("fcgi: the request has no URL")
+		return errors.New("fcgi: nil Request.URL")
 	}
 	if q.endpoint, err = q.client.endpointOf(q.Request, q.options); err != nil {
 		return err
@@ -64,18 +65,18 @@ func (q *request) prepare() (err error) {
 	return q.encode()
 }
 
-// encode writes the message: all of it that is not to be streamed.
+// encode writes the message.
 func (q *request) encode() error {
 	m := q.message
 	p := &m.params
 	if q.client.Edit != nil {
-		p = new(Params) // the caller's to keep
+		p = new(Params) // Edit may keep it
 	}
 	p.text, p.pairs = p.text[:0], p.pairs[:0]
 	if err := q.describe(p); err != nil {
 		return err
 	}
-	// PHP leaves a body of unknown length where it is, before the next request.
+	// PHP does not read a body of unknown length. The next request would follow it.
 	q.keepAlive = q.client.MaxIdleConnsPerHost > 0 && !q.Close && q.bodyLength >= 0
 	m.list = p.appendTo(m.list[:0])
 	b := wire.AppendBegin(m.bytes[:0], requestID, wire.Begin{Role: wire.Responder, Keep: q.keepAlive})
@@ -103,7 +104,7 @@ func (q *request) describe(p *Params) error {
 	return nil
 }
 
-// stderr passes on what the application writes there.
+// stderr passes on what the application writes to STDERR.
 func (q *request) stderr(text []byte) {
 	switch {
 	case q.options != nil && q.options.Stderr != nil:
@@ -113,7 +114,7 @@ func (q *request) stderr(text []byte) {
 	}
 }
 
-// gather reads a body that is to be sent with the message, and finds out the length.
+// bufferBody sets the body's length, and reads a body that is sent with the message.
 func (q *request) bufferBody() error {
 	q.message.body = q.message.body[:0]
 	switch {
@@ -124,7 +125,7 @@ func (q *request) bufferBody() error {
 	}
 	q.bodyLength = q.ContentLength
 	if q.bodyLength == 0 {
-		q.bodyLength = -1 // as net/http understands it
+		q.bodyLength = -1 // as net/http interprets it
 	}
 	if q.bodyLength > smallBody || q.bodyLength < 0 && q.client.BufferBody <= 0 {
 		return nil
@@ -141,16 +142,16 @@ func (q *request) bufferBody() error {
 	return nil
 }
 
-// memory is a body that was gathered and is too long for the message.
+// messageBody returns a body that was buffered and is too long for the message.
 func (q *request) messageBody() *roundtrip.Body {
 	return roundtrip.NewBody(io.NopCloser(bytes.NewReader(q.message.body)))
 }
 
-// unlessCancelled calls read with the body, which may wait. If the context ends meanwhile it
-// goes on alone, with the message.
+// readWithContext calls read with the body. If the context ends first, read goes on in its
+// goroutine, with the message.
 func (q *request) readWithContext(read func(io.Reader) error) error {
 	ctx, body := q.Context(), q.body
-	if ctx.Done() == nil || q.GetBody != nil { // what can be had again is likely in memory
+	if ctx.Done() == nil || q.GetBody != nil { // with GetBody, it is likely in memory
 		return read(body)
 	}
 	done := make(chan error, 1)
@@ -160,12 +161,12 @@ func (q *request) readWithContext(read func(io.Reader) error) error {
 		return err
 	case <-ctx.Done():
 		q.messageShared, q.body = true, nil
-		go body.Close() // which may wait for Read
+		go body.Close() // Close may wait for Read
 		return roundtrip.Cause(ctx)
 	}
 }
 
-// readWhole reads a body of the length that is known, or up to the limit of one that is not.
+// readAll reads a body of known length, or a body of unknown length up to BufferBody.
 func (q *request) readAll(body io.Reader) error {
 	limit := min(q.client.BufferBody, math.MaxInt64-1)
 	into := bytes.NewBuffer(q.message.body)
@@ -173,7 +174,7 @@ func (q *request) readAll(body io.Reader) error {
 		limit = q.bodyLength
 		into.Grow(int(limit) + bytes.MinRead)
 	}
-	n, err := io.Copy(into, io.LimitReader(body, limit+1)) // one byte more is too many
+	n, err := io.Copy(into, io.LimitReader(body, limit+1)) // one more byte detects a body that is too long
 	q.message.body = into.Bytes()
 	switch {
 	case err != nil:
@@ -188,10 +189,10 @@ func (q *request) readAll(body io.Reader) error {
 }
 
 func bodyLengthError(want, got int64) error {
-	return fmt.Errorf("fcgi: the request's ContentLength is %d, and its body has %d bytes or more", want, got)
+	return fmt.Errorf("fcgi: ContentLength=%d does not match the body, of which %d bytes were read", want, got)
 }
 
-// repeatable reports whether the request may be sent twice.
+// isRepeatable reports whether the request may be sent twice.
 func (q *request) isRepeatable() bool {
 	if q.options != nil {
 		return q.options.Repeatable
@@ -199,13 +200,14 @@ func (q *request) isRepeatable() bool {
 	return roundtrip.Repeatable(q.Request)
 }
 
-// rewind makes the request ready to be sent again after a call that failed, if it may be.
+// prepareRetry prepares the request for another attempt after x failed, if it may be sent again. It
+// reports whether it may.
 func (q *request) prepareRetry(x *exchange) bool {
 	switch {
 	case q.Context().Err() != nil, !x.sentNothing && !q.isRepeatable():
 		return false
 	case q.body == nil:
-		return true // the message has all of it
+		return true // the message holds the whole request
 	case q.bodyInMessage:
 		q.body = q.messageBody()
 		return true
@@ -220,7 +222,7 @@ func (q *request) prepareRetry(x *exchange) bool {
 	return true
 }
 
-// release ends the use of the message.
+// release returns the message for reuse.
 func (q *request) release() {
 	m := q.message
 	if m == nil || q.messageShared || cap(m.bytes)+cap(m.list)+cap(m.body)+cap(m.params.text) > maxKeptMessage {
@@ -234,10 +236,10 @@ func (q *request) release() {
 	q.client.messages.Put(m)
 }
 
-// address is where an application listens.
+// endpoint is the address on which an application listens.
 type endpoint struct{ network, addr string }
 
-// address returns where a request goes.
+// endpointOf returns the endpoint for a request.
 func (cl *Client) endpointOf(r *http.Request, o *Options) (endpoint, error) {
 	if o != nil && o.Addr != "" {
 		return endpoint{networkOf(o.Addr), o.Addr}, nil
@@ -249,7 +251,7 @@ func (cl *Client) endpointOf(r *http.Request, o *Options) (endpoint, error) {
 	}
 	if cl.Addr == "" {
 		if host, port, err := net.SplitHostPort(r.URL.Host); err != nil || host == "" || port == "" {
-			return endpoint{}, fmt.Errorf("fcgi: %q does not tell host and port of the application, and Addr is not set", r.URL.Host)
+			return endpoint{}, fmt.Errorf("fcgi: invalid host %q: want host and port, or set Addr", r.URL.Host)
 		}
 		return endpoint{"tcp", r.URL.Host}, nil
 	}

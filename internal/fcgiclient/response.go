@@ -17,70 +17,71 @@ import (
 )
 
 const (
-	// inputSize is how much is received at a time, unless the reader has more room.
+	// receiveBufferSize is the number of bytes to receive at a time, unless the reader's buffer is
+	// larger.
 	receiveBufferSize = 16 << 10
-	// maxFields bounds the fields of a response's head.
+	// maxFields limits the fields of a response's head.
 	maxFields = 1000
-	// maxUnwanted is how much is read beyond the end of a body.
+	// maxExcess limits the bytes that are read behind the end of a body.
 	maxExcess = 256 << 10
 )
 
-// Errors of an application that refuses a request (FastCGI 1.0, section 5.5).
+// Errors of an application that rejects a request (FastCGI 1.0, section 5.5).
 var (
-	// ErrOverloaded is returned when the application is out of some resource.
+	// ErrOverloaded is returned if the application is out of a resource.
 	ErrOverloaded = errors.New("fcgi: the application is overloaded")
-	// ErrCannotMultiplex is returned when the application takes the request for a second one
-	// on its connection, which it is not.
-	ErrCannotMultiplex = errors.New("fcgi: the application says that it cannot multiplex")
-	// ErrUnknownRole is returned when the application is not a Responder.
-	ErrUnknownRole = errors.New("fcgi: the application does not have the role of a Responder")
+	// ErrCannotMultiplex is returned if the application rejects the request as a second one on its
+	// connection. The Client never sends a second one, so this is a fault of the application.
+	ErrCannotMultiplex = errors.New("fcgi: the application cannot multiplex requests on a connection")
+	// ErrUnknownRole is returned if the application is not a Responder.
+	ErrUnknownRole = errors.New("fcgi: the application does not support the Responder role")
 )
 
-// errEnd is how the end of a request gets to who waits for its records.
+// errRequestEnded reports the regular end of a request to the reader of its records.
 var errRequestEnded = errors.New("fcgi: the request has ended")
 
-// ExitError is returned when an application ends a request without a response. After a response
-// its status means nothing that HTTP could tell.
+// ExitError is returned if an application ends a request without a response. After a response, the
+// application's status is ignored, because HTTP has no equivalent.
 type ExitError struct{ Status uint32 }
 
 func (e *ExitError) Error() string {
 	return "fcgi: the application ended the request without a response, with status " + strconv.FormatUint(uint64(e.Status), 10)
 }
 
-// MalformedError is returned when what comes is not FastCGI, or its head not one of CGI.
+// MalformedError is returned if the received bytes are not FastCGI, or the head is not a CGI head.
 type MalformedError struct{ Err error }
 
 func (e *MalformedError) Error() string { return e.Err.Error() }
 
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// input is memory for what is received.
+// receiveBuffer holds received bytes and the parsed head.
 type receiveBuffer struct {
 	b    [receiveBufferSize]byte
-	head []byte // of a response, if it comes in pieces
+	head []byte // of a response, if it arrives in pieces
 	cgi  http1.CGI
 }
 
-// answer receives the response of a call. It is the response's body.
+// response receives the response of an exchange. It is the response's body, too.
 type response struct {
 	exchange *exchange
 
-	reading     sync.Mutex     // guards the rest
-	in          *receiveBuffer // nil once it is not needed
-	parsed      int            // what was not looked at lies in in.b[from:to]
+	reading     sync.Mutex     // guards the fields below
+	in          *receiveBuffer // nil once it is released
+	parsed      int            // in.b[parsed:filled] is received and not parsed
 	filled      int
 	records     wire.Reader
-	recordType  wire.Type // of the record that is being read
-	receivedAny bool      // something has come
+	recordType  wire.Type // of the current record
+	receivedAny bool      // a byte was received
 	stdoutEnded bool      // STDOUT
-	isCleanEnd  bool      // nothing has come behind the request's end
-	err         error     // what Read returns; io.EOF after the request's end
+	isCleanEnd  bool      // no bytes follow the end of the request
+	err         error     // result of Read; io.EOF after the end of the request
 
-	content   []byte // of STDOUT, not read yet; in in.b
-	hasHead   bool   // what comes is the body
-	hasNoBody bool   // there must not be any
-	remaining int64  // of the body; -1 if it is not known
-	excess    int    // how much more has come
+	content   []byte // of STDOUT, not read yet; part of in.b
+	hasHead   bool   // the content that follows belongs to the body
+	hasNoBody bool   // a body is not allowed
+	remaining int64  // of the body; -1 if unknown
+	excess    int    // bytes received behind the body's end
 }
 
 func newResponse(x *exchange) *response {
@@ -93,7 +94,7 @@ func newResponse(x *exchange) *response {
 	return r
 }
 
-// response waits for the head.
+// httpResponse waits for the head and returns the response.
 func (r *response) httpResponse() (*http.Response, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -121,7 +122,7 @@ func (r *response) httpResponse() (*http.Response, error) {
 	return resp, nil
 }
 
-// head waits for the whole head and returns it.
+// receiveHead waits for the whole head and returns it.
 func (r *response) receiveHead() ([]byte, error) {
 	limit := min(cmp.Or(r.exchange.client.MaxResponseHeaderBytes, http.DefaultMaxHeaderBytes), math.MaxInt32)
 	limits := http1.Limits{Bytes: int(limit), Fields: maxFields}
@@ -136,7 +137,7 @@ func (r *response) receiveHead() ([]byte, error) {
 		}
 		complete, err := r.in.cgi.Parse(b, limits)
 		if err != nil {
-			return nil, &MalformedError{fmt.Errorf("fcgi: the response's head: %w", err)}
+			return nil, &MalformedError{fmt.Errorf("fcgi: malformed response head: %w", err)}
 		}
 		if complete {
 			size := r.in.cgi.Size
@@ -151,11 +152,11 @@ func (r *response) receiveHead() ([]byte, error) {
 	}
 }
 
-// translate makes a response of its head.
+// makeResponse makes the response of its head.
 func (r *response) makeResponse(head []byte) (*http.Response, error) {
 	cgi := &r.in.cgi
 	if cgi.Status < 200 {
-		return nil, &MalformedError{fmt.Errorf("fcgi: the application answered with the interim status %d", cgi.Status)}
+		return nil, &MalformedError{fmt.Errorf("fcgi: unexpected interim response %d", cgi.Status)}
 	}
 	text := http1.TextOf(head)
 	reason := cmp.Or(text.Of(cgi.Reason), http.StatusText(cgi.Status))
@@ -179,8 +180,8 @@ func (r *response) makeResponse(head []byte) (*http.Response, error) {
 	return resp, nil
 }
 
-// header makes a response's header. Fields that concern the connection to the application are
-// dropped (RFC 3875, 6.3.4).
+// header makes a response's header. It drops fields that concern the connection to the application
+// (RFC 3875, 6.3.4).
 func header(lines []http1.Field, text *http1.Text) http.Header {
 	h := roundtrip.Header(nil, lines, text, nil)
 	for name := range h {
@@ -207,12 +208,12 @@ func (r *response) Read(p []byte) (n int, err error) {
 		}
 	}
 	if len(r.content) == 0 {
-		r.step(false) // the end may be here
+		r.step(false) // the end of the request may have arrived
 	}
 	return n, r.err
 }
 
-// Close ends the response. Unless its end has been received that closes the connection.
+// Close ends the response. It closes the connection unless the end of the request has arrived.
 func (r *response) Close() error {
 	if r.reading.TryLock() {
 		if r.consumeBuffered(); r.err == nil {
@@ -220,11 +221,11 @@ func (r *response) Close() error {
 		}
 		r.reading.Unlock()
 	}
-	r.exchange.abandon(errBodyClosed) // which ends a Read that waits
+	r.exchange.abandon(errBodyClosed) // ends a Read that waits
 	return nil
 }
 
-// settle passes over what has arrived, in case the end is there.
+// consumeBuffered skips received content. The end of the request may be behind it.
 func (r *response) consumeBuffered() {
 	for more := true; more && r.err == nil; more = len(r.content) > 0 {
 		r.content = nil
@@ -240,7 +241,7 @@ func (r *response) step(wait bool) {
 	}
 }
 
-// stop ends the answer, and the call with it. It returns err.
+// end ends the response and the exchange, and returns err.
 func (r *response) end(err error) error {
 	if r.err = err; errors.Is(err, errRequestEnded) {
 		r.err = io.EOF

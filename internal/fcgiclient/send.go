@@ -7,28 +7,28 @@ import (
 )
 
 const (
-	// chunkSize is how much of a body is read and sent at a time.
+	// pieceSize is the number of bytes of a body that are read and sent at a time.
 	pieceSize = 32 << 10
 )
 
-// chunk is memory for a piece of a body: records around it, and one byte more, to look for
-// the body's end.
+// pieceBuffer holds a piece of a body and its record headers. One more byte detects a body that is
+// too long.
 type pieceBuffer struct {
 	b [wire.HeaderSize + pieceSize + 1 + wire.HeaderSize]byte
 }
 
-// progress is how far a request has been sent.
+// progress is how much of a request has been sent. It only increases.
 type progress uint8
 
 const (
-	bodySending progress = iota
-	bodyEnding           // the last write has begun
-	bodySent
+	bodySending progress = iota // the message or the body is being sent
+	bodyEnding                  // the last write has begun
+	bodySent                    // the last write has returned
 )
 
-// send sends the request. A body that is not part of the message is sent by another
-// goroutine, so that the response can come before all of it has gone. An error is returned if
-// nothing at all was sent; else the application may have answered.
+// send sends the request. A second goroutine sends a body that is not part of the message, so that
+// the response may arrive before the body ends. send returns an error only if it has sent nothing.
+// Otherwise the application may have responded.
 func (x *exchange) send() error {
 	n, err := x.conn.Write(x.message.bytes)
 	if x.options != nil && n > 0 {
@@ -50,7 +50,7 @@ func (x *exchange) send() error {
 	return nil
 }
 
-// stream sends the body.
+// sendBody sends the body. It runs in a goroutine of its own.
 func (x *exchange) sendBody() {
 	defer x.body.Close()
 	m, _ := x.client.pieceBuffers.Get().(*pieceBuffer)
@@ -88,8 +88,8 @@ func (x *exchange) sendBody() {
 	}
 }
 
-// read reads a piece of the body, as soon as there is one, and reports whether it is the last.
-// One byte of p is for looking for the end.
+// readBody reads a piece of the body, as soon as there is one, and reports whether it is the last.
+// It leaves one byte of p to look for the end of the body.
 func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) {
 	most := len(p) - 1
 	for empty := 0; n == 0 && !end; empty++ {
@@ -100,7 +100,7 @@ func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) 
 	if x.bodyLength < 0 {
 		return n, end, nil
 	}
-	for empty := 0; !end && total+int64(n) == x.bodyLength; empty++ { // there should be no more
+	for empty := 0; !end && total+int64(n) == x.bodyLength; empty++ { // no byte may follow
 		var more int
 		if more, end, err = x.body.Piece(p[n:n+1], empty); err != nil {
 			return 0, false, err
@@ -113,15 +113,15 @@ func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) 
 	return n, end, nil
 }
 
-// last tells that the next write is the last.
+// sendingLast records that the last write begins.
 func (x *exchange) sendingLast() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.progress = bodyEnding
 }
 
-// done tells that all has been sent. If the response was quicker, the connection is ours to
-// give back.
+// sendDone records that the request has been sent. If the response has already ended, sendDone
+// returns the connection to the pool.
 func (x *exchange) sendDone() {
 	x.mu.Lock()
 	x.progress = bodySent
@@ -137,7 +137,7 @@ func (x *exchange) sendDone() {
 	}
 }
 
-// stopped tells that sending has failed. The application may have answered all the same.
+// sendFailed records that sending has failed. The application may have responded nevertheless.
 func (x *exchange) sendFailed(err error) {
 	x.mu.Lock()
 	x.sendErr = err

@@ -1,5 +1,5 @@
-// Package inmemory is a listener whose clients are in memory: they cost a server no
-// system call, so that what remains is what the server itself costs.
+// Package inmemory is a listener whose clients are in memory. They cost no system calls, so a
+// measurement shows the cost of the server itself.
 package inmemory
 
 import (
@@ -10,36 +10,36 @@ import (
 	"time"
 )
 
-// Load is what the clients do. Each connects, sends its requests without waiting for
-// answers, and connects again when the server has closed the connection.
+// Load describes the clients. Each client connects, sends its requests without waiting for
+// responses, and connects again when the server closes the connection.
 type Load struct {
-	Request  []byte        // what is sent, again and again
+	Request  []byte        // sent again and again
 	Requests int           // on each connection
-	Clients  int           // connections at a time
-	Total    int           // requests on all connections together; 0 is no bound
-	For      time.Duration // after which clients finish what they are sending; 0 is no bound
+	Clients  int           // concurrent connections
+	Total    int           // requests on all connections together; 0 is no limit
+	For      time.Duration // after this time, clients only finish their current requests; 0 is no limit
 
-	// Answers makes what a client reads with: it is given what the server writes. Nil is
-	// a client that does not look. Each client has its own, which one goroutine calls at a
-	// time, and keeps it for all its connections.
+	// Responses returns a writer for a client, which receives what the server writes. If it is nil,
+	// clients ignore responses. Each client has its own writer for all its connections. Only one
+	// goroutine at a time calls it.
 	Responses func() io.Writer
 }
 
-// Listener connects a server with the clients of a Load. It is a net.Listener whose
-// Accept is called by one goroutine, and returns io.EOF when the load is over.
+// Listener connects a server with the clients of a Load. It is a net.Listener. Only one goroutine
+// may call Accept, which returns io.EOF when the load is over.
 type Listener struct {
 	Load
 
 	free       chan *conn
-	remaining  int         // requests that no connection has been given
-	isTimeUp   atomic.Bool // the time
-	hasStarted bool        // a client was connected
+	remaining  int         // requests that are not assigned to a connection
+	isTimeUp   atomic.Bool // Load.For has passed
+	hasStarted bool        // a client has connected
 	ended      chan struct{}
 	once       sync.Once
 	served     atomic.Uint64
 }
 
-// Listen begins a load. Its time runs from now on.
+// Listen starts a load. Its time starts now.
 func Listen(load Load) *Listener {
 	l := &Listener{Load: load, free: make(chan *conn, load.Clients), remaining: load.Total, ended: make(chan struct{})}
 	for range load.Clients {
@@ -55,7 +55,7 @@ func Listen(load Load) *Listener {
 	return l
 }
 
-// Accept connects clients, one at least, until the load is over.
+// Accept connects a client. It connects at least one, even if the load's time has passed.
 func (l *Listener) Accept() (net.Conn, error) {
 	if l.hasStarted && (l.isTimeUp.Load() || l.Total > 0 && l.remaining == 0) {
 		l.end()
@@ -88,11 +88,11 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// Addr returns an address for documentation, which nobody listens on.
+// Addr returns an address reserved for documentation.
 func (l *Listener) Addr() net.Addr { return address{} }
 
-// Drain waits until the server has closed all connections, and returns how many
-// requests it took. It reports false when that takes too long.
+// Drain waits until the server has closed all connections, and returns the number of requests that
+// the server has read. It returns false if that takes longer than atMost.
 func (l *Listener) Drain(atMost time.Duration) (served uint64, ok bool) {
 	late := time.After(atMost)
 	for range l.Clients {
@@ -105,20 +105,20 @@ func (l *Listener) Drain(atMost time.Duration) (served uint64, ok bool) {
 	return l.served.Load(), true
 }
 
-// conn is the server's end of a connection. It is used again for the client's next.
+// conn is the server's end of a connection. The client's next connection reuses it.
 type conn struct {
 	listener  *Listener
-	responses io.Writer // nil if nobody looks
-	remaining int       // requests that are to be read to their end
-	completed int       // that were
-	offset    int       // in the request that is being read
+	responses io.Writer // nil if the client ignores responses
+	remaining int       // requests that are not read completely
+	completed int       // requests that are read completely
+	offset    int       // in the current request
 	isOpen    atomic.Bool
 }
 
-// Read fills p with as many requests as there are left: they come pipelined.
+// Read fills p with as many requests as remain, pipelined.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.completed > 0 && c.listener.isTimeUp.Load() {
-		c.remaining = min(c.remaining, c.offset, 1) // what is begun is finished
+		c.remaining = min(c.remaining, c.offset, 1) // only finish a request that has begun
 	}
 	n := 0
 	for n < len(p) && c.remaining > 0 {

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// moment is nanoseconds since a Pool was first used, and one more. 0 is none.
+// monotime is the number of nanoseconds since the first use of a Pool, plus one. 0 is no time.
 type monotime time.Duration
 
-// clock tells moments. To ask the monotonic clock alone takes half the time of time.Now, which asks for
-// the day as well: 50 ns less for each connection that becomes idle.
+// clock reads the monotonic clock only. That takes half the time of time.Now, which also reads the
+// wall clock, and saves 50 ns for each connection that becomes idle.
 type clock struct {
 	once  sync.Once
 	began time.Time

@@ -1,7 +1,7 @@
 package pool
 
-// A list of connections, linked through their nodes: a connection is taken out of the middle in
-// no time. The zero value is empty. Each connection is in two of them while it is idle.
+// list is a doubly linked list of connections, whose links are in the connections. Removing one
+// from the middle takes constant time. The zero value is empty. An idle connection is in two lists.
 type list[K comparable, T any] struct {
 	head, tail *Conn[K, T]
 	n          int
@@ -9,19 +9,19 @@ type list[K comparable, T any] struct {
 
 type node[K comparable, T any] struct{ prev, next *Conn[K, T] }
 
-// which of a connection's nodes a list uses.
+// listKind selects which links of a connection a list uses.
 type listKind uint8
 
 const (
-	hostList listKind = iota // the list of a host's
-	ageList                  // one of the pool's
+	hostList listKind = iota // the list of a host
+	ageList                  // a list of the Pool, in the order in which connections became idle
 )
 
 func (l *list[K, T]) first() *Conn[K, T] { return l.head }
 
 func (l *list[K, T]) last() *Conn[K, T] { return l.tail }
 
-// add puts c at the end.
+// add appends c.
 func (l *list[K, T]) add(c *Conn[K, T], w listKind) {
 	c.nodes[w] = node[K, T]{prev: l.tail}
 	if l.tail != nil {
@@ -33,7 +33,7 @@ func (l *list[K, T]) add(c *Conn[K, T], w listKind) {
 	l.n++
 }
 
-// remove takes c out. It is in the list.
+// remove removes c, which is in the list.
 func (l *list[K, T]) remove(c *Conn[K, T], w listKind) {
 	at := c.nodes[w]
 	if at.prev != nil {

@@ -1,11 +1,13 @@
-// Package pool keeps connections for clients that ask many servers: who waits for one, which
-// are idle, and which of those their peers have closed.
+// Package pool keeps the idle connections of clients that use many servers. It limits connections,
+// queues requests at the limits, and closes connections whose peers have closed them.
 //
-// A connection that becomes idle costs nothing at first: whoever takes it has its socket looked
-// at, without waiting. Only one that stays idle is watched: on Linux a socket waits in an epoll
-// instance, with all others of its Pool and one goroutine; everything else has a goroutine
-// that reads. The end of a watched connection, or a byte that nobody has asked for, closes it
-// at once.
+// A slot is the right to open a connection to a host: what Get returns if no connection is idle.
+//
+// A connection that becomes idle costs nothing at first. Get checks its socket, without waiting,
+// when it takes the connection. Only a connection that stays idle is watched. On Linux, one epoll
+// instance and one goroutine watch all idle sockets of a Pool. Any other connection has a goroutine
+// that reads from it. If a watched connection ends, or an unexpected byte arrives, it is closed at
+// once.
 package pool
 
 import (
@@ -16,53 +18,54 @@ import (
 	"time"
 )
 
-// restAfter is how long a connection is idle before it is watched. Connections of a busy client
-// are taken again sooner, and never pay for that.
+// watchDelay is the idle time after which a connection is watched. A busy client reuses connections
+// sooner, and so does not pay for watching them.
 const watchDelay = 50 * time.Millisecond
 
 // Limits are the settings of a Pool.
 type Limits struct {
-	MaxConns       int           // to a host; who asks for more waits. 0 is no bound
-	MaxIdle        int           // of all hosts; 0 is no bound
-	MaxIdlePerHost int           // 0 keeps none, less than that is no bound
-	IdleTimeout    time.Duration // how long an idle connection is kept; 0 is no bound
-	MaxUses        int           // how often a connection is used; 0 is no bound
-	MaxAge         time.Duration // how long it is used at all; 0 is no bound
+	MaxConns       int           // to a host, in use; further Gets wait. 0 is no limit
+	MaxIdle        int           // to all hosts; 0 is no limit
+	MaxIdlePerHost int           // 0 keeps none; a negative number is no limit
+	IdleTimeout    time.Duration // until an idle connection is closed; 0 is no limit
+	MaxUses        int           // of a connection; 0 is no limit
+	MaxAge         time.Duration // of a connection when it is kept; 0 is no limit
 }
 
-// Pool is the connections to hosts. K says what is one host. T is what the owner of a Pool keeps
-// with a connection. A Pool may be used by any number of goroutines; the zero value with
-// settings, which must not change once it is used, is ready.
+// Pool holds the connections to hosts. K identifies a host. T is the type of what the Pool's owner
+// stores with a connection. A Pool is safe for concurrent use. The zero value with Limits is ready;
+// its settings must not change after the first use.
 type Pool[K comparable, T any] struct {
 	Limits Limits
-	// Unseen has Get hand out idle connections without a look at their sockets: whoever takes
-	// one sees to that before he sends. See Conn.Alive.
+	// SkipCheck makes Get return idle connections without checking their sockets. The caller must
+	// check before sending: see Conn.Alive.
 	SkipCheck bool
 
 	clock     clock
 	mu        sync.Mutex
-	hosts     map[K]*host[K, T] // those in use
+	hosts     map[K]*host[K, T] // with connections or waiting requests
 	unwatched list[K, T]        // idle connections that are not watched, the oldest first
-	watched   list[K, T]        // those that are; all older
-	closing   bool              // CloseIdle was called, and nothing since
-	timer     *time.Timer       // runs sweep
-	sweepAt   monotime          // when it does; 0 if it does not
-	recent    *host[K, T]       // of those in use, the one that was asked for last
+	watched   list[K, T]        // those that are watched; all are older
+	closing   bool              // CloseIdle was called, and Get was not called since
+	timer     *time.Timer       // calls sweep
+	sweepAt   monotime          // when timer expires; 0 if it does not run
+	recent    *host[K, T]       // the host that was used last, if it is in hosts
 	watcher   socketWatcher[K, T]
 }
 
-// host is the connections to one host. The pool's mu guards it.
+// host holds the connections to one host. The pool's mu guards it.
 type host[K comparable, T any] struct {
 	pool    *Pool[K, T]
 	key     K
-	active  int // connections in use or being opened
+	active  int // slots, and connections in use
 	idle    list[K, T]
-	waiting []chan *Conn[K, T] // the first first; each has room for what it waits for
+	waiting []chan *Conn[K, T] // in the order of arrival; each channel has room for its connection
 }
 
-// Get returns a connection to a host, or, with a nil Conn, the place for one that the caller must
-// Open. It waits for its turn, and fails with the cause of ctx if that ends first. With fresh it
-// is always such a place, if need be that of an idle connection. Each is ended by Keep or Drop.
+// Get returns an idle connection to a host, or a slot, whose Conn is nil and which the caller must
+// Open. At the limit it waits, and fails with the cause of ctx if ctx ends first. With fresh it
+// always returns a slot, if necessary that of an idle connection, which it closes. The caller must
+// call Keep, Drop or Detach on the result.
 func (p *Pool[K, T]) Get(ctx context.Context, key K, fresh bool) (*Conn[K, T], error) {
 	c, queue := p.takeOrWait(key)
 	if queue != nil {
@@ -84,7 +87,7 @@ func (p *Pool[K, T]) Get(ctx context.Context, key K, fresh bool) (*Conn[K, T], e
 	return c, nil
 }
 
-// enqueue returns a connection or place or, if it is not our turn, where that will come.
+// takeOrWait returns a connection or slot. At the limit, it returns a channel that receives one.
 func (p *Pool[K, T]) takeOrWait(key K) (*Conn[K, T], chan *Conn[K, T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +102,8 @@ func (p *Pool[K, T]) takeOrWait(key K) (*Conn[K, T], chan *Conn[K, T]) {
 	return h.takeIdle(), nil
 }
 
-// hostOf returns the host of a key, which is most often the one that was asked for last: to compare two
-// keys takes a few nanoseconds, and to look one up, whose strings have to be hashed, fifty. The caller
+// hostOf returns the host of a key. Most often that is the host that was used last: comparing two
+// keys takes a few nanoseconds, and looking one up, whose strings must be hashed, fifty. The caller
 // holds mu.
 func (p *Pool[K, T]) hostOf(key K) *host[K, T] {
 	if h := p.recent; h != nil && h.key == key {
@@ -118,7 +121,8 @@ func (p *Pool[K, T]) hostOf(key K) *host[K, T] {
 	return h
 }
 
-// leave takes whoever waits at queue out of it. What came nevertheless is for the next.
+// stopWaiting removes queue from those that wait. A connection that arrived in the meantime is
+// passed on.
 func (p *Pool[K, T]) stopWaiting(key K, queue chan *Conn[K, T]) {
 	p.mu.Lock()
 	if h := p.hosts[key]; h != nil {
@@ -136,8 +140,7 @@ func (p *Pool[K, T]) stopWaiting(key K, queue chan *Conn[K, T]) {
 	}
 }
 
-// another returns what comes instead of a connection that cannot be used: one more that is idle,
-// or its place.
+// takeAnother returns what replaces an unusable connection: another idle one, or its slot.
 func (p *Pool[K, T]) takeAnother(h *host[K, T], fresh bool) *Conn[K, T] {
 	if fresh {
 		return &Conn[K, T]{host: h}
@@ -147,8 +150,7 @@ func (p *Pool[K, T]) takeAnother(h *host[K, T], fresh bool) *Conn[K, T] {
 	return h.takeIdle()
 }
 
-// take returns the connection that has been idle for the shortest time, or a place for one. The
-// caller holds mu.
+// takeIdle returns the connection that became idle last, or a slot. The caller holds mu.
 func (h *host[K, T]) takeIdle() *Conn[K, T] {
 	c := h.idle.last()
 	if c == nil {
@@ -158,7 +160,7 @@ func (h *host[K, T]) takeIdle() *Conn[K, T] {
 	return c
 }
 
-// unlist makes a connection one that is not idle. The caller holds mu.
+// markInUse removes an idle connection from its lists, and stops watching it. The caller holds mu.
 func (p *Pool[K, T]) markInUse(c *Conn[K, T]) {
 	c.host.idle.remove(c, hostList)
 	if c.state == idleWatched {
@@ -170,7 +172,7 @@ func (p *Pool[K, T]) markInUse(c *Conn[K, T]) {
 	c.state = inUse
 }
 
-// forget drops a host that has nothing. The caller holds mu.
+// removeIfEmpty removes a host without connections and waiting requests. The caller holds mu.
 func (p *Pool[K, T]) removeIfEmpty(h *host[K, T]) {
 	if h.active == 0 && h.idle.n == 0 && len(h.waiting) == 0 && p.hosts[h.key] == h {
 		delete(p.hosts, h.key)
@@ -180,8 +182,8 @@ func (p *Pool[K, T]) removeIfEmpty(h *host[K, T]) {
 	}
 }
 
-// keep ends the use of a connection, or of a place, and reports whether it has another use. It
-// returns those that have to be closed to make room.
+// release ends the use of a connection or slot, and reports whether the connection is kept or
+// passed on. If another idle connection must be closed to make room, it returns that.
 func (p *Pool[K, T]) release(c *Conn[K, T], isUsable bool) (isKept bool, evicted *Conn[K, T]) {
 	h := c.host
 	isUsable = isUsable && !c.countUse(&p.Limits)
@@ -193,7 +195,7 @@ func (p *Pool[K, T]) release(c *Conn[K, T], isUsable bool) (isKept bool, evicted
 		}
 		h.waiting[0] <- c
 		h.waiting[0] = nil
-		h.waiting = h.waiting[1:] // a thousand may wait: the rest stays where it is
+		h.waiting = h.waiting[1:] // not copied: a thousand may wait
 		return isUsable, nil
 	}
 	h.active--
@@ -213,8 +215,7 @@ func (p *Pool[K, T]) release(c *Conn[K, T], isUsable bool) (isKept bool, evicted
 	return true, evicted
 }
 
-// oldest returns the connection that has been idle for the longest time, or nil. The caller
-// holds mu.
+// oldest returns the connection that became idle first, or nil. The caller holds mu.
 func (p *Pool[K, T]) oldest() *Conn[K, T] {
 	if c := p.watched.first(); c != nil {
 		return c
@@ -222,8 +223,7 @@ func (p *Pool[K, T]) oldest() *Conn[K, T] {
 	return p.unwatched.first()
 }
 
-// CloseIdle closes the connections that are kept and not in use, and those that are given back
-// before the next Get.
+// CloseIdle closes all idle connections, and those that are returned before the next Get.
 func (p *Pool[K, T]) CloseIdle() {
 	var all []*Conn[K, T]
 	p.mu.Lock()
@@ -244,10 +244,11 @@ func closeAll[K comparable, T any](all []*Conn[K, T]) {
 	}
 }
 
-// Count is how many connections a Pool has, and how many wait for one. Those that rest are idle, too.
+// Count holds numbers of connections, and of requests that wait for one. Watched connections count
+// as idle, too.
 type Count struct{ Hosts, Active, Idle, Watched, Waiting int }
 
-// Count counts.
+// Count returns the current numbers.
 func (p *Pool[K, T]) Count() Count {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,16 +5,16 @@ import (
 	"syscall"
 )
 
-// probe looks at a socket without reading from it.
+// probe checks a socket without reading from it.
 type probe struct {
 	raw      syscall.RawConn
-	fd       int // while it is watched
-	peek     func(fd uintptr)
-	wasQuiet bool // by look: nothing has arrived, and no end
+	fd       int              // while the socket is watched
+	peek     func(fd uintptr) // allocated once, not for each call
+	wasQuiet bool             // result of peek: no byte has arrived, and no end
 }
 
-// newProbe returns what looks at the socket of a connection, also below TLS, or nil if it is not
-// known.
+// newProbe returns a probe for the socket of a connection, which may be below TLS. It returns nil
+// if the socket is unknown.
 func newProbe(nc net.Conn) *probe {
 	for {
 		below, ok := nc.(interface{ NetConn() net.Conn })
@@ -36,7 +36,7 @@ func newProbe(nc net.Conn) *probe {
 	return p
 }
 
-// quiet reports whether nothing has arrived on the socket, nor its end.
+// quiet reports whether no byte has arrived on the socket, and its peer has not closed it.
 func (p *probe) quiet() bool {
 	return p.raw.Control(p.peek) == nil && p.wasQuiet
 }

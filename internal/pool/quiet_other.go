@@ -2,5 +2,5 @@
 
 package pool
 
-// isQuiet is not known here before the connection is used.
+// isQuiet returns true, because this system cannot check a socket without reading from it.
 func isQuiet(int) bool { return true }

@@ -2,10 +2,10 @@ package pool
 
 import "time"
 
-// sweepBatch is how many connections begin to be watched while the lock is held.
+// sweepBatch is the number of connections that one sweep starts to watch under the lock.
 const sweepBatch = 64
 
-// arm sees to it that sweep runs at a time or before. The caller holds mu.
+// scheduleSweep makes sweep run at the given time or before. The caller holds mu.
 func (p *Pool[K, T]) scheduleSweep(at monotime) {
 	if p.sweepAt != 0 && p.sweepAt <= at {
 		return
@@ -19,8 +19,8 @@ func (p *Pool[K, T]) scheduleSweep(at monotime) {
 	}
 }
 
-// sweep closes connections that have been idle for too long, and has those watched that begin to
-// rest.
+// sweep closes connections that have been idle for IdleTimeout, and starts to watch those that have
+// been idle for watchDelay.
 func (p *Pool[K, T]) sweep() {
 	var old []*Conn[K, T]
 	now := p.now()
@@ -48,7 +48,7 @@ func (p *Pool[K, T]) sweep() {
 	closeAll(old)
 }
 
-// plan arms the next sweep. The caller holds mu.
+// scheduleNextSweep schedules the next sweep if one is needed. The caller holds mu.
 func (p *Pool[K, T]) scheduleNextSweep(now monotime) {
 	if c := p.unwatched.first(); c != nil {
 		p.scheduleSweep(c.idleSince + monotime(watchDelay))
@@ -61,7 +61,8 @@ func (p *Pool[K, T]) scheduleNextSweep(now monotime) {
 	}
 }
 
-// beginWatch has a connection watched, from now on or still. The caller holds mu.
+// startWatching starts to watch a connection, unless a goroutine still reads from it. The caller
+// holds mu.
 func (p *Pool[K, T]) startWatching(c *Conn[K, T]) {
 	if c.pending != nil || c.probe != nil && p.watchSocket(c) {
 		return
@@ -71,8 +72,8 @@ func (p *Pool[K, T]) startWatching(c *Conn[K, T]) {
 	go p.watchByRead(c, pending)
 }
 
-// listen waits for the end of a connection. If that is taken meanwhile, what comes is the
-// beginning of what its user waits for.
+// watchByRead waits for the end of a connection by reading from it. If the connection is in use by
+// then, the result is the beginning of what its user reads.
 func (p *Pool[K, T]) watchByRead(c *Conn[K, T], pending chan<- earlyRead) {
 	var e earlyRead
 	e.n, e.err = c.Conn.Read(e.b[:])
@@ -81,7 +82,7 @@ func (p *Pool[K, T]) watchByRead(c *Conn[K, T], pending chan<- earlyRead) {
 	}
 }
 
-// evict closes a connection if it is idle.
+// closeIfIdle closes a connection if it is idle, and reports whether it was.
 func (p *Pool[K, T]) closeIfIdle(c *Conn[K, T]) bool {
 	p.mu.Lock()
 	wasIdle := c.state != inUse

@@ -6,17 +6,17 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// lingerFor is how long an epoll instance stays that has no socket to watch.
+// watcherLinger is how long an epoll instance without sockets is kept.
 const watcherLinger = time.Second
 
-// watch is the sockets of a pool that are watched. The pool's mu guards it.
+// socketWatcher watches sockets of a Pool with an epoll instance. The pool's mu guards it.
 type socketWatcher[K comparable, T any] struct {
-	loop       *poll.Loop // nil if there is none
+	loop       *poll.Loop // nil if there is no epoll instance
 	sockets    map[int]*Conn[K, T]
-	emptySince monotime // since when it has no socket
+	emptySince monotime // when the last socket was removed
 }
 
-// watchSocket reports whether a socket is watched. It is not if the system refuses.
+// watchSocket starts to watch a socket. It reports false if the system rejects that.
 func (p *Pool[K, T]) watchSocket(c *Conn[K, T]) bool {
 	w := &p.watcher
 	if w.loop == nil {
@@ -37,7 +37,7 @@ func (p *Pool[K, T]) watchSocket(c *Conn[K, T]) bool {
 	return watched
 }
 
-// unwatch ends that. The socket may be about to be closed.
+// unwatch stops watching a socket, which may be about to be closed.
 func (p *Pool[K, T]) unwatch(c *Conn[K, T]) {
 	w := &p.watcher
 	if c.probe == nil || w.sockets[c.probe.fd] != c {
@@ -51,8 +51,8 @@ func (p *Pool[K, T]) unwatch(c *Conn[K, T]) {
 	}
 }
 
-// lingers returns when an epoll instance without sockets is to end, and ends one whose time it
-// is.
+// closeEmptyWatcher closes an epoll instance that has had no sockets for watcherLinger. If it must
+// be kept longer, closeEmptyWatcher returns until when.
 func (p *Pool[K, T]) closeEmptyWatcher(now monotime) (at monotime, ok bool) {
 	w := &p.watcher
 	if w.loop == nil || len(w.sockets) > 0 {
@@ -65,7 +65,7 @@ func (p *Pool[K, T]) closeEmptyWatcher(now monotime) (at monotime, ok bool) {
 	return 0, false
 }
 
-// stopWatching ends an epoll instance that has no sockets. The caller holds mu.
+// stopWatching closes an epoll instance without sockets. The caller holds mu.
 func (p *Pool[K, T]) stopWatching() {
 	if w := &p.watcher; w.loop != nil && len(w.sockets) == 0 {
 		_ = w.loop.Close()
@@ -73,7 +73,7 @@ func (p *Pool[K, T]) stopWatching() {
 	}
 }
 
-// wait closes the sockets to which something happens, until the loop is closed.
+// runWatcher closes connections whose sockets become readable, until the loop is closed.
 func (p *Pool[K, T]) runWatcher(loop *poll.Loop) {
 	for {
 		events, _, err := loop.Wait()
@@ -86,8 +86,8 @@ func (p *Pool[K, T]) runWatcher(loop *poll.Loop) {
 	}
 }
 
-// happened looks at a socket to which something may have happened: it may be another one by now
-// that has its descriptor.
+// checkSocket closes the connection of a descriptor if it is not quiet. The descriptor may belong
+// to another socket by now, and so the socket is checked again.
 func (p *Pool[K, T]) checkSocket(fd int) {
 	p.mu.Lock()
 	c := p.watcher.sockets[fd]

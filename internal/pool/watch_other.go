@@ -2,7 +2,7 @@
 
 package pool
 
-// watch is nothing on this system: all connections that rest have a goroutine.
+// socketWatcher does nothing on this system: a goroutine watches each connection.
 type socketWatcher[K comparable, T any] struct{}
 
 func (p *Pool[K, T]) watchSocket(*Conn[K, T]) bool { return false }

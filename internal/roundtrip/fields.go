@@ -1,7 +1,7 @@
 package roundtrip
 
-// ConcernsConnection reports whether a field, by its canonical name, means nothing beyond its connection: RFC 9110, 7.6.1. What names
-// proxies and their passwords is between two of them: 11.7.
+// ConcernsConnection reports whether a field, by its canonical name, concerns only the connection
+// (RFC 9110, 7.6.1). That includes the fields for authentication between two proxies (11.7).
 func ConcernsConnection(name string) bool {
 	switch name {
 	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
@@ -10,8 +10,9 @@ func ConcernsConnection(name string) bool {
 	return false
 }
 
-// PlainName reports whether a name has letters, digits and hyphens only. No other name becomes the same variable of an application then: that
-// takes '_' for a hyphen, and PHP a dot as well. nginx drops names that are not plain.
+// PlainName reports whether a name consists of letters, digits and hyphens. No two plain names
+// become the same CGI variable: applications replace '-' by '_', and PHP replaces a dot as well.
+// nginx drops fields whose names are not plain.
 func PlainName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c != '-' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {

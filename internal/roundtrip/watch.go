@@ -6,25 +6,25 @@ import (
 	"io"
 )
 
-// Ender is told that a context has ended, from a goroutine of its own.
+// Ender is notified of the end of a context, in a goroutine of its own.
 type Ender interface{ ContextEnded() }
 
-// watcher is a context that tells of its end without a function made for that.
+// watcher is a context that notifies an Ender without allocating a function.
 type watcher interface {
 	Watch(e Ender)
 	Unwatch(e Ender) (before bool)
 }
 
-// ownAfterFunc is a context that has an AfterFunc of its own.
+// afterFuncer is a context with an AfterFunc of its own.
 type afterFuncer interface {
 	AfterFunc(f func()) (stop func() bool)
 }
 
-// Watch is somebody's waiting for the end of a context, in as little memory as that takes.
+// ContextWatch waits for the end of a context, with as little memory as possible.
 type ContextWatch struct{ stop func() bool }
 
-// WatchContext has an Ender told of a context's end, if it may end. A context that can do so by itself is not asked for Done, which
-// may cost it more.
+// WatchContext notifies e when ctx ends. It does not call ctx.Done if ctx has a way of its own to
+// notify, because Done may cost more.
 func WatchContext(ctx context.Context, e Ender) ContextWatch {
 	switch c := ctx.(type) {
 	case watcher:
@@ -39,7 +39,7 @@ func WatchContext(ctx context.Context, e Ender) ContextWatch {
 	return ContextWatch{context.AfterFunc(ctx, e.ContextEnded)}
 }
 
-// Stop ends the waiting for a context's end. Who is told by then cannot be stopped.
+// Stop stops the wait. An Ender may already be about to be notified.
 func (w ContextWatch) Stop(ctx context.Context, e Ender) {
 	if w.stop != nil {
 		w.stop()
@@ -48,7 +48,8 @@ func (w ContextWatch) Stop(ctx context.Context, e Ender) {
 	}
 }
 
-// Cause says why a context has ended. io.EOF would be taken for the end of a body.
+// Cause returns the cause of a context's end. It never returns io.EOF, which would mean the end of
+// a body.
 func Cause(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, io.EOF) {
 		return cause

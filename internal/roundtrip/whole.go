@@ -6,16 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// ErrClosedBody is what reading a body says that was closed.
+// ErrClosedBody is the error of a Read on a closed body.
 var ErrClosedBody = errors.New("http: read on closed response body")
 
-// WholeBody is a response's body that has come with its head: the exchange is over, and nobody waits for anything.
+// WholeBody is a response's body that was received together with its head. Its exchange has ended.
 type WholeBody struct {
-	Text   string // what was not read yet
+	Text   string // the rest, not read yet
 	closed atomic.Bool
 }
 
-// Len is how much was not read yet.
+// Len returns the number of bytes that have not been read.
 func (b *WholeBody) Len() int { return len(b.Text) }
 
 // Read implements io.Reader.
@@ -30,7 +30,7 @@ func (b *WholeBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo: by one write.
+// WriteTo implements io.WriterTo. It calls Write once.
 func (b *WholeBody) WriteTo(w io.Writer) (int64, error) {
 	if b.closed.Load() {
 		return 0, ErrClosedBody
