@@ -57,7 +57,8 @@ type Transport struct {
 	Proxy func(*http.Request) (*url.URL, error)
 	// OnProxyConnectResponse is called with a proxy's response to CONNECT. If it returns an error,
 	// the request fails.
-	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request, connectRes *http.Response) error
+	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request,
+		connectRes *http.Response) error
 	// ProxyConnectHeader is the header of CONNECT requests.
 	ProxyConnectHeader http.Header
 	// GetProxyConnectHeader returns the header of a CONNECT request, instead of ProxyConnectHeader.
@@ -131,13 +132,15 @@ func (t *Transport) CloseIdleConnections() { t.run().CloseIdleConnections() }
 func (t *Transport) Clone() *Transport {
 	c := t.settings()
 	clone := &Transport{
-		Addr: c.Addr, UnixSockets: maps.Clone(c.UnixSockets), Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse,
+		Addr: c.Addr, UnixSockets: maps.Clone(c.UnixSockets),
+		Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse,
 		ProxyConnectHeader: c.ProxyConnectHeader.Clone(), GetProxyConnectHeader: c.GetProxyConnectHeader,
 		DialContext: c.DialContext, DialTLSContext: c.DialTLSContext,
 		TLSClientConfig: c.TLSClientConfig.Clone(), TLSHandshakeTimeout: c.TLSHandshakeTimeout,
 		DisableKeepAlives: c.DisableKeepAlives, DisableCompression: c.DisableCompression,
-		MaxIdleConns: c.MaxIdleConns, MaxIdleConnsPerHost: c.MaxIdleConnsPerHost, MaxConnsPerHost: c.MaxConnsPerHost, IdleConnTimeout: c.IdleConnTimeout,
-		ResponseHeaderTimeout: c.ResponseHeaderTimeout, ExpectContinueTimeout: c.ExpectContinueTimeout, MaxResponseHeaderBytes: c.MaxResponseHeaderBytes,
+		MaxIdleConns: c.MaxIdleConns, MaxIdleConnsPerHost: c.MaxIdleConnsPerHost, MaxConnsPerHost: c.MaxConnsPerHost,
+		IdleConnTimeout: c.IdleConnTimeout, ResponseHeaderTimeout: c.ResponseHeaderTimeout,
+		ExpectContinueTimeout: c.ExpectContinueTimeout, MaxResponseHeaderBytes: c.MaxResponseHeaderBytes,
 		WriteBufferSize: c.WriteBufferSize, ReadBufferSize: c.ReadBufferSize, ForceAttemptHTTP2: c.ForceAttemptHTTP2,
 	}
 	if c.HTTP2 != nil {
@@ -163,8 +166,9 @@ func (t *Transport) settings() *client.Config {
 		DialContext: t.DialContext, DialTLSContext: t.DialTLSContext,
 		TLSClientConfig: t.TLSClientConfig, TLSHandshakeTimeout: t.TLSHandshakeTimeout,
 		DisableKeepAlives: t.DisableKeepAlives, DisableCompression: t.DisableCompression,
-		MaxIdleConns: t.MaxIdleConns, MaxIdleConnsPerHost: t.MaxIdleConnsPerHost, MaxConnsPerHost: t.MaxConnsPerHost, IdleConnTimeout: t.IdleConnTimeout,
-		ResponseHeaderTimeout: t.ResponseHeaderTimeout, ExpectContinueTimeout: t.ExpectContinueTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
+		MaxIdleConns: t.MaxIdleConns, MaxIdleConnsPerHost: t.MaxIdleConnsPerHost, MaxConnsPerHost: t.MaxConnsPerHost,
+		IdleConnTimeout: t.IdleConnTimeout, ResponseHeaderTimeout: t.ResponseHeaderTimeout,
+		ExpectContinueTimeout: t.ExpectContinueTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
 		WriteBufferSize: t.WriteBufferSize, ReadBufferSize: t.ReadBufferSize,
 		ForceAttemptHTTP2: t.ForceAttemptHTTP2, HTTP2: t.HTTP2, Protocols: t.Protocols,
 	}

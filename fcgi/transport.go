@@ -148,8 +148,9 @@ func (t *Transport) run() *fcgiclient.Client {
 		t.client = fcgiclient.New(&fcgiclient.Config{
 			Network: t.Network, Addr: t.Addr, DialContext: t.DialContext,
 			Describe: t.describe, Edit: t.Params, BufferBody: t.BufferBody, Stderr: t.Stderr,
-			MaxConnsPerHost: t.MaxConnsPerHost, MaxIdleConnsPerHost: t.MaxIdleConnsPerHost, IdleConnTimeout: t.IdleConnTimeout,
-			DialTimeout: t.DialTimeout, ResponseHeaderTimeout: t.ResponseHeaderTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
+			MaxConnsPerHost: t.MaxConnsPerHost, MaxIdleConnsPerHost: t.MaxIdleConnsPerHost,
+			IdleConnTimeout: t.IdleConnTimeout, DialTimeout: t.DialTimeout,
+			ResponseHeaderTimeout: t.ResponseHeaderTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
 		})
 	})
 	return t.client

@@ -17,10 +17,11 @@ var errClosed = errors.New("the directory has been closed")
 
 // A File is a file in a directory that is kept open. The file need not exist.
 type File struct {
-	mu    sync.RWMutex // Close waits for Open
-	path  string       // absolute
-	dir   *os.File
-	roots []*os.File // directories whose files may be opened: dir, and the target's if path is a link
+	mu   sync.RWMutex // Close waits for Open
+	path string       // absolute
+	dir  *os.File
+	// directories whose files may be opened: dir, and the target's if path is a link
+	roots []*os.File
 }
 
 // New opens the directory of path. If path is a symbolic link, New also opens the directory of the

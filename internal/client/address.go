@@ -53,7 +53,8 @@ func (x *exchange) setKey() error {
 		return errors.New("tare: the request's URL has no host")
 	}
 	k.host = u.Host
-	if u.Host[0] == '[' || strings.IndexByte(u.Host, ':') >= 0 { // an address in brackets, or a port
+	// an address in brackets, or a port
+	if u.Host[0] == '[' || strings.IndexByte(u.Host, ':') >= 0 {
 		k.host = u.Hostname()
 		if port := u.Port(); port != "" {
 			k.port = port
@@ -86,7 +87,7 @@ func (x *exchange) setSocketKey(socket string) error {
 		return fmt.Errorf("tare: redirect to %q rejected: UnixSockets maps that host to a unix socket", x.url.Host)
 	}
 	if !x.client.allowsHTTP1 {
-		return fmt.Errorf("tare: UnixSockets maps %q to a unix socket, which requires HTTP/1.1, but Protocols excludes HTTP/1.1", x.url.Host)
+		return fmt.Errorf("tare: unix socket of %q requires HTTP/1.1, which Protocols excludes", x.url.Host)
 	}
 	x.key.socket, x.key.port = socket, ""
 	return nil

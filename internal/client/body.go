@@ -156,7 +156,8 @@ func (b *responseBody) readChunks(p []byte) (n int, err error) {
 			}
 		}
 	}
-	for before := 0; err == nil && len(b.buffered()) != before && len(b.buffered()) > 0 && n < len(p); { // consume the end of the body if it has arrived
+	// consume the end of the body if it has arrived
+	for before := 0; err == nil && len(b.buffered()) != before && len(b.buffered()) > 0 && n < len(p); {
 		before = len(b.buffered())
 		var more int
 		more, err = b.decode(p[n:], false)
@@ -278,7 +279,8 @@ func (x *slab) announceTrailer() error {
 			case name == "":
 				continue
 			case !http1.TrailerAllowed(name), len(r.Trailer) >= maxTrailerFields:
-				return x.newError(Server, Malformed, "reading the response of", errors.New("invalid or too many names in the Trailer field"))
+				return x.newError(Server, Malformed, "reading the response from",
+					errors.New("invalid or too many names in the Trailer field"))
 			case r.Trailer == nil:
 				r.Trailer = make(http.Header)
 			}

@@ -27,10 +27,12 @@ const (
 
 // Config holds the settings of a Client. Fields of http.Transport have the same meaning here.
 type Config struct {
-	Addr                   string            // of all connections except those to a proxy; "" takes it from the URL
+	// of all connections except those to a proxy; "" takes it from the URL
+	Addr                   string
 	UnixSockets            map[string]string // by the host of a URL, in lower case
 	Proxy                  func(*http.Request) (*url.URL, error)
-	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request, connectRes *http.Response) error
+	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request,
+		connectRes *http.Response) error
 	DialContext            func(ctx context.Context, network, addr string) (net.Conn, error)
 	DialTLSContext         func(ctx context.Context, network, addr string) (net.Conn, error)
 	TLSClientConfig        *tls.Config
@@ -189,7 +191,8 @@ func (x *slab) connect(fresh bool) (err error) {
 		}
 	}
 	if trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.Reused, WasIdle: x.conn.Reused, IdleTime: x.conn.IdleFor()})
+		trace.GotConn(httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.Reused, WasIdle: x.conn.Reused,
+			IdleTime: x.conn.IdleFor()})
 	}
 	return nil
 }

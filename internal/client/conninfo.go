@@ -11,8 +11,9 @@ import (
 type connInfo struct {
 	tlsState *tls.ConnectionState // of TLS with the server, else nil
 	tlsConn  *tls.Conn            // with the server or a proxy, else nil
-	lowest   *underTLS            // what the lowest TLS layer reads from; nil if another package made that
-	raw      *rawExchange         // of a TCP or unix socket without TLS, else nil
+	// what the lowest TLS layer reads from; nil if another package made that
+	lowest *underTLS
+	raw    *rawExchange // of a TCP or unix socket without TLS, else nil
 }
 
 // connInfoOf returns the connInfo of a TLS connection, which may run over TLS to a proxy.

@@ -47,7 +47,8 @@ func (x *exchange) connectError(err error) error {
 }
 
 // dial opens a connection for a key, with TLS if the key requires it.
-func (c *Client) dial(ctx context.Context, k *key, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
+func (c *Client) dial(
+	ctx context.Context, k *key, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
 	if k.tls && k.proxy == "" && k.socket == "" && c.DialTLSContext != nil {
 		nc, err := c.DialTLSContext(ctx, "tcp", k.addr())
 		if err != nil {
@@ -114,7 +115,8 @@ func (c *Client) tlsFor(k *key) *tls.Config {
 }
 
 // handshake performs the TLS handshake. If it fails, it closes the connection.
-func (c *Client) handshake(ctx context.Context, tc *tls.Conn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
+func (c *Client) handshake(
+	ctx context.Context, tc *tls.Conn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
 	bounded := ctx
 	if d := c.TLSHandshakeTimeout; d > 0 {
 		var cancel context.CancelFunc

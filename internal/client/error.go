@@ -40,7 +40,8 @@ const (
 	Closed                        // the connection ended before the response did
 	Malformed                     // the response is not valid HTTP/1, or exceeds a limit
 	TimedOut                      // a timeout has passed
-	BadBody                       // reading the request's body failed, or its length differs from ContentLength
+	// reading the request's body failed, or its length differs from ContentLength
+	BadBody
 )
 
 func (k Kind) String() string {

@@ -46,13 +46,14 @@ type exchange struct {
 	key        key
 	overHTTP2  *http2Transport // sends the request instead, if not nil
 
-	proxyAuth          string // value of Proxy-Authorization, or ""
-	keepAlive          bool   // the connection may be kept
-	isRepeatable       bool   // may be sent twice; computed once, for the caller may change the request
-	requestedGzip      bool   // by the Client, not by the caller
-	hasContentEncoding bool   // the response has one
-	expectsContinue    bool   // the body waits for an interim response
-	bodyBuffered       bool   // the body is in the scratch, behind the head
+	proxyAuth string // value of Proxy-Authorization, or ""
+	keepAlive bool   // the connection may be kept
+	// may be sent twice; computed once, for the caller may change the request
+	isRepeatable       bool
+	requestedGzip      bool // by the Client, not by the caller
+	hasContentEncoding bool // the response has one
+	expectsContinue    bool // the body waits for an interim response
+	bodyBuffered       bool // the body is in the scratch, behind the head
 
 	conn        *conn
 	scratch     *scratch // nil once it is released
@@ -72,7 +73,8 @@ type exchange struct {
 	sendErr      error                  // why sending has failed, if there is no cause
 	headWait     roundtrip.HeadWait     // for the response
 	contextWatch roundtrip.ContextWatch // of the context
-	bodyTimer    *time.Timer            // starts a waiting body, or drops a connection whose body is late
+	// starts a waiting body, or drops a connection whose body is late
+	bodyTimer *time.Timer
 }
 
 // streamsBody reports whether there is a body that is not in the scratch.
@@ -217,5 +219,6 @@ func (x *exchange) newError(side Side, kind Kind, during string, err error) *Err
 	if side == Server && x.usesAbsoluteForm() {
 		side = Proxy
 	}
-	return &Error{Side: side, Kind: kind, CanRetry: x.sentNothing || x.conn == nil || x.isRepeatable, During: during, Addr: x.key.addr(), Err: err}
+	return &Error{Side: side, Kind: kind, CanRetry: x.sentNothing || x.conn == nil || x.isRepeatable, During: during,
+		Addr: x.key.addr(), Err: err}
 }

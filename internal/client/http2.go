@@ -73,7 +73,8 @@ func (c *Client) configureProtocols() {
 		}
 		c.tls.NextProtos = protos
 	} else {
-		c.tls.NextProtos = slices.DeleteFunc(slices.Clone(c.tls.NextProtos), func(p string) bool { return p == protoHTTP2 })
+		c.tls.NextProtos = slices.DeleteFunc(slices.Clone(c.tls.NextProtos),
+			func(p string) bool { return p == protoHTTP2 })
 	}
 }
 
@@ -161,13 +162,15 @@ func (h *http2Transports) transport(proxy string) *http2Transport {
 func (c *Client) newHTTPTransport() *http.Transport {
 	p := c.protocols()
 	return &http.Transport{
-		Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse, ProxyConnectHeader: c.ProxyConnectHeader, GetProxyConnectHeader: c.GetProxyConnectHeader,
+		Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse,
+		ProxyConnectHeader: c.ProxyConnectHeader, GetProxyConnectHeader: c.GetProxyConnectHeader,
 		DialContext: c.dialAddr, DialTLSContext: c.DialTLSContext,
 		TLSClientConfig: c.TLSClientConfig.Clone(), TLSHandshakeTimeout: c.TLSHandshakeTimeout,
 		DisableKeepAlives: c.DisableKeepAlives, DisableCompression: c.DisableCompression,
 		MaxIdleConns: c.MaxIdleConns, MaxIdleConnsPerHost: c.MaxIdleConnsPerHost, MaxConnsPerHost: c.MaxConnsPerHost,
-		IdleConnTimeout: c.IdleConnTimeout, ResponseHeaderTimeout: c.ResponseHeaderTimeout, ExpectContinueTimeout: c.ExpectContinueTimeout,
-		MaxResponseHeaderBytes: c.MaxResponseHeaderBytes, WriteBufferSize: c.WriteBufferSize, ReadBufferSize: c.ReadBufferSize,
+		IdleConnTimeout: c.IdleConnTimeout, ResponseHeaderTimeout: c.ResponseHeaderTimeout,
+		ExpectContinueTimeout: c.ExpectContinueTimeout, MaxResponseHeaderBytes: c.MaxResponseHeaderBytes,
+		WriteBufferSize: c.WriteBufferSize, ReadBufferSize: c.ReadBufferSize,
 		HTTP2: c.HTTP2, Protocols: &p,
 	}
 }

@@ -12,7 +12,9 @@ import (
 // decompress replaces the body by a decompressed one, if the Client itself requested gzip.
 func (x *slab) decompress() {
 	r := &x.response
-	if !x.requestedGzip || !x.hasContentEncoding || r.Body == http.NoBody || r.StatusCode == http.StatusSwitchingProtocols || !strings.EqualFold(firstValue(r.Header["Content-Encoding"]), "gzip") {
+	if !x.requestedGzip || !x.hasContentEncoding || r.Body == http.NoBody ||
+		r.StatusCode == http.StatusSwitchingProtocols ||
+		!strings.EqualFold(firstValue(r.Header["Content-Encoding"]), "gzip") {
 		return
 	}
 	delete(r.Header, "Content-Encoding")

@@ -78,7 +78,8 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 	case proxy.Scheme == "socks5" || proxy.Scheme == "socks5h":
 		tunnel = socksTunnel
 	}
-	if err := withDeadline(ctx, nc, proxyConnectTimeout, func() error { return tunnel(ctx, nc, proxy, k) }); err != nil {
+	if err := withDeadline(ctx, nc, proxyConnectTimeout,
+		func() error { return tunnel(ctx, nc, proxy, k) }); err != nil {
 		nc.Close()
 		return nil, &proxyError{addr, err}
 	}
@@ -117,12 +118,14 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 	if auth := basicAuth(proxy); auth != "" {
 		header.Set("Proxy-Authorization", auth)
 	}
-	connect := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: k.addr()}, Host: k.addr(), Header: header}
+	connect := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: k.addr()}, Host: k.addr(),
+		Header: header}
 	if err := connect.Write(nc); err != nil {
 		return err
 	}
 	// Read byte by byte: the bytes behind the head belong to the server.
-	resp, err := http.ReadResponse(bufio.NewReaderSize(&oneByteReader{io.LimitReader(nc, int64(c.maxHeadBytes))}, 16), connect)
+	resp, err := http.ReadResponse(bufio.NewReaderSize(&oneByteReader{io.LimitReader(nc, int64(c.maxHeadBytes))}, 16),
+		connect)
 	if err != nil {
 		return err
 	}

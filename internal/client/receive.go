@@ -27,7 +27,7 @@ func (x *exchange) receive() error {
 			return x.headReceived()
 		}
 		if n == maxInterim {
-			return x.newError(Server, Malformed, "reading the response of", errTooManyInterim)
+			return x.newError(Server, Malformed, "reading the response from", errTooManyInterim)
 		}
 		isSeen, err := x.handleInterim()
 		if err != nil {
@@ -45,13 +45,14 @@ func (x *exchange) receiveHead(limits http1.Limits) error {
 	for {
 		complete, err := s.head.Parse(s.in[x.parsed:x.filled], limits)
 		if err != nil {
-			return x.newError(Server, Malformed, "reading the response of", err)
+			return x.newError(Server, Malformed, "reading the response from", err)
 		}
 		if complete {
 			return nil
 		}
-		if !beginsResponse(s.in[x.parsed:x.filled]) { // more bytes cannot make it a response, and may never come
-			return x.newError(Server, Malformed, "reading the response of", errNotHTTP)
+		// more bytes cannot make it a response, and may never come
+		if !beginsResponse(s.in[x.parsed:x.filled]) {
+			return x.newError(Server, Malformed, "reading the response from", errNotHTTP)
 		}
 		if err := x.fill(); err != nil {
 			return err
@@ -118,7 +119,7 @@ func (x *exchange) handleInterim() (isSeen bool, err error) {
 	}
 	text := http1.TextOf(x.scratch.in[x.parsed : x.parsed+head.Size])
 	if err := hook(head.Status, roundtrip.Header(nil, head.Fields, &text, nil)); err != nil {
-		return true, x.newError(Local, Malformed, "reading the response of", fmt.Errorf("%w: %w", errHookFailed, err))
+		return true, x.newError(Local, Malformed, "reading the response from", fmt.Errorf("%w: %w", errHookFailed, err))
 	}
 	return true, nil
 }
@@ -131,15 +132,16 @@ func (x *slab) makeResponse() (*http.Response, error) {
 	framing := head.Body(r.Method == http.MethodHead)
 	at := x.parsed
 	x.parsed += head.Size
-	isWhole := framing.Mode == http1.NoBody || framing.Mode == http1.ByLength && framing.Length <= int64(x.filled-x.parsed)
+	isWhole := framing.Mode == http1.NoBody || framing.Mode == http1.ByLength &&
+		framing.Length <= int64(x.filled-x.parsed)
 	isWhole = isWhole && (framing.Length == 0 || x.sendProgress() != bodySending)
 	switch {
 	case x.switchesProtocol() && x.sendProgress() < bodyEnding:
-		return nil, x.fail(x.newError(Server, Malformed, "reading the response of", errEarlySwitch))
+		return nil, x.fail(x.newError(Server, Malformed, "reading the response from", errEarlySwitch))
 	case x.switchesProtocol():
 		framing, isWhole = http1.Framing{Mode: http1.UntilClose}, false
 	case head.Status == http.StatusSwitchingProtocols:
-		return nil, x.fail(x.newError(Server, Malformed, "reading the response of", errUnrequestedSwitch))
+		return nil, x.fail(x.newError(Server, Malformed, "reading the response from", errUnrequestedSwitch))
 	}
 	end := x.parsed
 	if isWhole {

@@ -65,8 +65,10 @@ func (x *exchange) setBodyLength() {
 	default:
 		x.bodyLength = r.ContentLength
 	}
-	x.expectsContinue = x.body != nil && x.client.ExpectContinueTimeout > 0 && hasToken(r.Header["Expect"], "100-continue")
-	x.keepAlive = !r.Close && !x.client.DisableKeepAlives && !hasToken(r.Header["Connection"], "close") && r.Method != http.MethodConnect
+	x.expectsContinue = x.body != nil && x.client.ExpectContinueTimeout > 0 &&
+		hasToken(r.Header["Expect"], "100-continue")
+	x.keepAlive = !r.Close && !x.client.DisableKeepAlives && !hasToken(r.Header["Connection"], "close") &&
+		r.Method != http.MethodConnect
 }
 
 // writeHead writes the head into the scratch. It fails if the request is not valid.
@@ -303,11 +305,13 @@ func invalidValueError(name string) error {
 // appendAddedFields writes the fields that the Client adds.
 func (x *exchange) appendAddedFields(b []byte, method string) []byte {
 	h := x.request.Header
-	if x.requestedGzip = !x.client.DisableCompression && method != http.MethodHead && method != http.MethodConnect && firstValue(h["Accept-Encoding"]) == "" && firstValue(h["Range"]) == ""; x.requestedGzip {
+	if x.requestedGzip = !x.client.DisableCompression && method != http.MethodHead && method != http.MethodConnect &&
+		firstValue(h["Accept-Encoding"]) == "" && firstValue(h["Range"]) == ""; x.requestedGzip {
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
 		x.traceField("Accept-Encoding", "gzip")
 	}
-	if (x.request.Close || x.client.DisableKeepAlives) && !hasToken(h["Connection"], "close") && (x.request.Close || !hasToken(h["Connection"], "upgrade")) {
+	if (x.request.Close || x.client.DisableKeepAlives) && !hasToken(h["Connection"], "close") &&
+		(x.request.Close || !hasToken(h["Connection"], "upgrade")) {
 		b = append(b, "Connection: close\r\n"...)
 		x.traceField("Connection", "close")
 	}

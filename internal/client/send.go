@@ -109,7 +109,8 @@ func (x *exchange) send() error {
 
 // usesRawExchange reports whether rawExchange sends the request and receives the response.
 func (x *exchange) usesRawExchange() bool {
-	return x.conn.Value.raw != nil && !x.conn.HasReader() && !x.streamsBody() && x.trace == nil && x.client.ResponseHeaderTimeout <= 0
+	return x.conn.Value.raw != nil && !x.conn.HasReader() && !x.streamsBody() && x.trace == nil &&
+		x.client.ResponseHeaderTimeout <= 0
 }
 
 // sendAndReceive sends a request that is whole in the scratch, and receives the first bytes of the

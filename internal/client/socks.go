@@ -98,7 +98,8 @@ func readSocksReply(nc net.Conn) error {
 		return err
 	}
 	reasons := [...]string{
-		"", "general failure", "connection not allowed", "network unreachable", "host unreachable", "connection refused",
+		"", "general failure", "connection not allowed", "network unreachable", "host unreachable",
+		"connection refused",
 		"TTL expired", "command not supported", "address type not supported",
 	}
 	switch code := int(b[1]); {

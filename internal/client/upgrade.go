@@ -14,7 +14,8 @@ func (x *slab) switchesProtocol() bool {
 	if x.request.Method == http.MethodConnect {
 		return status >= 200 && status < 300 // RFC 9110, 9.3.6
 	}
-	return status == http.StatusSwitchingProtocols && firstValue(x.request.Header["Upgrade"]) != "" && hasToken(x.request.Header["Connection"], "upgrade")
+	return status == http.StatusSwitchingProtocols && firstValue(x.request.Header["Upgrade"]) != "" &&
+		hasToken(x.request.Header["Connection"], "upgrade")
 }
 
 // detachConn detaches the connection from the exchange, and returns it as a response's body.

@@ -74,8 +74,9 @@ type Client struct {
 func New(config *Config) *Client {
 	c := &Client{Config: *config}
 	c.pool.Limits = pool.Limits{
-		MaxConns: c.MaxConnsPerHost, MaxIdlePerHost: max(c.MaxIdleConnsPerHost, 0), IdleTimeout: cmp.Or(c.IdleConnTimeout, defaultIdleTimeout),
-		MaxUses: c.MaxConnUses, MaxAge: c.MaxConnAge,
+		MaxConns: c.MaxConnsPerHost, MaxIdlePerHost: max(c.MaxIdleConnsPerHost, 0),
+		IdleTimeout: cmp.Or(c.IdleConnTimeout, defaultIdleTimeout),
+		MaxUses:     c.MaxConnUses, MaxAge: c.MaxConnAge,
 	}
 	return c
 }

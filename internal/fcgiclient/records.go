@@ -16,7 +16,8 @@ func (r *response) advance(wait bool) error {
 		r.parsed += n
 		switch {
 		case err != nil:
-			return &MalformedError{fmt.Errorf("%w (does the application at %s speak FastCGI?)", err, r.exchange.endpoint.addr)}
+			return &MalformedError{fmt.Errorf("%w (does the application at %s speak FastCGI?)", err,
+				r.exchange.endpoint.addr)}
 		case p.Type == 0 && !wait:
 			return nil
 		case p.Type == 0:
@@ -100,7 +101,8 @@ func (r *response) handleEndRequest(p wire.Piece) error {
 	case !r.hasHead && len(r.in.head) == 0 && end.App != 0:
 		return &ExitError{end.App}
 	case !r.hasHead:
-		return &MalformedError{fmt.Errorf("fcgi: the application ended the request before the end of the response head: %w", io.ErrUnexpectedEOF)}
+		return &MalformedError{fmt.Errorf(
+			"fcgi: the application ended the request before the end of the response head: %w", io.ErrUnexpectedEOF)}
 	case r.remaining > 0:
 		return io.ErrUnexpectedEOF
 	}
@@ -132,7 +134,8 @@ func (r *response) fill() error {
 // isDirect reports whether the next content can be received into the reader's buffer, which has
 // room for n bytes.
 func (r *response) isDirect(n int) bool {
-	return n >= receiveBufferSize && r.parsed == r.filled && r.records.Left() >= receiveBufferSize && r.recordType == wire.Stdout && !r.hasNoBody && r.remaining != 0
+	return n >= receiveBufferSize && r.parsed == r.filled && r.records.Left() >= receiveBufferSize &&
+		r.recordType == wire.Stdout && !r.hasNoBody && r.remaining != 0
 }
 
 // readDirect receives content into the reader's buffer.

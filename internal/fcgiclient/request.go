@@ -35,7 +35,8 @@ type request struct {
 	body          *roundtrip.Body // sent behind the message; nil if there is none
 	bodyLength    int64           // -1 if unknown
 	bodyInMessage bool            // body reads the message's memory
-	messageShared bool            // another goroutine may use the message after the request has ended
+	// another goroutine may use the message after the request has ended
+	messageShared bool
 }
 
 // message holds a request as it is sent, without a body that is streamed, and the parts that the
@@ -174,7 +175,8 @@ func (q *request) readAll(body io.Reader) error {
 		limit = q.bodyLength
 		into.Grow(int(limit) + bytes.MinRead)
 	}
-	n, err := io.Copy(into, io.LimitReader(body, limit+1)) // one more byte detects a body that is too long
+	// one more byte detects a body that is too long
+	n, err := io.Copy(into, io.LimitReader(body, limit+1))
 	q.message.body = into.Bytes()
 	switch {
 	case err != nil:

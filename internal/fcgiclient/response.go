@@ -45,7 +45,8 @@ var errRequestEnded = errors.New("fcgi: the request has ended")
 type ExitError struct{ Status uint32 }
 
 func (e *ExitError) Error() string {
-	return "fcgi: the application ended the request without a response, with status " + strconv.FormatUint(uint64(e.Status), 10)
+	return "fcgi: the application ended the request without a response, with status " +
+		strconv.FormatUint(uint64(e.Status), 10)
 }
 
 // MalformedError is returned if the received bytes are not FastCGI, or the head is not a CGI head.

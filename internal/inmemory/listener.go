@@ -13,11 +13,12 @@ import (
 // Load describes the clients. Each client connects, sends its requests without waiting for
 // responses, and connects again when the server closes the connection.
 type Load struct {
-	Request  []byte        // sent again and again
-	Requests int           // on each connection
-	Clients  int           // concurrent connections
-	Total    int           // requests on all connections together; 0 is no limit
-	For      time.Duration // after this time, clients only finish their current requests; 0 is no limit
+	Request  []byte // sent again and again
+	Requests int    // on each connection
+	Clients  int    // concurrent connections
+	Total    int    // requests on all connections together; 0 is no limit
+	// after this time, clients only finish their current requests; 0 is no limit
+	For time.Duration
 
 	// Responses returns a writer for a client, which receives what the server writes. If it is nil,
 	// clients ignore responses. Each client has its own writer for all its connections. Only one

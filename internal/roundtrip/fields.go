@@ -4,7 +4,8 @@ package roundtrip
 // (RFC 9110, 7.6.1). That includes the fields for authentication between two proxies (11.7).
 func ConcernsConnection(name string) bool {
 	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade":
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer",
+		"Transfer-Encoding", "Upgrade":
 		return true
 	}
 	return false
