@@ -29,17 +29,17 @@ type key string
 type field struct {
 	kinds []string
 	want  string
-	// show runs a server with or without the field set and returns what is seen.
+	// show runs a server with or without the field set, and returns what a client observes.
 	show func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string
 }
 
-// answer is a handler with one answer.
+// answer returns a handler that always sends the same response.
 func answer(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) })
 }
 
-// fields are all that http.Server exports. Each one's effect is the same over tare
-// and over net/http, and another than without it.
+// fields are all exported fields of http.Server. Each has the same effect in tare and in net/http,
+// and an effect that differs from that of its absence.
 var fields = map[string]field{
 	"Addr": {[]string{plain}, "address in use", func(t *testing.T, _ string, maker func(*http.Server) server, set bool) string {
 		taken := listen(t)
@@ -93,7 +93,7 @@ var fields = map[string]field{
 		go io.WriteString(more, "x")
 		time.AfterFunc(20*short, func() { more.Close() })
 		select {
-		case <-posted: // the time may have passed before there was a request
+		case <-posted: // the timeout may have passed before there was a request
 		case was := <-failed:
 			return fmt.Sprint(was)
 		}
@@ -143,7 +143,7 @@ var fields = map[string]field{
 		req, _ := http.NewRequest(http.MethodGet, site.url, nil)
 		req.Header.Set("X", strings.Repeat("x", 10<<10))
 		resp, err := site.client.Do(req)
-		if err != nil { // the client heeds the limit that an HTTP/2 server announces
+		if err != nil { // the client observes the limit that an HTTP/2 server announces
 			return "431"
 		}
 		resp.Body.Close()
@@ -290,8 +290,8 @@ type bare struct{ io.Writer }
 func (bare) Header() http.Header { return http.Header{} }
 func (bare) WriteHeader(int)     {}
 
-// longer shows what a timeout does with a short one, and with longer ones until it does what is wanted: on
-// a busy machine a short one may pass before anything else has happened.
+// longer calls show with a short timeout, and with longer ones until it gets the wanted result. On
+// a busy machine, a short timeout may pass before anything else has happened.
 func longer(want string, show func(t *testing.T, kind string, maker func(*http.Server) server, set bool, short time.Duration) string) func(*testing.T, string, func(*http.Server) server, bool) string {
 	return func(t *testing.T, kind string, maker func(*http.Server) server, set bool) (got string) {
 		for short := 50 * time.Millisecond; short < 5*time.Second; short *= 3 {
@@ -303,7 +303,7 @@ func longer(want string, show func(t *testing.T, kind string, maker func(*http.S
 	}
 }
 
-// closed says whether a connection is closed before so long.
+// closed reports whether a connection is closed within a time.
 func closed(c net.Conn, within time.Duration) string {
 	c.SetReadDeadline(time.Now().Add(within))
 	if _, err := io.Copy(io.Discard, c); isTimeout(err) {

@@ -17,7 +17,8 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// A handler that speaks HTTP/2 without TLS itself gets connections on which the client does so at once, and those that are upgraded.
+// A handler that implements HTTP/2 without TLS receives connections on which the client uses HTTP/2
+// at once, and connections that are upgraded.
 func TestHandlersThatSpeakHTTP2(t *testing.T) {
 	handler := xh2c.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -61,7 +62,8 @@ func TestHandlersThatSpeakHTTP2(t *testing.T) {
 	}
 }
 
-// frames sends two texts, the first by itself, and the frame that has to follow, and returns what comes up to what is wanted.
+// frames sends two texts and then the frame that must follow. It returns the received bytes up to
+// the wanted ones.
 func frames(t *testing.T, l net.Listener, first, second, want string) (got string) {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())
@@ -84,7 +86,7 @@ func frames(t *testing.T, l net.Listener, first, second, want string) (got strin
 	return got
 }
 
-// A handler that does not take such a connection over answers as over net/http.
+// If a handler does not hijack such a connection, its response is net/http's.
 func TestPrefaceAsRequest(t *testing.T) {
 	show := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)

@@ -21,9 +21,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Clients get HTTP/2 over TLS, or HTTP/1.1 if that is all they speak, and HTTP/2
-// without TLS where it was asked for. The handler is told the same by ours as by
-// net/http.
+// Clients use HTTP/2 over TLS, HTTP/1.1 if they support nothing else, and HTTP/2 without TLS where
+// it is enabled. A handler receives the same requests from tare and from net/http.
 func TestProtocols(t *testing.T) {
 	for _, kind := range []string{plain, h1, h2, h2c} {
 		for by, maker := range makers {
@@ -72,8 +71,8 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// A server without TLS that speaks both tells which by the first bytes, in whatever
-// pieces they come.
+// A server without TLS that supports both protocols distinguishes them by the first bytes, in
+// whatever pieces they arrive.
 func TestPrefaceIsNotConsumed(t *testing.T) {
 	for by, maker := range makers {
 		t.Run(by, func(t *testing.T) {
@@ -108,7 +107,7 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 	}
 }
 
-// Files of a multipart form do not outlive the request.
+// The files of a multipart form are removed at the end of the request.
 func TestFormFilesOverHTTP2(t *testing.T) {
 	name := make(chan string, 1)
 	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -129,7 +128,7 @@ func TestFormFilesOverHTTP2(t *testing.T) {
 	body := new(strings.Builder)
 	form := multipart.NewWriter(body)
 	part, _ := form.CreateFormFile("f", "f")
-	io.WriteString(part, strings.Repeat("x", 11<<20)) // more than is kept in memory at any rate
+	io.WriteString(part, strings.Repeat("x", 11<<20)) // more than is kept in memory
 	form.Close()
 	resp, err := site.client.Post(site.url, form.FormDataContentType(), strings.NewReader(body.String()))
 	if err != nil {
@@ -145,14 +144,14 @@ func TestFormFilesOverHTTP2(t *testing.T) {
 	t.Errorf("%q is still there: %v", file, err)
 }
 
-// ways are those to end a server: through either of the two.
+// ways are the ways to end a server: through the Server or the wrapped http.Server.
 var ways = map[string]func(server, *http.Server, context.Context) error{
 	"ours":        func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
 	"the wrapped": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },
 }
 
-// Shutdown of either waits for requests that are served, over every protocol, and
-// closes what is idle.
+// Shutdown of either server waits for requests in progress, over every protocol, and closes idle
+// connections.
 func TestShutdownWaits(t *testing.T) {
 	for way, shutdown := range ways {
 		for _, kind := range []string{plain, h1, h2, h2c} {
@@ -178,7 +177,7 @@ func TestShutdownWaits(t *testing.T) {
 				<-entered
 				short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 				defer cancel()
-				if err := shutdown(site.server, s, short); err != context.DeadlineExceeded { //nolint:errorlint // itself
+				if err := shutdown(site.server, s, short); err != context.DeadlineExceeded { //nolint:errorlint // unwrapped
 					t.Errorf("while a handler runs: %v", err)
 				}
 				if err := <-site.served; !errors.Is(err, http.ErrServerClosed) {
@@ -205,7 +204,7 @@ func TestShutdownWaits(t *testing.T) {
 	}
 }
 
-// An idle connection is closed by Shutdown, an HTTP/2 one like any.
+// Shutdown closes idle connections, over HTTP/2, too.
 func TestShutdownClosesWhatIsIdle(t *testing.T) {
 	for way, shutdown := range ways {
 		for _, kind := range []string{plain, h1, h2} {
@@ -223,7 +222,7 @@ func TestShutdownClosesWhatIsIdle(t *testing.T) {
 	}
 }
 
-// Close of either ends what is being served.
+// Close of either server ends requests in progress.
 func TestCloseEitherWay(t *testing.T) {
 	for way, end := range map[string]func(*site) error{
 		"ours": func(s *site) error { return s.server.Close() }, "the wrapped": func(s *site) error { return s.inner.Close() },
@@ -256,8 +255,8 @@ func TestCloseEitherWay(t *testing.T) {
 	}
 }
 
-// A server that was ended, by either, before or after it served, serves no more,
-// and does not listen.
+// A server that was ended through either server, before or after it served, neither serves nor
+// listens again.
 func TestServingAfterTheEnd(t *testing.T) {
 	taken := listen(t)
 	defer taken.Close()
@@ -285,7 +284,7 @@ func TestServingAfterTheEnd(t *testing.T) {
 						"Serve": s.Serve(l), "ServeTLS": s.ServeTLS(listen(t), certFile, keyFile),
 						"ListenAndServe": s.ListenAndServe(), "ListenAndServeTLS": s.ListenAndServeTLS(certFile, keyFile),
 					} {
-						if err != http.ErrServerClosed { //nolint:errorlint // itself
+						if err != http.ErrServerClosed { //nolint:errorlint // unwrapped
 							t.Errorf("%s: %v", what, err)
 						}
 					}
@@ -299,7 +298,7 @@ func TestServingAfterTheEnd(t *testing.T) {
 	}
 }
 
-// SetKeepAlivesEnabled(false) ends HTTP/2 connections after the request.
+// SetKeepAlivesEnabled(false) ends HTTP/2 connections after the current request.
 func TestNoKeepAlivesOverHTTP2(t *testing.T) {
 	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, r.RemoteAddr)
@@ -312,15 +311,15 @@ func TestNoKeepAlivesOverHTTP2(t *testing.T) {
 	site.get("/")
 	again := site.get("/")
 	for end := time.Now().Add(patience); again == first && time.Now().Before(end); again = site.get("/") {
-		time.Sleep(time.Millisecond) // until the client has heard of it
+		time.Sleep(time.Millisecond) // until the client has received GOAWAY
 	}
 	if again == first || again == "failed" {
 		t.Errorf("%s after %s", again, first)
 	}
 }
 
-// What certificates and keys are taken from, and what is said if they are not there,
-// is as with net/http. A caller's TLSConfig stays as it is.
+// Certificates and keys come from the same sources as in net/http, with the same errors if they are
+// missing. The caller's TLSConfig is not changed.
 func TestCertificates(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	cert, _ := certificate()
@@ -378,7 +377,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// What is offered by ALPN is what Protocols and TLSNextProto say.
+// ALPN offers what Protocols and TLSNextProto configure.
 func TestALPN(t *testing.T) {
 	only := func(set func(*http.Protocols, bool)) *http.Protocols {
 		p := new(http.Protocols)
@@ -430,7 +429,7 @@ func TestALPN(t *testing.T) {
 	}
 }
 
-// A server in a bubble ends there, whoever ends it.
+// A server in a synctest bubble ends within it, whichever server ends it.
 func TestBubble(t *testing.T) {
 	for way, shutdown := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -459,7 +458,7 @@ func TestBubble(t *testing.T) {
 	}
 }
 
-// Package functions serve until accepting fails.
+// The package's functions serve until Accept fails.
 func TestPackageFunctions(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	for name, serve := range map[string]func(net.Listener) error{
@@ -489,7 +488,7 @@ func TestPackageFunctions(t *testing.T) {
 	}
 }
 
-// Connections are counted whatever they speak.
+// Connections counts connections of all protocols.
 func TestConnections(t *testing.T) {
 	for _, kind := range []string{plain, h1, h2, h2c} {
 		t.Run(kind, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// "make fuzz" finds targets by their names, runs all of them, and fails with the names of those that
-// fail and of packages that do not build.
+// "make fuzz" finds all fuzz targets and runs them. It fails with the names of targets that fail
+// and of packages that do not build.
 func TestMakeFuzz(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make is not in PATH")

@@ -69,8 +69,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// A handler may be waiting for what a function registered with RegisterOnShutdown
-// does.
+// A handler may wait for a function that is registered with RegisterOnShutdown.
 func TestShutdownRunsItsFunctionsFirst(t *testing.T) {
 	stopping, entered := make(chan bool), make(chan bool)
 	inner := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -91,7 +90,7 @@ func TestShutdownRunsItsFunctionsFirst(t *testing.T) {
 	}
 }
 
-// Shutdown's error is the context's own, so that == finds it.
+// Shutdown returns the context's error unwrapped, so that == finds it.
 func TestShutdownGivesUp(t *testing.T) {
 	entered := make(chan bool)
 	s := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -105,7 +104,7 @@ func TestShutdownGivesUp(t *testing.T) {
 	<-entered
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := s.Shutdown(ctx); err != context.Canceled { //nolint:errorlint // wrapped is what it must not be
+	if err := s.Shutdown(ctx); err != context.Canceled { //nolint:errorlint // must not be wrapped
 		t.Errorf("%#v", err)
 	}
 }
@@ -149,7 +148,7 @@ func TestSetKeepAlivesEnabled(t *testing.T) {
 	}
 	defer c.Close()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	b, err := io.ReadAll(c) // ends because the server closes
+	b, err := io.ReadAll(c) // ends because the server closes the connection
 	if err != nil || !strings.Contains(string(b), "Connection: close\r\n") {
 		t.Errorf("%q, %v", b, err)
 	}
@@ -163,8 +162,8 @@ func TestListenAndServeFails(t *testing.T) {
 	}
 }
 
-// The server's own setting reaches the engine, and handlers. A loop that got no processor for a while is another goroutine's, and then
-// a handler that looks as if it ran on it does not: on a busy machine it is looked again.
+// The Server's Dispatch reaches the engine. If a poll loop gets no CPU time for a while, its
+// handlers move to another goroutine. So on a busy machine the test tries again.
 func TestDispatch(t *testing.T) {
 	for _, dispatch := range []tare.Dispatch{tare.Predicted, tare.OnLoop, tare.OwnGoroutine} {
 		want := fmt.Sprint(dispatch == tare.OnLoop && runtime.GOOS == "linux")
@@ -180,7 +179,8 @@ func TestDispatch(t *testing.T) {
 	}
 }
 
-// onLoop says whether the first request of a new server, which has earned nothing, is handled on the loop.
+// onLoop reports whether the first request of a new server is handled on the poll loop. The
+// predictor has no data about it yet.
 func onLoop(t *testing.T, dispatch tare.Dispatch) string {
 	s := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		b := make([]byte, 16<<10)

@@ -21,7 +21,7 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// server is what tare's Server and net/http's have in common.
+// server is the common part of tare's Server and net/http's.
 type server interface {
 	Serve(net.Listener) error
 	ServeTLS(l net.Listener, certFile, keyFile string) error
@@ -33,13 +33,13 @@ type server interface {
 	SetKeepAlivesEnabled(bool)
 }
 
-// makers make a server of settings: ours, and the one that it is compared with.
+// makers make a server from settings: tare's, and the one to compare it with.
 var makers = map[string]func(*http.Server) server{
 	"net/http": func(s *http.Server) server { return s },
 	"tare":     func(s *http.Server) server { return tare.Wrap(s) },
 }
 
-// certificate returns one for example.com, and who trusts it.
+// certificate returns a certificate for example.com, and a pool with its issuer.
 func certificate() (tls.Certificate, *x509.CertPool) {
 	borrowed := httptest.NewUnstartedServer(nil)
 	borrowed.StartTLS()
@@ -68,7 +68,7 @@ func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	return certFile, keyFile
 }
 
-// Kinds of site: how its server and its client talk.
+// Kinds of site: the protocol and transport of the server and its client.
 const (
 	plain = "http"
 	h1    = "http/1.1 over tls"
@@ -76,7 +76,7 @@ const (
 	h2c   = "h2 without tls"
 )
 
-// site is a server that runs, and a client of it.
+// site is a running server with a client.
 type site struct {
 	*testing.T
 	kind   string
@@ -89,7 +89,7 @@ type site struct {
 	url    string
 }
 
-// patience is how long a test waits for what is bound to come.
+// patience is how long a test waits for an event that must happen.
 const patience = 30 * time.Second
 
 // start serves inner until the test ends.
@@ -123,8 +123,7 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 	return s
 }
 
-// dial connects to the site; over TLS if it talks that, and offering HTTP/2 if it
-// talks that.
+// dial connects to the site, with TLS and with ALPN for HTTP/2 if the site uses them.
 func (s *site) dial() net.Conn {
 	s.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -143,7 +142,7 @@ func (s *site) dial() net.Conn {
 	return c
 }
 
-// get returns the answer's body, or "failed" and why not if that is worth telling.
+// get returns the response's body, or "failed" and the reason if that is comparable.
 func (s *site) get(path string) string {
 	resp, err := s.client.Get(s.url + path)
 	if err != nil {
@@ -157,7 +156,7 @@ func (s *site) get(path string) string {
 	return resp.Status + " " + string(b)
 }
 
-// say sends text on a connection of its own and returns all that comes back.
+// say sends text on a connection of its own, and returns all bytes that the server sends.
 func (s *site) say(text string) string {
 	c := s.dial()
 	io.WriteString(c, text)
@@ -168,7 +167,7 @@ func (s *site) say(text string) string {
 	return string(b)
 }
 
-// lines is a log that many may write to.
+// lines is a log with concurrent writers.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -186,7 +185,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// nothingLeft fails the test if, at its end, it has left goroutines.
+// nothingLeft fails the test if it has left goroutines at its end.
 func nothingLeft(t *testing.T) {
 	before := runtime.NumGoroutine()
 	t.Cleanup(func() {

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// slow reports whether tests may take their time: "make check-slow" lets them.
+// slow reports whether tests may take long: "make check-slow" allows that.
 func slow() bool { return os.Getenv("TARE_SLOW") != "" }
 
-// A server that closes kept connections whenever it likes costs no request that may be repeated, and
-// does none twice that may not.
+// If a server closes kept connections at any time, no repeatable request fails, and no other
+// request is carried out twice.
 func TestTransportServerThatCloses(t *testing.T) {
 	duration := 300 * time.Millisecond
 	if slow() {
@@ -28,7 +28,7 @@ func TestTransportServerThatCloses(t *testing.T) {
 	overAll(t, func(p *peer) {
 		p.tr.MaxIdleConnsPerHost = workersOfCloser
 		s := &closer{done: make(map[string]int)}
-		p.Cleanup(func() { s.check(p) }) // when the server has ended, too
+		p.Cleanup(func() { s.check(p) }) // after the server has ended
 		p.act(s.serve)
 		ctx, cancel := context.WithTimeout(t.Context(), duration)
 		defer cancel()
@@ -42,15 +42,15 @@ func TestTransportServerThatCloses(t *testing.T) {
 
 const workersOfCloser = 16
 
-// closer is a server that closes, and those who ask it.
+// closer is a server that closes connections, with the clients that send requests to it.
 type closer struct {
 	mu   sync.Mutex
-	done map[string]int // how often what must not be done twice was done
+	done map[string]int // how often each request was carried out that must not be repeated
 
 	conns, answered, failed atomic.Int64
 }
 
-// check tells what has happened.
+// check reports the outcome.
 func (s *closer) check(p *peer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,8 +62,8 @@ func (s *closer) check(p *peer) {
 	p.Logf("%d connections, %d requests answered, %d failed that must not be repeated", s.conns.Load(), s.answered.Load(), s.failed.Load())
 }
 
-// serve answers the first request of a connection. Later it closes: while nobody asks, when a request
-// arrives, when it was read, when it was done, or when it was answered.
+// serve responds to the first request of a connection. Then it closes the connection: while it is
+// idle, when a request arrives, when it was read, when it was carried out, or after the response.
 func (s *closer) serve(n int, c *scripted) {
 	s.conns.Add(1)
 	random := rand.New(rand.NewPCG(uint64(n), 1))
@@ -99,7 +99,7 @@ func (s *closer) serve(n int, c *scripted) {
 	}
 }
 
-// reset has a connection's end be a reset.
+// reset makes closing a connection send a reset.
 func reset(c net.Conn) {
 	if above, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = above.NetConn()
@@ -109,8 +109,8 @@ func reset(c net.Conn) {
 	}
 }
 
-// ask sends requests until the context ends, and some have failed as they may. Connections become
-// idle, and some for so long that they are watched.
+// ask sends requests until the context ends or enough of them have failed as they may. Connections
+// become idle, some for so long that they are watched.
 func (s *closer) ask(ctx context.Context, p *peer, worker int) {
 	random := rand.New(rand.NewPCG(uint64(worker), 2))
 	for i := 0; ctx.Err() == nil || s.failed.Load() == 0 && i < 10_000; i++ {

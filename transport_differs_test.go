@@ -24,7 +24,7 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// side is one of the two who are compared: a Transport, and a server of its own.
+// side is one of the two transports to compare, with a server of its own.
 type side struct {
 	*peer
 	ours bool
@@ -34,15 +34,16 @@ type side struct {
 	}
 }
 
-// difference is a row of the table in docs/transport.md, and what is to be seen of either side.
+// difference is a row of the table in docs/transport.md, with the behavior that a test observes on
+// either side.
 type difference struct {
 	row          string
 	ours, theirs string
-	settings     *http.Transport // nil is none
+	settings     *http.Transport // nil means none
 	see          func(s side) string
 }
 
-// What the table says of the two is so.
+// The table describes the behavior of both transports.
 func TestTransportDiffers(t *testing.T) {
 	rows := slices.Concat(differencesOfRequests(), differencesOfResponses(), differencesOfConnections(), differencesOfSettings())
 	for _, d := range rows {
@@ -81,7 +82,7 @@ func likeTheirs(theirs *http.Transport) *tare.Transport {
 
 // tableIsTested reports rows of the table that have no test.
 func tableIsTested(t *testing.T, rows []difference) {
-	tested := map[string]bool{ // by TestTransportBesideNetHTTP, and one by TestTransportUnaskedBelowTLS
+	tested := map[string]bool{ // by TestTransportBesideNetHTTP and TestTransportUnaskedBelowTLS
 		"Line ends in a response's head": true, "Folded field lines, spaces in names": true, "`Content-Length` twice, even if equal": true,
 		"`Content-Length` with `Transfer-Encoding`": true, "`Transfer-Encoding` on HTTP/1.0": true, "HTTP/2.0 or /3.0 in a status line": true,
 		"101 that was not asked for": true, "Bytes that come with a response, unasked, below TLS": true,
@@ -122,7 +123,7 @@ func (s side) ask(r *http.Request) string {
 	return fmt.Sprintf("%d %s", resp.StatusCode, b)
 }
 
-// says has the server answer every request with text.
+// says makes the server send text in response to every request.
 func (s side) says(text string) {
 	s.act(func(_ int, c *scripted) {
 		for c.answer(text) {
@@ -130,7 +131,7 @@ func (s side) says(text string) {
 	})
 }
 
-// hears has the server answer with the lines of a request's head that begin so.
+// hears makes the server respond with the lines of a request's head that begin with a prefix.
 func (s side) hears(begin ...string) {
 	s.act(func(_ int, c *scripted) {
 		var heard []string
@@ -149,7 +150,8 @@ func (s side) hears(begin ...string) {
 	})
 }
 
-// numbers has the server answer with the number of the connection, if that is what ends.
+// numbers makes the server respond to the first request of the first connection with first, and to
+// all other requests with the number of their connection, from 0.
 func (s side) numbers(first string) {
 	s.act(func(n int, c *scripted) {
 		if n == 0 && !c.answer(first) {
@@ -160,7 +162,7 @@ func (s side) numbers(first string) {
 	})
 }
 
-// number asks which connection is used, not before the server can know of the last one's end.
+// number sends a request and returns the server's response, which is the connection's number.
 func (s side) number() string { return s.ask(mustRequest("GET", s.url, nil)) }
 
 func differencesOfRequests() []difference {
@@ -246,7 +248,7 @@ func differencesOfRequests() []difference {
 				c.say(okHello)
 			})
 			r := mustRequest("POST", s.url, nil)
-			r.Cancel = cancel //nolint:staticcheck // what is deprecated differs
+			r.Cancel = cancel //nolint:staticcheck // a deprecated field is one of the differences
 			return s.ask(r)
 		}},
 	}
@@ -346,7 +348,7 @@ func differencesOfConnections() []difference {
 	}
 }
 
-// closeFirst closes the body of a first response, and asks once more.
+// closeFirst closes the body of a first response, and sends a second request.
 func (s side) closeFirst() string {
 	resp, err := s.rt.RoundTrip(mustRequest("GET", s.url, nil))
 	if err != nil {
@@ -356,7 +358,7 @@ func (s side) closeFirst() string {
 	return s.number()
 }
 
-// waitForDial has a second request wait for its connection until the first is answered.
+// waitForDial makes a second request wait for its connection until the first has its response.
 func waitForDial(s side) string {
 	dial, waits := make(chan bool), make(chan bool)
 	var dials atomic.Int32
@@ -397,7 +399,7 @@ func waitForDial(s side) string {
 	return <-results[1]
 }
 
-// hooksOfHTTP2 counts the hooks of connecting.
+// hooksOfHTTP2 counts calls of the hooks for connecting.
 func hooksOfHTTP2(s side) string {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
 	server.EnableHTTP2 = true
@@ -484,9 +486,9 @@ func (c *writesOf) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// What comes with a response in a TLS record of its own is known when the next request needs a
-// connection, and is not taken for its response: whether TLS is with the server, with a proxy, or with
-// a server over that with a proxy.
+// Unrequested bytes in a TLS record behind a response are found before the next request uses the
+// connection, and are not read as its response. That holds for TLS with the server, with a proxy,
+// and with a server over TLS with a proxy.
 func TestTransportUnaskedBelowTLS(t *testing.T) {
 	server, client := certificates()
 	for _, test := range []struct{ proxied, tunnelled bool }{{false, false}, {true, false}, {true, true}} {
@@ -512,7 +514,7 @@ func TestTransportUnaskedBelowTLS(t *testing.T) {
 			}
 			below.hold = true
 			c.say(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
-			c.say("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") // a record of its own
+			c.say("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") // in a TLS record of its own
 			below.release()
 			for c.answer("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") {
 			}

@@ -2,5 +2,5 @@ package tare
 
 import "github.com/tarehq/tare/internal/pool"
 
-// TransportCount counts the connections of a Transport.
+// TransportCount returns the numbers of a Transport's connections.
 func TransportCount(t *Transport) pool.Count { return t.run().Count() }

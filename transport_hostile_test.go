@@ -20,7 +20,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Many share few connections; nobody fails, nothing is mixed up, and no more are opened.
+// Many goroutines share few connections. No request fails, no responses are mixed up, and no more
+// connections are opened.
 func TestTransportManyShareFew(t *testing.T) {
 	const workers, conns, each = 300, 30, 5
 	overAll(t, func(p *peer) {
@@ -57,7 +58,8 @@ func TestTransportManyShareFew(t *testing.T) {
 	})
 }
 
-// Whatever a request is cancelled in, and whoever closes first, nothing is left.
+// Whenever a request is canceled, and whichever side closes first, no goroutine and no descriptor
+// is left.
 func TestTransportLeavesNothing(t *testing.T) {
 	before := inUse()
 	func() {
@@ -95,10 +97,10 @@ func TestTransportLeavesNothing(t *testing.T) {
 	waitFor(t, "goroutines and descriptors to be gone", func() bool { return inUse() <= before })
 }
 
-// What strict reading refuses that net/http takes, and the other way round, is a list: the
-// differences are in docs/transport.md.
+// The responses on which tare and net/http differ are listed here: some that net/http accepts are
+// rejected. docs/transport.md describes the differences.
 func TestTransportBesideNetHTTP(t *testing.T) {
-	type answer struct{ response, ours, theirs string } // "" for theirs is the same
+	type answer struct{ response, ours, theirs string } // "" for theirs means the same
 	for _, a := range []answer{
 		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "200 hi", ""},
 		{"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 0\r\n\r\n", "200 ", ""},
@@ -157,8 +159,8 @@ func TestTransportBesideNetHTTP(t *testing.T) {
 	}
 }
 
-// FuzzTransport has a server say anything, in two pieces: there is no panic, and what was read by
-// one is read alike when all comes at once.
+// FuzzTransport makes a server send any bytes, in two pieces. No response causes a panic, and each
+// is read the same as in one piece.
 func FuzzTransport(f *testing.F) {
 	for _, s := range []string{
 		strings.ReplaceAll(okHello, "\n", "\r\n"),
@@ -185,7 +187,7 @@ func FuzzTransport(f *testing.F) {
 	})
 }
 
-// fuzzOnce describes what becomes of a response that comes in pieces.
+// fuzzOnce describes the outcome of a response that arrives in pieces.
 func fuzzOnce(pieces ...[]byte) string {
 	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return &pieceConn{pieces: pieces}, nil }}
 	defer tr.CloseIdleConnections()
@@ -198,7 +200,7 @@ func fuzzOnce(pieces ...[]byte) string {
 	return fmt.Sprintf("%s %v %d %v %v %q %v", resp.Status, resp.Header, resp.ContentLength, resp.Close, resp.Trailer, b, err)
 }
 
-// pieceConn is a connection on which pieces come, and then its end.
+// pieceConn is a connection on which pieces arrive, and then the end.
 type pieceConn struct {
 	net.Conn
 	pieces [][]byte
@@ -220,8 +222,8 @@ func (c *pieceConn) Write(p []byte) (int, error)     { return len(p), nil }
 func (c *pieceConn) Close() error                    { return nil }
 func (c *pieceConn) SetReadDeadline(time.Time) error { return nil }
 
-// Budgets, in allocations and bytes for each request: the slab, the head's string, and the header's map.
-// A context that can end is watched.
+// The limits of allocations and bytes for a request: the slab, the string of the head, and the map
+// of the header. A context that can end is watched, too.
 func TestTransportAllocations(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates")
@@ -255,25 +257,25 @@ func TestTransportAllocations(t *testing.T) {
 		}
 		const times = 200
 		n, size := math.Inf(1), math.Inf(1)
-		for range 5 { // the collector may come, and whoever looks after idle connections, but not each time
+		for range 5 { // the collector or the sweep of idle connections may allocate once, not each time
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			n = min(n, testing.AllocsPerRun(times, ask))
 			runtime.ReadMemStats(&after)
-			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(times+1)) // it is called once more, to begin with
+			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(times+1)) // AllocsPerRun makes one more call
 		}
 		t.Logf("%s: %v allocations, %.0f bytes", test.name, n, size)
-		if n > test.budget || size > test.bytes+64 { // for what is kept from then on
+		if n > test.budget || size > test.bytes+64 { // for memory that is kept from then on
 			t.Errorf("%s: %v allocations of %.0f bytes, want at most %v of %v", test.name, n, size, test.budget, test.bytes)
 		}
 	}
 }
 
-// answering is a connection whose other end answers each write at once.
+// answering is a connection whose other end responds to each write at once.
 type answering struct {
 	net.Conn
 	response []byte
-	rest     []byte // of one that was read in part
+	rest     []byte // of a response that was read in part
 	asked    chan bool
 	once     sync.Once
 }
@@ -294,7 +296,7 @@ func (c *answering) Read(p []byte) (int, error) {
 		}
 		c.rest = c.response
 	}
-	n := copy(p, c.rest) // who looks whether an idle connection has ended reads a byte
+	n := copy(p, c.rest) // a check of an idle connection reads one byte
 	c.rest = c.rest[n:]
 	return n, nil
 }

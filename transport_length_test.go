@@ -12,8 +12,9 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// A request whose ContentLength is not that of its body is sent, or not, as net/http does. Where net/http's error comes while the
-// body is sent, the server may have seen a part: what counts is that no server takes it for whole.
+// If a request's ContentLength is not the length of its body, the request fails as in net/http.
+// Where net/http fails while it sends the body, the server may have received a part: it must not
+// take that for complete.
 func TestTransportLengths(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -52,8 +53,8 @@ func TestTransportLengths(t *testing.T) {
 							got[i] = "error"
 						}
 					}
-					sameButChunked := got[0] != "error" && got[1] != "error" && length <= 0                              // net/http looks for a byte first: see docs/transport.md
-					tooLong := got[1] == "error" && length > 0 && (name == "long" || name == "five" || name == "hidden") // which net/http finds when it has sent the rest
+					sameButChunked := got[0] != "error" && got[1] != "error" && length <= 0                              // net/http reads a byte first: see docs/transport.md
+					tooLong := got[1] == "error" && length > 0 && (name == "long" || name == "five" || name == "hidden") // net/http finds out after it has sent the body
 					if got[0] != got[1] && !sameButChunked && !tooLong {
 						t.Errorf("%s %s of %d, GetBody %v: %q, net/http %q", method, name, length, again, got[1], got[0])
 					}

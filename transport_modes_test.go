@@ -24,7 +24,7 @@ import (
 )
 
 // transportModes are the kinds of connection that test bodies run over: a listener, and a Transport
-// all of whose connections go there.
+// that connects to it.
 var transportModes = map[string]func(*testing.T, *tare.Transport) (net.Listener, string){
 	"tcp": func(t *testing.T, tr *tare.Transport) (net.Listener, string) {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
@@ -60,7 +60,7 @@ func listenAt(t testing.TB, network, address string) net.Listener {
 	return l
 }
 
-// certificates returns what a server needs for TLS, and what its clients do.
+// certificates returns the TLS configurations of a server and of its clients.
 var certificates = sync.OnceValues(func() (server, client *tls.Config) {
 	borrowed := httptest.NewUnstartedServer(nil)
 	borrowed.StartTLS()
@@ -70,7 +70,7 @@ var certificates = sync.OnceValues(func() (server, client *tls.Config) {
 	return &tls.Config{Certificates: borrowed.TLS.Certificates}, &tls.Config{RootCAs: pool}
 })
 
-// a peer is a server, and the Transport that asks it.
+// peer is a server, with the Transport that sends requests to it.
 type peer struct {
 	*testing.T
 	mode string
@@ -79,8 +79,7 @@ type peer struct {
 	url  string
 }
 
-// overAll runs a test over every kind of connection. The Transport has the settings that set
-// gives it.
+// overAll runs a test over every kind of connection. set changes the settings of the Transport.
 func overAll(t *testing.T, test func(*peer)) {
 	t.Helper()
 	for _, mode := range slices.Sorted(maps.Keys(transportModes)) {
@@ -95,7 +94,7 @@ func newPeer(t *testing.T, mode string) *peer {
 	return p
 }
 
-// serve has net/http serve the peer.
+// serve makes net/http serve the peer.
 func (p *peer) serve(h http.HandlerFunc) *http.Server {
 	return p.serveWith(&http.Server{Handler: h})
 }
@@ -108,7 +107,7 @@ func (p *peer) serveWith(s *http.Server) *http.Server {
 	return s
 }
 
-// a script is what a peer does on one of its connections, from 0.
+// script is what a peer does on one of its connections, which are numbered from 0.
 type script func(n int, c *scripted)
 
 // scripted is a peer's end of a connection.
@@ -129,12 +128,12 @@ func (c *scripted) request() *http.Request {
 	return r
 }
 
-// say writes text, with line ends as HTTP has them.
+// say writes text. It converts line ends to CRLF.
 func (c *scripted) say(text string) {
 	_, _ = io.WriteString(c, strings.ReplaceAll(text, "\n", "\r\n"))
 }
 
-// answer reads a request and says text, and reports whether there was a request.
+// answer reads a request and writes text. It reports whether there was a request.
 func (c *scripted) answer(text string) bool {
 	if c.request() == nil {
 		return false
@@ -143,7 +142,7 @@ func (c *scripted) answer(text string) bool {
 	return true
 }
 
-// act has a script speak for the peer. Connections are closed after it.
+// act makes the peer run a script on each connection, and close the connection afterwards.
 func (p *peer) act(s script) {
 	done := make(chan struct{})
 	var running sync.WaitGroup

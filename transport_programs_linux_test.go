@@ -17,7 +17,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// webFiles makes a folder with files, and returns the long one's content.
+// webFiles makes a folder with files, and returns the content of the long one.
 func webFiles(t *testing.T) (dir, long string) {
 	dir, long = t.TempDir(), strings.Repeat("0123456789abcdef", 1<<14)
 	for name, text := range map[string]string{
@@ -31,7 +31,7 @@ func webFiles(t *testing.T) (dir, long string) {
 	return dir, long
 }
 
-// askFiles asks for the files as a client does, with many requests.
+// askFiles sends many requests for the files.
 func askFiles(t *testing.T, tr *tare.Transport, base, long string) {
 	t.Helper()
 	for i := range 10 {

@@ -13,7 +13,7 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// A small part of a large response that a program keeps does not keep the rest.
+// A program that keeps a small part of a large response does not keep the rest of it in memory.
 func TestTransportSmallPartsKeepLittle(t *testing.T) {
 	const n, large = 50, 512 << 10
 	l := listenAt(t, "tcp", "127.0.0.1:0")
@@ -38,7 +38,7 @@ func TestTransportSmallPartsKeepLittle(t *testing.T) {
 		var before, after runtime.MemStats
 		kept := make([]string, 0, n)
 		for i := range n + 3 {
-			if i == 3 { // the first make what lasts
+			if i == 3 { // the first iterations allocate what lasts
 				clear(kept)
 				kept = kept[:0]
 				runtime.GC()
@@ -65,7 +65,7 @@ func TestTransportSmallPartsKeepLittle(t *testing.T) {
 	}
 }
 
-// serveLargeHeads sends responses whose head has so many bytes, and trailers that are large for trailers.
+// serveLargeHeads sends responses with a head of a given size, and with large trailer sections.
 func serveLargeHeads(l net.Listener, size int) {
 	fields := "X-Large: " + strings.Repeat("v", size/2) + "\r\n"
 	for range 50 {

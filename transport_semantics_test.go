@@ -28,7 +28,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// recorder is hooks that note what they are told.
+// recorder records calls of hooks.
 type recorder struct {
 	mu    sync.Mutex
 	hooks []string
@@ -60,8 +60,8 @@ func (c *recorder) trace() *httptrace.ClientTrace {
 	}
 }
 
-// Hooks are called as net/http's Transport calls them. It has two goroutines that call them: what
-// has no fixed place there is compared without it.
+// The hooks are called as net/http's Transport calls them. That calls them from two goroutines, so
+// calls without a fixed order are compared without it.
 func TestTransportTrace(t *testing.T) {
 	for _, kind := range []string{"GET", "POST", "expect"} {
 		overAll(t, func(p *peer) {
@@ -120,7 +120,7 @@ func TestTransportTrace(t *testing.T) {
 	}
 }
 
-// A response may come while the body is still being sent; then both go on.
+// A response may arrive while the body is being sent. Then both go on.
 func TestTransportEarlyResponse(t *testing.T) {
 	overAll(t, func(p *peer) {
 		p.act(func(n int, c *scripted) {
@@ -166,8 +166,8 @@ func TestTransportEarlyResponse(t *testing.T) {
 	})
 }
 
-// A whole response that comes early does not cut the body off, and a body that is late costs no
-// more than its connection.
+// A whole response that arrives early does not cut the body off. If the body is late, that costs
+// only the connection.
 func TestTransportWholeEarlyResponse(t *testing.T) {
 	overAll(t, func(p *peer) {
 		got := make(chan string, 2)
@@ -214,7 +214,7 @@ func TestTransportWholeEarlyResponse(t *testing.T) {
 	})
 }
 
-// A server that refuses a body and closes is heard.
+// The response of a server that rejects a body and closes the connection is received.
 func TestTransportRefusedBody(t *testing.T) {
 	overAll(t, func(p *peer) {
 		p.act(func(n int, c *scripted) {
@@ -223,7 +223,7 @@ func TestTransportRefusedBody(t *testing.T) {
 				if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 					half.CloseWrite()
 				}
-				io.CopyN(io.Discard, c.r, 1<<20) // a while
+				io.CopyN(io.Discard, c.r, 1<<20) // a part of it
 			}
 		})
 		r, _ := http.NewRequest("POST", p.url, io.LimitReader(zeros{}, 64<<20))
@@ -239,7 +239,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// Bodies that are not what was said, or fail, fail the request, which is not kept waiting.
+// If a body fails, or has another length than ContentLength, the request fails at once.
 func TestTransportBadBodies(t *testing.T) {
 	bad := errors.New("bad")
 	for _, test := range []struct {
@@ -269,8 +269,8 @@ func TestTransportBadBodies(t *testing.T) {
 	}
 }
 
-// A file arrives as it is from where its reader stands. One that is shorter or longer than was said fails
-// the request, and its server does not take it for a whole one.
+// A file is sent from its current offset. If it is shorter or longer than ContentLength, the
+// request fails, and the server does not take the body for complete.
 func TestTransportFileBody(t *testing.T) {
 	const skipped, size = 100, 500_000
 	content := make([]byte, skipped+size)
@@ -317,11 +317,11 @@ type emptyReader struct{}
 
 func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 
-// A body that waits for "100 Continue" is sent when that comes, or when the time is over, or never.
+// A body that waits for 100 Continue is sent after that response, or after the timeout, or never.
 func TestTransportExpect(t *testing.T) {
 	for _, test := range []struct {
 		answers []string // before the body was read, and after
-		want    string   // what the server got
+		want    string   // what the server received
 	}{
 		{[]string{"HTTP/1.1 100 Continue\n\n", okHello}, "body"},
 		{[]string{"", okHello}, "body"},
@@ -362,7 +362,7 @@ func TestTransportExpect(t *testing.T) {
 	}
 }
 
-// A response's head must come in time, and the time runs from the end of the request.
+// A response's head must arrive within the timeout, which begins at the end of the request.
 func TestTransportResponseHeaderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nw := new(testkit.Network)
@@ -387,7 +387,7 @@ func TestTransportResponseHeaderTimeout(t *testing.T) {
 							time.Sleep(2 * time.Second)
 						}
 						io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
-						time.Sleep(3 * time.Second) // what comes after the head may take longer
+						time.Sleep(3 * time.Second) // the timeout does not apply behind the head
 						io.WriteString(c, "hello")
 					}
 				}()
@@ -422,7 +422,7 @@ func mustRequest(method, url string, body io.Reader) *http.Request {
 	return r
 }
 
-// Trailer fields go both ways.
+// Trailer fields are sent and received.
 func TestTransportTrailers(t *testing.T) {
 	overAll(t, func(p *peer) {
 		p.serve(func(w http.ResponseWriter, r *http.Request) {
@@ -455,7 +455,7 @@ type onRead func()
 
 func (f onRead) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
-// A connection that switches protocols is the caller's, and so is a tunnel.
+// A connection that switches protocols belongs to the caller. So does a tunnel.
 func TestTransportUpgrade(t *testing.T) {
 	overAll(t, func(p *peer) {
 		p.act(func(n int, c *scripted) {
@@ -479,7 +479,7 @@ func TestTransportUpgrade(t *testing.T) {
 			if err != nil {
 				p.Fatal(err)
 			}
-			cancel() // is over for the connection, as with net/http
+			cancel() // no longer affects the connection, as in net/http
 			rwc, ok := resp.Body.(io.ReadWriteCloser)
 			if !ok {
 				p.Fatalf("the body is a %T", resp.Body)
@@ -498,7 +498,7 @@ func TestTransportUpgrade(t *testing.T) {
 	})
 }
 
-// A body that ends with the connection has not ended where a TLS record is cut off.
+// A body that ends with the connection is incomplete if TLS is cut off without close_notify.
 func TestTransportCutOffTLS(t *testing.T) {
 	server, client := certificates()
 	for _, cut := range []int{0, 1} {
@@ -529,7 +529,7 @@ func TestTransportCutOffTLS(t *testing.T) {
 	}
 }
 
-// What net/http says in the same cases.
+// Invalid requests fail with the errors of net/http.
 func TestTransportRefusesRequests(t *testing.T) {
 	closed := 0
 	for want, change := range map[string]func(*http.Request){
@@ -568,8 +568,8 @@ type closeCounter struct {
 
 func (c closeCounter) Close() error { *c.n++; return nil }
 
-// HTTP/2 is spoken where TLS negotiates it, and the body of the request that finds that out
-// arrives whole.
+// HTTP/2 is used where TLS negotiates it. The body of the request that negotiates it arrives
+// complete.
 func TestTransportHTTP2(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -625,7 +625,7 @@ func TestTransportHTTP2(t *testing.T) {
 	}
 }
 
-// HTTP/2 alone, with and without TLS.
+// HTTP/2 without HTTP/1.1 works, with and without TLS.
 func TestTransportOnlyHTTP2(t *testing.T) {
 	var both, plain, over http.Protocols
 	both.SetHTTP2(true)
@@ -651,7 +651,8 @@ func TestTransportOnlyHTTP2(t *testing.T) {
 	}
 }
 
-// A proxy gets absolute URLs for http, and CONNECT for https; its password goes to nobody else.
+// A proxy receives absolute URLs for http, and CONNECT for https. Only the proxy receives its
+// password.
 func TestTransportProxies(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %v", r.RequestURI, r.Header["Proxy-Authorization"])
@@ -703,7 +704,7 @@ func TestTransportProxies(t *testing.T) {
 	}
 }
 
-// tunnelTo connects who asks with another.
+// tunnelTo connects a client with another server.
 func tunnelTo(w http.ResponseWriter, host string) {
 	to, err := net.Dial("tcp", host)
 	if err != nil {
@@ -722,7 +723,7 @@ func tunnelTo(w http.ResponseWriter, host string) {
 	nc.Close()
 }
 
-// A SOCKS5 proxy is told the server's name, and who we are.
+// A SOCKS5 proxy receives the server's name, and user name and password.
 func TestTransportSOCKS(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
 	defer s.Close()
@@ -753,7 +754,7 @@ func TestTransportSOCKS(t *testing.T) {
 	}
 }
 
-// socksProxy serves one client as RFC 1928 has it, and connects it with to.
+// socksProxy serves one client by RFC 1928, and connects it with to.
 func socksProxy(c net.Conn, to string) {
 	defer c.Close()
 	b := make([]byte, 300)
@@ -780,7 +781,7 @@ func socksProxy(c net.Conn, to string) {
 	io.Copy(c, server)
 }
 
-// A ReverseProxy works on it, in both directions and with upgrades.
+// An httputil.ReverseProxy works on a Transport, in both directions and with upgrades.
 func TestTransportUnderReverseProxy(t *testing.T) {
 	overAll(t, func(p *peer) {
 		p.serve(func(w http.ResponseWriter, r *http.Request) {
@@ -791,7 +792,7 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 				io.Copy(nc, rw)
 				return
 			}
-			b, _ := io.ReadAll(r.Body) // first: net/http's servers do not read on once they write
+			b, _ := io.ReadAll(r.Body) // first, because net/http's server stops reading when it writes
 			w.Write(b)
 		})
 		target, _ := url.Parse(p.url)
@@ -824,7 +825,7 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 	})
 }
 
-// A handshake that takes too long fails as such.
+// A handshake that takes too long fails with its own error.
 func TestTransportTLSHandshakeTimeout(t *testing.T) {
 	l := listenAt(t, "tcp", "127.0.0.1:0")
 	tr := &tare.Transport{TLSHandshakeTimeout: 20 * time.Millisecond}

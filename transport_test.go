@@ -18,7 +18,7 @@ import (
 
 const okHello = "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello"
 
-// What a server sees of a request is what net/http's Transport shows it.
+// A server receives the same request as from net/http's Transport.
 func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 	requests := map[string]func() *http.Request{
 		"GET":  func() *http.Request { return newRequest("GET", "/a%20b/c?x=%2F&y", nil) },
@@ -97,8 +97,7 @@ func newRequest(method, path string, body io.Reader) *http.Request {
 	return r
 }
 
-// A connection serves one request after another, and whoever needs one at the same time gets
-// another.
+// A connection serves one request after another. A concurrent request uses another connection.
 func TestTransportReuses(t *testing.T) {
 	overAll(t, func(p *peer) {
 		var conns atomic.Int32
@@ -118,7 +117,7 @@ func TestTransportReuses(t *testing.T) {
 	})
 }
 
-// Each of these responses, and the connection after it.
+// Responses of all kinds, and what becomes of their connections.
 func TestTransportResponses(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 4096) // 64 KB
 	var zipped bytes.Buffer
@@ -181,7 +180,7 @@ func TestTransportResponses(t *testing.T) {
 				})
 				method := test.method
 				if method == "" {
-					method = "POST" // which is not tried again
+					method = "POST" // is not retried
 				}
 				r, _ := http.NewRequest(method, p.url, nil)
 				resp, text, err := p.send(r)
@@ -216,7 +215,7 @@ func checkError(t *testing.T, err error, want string) {
 	}
 }
 
-// A response's head may be as long as is said, and not a byte longer.
+// A response's head may be as long as the limit, and not a byte longer.
 func TestTransportMaxResponseHeaderBytes(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 	for _, spare := range []int64{0, -1} {
@@ -230,8 +229,7 @@ func TestTransportMaxResponseHeaderBytes(t *testing.T) {
 	}
 }
 
-// An idle connection that its server closes is gone at once, and so is one on which something
-// comes that nobody has asked for.
+// An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives.
 func TestTransportEvicts(t *testing.T) {
 	for name, end := range map[string]func(*scripted){
 		"closed":     func(c *scripted) { c.Close() },
@@ -254,7 +252,7 @@ func TestTransportEvicts(t *testing.T) {
 				p.do("GET", "/", nil)
 				<-ended
 				waitFor(p.T, "the connection to be evicted", func() bool { return tare.TransportCount(p.tr).Idle == 0 })
-				r, _ := http.NewRequest("POST", p.url, strings.NewReader("x")) // which is not tried again
+				r, _ := http.NewRequest("POST", p.url, strings.NewReader("x")) // is not retried
 				if _, text, err := p.send(r); err != nil || text != "hello" {
 					p.Errorf("%q, %v", text, err)
 				}
@@ -275,7 +273,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// A connection that has rested is used again.
+// A connection that was idle long enough to be watched is used again.
 func TestTransportRested(t *testing.T) {
 	overAll(t, func(p *peer) {
 		var conns atomic.Int32
@@ -296,8 +294,8 @@ func TestTransportRested(t *testing.T) {
 	})
 }
 
-// A request that a kept connection has taken and not answered is sent again only if that cannot
-// do harm.
+// If a kept connection accepts a request and closes without a response, the request is retried only
+// if that is safe.
 func TestTransportRetries(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -321,7 +319,7 @@ func TestTransportRetries(t *testing.T) {
 				var taken atomic.Int32
 				p.act(func(n int, c *scripted) {
 					c.answer(okHello)
-					if c.request() != nil { // and closes
+					if c.request() != nil { // and closes the connection
 						taken.Add(1)
 					}
 				})
@@ -342,7 +340,7 @@ func TestTransportRetries(t *testing.T) {
 	}
 }
 
-// A context that ends at any stage ends the request, with its cause, and leaves nothing behind.
+// A context that ends at any stage ends the request with its cause, and leaves nothing behind.
 func TestTransportCancellation(t *testing.T) {
 	cause := errors.New("enough")
 	for _, stage := range []string{"before", "queue", "body", "head", "response"} {
@@ -416,7 +414,7 @@ func TestTransportCancellation(t *testing.T) {
 	}
 }
 
-// blockingBody is a body that waits until it is closed.
+// blockingBody is a body whose Read waits until it is closed.
 type blockingBody struct{ closed chan bool }
 
 func (b blockingBody) Read([]byte) (int, error) { <-b.closed; return 0, errors.New("closed") }

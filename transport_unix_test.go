@@ -45,7 +45,7 @@ func localSocket(t *testing.T) (path string, conns *atomic.Int64) {
 	return path, conns
 }
 
-// UnixSockets names the hosts of URLs that are unix sockets, on any port and in any case.
+// UnixSockets maps hosts of URLs to unix sockets, whatever their port and case.
 func TestTransportUnixSockets(t *testing.T) {
 	path, conns := localSocket(t)
 	tr := &tare.Transport{UnixSockets: map[string]string{"docker": path}, Addr: "127.0.0.1:1", Proxy: http.ProxyURL(nil)}
@@ -80,7 +80,7 @@ func TestTransportUnixSockets(t *testing.T) {
 	}
 }
 
-// A redirect from a server elsewhere reaches no unix socket, whatever it is spelled like.
+// A redirect from a remote server reaches no unix socket, however it is spelled.
 func TestTransportRedirectsReachNoSocket(t *testing.T) {
 	path, conns := localSocket(t)
 	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,12 +98,12 @@ func TestTransportRedirectsReachNoSocket(t *testing.T) {
 			"net/http": new(http.Transport), "tare": new(tare.Transport), "tare, mapped": &tare.Transport{UnixSockets: mapped}, "fcgi": new(fcgi.Transport),
 		} {
 			if name != "tare, mapped" && strings.Contains(strings.ToLower(location), "docker") {
-				continue // would be looked up
+				continue // DNS would be queried
 			}
 			client := &http.Client{Transport: rt}
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				r := mustRequest(method, remote.URL+"/?to="+location, strings.NewReader("secret"))
-				if name == "fcgi" { // which cannot reach the remote server: only what follows is of interest
+				if name == "fcgi" { // cannot reach the remote server: only the redirect matters
 					if r.URL, _ = r.URL.Parse(location); r.URL == nil {
 						continue
 					}
@@ -120,7 +120,8 @@ func TestTransportRedirectsReachNoSocket(t *testing.T) {
 	}
 }
 
-// A server on a unix socket redirects to itself, relatively and by its name, but not to another socket.
+// A server on a unix socket may redirect to itself, by a relative URL or by its name, but not to
+// another socket.
 func TestTransportRedirectsOfSockets(t *testing.T) {
 	path, _ := localSocket(t)
 	other, conns := localSocket(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// unusedKinds are the ways by which connections are served.
+// unusedKinds are the ways to serve connections.
 var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) error{
 	"shards":   func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(l) },
 	"portable": func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(struct{ net.Listener }{l}) },
@@ -30,8 +30,9 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 	},
 }
 
-// A server whose listener is closed, and nothing else, leaves nothing behind, as net/http does: neither if nobody has
-// come, nor when the last connection has ended, which is served until then. It can serve again.
+// A server whose listener was closed, and which was not shut down, leaves nothing behind, as in
+// net/http: if no client has connected, or once the last connection has ended, which is served
+// until then. It can serve again.
 func TestUnusedServers(t *testing.T) {
 	for kind, serve := range unusedKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -42,7 +43,7 @@ func TestUnusedServers(t *testing.T) {
 				served := make(chan error, 1)
 				go func() { served <- serve(t, s, l) }()
 				switch {
-				case round == 0: // nobody comes
+				case round == 0: // no client connects
 				case kind == "tls":
 					transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: round%2 == 0}
 					resp, err := (&http.Client{Transport: transport}).Get("https://" + l.Addr().String())
@@ -59,7 +60,7 @@ func TestUnusedServers(t *testing.T) {
 						t.Fatal(err)
 					}
 					r := bufio.NewReader(c)
-					askKept(t, c, r)
+					askKept(t, c, r) // it is still served
 					endServing(t, l, served)
 					askKept(t, c, r) // it is served still
 					c.Close()
@@ -75,11 +76,11 @@ func TestUnusedServers(t *testing.T) {
 	}
 }
 
-// endServing closes a listener, as who does not know the server does.
+// endServing closes a listener, as code does that has no access to the server.
 func endServing(t *testing.T, l net.Listener, served chan error) {
 	t.Helper()
 	if l.Close() != nil {
-		return // it is done
+		return // Serve has returned
 	}
 	if err := <-served; err == nil || errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("Serve returned %v", err)
@@ -117,12 +118,12 @@ func awaitNothingLeft(t *testing.T, goroutines, descriptors int) {
 	}
 }
 
-// What is done to the wrapped server reaches connections that are open behind a listener that was closed; and one that is closed
-// while nothing is served serves no more.
+// Shutdown and Close of the wrapped server reach connections that are open after the listener was
+// closed. A server that is closed while nothing is served does not serve again.
 func TestUnusedAndWrapped(t *testing.T) {
 	for kind, serve := range unusedKinds {
 		if kind == "tls" {
-			continue // its connections are those of the portable path
+			continue // its connections use the portable path
 		}
 		for name, end := range map[string]func(*http.Server) error{
 			"Close": (*http.Server).Close, "Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
@@ -163,7 +164,7 @@ func TestUnusedAndWrapped(t *testing.T) {
 	}
 }
 
-// A server that serves again and again does not call its hook of connections' states by ever longer detours.
+// A server that serves repeatedly does not wrap its ConnState hook again each time.
 func TestServingAgainKeepsTheHook(t *testing.T) {
 	depth := 0
 	inner := &http.Server{Handler: answer("x"), ConnState: func(_ net.Conn, state http.ConnState) {

@@ -19,8 +19,8 @@ import (
 	"github.com/tarehq/tare/fcgi"
 )
 
-// The client and the server of this package, which share a codec and nothing else, over both
-// kinds of socket: also as a reverse proxy and its application.
+// The Transport and the Server of this package, which share only a codec, work together over both
+// kinds of socket, and as a reverse proxy and its application.
 func TestTransportToServer(t *testing.T) {
 	for network, addr := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
 		t.Run(network, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestTransportToServer(t *testing.T) {
 	}
 }
 
-// sumBody answers with what it was asked and the sum of the body, and then the body.
+// sumBody responds with a description of the request, the checksum of its body, and the body.
 func sumBody(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %s %s %v %x\n", r.Method, r.RequestURI, r.Header.Get("X-Who"), err, sha256.Sum256(b))

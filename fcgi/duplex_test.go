@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/fcgi"
 )
 
-// countingListener counts what it accepts. Its connections take the portable path.
+// countingListener counts accepted connections, which use the portable path.
 type countingListener struct {
 	net.Listener
 	accepted atomic.Int64
@@ -25,8 +25,8 @@ func (l *countingListener) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// A handler may write while it reads, as with net/http/fcgi: nothing of the body is lost to what
-// was written before, and the connection is kept.
+// A handler may write while it reads, as with net/http/fcgi. No part of the body is lost, and the
+// connection is kept.
 func TestHandlersWriteWhileTheyRead(t *testing.T) {
 	for name, wrap := range map[string]func(net.Listener) net.Listener{
 		"shards":   func(l net.Listener) net.Listener { return l },

@@ -23,8 +23,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// nginxConf is nginx in front of an application, in each of the ways that make a difference to
-// that: connections kept or not, bodies gathered or passed on.
+// nginxConf configures nginx in front of an application. Its locations keep connections or not, and
+// buffer request bodies or not.
 const nginxConf = `daemon off;
 master_process off;
 pid DIR/pid;
@@ -45,13 +45,13 @@ http {
 }
 `
 
-// front is nginx, and a client of it.
+// front is nginx, with a client.
 type front struct {
 	dir    string
 	client *http.Client
 }
 
-// get asks for a path.
+// get requests a path.
 func (f *front) get(t testing.TB, path string) (*http.Response, string) {
 	t.Helper()
 	resp, err := f.client.Get("http://example.org" + path)
@@ -66,7 +66,7 @@ func (f *front) get(t testing.TB, path string) (*http.Response, string) {
 	return resp, string(b)
 }
 
-// log is what nginx has logged so far.
+// log returns what nginx has logged so far.
 func (f *front) log(t testing.TB) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(f.dir, "error.log"))
@@ -76,8 +76,8 @@ func (f *front) log(t testing.TB) string {
 	return string(b)
 }
 
-// behindNginx runs a test with an application behind nginx, on shards and on the portable
-// path. There is to be no complaint in nginx's log but for expected ones.
+// behindNginx runs a test with an application behind nginx, on shards and on the portable path. It
+// fails if nginx's log has errors other than expected ones.
 func behindNginx(t *testing.T, app http.HandlerFunc, expected []string, test func(t *testing.T, f *front, accepted *atomic.Int32)) {
 	t.Helper()
 	tool := programs.Nginx(t)
@@ -118,7 +118,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string, test fun
 	}
 }
 
-// shortDir is a folder for sockets, whose names may not be long.
+// shortDir returns a folder for sockets, whose paths must be short.
 func shortDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "nginx")
 	if err != nil {
@@ -128,13 +128,13 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// faulty reports whether a line of nginx's log may be a complaint about an application.
+// faulty reports whether a line of nginx's log may be an error about an application.
 func faulty(line string) bool {
 	return !strings.Contains(line, "buffered to a temporary file") && strings.Contains(line, "upstream") ||
 		strings.Contains(line, "[error]") || strings.Contains(line, "[crit]") || strings.Contains(line, "[alert]")
 }
 
-// start starts nginx, and ends it with the test.
+// start starts nginx, and stops it at the end of the test.
 func (f *front) start(t *testing.T, bin string, env []string) {
 	var said bytes.Buffer
 	c := exec.Command(bin, "-p", f.dir, "-c", filepath.Join(f.dir, "conf"), "-e", filepath.Join(f.dir, "error.log"))
@@ -160,8 +160,7 @@ func (f *front) start(t *testing.T, bin string, env []string) {
 	})
 }
 
-// countedListener counts what it accepts, which takes the portable path: on shards nothing is
-// counted.
+// countedListener counts accepted connections, which use the portable path.
 type countedListener struct {
 	net.Listener
 	n *atomic.Int32
@@ -178,7 +177,7 @@ func (l countedListener) Accept() (net.Conn, error) {
 // ways are the locations of nginxConf.
 var ways = []string{"/kept/", "/once/", "/passed/"}
 
-// What a client of nginx sees of an application's answers.
+// A client of nginx receives an application's responses.
 func TestNginxAnswers(t *testing.T) {
 	big := strings.Repeat("0123456789abcdef", 1<<17)
 	app := func(w http.ResponseWriter, r *http.Request) {
@@ -242,7 +241,7 @@ func TestNginxAnswers(t *testing.T) {
 	})
 }
 
-// upload sends a body by length and by chunks, and checks the sum that comes back.
+// upload sends a body by length and by chunks, and checks the checksum in the response.
 func (f *front) upload(t *testing.T, path string, size int) {
 	t.Helper()
 	body := bytes.Repeat([]byte("0123456789abcdef"), size/16)
@@ -259,7 +258,7 @@ func (f *front) upload(t *testing.T, path string, size int) {
 	}
 }
 
-// nginx uses a kept connection again: what we send ends where it expects that.
+// nginx reuses a kept connection, so the server's response ends where nginx expects that.
 func TestNginxKeepsConnections(t *testing.T) {
 	app := func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -281,8 +280,9 @@ func TestNginxKeepsConnections(t *testing.T) {
 				}
 			}
 			made := accepted.Load() - before
-			// Those that pass bodies on are answered before nginx knows that it has sent all.
-			expect := map[string]int32{"/kept/": 1, "/once/": n, "/passed/": 0}[way] // the first and the last share theirs
+			// Where nginx streams bodies, it receives the response before it knows that it has sent
+			// all.
+			expect := map[string]int32{"/kept/": 1, "/once/": n, "/passed/": 0}[way] // the first and the last request share a connection
 			if accepted.Load() > 0 && made != expect {
 				t.Errorf("%s: %d connections for %d requests", way, made, n)
 			}
@@ -308,13 +308,13 @@ func TestNginxKeepsConnections(t *testing.T) {
 	})
 }
 
-// When a client leaves, nginx closes its connection to us, and the request's context is
-// cancelled, whatever the handler does then.
+// If a client disconnects, nginx closes its connection to the server. Then the request's context is
+// canceled, whatever the handler does afterwards.
 func TestNginxClientLeaves(t *testing.T) {
 	begun, ended := make(chan bool), make(chan error)
 	app := func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
-			io.ReadFull(r.Body, make([]byte, r.ContentLength)) // and no further
+			io.ReadFull(r.Body, make([]byte, r.ContentLength)) // not up to io.EOF
 		} else {
 			io.Copy(io.Discard, r.Body)
 		}
@@ -351,7 +351,7 @@ func TestNginxClientLeaves(t *testing.T) {
 	})
 }
 
-// What is written to Stderr is in nginx's log, and so is that a handler has failed.
+// nginx logs what a handler writes to Stderr, and that a handler has failed.
 func TestNginxLogs(t *testing.T) {
 	app := func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "panic") {

@@ -15,8 +15,7 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// webServer is a web server's connection to an application, with no more in it than these
-// tests need.
+// webServer is a web server's connection to an application, as far as these tests need one.
 type webServer struct {
 	testing.TB
 	net.Conn
@@ -24,10 +23,10 @@ type webServer struct {
 	in     []byte
 }
 
-// reply is what an application answered.
+// reply is an application's response.
 type reply struct{ out, err string }
 
-// dialServer connects to an application. The connection gives up on one that hangs.
+// dialServer connects to an application, with a deadline in case that hangs.
 func dialServer(t testing.TB, at net.Addr) *webServer {
 	t.Helper()
 	c, err := net.Dial(at.Network(), at.String())
@@ -39,7 +38,7 @@ func dialServer(t testing.TB, at net.Addr) *webServer {
 	return &webServer{TB: t, Conn: c}
 }
 
-// oneRequest is a request with these parameters, besides those that all have.
+// oneRequest returns a request with the given parameters, besides the common ones.
 func oneRequest(path, body string, pairs ...string) string {
 	b := wire.AppendBegin(nil, 1, wire.Begin{Role: wire.Responder, Keep: true})
 	var list []byte
@@ -51,7 +50,7 @@ func oneRequest(path, body string, pairs ...string) string {
 	return string(wire.AppendStreamEnd(wire.AppendStream(b, wire.Stdin, 1, []byte(body)), wire.Stdin, 1))
 }
 
-// reply reads an answer to its end.
+// reply reads a response to its end.
 func (w *webServer) reply() (r reply, err error) {
 	room := make([]byte, 4<<10)
 	for {
@@ -76,7 +75,7 @@ func (w *webServer) reply() (r reply, err error) {
 	}
 }
 
-// ask sends a request and returns the answer, which must come.
+// ask sends a request and returns the response.
 func (w *webServer) ask(path, body string, pairs ...string) reply {
 	w.Helper()
 	if _, err := io.WriteString(w, oneRequest(path, body, pairs...)); err != nil {
@@ -89,13 +88,13 @@ func (w *webServer) ask(path, body string, pairs ...string) reply {
 	return r
 }
 
-// body is what of an answer is behind its head.
+// body returns the part of a response behind its head.
 func (r reply) body() string {
 	_, body, _ := strings.Cut(r.out, "\r\n\r\n")
 	return body
 }
 
-// runServer serves until the test ends, and then sees to it that nothing is left.
+// runServer serves until the test ends, and then checks that nothing is left.
 func runServer(t testing.TB, s *fcgi.Server, network, address string) net.Addr {
 	t.Helper()
 	l, err := net.Listen(network, address)

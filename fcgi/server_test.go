@@ -23,10 +23,10 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// ProcessEnv is what is not found in the Request, and its caller's own.
+// ProcessEnv returns the parameters that the Request does not contain, in a map of the caller's.
 func TestServerProcessEnv(t *testing.T) {
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		env := fcgi.ProcessEnv(r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, 1))) // a derived one
+		env := fcgi.ProcessEnv(r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, 1))) // with a derived context
 		env["DOCUMENT_ROOT"] = "overwritten"
 		fmt.Fprint(w, fcgi.ProcessEnv(r))
 	})}, "tcp", "127.0.0.1:0")
@@ -45,8 +45,7 @@ type wrapper struct{ http.ResponseWriter }
 
 func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Stderr is found under what middleware makes of a ResponseWriter, and not where there is
-// none.
+// Stderr finds the stream through a middleware's ResponseWriter, and returns nil if there is none.
 func TestServerStderr(t *testing.T) {
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(fcgi.Stderr(wrapper{wrapper{w}}), "one ")
@@ -80,7 +79,7 @@ func TestServerStderr(t *testing.T) {
 	}
 }
 
-// A Server without a handler is for http.DefaultServeMux.
+// A Server without a Handler uses http.DefaultServeMux.
 func TestServerDefaultHandler(t *testing.T) {
 	old := http.DefaultServeMux
 	http.DefaultServeMux = http.NewServeMux()
@@ -92,7 +91,7 @@ func TestServerDefaultHandler(t *testing.T) {
 	}
 }
 
-// "OPTIONS *" is the handler's, as with net/http/fcgi.
+// A handler receives "OPTIONS *", as with net/http/fcgi.
 func TestServerOptions(t *testing.T) {
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Method+r.RequestURI) })}, "tcp", "127.0.0.1:0")
 	if got := dialServer(t, at).ask("*", "", "REQUEST_METHOD", "OPTIONS").body(); got != "OPTIONS*" {
@@ -100,7 +99,7 @@ func TestServerOptions(t *testing.T) {
 	}
 }
 
-// Each field of a Server means what it says.
+// Each field of a Server has its documented effect.
 func TestServerFields(t *testing.T) {
 	type key struct{}
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,8 +112,8 @@ func TestServerFields(t *testing.T) {
 	for name, test := range map[string]struct {
 		server *fcgi.Server
 		send   string
-		want   string // in the answer
-		closed bool   // then, or instead
+		want   string // in the response
+		closed bool   // the connection is closed, after or instead of the response
 	}{
 		"nothing":           {&fcgi.Server{}, whole, "body false <nil>", false},
 		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: 20 * time.Millisecond}, whole[:30], "", true},
@@ -131,7 +130,7 @@ func TestServerFields(t *testing.T) {
 			w := dialServer(t, at)
 			io.WriteString(w, test.send)
 			got, err := w.reply()
-			for i := 0; err != nil && test.want != "" && i < 20; i++ { // on a busy machine what was sent may have been late
+			for i := 0; err != nil && test.want != "" && i < 20; i++ { // on a busy machine a timeout may pass first
 				w = dialServer(t, at)
 				io.WriteString(w, test.send)
 				got, err = w.reply()
@@ -157,7 +156,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// WriteTimeout ends a handler that writes to nobody.
+// WriteTimeout ends a handler whose client does not read.
 func TestServerWriteTimeout(t *testing.T) {
 	failed := make(chan error, 1)
 	at := runServer(t, &fcgi.Server{WriteTimeout: 20 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -176,7 +175,7 @@ func TestServerWriteTimeout(t *testing.T) {
 	}
 }
 
-// The errors are those that Read returns.
+// Read returns the exported errors.
 func TestServerBodyErrors(t *testing.T) {
 	ended := make(chan error, 1)
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -197,8 +196,8 @@ func TestServerBodyErrors(t *testing.T) {
 	}
 }
 
-// Shutdown waits for what runs and closes what waits; Serve returns at once, and will not
-// serve again.
+// Shutdown waits for running requests and closes waiting connections. Serve returns at once, and
+// does not serve again.
 func TestServerShutdown(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
 	s := &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -258,7 +257,7 @@ func TestServerShutdown(t *testing.T) {
 	}
 }
 
-// A Server that never served can be told to stop.
+// Shutdown works on a Server that has never served.
 func TestServerThatNeverServed(t *testing.T) {
 	s := new(fcgi.Server)
 	if err := errors.Join(s.Shutdown(t.Context()), s.Close()); err != nil {
@@ -266,7 +265,7 @@ func TestServerThatNeverServed(t *testing.T) {
 	}
 }
 
-// Serve returns what accepting fails with.
+// Serve returns the error of Accept.
 func TestServeUntilAcceptFails(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -303,8 +302,8 @@ func TestServedByStandardInput(t *testing.T) {
 	}
 }
 
-// A web server, or spawn-fcgi, starts an application with the listening socket as its
-// standard input.
+// A web server, or spawn-fcgi, starts an application with the listening socket as its standard
+// input.
 func TestServeStandardInput(t *testing.T) {
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
 		t.Run(network, func(t *testing.T) {
@@ -341,10 +340,10 @@ func TestServeStandardInput(t *testing.T) {
 	}
 }
 
-// Standard input that is no listening socket is an error.
+// Serve fails if standard input is not a listening socket.
 func TestServeStandardInputThatIsNone(t *testing.T) {
 	child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
-	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // and no input
+	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // without standard input
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve returned file") {
 		t.Errorf("it said %s, %v", out, err)
 	}

@@ -16,8 +16,8 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// canned is an application that takes a request and answers it with pieces, whatever they are,
-// and closes the connection unless told to keep it.
+// canned returns a dialer to an application that receives a request, sends pieces as its response,
+// and closes the connection unless keep is set.
 func canned(t testing.TB, kept bool, pieces ...[]byte) *fcgi.Transport {
 	tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1}
 	tr.DialContext = piped(t, func(p *peer, _ int) {
@@ -36,7 +36,7 @@ func canned(t testing.TB, kept bool, pieces ...[]byte) *fcgi.Transport {
 	return checked(t, tr)
 }
 
-// outcome is all that a caller learns of an answer.
+// outcome describes everything that a caller observes of a response.
 func outcome(t testing.TB, method string, kept bool, pieces ...[]byte) string {
 	tr := canned(t, kept, pieces...)
 	var log bytes.Buffer
@@ -49,7 +49,7 @@ func outcome(t testing.TB, method string, kept bool, pieces ...[]byte) string {
 
 const head = "Status: 201 Made\r\nContent-Type: text/plain\r\n\r\n"
 
-// rich is an answer with all that may be in one.
+// rich returns a response with everything that may be in one.
 func rich(head string) []byte {
 	b := wire.AppendStream(nil, wire.Stderr, 1, []byte("a warning\n"))
 	b = append(wire.AppendHeader(b, wire.Header{Type: wire.Stdout, ID: 1, Length: uint16(len(head) - 5), Padding: 3}), head[:len(head)-5]+"pad"...)
@@ -60,7 +60,7 @@ func rich(head string) []byte {
 	return append(b, ended(7, wire.Complete)...)
 }
 
-// An answer is the same whatever pieces it comes in.
+// A response is the same in whatever pieces it arrives.
 func TestAnswerInAnyPieces(t *testing.T) {
 	for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1), strings.ReplaceAll(head, "\r", "")} {
 		got := testkit.EverySplit(t, rich(head), func(pieces [][]byte) string { return outcome(t, "GET", true, pieces...) })
@@ -76,7 +76,7 @@ func TestAnswerInAnyPieces(t *testing.T) {
 	}
 }
 
-// An answer that is cut off anywhere is an error, and what came before it the beginning of the
+// A response that is cut off anywhere is an error. What arrived before is the beginning of the
 // right body.
 func TestEveryCutIsAnError(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD"} {
@@ -96,7 +96,7 @@ func TestEveryCutIsAnError(t *testing.T) {
 	}
 }
 
-// What the transport makes of answers, good ones and others.
+// Responses of all kinds, valid and not, and what the Transport returns for them.
 func TestAnswers(t *testing.T) {
 	record := func(typ wire.Type, id uint16, content string) string {
 		return string(wire.AppendHeader(nil, wire.Header{Type: typ, ID: id, Length: uint16(len(content))})) + content
@@ -157,7 +157,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// The errors of an application can be told apart.
+// The errors of an application have types of their own.
 func TestTypedErrors(t *testing.T) {
 	for status, want := range map[wire.Status]error{
 		wire.Overloaded: fcgi.ErrOverloaded, wire.CantMultiplex: fcgi.ErrCannotMultiplex, wire.UnknownRole: fcgi.ErrUnknownRole,
@@ -172,13 +172,13 @@ func TestTypedErrors(t *testing.T) {
 	}
 }
 
-// A response's head may be as long as is allowed, and no longer.
+// A response's head may be as long as the limit, and no longer.
 func TestHeadLimits(t *testing.T) {
 	field := func(n int) string { return "X: " + strings.Repeat("x", n-len("X: \n\n")) + "\n\n" }
 	for _, test := range []struct {
 		limit int64
 		head  string
-		want  string // of the error
+		want  string // in the error
 	}{
 		{0, field(http.DefaultMaxHeaderBytes), ""},
 		{0, field(http.DefaultMaxHeaderBytes + 1), "too large"},
@@ -196,7 +196,7 @@ func TestHeadLimits(t *testing.T) {
 	}
 }
 
-// Long records are received where the reader wants them. That makes no difference.
+// Long records are received into the reader's buffer, with the same result.
 func TestLongBodies(t *testing.T) {
 	const size = 1 << 20
 	whole, err := io.ReadAll(newPattern(size))
@@ -204,7 +204,7 @@ func TestLongBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
-		length, sent int // the length that is told, and what is sent
+		length, sent int // Content-Length, and the bytes sent
 		ends         bool
 		read         int
 		err          error
@@ -212,8 +212,8 @@ func TestLongBodies(t *testing.T) {
 	}{
 		{-1, size, true, size, nil, 1},
 		{size, size, true, size, nil, 1},
-		{size - 100_000, size, true, size - 100_000, nil, 1}, // the rest is passed over
-		{size - 300_000, size, true, size - 300_000, nil, 0}, // but not any amount
+		{size - 100_000, size, true, size - 100_000, nil, 1}, // the excess is skipped
+		{size - 300_000, size, true, size - 300_000, nil, 0}, // but not without limit
 		{size, size - 1, true, size - 1, io.ErrUnexpectedEOF, 0},
 		{-1, size, false, size, io.ErrUnexpectedEOF, 0},
 		{size, size, false, size, io.ErrUnexpectedEOF, 0},
@@ -246,7 +246,7 @@ func TestLongBodies(t *testing.T) {
 	}
 }
 
-// What a body must not have is not read without end.
+// A body that is not allowed is read up to a limit.
 func TestUnwantedBodyIsBounded(t *testing.T) {
 	for _, test := range []struct{ method, head string }{{"HEAD", "\n"}, {"GET", "Content-Length: 4\n\nbody"}, {"GET", "Status: 204\n\n"}} {
 		const most = 1 << 20
@@ -269,8 +269,7 @@ func TestUnwantedBodyIsBounded(t *testing.T) {
 	}
 }
 
-// A reader that does not read holds the application up: nothing is received ahead of it but a
-// buffer's worth.
+// A slow reader slows the application down: no more than a buffer is received ahead of it.
 func TestSlowReaderHoldsApplicationUp(t *testing.T) {
 	const ahead = 64 << 10
 	sent := make(chan int, 1<<20)
@@ -304,7 +303,7 @@ func TestSlowReaderHoldsApplicationUp(t *testing.T) {
 	}
 }
 
-// What comes on STDERR goes where it shall, with its request, and does no harm elsewhere.
+// The content of STDERR is passed to Stderr, with its request, and does not affect the response.
 func TestStderr(t *testing.T) {
 	long := strings.Repeat("e", 200_000)
 	b := wire.AppendStream(nil, wire.Stderr, 1, []byte(long))
@@ -312,7 +311,7 @@ func TestStderr(t *testing.T) {
 	b = wire.AppendStream(b, wire.Stderr, 1, []byte(long))
 	b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
 	b = append(wire.AppendStream(b, wire.Stderr, 1, []byte("last")), ended(0, wire.Complete)...)
-	must(t, canned(t, true, b), get(t, address), "body") // nobody wants it
+	must(t, canned(t, true, b), get(t, address), "body") // without Stderr
 	tr := canned(t, true, b)
 	var log strings.Builder
 	r := get(t, address)
@@ -338,7 +337,7 @@ func TestStderr(t *testing.T) {
 	}
 }
 
-// A response that is cut off says so, even if the request could not be sent.
+// A response that is cut off is an error even if the request could not be sent.
 func TestCutAfterFailedWrite(t *testing.T) {
 	body := newClosable(newPattern(20_000))
 	tr := checked(t, &fcgi.Transport{Addr: "pipe:1"})
@@ -346,7 +345,7 @@ func TestCutAfterFailedWrite(t *testing.T) {
 		p.head()
 		p.out("\nhalf")
 		p.next()
-		<-body.closed // nobody sends any more
+		<-body.closed // the sender has stopped
 	})
 	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := dial(ctx, network, addr)
@@ -373,8 +372,7 @@ func (f *failsLater) Write(b []byte) (int, error) {
 	return n, errWanted
 }
 
-// The connection is kept as soon as the end has come, even if the body is not read to the
-// end, or not at all.
+// The connection is kept once the end of the request has arrived, even if the body is not read.
 func TestConnectionIsKept(t *testing.T) {
 	for _, read := range []int{0, 1, 4} {
 		tr := canned(t, true, whole("Content-Length: 4\n\nbody"))
@@ -401,7 +399,7 @@ func TestConnectionIsKept(t *testing.T) {
 	}
 }
 
-// Closing a body whose end has not come closes the connection, and ends a Read that waits.
+// Closing a body whose end has not arrived closes the connection, and ends a Read that waits.
 func TestCloseBeforeTheEnd(t *testing.T) {
 	told := make(chan bool, 1)
 	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
@@ -437,7 +435,7 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// A response that breaks off breaks a proxy's, too.
+// If a response breaks off, so does a proxy's response.
 func TestProxyOfBrokenResponse(t *testing.T) {
 	tr := canned(t, false, wire.AppendStream(nil, wire.Stdout, 1, []byte("\nhalf")))
 	resp, body, err := answerTo(http.DefaultTransport, get(t, proxy(t, tr)))
@@ -446,7 +444,7 @@ func TestProxyOfBrokenResponse(t *testing.T) {
 	}
 }
 
-// An error of the connection is told as it is.
+// An error of the connection is wrapped.
 func TestReadError(t *testing.T) {
 	for _, test := range []struct{ from, want error }{{errWanted, errWanted}, {nil, io.ErrNoProgress}} {
 		tr := checked(t, &fcgi.Transport{Addr: "x:1", DialContext: func(context.Context, string, string) (net.Conn, error) {
@@ -461,7 +459,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-// failing is a connection that nothing can be read from.
+// failing is a connection whose Read fails.
 type failing struct {
 	net.Conn
 	err error

@@ -9,8 +9,8 @@ import (
 	"github.com/tarehq/tare/fcgi"
 )
 
-// What a request costs on a kept connection, the application's part included, which is as
-// little as can be.
+// BenchmarkTransport measures a request on a kept connection. The application does as little as
+// possible.
 func BenchmarkTransport(b *testing.B) {
 	answer := whole("Content-Type: text/plain\r\nX-Powered-By: nobody\r\n\r\nHello World\n")
 	tr := checked(b, &fcgi.Transport{MaxIdleConnsPerHost: 1, Root: "/var/www", SplitPath: ".php", Addr: listen(b, "unix", func(p *peer, _ int) {

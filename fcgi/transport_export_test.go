@@ -1,13 +1,13 @@
 package fcgi
 
-// Waiting is how many requests wait for their turn.
+// Waiting returns the number of requests that wait for a connection.
 func (t *Transport) Waiting() int { return t.run().Count().Waiting }
 
-// Idle is how many connections are kept and not in use.
+// Idle returns the number of idle connections.
 func (t *Transport) Idle() int { return t.run().Count().Idle }
 
-// Active is how many connections are in use.
+// Active returns the number of connections in use.
 func (t *Transport) Active() int { return t.run().Count().Active }
 
-// Pools is how many addresses are remembered.
+// Pools returns the number of addresses in the pool.
 func (t *Transport) Pools() int { return t.run().Count().Hosts }

@@ -21,14 +21,14 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// drain receives until the connection's end.
+// drain receives until the end of the connection.
 func (p *peer) drain() {
 	for _, ok := p.next(); ok; _, ok = p.next() {
 	}
 }
 
-// stages are where a request can be when it is cancelled. serve is the application; it calls
-// reached, and after cancelled it sees the end of its connection.
+// stages are the states in which a request can be canceled. serve is the application. It calls
+// reached, and observes the end of its connection after the request is canceled.
 var stages = []struct {
 	name   string
 	body   func() io.ReadCloser // of the request; nil for none
@@ -88,8 +88,8 @@ var stages = []struct {
 		}, false},
 }
 
-// A request that is cancelled fails with the cause, wherever it is. Its connection and its body
-// are closed, and no goroutine is left.
+// A request that is canceled in any state fails with the cause. Its connection and its body are
+// closed, and no goroutine is left.
 func TestCancellation(t *testing.T) {
 	for _, stage := range stages {
 		t.Run(stage.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestCancellation(t *testing.T) {
 			}
 			go func() {
 				<-reached
-				if stage.headed { // a response that has come, and was not returned yet, is none when the request is cancelled
+				if stage.headed { // a response that was received and not returned yet is dropped
 					<-returned
 				}
 				if s, ok := r.Body.(*stuck); ok {
@@ -133,7 +133,7 @@ func TestCancellation(t *testing.T) {
 	}
 }
 
-// A request can be cancelled before it has a connection, too.
+// A request can also be canceled before it has a connection.
 func TestCancellationBeforeConnection(t *testing.T) {
 	dialing := make(chan bool)
 	tr := checked(t, &fcgi.Transport{Addr: "x:1", MaxConnsPerHost: 1, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -153,7 +153,7 @@ func TestCancellationBeforeConnection(t *testing.T) {
 	}
 	try(ctx, nil, 0)
 	<-dialing
-	for _, easy := range []bool{true, false} { // one waits for its body, which is short
+	for _, easy := range []bool{true, false} { // with a short body, whose Read waits
 		waits, end := context.WithCancelCause(t.Context())
 		body := newStuck(easy)
 		try(waits, body, 10)
@@ -186,7 +186,7 @@ func TestCancellationBeforeConnection(t *testing.T) {
 	<-body.closed
 }
 
-// watched is a context that counts who watches it.
+// watched is a context that counts its watchers.
 type watched struct {
 	context.Context
 	watchers *atomic.Int32
@@ -201,10 +201,10 @@ func (w watched) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// Value hides what the context is, or package context would go around AfterFunc.
+// Value hides the type of the context. Otherwise package context would not call AfterFunc.
 func (w watched) Value(any) any { return nil }
 
-// A context that goes on for long is not watched for longer than a request takes.
+// A context is watched only as long as a request takes.
 func TestContextIsNotWatchedForEver(t *testing.T) {
 	for _, answer := range [][]byte{whole("\nbody"), whole("Status: 204\n\n"), []byte("nonsense")} {
 		tr := canned(t, true, answer)
@@ -220,7 +220,7 @@ func TestContextIsNotWatchedForEver(t *testing.T) {
 	}
 }
 
-// A cause that readers take for a body's end is not one.
+// A cause of io.EOF, which readers take for the end of a body, is not returned.
 func TestCancelledByEOF(t *testing.T) {
 	tr := canned(t, true, wire.AppendStream(nil, wire.Stdout, 1, []byte("\nhalf")))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -235,8 +235,8 @@ func TestCancelledByEOF(t *testing.T) {
 	}
 }
 
-// A response is there as soon as its head is, whatever there still is of the request's body,
-// and both go on at the same time.
+// RoundTrip returns as soon as the response's head has arrived, even if the request's body goes on.
+// Then both go on at the same time.
 func TestEarlyResponse(t *testing.T) {
 	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
 		p.head()
@@ -273,8 +273,8 @@ func TestEarlyResponse(t *testing.T) {
 	eventually(t, "the connection is kept", func() bool { return tr.Idle() == 1 })
 }
 
-// A response that ends before the request's body does is whole. The body is closed, and so is
-// the connection.
+// A response that ends before the request's body is complete. The body and the connection are
+// closed.
 func TestResponseBeforeRequestEnds(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		body := newStuck(true)
@@ -294,14 +294,14 @@ func TestResponseBeforeRequestEnds(t *testing.T) {
 	}
 }
 
-// An application that answers and closes without taking the body is heard.
+// The response of an application that closes without reading the body is received.
 func TestAnswerWithoutTakingTheBody(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, network, func(p *peer, _ int) {
 			p.head()
 			p.answer("Status: 413\n\ntoo large")
 			p.Conn.(interface{ CloseWrite() error }).CloseWrite()
-			io.CopyN(io.Discard, p, 1<<20) // less than there is
+			io.CopyN(io.Discard, p, 1<<20) // a part of it
 		})})
 		resp := must(t, tr, newRequest(t, "PUT", address, newPattern(8<<20)), "too large")
 		if resp.StatusCode != http.StatusRequestEntityTooLarge {
@@ -310,7 +310,8 @@ func TestAnswerWithoutTakingTheBody(t *testing.T) {
 	}
 }
 
-// gated is a connection that says when a write is done, and returns from it when told to.
+// gated is a connection that reports when a write is done, and returns from it when it is allowed
+// to.
 type gated struct {
 	net.Conn
 	wrote chan struct{}
@@ -323,8 +324,8 @@ func (g gated) Write(p []byte) (int, error) {
 	return n, errors.Join(err, <-g.gate)
 }
 
-// A connection whose last write has not returned when the response has ended is kept, but not
-// before it has, and not if it fails.
+// If the last write returns after the end of the response, the connection is kept then, and only if
+// the write succeeds.
 func TestLastWriteReturnsLate(t *testing.T) {
 	for _, late := range []error{nil, errWanted} {
 		dial := piped(t, func(p *peer, _ int) {
@@ -357,12 +358,12 @@ func TestLastWriteReturnsLate(t *testing.T) {
 	}
 }
 
-// A connection on which the last write has failed is not kept, even if the response ends well.
+// If the last write fails, the connection is not kept, even if the response is complete.
 func TestLastWriteFails(t *testing.T) {
 	body := newClosable(newPattern(20_000))
 	dial := piped(t, func(p *peer, _ int) {
 		p.request()
-		<-body.closed // nobody sends any more
+		<-body.closed // the sender has stopped
 		p.answer("\nbody")
 	})
 	g := gated{wrote: make(chan struct{}, 3), gate: make(chan error, 3)}
@@ -371,7 +372,7 @@ func TestLastWriteFails(t *testing.T) {
 		return g, err
 	}})
 	g.gate <- nil       // for the head
-	g.gate <- errWanted // and for the body
+	g.gate <- errWanted // for the body
 	r := newRequest(t, "POST", address, body)
 	r.ContentLength = 20_000
 	must(t, tr, r, "body")
@@ -380,7 +381,7 @@ func TestLastWriteFails(t *testing.T) {
 	}
 }
 
-// A request's body that fails, or is of another length than was said, fails the request.
+// If a request's body fails, or has another length than ContentLength, the request fails.
 func TestFaultyRequestBodies(t *testing.T) {
 	broken := io.MultiReader(newPattern(100_000), &brokenReader{})
 	for _, test := range []struct {
@@ -437,7 +438,7 @@ type idleReader struct{}
 
 func (idleReader) Read([]byte) (int, error) { return 0, nil }
 
-// A slow application holds the body's reader up: no more is read than a piece ahead.
+// A slow application slows the body's reader down: no more than one piece is read ahead.
 func TestSlowApplicationHoldsBodyUp(t *testing.T) {
 	const ahead = 128 << 10
 	source := &counter{Reader: newPattern(8 << 20)}
@@ -467,7 +468,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Requests wait for connections in the order in which they came, and nobody is forgotten.
+// Requests get connections in the order of their arrival, and none waits forever.
 func TestTurns(t *testing.T) {
 	for _, kept := range []int{0, 1} {
 		const requests, conns = 12, 2
@@ -523,7 +524,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A turn that comes to a request at the moment of its cancellation goes on to the next.
+// If a request is canceled when it gets a connection, the next request gets that.
 func TestTurnOfCancelled(t *testing.T) {
 	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1, Addr: listen(t, "unix", func(p *peer, _ int) {
 		for p.request() != nil {
@@ -547,7 +548,7 @@ func TestTurnOfCancelled(t *testing.T) {
 	must(t, tr, get(t, address), "body")
 }
 
-// Kept connections are not more than they may be, and none without need.
+// The Transport keeps no more connections than it may, and none without need.
 func TestIdleConnections(t *testing.T) {
 	var conns atomic.Int32
 	arrived := make(chan struct{})
@@ -588,10 +589,10 @@ func TestIdleConnections(t *testing.T) {
 	}
 }
 
-// plain is a connection that the transport cannot look into. It tells of writes.
+// plain is a connection whose socket is hidden from the Transport. It reports writes.
 type plain struct {
 	net.Conn
-	fails *atomic.Bool // writes do, and write nothing
+	fails *atomic.Bool // writes fail, and write nothing
 }
 
 func (p plain) Write(b []byte) (int, error) {
@@ -601,8 +602,9 @@ func (p plain) Write(b []byte) (int, error) {
 	return p.Conn.Write(b)
 }
 
-// once is an application whose first connection answers one request; a second one it receives, does
-// as it is told and closes. Later connections answer all.
+// once returns a dialer to an application. Its first connection responds to one request. On a
+// second request it calls second and closes the connection. Later connections respond to all
+// requests.
 func once(t *testing.T, requests *atomic.Int32, second func(p *peer)) func(context.Context, string, string) (net.Conn, error) {
 	return piped(t, func(p *peer, n int) {
 		for i := 0; p.request() != nil; i++ {
@@ -616,8 +618,8 @@ func once(t *testing.T, requests *atomic.Int32, second func(p *peer)) func(conte
 	})
 }
 
-// What was sent on a kept connection that then ends without a byte is sent again if it may be, and
-// once only.
+// A request on a kept connection that ends without a response is retried if that is safe, and only
+// once.
 func TestRetries(t *testing.T) {
 	body := func() io.ReadCloser { return io.NopCloser(strings.NewReader("body")) }
 	long := func() (io.ReadCloser, error) { return io.NopCloser(newPattern(100_000)), nil }
@@ -625,7 +627,7 @@ func TestRetries(t *testing.T) {
 		name   string
 		change func(r *http.Request)
 		second func(p *peer)
-		want   int32 // requests that the application has received; 2 is no retry
+		want   int32 // requests that the application has received; 2 means no retry
 	}{
 		{"GET", func(*http.Request) {}, nil, 3},
 		{"no method", func(r *http.Request) { r.Method = "" }, nil, 3},
@@ -665,7 +667,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A second try takes a new connection, in the place of one that is kept, and leaves the others.
+// A retry uses a new connection, in place of one that is kept, and does not affect the others.
 func TestRetryLeavesOthersAlone(t *testing.T) {
 	const conns = 4
 	var all sync.WaitGroup
@@ -696,7 +698,7 @@ func TestRetryLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// Buffered bodies can be sent again, too.
+// A request with a buffered body can be retried.
 func TestRetryOfBufferedBody(t *testing.T) {
 	var requests atomic.Int32
 	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, BufferBody: 1 << 20, DialContext: once(t, &requests, func(*peer) {})})
@@ -711,7 +713,7 @@ func TestRetryOfBufferedBody(t *testing.T) {
 	}
 }
 
-// A request of which nothing could be sent may be sent again, whatever it is.
+// A request of which nothing was sent may be retried, whatever its method.
 func TestRetryOfUnsent(t *testing.T) {
 	for _, body := range []string{"", "short", strings.Repeat("long", 10_000)} {
 		var fails atomic.Bool
@@ -734,8 +736,8 @@ func TestRetryOfUnsent(t *testing.T) {
 	}
 }
 
-// A kept connection that the application has closed is not used, so that nothing need be sent
-// again: not even a POST fails.
+// A kept connection that the application has closed is not used. So no retry is needed, and not
+// even a POST fails.
 func TestClosedConnectionIsNotUsed(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		for _, last := range []string{"", "unasked"} {
@@ -754,7 +756,7 @@ func TestClosedConnectionIsNotUsed(t *testing.T) {
 			for i := range 3 {
 				must(t, tr, newRequest(t, "POST", address, strings.NewReader("body")), "body")
 				<-wrote
-				if last == "" && tr.Idle() == 1 { // what is closed stays readable: wait until it is
+				if last == "" && tr.Idle() == 1 { // a closed connection stays readable: wait until it is
 					if n, err := conns[i].Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 						t.Fatalf("%d, %v", n, err)
 					}
@@ -767,7 +769,7 @@ func TestClosedConnectionIsNotUsed(t *testing.T) {
 	}
 }
 
-// deaf is a connection that takes the first byte of what is written.
+// deaf is a connection that accepts only the first byte of a write.
 type deaf struct{ net.Conn }
 
 func (d deaf) Write(b []byte) (int, error) {
@@ -775,7 +777,7 @@ func (d deaf) Write(b []byte) (int, error) {
 	return n, errWanted
 }
 
-// Timeouts, in no time.
+// The timeouts, in a synctest bubble.
 func TestTimeouts(t *testing.T) {
 	bubble := func(name string, tr *fcgi.Transport, serve func(p *peer, n int), f func(t *testing.T, start time.Time)) {
 		t.Run(name, func(t *testing.T) {
@@ -889,7 +891,7 @@ func TestTimeouts(t *testing.T) {
 				time.Sleep(300 * time.Millisecond)
 			}
 		}
-		arrived.Wait() // they became idle after 1 s, 1.3 s and 1.6 s
+		arrived.Wait() // the connections became idle after 1 s, 1.3 s and 1.6 s
 		for at, want := range []int{3, 2, 1, 0} {
 			synctest.Wait()
 			if tr6.Idle() != want {
@@ -906,7 +908,7 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
-// Many goroutines, long and short bodies, cancelled and not: for the race detector.
+// Many goroutines send requests with long and short bodies and cancel some, for the race detector.
 func TestManyAtATime(t *testing.T) {
 	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 4, MaxIdleConnsPerHost: 2, Addr: application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)

@@ -18,7 +18,7 @@ import (
 func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]string, error) {
 	t.Helper()
 	got := make(chan *received, 1)
-	tr = &fcgi.Transport{ // settings hold from the first use on
+	tr = &fcgi.Transport{ // a copy, because settings must not change after the first use
 		Addr: "pipe:1", Root: tr.Root, Script: tr.Script, SplitPath: tr.SplitPath, Index: tr.Index, Params: tr.Params, BufferBody: tr.BufferBody,
 	}
 	tr.DialContext = piped(t, func(p *peer, _ int) {
@@ -40,7 +40,8 @@ func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]str
 	return sent.params, nil
 }
 
-// What the path means, by the transport's fields. An empty want is a parameter that is not sent.
+// The Transport's fields determine what a path means. An empty value means that a parameter is not
+// sent.
 func TestScripts(t *testing.T) {
 	const www = "/var/www"
 	php := &fcgi.Transport{Root: www, SplitPath: ".php"}
@@ -52,7 +53,7 @@ func TestScripts(t *testing.T) {
 	}{
 		{&fcgi.Transport{}, "", "", "", "/", "/"},
 		{&fcgi.Transport{}, "/a/b.php", "", "", "/a/b.php", "/a/b.php"},
-		{&fcgi.Transport{}, "/a/../b", "", "", "/a/../b", "/a/../b"}, // not a file's name
+		{&fcgi.Transport{}, "/a/../b", "", "", "/a/../b", "/a/../b"}, // not a file name
 		{&fcgi.Transport{Root: www}, "/a.php", www + "/a.php", "/a.php", "", "/a.php"},
 		{&fcgi.Transport{Root: www + "/"}, "/a.php/b", www + "/a.php/b", "/a.php/b", "", "/a.php/b"},
 		{&fcgi.Transport{Root: www}, "", www + "/index.php", "/index.php", "", "/index.php"},
@@ -91,7 +92,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// Nothing is sent for what no path, target, host or field may be.
+// A request with an invalid path, target, host or field is not sent.
 func TestRefusedRequests(t *testing.T) {
 	change := func(f func(*http.Request)) *http.Request {
 		r := get(t, address+"a.php")
@@ -170,7 +171,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// What is not known is not made up, and the rest follows from the URL.
+// Unknown values are not made up. The others are derived from the URL.
 func TestServerParams(t *testing.T) {
 	for _, test := range []struct {
 		url, host, remote string
@@ -215,7 +216,7 @@ func TestServerParams(t *testing.T) {
 	}
 }
 
-// No field of a client's becomes a parameter that means something else.
+// No field of a client becomes a parameter with another meaning.
 func TestSpoofing(t *testing.T) {
 	for name, header := range map[string]http.Header{
 		"httpoxy":                   {"Proxy": {"evil"}},
@@ -255,10 +256,10 @@ func TestSpoofing(t *testing.T) {
 	}
 }
 
-// The hook sees all parameters, and changes what it likes.
+// The hook receives all parameters, and can change them.
 func TestParamsHook(t *testing.T) {
 	var seen map[string]string
-	long := strings.Repeat("long", 50_000) // more than a record holds
+	long := strings.Repeat("long", 50_000) // more than a record can hold
 	tr := checked(t, &fcgi.Transport{Params: func(r *http.Request, p *fcgi.Params) {
 		seen = maps.Collect(p.All())
 		if r.Method != "GET" || p.Get("REQUEST_METHOD") != "GET" || p.Get("NONE") != "" {
@@ -288,7 +289,7 @@ func TestParamsHook(t *testing.T) {
 	}
 }
 
-// The hook may keep what it is given.
+// The hook may keep the parameters.
 func TestParamsMayBeKept(t *testing.T) {
 	var kept []*fcgi.Params
 	tr := checked(t, &fcgi.Transport{Params: func(_ *http.Request, p *fcgi.Params) { kept = append(kept, p) }})
@@ -302,7 +303,7 @@ func TestParamsMayBeKept(t *testing.T) {
 	}
 }
 
-// The caller's request stays as it was.
+// The caller's request is not changed.
 func TestRequestIsNotChanged(t *testing.T) {
 	r := newRequest(t, "POST", address+"a?b", strings.NewReader("body"))
 	r.Header.Set("X-User", "one")

@@ -18,7 +18,7 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for an event that must happen.
 const patience = time.Minute
 
 // eventually waits until a condition holds.
@@ -31,12 +31,12 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// checked makes the test fail if the transport has left something when it ends: a goroutine,
-// a connection in use, a request that waits.
+// checked fails the test if the Transport has left something at its end: a goroutine, a connection
+// in use, or a waiting request.
 func checked(t testing.TB, tr *fcgi.Transport) *fcgi.Transport {
 	t.Cleanup(func() {
 		eventually(t, "the transport has no connection", func() bool {
-			tr.CloseIdleConnections() // who sends a body may be late with giving one back
+			tr.CloseIdleConnections() // the sender of a body may return a connection late
 			return tr.Pools() == 0
 		})
 		eventually(t, "the transport has no goroutine", func() bool { return ours() == "" })
@@ -44,7 +44,7 @@ func checked(t testing.TB, tr *fcgi.Transport) *fcgi.Transport {
 	return tr
 }
 
-// ours returns the stacks of goroutines that a transport has started.
+// ours returns the stacks of goroutines that a Transport has started.
 func ours() string {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -60,7 +60,7 @@ func ours() string {
 	return strings.Join(found, "\n\n")
 }
 
-// A peer is an application that a test has written record by record.
+// peer is an application that a test writes record by record.
 type peer struct {
 	t testing.TB
 	net.Conn
@@ -77,7 +77,7 @@ type received struct {
 	body   []byte
 }
 
-// next returns the next piece of a record, or false at the connection's end.
+// next returns the next piece of a record, or false at the end of the connection.
 func (p *peer) next() (wire.Piece, bool) {
 	for {
 		piece, n, err := p.records.Next(p.in[p.from:p.to])
@@ -101,7 +101,7 @@ func (p *peer) next() (wire.Piece, bool) {
 	}
 }
 
-// head receives a request up to its body, or returns nil at the connection's end.
+// head receives a request up to its body. It returns nil at the end of the connection.
 func (p *peer) head() *received {
 	r := &received{params: make(map[string]string)}
 	var list []byte
@@ -144,7 +144,7 @@ func (r *received) parse(t testing.TB, list []byte) {
 	}
 }
 
-// request receives a request with its body, or returns nil at the connection's end.
+// request receives a request with its body. It returns nil at the end of the connection.
 func (p *peer) request() *received {
 	r := p.head()
 	if r == nil {
@@ -176,18 +176,18 @@ func (p *peer) end() { p.Write(ended(0, wire.Complete)) }
 
 func (p *peer) answer(s string) { p.Write(whole(s)) }
 
-// ended is the end of a request as most applications send it.
+// ended returns the end of a request as most applications send it.
 func ended(app uint32, status wire.Status) []byte {
 	return wire.AppendEnd(wire.AppendStreamEnd(nil, wire.Stdout, 1), 1, wire.End{App: app, Status: status})
 }
 
-// whole is a whole response.
+// whole returns a complete response.
 func whole(s string) []byte {
 	return append(wire.AppendStream(nil, wire.Stdout, 1, []byte(s)), ended(0, wire.Complete)...)
 }
 
-// listen starts an application at a socket. serve is called for each of its connections, with the
-// number of those before it, and the connection closed afterwards.
+// listen starts an application on a socket. It calls serve for each connection, with the number of
+// connections before, and then closes the connection.
 func listen(t testing.TB, network string, serve func(p *peer, n int)) (addr string) {
 	t.Helper()
 	at := "127.0.0.1:0"
@@ -219,8 +219,8 @@ func listen(t testing.TB, network string, serve func(p *peer, n int)) (addr stri
 	return l.Addr().String()
 }
 
-// piped is a DialContext to an application at the other end of a pipe, which holds nothing. The
-// transport cannot see before it writes whether the other end is closed.
+// piped returns a DialContext to an application at the other end of a pipe, which buffers nothing.
+// Before it writes, the Transport cannot detect that the other end is closed.
 func piped(t testing.TB, serve func(p *peer, n int)) func(context.Context, string, string) (net.Conn, error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -240,7 +240,7 @@ func piped(t testing.TB, serve func(p *peer, n int)) func(context.Context, strin
 	}
 }
 
-const address = "http://app.example/" // of requests that go elsewhere
+const address = "http://app.example/" // for a Transport with an Addr or a DialContext
 
 func get(t testing.TB, url string) *http.Request { return newRequest(t, http.MethodGet, url, nil) }
 
@@ -253,12 +253,12 @@ func newRequest(t testing.TB, method, url string, body io.Reader) *http.Request 
 	return r
 }
 
-// tripper is a function that is an http.RoundTripper.
+// tripper is a function that implements http.RoundTripper.
 type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answerTo returns all of a response.
+// answerTo returns all parts of a response.
 func answerTo(tr http.RoundTripper, r *http.Request) (resp *http.Response, body string, err error) {
 	resp, err = tr.RoundTrip(r)
 	if err != nil {
@@ -269,7 +269,7 @@ func answerTo(tr http.RoundTripper, r *http.Request) (resp *http.Response, body 
 	return resp, string(b), err
 }
 
-// describe tells all of an outcome.
+// describe describes an outcome completely.
 func describe(resp *http.Response, body string, err error) string {
 	if resp == nil {
 		return fmt.Sprintf("no response: %v", err)
@@ -279,7 +279,7 @@ func describe(resp *http.Response, body string, err error) string {
 	return fmt.Sprintf("%s %s %d %q %q %v", resp.Proto, resp.Status, resp.ContentLength, b.String(), body, err)
 }
 
-// must is for what has to work.
+// must fails the test unless a request gets the wanted body.
 func must(t testing.TB, tr http.RoundTripper, r *http.Request, want string) *http.Response {
 	t.Helper()
 	resp, body, err := answerTo(tr, r)
@@ -289,14 +289,14 @@ func must(t testing.TB, tr http.RoundTripper, r *http.Request, want string) *htt
 	return resp
 }
 
-// stuck is a request's body that nothing comes of. Like that of a server's request it cannot be
+// stuck is a request's body whose Read waits. Like the body of a server's request, it cannot be
 // closed while it is read, unless it is easy.
 type stuck struct {
 	easy    bool
-	reading sync.Mutex
+	reading sync.Mutex    // closed by the first Read
 	read    chan struct{} // closed when it is read
-	release chan struct{} // ends Read when it is closed
-	closed  chan struct{} // closed when it is
+	release chan struct{} // its close ends Read
+	closed  chan struct{} // closed by Close
 	once    [2]sync.Once
 }
 
@@ -324,7 +324,7 @@ func (s *stuck) Close() error {
 	return nil
 }
 
-// closable tells when it was closed.
+// closable records that it was closed.
 type closable struct {
 	io.Reader
 	closed chan struct{}

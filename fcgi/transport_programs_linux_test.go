@@ -20,7 +20,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// php starts php-fpm with two processes, and returns a transport to it. more is added to its
+// php starts php-fpm with two processes, and returns a Transport to it. more is added to its
 // configuration.
 func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 	t.Helper()
@@ -56,7 +56,7 @@ header('Content-Type: application/json');
 echo json_encode(['server' => $_SERVER, 'post' => $_POST, 'cookie' => $_COOKIE, 'body' => file_get_contents('php://input')]);
 `
 
-// dumped is what dump answers.
+// dumped is the output of the script dump.
 type dumped struct {
 	Server       map[string]any
 	Post, Cookie any
@@ -118,7 +118,7 @@ func TestPHP(t *testing.T) {
 			{"GET", "dir/", `200 OK -1 "dir" <nil>`},
 			{"GET", "none.php", `404 Not Found -1 "File not found.\n" <nil>`},
 			{"GET", "text.jpg", `403 Forbidden -1 "Access denied.\n" <nil>`},
-			{"GET", "text.jpg/x.php", `403 Forbidden -1 "Access denied.\n" <nil>`}, // PHP looks for it all the same
+			{"GET", "text.jpg/x.php", `403 Forbidden -1 "Access denied.\n" <nil>`}, // PHP looks for it nevertheless
 			{"GET", "status.php?s=201", `201 Created -1 "body" <nil>`},
 			{"GET", "status.php?s=204", `204 No Content 0 "" <nil>`},
 			{"GET", "status.php?s=304", `304 Not Modified 0 "" <nil>`},
@@ -175,8 +175,8 @@ func TestPHP(t *testing.T) {
 	})
 }
 
-// Long bodies go both ways, and connections are kept with as many processes as there are, which
-// would not do without a bound.
+// Long bodies are sent and received, and as many connections are kept as there are processes. That
+// requires a limit on connections.
 func TestPHPAtWork(t *testing.T) {
 	tr := php(t, map[string]string{
 		"echo.php":  "<?php readfile('php://input');",
@@ -197,7 +197,7 @@ func TestPHPAtWork(t *testing.T) {
 	resp.Body.Close()
 	must(t, tr, get(t, address+"large.php"), strings.Repeat("x", size))
 
-	for i := range 20 { // what PHP does not read does not harm who comes next
+	for i := range 20 { // a body that PHP does not read does not affect the next request
 		r := newRequest(t, "POST", address+"pid.php", newPattern(100_000))
 		if r.ContentLength = 100_000; i%2 == 1 {
 			r.ContentLength = -1
@@ -252,7 +252,7 @@ func TestPHPAtWork(t *testing.T) {
 	resp.Body.Close()
 }
 
-// Processes that end after a few requests close connections that are kept.
+// Processes that end after a few requests close kept connections.
 func TestPHPProcessesThatEnd(t *testing.T) {
 	tr := php(t, map[string]string{"pid.php": "<?php echo getmypid();"}, "pm.max_requests = 3\n")
 	pids := make(map[string]int)

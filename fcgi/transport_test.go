@@ -36,7 +36,7 @@ func application(t testing.TB, network string, h http.HandlerFunc) (addr string)
 	return l.Addr().String()
 }
 
-// echo answers with what it was asked.
+// echo responds with a description of the request.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	w.Header()["X-Many"] = []string{"one", "two"}
@@ -100,9 +100,9 @@ func TestMethodsAndStatuses(t *testing.T) {
 	})
 }
 
-// pattern is a stream of n bytes that are not the same everywhere.
+// pattern is a stream of n bytes that never repeats within a buffer.
 type pattern struct {
-	block   []byte // over and over
+	block   []byte // repeated
 	room    []byte
 	at, end int
 }
@@ -122,7 +122,7 @@ func (p *pattern) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write compares what is written with what the stream has next.
+// Write compares the written bytes with the next bytes of the stream.
 func (p *pattern) Write(b []byte) (n int, err error) {
 	if p.room == nil {
 		p.room = make([]byte, 64<<10)
@@ -138,7 +138,7 @@ func (p *pattern) Write(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// Bodies of 64 MB go through both ways at the same time, unchanged, without being held.
+// Bodies of 64 MB are sent and received at the same time, unchanged, without being buffered.
 func TestLargeBodies(t *testing.T) {
 	const size, most = 64 << 20, 16 << 20
 	addr := application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
@@ -176,7 +176,7 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-// Bodies of all lengths around what is sent in one piece arrive as they are.
+// Bodies of all lengths around the size of a piece arrive unchanged.
 func TestBodiesOfAllSizes(t *testing.T) {
 	addr := application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -202,7 +202,7 @@ func TestBodiesOfAllSizes(t *testing.T) {
 	}
 }
 
-// A body whose length is not known gets one if it is buffered, and fails if it is too long.
+// A body of unknown length gets a length if it is buffered, and fails if it is too long.
 func TestBufferBody(t *testing.T) {
 	addr := application(t, "tcp", echo)
 	const limit = 100 << 10
@@ -220,12 +220,12 @@ func TestBufferBody(t *testing.T) {
 	<-body.closed
 }
 
-// Where the application listens is the transport's to say, or the URL's.
+// The Transport's fields or the URL determine the address of the application.
 func TestAddresses(t *testing.T) {
 	tcp, unix := application(t, "tcp", echo), application(t, "unix", echo)
 	for _, test := range []struct {
 		tr        *fcgi.Transport
-		url, want string // what the answer begins with, or the error has
+		url, want string // the beginning of the response, or a part of the error
 	}{
 		{&fcgi.Transport{}, "http://" + tcp + "/x", tcp + " /x"},
 		{&fcgi.Transport{}, "fcgi://" + tcp + "/x", tcp + " /x"},
@@ -246,7 +246,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A Client knows FastCGI by its scheme, and follows redirects.
+// An http.Client can use the scheme fcgi, and follows redirects.
 func TestClient(t *testing.T) {
 	addr := application(t, "tcp", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/from" {

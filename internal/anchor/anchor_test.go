@@ -25,7 +25,7 @@ func wantText(t *testing.T, f *anchor.File, want string) {
 	}
 }
 
-// A file is found by its folder, whatever becomes of the folder's path and of the file.
+// A file is found in its directory, whatever becomes of the directory's path and of the file.
 func TestFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -51,7 +51,7 @@ func TestFile(t *testing.T) {
 	write(t, name, "first")
 	wantText(t, f, "first")
 	if err := os.Rename(dir, dir+".moved"); err != nil {
-		t.Skip(err) // where open folders cannot be renamed, paths do not change
+		t.Skip(err) // open directories cannot be renamed here, so paths do not change
 	}
 	wantText(t, f, "first")
 	write(t, filepath.Join(dir+".moved", "other"), "second")
@@ -69,7 +69,7 @@ func TestFile(t *testing.T) {
 	f.Close()
 }
 
-// The folder to which a link leads is held, too: certificates are renewed there.
+// The directory to which a link leads is kept open, too: certificates are renewed there.
 func TestLink(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"live", "archive"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/anchor"
 )
 
-// Reading a named pipe does not wait for somebody who writes to it.
+// Reading a named pipe does not wait for a writer.
 func TestPipe(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {

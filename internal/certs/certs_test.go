@@ -17,7 +17,7 @@ import (
 
 const patience = time.Minute
 
-// file is one in memory.
+// file is a file in memory.
 type file struct {
 	mu   sync.Mutex
 	text string
@@ -98,7 +98,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A change is noticed; rubbish is told of once, and that it is over.
+// A change is noticed. An invalid certificate is logged once, and so is its end.
 func TestWatch(t *testing.T) {
 	said := make(chan string, 10)
 	s, cert, key := open(t, func(text string) { said <- text })
@@ -126,7 +126,7 @@ func TestWatch(t *testing.T) {
 	cert2, key2 := year(t, 2)
 	cert.set(cert2, nil)
 	key.set(key2, nil)
-	got := <-said // perhaps that they do not match, if this was slow between the two
+	got := <-said // may be that they do not match, if the change fell between two reads
 	if strings.Contains(got, "private key does not match") {
 		got = <-said
 	}

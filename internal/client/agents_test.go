@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recording is said that keeps what is written.
+// recording is a scripted connection that records what is written.
 type recording struct {
 	said
 	written strings.Builder
@@ -14,7 +14,8 @@ type recording struct {
 
 func (c *recording) Write(p []byte) (int, error) { return c.written.Write(p) }
 
-// A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would see another request than caches do.
+// A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would
+// receive another request than the one that caches use.
 func TestSeveralUserAgents(t *testing.T) {
 	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n", false: "User-Agent: a\r\n"} {
 		s := &recording{said: said{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}}

@@ -18,7 +18,8 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// said is a connection on which a text comes in pieces, and then the end. What is written is lost.
+// said is a connection on which a text arrives in pieces, and then the end. It drops what is
+// written.
 type said struct {
 	net.Conn
 	text   string
@@ -40,7 +41,7 @@ func (c *said) Close() error                     { c.closed = true; return nil }
 func (c *said) SetReadDeadline(time.Time) error  { return nil }
 func (c *said) SetWriteDeadline(time.Time) error { return nil }
 
-// dialTo returns what opens a connection.
+// dialTo returns a function that opens a connection.
 func dialTo(nc net.Conn) func(context.Context, string, string) (net.Conn, error) {
 	return func(context.Context, string, string) (net.Conn, error) { return nc, nil }
 }
@@ -54,8 +55,8 @@ func request(t *testing.T, method, address string, body io.Reader) *http.Request
 	return r
 }
 
-// A body is the same in whatever pieces it comes, and however much its reader has room for: also where
-// what comes is received into the reader's memory, and its end has to be put back.
+// A body is the same in whatever pieces it arrives, and whatever room its reader has. That includes
+// bodies that are received into the reader's buffer, and whose end must be put back.
 func TestBodyInAnyPieces(t *testing.T) {
 	want := strings.Repeat("0123456789abcdef", 100)
 	const next = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -79,7 +80,7 @@ func TestBodyInAnyPieces(t *testing.T) {
 					n, err = resp.Body.Read(b)
 					got.Write(b[:n])
 				}
-				if got.String() != want || err != io.EOF { //nolint:errorlint // what a Read returns
+				if got.String() != want || err != io.EOF { //nolint:errorlint // Read must not wrap it
 					t.Fatalf("%s, %d at a time into %d: %d bytes, %v", name, piece, room, got.Len(), err)
 				}
 				if name == "by chunks" && resp.Trailer.Get("Sum") != "42" {
@@ -94,15 +95,15 @@ func TestBodyInAnyPieces(t *testing.T) {
 	}
 }
 
-// An exchange ends once. What becomes of its connection depends on how far it is: it is kept, closed,
-// or left to who still sends.
+// An exchange ends once. Its progress determines what becomes of its connection: it is kept,
+// closed, or left to the sender.
 func TestEnd(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		progress progress
 		reusable bool
 		failed   error
-		kept     bool // that is what is said
+		kept     bool // the result of end
 		then     func(*exchange)
 		idle     int
 	}{
@@ -139,7 +140,7 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// What is done about fields of a response that are rare is done however their names are spelled.
+// Rare fields of a response are handled in whatever case their names are.
 func TestRareFields(t *testing.T) {
 	for _, test := range []struct{ fields, want string }{
 		{"PRAGMA: no-cache\r\ncontent-ENCODING: GZIP\r\n", "map[Cache-Control:[no-cache] Pragma:[no-cache]]"},
@@ -184,7 +185,7 @@ func TestFramed(t *testing.T) {
 	}
 }
 
-// Large buffers are not kept, and those that are have nothing of the last exchange in them.
+// Large buffers are not kept. Kept buffers hold nothing of the last exchange.
 func TestRelease(t *testing.T) {
 	c := New(&Config{})
 	x := &exchange{client: c, scratch: c.newScratch()}
@@ -193,10 +194,10 @@ func TestRelease(t *testing.T) {
 	if x.release(); s.out != nil || len(s.in) != c.readBufferSize || x.scratch != nil {
 		t.Errorf("%d and %d bytes are kept", cap(s.out), len(s.in))
 	}
-	x.release() // is nothing the second time
+	x.release() // has no effect the second time
 }
 
-// What people are told of a host has no password in it.
+// The address of a host in errors does not contain a password.
 func TestAddr(t *testing.T) {
 	for _, test := range []struct {
 		k    key
@@ -238,7 +239,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// How many servers are known to speak HTTP/2 is bounded.
+// The number of servers that are remembered to speak HTTP/2 is limited.
 func TestKnownIsBounded(t *testing.T) {
 	h := &New(&Config{}).http2
 	for i := range maxHTTP2Servers + 10 {
@@ -258,7 +259,7 @@ func TestKnownIsBounded(t *testing.T) {
 	}
 }
 
-// Errors say whose fault it is, and whether it was time.
+// Errors report their side, and whether they are timeouts.
 func TestErrors(t *testing.T) {
 	e := &Error{Side: Proxy, Kind: TimedOut, During: "connecting to", Addr: "h:1", Err: io.ErrNoProgress}
 	if e.Error() != "tare: connecting to h:1: "+io.ErrNoProgress.Error() || !e.Timeout() || !e.Temporary() || !errors.Is(e, io.ErrNoProgress) {
@@ -282,7 +283,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// latecomer is a connection on which an answer comes while it is being closed, as it may over TLS.
+// latecomer is a connection on which a response arrives while it is being closed, as may happen
+// over TLS.
 type latecomer struct {
 	said
 	closing, answered chan struct{}
@@ -306,7 +308,7 @@ func (c *latecomer) Close() error {
 	return nil
 }
 
-// A request whose body cannot be read has failed, whatever its server says about what it got.
+// A request whose body fails has failed, whatever the server responds to the part that it received.
 func TestLateAnswer(t *testing.T) {
 	nc := &latecomer{said{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}, make(chan struct{}), make(chan struct{})}
 	broken := errors.New("the body is broken")
@@ -327,7 +329,8 @@ func (b failingLate) Read([]byte) (int, error) {
 
 func (failingLate) Close() error { return nil }
 
-// A request is its caller's when its response has been closed, although its body may still be read: the race detector looks on.
+// A request belongs to its caller again once its response is closed, even if its body is still
+// being read. The race detector checks that.
 func TestRequestIsGivenBack(t *testing.T) {
 	before := runtime.NumGoroutine()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

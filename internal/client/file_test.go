@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// BenchmarkFileBody sends a file: by the kernel, and as a reader that it cannot know.
+// BenchmarkFileBody sends a file: by the kernel, and through a reader of another type.
 func BenchmarkFileBody(b *testing.B) {
 	for _, size := range []int64{256 << 10, 10 << 20} {
 		name := filepath.Join(b.TempDir(), "file")
@@ -52,7 +52,7 @@ func BenchmarkFileBody(b *testing.B) {
 	}
 }
 
-// discard answers requests of so many bytes, which it does not look at.
+// discard responds to requests of a given size, and ignores their content.
 func discard(l net.Listener, size int64) {
 	for {
 		c, err := l.Accept()

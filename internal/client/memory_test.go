@@ -12,7 +12,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A Memory serves one exchange after the other. What was kept of a response but for the Header itself stays what it was.
+// A Memory serves one exchange after another. Parts of an earlier response, except for the Header
+// itself, do not change.
 func TestMemory(t *testing.T) {
 	many := strings.Builder{}
 	for i := range maxKeptFields + 1 {
@@ -47,12 +48,13 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// An exchange in memory that is used again allocates the text of the head, the values of its fields, and little else.
+// An exchange in a Memory allocates the text of the head, the values of its fields, and little
+// more.
 func TestMemoryAllocations(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector's pools lose some of what they are given")
 	}
-	const most = 6 // the test's own connection and dialing are among them
+	const most = 6 // including the test's own connection and dialing
 	c := New(&Config{DialContext: dialTo(&repeats{}), Verbatim: true, DisableCompression: true})
 	r := request(t, http.MethodGet, "http://host/", nil)
 	var m Memory
@@ -66,7 +68,7 @@ func TestMemoryAllocations(t *testing.T) {
 	}
 }
 
-// repeats is a connection that answers whatever is written.
+// repeats is a connection that responds to every write.
 type repeats struct {
 	said
 	due bool

@@ -32,7 +32,8 @@ func loopback(t *testing.T) (ours, theirs *net.TCPConn) {
 	return nc.(*net.TCPConn), other.(*net.TCPConn)
 }
 
-// What is sent is told of, however it ends, and an answer that comes first is no less one.
+// sendReceive reports the number of bytes sent, however it ends. A response that arrives before the
+// request is sent is received, too.
 func TestTalk(t *testing.T) {
 	question, in := []byte("question"), make([]byte, 100)
 	for name, test := range map[string]struct {
@@ -57,8 +58,8 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// On a connection that was kept nothing is sent when something has come, be it known to the poller
-// or not.
+// On a kept connection nothing is sent if bytes have arrived, whether the poller knows of them or
+// not.
 func TestTalkStale(t *testing.T) {
 	for name, happen := range map[string]func(*net.TCPConn) error{
 		"byte":     func(c *net.TCPConn) error { _, err := io.WriteString(c, "x"); return err },
@@ -81,7 +82,7 @@ func TestTalkStale(t *testing.T) {
 	}
 }
 
-// answer takes a question, answers, and closes if there is no answer.
+// answer reads a request and sends a response. It closes the connection if there is no response.
 func answer(c *net.TCPConn, text string) {
 	_, _ = c.Read(make([]byte, 100))
 	if _, _ = io.WriteString(c, text); text == "" {
@@ -89,7 +90,7 @@ func answer(c *net.TCPConn, text string) {
 	}
 }
 
-// What a socket has no room for is left to who asks, who is not kept waiting for an answer.
+// Bytes for which the socket has no room are left to the caller, without waiting for a response.
 func TestTalkFull(t *testing.T) {
 	ours, theirs := loopback(t)
 	_ = ours.SetWriteBuffer(4096)
@@ -101,8 +102,8 @@ func TestTalkFull(t *testing.T) {
 	}
 }
 
-// A connection that a goroutine has watched, because the system would not, is not talked on while
-// that still reads.
+// While a goroutine that watches a connection still reads from it, the connection has no raw
+// exchange.
 func TestTalkWhereAGoroutineReads(t *testing.T) {
 	ours, theirs := loopback(t)
 	c := New(&Config{DialContext: dialTo(ours)})
@@ -133,7 +134,7 @@ func TestTalkWhereAGoroutineReads(t *testing.T) {
 	}
 }
 
-// noDescriptors takes all that are left until the test ends.
+// noDescriptors uses up all descriptors until the test ends.
 func noDescriptors(t *testing.T) {
 	t.Helper()
 	var before syscall.Rlimit

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What is said to a SOCKS5 proxy, and what its answers mean.
+// The bytes sent to a SOCKS5 proxy, and the errors for its replies.
 func TestSOCKS(t *testing.T) {
 	const ok = "\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50"
 	for _, test := range []struct {
@@ -50,7 +50,7 @@ func TestSOCKS(t *testing.T) {
 	}
 }
 
-// socksConn keeps what is written.
+// socksConn records what is written.
 type socksConn struct {
 	said
 	written strings.Builder

@@ -20,7 +20,7 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// listen returns a listener that is closed with the test.
+// listen returns a listener that is closed at the end of the test.
 func listen(t *testing.T, network, addr string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, addr)
@@ -31,7 +31,7 @@ func listen(t *testing.T, network, addr string) net.Listener {
 	return l
 }
 
-// All parameters are the caller's, and so is where the request goes; the Client's settings are not asked.
+// Options set all parameters and the address. The Client's settings are ignored.
 func TestOptions(t *testing.T) {
 	for network, at := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
 		l := listen(t, network, at)
@@ -64,7 +64,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What an application writes to STDERR is told to whoever asks about this request, and what is no FastCGI has its error.
+// The content of STDERR is passed to the request's own function. Bytes that are not FastCGI are a
+// MalformedError.
 func TestStderrAndMalformed(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
 	answers := make(chan []byte, 2)
@@ -108,7 +109,7 @@ func TestAddField(t *testing.T) {
 	}
 }
 
-// latecomer is a connection on which an answer comes while it is being closed.
+// latecomer is a connection on which a response arrives while it is being closed.
 type latecomer struct {
 	net.Conn
 	text              []byte
@@ -134,7 +135,8 @@ func (c *latecomer) Close() error {
 	return nil
 }
 
-// A request whose body cannot be read has failed, whatever its application says about what it got.
+// A request whose body fails has failed, whatever the application responds to the part that it
+// received.
 func TestLateAnswer(t *testing.T) {
 	text := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nok")), 1, wire.End{})
 	nc := &latecomer{text: text, closing: make(chan struct{}), answered: make(chan struct{})}
@@ -148,7 +150,8 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// A short answer that has arrived with its end is handed out as it is, and its connection is free; one whose end is missing is not.
+// A short response that arrives with its end is a WholeBody, and its connection is free. A response
+// without its end is not.
 func TestWholeAnswer(t *testing.T) {
 	out := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nwhole"))
 	for name, test := range map[string]struct {

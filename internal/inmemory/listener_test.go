@@ -16,12 +16,12 @@ import (
 
 const request = "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n"
 
-// reader keeps what a client was answered.
+// reader records the responses of a client.
 type reader struct{ text bytes.Buffer }
 
 func (r *reader) Write(p []byte) (int, error) { return r.text.Write(p) }
 
-// serve has net/http serve a load, and returns what its handler saw.
+// serve makes net/http serve a load, and returns what its handler received.
 func serve(t *testing.T, l *inmemory.Listener) (handled int, served uint64) {
 	t.Helper()
 	var mu sync.Mutex
@@ -41,8 +41,8 @@ func serve(t *testing.T, l *inmemory.Listener) (handled int, served uint64) {
 	return handled, served
 }
 
-// A server sees each request of a total once, whatever the total, and each client all its
-// answers.
+// A server receives each request of a total once, whatever the total, and each client receives all
+// its responses.
 func TestTotal(t *testing.T) {
 	for _, test := range []struct{ total, requests, clients int }{
 		{1, 1, 1}, {1, 10, 100}, {7, 3, 2}, {1000, 10, 3}, {1000, 1, 1000}, {999, 10_000, 2},
@@ -67,7 +67,7 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// A load for a time ends by itself, and what was begun is finished.
+// A load with a time limit ends by itself, after requests that have begun.
 func TestTime(t *testing.T) {
 	l := inmemory.Listen(inmemory.Load{Request: []byte(request), Requests: 1 << 30, Clients: 2, For: 10 * time.Millisecond})
 	handled, served := serve(t, l)
@@ -76,7 +76,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Closing the listener ends a load that has no bound.
+// Closing the listener ends a load without limits.
 func TestClose(t *testing.T) {
 	l := inmemory.Listen(inmemory.Load{Request: []byte(request), Requests: 1, Clients: 1})
 	c, err := l.Accept()

@@ -21,7 +21,7 @@ type (
 	testConn = Conn[string, int]
 )
 
-// open gets a connection, which is the given one if it has to be opened.
+// open gets a connection. If it gets a slot, it opens the given connection.
 func open(t *testing.T, p *testPool, key string, nc net.Conn) *testConn {
 	t.Helper()
 	c, err := p.Get(t.Context(), key, false)
@@ -86,7 +86,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// What comes to somebody who has just given up goes to the next.
+// If a Get gives up when it gets a connection, the next one gets that.
 func TestTurnThatNobodyWants(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxConns: 1, MaxIdlePerHost: 1}}
 	ours, _ := pipe(t)
@@ -105,8 +105,8 @@ func TestTurnThatNobodyWants(t *testing.T) {
 	want(t, p, Count{})
 }
 
-// A host that has nothing is forgotten, also if it was asked for last, and is another one when it is asked
-// for again.
+// A host without connections is removed, even if it was used last. The next Get for its key makes a
+// new one.
 func TestForgottenHost(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
 	for range 2 {
@@ -130,7 +130,7 @@ func TestForgottenHost(t *testing.T) {
 	want(t, p, Count{Hosts: 2, Active: 2})
 }
 
-// Who looks at sockets himself is given what there is.
+// With SkipCheck, Get returns idle connections without checking them.
 func TestUnseen(t *testing.T) {
 	for _, unseen := range []bool{false, true} {
 		p := &testPool{Limits: Limits{MaxIdlePerHost: 1}, SkipCheck: unseen}
@@ -148,7 +148,7 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
-// Whoever gives up while waiting is not waited for.
+// A Get that gives up leaves the queue.
 func TestLeaving(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxConns: 1}}
 	first, err := p.Get(t.Context(), "x", false)
@@ -165,7 +165,7 @@ func TestLeaving(t *testing.T) {
 	want(t, p, Count{})
 }
 
-// Connections go to those who wait in the order in which they came.
+// Connections go to waiting Gets in the order of their arrival.
 func TestFair(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &testPool{Limits: Limits{MaxConns: 1, MaxIdlePerHost: 1}}
@@ -179,7 +179,7 @@ func TestFair(t *testing.T) {
 				mu.Lock()
 				order = append(order, i)
 				mu.Unlock()
-				if i%3 == 0 { // a place is passed on, too
+				if i%3 == 0 { // a slot is passed on, too
 					c.Drop()
 					return
 				}
@@ -201,7 +201,7 @@ func TestFair(t *testing.T) {
 	})
 }
 
-// The limits of what is idle hold, and the oldest makes room.
+// The limits on idle connections hold, and the oldest connection makes room.
 func TestLimits(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxIdle: 3, MaxIdlePerHost: 2}}
 	var conns []*testConn
@@ -241,7 +241,7 @@ func TestLimits(t *testing.T) {
 	p.CloseIdle()
 }
 
-// An idle connection is closed when its time has come, whatever it rests in.
+// An idle connection is closed after IdleTimeout, watched or not.
 func TestIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &testPool{Limits: Limits{MaxIdlePerHost: 9, IdleTimeout: time.Minute}}
@@ -261,8 +261,8 @@ func TestIdleTimeout(t *testing.T) {
 	})
 }
 
-// The end of an idle connection, or a byte that nobody has asked for, closes it at once. What
-// was taken meanwhile gets what was read early.
+// The end of an idle connection, or an unexpected byte, closes it at once. If it is in use by then,
+// its user reads what the watching goroutine has read.
 func TestWatch(t *testing.T) {
 	for name, connect := range map[string]func(*testing.T) (net.Conn, net.Conn){"memory": pipe, "socket": sockets} {
 		for what, happen := range map[string]func(net.Conn){
@@ -307,8 +307,8 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// watchers returns the stacks of the goroutines that watch idle connections, of all pools. A count of all goroutines would
-// include the timer's, which has not always returned when the pool's state shows what it did.
+// watchers returns the stacks of the goroutines that watch idle connections of all pools. A count
+// of all goroutines would include the timer's, which may return late.
 func watchers() []string {
 	stacks := make([]byte, 64<<10)
 	for {
@@ -324,7 +324,7 @@ func watchers() []string {
 	})
 }
 
-// Idle sockets have one goroutine together, and none is left when they are gone.
+// One goroutine watches all idle sockets. None is left when they are gone.
 func TestGoroutines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere each has one")
@@ -353,7 +353,7 @@ func TestGoroutines(t *testing.T) {
 	want(t, p, Count{})
 }
 
-// A watch that has nothing to do ends by itself.
+// A watcher without sockets ends by itself.
 func TestWatchEnds(t *testing.T) {
 	waitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
@@ -367,12 +367,12 @@ func TestWatchEnds(t *testing.T) {
 	waitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
 }
 
-// A connection is used so often, and for so long, as the limits say.
+// A connection is used only as often, and for as long, as the limits allow.
 func TestWorn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, test := range map[string]struct {
 			limits Limits
-			uses   int // that it has, an hour after the other
+			uses   int // of the connection, one every hour
 		}{"often": {Limits{MaxUses: 3}, 3}, "long": {Limits{MaxAge: 90 * time.Minute}, 3}, "no bound": {Limits{}, 10}} {
 			test.limits.MaxIdlePerHost = 1
 			p := &testPool{Limits: test.limits}

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// Where the system refuses to watch a socket, a goroutine does, and what it reads is not lost.
+// If the system rejects watching a socket, a goroutine watches it, and what that reads is not lost.
 func TestWatchRefused(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
 	ours, other := sockets(t)

@@ -45,7 +45,7 @@ func TestBody(t *testing.T) {
 	}
 }
 
-// The end of a context is never taken for that of a body.
+// A cause of io.EOF, which readers take for the end of a body, is not returned.
 func TestCause(t *testing.T) {
 	for cause, want := range map[error]error{nil: context.Canceled, io.EOF: context.Canceled, io.ErrShortWrite: io.ErrShortWrite} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -65,7 +65,7 @@ func TestHeader(t *testing.T) {
 	for _, room := range []int{0, 4, 9} {
 		whole := http1.TextIn(text)
 		h := Header(nil, head.Fields, &whole, make([]string, 0, room))
-		h["Date"] = append(h["Date"], "then") // is nobody else's room
+		h["Date"] = append(h["Date"], "then") // must not overwrite another field's value
 		if got := fmt.Sprint(h); got != "map[Date:[now then] Set-Cookie:[a b] X-B:[1 2]]" {
 			t.Error(got)
 		}

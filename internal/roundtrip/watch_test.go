@@ -11,7 +11,8 @@ type ender chan bool
 
 func (e ender) ContextEnded() { e <- true }
 
-// own is a context that tells of its end by itself, one way or the other. To ask it for Done is wrong.
+// own is a context that notifies of its end by itself, in one of two ways. Its Done must not be
+// called.
 type own struct {
 	context.Context
 	t       *testing.T
@@ -42,7 +43,7 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	alone := make(ender)
 	stopped, waits := WatchContext(ctx, alone), WatchContext(ctx, told)
-	stopped.Stop(ctx, alone) // or its goroutine waits for ever
+	stopped.Stop(ctx, alone) // otherwise its goroutine waits forever
 	cancel(io.EOF)
 	<-told
 	waits.Stop(ctx, told)

@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// What has come with the head is written at once, in whole and only once.
+// A body that was received with its head is written by one Write, once.
 func TestWholeBodyWriteTo(t *testing.T) {
 	b := &roundtrip.WholeBody{Text: "hello"}
 	var once [1]byte
