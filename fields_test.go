@@ -34,7 +34,7 @@ type field struct {
 }
 
 // answer returns a handler that always sends the same response.
-func answer(text string) http.Handler {
+func textHandler(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) })
 }
 
@@ -56,16 +56,16 @@ var fields = map[string]field{
 	"Handler": {[]string{plain, h1, h2}, "200 OK x", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
 		s := &http.Server{}
 		if set {
-			s.Handler = answer("x")
+			s.Handler = textHandler("x")
 		}
 		return start(t, kind, maker, s).get("/")
 	}},
 	"DisableGeneralOptionsHandler": {[]string{plain, h1}, "true", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
-		site := start(t, kind, maker, &http.Server{DisableGeneralOptionsHandler: set, Handler: answer("x")})
-		return fmt.Sprint(strings.HasSuffix(site.say("OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), "x"))
+		site := start(t, kind, maker, &http.Server{DisableGeneralOptionsHandler: set, Handler: textHandler("x")})
+		return fmt.Sprint(strings.HasSuffix(site.sendText("OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"), "x"))
 	}},
 	"TLSConfig": {[]string{h1, h2}, "failed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
-		s := &http.Server{Handler: answer("x"), ErrorLog: log.New(io.Discard, "", 0)}
+		s := &http.Server{Handler: textHandler("x"), ErrorLog: log.New(io.Discard, "", 0)}
 		if set {
 			s.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13}
 		}
@@ -105,7 +105,7 @@ var fields = map[string]field{
 		}
 	})},
 	"ReadHeaderTimeout": {[]string{plain, h1}, "closed", longer("closed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool, short time.Duration) string {
-		s := &http.Server{Handler: answer("x")}
+		s := &http.Server{Handler: textHandler("x")}
 		if set {
 			s.ReadHeaderTimeout = short
 		}
@@ -135,7 +135,7 @@ var fields = map[string]field{
 		return fmt.Sprint(len(from))
 	})},
 	"MaxHeaderBytes": {[]string{plain, h1, h2}, "431", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
-		s := &http.Server{Handler: answer("x")}
+		s := &http.Server{Handler: textHandler("x")}
 		if set {
 			s.MaxHeaderBytes = 1
 		}
@@ -153,7 +153,7 @@ var fields = map[string]field{
 	"ConnState": {[]string{plain, h1, h2}, "new active idle closed", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
 		var mu sync.Mutex
 		var seen []string
-		s := &http.Server{Handler: answer("x")}
+		s := &http.Server{Handler: textHandler("x")}
 		if set {
 			s.ConnState = func(c net.Conn, state http.ConnState) {
 				mu.Lock()
@@ -224,7 +224,7 @@ var fields = map[string]field{
 		return strings.Replace(got, "OK", "OK "+fmt.Sprint(calls), 1)
 	}},
 	"HTTP2": {[]string{h2}, "7", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
-		s := &http.Server{Handler: answer("x"), ErrorLog: log.New(io.Discard, "", 0)}
+		s := &http.Server{Handler: textHandler("x"), ErrorLog: log.New(io.Discard, "", 0)}
 		if set {
 			s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 7}
 		}
@@ -248,7 +248,7 @@ var fields = map[string]field{
 			s.Protocols.SetUnencryptedHTTP2(true)
 		}
 		site := start(t, kind, maker, s)
-		return fmt.Sprint(site.get("/"), "; HTTP/1 ", strings.Contains(site.say(getClose), "200"))
+		return fmt.Sprint(site.get("/"), "; HTTP/1 ", strings.Contains(site.sendText(getClose), "200"))
 	}},
 }
 
@@ -317,7 +317,7 @@ func isTimeout(err error) bool {
 	return ok && ne.Timeout()
 }
 
-func TestEveryFieldOfTheServer(t *testing.T) {
+func TestEveryServerFieldHasItsEffect(t *testing.T) {
 	for f := range reflect.TypeFor[http.Server]().Fields() {
 		if _, ok := fields[f.Name]; f.IsExported() && !ok {
 			t.Errorf("nothing shows what http.Server.%s does", f.Name)

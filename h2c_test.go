@@ -19,7 +19,7 @@ import (
 
 // A handler that implements HTTP/2 without TLS receives connections on which the client uses HTTP/2
 // at once, and connections that are upgraded.
-func TestHandlersThatSpeakHTTP2(t *testing.T) {
+func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 	handler := xh2c.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s %s", r.Proto, r.URL.Path, b)
@@ -87,7 +87,7 @@ func frames(t *testing.T, l net.Listener, first, second, want string) (got strin
 }
 
 // If a handler does not hijack such a connection, its response is net/http's.
-func TestPrefaceAsRequest(t *testing.T) {
+func TestPrefaceIsARequestToOtherHandlers(t *testing.T) {
 	show := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s %s %d.%d %q %q %v %v %d %q %v %q", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path, r.Host, r.Header, r.Close, r.ContentLength, b, err, r.TransferEncoding)

@@ -23,7 +23,7 @@ import (
 
 // Clients use HTTP/2 over TLS, HTTP/1.1 if they support nothing else, and HTTP/2 without TLS where
 // it is enabled. A handler receives the same requests from tare and from net/http.
-func TestProtocols(t *testing.T) {
+func TestProtocolsAreServedAsByNetHTTP(t *testing.T) {
 	for _, kind := range []string{plain, h1, h2, h2c} {
 		for by, maker := range makers {
 			t.Run(kind+"/"+by, func(t *testing.T) {
@@ -76,17 +76,17 @@ func TestProtocols(t *testing.T) {
 func TestPrefaceIsNotConsumed(t *testing.T) {
 	for by, maker := range makers {
 		t.Run(by, func(t *testing.T) {
-			s := &http.Server{Handler: answer("x"), Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
+			s := &http.Server{Handler: textHandler("x"), Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
 			s.Protocols.SetHTTP1(true)
 			s.Protocols.SetUnencryptedHTTP2(true)
 			site := start(t, plain, maker, s)
 			if got := site.get("/"); got != "200 OK x" {
 				t.Errorf("HTTP/1: %q", got)
 			}
-			if got := site.say("PRO / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") {
+			if got := site.sendText("PRO / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") {
 				t.Errorf("a method that begins like the preface: %q", got)
 			}
-			if got := site.say("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"); strings.Contains(got, "HTTP/1.1 2") && by == "tare" {
+			if got := site.sendText("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"); strings.Contains(got, "HTTP/1.1 2") && by == "tare" {
 				t.Errorf("no preface after all: %q", got)
 			}
 			for _, size := range []int{1, 7, 23, 24, 25, 100} {
@@ -108,7 +108,7 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 }
 
 // The files of a multipart form are removed at the end of the request.
-func TestFormFilesOverHTTP2(t *testing.T) {
+func TestFormFilesAreRemovedAfterHTTP2Request(t *testing.T) {
 	name := make(chan string, 1)
 	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if err := r.ParseMultipartForm(0); err != nil {
@@ -145,15 +145,15 @@ func TestFormFilesOverHTTP2(t *testing.T) {
 }
 
 // ways are the ways to end a server: through the Server or the wrapped http.Server.
-var ways = map[string]func(server, *http.Server, context.Context) error{
+var endings = map[string]func(server, *http.Server, context.Context) error{
 	"ours":        func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
 	"the wrapped": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },
 }
 
 // Shutdown of either server waits for requests in progress, over every protocol, and closes idle
 // connections.
-func TestShutdownWaits(t *testing.T) {
-	for way, shutdown := range ways {
+func TestShutdownWaitsForRequests(t *testing.T) {
+	for way, shutdown := range endings {
 		for _, kind := range []string{plain, h1, h2, h2c} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
 				t.Parallel()
@@ -205,12 +205,12 @@ func TestShutdownWaits(t *testing.T) {
 }
 
 // Shutdown closes idle connections, over HTTP/2, too.
-func TestShutdownClosesWhatIsIdle(t *testing.T) {
-	for way, shutdown := range ways {
+func TestShutdownClosesIdleConnections(t *testing.T) {
+	for way, shutdown := range endings {
 		for _, kind := range []string{plain, h1, h2} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				site := start(t, kind, makers["tare"], &http.Server{Handler: answer("x")})
+				site := start(t, kind, makers["tare"], &http.Server{Handler: textHandler("x")})
 				site.get("/")
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
@@ -223,7 +223,7 @@ func TestShutdownClosesWhatIsIdle(t *testing.T) {
 }
 
 // Close of either server ends requests in progress.
-func TestCloseEitherWay(t *testing.T) {
+func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 	for way, end := range map[string]func(*site) error{
 		"ours": func(s *site) error { return s.server.Close() }, "the wrapped": func(s *site) error { return s.inner.Close() },
 	} {
@@ -257,7 +257,7 @@ func TestCloseEitherWay(t *testing.T) {
 
 // A server that was ended through either server, before or after it served, neither serves nor
 // listens again.
-func TestServingAfterTheEnd(t *testing.T) {
+func TestEndedServerDoesNotServe(t *testing.T) {
 	taken := listen(t)
 	defer taken.Close()
 	certFile, keyFile := certificateFiles(t)
@@ -273,7 +273,7 @@ func TestServingAfterTheEnd(t *testing.T) {
 			} {
 				t.Run(fmt.Sprint(by, served, end), func(t *testing.T) {
 					nothingLeft(t)
-					inner := &http.Server{Addr: taken.Addr().String(), Handler: answer("x")}
+					inner := &http.Server{Addr: taken.Addr().String(), Handler: textHandler("x")}
 					s := maker(inner)
 					if served {
 						start(t, plain, func(*http.Server) server { return s }, inner).get("/")
@@ -299,7 +299,7 @@ func TestServingAfterTheEnd(t *testing.T) {
 }
 
 // SetKeepAlivesEnabled(false) ends HTTP/2 connections after the current request.
-func TestNoKeepAlivesOverHTTP2(t *testing.T) {
+func TestDisabledKeepAlivesEndHTTP2Connections(t *testing.T) {
 	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, r.RemoteAddr)
 	})})
@@ -320,7 +320,7 @@ func TestNoKeepAlivesOverHTTP2(t *testing.T) {
 
 // Certificates and keys come from the same sources as in net/http, with the same errors if they are
 // missing. The caller's TLSConfig is not changed.
-func TestCertificates(t *testing.T) {
+func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	cert, _ := certificate()
 	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }
@@ -341,7 +341,7 @@ func TestCertificates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			said := make(map[string]string)
 			for by, maker := range makers {
-				inner := &http.Server{Handler: answer("x"), TLSConfig: test.config.Clone()}
+				inner := &http.Server{Handler: textHandler("x"), TLSConfig: test.config.Clone()}
 				s := maker(inner)
 				before := inner.TLSConfig
 				l := listen(t)
@@ -378,7 +378,7 @@ func TestCertificates(t *testing.T) {
 }
 
 // ALPN offers what Protocols and TLSNextProto configure.
-func TestALPN(t *testing.T) {
+func TestALPNOffersConfiguredProtocols(t *testing.T) {
 	only := func(set func(*http.Protocols, bool)) *http.Protocols {
 		p := new(http.Protocols)
 		set(p, true)
@@ -430,12 +430,12 @@ func TestALPN(t *testing.T) {
 }
 
 // A server in a synctest bubble ends within it, whichever server ends it.
-func TestBubble(t *testing.T) {
-	for way, shutdown := range ways {
+func TestServerEndsWithinSynctestBubble(t *testing.T) {
+	for way, shutdown := range endings {
 		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var nw testkit.Network
-				inner := &http.Server{Handler: answer("x")}
+				inner := &http.Server{Handler: textHandler("x")}
 				s := tare.Wrap(inner)
 				served := make(chan error, 1)
 				go func() { served <- s.Serve(nw.Listen()) }()
@@ -459,11 +459,11 @@ func TestBubble(t *testing.T) {
 }
 
 // The package's functions serve until Accept fails.
-func TestPackageFunctions(t *testing.T) {
+func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	for name, serve := range map[string]func(net.Listener) error{
-		"Serve":    func(l net.Listener) error { return tare.Serve(l, answer("x")) },
-		"ServeTLS": func(l net.Listener) error { return tare.ServeTLS(l, answer("x"), certFile, keyFile) },
+		"Serve":    func(l net.Listener) error { return tare.Serve(l, textHandler("x")) },
+		"ServeTLS": func(l net.Listener) error { return tare.ServeTLS(l, textHandler("x"), certFile, keyFile) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := listen(t)
@@ -489,7 +489,7 @@ func TestPackageFunctions(t *testing.T) {
 }
 
 // Connections counts connections of all protocols.
-func TestConnections(t *testing.T) {
+func TestConnectionsCountsAllProtocols(t *testing.T) {
 	for _, kind := range []string{plain, h1, h2, h2c} {
 		t.Run(kind, func(t *testing.T) {
 			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}

@@ -13,7 +13,7 @@ import (
 
 // "make fuzz" finds all fuzz targets and runs them. It fails with the names of targets that fail
 // and of packages that do not build.
-func TestMakeFuzz(t *testing.T) {
+func TestMakeFuzzRunsEveryTarget(t *testing.T) {
 	if _, err := exec.LookPath("make"); err != nil {
 		t.Skip("make is not in PATH")
 	}

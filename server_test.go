@@ -37,7 +37,7 @@ func fetch(t *testing.T, url string) string {
 	return string(b)
 }
 
-func TestWrap(t *testing.T) {
+func TestWrapServesUntilShutdown(t *testing.T) {
 	inner := &http.Server{}
 	hooked := make(chan bool, 1)
 	inner.RegisterOnShutdown(func() { hooked <- true })
@@ -70,7 +70,7 @@ func TestWrap(t *testing.T) {
 }
 
 // A handler may wait for a function that is registered with RegisterOnShutdown.
-func TestShutdownRunsItsFunctionsFirst(t *testing.T) {
+func TestShutdownRunsRegisteredFunctionsWhileHandlersWait(t *testing.T) {
 	stopping, entered := make(chan bool), make(chan bool)
 	inner := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
@@ -91,7 +91,7 @@ func TestShutdownRunsItsFunctionsFirst(t *testing.T) {
 }
 
 // Shutdown returns the context's error unwrapped, so that == finds it.
-func TestShutdownGivesUp(t *testing.T) {
+func TestShutdownReturnsContextError(t *testing.T) {
 	entered := make(chan bool)
 	s := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)
@@ -109,7 +109,7 @@ func TestShutdownGivesUp(t *testing.T) {
 	}
 }
 
-func TestClose(t *testing.T) {
+func TestCloseEndsRequests(t *testing.T) {
 	entered := make(chan bool)
 	s := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		close(entered)
@@ -136,7 +136,7 @@ func TestClose(t *testing.T) {
 	}
 }
 
-func TestSetKeepAlivesEnabled(t *testing.T) {
+func TestDisabledKeepAlivesCloseConnections(t *testing.T) {
 	s := tare.Wrap(&http.Server{Handler: http.NotFoundHandler()})
 	s.SetKeepAlivesEnabled(false)
 	l := listen(t)
@@ -154,7 +154,7 @@ func TestSetKeepAlivesEnabled(t *testing.T) {
 	}
 }
 
-func TestListenAndServeFails(t *testing.T) {
+func TestListenAndServeReturnsListenError(t *testing.T) {
 	l := listen(t)
 	defer l.Close()
 	if err := tare.ListenAndServe(l.Addr().String(), nil); err == nil || !strings.Contains(err.Error(), "address already in use") {
@@ -164,7 +164,7 @@ func TestListenAndServeFails(t *testing.T) {
 
 // The Server's Dispatch reaches the engine. If a poll loop gets no CPU time for a while, its
 // handlers move to another goroutine. So on a busy machine the test tries again.
-func TestDispatch(t *testing.T) {
+func TestDispatchReachesEngine(t *testing.T) {
 	for _, dispatch := range []tare.Dispatch{tare.Predicted, tare.OnLoop, tare.OwnGoroutine} {
 		want := fmt.Sprint(dispatch == tare.OnLoop && runtime.GOOS == "linux")
 		got := ""

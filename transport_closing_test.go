@@ -20,7 +20,7 @@ func slow() bool { return os.Getenv("TARE_SLOW") != "" }
 
 // If a server closes kept connections at any time, no repeatable request fails, and no other
 // request is carried out twice.
-func TestTransportServerThatCloses(t *testing.T) {
+func TestTransportSurvivesServerThatCloses(t *testing.T) {
 	duration := 300 * time.Millisecond
 	if slow() {
 		duration = time.Minute
@@ -29,12 +29,12 @@ func TestTransportServerThatCloses(t *testing.T) {
 		p.tr.MaxIdleConnsPerHost = workersOfCloser
 		s := &closer{done: make(map[string]int)}
 		p.Cleanup(func() { s.check(p) }) // after the server has ended
-		p.act(s.serve)
+		p.runScript(s.serve)
 		ctx, cancel := context.WithTimeout(t.Context(), duration)
 		defer cancel()
 		var all sync.WaitGroup
 		for w := range workersOfCloser {
-			all.Go(func() { s.ask(ctx, p, w) })
+			all.Go(func() { s.sendRequests(ctx, p, w) })
 		}
 		all.Wait()
 	})
@@ -47,7 +47,7 @@ type closer struct {
 	mu   sync.Mutex
 	done map[string]int // how often each request was carried out that must not be repeated
 
-	conns, answered, failed atomic.Int64
+	conns, responded, failed atomic.Int64
 }
 
 // check reports the outcome.
@@ -59,7 +59,7 @@ func (s *closer) check(p *peer) {
 			p.Errorf("%s was done %d times", id, n)
 		}
 	}
-	p.Logf("%d connections, %d requests answered, %d failed that must not be repeated", s.conns.Load(), s.answered.Load(), s.failed.Load())
+	p.Logf("%d connections, %d requests answered, %d failed that must not be repeated", s.conns.Load(), s.responded.Load(), s.failed.Load())
 }
 
 // serve responds to the first request of a connection. Then it closes the connection: while it is
@@ -93,7 +93,7 @@ func (s *closer) serve(n int, c *scripted) {
 		if !first && chance(8) {
 			return
 		}
-		if c.say(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n%s", len(r.URL.Path), r.URL.Path)); chance(8) {
+		if c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n%s", len(r.URL.Path), r.URL.Path)); chance(8) {
 			return
 		}
 	}
@@ -111,7 +111,7 @@ func reset(c net.Conn) {
 
 // ask sends requests until the context ends or enough of them have failed as they may. Connections
 // become idle, some for so long that they are watched.
-func (s *closer) ask(ctx context.Context, p *peer, worker int) {
+func (s *closer) sendRequests(ctx context.Context, p *peer, worker int) {
 	random := rand.New(rand.NewPCG(uint64(worker), 2))
 	for i := 0; ctx.Err() == nil || s.failed.Load() == 0 && i < 10_000; i++ {
 		id := fmt.Sprintf("/%d/%d", worker, i)
@@ -130,7 +130,7 @@ func (s *closer) ask(ctx context.Context, p *peer, worker int) {
 		_, text, err := p.send(r)
 		switch {
 		case err == nil && text == id:
-			s.answered.Add(1)
+			s.responded.Add(1)
 		case err == nil || r.Method != http.MethodPost:
 			p.Errorf("%s %s: %q, %v", r.Method, id, text, err)
 		default:

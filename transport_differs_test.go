@@ -40,11 +40,11 @@ type difference struct {
 	row          string
 	ours, theirs string
 	settings     *http.Transport // nil means none
-	see          func(s side) string
+	observe      func(s side) string
 }
 
 // The table describes the behavior of both transports.
-func TestTransportDiffers(t *testing.T) {
+func TestTransportDiffersAsDocumented(t *testing.T) {
 	rows := slices.Concat(differencesOfRequests(), differencesOfResponses(), differencesOfConnections(), differencesOfSettings())
 	for _, d := range rows {
 		t.Run(d.row, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestTransportDiffers(t *testing.T) {
 					s.tr = likeTheirs(theirs)
 					s.rt = s.tr
 				}
-				if got := d.see(s); got != want {
+				if got := d.observe(s); got != want {
 					t.Errorf("ours %v: %q, want %q", ours, got, want)
 				}
 				s.rt.CloseIdleConnections()
@@ -82,7 +82,7 @@ func likeTheirs(theirs *http.Transport) *tare.Transport {
 
 // tableIsTested reports rows of the table that have no test.
 func tableIsTested(t *testing.T, rows []difference) {
-	tested := map[string]bool{ // by TestTransportBesideNetHTTP and TestTransportUnaskedBelowTLS
+	tested := map[string]bool{ // by TestTransportReadsResponsesAsListed and TestTransportRejectsUnrequestedBytesBelowTLS
 		"Line ends in a response's head": true, "Folded field lines, spaces in names": true, "`Content-Length` twice, even if equal": true,
 		"`Content-Length` with `Transfer-Encoding`": true, "`Transfer-Encoding` on HTTP/1.0": true, "HTTP/2.0 or /3.0 in a status line": true,
 		"101 that was not asked for": true, "Bytes that come with a response, unasked, below TLS": true,
@@ -110,7 +110,7 @@ func tableIsTested(t *testing.T, rows []difference) {
 }
 
 // ask returns the status and the body of a response, or "error".
-func (s side) ask(r *http.Request) string {
+func (s side) request(r *http.Request) string {
 	resp, err := s.rt.RoundTrip(r)
 	if err != nil {
 		return "error"
@@ -124,16 +124,16 @@ func (s side) ask(r *http.Request) string {
 }
 
 // says makes the server send text in response to every request.
-func (s side) says(text string) {
-	s.act(func(_ int, c *scripted) {
-		for c.answer(text) {
+func (s side) respondWith(text string) {
+	s.runScript(func(_ int, c *scripted) {
+		for c.respond(text) {
 		}
 	})
 }
 
 // hears makes the server respond with the lines of a request's head that begin with a prefix.
-func (s side) hears(begin ...string) {
-	s.act(func(_ int, c *scripted) {
+func (s side) echoLines(begin ...string) {
+	s.runScript(func(_ int, c *scripted) {
 		var heard []string
 		for {
 			line, err := c.r.ReadString('\n')
@@ -146,62 +146,62 @@ func (s side) hears(begin ...string) {
 			}
 		}
 		text := strings.Join(heard, "; ")
-		c.say(fmt.Sprintf("HTTP/1.1 200 OK\nConnection: close\nContent-Length: %d\n\n%s", len(text), text))
+		c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nConnection: close\nContent-Length: %d\n\n%s", len(text), text))
 	})
 }
 
 // numbers makes the server respond to the first request of the first connection with first, and to
 // all other requests with the number of their connection, from 0.
-func (s side) numbers(first string) {
-	s.act(func(n int, c *scripted) {
-		if n == 0 && !c.answer(first) {
+func (s side) numberConns(first string) {
+	s.runScript(func(n int, c *scripted) {
+		if n == 0 && !c.respond(first) {
 			return
 		}
-		for c.answer(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n)) {
+		for c.respond(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n)) {
 		}
 	})
 }
 
 // number sends a request and returns the server's response, which is the connection's number.
-func (s side) number() string { return s.ask(mustRequest("GET", s.url, nil)) }
+func (s side) connNumber() string { return s.request(mustRequest("GET", s.url, nil)) }
 
 func differencesOfRequests() []difference {
 	return []difference{
-		{row: "Spaces in a request's target, a malformed host", ours: "error", theirs: "200 GET /?a b HTTP/1.1", see: func(s side) string {
-			s.hears("GET")
+		{row: "Spaces in a request's target, a malformed host", ours: "error", theirs: "200 GET /?a b HTTP/1.1", observe: func(s side) string {
+			s.echoLines("GET")
 			r := mustRequest("GET", s.url+"/", nil)
 			r.URL.RawQuery = "a b"
-			return s.ask(r)
+			return s.request(r)
 		}},
-		{row: "Spaces in a request's target, a malformed host", ours: "error", theirs: "200 Host:", see: func(s side) string {
-			s.hears("Host:")
+		{row: "Spaces in a request's target, a malformed host", ours: "error", theirs: "200 Host:", observe: func(s side) string {
+			s.echoLines("Host:")
 			r := mustRequest("GET", s.url, nil)
 			r.Host = "a\tb"
-			return s.ask(r)
+			return s.request(r)
 		}},
-		{row: "`content-length` in `Header`, and the like", ours: "200 Content-Length: 4", theirs: "200 Content-Length: 4; content-length: 9", see: func(s side) string {
-			s.hears("Content-Length", "content-length")
+		{row: "`content-length` in `Header`, and the like", ours: "200 Content-Length: 4", theirs: "200 Content-Length: 4; content-length: 9", observe: func(s side) string {
+			s.echoLines("Content-Length", "content-length")
 			r := mustRequest("POST", s.url, strings.NewReader("body"))
 			r.Header["content-length"] = []string{"9"}
-			return s.ask(r)
+			return s.request(r)
 		}},
-		{row: "A body with CONNECT", ours: "error", theirs: "200 ping", see: func(s side) string {
-			s.act(func(_ int, c *scripted) {
+		{row: "A body with CONNECT", ours: "error", theirs: "200 ping", observe: func(s side) string {
+			s.runScript(func(_ int, c *scripted) {
 				for line := ""; line != "\r\n"; {
 					var err error
 					if line, err = c.r.ReadString('\n'); err != nil {
 						return
 					}
 				}
-				c.say("HTTP/1.1 200 OK\nContent-Length: 4\n\n")
+				c.writeText("HTTP/1.1 200 OK\nContent-Length: 4\n\n")
 				_, _ = io.CopyN(c, c.r, 4)
 			})
-			return s.ask(mustRequest("CONNECT", s.url, io.MultiReader(strings.NewReader("ping"))))
+			return s.request(mustRequest("CONNECT", s.url, io.MultiReader(strings.NewReader("ping"))))
 		}},
-		{row: "101 while the request's body is being sent", ours: "error", theirs: "101", see: func(s side) string {
-			s.act(func(_ int, c *scripted) {
+		{row: "101 while the request's body is being sent", ours: "error", theirs: "101", observe: func(s side) string {
+			s.runScript(func(_ int, c *scripted) {
 				if _, err := http.ReadRequest(c.r); err == nil {
-					c.say("HTTP/1.1 101 Switching Protocols\nConnection: Upgrade\nUpgrade: echo\n\n")
+					c.writeText("HTTP/1.1 101 Switching Protocols\nConnection: Upgrade\nUpgrade: echo\n\n")
 					_, _ = io.Copy(io.Discard, c.r)
 				}
 			})
@@ -216,64 +216,64 @@ func differencesOfRequests() []difference {
 			resp.Body.Close()
 			return fmt.Sprint(resp.StatusCode)
 		}},
-		{row: "A body of unknown length with GET, HEAD, …", ours: "200 Transfer-Encoding: chunked", theirs: "200 ", see: func(s side) string {
-			s.hears("Transfer-Encoding", "Content-Length")
-			return s.ask(mustRequest("GET", s.url, io.MultiReader()))
+		{row: "A body of unknown length with GET, HEAD, …", ours: "200 Transfer-Encoding: chunked", theirs: "200 ", observe: func(s side) string {
+			s.echoLines("Transfer-Encoding", "Content-Length")
+			return s.request(mustRequest("GET", s.url, io.MultiReader()))
 		}},
-		{row: "A final response while the body waits for \"100 Continue\"", ours: "", theirs: "body", settings: &http.Transport{ExpectContinueTimeout: time.Minute}, see: func(s side) string {
+		{row: "A final response while the body waits for \"100 Continue\"", ours: "", theirs: "body", settings: &http.Transport{ExpectContinueTimeout: time.Minute}, observe: func(s side) string {
 			sent := make(chan string, 1)
-			s.act(func(_ int, c *scripted) {
+			s.runScript(func(_ int, c *scripted) {
 				if r, err := http.ReadRequest(c.r); err == nil {
-					c.say("HTTP/1.1 401 No\nContent-Length: 0\n\n")
+					c.writeText("HTTP/1.1 401 No\nContent-Length: 0\n\n")
 					b, _ := io.ReadAll(r.Body)
 					sent <- string(b)
 				}
 			})
 			r := mustRequest("POST", s.url, strings.NewReader("body"))
 			r.Header.Set("Expect", "100-continue")
-			if got := s.ask(r); got != "401 " {
+			if got := s.request(r); got != "401 " {
 				return got
 			}
 			return <-sent
 		}},
-		{row: "`Request.Cancel`", ours: "200 hello", theirs: "error", see: func(s side) string {
+		{row: "`Request.Cancel`", ours: "200 hello", theirs: "error", observe: func(s side) string {
 			cancel := make(chan struct{})
-			s.act(func(_ int, c *scripted) {
+			s.runScript(func(_ int, c *scripted) {
 				if c.request() == nil {
 					return
 				}
 				if close(cancel); !s.ours {
 					_, _ = c.r.ReadByte() // until it is closed
 				}
-				c.say(okHello)
+				c.writeText(okHello)
 			})
 			r := mustRequest("POST", s.url, nil)
 			r.Cancel = cancel //nolint:staticcheck // a deprecated field is one of the differences
-			return s.ask(r)
+			return s.request(r)
 		}},
 	}
 }
 
 func differencesOfResponses() []difference {
 	return []difference{
-		{row: "Fields in a response's head", ours: "error", theirs: "200 ", see: func(s side) string {
-			s.says("HTTP/1.1 200 OK\n" + strings.Repeat("A: b\n", 1000) + "Content-Length: 0\n\n")
-			return s.ask(mustRequest("POST", s.url, nil))
+		{row: "Fields in a response's head", ours: "error", theirs: "200 ", observe: func(s side) string {
+			s.respondWith("HTTP/1.1 200 OK\n" + strings.Repeat("A: b\n", 1000) + "Content-Length: 0\n\n")
+			return s.request(mustRequest("POST", s.url, nil))
 		}},
-		{row: "Interim responses", ours: "error", theirs: "200 hello", see: func(s side) string {
-			s.says(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 101) + okHello)
-			return s.ask(mustRequest("POST", s.url, nil))
+		{row: "Interim responses", ours: "error", theirs: "200 hello", observe: func(s side) string {
+			s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 101) + okHello)
+			return s.request(mustRequest("POST", s.url, nil))
 		}},
-		{row: "Interim responses", ours: "error", theirs: "error", settings: &http.Transport{MaxResponseHeaderBytes: 1000}, see: func(s side) string {
-			s.says(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 50) + okHello)
-			return s.ask(mustRequest("POST", s.url, nil))
+		{row: "Interim responses", ours: "error", theirs: "error", settings: &http.Transport{MaxResponseHeaderBytes: 1000}, observe: func(s side) string {
+			s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 50) + okHello)
+			return s.request(mustRequest("POST", s.url, nil))
 		}},
-		{row: "Interim responses", ours: "200 hello", theirs: "200 hello", settings: &http.Transport{MaxResponseHeaderBytes: 1000}, see: func(s side) string {
-			s.says(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 50) + okHello)
-			return s.ask(mustRequest("POST", s.url, nil).WithContext(httptrace.WithClientTrace(s.Context(), new(recorder).trace())))
+		{row: "Interim responses", ours: "200 hello", theirs: "200 hello", settings: &http.Transport{MaxResponseHeaderBytes: 1000}, observe: func(s side) string {
+			s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 50) + okHello)
+			return s.request(mustRequest("POST", s.url, nil).WithContext(httptrace.WithClientTrace(s.Context(), new(recorder).trace())))
 		}},
-		{row: "Body of a 2xx to CONNECT", ours: "writes; early", theirs: "ear", see: func(s side) string {
-			s.act(func(_ int, c *scripted) { c.answer("HTTP/1.1 200 OK\nContent-Length: 3\n\nearly") })
+		{row: "Body of a 2xx to CONNECT", ours: "writes; early", theirs: "ear", observe: func(s side) string {
+			s.runScript(func(_ int, c *scripted) { c.respond("HTTP/1.1 200 OK\nContent-Length: 3\n\nearly") })
 			resp, err := s.rt.RoundTrip(mustRequest("CONNECT", s.url, nil))
 			if err != nil {
 				return err.Error()
@@ -285,8 +285,8 @@ func differencesOfResponses() []difference {
 			}
 			return string(b)
 		}},
-		{row: "Failed requests", ours: "server, connection closed, retry false", theirs: "EOF", see: func(s side) string {
-			s.act(func(_ int, c *scripted) { c.request() })
+		{row: "Failed requests", ours: "server, connection closed, retry false", theirs: "EOF", observe: func(s side) string {
+			s.runScript(func(_ int, c *scripted) { c.request() })
 			_, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
 			if failure := (*tare.TransportError)(nil); errors.As(err, &failure) {
 				return fmt.Sprintf("%v, %v, retry %v", failure.Side, failure.Kind, failure.CanRetry)
@@ -298,20 +298,20 @@ func differencesOfResponses() []difference {
 
 func differencesOfConnections() []difference {
 	return []difference{
-		{row: "A request that waits for a dial", ours: "200 1", theirs: "200 0", see: waitForDial},
-		{row: "A whole response in the first read", ours: "200 0", theirs: "200 1", see: func(s side) string {
-			s.numbers(okHello)
+		{row: "A request that waits for a dial", ours: "200 1", theirs: "200 0", observe: waitForDial},
+		{row: "A whole response in the first read", ours: "200 0", theirs: "200 1", observe: func(s side) string {
+			s.numberConns(okHello)
 			resp, err := s.rt.RoundTrip(mustRequest("GET", s.url, nil))
 			if err != nil {
 				return err.Error()
 			}
 			defer resp.Body.Close()
-			return s.number()
+			return s.connNumber()
 		}},
-		{row: "A context that ends after that", ours: "200 0", theirs: "200 1", see: func(s side) string {
+		{row: "A context that ends after that", ours: "200 0", theirs: "200 1", observe: func(s side) string {
 			ended := make(chan bool)
-			s.act(func(n int, c *scripted) {
-				for c.answer(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n)) {
+			s.runScript(func(n int, c *scripted) {
+				for c.respond(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n)) {
 				}
 				if n == 0 {
 					close(ended)
@@ -327,24 +327,24 @@ func differencesOfConnections() []difference {
 			if cancel(); !s.ours {
 				<-ended
 			}
-			return s.number()
+			return s.connNumber()
 		}},
-		{row: "Closing a body before its end", ours: "200 0", theirs: "200 1", see: func(s side) string {
-			s.numbers("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n0\n\n")
+		{row: "Closing a body before its end", ours: "200 0", theirs: "200 1", observe: func(s side) string {
+			s.numberConns("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n0\n\n")
 			return s.closeFirst()
 		}},
-		{row: "Closing a body before its end", ours: "200 1", theirs: "200 1", see: func(s side) string {
-			s.numbers("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n")
+		{row: "Closing a body before its end", ours: "200 1", theirs: "200 1", observe: func(s side) string {
+			s.numberConns("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n")
 			return s.closeFirst()
 		}},
-		{row: "Connections that carried CONNECT", ours: "200 1", theirs: "200 0", see: func(s side) string {
-			s.numbers("HTTP/1.1 403 No\nContent-Length: 0\n\n")
-			if got := s.ask(mustRequest("CONNECT", s.url, nil)); got != "403 " {
+		{row: "Connections that carried CONNECT", ours: "200 1", theirs: "200 0", observe: func(s side) string {
+			s.numberConns("HTTP/1.1 403 No\nContent-Length: 0\n\n")
+			if got := s.request(mustRequest("CONNECT", s.url, nil)); got != "403 " {
 				return got
 			}
-			return s.number()
+			return s.connNumber()
 		}},
-		{row: "GetConn and TLS hooks of the first request to an HTTP/2 server", ours: "2 2 HTTP/2.0", theirs: "1 1 HTTP/2.0", see: hooksOfHTTP2},
+		{row: "GetConn and TLS hooks of the first request to an HTTP/2 server", ours: "2 2 HTTP/2.0", theirs: "1 1 HTTP/2.0", observe: hooksOfHTTP2},
 	}
 }
 
@@ -355,7 +355,7 @@ func (s side) closeFirst() string {
 		return err.Error()
 	}
 	resp.Body.Close()
-	return s.number()
+	return s.connNumber()
 }
 
 // waitForDial makes a second request wait for its connection until the first has its response.
@@ -375,19 +375,19 @@ func waitForDial(s side) string {
 		s.tr.DialContext = dialer
 	}
 	asked, answer := make(chan bool), make(chan bool)
-	s.act(func(n int, c *scripted) {
+	s.runScript(func(n int, c *scripted) {
 		for first := n == 0; c.request() != nil; first = false {
 			if first {
 				close(asked)
 				<-answer
 			}
-			c.say(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
+			c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
 		}
 	})
 	results := [2]chan string{make(chan string, 1), make(chan string, 1)}
-	go func() { results[0] <- s.number() }()
+	go func() { results[0] <- s.connNumber() }()
 	<-asked
-	go func() { results[1] <- s.number() }()
+	go func() { results[1] <- s.connNumber() }()
 	<-waits
 	close(answer)
 	<-results[0]
@@ -433,7 +433,7 @@ func hooksOfHTTP2(s side) string {
 
 func differencesOfSettings() []difference {
 	return []difference{
-		{row: "`WriteBufferSize`", ours: "1 write", theirs: "several", settings: &http.Transport{WriteBufferSize: 16}, see: func(s side) string {
+		{row: "`WriteBufferSize`", ours: "1 write", theirs: "several", settings: &http.Transport{WriteBufferSize: 16}, observe: func(s side) string {
 			var writes atomic.Int32
 			dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
 				nc, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -444,8 +444,8 @@ func differencesOfSettings() []difference {
 			} else {
 				s.tr.DialContext = dialer
 			}
-			s.says(okHello)
-			if got := s.ask(mustRequest("POST", s.url, strings.NewReader("body"))); got != "200 hello" {
+			s.respondWith(okHello)
+			if got := s.request(mustRequest("POST", s.url, strings.NewReader("body"))); got != "200 hello" {
 				return got
 			}
 			if writes.Load() == 1 {
@@ -453,15 +453,15 @@ func differencesOfSettings() []difference {
 			}
 			return "several"
 		}},
-		{row: "Unix sockets", ours: "200 hello", theirs: "error", see: func(s side) string {
+		{row: "Unix sockets", ours: "200 hello", theirs: "error", observe: func(s side) string {
 			there := side{peer: newPeer(s.T, "unix")}
-			there.says(okHello)
+			there.respondWith(okHello)
 			if s.ours {
 				s.tr.UnixSockets = map[string]string{"socket.invalid": there.l.Addr().String()}
 			}
-			return s.ask(mustRequest("GET", "http://socket.invalid/", nil))
+			return s.request(mustRequest("GET", "http://socket.invalid/", nil))
 		}},
-		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `RegisterProtocol`", ours: "false", theirs: "true", see: func(s side) string {
+		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `RegisterProtocol`", ours: "false", theirs: "true", observe: func(s side) string {
 			has := reflect.TypeOf(s.rt)
 			all := true
 			for _, field := range []string{"Dial", "DialTLS", "TLSNextProto"} {
@@ -489,7 +489,7 @@ func (c *writesOf) Write(p []byte) (int, error) {
 // Unrequested bytes in a TLS record behind a response are found before the next request uses the
 // connection, and are not read as its response. That holds for TLS with the server, with a proxy,
 // and with a server over TLS with a proxy.
-func TestTransportUnaskedBelowTLS(t *testing.T) {
+func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
 	server, client := certificates()
 	for _, test := range []struct{ proxied, tunnelled bool }{{false, false}, {true, false}, {true, true}} {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
@@ -500,10 +500,10 @@ func TestTransportUnaskedBelowTLS(t *testing.T) {
 		if test.proxied && !test.tunnelled {
 			p.url = "http://host"
 		}
-		p.act(func(n int, c *scripted) {
+		p.runScript(func(n int, c *scripted) {
 			below := c.Conn.(*tls.Conn).NetConn().(*holding)
 			if test.tunnelled {
-				if !c.answer("HTTP/1.1 200 OK\n\n") {
+				if !c.respond("HTTP/1.1 200 OK\n\n") {
 					return
 				}
 				within := tls.Server(c.Conn, server)
@@ -513,10 +513,10 @@ func TestTransportUnaskedBelowTLS(t *testing.T) {
 				return
 			}
 			below.hold = true
-			c.say(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
-			c.say("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") // in a TLS record of its own
+			c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
+			c.writeText("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") // in a TLS record of its own
 			below.release()
-			for c.answer("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") {
+			for c.respond("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") {
 			}
 		})
 		for i := range 3 {

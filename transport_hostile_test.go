@@ -22,7 +22,7 @@ import (
 
 // Many goroutines share few connections. No request fails, no responses are mixed up, and no more
 // connections are opened.
-func TestTransportManyShareFew(t *testing.T) {
+func TestTransportSharesFewConnections(t *testing.T) {
 	const workers, conns, each = 300, 30, 5
 	overAll(t, func(p *peer) {
 		p.tr.MaxConnsPerHost, p.tr.MaxIdleConnsPerHost = conns, conns
@@ -60,7 +60,7 @@ func TestTransportManyShareFew(t *testing.T) {
 
 // Whenever a request is canceled, and whichever side closes first, no goroutine and no descriptor
 // is left.
-func TestTransportLeavesNothing(t *testing.T) {
+func TestTransportLeavesNoGoroutinesOrDescriptors(t *testing.T) {
 	before := inUse()
 	func() {
 		p := newPeer(t, "tcp")
@@ -99,7 +99,7 @@ func TestTransportLeavesNothing(t *testing.T) {
 
 // The responses on which tare and net/http differ are listed here: some that net/http accepts are
 // rejected. docs/transport.md describes the differences.
-func TestTransportBesideNetHTTP(t *testing.T) {
+func TestTransportReadsResponsesAsListed(t *testing.T) {
 	type answer struct{ response, ours, theirs string } // "" for theirs means the same
 	for _, a := range []answer{
 		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "200 hi", ""},
@@ -128,7 +128,7 @@ func TestTransportBesideNetHTTP(t *testing.T) {
 		{"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "error", "101 "},
 	} {
 		p := newPeer(t, "memory")
-		p.act(func(_ int, c *scripted) {
+		p.runScript(func(_ int, c *scripted) {
 			if c.request() != nil {
 				io.WriteString(c, a.response)
 			}
@@ -230,7 +230,7 @@ func TestTransportAllocations(t *testing.T) {
 	}
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")
 	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return &answering{response: response}, nil
+		return &responder{response: response}, nil
 	}}
 	defer tr.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -272,7 +272,7 @@ func TestTransportAllocations(t *testing.T) {
 }
 
 // answering is a connection whose other end responds to each write at once.
-type answering struct {
+type responder struct {
 	net.Conn
 	response []byte
 	rest     []byte // of a response that was read in part
@@ -280,15 +280,15 @@ type answering struct {
 	once     sync.Once
 }
 
-func (c *answering) init() { c.once.Do(func() { c.asked = make(chan bool, 1) }) }
+func (c *responder) init() { c.once.Do(func() { c.asked = make(chan bool, 1) }) }
 
-func (c *answering) Write(p []byte) (int, error) {
+func (c *responder) Write(p []byte) (int, error) {
 	c.init()
 	c.asked <- true
 	return len(p), nil
 }
 
-func (c *answering) Read(p []byte) (int, error) {
+func (c *responder) Read(p []byte) (int, error) {
 	c.init()
 	if len(c.rest) == 0 {
 		if !<-c.asked {
@@ -301,4 +301,4 @@ func (c *answering) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *answering) Close() error { c.init(); close(c.asked); return nil }
+func (c *responder) Close() error { c.init(); close(c.asked); return nil }

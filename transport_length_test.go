@@ -15,7 +15,7 @@ import (
 // If a request's ContentLength is not the length of its body, the request fails as in net/http.
 // Where net/http fails while it sends the body, the server may have received a part: it must not
 // take that for complete.
-func TestTransportLengths(t *testing.T) {
+func TestTransportChecksContentLength(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%d %v %d %v", r.ContentLength, r.TransferEncoding, len(b), err)

@@ -129,21 +129,21 @@ func (c *scripted) request() *http.Request {
 }
 
 // say writes text. It converts line ends to CRLF.
-func (c *scripted) say(text string) {
+func (c *scripted) writeText(text string) {
 	_, _ = io.WriteString(c, strings.ReplaceAll(text, "\n", "\r\n"))
 }
 
 // answer reads a request and writes text. It reports whether there was a request.
-func (c *scripted) answer(text string) bool {
+func (c *scripted) respond(text string) bool {
 	if c.request() == nil {
 		return false
 	}
-	c.say(text)
+	c.writeText(text)
 	return true
 }
 
 // act makes the peer run a script on each connection, and close the connection afterwards.
-func (p *peer) act(s script) {
+func (p *peer) runScript(s script) {
 	done := make(chan struct{})
 	var running sync.WaitGroup
 	go func() {

@@ -32,7 +32,7 @@ func webFiles(t *testing.T) (dir, long string) {
 }
 
 // askFiles sends many requests for the files.
-func askFiles(t *testing.T, tr *tare.Transport, base, long string) {
+func requestFiles(t *testing.T, tr *tare.Transport, base, long string) {
 	t.Helper()
 	for i := range 10 {
 		for path, want := range map[string]string{"/short.txt": "short", "/long.txt": long, "/empty.txt": ""} {
@@ -70,7 +70,7 @@ fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s; server { l
 	programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-e", "stderr", "-p", dir, "-c", conf)
 	tr := &tare.Transport{Addr: socket, DisableCompression: true}
 	defer tr.CloseIdleConnections()
-	askFiles(t, tr, "http://host", long)
+	requestFiles(t, tr, "http://host", long)
 	zipped := &tare.Transport{Addr: socket}
 	defer zipped.CloseIdleConnections()
 	resp, err := zipped.RoundTrip(mustRequest("GET", "http://host/long.txt", nil))
@@ -95,7 +95,7 @@ func TestTransportWithPython(t *testing.T) {
 			"s.ThreadingHTTPServer(('127.0.0.1'," + port + "),lambda *a: H(*a,directory='" + root + "')).serve_forever()"
 		programs.Start(t, "tcp", address, nil, python, "-c", code)
 		tr := &tare.Transport{}
-		askFiles(t, tr, "http://"+address, long)
+		requestFiles(t, tr, "http://"+address, long)
 		tr.CloseIdleConnections()
 	}
 }
@@ -107,7 +107,7 @@ func TestTransportWithPHP(t *testing.T) {
 	programs.Start(t, "tcp", address, env, path, "-n", "-S", address, "-t", root)
 	tr := &tare.Transport{}
 	defer tr.CloseIdleConnections()
-	askFiles(t, tr, "http://"+address, long)
+	requestFiles(t, tr, "http://"+address, long)
 	for range 5 {
 		resp, err := tr.RoundTrip(mustRequest("POST", "http://"+address+"/echo.php", strings.NewReader("body")))
 		if err != nil {
@@ -138,8 +138,8 @@ func TestTransportWithTinyproxy(t *testing.T) {
 	config := secure.Client().Transport.(*http.Transport).TLSClientConfig
 	for _, force := range []bool{false, true} { // HTTP/2 through the tunnel
 		tr := &tare.Transport{Proxy: http.ProxyURL(proxy), TLSClientConfig: config, ForceAttemptHTTP2: force}
-		askFiles(t, tr, plain.URL, long)
-		askFiles(t, tr, secure.URL, long)
+		requestFiles(t, tr, plain.URL, long)
+		requestFiles(t, tr, secure.URL, long)
 		tr.CloseIdleConnections()
 	}
 	tr := &tare.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: address}), TLSClientConfig: config}

@@ -62,7 +62,7 @@ func (c *recorder) trace() *httptrace.ClientTrace {
 
 // The hooks are called as net/http's Transport calls them. That calls them from two goroutines, so
 // calls without a fixed order are compared without it.
-func TestTransportTrace(t *testing.T) {
+func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 	for _, kind := range []string{"GET", "POST", "expect"} {
 		overAll(t, func(p *peer) {
 			p.serve(func(w http.ResponseWriter, r *http.Request) {
@@ -121,26 +121,26 @@ func TestTransportTrace(t *testing.T) {
 }
 
 // A response may arrive while the body is being sent. Then both go on.
-func TestTransportEarlyResponse(t *testing.T) {
+func TestTransportResponseMayPrecedeEndOfBody(t *testing.T) {
 	overAll(t, func(p *peer) {
-		p.act(func(n int, c *scripted) {
+		p.runScript(func(n int, c *scripted) {
 			for {
 				r, err := http.ReadRequest(c.r)
 				if err != nil {
 					return
 				}
-				c.say("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n")
+				c.writeText("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n")
 				b := make([]byte, 100)
 				for {
 					n, err := r.Body.Read(b)
 					if n > 0 {
-						c.say(fmt.Sprintf("%x\n%s\n", n, b[:n]))
+						c.writeText(fmt.Sprintf("%x\n%s\n", n, b[:n]))
 					}
 					if err != nil {
 						break
 					}
 				}
-				c.say("0\n\n")
+				c.writeText("0\n\n")
 			}
 		})
 		for range 2 { // on one connection
@@ -168,16 +168,16 @@ func TestTransportEarlyResponse(t *testing.T) {
 
 // A whole response that arrives early does not cut the body off. If the body is late, that costs
 // only the connection.
-func TestTransportWholeEarlyResponse(t *testing.T) {
+func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {
 	overAll(t, func(p *peer) {
 		got := make(chan string, 2)
-		p.act(func(n int, c *scripted) {
+		p.runScript(func(n int, c *scripted) {
 			for {
 				r, err := http.ReadRequest(c.r)
 				if err != nil {
 					return
 				}
-				c.say(okHello)
+				c.writeText(okHello)
 				b, err := io.ReadAll(r.Body)
 				got <- fmt.Sprintf("%s %v", b, err)
 			}
@@ -215,11 +215,11 @@ func TestTransportWholeEarlyResponse(t *testing.T) {
 }
 
 // The response of a server that rejects a body and closes the connection is received.
-func TestTransportRefusedBody(t *testing.T) {
+func TestTransportReceivesResponseToRejectedBody(t *testing.T) {
 	overAll(t, func(p *peer) {
-		p.act(func(n int, c *scripted) {
+		p.runScript(func(n int, c *scripted) {
 			if _, err := http.ReadRequest(c.r); err == nil {
-				c.say("HTTP/1.1 413 Too Large\nContent-Length: 2\nConnection: close\n\nno")
+				c.writeText("HTTP/1.1 413 Too Large\nContent-Length: 2\nConnection: close\n\nno")
 				if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 					half.CloseWrite()
 				}
@@ -240,7 +240,7 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // If a body fails, or has another length than ContentLength, the request fails at once.
-func TestTransportBadBodies(t *testing.T) {
+func TestTransportFailsOnBadBodies(t *testing.T) {
 	bad := errors.New("bad")
 	for _, test := range []struct {
 		name   string
@@ -255,7 +255,7 @@ func TestTransportBadBodies(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			overAll(t, func(p *peer) {
-				p.act(func(n int, c *scripted) { c.request() })
+				p.runScript(func(n int, c *scripted) { c.request() })
 				r, _ := http.NewRequest("POST", p.url, test.body())
 				r.ContentLength = test.length
 				_, _, err := p.send(r)
@@ -271,7 +271,7 @@ func TestTransportBadBodies(t *testing.T) {
 
 // A file is sent from its current offset. If it is shorter or longer than ContentLength, the
 // request fails, and the server does not take the body for complete.
-func TestTransportFileBody(t *testing.T) {
+func TestTransportSendsFiles(t *testing.T) {
 	const skipped, size = 100, 500_000
 	content := make([]byte, skipped+size)
 	for i := range content {
@@ -318,7 +318,7 @@ type emptyReader struct{}
 func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 
 // A body that waits for 100 Continue is sent after that response, or after the timeout, or never.
-func TestTransportExpect(t *testing.T) {
+func TestTransportBodyWaitsForContinue(t *testing.T) {
 	for _, test := range []struct {
 		answers []string // before the body was read, and after
 		want    string   // what the server received
@@ -423,7 +423,7 @@ func mustRequest(method, url string, body io.Reader) *http.Request {
 }
 
 // Trailer fields are sent and received.
-func TestTransportTrailers(t *testing.T) {
+func TestTransportSendsAndReceivesTrailers(t *testing.T) {
 	overAll(t, func(p *peer) {
 		p.serve(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Trailer", "X-Sum, X-Late")
@@ -456,17 +456,17 @@ type onRead func()
 func (f onRead) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
 // A connection that switches protocols belongs to the caller. So does a tunnel.
-func TestTransportUpgrade(t *testing.T) {
+func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 	overAll(t, func(p *peer) {
-		p.act(func(n int, c *scripted) {
+		p.runScript(func(n int, c *scripted) {
 			r := c.request()
 			if r == nil {
 				return
 			}
 			if r.Method == "CONNECT" {
-				c.say("HTTP/1.1 200 OK\nContent-Length: 3\n\nearly")
+				c.writeText("HTTP/1.1 200 OK\nContent-Length: 3\n\nearly")
 			} else {
-				c.say("HTTP/1.1 101 Switching Protocols\nConnection: Upgrade\nUpgrade: echo\n\nearly")
+				c.writeText("HTTP/1.1 101 Switching Protocols\nConnection: Upgrade\nUpgrade: echo\n\nearly")
 			}
 			io.Copy(c, c.r)
 		})
@@ -499,16 +499,16 @@ func TestTransportUpgrade(t *testing.T) {
 }
 
 // A body that ends with the connection is incomplete if TLS is cut off without close_notify.
-func TestTransportCutOffTLS(t *testing.T) {
+func TestTransportDetectsTruncatedTLS(t *testing.T) {
 	server, client := certificates()
 	for _, cut := range []int{0, 1} {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
 		p := &peer{T: t, l: tls.NewListener(holdingListener{l}, server)}
-		p.act(func(_ int, c *scripted) {
-			c.answer("HTTP/1.1 200 OK\n\nhello")
+		p.runScript(func(_ int, c *scripted) {
+			c.respond("HTTP/1.1 200 OK\n\nhello")
 			below := c.Conn.(*tls.Conn).NetConn().(*holding)
 			below.hold = true
-			c.say(" there")
+			c.writeText(" there")
 			below.held = below.held[:len(below.held)-cut]
 			if below.release(); cut > 0 {
 				below.Close()
@@ -530,7 +530,7 @@ func TestTransportCutOffTLS(t *testing.T) {
 }
 
 // Invalid requests fail with the errors of net/http.
-func TestTransportRefusesRequests(t *testing.T) {
+func TestTransportRejectsInvalidRequests(t *testing.T) {
 	closed := 0
 	for want, change := range map[string]func(*http.Request){
 		"nil Request.URL":              func(r *http.Request) { r.URL = nil },
@@ -541,9 +541,9 @@ func TestTransportRefusesRequests(t *testing.T) {
 		`invalid header field name`:    func(r *http.Request) { r.Header["a b"] = []string{"x"} },
 		`field value for "X-Secret"`:   func(r *http.Request) { r.Header["X-Secret"] = []string{"a\r\nb"} },
 		`field value for "User-Agent"`: func(r *http.Request) { r.Header["User-Agent"] = []string{"a\nb"} },
-		"space or a control byte":      func(r *http.Request) { r.URL.RawQuery = "a b" },
-		`host "a/b" is none`:           func(r *http.Request) { r.Host = "a/b" },
-		`cannot be a trailer field`:    func(r *http.Request) { r.Trailer = http.Header{"Content-Length": nil}; r.ContentLength = -1 },
+		"space or control byte":        func(r *http.Request) { r.URL.RawQuery = "a b" },
+		`invalid Host header "a/b"`:    func(r *http.Request) { r.Host = "a/b" },
+		`invalid trailer field name`:   func(r *http.Request) { r.Trailer = http.Header{"Content-Length": nil}; r.ContentLength = -1 },
 		"ContentLength=9":              func(r *http.Request) { r.ContentLength = 9 },
 		`scheme "http+unix"`:           func(r *http.Request) { r.URL, _ = url.Parse("http+unix:///run/s:/") },
 	} {
@@ -570,7 +570,7 @@ func (c closeCounter) Close() error { *c.n++; return nil }
 
 // HTTP/2 is used where TLS negotiates it. The body of the request that negotiates it arrives
 // complete.
-func TestTransportHTTP2(t *testing.T) {
+func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %d %s", r.Proto, len(b), r.RemoteAddr)
@@ -626,7 +626,7 @@ func TestTransportHTTP2(t *testing.T) {
 }
 
 // HTTP/2 without HTTP/1.1 works, with and without TLS.
-func TestTransportOnlyHTTP2(t *testing.T) {
+func TestTransportWithoutHTTP1(t *testing.T) {
 	var both, plain, over http.Protocols
 	both.SetHTTP2(true)
 	both.SetUnencryptedHTTP2(true)
@@ -653,7 +653,7 @@ func TestTransportOnlyHTTP2(t *testing.T) {
 
 // A proxy receives absolute URLs for http, and CONNECT for https. Only the proxy receives its
 // password.
-func TestTransportProxies(t *testing.T) {
+func TestTransportUsesHTTPProxies(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %v", r.RequestURI, r.Header["Proxy-Authorization"])
 	})
@@ -724,7 +724,7 @@ func tunnelTo(w http.ResponseWriter, host string) {
 }
 
 // A SOCKS5 proxy receives the server's name, and user name and password.
-func TestTransportSOCKS(t *testing.T) {
+func TestTransportUsesSOCKSProxy(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
 	defer s.Close()
 	l := listenAt(t, "tcp", "127.0.0.1:0")
@@ -737,7 +737,7 @@ func TestTransportSOCKS(t *testing.T) {
 			go socksProxy(c, s.Listener.Addr().String())
 		}
 	}()
-	for user, want := range map[string]string{"u:p@": "named.example", "u:wrong@": "refuses user name and password"} {
+	for user, want := range map[string]string{"u:p@": "named.example", "u:wrong@": "rejects user name and password"} {
 		where, _ := url.Parse("socks5://" + user + l.Addr().String())
 		tr := &tare.Transport{Proxy: http.ProxyURL(where)}
 		resp, err := tr.RoundTrip(mustRequest("GET", "http://named.example/", nil))

@@ -98,12 +98,12 @@ func newRequest(method, path string, body io.Reader) *http.Request {
 }
 
 // A connection serves one request after another. A concurrent request uses another connection.
-func TestTransportReuses(t *testing.T) {
+func TestTransportReusesConnections(t *testing.T) {
 	overAll(t, func(p *peer) {
 		var conns atomic.Int32
-		p.act(func(n int, c *scripted) {
+		p.runScript(func(n int, c *scripted) {
 			conns.Add(1)
-			for c.answer(okHello) {
+			for c.respond(okHello) {
 			}
 		})
 		for range 10 {
@@ -158,23 +158,23 @@ func TestTransportResponses(t *testing.T) {
 		{name: "two lengths", response: "HTTP/1.1 200 OK\nContent-Length: 5\nContent-Length: 5\n\nhello", wantErr: "second Content-Length"},
 		{name: "length and chunks", response: "HTTP/1.1 200 OK\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n", wantErr: "both Transfer-Encoding and Content-Length"},
 		{name: "HTTP/2", response: "HTTP/2.0 200 OK\n\n", wantErr: "not HTTP/1"},
-		{name: "unasked switch", response: "HTTP/1.1 101 Switching Protocols\nUpgrade: x\nConnection: upgrade\n\n", wantErr: "which it was not asked to"},
+		{name: "unasked switch", response: "HTTP/1.1 101 Switching Protocols\nUpgrade: x\nConnection: upgrade\n\n", wantErr: "101 response without an Upgrade request"},
 		{name: "interims without end", response: strings.Repeat("HTTP/1.1 102 Processing\n\n", 200), wantErr: "too many interim responses"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			overAll(t, func(p *peer) {
 				second := make(chan int, 2) // the connection of the second request
-				p.act(func(n int, c *scripted) {
+				p.runScript(func(n int, c *scripted) {
 					if n == 0 && c.request() != nil {
 						text, isZipped := strings.CutSuffix(test.response, "@gzip")
-						if c.say(text); isZipped {
+						if c.writeText(text); isZipped {
 							c.Write(zipped.Bytes())
 						}
 						if !test.reused {
 							return
 						}
 					}
-					if c.answer(okHello) {
+					if c.respond(okHello) {
 						second <- n
 					}
 				})
@@ -221,7 +221,7 @@ func TestTransportMaxResponseHeaderBytes(t *testing.T) {
 	for _, spare := range []int64{0, -1} {
 		overAll(t, func(p *peer) {
 			p.tr.MaxResponseHeaderBytes = int64(len(head)) + spare
-			p.act(func(_ int, c *scripted) { c.answer(okHello) })
+			p.runScript(func(_ int, c *scripted) { c.respond(okHello) })
 			if _, text, err := p.send(mustRequest("GET", p.url, nil)); (spare == 0) != (err == nil && text == "hello") {
 				p.Errorf("%d bytes more: %q, %v", spare, text, err)
 			}
@@ -230,23 +230,23 @@ func TestTransportMaxResponseHeaderBytes(t *testing.T) {
 }
 
 // An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives.
-func TestTransportEvicts(t *testing.T) {
+func TestTransportDropsClosedIdleConnections(t *testing.T) {
 	for name, end := range map[string]func(*scripted){
 		"closed":     func(c *scripted) { c.Close() },
-		"stray byte": func(c *scripted) { c.say("x") },
+		"stray byte": func(c *scripted) { c.writeText("x") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			overAll(t, func(p *peer) {
 				var conns atomic.Int32
 				ended := make(chan bool)
-				p.act(func(n int, c *scripted) {
+				p.runScript(func(n int, c *scripted) {
 					conns.Add(1)
-					c.answer(okHello)
+					c.respond(okHello)
 					if n == 0 {
 						end(c)
 						ended <- true
 					}
-					for c.answer(okHello) {
+					for c.respond(okHello) {
 					}
 				})
 				p.do("GET", "/", nil)
@@ -274,12 +274,12 @@ func waitFor(t *testing.T, what string, done func() bool) {
 }
 
 // A connection that was idle long enough to be watched is used again.
-func TestTransportRested(t *testing.T) {
+func TestTransportReusesWatchedConnections(t *testing.T) {
 	overAll(t, func(p *peer) {
 		var conns atomic.Int32
-		p.act(func(n int, c *scripted) {
+		p.runScript(func(n int, c *scripted) {
 			conns.Add(1)
-			for c.answer(okHello) {
+			for c.respond(okHello) {
 			}
 		})
 		for range 3 {
@@ -296,7 +296,7 @@ func TestTransportRested(t *testing.T) {
 
 // If a kept connection accepts a request and closes without a response, the request is retried only
 // if that is safe.
-func TestTransportRetries(t *testing.T) {
+func TestTransportRetriesOnlyIfSafe(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		request func(url string) *http.Request
@@ -317,8 +317,8 @@ func TestTransportRetries(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			overAll(t, func(p *peer) {
 				var taken atomic.Int32
-				p.act(func(n int, c *scripted) {
-					c.answer(okHello)
+				p.runScript(func(n int, c *scripted) {
+					c.respond(okHello)
 					if c.request() != nil { // and closes the connection
 						taken.Add(1)
 					}
@@ -341,7 +341,7 @@ func TestTransportRetries(t *testing.T) {
 }
 
 // A context that ends at any stage ends the request with its cause, and leaves nothing behind.
-func TestTransportCancellation(t *testing.T) {
+func TestTransportCancellationReturnsCause(t *testing.T) {
 	cause := errors.New("enough")
 	for _, stage := range []string{"before", "queue", "body", "head", "response"} {
 		t.Run(stage, func(t *testing.T) {
@@ -351,9 +351,9 @@ func TestTransportCancellation(t *testing.T) {
 				defer cancel(nil)
 				reached := make(chan bool, 1)
 				release := make(chan bool)
-				p.act(func(n int, c *scripted) {
+				p.runScript(func(n int, c *scripted) {
 					if n > 0 && stage != "queue" {
-						c.answer(okHello)
+						c.respond(okHello)
 						return
 					}
 					c.r.Peek(1)
@@ -361,14 +361,14 @@ func TestTransportCancellation(t *testing.T) {
 					case "queue":
 						reached <- true
 						<-release
-						c.answer(okHello)
+						c.respond(okHello)
 					case "body":
 						reached <- true
 					case "head":
-						c.say("HTTP/1.1 200")
+						c.writeText("HTTP/1.1 200")
 						reached <- true
 					case "response":
-						c.say("HTTP/1.1 200 OK\nContent-Length: 5\n\nhe")
+						c.writeText("HTTP/1.1 200 OK\nContent-Length: 5\n\nhe")
 					}
 					io.Copy(io.Discard, c.r)
 				})

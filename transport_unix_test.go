@@ -46,7 +46,7 @@ func localSocket(t *testing.T) (path string, conns *atomic.Int64) {
 }
 
 // UnixSockets maps hosts of URLs to unix sockets, whatever their port and case.
-func TestTransportUnixSockets(t *testing.T) {
+func TestTransportMapsHostsToUnixSockets(t *testing.T) {
 	path, conns := localSocket(t)
 	tr := &tare.Transport{UnixSockets: map[string]string{"docker": path}, Addr: "127.0.0.1:1", Proxy: http.ProxyURL(nil)}
 	for _, tr := range []*tare.Transport{tr, tr.Clone()} {
@@ -81,7 +81,7 @@ func TestTransportUnixSockets(t *testing.T) {
 }
 
 // A redirect from a remote server reaches no unix socket, however it is spelled.
-func TestTransportRedirectsReachNoSocket(t *testing.T) {
+func TestTransportRemoteRedirectsReachNoUnixSocket(t *testing.T) {
 	path, conns := localSocket(t)
 	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", r.FormValue("to"))
@@ -122,7 +122,7 @@ func TestTransportRedirectsReachNoSocket(t *testing.T) {
 
 // A server on a unix socket may redirect to itself, by a relative URL or by its name, but not to
 // another socket.
-func TestTransportRedirectsOfSockets(t *testing.T) {
+func TestTransportUnixSocketRedirectsToItselfOnly(t *testing.T) {
 	path, _ := localSocket(t)
 	other, conns := localSocket(t)
 	tr := &tare.Transport{UnixSockets: map[string]string{"one": path, "two": other}}

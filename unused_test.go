@@ -33,11 +33,11 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 // A server whose listener was closed, and which was not shut down, leaves nothing behind, as in
 // net/http: if no client has connected, or once the last connection has ended, which is served
 // until then. It can serve again.
-func TestUnusedServers(t *testing.T) {
+func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 	for kind, serve := range unusedKinds {
 		t.Run(kind, func(t *testing.T) {
 			goroutines, descriptors := runtime.NumGoroutine(), countDescriptors(t)
-			s := tare.Wrap(&http.Server{Handler: answer("x"), TLSConfig: new(tls.Config)})
+			s := tare.Wrap(&http.Server{Handler: textHandler("x"), TLSConfig: new(tls.Config)})
 			for round := range 6 {
 				l := listen(t)
 				served := make(chan error, 1)
@@ -60,9 +60,9 @@ func TestUnusedServers(t *testing.T) {
 						t.Fatal(err)
 					}
 					r := bufio.NewReader(c)
-					askKept(t, c, r) // it is still served
+					requestOnKeptConn(t, c, r) // it is still served
 					endServing(t, l, served)
-					askKept(t, c, r) // it is served still
+					requestOnKeptConn(t, c, r) // it is served still
 					c.Close()
 				}
 				endServing(t, l, served)
@@ -87,7 +87,7 @@ func endServing(t *testing.T, l net.Listener, served chan error) {
 	}
 }
 
-func askKept(t *testing.T, c net.Conn, r *bufio.Reader) {
+func requestOnKeptConn(t *testing.T, c net.Conn, r *bufio.Reader) {
 	t.Helper()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	resp, err := http.ReadResponse(r, nil)
@@ -120,7 +120,7 @@ func awaitNothingLeft(t *testing.T, goroutines, descriptors int) {
 
 // Shutdown and Close of the wrapped server reach connections that are open after the listener was
 // closed. A server that is closed while nothing is served does not serve again.
-func TestUnusedAndWrapped(t *testing.T) {
+func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
 	for kind, serve := range unusedKinds {
 		if kind == "tls" {
 			continue // its connections use the portable path
@@ -128,7 +128,7 @@ func TestUnusedAndWrapped(t *testing.T) {
 		for name, end := range map[string]func(*http.Server) error{
 			"Close": (*http.Server).Close, "Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
 		} {
-			inner := &http.Server{Handler: answer("x")}
+			inner := &http.Server{Handler: textHandler("x")}
 			s := tare.Wrap(inner)
 			l := listen(t)
 			served := make(chan error, 1)
@@ -137,7 +137,7 @@ func TestUnusedAndWrapped(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			askKept(t, c, bufio.NewReader(c))
+			requestOnKeptConn(t, c, bufio.NewReader(c))
 			endServing(t, l, served)
 			if err := end(inner); err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -150,7 +150,7 @@ func TestUnusedAndWrapped(t *testing.T) {
 				t.Errorf("after %s: %v", name, err)
 			}
 
-			inner = &http.Server{Handler: answer("x")}
+			inner = &http.Server{Handler: textHandler("x")}
 			s, l = tare.Wrap(inner), listen(t)
 			go func() { served <- serve(t, s, l) }()
 			endServing(t, l, served)
@@ -165,9 +165,9 @@ func TestUnusedAndWrapped(t *testing.T) {
 }
 
 // A server that serves repeatedly does not wrap its ConnState hook again each time.
-func TestServingAgainKeepsTheHook(t *testing.T) {
+func TestServingAgainWrapsConnStateOnce(t *testing.T) {
 	depth := 0
-	inner := &http.Server{Handler: answer("x"), ConnState: func(_ net.Conn, state http.ConnState) {
+	inner := &http.Server{Handler: textHandler("x"), ConnState: func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			depth = runtime.Callers(0, make([]uintptr, 1000))
 		}
@@ -182,7 +182,7 @@ func TestServingAgainKeepsTheHook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		askKept(t, c, bufio.NewReader(c))
+		requestOnKeptConn(t, c, bufio.NewReader(c))
 		c.Close()
 		endServing(t, l, served)
 		for start := time.Now(); ; time.Sleep(time.Millisecond) {

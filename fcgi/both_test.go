@@ -21,7 +21,7 @@ import (
 
 // The Transport and the Server of this package, which share only a codec, work together over both
 // kinds of socket, and as a reverse proxy and its application.
-func TestTransportToServer(t *testing.T) {
+func TestTransportWorksWithServer(t *testing.T) {
 	for network, addr := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
 		t.Run(network, func(t *testing.T) {
 			l, err := net.Listen(network, addr)

@@ -178,7 +178,7 @@ func (l countedListener) Accept() (net.Conn, error) {
 var ways = []string{"/kept/", "/once/", "/passed/"}
 
 // A client of nginx receives an application's responses.
-func TestNginxAnswers(t *testing.T) {
+func TestResponsesThroughNginx(t *testing.T) {
 	big := strings.Repeat("0123456789abcdef", 1<<17)
 	app := func(w http.ResponseWriter, r *http.Request) {
 		switch filepath.Base(r.URL.Path) {
@@ -310,7 +310,7 @@ func TestNginxKeepsConnections(t *testing.T) {
 
 // If a client disconnects, nginx closes its connection to the server. Then the request's context is
 // canceled, whatever the handler does afterwards.
-func TestNginxClientLeaves(t *testing.T) {
+func TestContextIsCanceledWhenNginxClientDisconnects(t *testing.T) {
 	begun, ended := make(chan bool), make(chan error)
 	app := func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
@@ -352,7 +352,7 @@ func TestNginxClientLeaves(t *testing.T) {
 }
 
 // nginx logs what a handler writes to Stderr, and that a handler has failed.
-func TestNginxLogs(t *testing.T) {
+func TestNginxLogsStderrAndFailures(t *testing.T) {
 	app := func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "panic") {
 			panic(http.ErrAbortHandler)

@@ -24,7 +24,7 @@ import (
 )
 
 // ProcessEnv returns the parameters that the Request does not contain, in a map of the caller's.
-func TestServerProcessEnv(t *testing.T) {
+func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		env := fcgi.ProcessEnv(r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, 1))) // with a derived context
 		env["DOCUMENT_ROOT"] = "overwritten"
@@ -46,7 +46,7 @@ type wrapper struct{ http.ResponseWriter }
 func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Stderr finds the stream through a middleware's ResponseWriter, and returns nil if there is none.
-func TestServerStderr(t *testing.T) {
+func TestStderrUnwrapsResponseWriter(t *testing.T) {
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(fcgi.Stderr(wrapper{wrapper{w}}), "one ")
 		io.WriteString(w, "body")
@@ -80,7 +80,7 @@ func TestServerStderr(t *testing.T) {
 }
 
 // A Server without a Handler uses http.DefaultServeMux.
-func TestServerDefaultHandler(t *testing.T) {
+func TestNilHandlerIsDefaultServeMux(t *testing.T) {
 	old := http.DefaultServeMux
 	http.DefaultServeMux = http.NewServeMux()
 	t.Cleanup(func() { http.DefaultServeMux = old })
@@ -92,7 +92,7 @@ func TestServerDefaultHandler(t *testing.T) {
 }
 
 // A handler receives "OPTIONS *", as with net/http/fcgi.
-func TestServerOptions(t *testing.T) {
+func TestHandlerReceivesOptionsAsterisk(t *testing.T) {
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Method+r.RequestURI) })}, "tcp", "127.0.0.1:0")
 	if got := dialServer(t, at).ask("*", "", "REQUEST_METHOD", "OPTIONS").body(); got != "OPTIONS*" {
 		t.Errorf("got %q", got)
@@ -100,7 +100,7 @@ func TestServerOptions(t *testing.T) {
 }
 
 // Each field of a Server has its documented effect.
-func TestServerFields(t *testing.T) {
+func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	type key struct{}
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -157,7 +157,7 @@ type writerFunc func([]byte) (int, error)
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // WriteTimeout ends a handler whose client does not read.
-func TestServerWriteTimeout(t *testing.T) {
+func TestWriteTimeoutEndsHandler(t *testing.T) {
 	failed := make(chan error, 1)
 	at := runServer(t, &fcgi.Server{WriteTimeout: 20 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for {
@@ -176,7 +176,7 @@ func TestServerWriteTimeout(t *testing.T) {
 }
 
 // Read returns the exported errors.
-func TestServerBodyErrors(t *testing.T) {
+func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	ended := make(chan error, 1)
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
@@ -198,7 +198,7 @@ func TestServerBodyErrors(t *testing.T) {
 
 // Shutdown waits for running requests and closes waiting connections. Serve returns at once, and
 // does not serve again.
-func TestServerShutdown(t *testing.T) {
+func TestShutdownWaitsForRunningRequests(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
 	s := &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
@@ -258,7 +258,7 @@ func TestServerShutdown(t *testing.T) {
 }
 
 // Shutdown works on a Server that has never served.
-func TestServerThatNeverServed(t *testing.T) {
+func TestShutdownOfServerThatNeverServed(t *testing.T) {
 	s := new(fcgi.Server)
 	if err := errors.Join(s.Shutdown(t.Context()), s.Close()); err != nil {
 		t.Error(err)
@@ -266,7 +266,7 @@ func TestServerThatNeverServed(t *testing.T) {
 }
 
 // Serve returns the error of Accept.
-func TestServeUntilAcceptFails(t *testing.T) {
+func TestServeReturnsAcceptError(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -282,10 +282,10 @@ func TestServeUntilAcceptFails(t *testing.T) {
 	}
 }
 
-// TestServedByStandardInput is the process that TestServeStandardInput starts.
+// TestServedByStandardInput is the process that TestServeUsesStandardInput starts.
 func TestServedByStandardInput(t *testing.T) {
 	if os.Getenv("TARE_FCGI_STDIN") == "" {
-		t.Skip("is run by TestServeStandardInput")
+		t.Skip("TestServeUsesStandardInput runs it")
 	}
 	s := new(fcgi.Server)
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -304,7 +304,7 @@ func TestServedByStandardInput(t *testing.T) {
 
 // A web server, or spawn-fcgi, starts an application with the listening socket as its standard
 // input.
-func TestServeStandardInput(t *testing.T) {
+func TestServeUsesStandardInput(t *testing.T) {
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
 		t.Run(network, func(t *testing.T) {
 			l, err := net.Listen(network, address)
@@ -341,7 +341,7 @@ func TestServeStandardInput(t *testing.T) {
 }
 
 // Serve fails if standard input is not a listening socket.
-func TestServeStandardInputThatIsNone(t *testing.T) {
+func TestServeFailsWithoutListeningStandardInput(t *testing.T) {
 	child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // without standard input
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve returned file") {

@@ -90,7 +90,7 @@ var stages = []struct {
 
 // A request that is canceled in any state fails with the cause. Its connection and its body are
 // closed, and no goroutine is left.
-func TestCancellation(t *testing.T) {
+func TestCancellationReturnsCause(t *testing.T) {
 	for _, stage := range stages {
 		t.Run(stage.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -117,7 +117,7 @@ func TestCancellation(t *testing.T) {
 				cancel(errWanted)
 				close(cancelled)
 			}()
-			resp, body, err := answerTo(tripper(func(r *http.Request) (*http.Response, error) {
+			resp, body, err := responseTo(tripper(func(r *http.Request) (*http.Response, error) {
 				defer close(returned)
 				return tr.RoundTrip(r)
 			}), r)
@@ -205,13 +205,13 @@ func (w watched) AfterFunc(f func()) (stop func() bool) {
 func (w watched) Value(any) any { return nil }
 
 // A context is watched only as long as a request takes.
-func TestContextIsNotWatchedForEver(t *testing.T) {
+func TestContextIsWatchedOnlyDuringRequest(t *testing.T) {
 	for _, answer := range [][]byte{whole("\nbody"), whole("Status: 204\n\n"), []byte("nonsense")} {
 		tr := canned(t, true, answer)
 		var watchers atomic.Int32
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if _, _, err := answerTo(tr, get(t, address).WithContext(watched{ctx, &watchers})); (err != nil) != (answer[0] == 'n') {
+		if _, _, err := responseTo(tr, get(t, address).WithContext(watched{ctx, &watchers})); (err != nil) != (answer[0] == 'n') {
 			t.Error(err)
 		}
 		if n := watchers.Load(); n != 0 {
@@ -221,7 +221,7 @@ func TestContextIsNotWatchedForEver(t *testing.T) {
 }
 
 // A cause of io.EOF, which readers take for the end of a body, is not returned.
-func TestCancelledByEOF(t *testing.T) {
+func TestCauseEOFIsNotReturned(t *testing.T) {
 	tr := canned(t, true, wire.AppendStream(nil, wire.Stdout, 1, []byte("\nhalf")))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	resp, err := tr.RoundTrip(get(t, address).WithContext(ctx))
@@ -237,7 +237,7 @@ func TestCancelledByEOF(t *testing.T) {
 
 // RoundTrip returns as soon as the response's head has arrived, even if the request's body goes on.
 // Then both go on at the same time.
-func TestEarlyResponse(t *testing.T) {
+func TestResponseMayPrecedeEndOfBody(t *testing.T) {
 	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
 		p.head()
 		p.out("Status: 202 Early\n\n")
@@ -275,7 +275,7 @@ func TestEarlyResponse(t *testing.T) {
 
 // A response that ends before the request's body is complete. The body and the connection are
 // closed.
-func TestResponseBeforeRequestEnds(t *testing.T) {
+func TestResponseEndsBeforeRequestBody(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		body := newStuck(true)
 		tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
@@ -295,7 +295,7 @@ func TestResponseBeforeRequestEnds(t *testing.T) {
 }
 
 // The response of an application that closes without reading the body is received.
-func TestAnswerWithoutTakingTheBody(t *testing.T) {
+func TestResponseToRejectedBodyIsReceived(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, network, func(p *peer, _ int) {
 			p.head()
@@ -326,7 +326,7 @@ func (g gated) Write(p []byte) (int, error) {
 
 // If the last write returns after the end of the response, the connection is kept then, and only if
 // the write succeeds.
-func TestLastWriteReturnsLate(t *testing.T) {
+func TestConnectionIsKeptAfterLateWrite(t *testing.T) {
 	for _, late := range []error{nil, errWanted} {
 		dial := piped(t, func(p *peer, _ int) {
 			for p.request() != nil {
@@ -359,7 +359,7 @@ func TestLastWriteReturnsLate(t *testing.T) {
 }
 
 // If the last write fails, the connection is not kept, even if the response is complete.
-func TestLastWriteFails(t *testing.T) {
+func TestConnectionIsClosedAfterFailedWrite(t *testing.T) {
 	body := newClosable(newPattern(20_000))
 	dial := piped(t, func(p *peer, _ int) {
 		p.request()
@@ -382,7 +382,7 @@ func TestLastWriteFails(t *testing.T) {
 }
 
 // If a request's body fails, or has another length than ContentLength, the request fails.
-func TestFaultyRequestBodies(t *testing.T) {
+func TestFaultyRequestBodiesFail(t *testing.T) {
 	broken := io.MultiReader(newPattern(100_000), &brokenReader{})
 	for _, test := range []struct {
 		name   string
@@ -439,7 +439,7 @@ type idleReader struct{}
 func (idleReader) Read([]byte) (int, error) { return 0, nil }
 
 // A slow application slows the body's reader down: no more than one piece is read ahead.
-func TestSlowApplicationHoldsBodyUp(t *testing.T) {
+func TestSlowApplicationSlowsBody(t *testing.T) {
 	const ahead = 128 << 10
 	source := &counter{Reader: newPattern(8 << 20)}
 	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer, _ int) {
@@ -469,7 +469,7 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 // Requests get connections in the order of their arrival, and none waits forever.
-func TestTurns(t *testing.T) {
+func TestRequestsWaitInOrder(t *testing.T) {
 	for _, kept := range []int{0, 1} {
 		const requests, conns = 12, 2
 		var mu sync.Mutex
@@ -525,7 +525,7 @@ func TestTurns(t *testing.T) {
 }
 
 // If a request is canceled when it gets a connection, the next request gets that.
-func TestTurnOfCancelled(t *testing.T) {
+func TestConnectionOfCanceledRequestGoesToNext(t *testing.T) {
 	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1, Addr: listen(t, "unix", func(p *peer, _ int) {
 		for p.request() != nil {
 			p.answer("\nbody")
@@ -536,7 +536,7 @@ func TestTurnOfCancelled(t *testing.T) {
 		all.Go(func() {
 			for range 100 {
 				ctx, cancel := context.WithTimeout(t.Context(), 300*time.Microsecond)
-				_, body, err := answerTo(tr, get(t, address).WithContext(ctx))
+				_, body, err := responseTo(tr, get(t, address).WithContext(ctx))
 				if body != "body" && !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("%q, %v", body, err)
 				}
@@ -549,7 +549,7 @@ func TestTurnOfCancelled(t *testing.T) {
 }
 
 // The Transport keeps no more connections than it may, and none without need.
-func TestIdleConnections(t *testing.T) {
+func TestIdleConnectionsAreLimited(t *testing.T) {
 	var conns atomic.Int32
 	arrived := make(chan struct{})
 	proceed := make(chan struct{})
@@ -620,7 +620,7 @@ func once(t *testing.T, requests *atomic.Int32, second func(p *peer)) func(conte
 
 // A request on a kept connection that ends without a response is retried if that is safe, and only
 // once.
-func TestRetries(t *testing.T) {
+func TestRequestIsRetriedOnlyIfSafe(t *testing.T) {
 	body := func() io.ReadCloser { return io.NopCloser(strings.NewReader("body")) }
 	long := func() (io.ReadCloser, error) { return io.NopCloser(newPattern(100_000)), nil }
 	for _, test := range []struct {
@@ -659,7 +659,7 @@ func TestRetries(t *testing.T) {
 		must(t, tr, get(t, address), "body")
 		r := get(t, address)
 		test.change(r)
-		resp, _, err := answerTo(tr, r)
+		resp, _, err := responseTo(tr, r)
 		if (resp != nil) != (test.want == 3) || resp == nil && !errors.Is(err, io.ErrUnexpectedEOF) || requests.Load() != test.want {
 			t.Errorf("%s: %d requests, %v", test.name, requests.Load(), err)
 		}
@@ -668,7 +668,7 @@ func TestRetries(t *testing.T) {
 }
 
 // A retry uses a new connection, in place of one that is kept, and does not affect the others.
-func TestRetryLeavesOthersAlone(t *testing.T) {
+func TestRetryDoesNotAffectOtherConnections(t *testing.T) {
 	const conns = 4
 	var all sync.WaitGroup
 	arrived := make(chan bool)
@@ -714,7 +714,7 @@ func TestRetryOfBufferedBody(t *testing.T) {
 }
 
 // A request of which nothing was sent may be retried, whatever its method.
-func TestRetryOfUnsent(t *testing.T) {
+func TestUnsentRequestIsRetried(t *testing.T) {
 	for _, body := range []string{"", "short", strings.Repeat("long", 10_000)} {
 		var fails atomic.Bool
 		var requests atomic.Int32
@@ -778,7 +778,7 @@ func (d deaf) Write(b []byte) (int, error) {
 }
 
 // The timeouts, in a synctest bubble.
-func TestTimeouts(t *testing.T) {
+func TestTransportTimeouts(t *testing.T) {
 	bubble := func(name string, tr *fcgi.Transport, serve func(p *peer, n int), f func(t *testing.T, start time.Time)) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -909,7 +909,7 @@ func TestTimeouts(t *testing.T) {
 }
 
 // Many goroutines send requests with long and short bodies and cancel some, for the race detector.
-func TestManyAtATime(t *testing.T) {
+func TestConcurrentRequests(t *testing.T) {
 	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 4, MaxIdleConnsPerHost: 2, Addr: application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Same", r.Header.Get("X-Same"))
@@ -926,7 +926,7 @@ func TestManyAtATime(t *testing.T) {
 				if j%5 == 4 {
 					time.AfterFunc(time.Duration(j)*10*time.Microsecond, cancel)
 				}
-				resp, got, err := answerTo(tr, r.WithContext(ctx))
+				resp, got, err := responseTo(tr, r.WithContext(ctx))
 				cancel()
 				if err != nil && j%5 != 4 || err == nil && (got != string(body) || resp.Header.Get("X-Same") != fmt.Sprint(i, j)) {
 					t.Errorf("%d %d: %d bytes, %v", i, j, len(got), err)

@@ -42,7 +42,7 @@ func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]str
 
 // The Transport's fields determine what a path means. An empty value means that a parameter is not
 // sent.
-func TestScripts(t *testing.T) {
+func TestPathBecomesScriptAndPathInfo(t *testing.T) {
 	const www = "/var/www"
 	php := &fcgi.Transport{Root: www, SplitPath: ".php"}
 	front := &fcgi.Transport{Root: www, Script: "/index.php"}
@@ -93,7 +93,7 @@ func TestScripts(t *testing.T) {
 }
 
 // A request with an invalid path, target, host or field is not sent.
-func TestRefusedRequests(t *testing.T) {
+func TestInvalidRequestsAreNotSent(t *testing.T) {
 	change := func(f func(*http.Request)) *http.Request {
 		r := get(t, address+"a.php")
 		f(r)
@@ -119,15 +119,15 @@ func TestRefusedRequests(t *testing.T) {
 		{change(func(r *http.Request) { r.URL.RawQuery = "a b" }), "request target"},
 		{change(func(r *http.Request) { r.URL.RawQuery = "a\x00b" }), "request target"},
 		{change(func(r *http.Request) { r.URL.Opaque = "//elsewhere/x" }), "request target"},
-		{change(func(r *http.Request) { r.URL = nil }), "no URL"},
+		{change(func(r *http.Request) { r.URL = nil }), "nil Request.URL"},
 		{change(func(r *http.Request) { r.Method = "CONNECT" }), "CONNECT"},
 		{change(func(r *http.Request) { r.Method = "A B" }), "invalid method"},
 		{change(func(r *http.Request) { r.Host = "a/b" }), "invalid host"},
 		{change(func(r *http.Request) { r.Host = "a\nb" }), "invalid host"},
 		{change(func(r *http.Request) { r.Header["A B"] = []string{"x"} }), "invalid header field name"},
 		{change(func(r *http.Request) { r.Header["Ä"] = []string{"x"} }), "invalid header field name"},
-		{change(func(r *http.Request) { r.Header["A"] = []string{"x\x00"} }), "malformed value"},
-		{change(func(r *http.Request) { r.Header["A"] = []string{"x", "y\nz"} }), "malformed value"},
+		{change(func(r *http.Request) { r.Header["A"] = []string{"x\x00"} }), "invalid header field value"},
+		{change(func(r *http.Request) { r.Header["A"] = []string{"x", "y\nz"} }), "invalid header field value"},
 	} {
 		body := newClosable(strings.NewReader("of the request"))
 		test.r.Body, test.r.ContentLength = body, 14
@@ -143,7 +143,7 @@ func TestRefusedRequests(t *testing.T) {
 }
 
 // All parameters of a request that a server has received.
-func TestParams(t *testing.T) {
+func TestParamsOfServerRequest(t *testing.T) {
 	r := newRequest(t, "POST", "https://app.example:8443/d%20e/a.php/i%6efo?q=1&r=%00", strings.NewReader("body"))
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080}))
 	r.RemoteAddr = "[2001:db8::7]:1234"
@@ -172,7 +172,7 @@ func TestParams(t *testing.T) {
 }
 
 // Unknown values are not made up. The others are derived from the URL.
-func TestServerParams(t *testing.T) {
+func TestUnknownParamsAreOmitted(t *testing.T) {
 	for _, test := range []struct {
 		url, host, remote string
 		want              string // HTTP_HOST, SERVER_NAME, SERVER_PORT, REQUEST_SCHEME, HTTPS, REMOTE_ADDR, REMOTE_PORT
@@ -217,7 +217,7 @@ func TestServerParams(t *testing.T) {
 }
 
 // No field of a client becomes a parameter with another meaning.
-func TestSpoofing(t *testing.T) {
+func TestFieldsCannotSpoofParams(t *testing.T) {
 	for name, header := range map[string]http.Header{
 		"httpoxy":                   {"Proxy": {"evil"}},
 		"httpoxy in lower case":     {"proxy": {"evil"}},
@@ -257,7 +257,7 @@ func TestSpoofing(t *testing.T) {
 }
 
 // The hook receives all parameters, and can change them.
-func TestParamsHook(t *testing.T) {
+func TestParamsHookMayChangeParams(t *testing.T) {
 	var seen map[string]string
 	long := strings.Repeat("long", 50_000) // more than a record can hold
 	tr := checked(t, &fcgi.Transport{Params: func(r *http.Request, p *fcgi.Params) {
@@ -290,7 +290,7 @@ func TestParamsHook(t *testing.T) {
 }
 
 // The hook may keep the parameters.
-func TestParamsMayBeKept(t *testing.T) {
+func TestParamsHookMayKeepParams(t *testing.T) {
 	var kept []*fcgi.Params
 	tr := checked(t, &fcgi.Transport{Params: func(_ *http.Request, p *fcgi.Params) { kept = append(kept, p) }})
 	for _, path := range []string{"first", "second", "third"} {

@@ -259,7 +259,7 @@ type tripper func(*http.Request) (*http.Response, error)
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // answerTo returns all parts of a response.
-func answerTo(tr http.RoundTripper, r *http.Request) (resp *http.Response, body string, err error) {
+func responseTo(tr http.RoundTripper, r *http.Request) (resp *http.Response, body string, err error) {
 	resp, err = tr.RoundTrip(r)
 	if err != nil {
 		return nil, "", err
@@ -282,7 +282,7 @@ func describe(resp *http.Response, body string, err error) string {
 // must fails the test unless a request gets the wanted body.
 func must(t testing.TB, tr http.RoundTripper, r *http.Request, want string) *http.Response {
 	t.Helper()
-	resp, body, err := answerTo(tr, r)
+	resp, body, err := responseTo(tr, r)
 	if err != nil || body != want {
 		t.Fatalf("%s %s: %s; want %q", r.Method, r.URL, describe(resp, body, err), want)
 	}

@@ -66,7 +66,7 @@ type dumped struct {
 func dumpOf(t *testing.T, tr http.RoundTripper, r *http.Request) dumped {
 	t.Helper()
 	var d dumped
-	resp, body, err := answerTo(tr, r)
+	resp, body, err := responseTo(tr, r)
 	if err == nil {
 		err = json.Unmarshal([]byte(body), &d)
 	}
@@ -131,7 +131,7 @@ func TestPHP(t *testing.T) {
 			{"GET", "late.php", `200 OK 4 "body" <nil>`},
 			{"GET", "short.php", `200 OK 40 "body" unexpected EOF`},
 		} {
-			resp, body, err := answerTo(tr, newRequest(t, test.method, address+test.path, nil))
+			resp, body, err := responseTo(tr, newRequest(t, test.method, address+test.path, nil))
 			if err != nil && resp == nil {
 				t.Errorf("%s %s: %v", test.method, test.path, err)
 				continue
@@ -177,7 +177,7 @@ func TestPHP(t *testing.T) {
 
 // Long bodies are sent and received, and as many connections are kept as there are processes. That
 // requires a limit on connections.
-func TestPHPAtWork(t *testing.T) {
+func TestPHPWithLongBodies(t *testing.T) {
 	tr := php(t, map[string]string{
 		"echo.php":  "<?php readfile('php://input');",
 		"pid.php":   "<?php echo getmypid();",
@@ -202,7 +202,7 @@ func TestPHPAtWork(t *testing.T) {
 		if r.ContentLength = 100_000; i%2 == 1 {
 			r.ContentLength = -1
 		}
-		if _, pid, err := answerTo(tr, r); err != nil || pid == "" {
+		if _, pid, err := responseTo(tr, r); err != nil || pid == "" {
 			t.Fatalf("request %d: %q, %v", i, pid, err)
 		}
 	}
@@ -211,7 +211,7 @@ func TestPHPAtWork(t *testing.T) {
 	pids := make(chan string, 40)
 	for range cap(pids) {
 		all.Go(func() {
-			_, body, err := answerTo(tr, get(t, address+"pid.php"))
+			_, body, err := responseTo(tr, get(t, address+"pid.php"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -253,11 +253,11 @@ func TestPHPAtWork(t *testing.T) {
 }
 
 // Processes that end after a few requests close kept connections.
-func TestPHPProcessesThatEnd(t *testing.T) {
+func TestPHPProcessesThatExit(t *testing.T) {
 	tr := php(t, map[string]string{"pid.php": "<?php echo getmypid();"}, "pm.max_requests = 3\n")
 	pids := make(map[string]int)
 	for range 30 {
-		_, body, err := answerTo(tr, get(t, address+"pid.php"))
+		_, body, err := responseTo(tr, get(t, address+"pid.php"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +320,7 @@ func TestFlup(t *testing.T) {
 				t.Errorf("%.100q, %q", d.Body, log.String())
 			}
 		}
-		resp, body, err := answerTo(tr, newRequest(t, "HEAD", address, nil))
+		resp, body, err := responseTo(tr, newRequest(t, "HEAD", address, nil))
 		if err != nil || resp.Status != "201 Made" || resp.ContentLength <= 0 || body != "" || len(resp.Header["X-Many"]) != 2 {
 			t.Error(describe(resp, body, err))
 		}
@@ -328,7 +328,7 @@ func TestFlup(t *testing.T) {
 		if resp := must(t, tr, get(t, address+"none"), ""); resp.StatusCode != http.StatusNoContent {
 			t.Errorf("%s", resp.Status)
 		}
-		if resp, _, err := answerTo(tr, get(t, address+"raise")); err != nil || resp.StatusCode != http.StatusInternalServerError {
+		if resp, _, err := responseTo(tr, get(t, address+"raise")); err != nil || resp.StatusCode != http.StatusInternalServerError {
 			t.Error(describe(resp, "", err))
 		}
 		if tr.Idle() != kept {

@@ -79,7 +79,7 @@ func TestMethodsAndStatuses(t *testing.T) {
 			r := newRequest(t, "GET", address+test.path, strings.NewReader(test.body))
 			r.Method = test.method
 			r.Header["X-Of-Request"] = []string{"a", "b"}
-			resp, body, err := answerTo(tr, r)
+			resp, body, err := responseTo(tr, r)
 			if err != nil {
 				t.Errorf("%s %s: %v", test.method, test.path, err)
 				continue
@@ -221,7 +221,7 @@ func TestBufferBody(t *testing.T) {
 }
 
 // The Transport's fields or the URL determine the address of the application.
-func TestAddresses(t *testing.T) {
+func TestAddressOfApplication(t *testing.T) {
 	tcp, unix := application(t, "tcp", echo), application(t, "unix", echo)
 	for _, test := range []struct {
 		tr        *fcgi.Transport
@@ -239,7 +239,7 @@ func TestAddresses(t *testing.T) {
 		{&fcgi.Transport{Addr: unix, Network: "tcp"}, "http://h/x", "cannot connect to the application"},
 		{&fcgi.Transport{Addr: unix + "-not"}, "http://h/x", "cannot connect to the application: dial unix"},
 	} {
-		_, body, err := answerTo(checked(t, test.tr), get(t, test.url))
+		_, body, err := responseTo(checked(t, test.tr), get(t, test.url))
 		if !strings.HasPrefix(body, test.want) && !strings.Contains(fmt.Sprint(err), test.want) {
 			t.Errorf("%s with %q %q: %q, %v; want %s", test.url, test.tr.Network, test.tr.Addr, body, err, test.want)
 		}
@@ -247,7 +247,7 @@ func TestAddresses(t *testing.T) {
 }
 
 // An http.Client can use the scheme fcgi, and follows redirects.
-func TestClient(t *testing.T) {
+func TestTransportInHTTPClient(t *testing.T) {
 	addr := application(t, "tcp", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/from" {
 			http.Redirect(w, r, "/to", http.StatusSeeOther)
@@ -278,7 +278,7 @@ func proxy(t testing.TB, tr http.RoundTripper) (url string) {
 	return s.URL
 }
 
-func TestReverseProxy(t *testing.T) {
+func TestTransportInReverseProxy(t *testing.T) {
 	each(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Remote", r.RemoteAddr)
 		echo(w, r)
@@ -307,7 +307,7 @@ func TestReverseProxy(t *testing.T) {
 		must(t, http.DefaultTransport, r, host+` / [] "" 0 <nil>`)
 	})
 	dead := proxy(t, checked(t, &fcgi.Transport{Addr: t.TempDir() + "/none"}))
-	if resp, _, err := answerTo(http.DefaultTransport, get(t, dead)); err != nil || resp.StatusCode != http.StatusBadGateway {
+	if resp, _, err := responseTo(http.DefaultTransport, get(t, dead)); err != nil || resp.StatusCode != http.StatusBadGateway {
 		t.Errorf("without an application: %v", err)
 	}
 }

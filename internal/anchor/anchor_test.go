@@ -26,7 +26,7 @@ func wantText(t *testing.T, f *anchor.File, want string) {
 }
 
 // A file is found in its directory, whatever becomes of the directory's path and of the file.
-func TestFile(t *testing.T) {
+func TestFileIsFoundInItsDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestFile(t *testing.T) {
 }
 
 // The directory to which a link leads is kept open, too: certificates are renewed there.
-func TestLink(t *testing.T) {
+func TestTargetDirectoryOfLinkIsKept(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"live", "archive"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
@@ -101,7 +101,7 @@ func TestLink(t *testing.T) {
 	wantText(t, f, "second")
 }
 
-func TestNoFolder(t *testing.T) {
+func TestNewFailsWithoutDirectory(t *testing.T) {
 	if _, err := anchor.New(filepath.Join(t.TempDir(), "none", "file")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}

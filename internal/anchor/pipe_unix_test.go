@@ -11,7 +11,7 @@ import (
 )
 
 // Reading a named pipe does not wait for a writer.
-func TestPipe(t *testing.T) {
+func TestReadingPipeDoesNotWait(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Skip(err)

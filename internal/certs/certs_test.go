@@ -72,7 +72,7 @@ func number(t *testing.T, s *certs.Store) int64 {
 	return c.Leaf.SerialNumber.Int64()
 }
 
-func TestReload(t *testing.T) {
+func TestReloadKeepsOldCertificateOnError(t *testing.T) {
 	s, cert, key := open(t, nil)
 	if changed, err := s.Reload(); changed || err != nil {
 		t.Errorf("%v, %v", changed, err)
@@ -99,7 +99,7 @@ func TestReload(t *testing.T) {
 }
 
 // A change is noticed. An invalid certificate is logged once, and so is its end.
-func TestWatch(t *testing.T) {
+func TestWatchReportsChangesAndErrors(t *testing.T) {
 	said := make(chan string, 10)
 	s, cert, key := open(t, func(text string) { said <- text })
 	ctx, cancel := context.WithCancel(t.Context())
@@ -140,7 +140,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-func TestDescribe(t *testing.T) {
+func TestDescribeWarnsOfExpiry(t *testing.T) {
 	now := time.Now()
 	day := 24 * time.Hour
 	for _, c := range []struct {
@@ -163,7 +163,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-func TestOpen(t *testing.T) {
+func TestOpenFailsOnInvalidFiles(t *testing.T) {
 	cert, key := year(t, 1)
 	for _, c := range []struct{ cert, key *file }{
 		{&file{text: "rubbish"}, &file{text: key}}, {&file{text: cert}, &file{text: ""}}, {&file{err: errors.New("no")}, &file{text: key}},

@@ -7,18 +7,18 @@ import (
 )
 
 // recording is a scripted connection that records what is written.
-type recording struct {
-	said
+type recordingConn struct {
+	scriptedConn
 	written strings.Builder
 }
 
-func (c *recording) Write(p []byte) (int, error) { return c.written.Write(p) }
+func (c *recordingConn) Write(p []byte) (int, error) { return c.written.Write(p) }
 
 // A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would
 // receive another request than the one that caches use.
-func TestSeveralUserAgents(t *testing.T) {
+func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
 	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n", false: "User-Agent: a\r\n"} {
-		s := &recording{said: said{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}}
+		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}}
 		c := New(&Config{DialContext: dialTo(s), Verbatim: verbatim})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/", nil)
 		if err != nil {

@@ -20,14 +20,14 @@ import (
 
 // said is a connection on which a text arrives in pieces, and then the end. It drops what is
 // written.
-type said struct {
+type scriptedConn struct {
 	net.Conn
 	text   string
 	piece  int
 	closed bool
 }
 
-func (c *said) Read(p []byte) (int, error) {
+func (c *scriptedConn) Read(p []byte) (int, error) {
 	if c.text == "" {
 		return 0, io.EOF
 	}
@@ -36,10 +36,10 @@ func (c *said) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *said) Write(p []byte) (int, error)      { return len(p), nil }
-func (c *said) Close() error                     { c.closed = true; return nil }
-func (c *said) SetReadDeadline(time.Time) error  { return nil }
-func (c *said) SetWriteDeadline(time.Time) error { return nil }
+func (c *scriptedConn) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *scriptedConn) Close() error                     { c.closed = true; return nil }
+func (c *scriptedConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *scriptedConn) SetWriteDeadline(time.Time) error { return nil }
 
 // dialTo returns a function that opens a connection.
 func dialTo(nc net.Conn) func(context.Context, string, string) (net.Conn, error) {
@@ -69,7 +69,7 @@ func TestBodyInAnyPieces(t *testing.T) {
 	for name, response := range responses {
 		for _, piece := range []int{1, 2, 7, 100, 511, 512, 1000, 1 << 20} {
 			for _, room := range []int{1, 3, 511, 512, 513, 1 << 16} {
-				c := New(&Config{DialContext: dialTo(&said{text: response, piece: piece}), ReadBufferSize: minReadBuffer})
+				c := New(&Config{DialContext: dialTo(&scriptedConn{text: response, piece: piece}), ReadBufferSize: minReadBuffer})
 				resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
 				if err != nil {
 					t.Fatal(err)
@@ -97,7 +97,7 @@ func TestBodyInAnyPieces(t *testing.T) {
 
 // An exchange ends once. Its progress determines what becomes of its connection: it is kept,
 // closed, or left to the sender.
-func TestEnd(t *testing.T) {
+func TestExchangeEndsOnce(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		progress progress
@@ -115,7 +115,7 @@ func TestEnd(t *testing.T) {
 		{"the body is being sent", bodySending, true, nil, true, (*exchange).sendDone, 1},
 		{"sending fails then", bodySending, true, nil, true, func(x *exchange) { x.sendFailed(io.ErrClosedPipe) }, 0},
 	} {
-		nc := new(said)
+		nc := new(scriptedConn)
 		c := New(&Config{DialContext: dialTo(nc)})
 		x := &slab{}
 		x.client, x.request = c, request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x")))
@@ -141,13 +141,13 @@ func TestEnd(t *testing.T) {
 }
 
 // Rare fields of a response are handled in whatever case their names are.
-func TestRareFields(t *testing.T) {
+func TestRareFieldsInAnyCase(t *testing.T) {
 	for _, test := range []struct{ fields, want string }{
 		{"PRAGMA: no-cache\r\ncontent-ENCODING: GZIP\r\n", "map[Cache-Control:[no-cache] Pragma:[no-cache]]"},
 		{"Pragma: no-cache\r\nCache-Control: private\r\n", "map[Cache-Control:[private] Content-Length:[1] Pragma:[no-cache]]"},
 		{"Pragma: other\r\nContent-Encoding: br\r\n", "map[Content-Encoding:[br] Content-Length:[1] Pragma:[other]]"},
 	} {
-		c := New(&Config{DialContext: dialTo(&said{text: "HTTP/1.1 200 OK\r\n" + test.fields + "Content-Length: 1\r\n\r\nx", piece: 1 << 10})})
+		c := New(&Config{DialContext: dialTo(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + test.fields + "Content-Length: 1\r\n\r\nx", piece: 1 << 10})})
 		resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -160,7 +160,7 @@ func TestRareFields(t *testing.T) {
 }
 
 // A piece of a body is framed in place, whatever its size.
-func TestFramed(t *testing.T) {
+func TestPieceIsFramedInPlace(t *testing.T) {
 	for _, n := range []int{0, 1, 15, 16, 4096, pieceSize} {
 		for _, end := range []bool{false, true} {
 			x := &exchange{bodyLength: -1, request: &http.Request{Trailer: http.Header{"X-Sum": {"42"}, "Content-Length": {"9"}}}}
@@ -186,7 +186,7 @@ func TestFramed(t *testing.T) {
 }
 
 // Large buffers are not kept. Kept buffers hold nothing of the last exchange.
-func TestRelease(t *testing.T) {
+func TestReleaseKeepsNoLargeBuffers(t *testing.T) {
 	c := New(&Config{})
 	x := &exchange{client: c, scratch: c.newScratch()}
 	s := x.scratch
@@ -198,7 +198,7 @@ func TestRelease(t *testing.T) {
 }
 
 // The address of a host in errors does not contain a password.
-func TestAddr(t *testing.T) {
+func TestAddrHasNoPassword(t *testing.T) {
 	for _, test := range []struct {
 		k    key
 		want string
@@ -216,7 +216,7 @@ func TestAddr(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestHostNamesAndListTokens(t *testing.T) {
 	if host, err := asciiHost("bücher.example"); host != "xn--bcher-kva.example" || err != nil {
 		t.Error(host, err)
 	}
@@ -240,7 +240,7 @@ func TestNames(t *testing.T) {
 }
 
 // The number of servers that are remembered to speak HTTP/2 is limited.
-func TestKnownIsBounded(t *testing.T) {
+func TestHTTP2ServersAreLimited(t *testing.T) {
 	h := &New(&Config{}).http2
 	for i := range maxHTTP2Servers + 10 {
 		k := key{host: fmt.Sprint(i), port: "443", tls: true}
@@ -260,7 +260,7 @@ func TestKnownIsBounded(t *testing.T) {
 }
 
 // Errors report their side, and whether they are timeouts.
-func TestErrors(t *testing.T) {
+func TestErrorsReportSideAndTimeout(t *testing.T) {
 	e := &Error{Side: Proxy, Kind: TimedOut, During: "connecting to", Addr: "h:1", Err: io.ErrNoProgress}
 	if e.Error() != "tare: connecting to h:1: "+io.ErrNoProgress.Error() || !e.Timeout() || !e.Temporary() || !errors.Is(e, io.ErrNoProgress) {
 		t.Error(e)
@@ -285,32 +285,32 @@ func TestErrors(t *testing.T) {
 
 // latecomer is a connection on which a response arrives while it is being closed, as may happen
 // over TLS.
-type latecomer struct {
-	said
-	closing, answered chan struct{}
+type lateConn struct {
+	scriptedConn
+	closing, responded chan struct{}
 }
 
-func (c *latecomer) Read(p []byte) (int, error) {
+func (c *lateConn) Read(p []byte) (int, error) {
 	<-c.closing
 	defer func() {
 		select {
-		case <-c.answered:
+		case <-c.responded:
 		default:
-			close(c.answered)
+			close(c.responded)
 		}
 	}()
-	return c.said.Read(p)
+	return c.scriptedConn.Read(p)
 }
 
-func (c *latecomer) Close() error {
+func (c *lateConn) Close() error {
 	close(c.closing)
-	<-c.answered
+	<-c.responded
 	return nil
 }
 
 // A request whose body fails has failed, whatever the server responds to the part that it received.
-func TestLateAnswer(t *testing.T) {
-	nc := &latecomer{said{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}, make(chan struct{}), make(chan struct{})}
+func TestFailedBodyFailsRequest(t *testing.T) {
+	nc := &lateConn{scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}, make(chan struct{}), make(chan struct{})}
 	broken := errors.New("the body is broken")
 	c := New(&Config{DialContext: dialTo(nc)})
 	resp, err := c.RoundTrip(request(t, http.MethodPut, "http://host/", io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))))
@@ -331,7 +331,7 @@ func (failingLate) Close() error { return nil }
 
 // A request belongs to its caller again once its response is closed, even if its body is still
 // being read. The race detector checks that.
-func TestRequestIsGivenBack(t *testing.T) {
+func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
 	before := runtime.NumGoroutine()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 
 // A Memory serves one exchange after another. Parts of an earlier response, except for the Header
 // itself, do not change.
-func TestMemory(t *testing.T) {
+func TestMemoryKeepsEarlierValues(t *testing.T) {
 	many := strings.Builder{}
 	for i := range maxKeptFields + 1 {
 		fmt.Fprintf(&many, "X-%d: x\r\n", i)
@@ -23,7 +23,7 @@ func TestMemory(t *testing.T) {
 	var m Memory
 	kept := make(map[string][]string)
 	for i, head := range heads {
-		c := New(&Config{DialContext: dialTo(&said{text: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20}), Verbatim: true})
+		c := New(&Config{DialContext: dialTo(&scriptedConn{text: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20}), Verbatim: true})
 		resp, err := c.RoundTripIn(&m, request(t, http.MethodGet, "http://host/", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +70,7 @@ func TestMemoryAllocations(t *testing.T) {
 
 // repeats is a connection that responds to every write.
 type repeats struct {
-	said
+	scriptedConn
 	due bool
 }
 

@@ -34,17 +34,17 @@ func loopback(t *testing.T) (ours, theirs *net.TCPConn) {
 
 // sendReceive reports the number of bytes sent, however it ends. A response that arrives before the
 // request is sent is received, too.
-func TestTalk(t *testing.T) {
+func TestRawExchange(t *testing.T) {
 	question, in := []byte("question"), make([]byte, 100)
 	for name, test := range map[string]struct {
 		prepare func(ours, theirs *net.TCPConn)
 		want    string
 		err     error
 	}{
-		"answered":     {func(_, theirs *net.TCPConn) { go answer(theirs, "hello") }, "hello", nil},
+		"answered":     {func(_, theirs *net.TCPConn) { go respond(theirs, "hello") }, "hello", nil},
 		"answer first": {func(_, theirs *net.TCPConn) { _, _ = io.WriteString(theirs, "hello") }, "hello", nil},
-		"end":          {func(_, theirs *net.TCPConn) { go answer(theirs, "") }, "", io.EOF},
-		"reset":        {func(_, theirs *net.TCPConn) { _ = theirs.SetLinger(0); go answer(theirs, "") }, "", syscall.ECONNRESET},
+		"end":          {func(_, theirs *net.TCPConn) { go respond(theirs, "") }, "", io.EOF},
+		"reset":        {func(_, theirs *net.TCPConn) { _ = theirs.SetLinger(0); go respond(theirs, "") }, "", syscall.ECONNRESET},
 		"closed here":  {func(ours, _ *net.TCPConn) { ours.Close() }, "", net.ErrClosed},
 		"late":         {func(ours, _ *net.TCPConn) { _ = ours.SetReadDeadline(time.Now().Add(time.Millisecond)) }, "", os.ErrDeadlineExceeded},
 	} {
@@ -60,7 +60,7 @@ func TestTalk(t *testing.T) {
 
 // On a kept connection nothing is sent if bytes have arrived, whether the poller knows of them or
 // not.
-func TestTalkStale(t *testing.T) {
+func TestRawExchangeSendsNothingOnClosedConnection(t *testing.T) {
 	for name, happen := range map[string]func(*net.TCPConn) error{
 		"byte":     func(c *net.TCPConn) error { _, err := io.WriteString(c, "x"); return err },
 		"end":      func(c *net.TCPConn) error { return c.Close() },
@@ -69,7 +69,7 @@ func TestTalkStale(t *testing.T) {
 	} {
 		ours, theirs := loopback(t)
 		talk := newRawExchange(ours)
-		go answer(theirs, "hello")
+		go respond(theirs, "hello")
 		if _, got, err := talk.sendReceive([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
 			t.Fatal(got, err)
 		}
@@ -83,7 +83,7 @@ func TestTalkStale(t *testing.T) {
 }
 
 // answer reads a request and sends a response. It closes the connection if there is no response.
-func answer(c *net.TCPConn, text string) {
+func respond(c *net.TCPConn, text string) {
 	_, _ = c.Read(make([]byte, 100))
 	if _, _ = io.WriteString(c, text); text == "" {
 		c.Close()
@@ -91,7 +91,7 @@ func answer(c *net.TCPConn, text string) {
 }
 
 // Bytes for which the socket has no room are left to the caller, without waiting for a response.
-func TestTalkFull(t *testing.T) {
+func TestRawExchangeWithFullSocket(t *testing.T) {
 	ours, theirs := loopback(t)
 	_ = ours.SetWriteBuffer(4096)
 	_ = theirs.SetReadBuffer(4096)
@@ -104,7 +104,7 @@ func TestTalkFull(t *testing.T) {
 
 // While a goroutine that watches a connection still reads from it, the connection has no raw
 // exchange.
-func TestTalkWhereAGoroutineReads(t *testing.T) {
+func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
 	ours, theirs := loopback(t)
 	c := New(&Config{DialContext: dialTo(ours)})
 	defer c.CloseIdleConnections()

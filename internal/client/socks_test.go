@@ -10,7 +10,7 @@ import (
 )
 
 // The bytes sent to a SOCKS5 proxy, and the errors for its replies.
-func TestSOCKS(t *testing.T) {
+func TestSOCKSHandshake(t *testing.T) {
 	const ok = "\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50"
 	for _, test := range []struct {
 		name, proxy, host, port string
@@ -23,23 +23,23 @@ func TestSOCKS(t *testing.T) {
 		{"password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x00" + ok, "\x05\x02\x00\x02" + "\x01\x01u\x02pw" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
 		{"no password wanted", "socks5://u:pw@p", "h", "80", "\x05\x00" + ok, "\x05\x02\x00\x02" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
 
-		{"wrong password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x01", "\x05\x02\x00\x02" + "\x01\x01u\x02pw", "refuses user name and password"},
-		{"no name", "socks5://:pw@p", "h", "80", "\x05\x02", "\x05\x02\x00\x02", "of a length that cannot be"},
-		{"a password is wanted", "socks5://p", "h", "80", "\x05\x02", "\x05\x01\x00", "no way of authentication"},
-		{"nothing suits it", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02", "no way of authentication"},
+		{"wrong password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x01", "\x05\x02\x00\x02" + "\x01\x01u\x02pw", "rejects user name and password"},
+		{"no name", "socks5://:pw@p", "h", "80", "\x05\x02", "\x05\x02\x00\x02", "invalid length of user name or password"},
+		{"a password is wanted", "socks5://p", "h", "80", "\x05\x02", "\x05\x01\x00", "none of the offered authentication methods"},
+		{"nothing suits it", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02", "none of the offered authentication methods"},
 		{"SOCKS4", "socks5://p", "h", "80", "\x04\x00", "\x05\x01\x00", "SOCKS version 4, want 5"},
 		{"refused", "socks5://p", "h", "80", "\x05\x00\x05\x05\x00\x01\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "connection refused"},
-		{"unknown reply", "socks5://p", "h", "80", "\x05\x00\x05\x63\x00\x01\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown reply 99"},
-		{"unknown address", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x09\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown type of address 9"},
+		{"unknown reply", "socks5://p", "h", "80", "\x05\x00\x05\x63\x00\x01\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown reply code 99"},
+		{"unknown address", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x09\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown address type 9"},
 		{"cut off", "socks5://p", "h", "80", "\x05\x00\x05\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", io.ErrUnexpectedEOF.Error()},
-		{"long name", "socks5://p", strings.Repeat("h", 256), "80", "\x05\x00", "\x05\x01\x00", "too long"},
-		{"no port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `"65536" is no port`},
+		{"long name", "socks5://p", strings.Repeat("h", 256), "80", "\x05\x00", "\x05\x01\x00", "longer than 255 bytes"},
+		{"no port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
 	} {
 		proxy, err := url.Parse(test.proxy)
 		if err != nil {
 			t.Fatal(err)
 		}
-		nc := &socksConn{said: said{text: test.answers, piece: 1}}
+		nc := &socksConn{scriptedConn: scriptedConn{text: test.answers, piece: 1}}
 		err = socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
 		if test.want == "" && (err != nil || nc.text != "") || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, %d bytes are left", test.name, err, len(nc.text))
@@ -52,7 +52,7 @@ func TestSOCKS(t *testing.T) {
 
 // socksConn records what is written.
 type socksConn struct {
-	said
+	scriptedConn
 	written strings.Builder
 }
 

@@ -32,7 +32,7 @@ func listen(t *testing.T, network, addr string) net.Listener {
 }
 
 // Options set all parameters and the address. The Client's settings are ignored.
-func TestOptions(t *testing.T) {
+func TestOptionsReplaceSettings(t *testing.T) {
 	for network, at := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
 		l := listen(t, network, at)
 		go netfcgi.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +66,7 @@ func TestOptions(t *testing.T) {
 
 // The content of STDERR is passed to the request's own function. Bytes that are not FastCGI are a
 // MalformedError.
-func TestStderrAndMalformed(t *testing.T) {
+func TestStderrAndMalformedResponse(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
 	answers := make(chan []byte, 2)
 	answers <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")), wire.Stdout, 1, []byte("Status: 404\n\nno")), 1, wire.End{})
@@ -95,7 +95,7 @@ func TestStderrAndMalformed(t *testing.T) {
 	}
 }
 
-func TestAddField(t *testing.T) {
+func TestAddFieldDropsUnsafeFields(t *testing.T) {
 	var p fcgiclient.Params
 	for name, values := range (http.Header{
 		"X-A": {"1", "2"}, "Cookie": {"a=1", "b=2"}, "Proxy": {"http://evil"}, "X_a": {"3"}, "Connection": {"x"}, "Proxy-Authorization": {"secret"}, "X.a": {"4"}, "Content-Type": {"t"}, "Host": {"h"}, "None": nil,
@@ -110,36 +110,36 @@ func TestAddField(t *testing.T) {
 }
 
 // latecomer is a connection on which a response arrives while it is being closed.
-type latecomer struct {
+type lateConn struct {
 	net.Conn
-	text              []byte
-	closing, answered chan struct{}
+	text               []byte
+	closing, responded chan struct{}
 }
 
-func (c *latecomer) Write(p []byte) (int, error)      { return len(p), nil }
-func (c *latecomer) SetWriteDeadline(time.Time) error { return nil }
+func (c *lateConn) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *lateConn) SetWriteDeadline(time.Time) error { return nil }
 
-func (c *latecomer) Read(p []byte) (int, error) {
+func (c *lateConn) Read(p []byte) (int, error) {
 	<-c.closing
 	n := copy(p, c.text)
 	if c.text = c.text[n:]; n == 0 {
 		return 0, io.EOF
 	}
-	close(c.answered)
+	close(c.responded)
 	return n, nil
 }
 
-func (c *latecomer) Close() error {
+func (c *lateConn) Close() error {
 	close(c.closing)
-	<-c.answered
+	<-c.responded
 	return nil
 }
 
 // A request whose body fails has failed, whatever the application responds to the part that it
 // received.
-func TestLateAnswer(t *testing.T) {
+func TestFailedBodyFailsRequest(t *testing.T) {
 	text := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nok")), 1, wire.End{})
-	nc := &latecomer{text: text, closing: make(chan struct{}), answered: make(chan struct{})}
+	nc := &lateConn{text: text, closing: make(chan struct{}), responded: make(chan struct{})}
 	broken := errors.New("the body is broken")
 	c := fcgiclient.New(&fcgiclient.Config{DialContext: func(context.Context, string, string) (net.Conn, error) { return nc, nil }})
 	r := httptest.NewRequest("PUT", "http://x/", io.MultiReader(strings.NewReader(strings.Repeat("x", 100_000)), iotest.ErrReader(broken)))
@@ -152,7 +152,7 @@ func TestLateAnswer(t *testing.T) {
 
 // A short response that arrives with its end is a WholeBody, and its connection is free. A response
 // without its end is not.
-func TestWholeAnswer(t *testing.T) {
+func TestShortResponseIsWholeBody(t *testing.T) {
 	out := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nwhole"))
 	for name, test := range map[string]struct {
 		answer []byte

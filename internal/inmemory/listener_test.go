@@ -43,7 +43,7 @@ func serve(t *testing.T, l *inmemory.Listener) (handled int, served uint64) {
 
 // A server receives each request of a total once, whatever the total, and each client receives all
 // its responses.
-func TestTotal(t *testing.T) {
+func TestEachRequestIsServedOnce(t *testing.T) {
 	for _, test := range []struct{ total, requests, clients int }{
 		{1, 1, 1}, {1, 10, 100}, {7, 3, 2}, {1000, 10, 3}, {1000, 1, 1000}, {999, 10_000, 2},
 	} {
@@ -68,7 +68,7 @@ func TestTotal(t *testing.T) {
 }
 
 // A load with a time limit ends by itself, after requests that have begun.
-func TestTime(t *testing.T) {
+func TestLoadEndsAfterItsTime(t *testing.T) {
 	l := inmemory.Listen(inmemory.Load{Request: []byte(request), Requests: 1 << 30, Clients: 2, For: 10 * time.Millisecond})
 	handled, served := serve(t, l)
 	if handled == 0 || served != uint64(handled) {
@@ -77,7 +77,7 @@ func TestTime(t *testing.T) {
 }
 
 // Closing the listener ends a load without limits.
-func TestClose(t *testing.T) {
+func TestCloseEndsLoad(t *testing.T) {
 	l := inmemory.Listen(inmemory.Load{Request: []byte(request), Requests: 1, Clients: 1})
 	c, err := l.Accept()
 	if err != nil {

@@ -87,7 +87,7 @@ func waitFor(t *testing.T, what string, done func() bool) {
 }
 
 // If a Get gives up when it gets a connection, the next one gets that.
-func TestTurnThatNobodyWants(t *testing.T) {
+func TestUnwantedConnectionGoesToNext(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxConns: 1, MaxIdlePerHost: 1}}
 	ours, _ := pipe(t)
 	first := open(t, p, "x", ours)
@@ -107,7 +107,7 @@ func TestTurnThatNobodyWants(t *testing.T) {
 
 // A host without connections is removed, even if it was used last. The next Get for its key makes a
 // new one.
-func TestForgottenHost(t *testing.T) {
+func TestEmptyHostIsRemoved(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
 	for range 2 {
 		for _, key := range []string{"a", "b", "b", "a"} {
@@ -131,7 +131,7 @@ func TestForgottenHost(t *testing.T) {
 }
 
 // With SkipCheck, Get returns idle connections without checking them.
-func TestUnseen(t *testing.T) {
+func TestSkipCheckReturnsUncheckedConnections(t *testing.T) {
 	for _, unseen := range []bool{false, true} {
 		p := &testPool{Limits: Limits{MaxIdlePerHost: 1}, SkipCheck: unseen}
 		ours, other := sockets(t)
@@ -149,7 +149,7 @@ func TestUnseen(t *testing.T) {
 }
 
 // A Get that gives up leaves the queue.
-func TestLeaving(t *testing.T) {
+func TestCanceledGetLeavesQueue(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxConns: 1}}
 	first, err := p.Get(t.Context(), "x", false)
 	if err != nil {
@@ -166,7 +166,7 @@ func TestLeaving(t *testing.T) {
 }
 
 // Connections go to waiting Gets in the order of their arrival.
-func TestFair(t *testing.T) {
+func TestConnectionsGoToWaitingInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &testPool{Limits: Limits{MaxConns: 1, MaxIdlePerHost: 1}}
 		ours, _ := pipe(t)
@@ -202,7 +202,7 @@ func TestFair(t *testing.T) {
 }
 
 // The limits on idle connections hold, and the oldest connection makes room.
-func TestLimits(t *testing.T) {
+func TestIdleLimitsHold(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxIdle: 3, MaxIdlePerHost: 2}}
 	var conns []*testConn
 	for _, key := range []string{"a", "a", "a", "b", "b"} {
@@ -242,7 +242,7 @@ func TestLimits(t *testing.T) {
 }
 
 // An idle connection is closed after IdleTimeout, watched or not.
-func TestIdleTimeout(t *testing.T) {
+func TestIdleConnectionIsClosedAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &testPool{Limits: Limits{MaxIdlePerHost: 9, IdleTimeout: time.Minute}}
 		a, other := pipe(t)
@@ -263,7 +263,7 @@ func TestIdleTimeout(t *testing.T) {
 
 // The end of an idle connection, or an unexpected byte, closes it at once. If it is in use by then,
 // its user reads what the watching goroutine has read.
-func TestWatch(t *testing.T) {
+func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 	for name, connect := range map[string]func(*testing.T) (net.Conn, net.Conn){"memory": pipe, "socket": sockets} {
 		for what, happen := range map[string]func(net.Conn){
 			"end":  func(c net.Conn) { c.Close() },
@@ -325,7 +325,7 @@ func watchers() []string {
 }
 
 // One goroutine watches all idle sockets. None is left when they are gone.
-func TestGoroutines(t *testing.T) {
+func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere each has one")
 	}
@@ -354,7 +354,7 @@ func TestGoroutines(t *testing.T) {
 }
 
 // A watcher without sockets ends by itself.
-func TestWatchEnds(t *testing.T) {
+func TestEmptyWatcherEnds(t *testing.T) {
 	waitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
 	ours, _ := sockets(t)
@@ -368,7 +368,7 @@ func TestWatchEnds(t *testing.T) {
 }
 
 // A connection is used only as often, and for as long, as the limits allow.
-func TestWorn(t *testing.T) {
+func TestUsesAndAgeAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, test := range map[string]struct {
 			limits Limits

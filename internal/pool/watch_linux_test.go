@@ -10,7 +10,7 @@ import (
 )
 
 // If the system rejects watching a socket, a goroutine watches it, and what that reads is not lost.
-func TestWatchRefused(t *testing.T) {
+func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
 	ours, other := sockets(t)
 	loop, err := poll.NewLoop()

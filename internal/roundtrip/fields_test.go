@@ -2,7 +2,7 @@ package roundtrip
 
 import "testing"
 
-func TestFields(t *testing.T) {
+func TestConnectionFieldsAndPlainNames(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Connection": true, "Proxy-Authorization": true, "Proxy-Authenticate": true, "Te": true, "Upgrade": true,
 		"Content-Length": false, "Authorization": false, "Host": false, "Expect": false,

@@ -19,7 +19,7 @@ type counted struct {
 
 func (c *counted) Close() error { c.closed++; return nil }
 
-func TestBody(t *testing.T) {
+func TestBodyIsClosedOnce(t *testing.T) {
 	c := &counted{Reader: strings.NewReader("hi")}
 	b := NewBody(c)
 	p := make([]byte, 5)
@@ -46,7 +46,7 @@ func TestBody(t *testing.T) {
 }
 
 // A cause of io.EOF, which readers take for the end of a body, is not returned.
-func TestCause(t *testing.T) {
+func TestCauseIsNeverEOF(t *testing.T) {
 	for cause, want := range map[error]error{nil: context.Canceled, io.EOF: context.Canceled, io.ErrShortWrite: io.ErrShortWrite} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
@@ -56,7 +56,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-func TestHeader(t *testing.T) {
+func TestHeaderFromFieldLines(t *testing.T) {
 	const text = "HTTP/1.1 200 OK\r\nx-b: 1\r\nSet-Cookie: a\r\nTransfer-Encoding: chunked\r\nset-cookie: b\r\nX-B: 2\r\nDate: now\r\n\r\n"
 	var head http1.Response
 	if ok, err := head.Parse([]byte(text), http1.Limits{Bytes: 1000, Fields: 10}); !ok {

@@ -35,7 +35,7 @@ func (c *afterFuncs) AfterFunc(f func()) (stop func() bool) {
 	return func() bool { c.waiting = nil; return true }
 }
 
-func TestWatch(t *testing.T) {
+func TestContextWatchNotifiesUntilStopped(t *testing.T) {
 	told := make(ender, 1)
 	never := WatchContext(context.Background(), told)
 	never.Stop(context.Background(), told)

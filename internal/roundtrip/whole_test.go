@@ -9,7 +9,7 @@ import (
 )
 
 // A body that was received with its head is written by one Write, once.
-func TestWholeBodyWriteTo(t *testing.T) {
+func TestWholeBodyIsWrittenOnce(t *testing.T) {
 	b := &roundtrip.WholeBody{Text: "hello"}
 	var once [1]byte
 	if n, err := b.Read(once[:]); n != 1 || err != nil {

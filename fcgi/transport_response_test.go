@@ -41,7 +41,7 @@ func outcome(t testing.TB, method string, kept bool, pieces ...[]byte) string {
 	tr := canned(t, kept, pieces...)
 	var log bytes.Buffer
 	tr.Stderr = func(_ *http.Request, text []byte) { log.Write(text) }
-	resp, body, err := answerTo(tr, newRequest(t, method, address, nil))
+	resp, body, err := responseTo(tr, newRequest(t, method, address, nil))
 	idle := tr.Idle()
 	tr.CloseIdleConnections()
 	return fmt.Sprintf("%s | stderr %q | %d kept", describe(resp, body, err), log.String(), idle)
@@ -61,7 +61,7 @@ func rich(head string) []byte {
 }
 
 // A response is the same in whatever pieces it arrives.
-func TestAnswerInAnyPieces(t *testing.T) {
+func TestResponseInAnyPieces(t *testing.T) {
 	for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1), strings.ReplaceAll(head, "\r", "")} {
 		got := testkit.EverySplit(t, rich(head), func(pieces [][]byte) string { return outcome(t, "GET", true, pieces...) })
 		length := -1
@@ -78,13 +78,13 @@ func TestAnswerInAnyPieces(t *testing.T) {
 
 // A response that is cut off anywhere is an error. What arrived before is the beginning of the
 // right body.
-func TestEveryCutIsAnError(t *testing.T) {
+func TestTruncatedResponseIsAnError(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD"} {
 		for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1)} {
 			good := rich(head)
 			for cut := range good {
 				tr := canned(t, false, good[:cut])
-				resp, body, err := answerTo(tr, newRequest(t, method, address, nil))
+				resp, body, err := responseTo(tr, newRequest(t, method, address, nil))
 				if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix("hello", body) {
 					t.Fatalf("%s, cut at %d of %d: %s", method, cut, len(good), describe(resp, body, err))
 				}
@@ -97,7 +97,7 @@ func TestEveryCutIsAnError(t *testing.T) {
 }
 
 // Responses of all kinds, valid and not, and what the Transport returns for them.
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	record := func(typ wire.Type, id uint16, content string) string {
 		return string(wire.AppendHeader(nil, wire.Header{Type: typ, ID: id, Length: uint16(len(content))})) + content
 	}
@@ -158,7 +158,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // The errors of an application have types of their own.
-func TestTypedErrors(t *testing.T) {
+func TestApplicationErrorsHaveTypes(t *testing.T) {
 	for status, want := range map[wire.Status]error{
 		wire.Overloaded: fcgi.ErrOverloaded, wire.CantMultiplex: fcgi.ErrCannotMultiplex, wire.UnknownRole: fcgi.ErrUnknownRole,
 	} {
@@ -173,7 +173,7 @@ func TestTypedErrors(t *testing.T) {
 }
 
 // A response's head may be as long as the limit, and no longer.
-func TestHeadLimits(t *testing.T) {
+func TestResponseHeadIsLimited(t *testing.T) {
 	field := func(n int) string { return "X: " + strings.Repeat("x", n-len("X: \n\n")) + "\n\n" }
 	for _, test := range []struct {
 		limit int64
@@ -189,7 +189,7 @@ func TestHeadLimits(t *testing.T) {
 	} {
 		tr := canned(t, true, whole(test.head+"body"))
 		tr.MaxResponseHeaderBytes = test.limit
-		resp, body, err := answerTo(tr, get(t, address))
+		resp, body, err := responseTo(tr, get(t, address))
 		if test.want == "" && (err != nil || body != "body" || len(resp.Header["X"]) == 0) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("a head of %d bytes, limit %d: %v, %q; want %q", len(test.head), test.limit, err, body, test.want)
 		}
@@ -197,7 +197,7 @@ func TestHeadLimits(t *testing.T) {
 }
 
 // Long records are received into the reader's buffer, with the same result.
-func TestLongBodies(t *testing.T) {
+func TestLongRecordsAreReceivedDirectly(t *testing.T) {
 	const size = 1 << 20
 	whole, err := io.ReadAll(newPattern(size))
 	if err != nil {
@@ -247,7 +247,7 @@ func TestLongBodies(t *testing.T) {
 }
 
 // A body that is not allowed is read up to a limit.
-func TestUnwantedBodyIsBounded(t *testing.T) {
+func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 	for _, test := range []struct{ method, head string }{{"HEAD", "\n"}, {"GET", "Content-Length: 4\n\nbody"}, {"GET", "Status: 204\n\n"}} {
 		const most = 1 << 20
 		wrote := make(chan int, 1)
@@ -260,7 +260,7 @@ func TestUnwantedBodyIsBounded(t *testing.T) {
 			}
 			wrote <- n
 		})})
-		if _, body, err := answerTo(tr, newRequest(t, test.method, address, nil)); err != nil || !strings.HasPrefix("body", body) {
+		if _, body, err := responseTo(tr, newRequest(t, test.method, address, nil)); err != nil || !strings.HasPrefix("body", body) {
 			t.Errorf("%s %q: %q, %v", test.method, test.head, body, err)
 		}
 		if n := <-wrote; n >= most {
@@ -270,7 +270,7 @@ func TestUnwantedBodyIsBounded(t *testing.T) {
 }
 
 // A slow reader slows the application down: no more than a buffer is received ahead of it.
-func TestSlowReaderHoldsApplicationUp(t *testing.T) {
+func TestSlowReaderSlowsApplication(t *testing.T) {
 	const ahead = 64 << 10
 	sent := make(chan int, 1<<20)
 	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer, _ int) {
@@ -304,7 +304,7 @@ func TestSlowReaderHoldsApplicationUp(t *testing.T) {
 }
 
 // The content of STDERR is passed to Stderr, with its request, and does not affect the response.
-func TestStderr(t *testing.T) {
+func TestStderrIsPassedOn(t *testing.T) {
 	long := strings.Repeat("e", 200_000)
 	b := wire.AppendStream(nil, wire.Stderr, 1, []byte(long))
 	b = wire.AppendStream(b, wire.Stdout, 1, []byte("\nbo"))
@@ -338,7 +338,7 @@ func TestStderr(t *testing.T) {
 }
 
 // A response that is cut off is an error even if the request could not be sent.
-func TestCutAfterFailedWrite(t *testing.T) {
+func TestTruncatedResponseAfterFailedWrite(t *testing.T) {
 	body := newClosable(newPattern(20_000))
 	tr := checked(t, &fcgi.Transport{Addr: "pipe:1"})
 	dial := piped(t, func(p *peer, _ int) {
@@ -353,7 +353,7 @@ func TestCutAfterFailedWrite(t *testing.T) {
 	}
 	r := newRequest(t, "POST", address, body)
 	r.ContentLength = 20_000
-	if _, got, err := answerTo(tr, r); got != "half" || !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, got, err := responseTo(tr, r); got != "half" || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -373,7 +373,7 @@ func (f *failsLater) Write(b []byte) (int, error) {
 }
 
 // The connection is kept once the end of the request has arrived, even if the body is not read.
-func TestConnectionIsKept(t *testing.T) {
+func TestConnectionIsKeptAfterEndOfRequest(t *testing.T) {
 	for _, read := range []int{0, 1, 4} {
 		tr := canned(t, true, whole("Content-Length: 4\n\nbody"))
 		resp, err := tr.RoundTrip(get(t, address))
@@ -400,7 +400,7 @@ func TestConnectionIsKept(t *testing.T) {
 }
 
 // Closing a body whose end has not arrived closes the connection, and ends a Read that waits.
-func TestCloseBeforeTheEnd(t *testing.T) {
+func TestCloseBeforeEndClosesConnection(t *testing.T) {
 	told := make(chan bool, 1)
 	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
 		p.request()
@@ -436,16 +436,16 @@ func TestCloseBeforeTheEnd(t *testing.T) {
 }
 
 // If a response breaks off, so does a proxy's response.
-func TestProxyOfBrokenResponse(t *testing.T) {
+func TestProxyBreaksOffBrokenResponse(t *testing.T) {
 	tr := canned(t, false, wire.AppendStream(nil, wire.Stdout, 1, []byte("\nhalf")))
-	resp, body, err := answerTo(http.DefaultTransport, get(t, proxy(t, tr)))
+	resp, body, err := responseTo(http.DefaultTransport, get(t, proxy(t, tr)))
 	if resp == nil || !strings.HasPrefix("half", body) || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("%s", describe(resp, body, err))
 	}
 }
 
 // An error of the connection is wrapped.
-func TestReadError(t *testing.T) {
+func TestReadErrorIsWrapped(t *testing.T) {
 	for _, test := range []struct{ from, want error }{{errWanted, errWanted}, {nil, io.ErrNoProgress}} {
 		tr := checked(t, &fcgi.Transport{Addr: "x:1", DialContext: func(context.Context, string, string) (net.Conn, error) {
 			here, there := net.Pipe()
