@@ -1,7 +1,7 @@
 // Package tare serves an http.Handler over HTTP/1.1 for less CPU time than net/http. It takes an
-// http.Server's settings and follows net/http's semantics, except for the differences listed below.
-// HTTP/2 is served over TLS, and without TLS where Protocols enables it. net/http itself serves
-// HTTP/2, with the same settings.
+// http.Server's settings and follows net/http's semantics, except for the differences listed
+// below. HTTP/2 is served over TLS, and without TLS where Protocols enables it. net/http itself
+// serves HTTP/2, with the same settings.
 //
 //	log.Fatal(tare.ListenAndServe(":8080", handler))
 //
@@ -20,12 +20,12 @@
 //
 // All differences are deliberate. Some requests that net/http accepts are malformed to tare:
 //
-//   - Malformed framing gets 400, and the connection is closed. It is malformed framing if a request
-//     has both Content-Length and Transfer-Encoding, two Content-Length fields, or one that is not a
-//     number, if it uses Transfer-Encoding with HTTP/1.0, ends a line with a bare LF, or folds a line.
-//   - In a chunked body, chunk extensions, chunk sizes outside the grammar, more framing than data,
-//     and framing fields in the trailer section are errors. The handler's Read fails, and the
-//     connection is closed after the response.
+//   - Malformed framing gets 400, and the connection is closed: Content-Length together with
+//     Transfer-Encoding; two Content-Length fields; a Content-Length that is not a number;
+//     Transfer-Encoding in HTTP/1.0; a bare LF as a line end; folded lines.
+//   - In a chunked body, chunk extensions, chunk sizes outside the grammar, more framing than
+//     data, and framing fields in the trailer section are errors. The handler's Read fails, and
+//     the connection is closed after the response.
 //   - Every HTTP/1.1 request requires exactly one Host field, with a name or an address and
 //     optionally a port. net/http accepts an empty one, accepts CONNECT without one, and accepts a
 //     percent sign that begins no escape.
@@ -34,9 +34,10 @@
 //   - Connection: keep-alive keeps an HTTP/1.0 connection only if keep-alive is an element of the
 //     list. net/http accepts it anywhere in the value.
 //   - The response to a malformed request states the reason in a few words. An unsupported HTTP
-//     version gets 505, an unknown transfer coding before chunked 501, a request line over its limit
-//     414, any other head over its limit 431, and an expectation other than 100-continue 417.
-//     A Transfer-Encoding that does not end in chunked gets 400 (RFC 9112, 6.3). net/http sends 501.
+//     version gets 505, an unknown transfer coding before chunked 501, a request line over its
+//     limit 414, any other head over its limit 431, and an expectation other than 100-continue
+//     417. A Transfer-Encoding that does not end in chunked gets 400 (RFC 9112, 6.3). net/http
+//     sends 501.
 //   - Server.Refused is called for each rejected request.
 //
 // As in net/http, a path may hold bytes that RFC 3986 does not allow, such as raw UTF-8 and other
@@ -58,10 +59,11 @@
 //   - A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without
 //     hijacking the connection.
 //   - A response to a request with an incomplete body has Connection: close.
-//   - On a busy server with a small heap, the collector runs later, after up to 16 MB more garbage.
-//     This requires more than one processor, and neither GOGC nor GOMEMLIMIT set.
+//   - On a busy server with a small heap, the collector runs later, after up to 16 MB more
+//     garbage. This requires more than one processor, and neither GOGC nor GOMEMLIMIT set.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
-//   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not set.
+//   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
+//     set.
 //   - A response that the server generates is abandoned if the client does not receive it within
 //     WriteTimeout, SendTimeout or, without both, the timeout for a head.
 package tare

@@ -33,12 +33,14 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- serve(t, s, l) }()
 			defer func() { s.Close(); <-served }()
-			transport := &http2.Transport{AllowHTTP: true, DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, network, addr)
-			}}
+			transport := &http2.Transport{AllowHTTP: true,
+				DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, network, addr)
+				}}
 			defer transport.CloseIdleConnections()
 			for range 3 {
-				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "", strings.NewReader("body"))
+				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "",
+					strings.NewReader("body"))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -50,11 +52,13 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 			}
 			for _, at := range []int{0, 1, 16, 17, 18, 20} { // the preface, in pieces
 				const settings = "\x04\x00\x00\x00\x00\x00"
-				if got := frames(t, l, http2.ClientPreface[:at], http2.ClientPreface[at:], settings); !strings.HasPrefix(got, "\x00\x00") {
+				if got := frames(t, l, http2.ClientPreface[:at], http2.ClientPreface[at:],
+					settings); !strings.HasPrefix(got, "\x00\x00") {
 					t.Errorf("%d: %q", at, got)
 				}
 			}
-			upgrade := "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
+			upgrade := "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
+				"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
 			if got := frames(t, l, upgrade, http2.ClientPreface, " /up "); !strings.HasPrefix(got, "HTTP/1.1 101 ") {
 				t.Errorf("upgraded: %q", got)
 			}
@@ -90,7 +94,8 @@ func frames(t *testing.T, l net.Listener, first, second, want string) (got strin
 func TestPrefaceIsARequestToOtherHandlers(t *testing.T) {
 	show := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %s %s %d.%d %q %q %v %v %d %q %v %q", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path, r.Host, r.Header, r.Close, r.ContentLength, b, err, r.TransferEncoding)
+		fmt.Fprintf(w, "%s %s %s %d.%d %q %q %v %v %d %q %v %q", r.Method, r.RequestURI, r.Proto, r.ProtoMajor,
+			r.ProtoMinor, r.URL.Path, r.Host, r.Header, r.Close, r.ContentLength, b, err, r.TransferEncoding)
 	})
 	said := func(serve func(net.Listener) error) string {
 		l := listen(t)
@@ -112,7 +117,8 @@ func TestPrefaceIsARequestToOtherHandlers(t *testing.T) {
 		if kind == "tls" {
 			continue
 		}
-		if got := said(func(l net.Listener) error { return serve(t, tare.Wrap(&http.Server{Handler: show}), l) }); got != want {
+		if got := said(
+			func(l net.Listener) error { return serve(t, tare.Wrap(&http.Server{Handler: show}), l) }); got != want {
 			t.Errorf("%s: got %q, want %q", kind, got, want)
 		}
 	}

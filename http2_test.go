@@ -51,7 +51,8 @@ func TestProtocolsAreServedAsByNetHTTP(t *testing.T) {
 				var wg sync.WaitGroup
 				for range 8 {
 					wg.Go(func() {
-						req, _ := http.NewRequest(http.MethodPost, site.url, io.MultiReader(strings.NewReader(strings.Repeat("x", 100000))))
+						req, _ := http.NewRequest(http.MethodPost, site.url,
+							io.MultiReader(strings.NewReader(strings.Repeat("x", 100000))))
 						req.Trailer = http.Header{"X-Sum": {"z"}}
 						resp, err := site.client.Do(req)
 						if err != nil {
@@ -76,17 +77,20 @@ func TestProtocolsAreServedAsByNetHTTP(t *testing.T) {
 func TestPrefaceIsNotConsumed(t *testing.T) {
 	for by, maker := range makers {
 		t.Run(by, func(t *testing.T) {
-			s := &http.Server{Handler: textHandler("x"), Protocols: new(http.Protocols), ErrorLog: log.New(io.Discard, "", 0)}
+			s := &http.Server{Handler: textHandler("x"), Protocols: new(http.Protocols),
+				ErrorLog: log.New(io.Discard, "", 0)}
 			s.Protocols.SetHTTP1(true)
 			s.Protocols.SetUnencryptedHTTP2(true)
 			site := start(t, plain, maker, s)
 			if got := site.get("/"); got != "200 OK x" {
 				t.Errorf("HTTP/1: %q", got)
 			}
-			if got := site.sendText("PRO / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 200") {
+			if got := site.sendText("PRO / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,
+				"HTTP/1.1 200") {
 				t.Errorf("a method that begins like the preface: %q", got)
 			}
-			if got := site.sendText("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"); strings.Contains(got, "HTTP/1.1 2") && by == "tare" {
+			if got := site.sendText("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"); strings.Contains(got, "HTTP/1.1 2") &&
+				by == "tare" {
 				t.Errorf("no preface after all: %q", got)
 			}
 			for _, size := range []int{1, 7, 23, 24, 25, 100} {
@@ -110,21 +114,22 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 // The files of a multipart form are removed at the end of the request.
 func TestFormFilesAreRemovedAfterHTTP2Request(t *testing.T) {
 	name := make(chan string, 1)
-	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if err := r.ParseMultipartForm(0); err != nil {
-			t.Error(err)
-			name <- ""
-			return
-		}
-		f, err := r.MultipartForm.File["f"][0].Open()
-		if err != nil {
-			t.Error(err)
-			name <- ""
-			return
-		}
-		defer f.Close()
-		name <- f.(*os.File).Name()
-	})})
+	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(
+		func(_ http.ResponseWriter, r *http.Request) {
+			if err := r.ParseMultipartForm(0); err != nil {
+				t.Error(err)
+				name <- ""
+				return
+			}
+			f, err := r.MultipartForm.File["f"][0].Open()
+			if err != nil {
+				t.Error(err)
+				name <- ""
+				return
+			}
+			defer f.Close()
+			name <- f.(*os.File).Name()
+		})})
 	body := new(strings.Builder)
 	form := multipart.NewWriter(body)
 	part, _ := form.CreateFormFile("f", "f")
@@ -158,13 +163,14 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 			t.Run(way+"/"+kind, func(t *testing.T) {
 				t.Parallel()
 				entered, release := make(chan bool), make(chan bool)
-				s := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.URL.Path == "/wait" {
-						close(entered)
-						<-release
-					}
-					io.WriteString(w, "x")
-				})}
+				s := &http.Server{Protocols: new(http.Protocols),
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.URL.Path == "/wait" {
+							close(entered)
+							<-release
+						}
+						io.WriteString(w, "x")
+					})}
 				s.Protocols.SetHTTP1(true)
 				s.Protocols.SetHTTP2(true)
 				s.Protocols.SetUnencryptedHTTP2(kind == h2c)
@@ -177,7 +183,8 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 				<-entered
 				short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 				defer cancel()
-				if err := shutdown(site.server, s, short); err != context.DeadlineExceeded { //nolint:errorlint // unwrapped
+				if err := shutdown(site.server, s,
+					short); err != context.DeadlineExceeded { //nolint:errorlint // unwrapped
 					t.Errorf("while a handler runs: %v", err)
 				}
 				if err := <-site.served; !errors.Is(err, http.ErrServerClosed) {
@@ -225,18 +232,20 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 // Close of either server ends requests in progress.
 func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 	for way, end := range map[string]func(*site) error{
-		"ours": func(s *site) error { return s.server.Close() }, "the wrapped": func(s *site) error { return s.inner.Close() },
+		"ours":        func(s *site) error { return s.server.Close() },
+		"the wrapped": func(s *site) error { return s.inner.Close() },
 	} {
 		for _, kind := range []string{plain, h1, h2} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
 				nothingLeft(t)
 				entered := make(chan bool)
-				site := start(t, kind, makers["tare"], &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					io.WriteString(w, "x")
-					http.NewResponseController(w).Flush()
-					close(entered)
-					<-r.Context().Done()
-				})})
+				site := start(t, kind, makers["tare"],
+					&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						io.WriteString(w, "x")
+						http.NewResponseController(w).Flush()
+						close(entered)
+						<-r.Context().Done()
+					})})
 				got := make(chan string)
 				go func() { got <- site.get("/") }()
 				<-entered
@@ -282,7 +291,8 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 					l := listen(t)
 					for what, err := range map[string]error{
 						"Serve": s.Serve(l), "ServeTLS": s.ServeTLS(listen(t), certFile, keyFile),
-						"ListenAndServe": s.ListenAndServe(), "ListenAndServeTLS": s.ListenAndServeTLS(certFile, keyFile),
+						"ListenAndServe": s.ListenAndServe(), "ListenAndServeTLS": s.ListenAndServeTLS(certFile,
+							keyFile),
 					} {
 						if err != http.ErrServerClosed { //nolint:errorlint // unwrapped
 							t.Errorf("%s: %v", what, err)
@@ -300,9 +310,10 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 
 // SetKeepAlivesEnabled(false) ends HTTP/2 connections after the current request.
 func TestDisabledKeepAlivesEndHTTP2Connections(t *testing.T) {
-	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, r.RemoteAddr)
-	})})
+	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, r.RemoteAddr)
+		})})
 	first := site.get("/")
 	if again := site.get("/"); again != first {
 		t.Errorf("two connections: %s, %s", first, again)
@@ -329,14 +340,18 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 		certFile, keyFile string
 		ok                bool
 	}{
-		"none":          {config: nil},
-		"empty":         {config: &tls.Config{}},
-		"files":         {certFile: certFile, keyFile: keyFile, ok: true},
-		"no such file":  {config: &tls.Config{Certificates: []tls.Certificate{cert}}, certFile: "/nowhere"},
-		"certificates":  {config: &tls.Config{Certificates: []tls.Certificate{cert}}, ok: true},
-		"a function":    {config: &tls.Config{GetCertificate: get}, ok: true},
-		"for a client":  {config: &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return &tls.Config{GetCertificate: get}, nil }}, ok: true},
-		"cipher suites": {config: &tls.Config{Certificates: []tls.Certificate{cert}, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}}},
+		"none":         {config: nil},
+		"empty":        {config: &tls.Config{}},
+		"files":        {certFile: certFile, keyFile: keyFile, ok: true},
+		"no such file": {config: &tls.Config{Certificates: []tls.Certificate{cert}}, certFile: "/nowhere"},
+		"certificates": {config: &tls.Config{Certificates: []tls.Certificate{cert}}, ok: true},
+		"a function":   {config: &tls.Config{GetCertificate: get}, ok: true},
+		"for a client": {config: &tls.Config{
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				return &tls.Config{GetCertificate: get}, nil
+			}}, ok: true},
+		"cipher suites": {config: &tls.Config{Certificates: []tls.Certificate{cert},
+			CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := make(map[string]string)
@@ -348,7 +363,8 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 				served := make(chan error, 1)
 				go func() { served <- s.ServeTLS(l, test.certFile, test.keyFile) }()
 				if test.ok {
-					c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+					c, err := tls.Dial("tcp", l.Addr().String(),
+						&tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 					if err != nil {
 						t.Fatalf("%s: %v", by, err)
 					}
@@ -399,7 +415,9 @@ func TestALPNOffersConfiguredProtocols(t *testing.T) {
 			said := make(map[string]string)
 			for by, maker := range makers {
 				s := settings()
-				s.Handler, s.ErrorLog = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }), log.New(io.Discard, "", 0)
+				s.Handler, s.ErrorLog = http.HandlerFunc(
+					func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }), log.New(
+					io.Discard, "", 0)
 				site := start(t, h2, maker, s)
 				for _, offered := range [][]string{{"h2"}, {"http/1.1"}, {"http/1.1", "h2"}, {"foo"}, {"bar"}, nil} {
 					config := site.trust.Clone()

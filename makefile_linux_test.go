@@ -20,7 +20,8 @@ func TestMakeFuzzRunsEveryTarget(t *testing.T) {
 	makefile := filepath.Join(programs.Root(t), "Makefile")
 	const test = "package x\nimport \"testing\"\n"
 	target := func(name, body string) string {
-		return "func " + name + "(f *testing.F) { f.Add([]byte(\"1\")); f.Fuzz(func(t *testing.T, b []byte) { " + body + " }) }\n"
+		return "func " + name + "(f *testing.F) { f.Add([]byte(\"1\")); f.Fuzz(func(t *testing.T, b []byte) { " + body +
+			" }) }\n"
 	}
 	files := map[string]string{
 		"go.mod":           "module x\ngo 1.26\n",

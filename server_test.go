@@ -157,7 +157,8 @@ func TestDisabledKeepAlivesCloseConnections(t *testing.T) {
 func TestListenAndServeReturnsListenError(t *testing.T) {
 	l := listen(t)
 	defer l.Close()
-	if err := tare.ListenAndServe(l.Addr().String(), nil); err == nil || !strings.Contains(err.Error(), "address already in use") {
+	if err := tare.ListenAndServe(l.Addr().String(), nil); err == nil ||
+		!strings.Contains(err.Error(), "address already in use") {
 		t.Error(err)
 	}
 }

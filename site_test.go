@@ -96,7 +96,8 @@ const patience = 30 * time.Second
 func start(t *testing.T, kind string, maker func(*http.Server) server, inner *http.Server) *site {
 	t.Helper()
 	l := listen(t)
-	s := &site{T: t, kind: kind, inner: inner, server: maker(inner), addr: l.Addr().String(), served: make(chan error, 1)}
+	s := &site{T: t, kind: kind, inner: inner, server: maker(inner), addr: l.Addr().String(),
+		served: make(chan error, 1)}
 	cert, pool := certificate()
 	s.trust = &tls.Config{RootCAs: pool, ServerName: "example.com"}
 	transport := &http.Transport{TLSClientConfig: s.trust.Clone(), Protocols: new(http.Protocols)}

@@ -59,7 +59,8 @@ func (s *closer) check(p *peer) {
 			p.Errorf("%s was done %d times", id, n)
 		}
 	}
-	p.Logf("%d connections, %d requests answered, %d failed that must not be repeated", s.conns.Load(), s.responded.Load(), s.failed.Load())
+	p.Logf("%d connections, %d requests answered, %d failed that must not be repeated", s.conns.Load(),
+		s.responded.Load(), s.failed.Load())
 }
 
 // serve responds to the first request of a connection. Then it closes the connection: while it is
@@ -93,7 +94,8 @@ func (s *closer) serve(n int, c *scripted) {
 		if !first && chance(8) {
 			return
 		}
-		if c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n%s", len(r.URL.Path), r.URL.Path)); chance(8) {
+		if c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n%s", len(r.URL.Path),
+			r.URL.Path)); chance(8) {
 			return
 		}
 	}

@@ -45,7 +45,8 @@ type difference struct {
 
 // The table describes the behavior of both transports.
 func TestTransportDiffersAsDocumented(t *testing.T) {
-	rows := slices.Concat(differencesOfRequests(), differencesOfResponses(), differencesOfConnections(), differencesOfSettings())
+	rows := slices.Concat(differencesOfRequests(), differencesOfResponses(), differencesOfConnections(),
+		differencesOfSettings())
 	for _, d := range rows {
 		t.Run(d.row, func(t *testing.T) {
 			for ours, want := range map[bool]string{true: d.ours, false: d.theirs} {
@@ -82,10 +83,13 @@ func likeTheirs(theirs *http.Transport) *tare.Transport {
 
 // tableIsTested reports rows of the table that have no test.
 func tableIsTested(t *testing.T, rows []difference) {
-	tested := map[string]bool{ // by TestTransportReadsResponsesAsListed and TestTransportRejectsUnrequestedBytesBelowTLS
-		"Line ends in a response's head": true, "Folded field lines, spaces in names": true, "`Content-Length` twice, even if equal": true,
-		"`Content-Length` with `Transfer-Encoding`": true, "`Transfer-Encoding` on HTTP/1.0": true, "HTTP/2.0 or /3.0 in a status line": true,
-		"101 that was not asked for": true, "Bytes that come with a response, unasked, below TLS": true,
+	// by TestTransportReadsResponsesAsListed and TestTransportRejectsUnrequestedBytesBelowTLS
+	tested := map[string]bool{
+		"Line ends in a response's head": true, "Folded field lines, spaces in names": true,
+		"`Content-Length` twice, even if equal":     true,
+		"`Content-Length` with `Transfer-Encoding`": true, "`Transfer-Encoding` on HTTP/1.0": true,
+		"HTTP/2.0 or /3.0 in a status line": true,
+		"101 that was not asked for":        true, "Bytes that come with a response, unasked, below TLS": true,
 	}
 	for _, d := range rows {
 		tested[d.row] = true
@@ -167,24 +171,27 @@ func (s side) connNumber() string { return s.request(mustRequest("GET", s.url, n
 
 func differencesOfRequests() []difference {
 	return []difference{
-		{row: "Spaces in a request's target, a malformed host", ours: "error", theirs: "200 GET /?a b HTTP/1.1", observe: func(s side) string {
-			s.echoLines("GET")
-			r := mustRequest("GET", s.url+"/", nil)
-			r.URL.RawQuery = "a b"
-			return s.request(r)
-		}},
-		{row: "Spaces in a request's target, a malformed host", ours: "error", theirs: "200 Host:", observe: func(s side) string {
-			s.echoLines("Host:")
-			r := mustRequest("GET", s.url, nil)
-			r.Host = "a\tb"
-			return s.request(r)
-		}},
-		{row: "`content-length` in `Header`, and the like", ours: "200 Content-Length: 4", theirs: "200 Content-Length: 4; content-length: 9", observe: func(s side) string {
-			s.echoLines("Content-Length", "content-length")
-			r := mustRequest("POST", s.url, strings.NewReader("body"))
-			r.Header["content-length"] = []string{"9"}
-			return s.request(r)
-		}},
+		{row: "Spaces in a request's target, a malformed host", ours: "error", theirs: "200 GET /?a b HTTP/1.1",
+			observe: func(s side) string {
+				s.echoLines("GET")
+				r := mustRequest("GET", s.url+"/", nil)
+				r.URL.RawQuery = "a b"
+				return s.request(r)
+			}},
+		{row: "Spaces in a request's target, a malformed host", ours: "error", theirs: "200 Host:",
+			observe: func(s side) string {
+				s.echoLines("Host:")
+				r := mustRequest("GET", s.url, nil)
+				r.Host = "a\tb"
+				return s.request(r)
+			}},
+		{row: "`content-length` in `Header`, and the like", ours: "200 Content-Length: 4",
+			theirs: "200 Content-Length: 4; content-length: 9", observe: func(s side) string {
+				s.echoLines("Content-Length", "content-length")
+				r := mustRequest("POST", s.url, strings.NewReader("body"))
+				r.Header["content-length"] = []string{"9"}
+				return s.request(r)
+			}},
 		{row: "A body with CONNECT", ours: "error", theirs: "200 ping", observe: func(s side) string {
 			s.runScript(func(_ int, c *scripted) {
 				for line := ""; line != "\r\n"; {
@@ -216,26 +223,28 @@ func differencesOfRequests() []difference {
 			resp.Body.Close()
 			return fmt.Sprint(resp.StatusCode)
 		}},
-		{row: "A body of unknown length with GET, HEAD, …", ours: "200 Transfer-Encoding: chunked", theirs: "200 ", observe: func(s side) string {
-			s.echoLines("Transfer-Encoding", "Content-Length")
-			return s.request(mustRequest("GET", s.url, io.MultiReader()))
-		}},
-		{row: "A final response while the body waits for \"100 Continue\"", ours: "", theirs: "body", settings: &http.Transport{ExpectContinueTimeout: time.Minute}, observe: func(s side) string {
-			sent := make(chan string, 1)
-			s.runScript(func(_ int, c *scripted) {
-				if r, err := http.ReadRequest(c.r); err == nil {
-					c.writeText("HTTP/1.1 401 No\nContent-Length: 0\n\n")
-					b, _ := io.ReadAll(r.Body)
-					sent <- string(b)
+		{row: "A body of unknown length with GET, HEAD, …", ours: "200 Transfer-Encoding: chunked", theirs: "200 ",
+			observe: func(s side) string {
+				s.echoLines("Transfer-Encoding", "Content-Length")
+				return s.request(mustRequest("GET", s.url, io.MultiReader()))
+			}},
+		{row: "A final response while the body waits for \"100 Continue\"", ours: "", theirs: "body",
+			settings: &http.Transport{ExpectContinueTimeout: time.Minute}, observe: func(s side) string {
+				sent := make(chan string, 1)
+				s.runScript(func(_ int, c *scripted) {
+					if r, err := http.ReadRequest(c.r); err == nil {
+						c.writeText("HTTP/1.1 401 No\nContent-Length: 0\n\n")
+						b, _ := io.ReadAll(r.Body)
+						sent <- string(b)
+					}
+				})
+				r := mustRequest("POST", s.url, strings.NewReader("body"))
+				r.Header.Set("Expect", "100-continue")
+				if got := s.request(r); got != "401 " {
+					return got
 				}
-			})
-			r := mustRequest("POST", s.url, strings.NewReader("body"))
-			r.Header.Set("Expect", "100-continue")
-			if got := s.request(r); got != "401 " {
-				return got
-			}
-			return <-sent
-		}},
+				return <-sent
+			}},
 		{row: "`Request.Cancel`", ours: "200 hello", theirs: "error", observe: func(s side) string {
 			cancel := make(chan struct{})
 			s.runScript(func(_ int, c *scripted) {
@@ -264,14 +273,17 @@ func differencesOfResponses() []difference {
 			s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 101) + okHello)
 			return s.request(mustRequest("POST", s.url, nil))
 		}},
-		{row: "Interim responses", ours: "error", theirs: "error", settings: &http.Transport{MaxResponseHeaderBytes: 1000}, observe: func(s side) string {
-			s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 50) + okHello)
-			return s.request(mustRequest("POST", s.url, nil))
-		}},
-		{row: "Interim responses", ours: "200 hello", theirs: "200 hello", settings: &http.Transport{MaxResponseHeaderBytes: 1000}, observe: func(s side) string {
-			s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 50) + okHello)
-			return s.request(mustRequest("POST", s.url, nil).WithContext(httptrace.WithClientTrace(s.Context(), new(recorder).trace())))
-		}},
+		{row: "Interim responses", ours: "error", theirs: "error",
+			settings: &http.Transport{MaxResponseHeaderBytes: 1000}, observe: func(s side) string {
+				s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 50) + okHello)
+				return s.request(mustRequest("POST", s.url, nil))
+			}},
+		{row: "Interim responses", ours: "200 hello", theirs: "200 hello",
+			settings: &http.Transport{MaxResponseHeaderBytes: 1000}, observe: func(s side) string {
+				s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 50) + okHello)
+				return s.request(mustRequest("POST", s.url,
+					nil).WithContext(httptrace.WithClientTrace(s.Context(), new(recorder).trace())))
+			}},
 		{row: "Body of a 2xx to CONNECT", ours: "writes; early", theirs: "ear", observe: func(s side) string {
 			s.runScript(func(_ int, c *scripted) { c.respond("HTTP/1.1 200 OK\nContent-Length: 3\n\nearly") })
 			resp, err := s.rt.RoundTrip(mustRequest("CONNECT", s.url, nil))
@@ -285,14 +297,15 @@ func differencesOfResponses() []difference {
 			}
 			return string(b)
 		}},
-		{row: "Failed requests", ours: "server, connection closed, retry false", theirs: "EOF", observe: func(s side) string {
-			s.runScript(func(_ int, c *scripted) { c.request() })
-			_, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
-			if failure := (*tare.TransportError)(nil); errors.As(err, &failure) {
-				return fmt.Sprintf("%v, %v, retry %v", failure.Side, failure.Kind, failure.CanRetry)
-			}
-			return err.Error()
-		}},
+		{row: "Failed requests", ours: "server, connection closed, retry false", theirs: "EOF",
+			observe: func(s side) string {
+				s.runScript(func(_ int, c *scripted) { c.request() })
+				_, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
+				if failure := (*tare.TransportError)(nil); errors.As(err, &failure) {
+					return fmt.Sprintf("%v, %v, retry %v", failure.Side, failure.Kind, failure.CanRetry)
+				}
+				return err.Error()
+			}},
 	}
 }
 
@@ -344,7 +357,8 @@ func differencesOfConnections() []difference {
 			}
 			return s.connNumber()
 		}},
-		{row: "GetConn and TLS hooks of the first request to an HTTP/2 server", ours: "2 2 HTTP/2.0", theirs: "1 1 HTTP/2.0", observe: hooksOfHTTP2},
+		{row: "GetConn and TLS hooks of the first request to an HTTP/2 server", ours: "2 2 HTTP/2.0",
+			theirs: "1 1 HTTP/2.0", observe: hooksOfHTTP2},
 	}
 }
 
@@ -413,7 +427,8 @@ func hooksOfHTTP2(s side) string {
 	}
 	defer s.rt.CloseIdleConnections()
 	c := new(recorder)
-	resp, err := s.rt.RoundTrip(mustRequest("GET", server.URL, nil).WithContext(httptrace.WithClientTrace(s.Context(), c.trace())))
+	resp, err := s.rt.RoundTrip(mustRequest("GET", server.URL,
+		nil).WithContext(httptrace.WithClientTrace(s.Context(), c.trace())))
 	if err != nil {
 		return err.Error()
 	}
@@ -433,26 +448,27 @@ func hooksOfHTTP2(s side) string {
 
 func differencesOfSettings() []difference {
 	return []difference{
-		{row: "`WriteBufferSize`", ours: "1 write", theirs: "several", settings: &http.Transport{WriteBufferSize: 16}, observe: func(s side) string {
-			var writes atomic.Int32
-			dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
-				nc, err := new(net.Dialer).DialContext(ctx, network, addr)
-				return &writesOf{nc, &writes}, err
-			}
-			if theirs, ok := s.rt.(*http.Transport); ok {
-				theirs.DialContext = dialer
-			} else {
-				s.tr.DialContext = dialer
-			}
-			s.respondWith(okHello)
-			if got := s.request(mustRequest("POST", s.url, strings.NewReader("body"))); got != "200 hello" {
-				return got
-			}
-			if writes.Load() == 1 {
-				return "1 write"
-			}
-			return "several"
-		}},
+		{row: "`WriteBufferSize`", ours: "1 write", theirs: "several", settings: &http.Transport{WriteBufferSize: 16},
+			observe: func(s side) string {
+				var writes atomic.Int32
+				dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
+					nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+					return &writesOf{nc, &writes}, err
+				}
+				if theirs, ok := s.rt.(*http.Transport); ok {
+					theirs.DialContext = dialer
+				} else {
+					s.tr.DialContext = dialer
+				}
+				s.respondWith(okHello)
+				if got := s.request(mustRequest("POST", s.url, strings.NewReader("body"))); got != "200 hello" {
+					return got
+				}
+				if writes.Load() == 1 {
+					return "1 write"
+				}
+				return "several"
+			}},
 		{row: "Unix sockets", ours: "200 hello", theirs: "error", observe: func(s side) string {
 			there := side{peer: newPeer(s.T, "unix")}
 			there.respondWith(okHello)
@@ -461,17 +477,18 @@ func differencesOfSettings() []difference {
 			}
 			return s.request(mustRequest("GET", "http://socket.invalid/", nil))
 		}},
-		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `RegisterProtocol`", ours: "false", theirs: "true", observe: func(s side) string {
-			has := reflect.TypeOf(s.rt)
-			all := true
-			for _, field := range []string{"Dial", "DialTLS", "TLSNextProto"} {
-				_, ok := has.Elem().FieldByName(field)
-				all = all && ok
-			}
-			_, cancels := has.MethodByName("CancelRequest")
-			_, registers := has.MethodByName("RegisterProtocol")
-			return fmt.Sprint(all && cancels && registers)
-		}},
+		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `RegisterProtocol`", ours: "false", theirs: "true",
+			observe: func(s side) string {
+				has := reflect.TypeOf(s.rt)
+				all := true
+				for _, field := range []string{"Dial", "DialTLS", "TLSNextProto"} {
+					_, ok := has.Elem().FieldByName(field)
+					all = all && ok
+				}
+				_, cancels := has.MethodByName("CancelRequest")
+				_, registers := has.MethodByName("RegisterProtocol")
+				return fmt.Sprint(all && cancels && registers)
+			}},
 	}
 }
 
@@ -493,7 +510,8 @@ func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
 	server, client := certificates()
 	for _, test := range []struct{ proxied, tunnelled bool }{{false, false}, {true, false}, {true, true}} {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
-		p := &peer{T: t, tr: &tare.Transport{TLSClientConfig: client}, l: tls.NewListener(holdingListener{l}, server), url: "https://" + l.Addr().String()}
+		p := &peer{T: t, tr: &tare.Transport{TLSClientConfig: client}, l: tls.NewListener(holdingListener{l}, server),
+			url: "https://" + l.Addr().String()}
 		if test.proxied {
 			p.tr.Proxy = http.ProxyURL(&url.URL{Scheme: "https", Host: l.Addr().String()})
 		}
@@ -514,7 +532,8 @@ func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
 			}
 			below.hold = true
 			c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
-			c.writeText("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") // in a TLS record of its own
+			// in a TLS record of its own
+			c.writeText("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison")
 			below.release()
 			for c.respond("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") {
 			}

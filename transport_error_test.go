@@ -29,13 +29,15 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 		kind     tare.TransportErrorKind
 		text     string // of kind
 	}{
-		{name: "dial fails", dial: errors.New("no route"), side: tare.ServerSide, kind: tare.CannotConnect, text: "cannot connect"},
+		{name: "dial fails", dial: errors.New("no route"), side: tare.ServerSide, kind: tare.CannotConnect,
+			text: "cannot connect"},
 		{
 			name: "dial to the proxy fails", dial: errors.New("no route"), proxy: "http://proxy.example:3128",
 			side: tare.ProxySide, kind: tare.CannotConnect, text: "cannot connect",
 		},
 		{name: "connection closes", side: tare.ServerSide, kind: tare.ConnectionClosed, text: "connection closed"},
-		{name: "response is not HTTP", response: "SSH-2.0-OpenSSH", side: tare.ServerSide, kind: tare.MalformedResponse, text: "malformed response"},
+		{name: "response is not HTTP", response: "SSH-2.0-OpenSSH", side: tare.ServerSide, kind: tare.MalformedResponse,
+			text: "malformed response"},
 		{name: "no response in time", response: "wait", side: tare.ServerSide, kind: tare.TimedOut, text: "timed out"},
 		{
 			name: "body fails", response: "wait", body: io.MultiReader(strings.NewReader("x"), &failingReader{failed}),
@@ -72,7 +74,8 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 				t.Fatalf("%T is not a TransportError: %v", err, err)
 			}
 			if failure.Side != test.side || failure.Kind != test.kind || failure.Kind.String() != test.text {
-				t.Errorf("side %v, kind %v, want side %v, kind %v (%s)", failure.Side, failure.Kind, test.side, test.kind, test.text)
+				t.Errorf("side %v, kind %v, want side %v, kind %v (%s)", failure.Side, failure.Kind, test.side,
+					test.kind, test.text)
 			}
 			if test.kind == tare.BadRequestBody && !errors.Is(err, failed) {
 				t.Errorf("%v does not wrap the error of the body", err)
@@ -95,7 +98,8 @@ func TestTransportErrorCannotSend(t *testing.T) {
 	}
 	_, err = transport.RoundTrip(r)
 	var failure *tare.TransportError
-	if !errors.As(err, &failure) || failure.Side != tare.ServerSide || failure.Kind != tare.CannotSend || !failure.CanRetry {
+	if !errors.As(err, &failure) || failure.Side != tare.ServerSide || failure.Kind != tare.CannotSend ||
+		!failure.CanRetry {
 		t.Errorf("%#v, want CannotSend on ServerSide, and CanRetry", err)
 	}
 }

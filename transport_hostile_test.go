@@ -121,8 +121,10 @@ func TestTransportReadsResponsesAsListed(t *testing.T) {
 		{"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi", "error", "200 hi"},
 		{"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", "error", "200 "},
 		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi", "error", "200 hi"},
-		{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "error", "200 hi"},
-		{"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "error", "200 2\r\nhi\r\n0\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "error",
+			"200 hi"},
+		{"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "error",
+			"200 2\r\nhi\r\n0\r\n\r\n"},
 		{"HTTP/1.1 200 OK\r\nA: \x01\r\nContent-Length: 0\r\n\r\n", "error", ""},
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 ;x\r\nhi\r\n0\r\n\r\n", "200 error", ""},
 		{"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "error", "101 "},
@@ -189,7 +191,9 @@ func FuzzTransport(f *testing.F) {
 
 // fuzzOnce describes the outcome of a response that arrives in pieces.
 func fuzzOnce(pieces ...[]byte) string {
-	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return &pieceConn{pieces: pieces}, nil }}
+	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return &pieceConn{pieces: pieces}, nil
+	}}
 	defer tr.CloseIdleConnections()
 	resp, err := tr.RoundTrip(mustRequest("GET", "http://host/", nil))
 	if err != nil {
@@ -197,7 +201,8 @@ func fuzzOnce(pieces ...[]byte) string {
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return fmt.Sprintf("%s %v %d %v %v %q %v", resp.Status, resp.Header, resp.ContentLength, resp.Close, resp.Trailer, b, err)
+	return fmt.Sprintf("%s %v %d %v %v %q %v", resp.Status, resp.Header, resp.ContentLength, resp.Close, resp.Trailer,
+		b, err)
 }
 
 // pieceConn is a connection on which pieces arrive, and then the end.
@@ -243,7 +248,8 @@ func TestTransportAllocations(t *testing.T) {
 		bytes   float64
 	}{
 		{"GET", mustRequest("GET", "http://host/path?query", nil), 4, 576 + 80 + 48 + 352},
-		{"GET that can be cancelled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 7, 576 + 80 + 48 + 352 + 144},
+		{"GET that can be cancelled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 7,
+			576 + 80 + 48 + 352 + 144},
 	} {
 		ask := func() {
 			resp, err := tr.RoundTrip(test.request)
@@ -257,16 +263,19 @@ func TestTransportAllocations(t *testing.T) {
 		}
 		const times = 200
 		n, size := math.Inf(1), math.Inf(1)
-		for range 5 { // the collector or the sweep of idle connections may allocate once, not each time
+		// the collector or the sweep of idle connections may allocate once, not each time
+		for range 5 {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			n = min(n, testing.AllocsPerRun(times, ask))
 			runtime.ReadMemStats(&after)
-			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(times+1)) // AllocsPerRun makes one more call
+			// AllocsPerRun makes one more call
+			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(times+1))
 		}
 		t.Logf("%s: %v allocations, %.0f bytes", test.name, n, size)
 		if n > test.budget || size > test.bytes+64 { // for memory that is kept from then on
-			t.Errorf("%s: %v allocations of %.0f bytes, want at most %v of %v", test.name, n, size, test.budget, test.bytes)
+			t.Errorf("%s: %v allocations of %.0f bytes, want at most %v of %v", test.name, n, size, test.budget,
+				test.bytes)
 		}
 	}
 }

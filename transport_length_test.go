@@ -53,10 +53,13 @@ func TestTransportChecksContentLength(t *testing.T) {
 							got[i] = "error"
 						}
 					}
-					sameButChunked := got[0] != "error" && got[1] != "error" && length <= 0                              // net/http reads a byte first: see docs/transport.md
-					tooLong := got[1] == "error" && length > 0 && (name == "long" || name == "five" || name == "hidden") // net/http finds out after it has sent the body
+					// net/http reads a byte first: see docs/transport.md
+					sameButChunked := got[0] != "error" && got[1] != "error" && length <= 0
+					// net/http finds out after it has sent the body
+					tooLong := got[1] == "error" && length > 0 && (name == "long" || name == "five" || name == "hidden")
 					if got[0] != got[1] && !sameButChunked && !tooLong {
-						t.Errorf("%s %s of %d, GetBody %v: %q, net/http %q", method, name, length, again, got[1], got[0])
+						t.Errorf("%s %s of %d, GetBody %v: %q, net/http %q", method, name, length, again, got[1],
+							got[0])
 					}
 				}
 			}

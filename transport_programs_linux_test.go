@@ -22,7 +22,8 @@ func webFiles(t *testing.T) (dir, long string) {
 	dir, long = t.TempDir(), strings.Repeat("0123456789abcdef", 1<<14)
 	for name, text := range map[string]string{
 		"short.txt": "short", "long.txt": long, "empty.txt": "",
-		"echo.php": "<?php header('X-Method: '.$_SERVER['REQUEST_METHOD']); echo file_get_contents('php://input'); flush(); echo '.';",
+		"echo.php": "<?php header('X-Method: '.$_SERVER['REQUEST_METHOD']); echo file_get_contents('php://input'); " +
+			"flush(); echo '.';",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -46,7 +47,8 @@ func requestFiles(t *testing.T, tr *tare.Transport, base, long string) {
 				t.Errorf("%s: %d, %d bytes, %v", path, resp.StatusCode, len(b), err)
 			}
 		}
-		if resp, err := tr.RoundTrip(mustRequest("HEAD", base+"/long.txt", nil)); err != nil || resp.ContentLength != int64(len(long)) {
+		if resp, err := tr.RoundTrip(mustRequest("HEAD", base+"/long.txt", nil)); err != nil ||
+			resp.ContentLength != int64(len(long)) {
 			t.Errorf("HEAD %d: %v", i, err)
 		}
 	}
@@ -59,8 +61,10 @@ func TestTransportWithNginx(t *testing.T) {
 	socket, conf := filepath.Join(dir, "s"), filepath.Join(dir, "conf")
 	text := fmt.Sprintf(`daemon off; worker_processes 1; error_log stderr error; pid %[1]s/pid;
 events { worker_connections 64; }
-http { access_log off; gzip on; gzip_types text/plain; gzip_min_length 1; keepalive_requests 7; default_type text/plain; client_body_temp_path %[1]s; proxy_temp_path %[1]s;
-fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s; server { listen unix:%[2]s; root %[3]s; } }`, dir, socket, root)
+http { access_log off; gzip on; gzip_types text/plain; gzip_min_length 1; keepalive_requests 7; default_type text/plain;
+client_body_temp_path %[1]s; proxy_temp_path %[1]s;
+fastcgi_temp_path %[1]s; uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+server { listen unix:%[2]s; root %[3]s; } }`, dir, socket, root)
 	if os.Getuid() == 0 {
 		text = "user root; " + text
 	}
@@ -91,8 +95,10 @@ func TestTransportWithPython(t *testing.T) {
 	for _, protocol := range []string{"HTTP/1.0", "HTTP/1.1"} {
 		address := programs.FreeAddress(t)
 		_, port, _ := net.SplitHostPort(address)
-		code := "import http.server as s\nclass H(s.SimpleHTTPRequestHandler):\n  protocol_version='" + protocol + "'\n" +
-			"s.ThreadingHTTPServer(('127.0.0.1'," + port + "),lambda *a: H(*a,directory='" + root + "')).serve_forever()"
+		code := "import http.server as s\nclass H(s.SimpleHTTPRequestHandler):\n  protocol_version='" + protocol +
+			"'\n" +
+			"s.ThreadingHTTPServer(('127.0.0.1'," + port + "),lambda *a: H(*a,directory='" + root +
+			"')).serve_forever()"
 		programs.Start(t, "tcp", address, nil, python, "-c", code)
 		tr := &tare.Transport{}
 		requestFiles(t, tr, "http://"+address, long)
@@ -124,12 +130,14 @@ func TestTransportWithTinyproxy(t *testing.T) {
 	address := programs.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	conf := filepath.Join(t.TempDir(), "conf")
-	if err := os.WriteFile(conf, []byte("Port "+port+"\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nLogLevel Error\nBasicAuth u p\n"), 0o644); err != nil {
+	if err := os.WriteFile(conf, []byte("Port "+port+
+		"\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nLogLevel Error\nBasicAuth u p\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	programs.Start(t, "tcp", address, env, path, "-d", "-c", conf)
 	root, long := webFiles(t)
-	plain, secure := httptest.NewServer(http.FileServer(http.Dir(root))), httptest.NewUnstartedServer(http.FileServer(http.Dir(root)))
+	plain, secure := httptest.NewServer(http.FileServer(http.Dir(root))), httptest.NewUnstartedServer(
+		http.FileServer(http.Dir(root)))
 	secure.EnableHTTP2 = true
 	secure.StartTLS()
 	defer plain.Close()
@@ -143,7 +151,8 @@ func TestTransportWithTinyproxy(t *testing.T) {
 		tr.CloseIdleConnections()
 	}
 	tr := &tare.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: address}), TLSClientConfig: config}
-	if _, err := tr.RoundTrip(mustRequest("GET", secure.URL, nil)); err == nil || !strings.Contains(err.Error(), "407") {
+	if _, err := tr.RoundTrip(mustRequest("GET", secure.URL, nil)); err == nil ||
+		!strings.Contains(err.Error(), "407") {
 		t.Errorf("without a password: %v", err)
 	}
 }

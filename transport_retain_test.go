@@ -72,7 +72,8 @@ func serveLargeHeads(l net.Listener, size int) {
 		fields += "X-Many: " + strings.Repeat("w", size/100) + "\r\n"
 	}
 	response := "HTTP/1.1 200 Fine\r\nX-Small: small\r\nSet-Cookie: a=b\r\n" + fields +
-		"Transfer-Encoding: chunked\r\nTrailer: X-Tail\r\n\r\n0\r\nX-Tail: tail\r\nX-Long: " + strings.Repeat("t", 7<<10) + "\r\n\r\n"
+		"Transfer-Encoding: chunked\r\nTrailer: X-Tail\r\n\r\n0\r\nX-Tail: tail\r\nX-Long: " +
+		strings.Repeat("t", 7<<10) + "\r\n\r\n"
 	for {
 		c, err := l.Accept()
 		if err != nil {

@@ -52,11 +52,13 @@ func (c *recorder) trace() *httptrace.ClientTrace {
 			return nil
 		},
 		TLSHandshakeStart: func() { c.note("TLSHandshakeStart") },
-		TLSHandshakeDone:  func(s tls.ConnectionState, err error) { c.note("TLSHandshakeDone %v %v", s.HandshakeComplete, err) },
-		WroteHeaderField:  func(k string, v []string) { c.note("WroteHeaderField %s %v", k, v) },
-		WroteHeaders:      func() { c.note("WroteHeaders") },
-		Wait100Continue:   func() { c.note("Wait100Continue") },
-		WroteRequest:      func(i httptrace.WroteRequestInfo) { c.note("WroteRequest %v", i.Err) },
+		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
+			c.note("TLSHandshakeDone %v %v", s.HandshakeComplete, err)
+		},
+		WroteHeaderField: func(k string, v []string) { c.note("WroteHeaderField %s %v", k, v) },
+		WroteHeaders:     func() { c.note("WroteHeaders") },
+		Wait100Continue:  func() { c.note("Wait100Continue") },
+		WroteRequest:     func(i httptrace.WroteRequestInfo) { c.note("WroteRequest %v", i.Err) },
 	}
 }
 
@@ -70,7 +72,8 @@ func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 				w.WriteHeader(http.StatusEarlyHints)
 				io.Copy(w, r.Body)
 			})
-			theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone(), ExpectContinueTimeout: time.Minute}
+			theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone(),
+				ExpectContinueTimeout: time.Minute}
 			p.tr.ExpectContinueTimeout = time.Minute
 			if p.mode == "unix" {
 				theirs.DialContext = dialUnix(p.tr.Addr)
@@ -96,7 +99,8 @@ func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 					defer c.mu.Unlock()
 					return slices.Contains(c.hooks, hook)
 				}
-				waitFor(p.T, "the last hooks", func() bool { return has("PutIdleConn <nil>") && has("WroteRequest <nil>") })
+				waitFor(p.T, "the last hooks",
+					func() bool { return has("PutIdleConn <nil>") && has("WroteRequest <nil>") })
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				return c.hooks
@@ -104,11 +108,13 @@ func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 			for i := range 2 {
 				got, want := ask(p.tr), ask(theirs)
 				unordered := func(hook string) bool {
-					return strings.HasPrefix(hook, "PutIdleConn") || strings.HasPrefix(hook, "WroteHeaderField") || strings.HasPrefix(hook, "WroteRequest") || hook == "Wait100Continue"
+					return strings.HasPrefix(hook, "PutIdleConn") || strings.HasPrefix(hook, "WroteHeaderField") ||
+						strings.HasPrefix(hook, "WroteRequest") || hook == "Wait100Continue"
 				}
 				ordered := func(hooks []string) []string { return slices.DeleteFunc(slices.Clone(hooks), unordered) }
 				if !slices.Equal(ordered(got), ordered(want)) {
-					p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(ordered(got), "\n"), strings.Join(ordered(want), "\n"))
+					p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(ordered(got), "\n"),
+						strings.Join(ordered(want), "\n"))
 				}
 				slices.Sort(got)
 				slices.Sort(want)
@@ -231,7 +237,8 @@ func TestTransportReceivesResponseToRejectedBody(t *testing.T) {
 		if err != nil || resp.StatusCode != 413 || text != "no" {
 			p.Errorf("%v, %q", err, text)
 		}
-		waitFor(p.T, "the connection to be closed", func() bool { return tare.TransportCount(p.tr) == tare.TransportCount(new(tare.Transport)) })
+		waitFor(p.T, "the connection to be closed",
+			func() bool { return tare.TransportCount(p.tr) == tare.TransportCount(new(tare.Transport)) })
 	})
 }
 
@@ -249,8 +256,10 @@ func TestTransportFailsOnBadBodies(t *testing.T) {
 		want   string
 	}{
 		{"fails", func() io.Reader { return io.MultiReader(strings.NewReader("x"), errReader{bad}) }, 0, "bad"},
-		{"too short", func() io.Reader { return io.MultiReader(strings.NewReader("x")) }, 5, "ContentLength=5 with Body length 1"},
-		{"too long", func() io.Reader { return io.MultiReader(strings.NewReader("xyxyxy")) }, 5, "ContentLength=5 with Body length 6"},
+		{"too short", func() io.Reader { return io.MultiReader(strings.NewReader("x")) }, 5,
+			"ContentLength=5 with Body length 1"},
+		{"too long", func() io.Reader { return io.MultiReader(strings.NewReader("xyxyxy")) }, 5,
+			"ContentLength=5 with Body length 6"},
 		{"never ends", func() io.Reader { return emptyReader{} }, 5, "multiple Read calls return no data"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -298,13 +307,15 @@ func TestTransportSendsFiles(t *testing.T) {
 			r := mustRequest("PUT", p.url, f)
 			r.ContentLength = said
 			_, _, err = p.send(r)
-			if whole := <-got; want != "" && (whole != want || err != nil) || want == "" && strings.HasSuffix(whole, "true") {
+			if whole := <-got; want != "" && (whole != want || err != nil) ||
+				want == "" && strings.HasSuffix(whole, "true") {
 				p.Errorf("%d bytes said: the server got %s, %v", said, whole, err)
 			}
 			if want == "" {
 				checkError(p.T, err, fmt.Sprintf("ContentLength=%d with Body length", said))
 			}
-			waitFor(p.T, "the file to be closed", func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) })
+			waitFor(p.T, "the file to be closed",
+				func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) })
 		}
 	})
 }
@@ -329,7 +340,8 @@ func TestTransportBodyWaitsForContinue(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			nw := new(testkit.Network)
-			tr := &tare.Transport{ExpectContinueTimeout: time.Second, DialContext: func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }}
+			tr := &tare.Transport{ExpectContinueTimeout: time.Second,
+				DialContext: func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }}
 			got := make(chan string, 1)
 			go func() {
 				c, _ := nw.Listen().Accept()
@@ -366,7 +378,8 @@ func TestTransportBodyWaitsForContinue(t *testing.T) {
 func TestTransportResponseHeaderTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nw := new(testkit.Network)
-		tr := &tare.Transport{ResponseHeaderTimeout: time.Second, DialContext: func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }}
+		tr := &tare.Transport{ResponseHeaderTimeout: time.Second,
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }}
 		defer tr.CloseIdleConnections()
 		go func() {
 			for {
@@ -434,7 +447,8 @@ func TestTransportSendsAndReceivesTrailers(t *testing.T) {
 		})
 		r := mustRequest("POST", p.url, nil)
 		r.Trailer = http.Header{"X-Req": nil}
-		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), onRead(func() { r.Trailer.Set("X-Req", "42") })))
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"),
+			onRead(func() { r.Trailer.Set("X-Req", "42") })))
 		resp, err := p.tr.RoundTrip(r)
 		if err != nil {
 			p.Fatal(err)
@@ -522,7 +536,8 @@ func TestTransportDetectsTruncatedTLS(t *testing.T) {
 			}
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if whole := string(b) == "hello there" && err == nil; whole != (cut == 0) || cut > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
+			if whole := string(b) == "hello there" && err == nil; whole != (cut == 0) ||
+				cut > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%T, %d bytes cut off: %q, %v", rt, cut, b, err)
 			}
 		}
@@ -543,11 +558,16 @@ func TestTransportRejectsInvalidRequests(t *testing.T) {
 		`field value for "User-Agent"`: func(r *http.Request) { r.Header["User-Agent"] = []string{"a\nb"} },
 		"space or control byte":        func(r *http.Request) { r.URL.RawQuery = "a b" },
 		`invalid Host header "a/b"`:    func(r *http.Request) { r.Host = "a/b" },
-		`invalid trailer field name`:   func(r *http.Request) { r.Trailer = http.Header{"Content-Length": nil}; r.ContentLength = -1 },
-		"ContentLength=9":              func(r *http.Request) { r.ContentLength = 9 },
-		`scheme "http+unix"`:           func(r *http.Request) { r.URL, _ = url.Parse("http+unix:///run/s:/") },
+		`invalid trailer field name`: func(r *http.Request) {
+			r.Trailer = http.Header{"Content-Length": nil}
+			r.ContentLength = -1
+		},
+		"ContentLength=9":    func(r *http.Request) { r.ContentLength = 9 },
+		`scheme "http+unix"`: func(r *http.Request) { r.URL, _ = url.Parse("http+unix:///run/s:/") },
 	} {
-		tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { panic("tare_test: BUG: dialled") }}
+		tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			panic("tare_test: BUG: dialed")
+		}}
 		r := mustRequest("POST", "http://host/", strings.NewReader("body"))
 		r.Body = closeCounter{r.Body, &closed}
 		change(r)
@@ -632,7 +652,8 @@ func TestTransportWithoutHTTP1(t *testing.T) {
 	both.SetUnencryptedHTTP2(true)
 	plain.SetUnencryptedHTTP2(true)
 	over.SetHTTP2(true)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
 	s.Config.Protocols = &both
 	s.Start()
 	defer s.Close()
@@ -662,7 +683,8 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 	defer secure.Close()
 	var mu sync.Mutex
 	var asked []string
-	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host }, Transport: &tare.Transport{}}
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host },
+		Transport: &tare.Transport{}}
 	front := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		asked = append(asked, r.Method+" "+r.RequestURI+" "+r.Header.Get("Proxy-Authorization"))
@@ -678,7 +700,8 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		asked = nil
 		where, _ := url.Parse(proxy.URL)
 		where.User = url.UserPassword("u", "p")
-		tr := &tare.Transport{Proxy: http.ProxyURL(where), TLSClientConfig: secure.Client().Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
+		tr := &tare.Transport{Proxy: http.ProxyURL(where),
+			TLSClientConfig: secure.Client().Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
 		for _, address := range []string{plain.URL, secure.URL} {
 			resp, err := tr.RoundTrip(mustRequest("GET", address+"/a?b", nil))
 			if err != nil {
@@ -689,12 +712,14 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 			}
 		}
 		tr.CloseIdleConnections()
-		want := []string{"GET " + plain.URL + "/a?b Basic dTpw", "CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
+		want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
+			"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
 		if !slices.Equal(asked, want) {
 			t.Errorf("the proxy was asked %q", asked)
 		}
 	}
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))
+	refusing := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))
 	defer refusing.Close()
 	where, _ := url.Parse(refusing.URL)
 	_, err := (&tare.Transport{Proxy: http.ProxyURL(where)}).RoundTrip(mustRequest("GET", secure.URL, nil))
@@ -725,7 +750,8 @@ func tunnelTo(w http.ResponseWriter, host string) {
 
 // A SOCKS5 proxy receives the server's name, and user name and password.
 func TestTransportUsesSOCKSProxy(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
+	s := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
 	defer s.Close()
 	l := listenAt(t, "tcp", "127.0.0.1:0")
 	go func() {
@@ -792,11 +818,13 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 				io.Copy(nc, rw)
 				return
 			}
-			b, _ := io.ReadAll(r.Body) // first, because net/http's server stops reading when it writes
+			// first, because net/http's server stops reading when it writes
+			b, _ := io.ReadAll(r.Body)
 			w.Write(b)
 		})
 		target, _ := url.Parse(p.url)
-		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: p.tr})
+		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+			Transport: p.tr})
 		defer front.Close()
 		big := strings.Repeat("0123456789", 100_000)
 		resp, err := http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big)))

@@ -25,11 +25,16 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 		"HEAD": func() *http.Request { return newRequest("HEAD", "/", nil) },
 		"fields": func() *http.Request {
 			r := newRequest("GET", "/", nil)
-			r.Header = http.Header{"X-B": {"1", "2"}, "A": {" spaced "}, "User-Agent": {"me"}, "Accept-Encoding": {"br"}, "Cookie": {"a=b"}}
+			r.Header = http.Header{"X-B": {"1", "2"}, "A": {" spaced "}, "User-Agent": {"me"},
+				"Accept-Encoding": {"br"}, "Cookie": {"a=b"}}
 			r.Host = "other.example:81"
 			return r
 		},
-		"no agent":    func() *http.Request { r := newRequest("GET", "/", nil); r.Header["User-Agent"] = nil; return r },
+		"no agent": func() *http.Request {
+			r := newRequest("GET", "/", nil)
+			r.Header["User-Agent"] = nil
+			return r
+		},
 		"POST":        func() *http.Request { return newRequest("POST", "/", strings.NewReader("body")) },
 		"POST, empty": func() *http.Request { return newRequest("POST", "/", nil) },
 		"PUT, chunked": func() *http.Request {
@@ -47,7 +52,11 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 			return r
 		},
 		"close": func() *http.Request { r := newRequest("GET", "/", nil); r.Close = true; return r },
-		"range": func() *http.Request { r := newRequest("GET", "/", nil); r.Header.Set("Range", "bytes=1-2"); return r },
+		"range": func() *http.Request {
+			r := newRequest("GET", "/", nil)
+			r.Header.Set("Range", "bytes=1-2")
+			return r
+		},
 		"chunked on request": func() *http.Request {
 			r := newRequest("POST", "/", strings.NewReader("body"))
 			r.TransferEncoding = []string{"chunked"}
@@ -56,7 +65,8 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 	}
 	describe := func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %s %s %s %v %v %d %v %v %v %d %.20s", r.Method, r.RequestURI, r.Proto, r.Host, r.Header, r.TransferEncoding, r.ContentLength, r.Close, r.Trailer, err, len(b), b)
+		fmt.Fprintf(w, "%s %s %s %s %v %v %d %v %v %v %d %.20s", r.Method, r.RequestURI, r.Proto, r.Host, r.Header,
+			r.TransferEncoding, r.ContentLength, r.Close, r.Trailer, err, len(b), b)
 	}
 	overAll(t, func(p *peer) {
 		p.serve(describe)
@@ -79,7 +89,8 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 				}
 				b, _ := io.ReadAll(resp.Body)
 				resp.Body.Close()
-				texts[i] = fmt.Sprintf("%d %s %s %v", resp.StatusCode, resp.Header.Get("Content-Type"), b, resp.ContentLength)
+				texts[i] = fmt.Sprintf("%d %s %s %v", resp.StatusCode, resp.Header.Get("Content-Type"), b,
+					resp.ContentLength)
 			}
 			if texts[0] != texts[1] {
 				p.Errorf("%s:\n%s\nnet/http:\n%s", name, texts[0], texts[1])
@@ -132,34 +143,51 @@ func TestTransportResponses(t *testing.T) {
 	}{
 		{name: "by length", response: okHello, want: "hello", length: 5, reused: true},
 		{name: "empty", response: "HTTP/1.1 200 OK\nContent-Length: 0\n\n", reused: true},
-		{name: "no reason", response: "HTTP/1.1 200\nContent-Length: 5\n\nhello", want: "hello", length: 5, reused: true},
-		{name: "long", response: "HTTP/1.1 200 OK\nContent-Length: 65536\n\n" + long, want: long, length: 65536, reused: true},
-		{name: "chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\n2;x=y\nlo\n0\n\n", want: "hello", length: -1, reused: true},
-		{name: "long, chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n10000\n" + long + "\n5\nhello\n0\n\n", want: long + "hello", length: -1, reused: true},
+		{name: "no reason", response: "HTTP/1.1 200\nContent-Length: 5\n\nhello", want: "hello", length: 5,
+			reused: true},
+		{name: "long", response: "HTTP/1.1 200 OK\nContent-Length: 65536\n\n" + long, want: long, length: 65536,
+			reused: true},
+		{name: "chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\n2;x=y\nlo\n0\n\n",
+			want: "hello", length: -1, reused: true},
+		{name: "long, chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n10000\n" + long +
+			"\n5\nhello\n0\n\n", want: long + "hello", length: -1, reused: true},
 		{name: "until close", response: "HTTP/1.1 200 OK\n\nhello", want: "hello", length: -1, close: true},
 		{name: "long, until close", response: "HTTP/1.1 200 OK\n\n" + long, want: long, length: -1, close: true},
-		{name: "HTTP/1.0", response: "HTTP/1.0 200 OK\nContent-Length: 5\n\nhello", want: "hello", length: 5, close: true},
-		{name: "HTTP/1.0, kept", response: "HTTP/1.0 200 OK\nContent-Length: 5\nConnection: keep-alive\n\nhello", want: "hello", length: 5, reused: true},
-		{name: "close", response: "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\nhello", want: "hello", length: 5, close: true},
+		{name: "HTTP/1.0", response: "HTTP/1.0 200 OK\nContent-Length: 5\n\nhello", want: "hello", length: 5,
+			close: true},
+		{name: "HTTP/1.0, kept", response: "HTTP/1.0 200 OK\nContent-Length: 5\nConnection: keep-alive\n\nhello",
+			want: "hello", length: 5, reused: true},
+		{name: "close", response: "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\nhello", want: "hello",
+			length: 5, close: true},
 		{name: "HEAD", method: "HEAD", response: "HTTP/1.1 200 OK\nContent-Length: 5\n\n", length: 5, reused: true},
-		{name: "HEAD, chunked", method: "HEAD", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n", length: -1, reused: true},
+		{name: "HEAD, chunked", method: "HEAD", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n", length: -1,
+			reused: true},
 		{name: "204", response: "HTTP/1.1 204 No Content\n\n", reused: true},
 		{name: "304", response: "HTTP/1.1 304 Not Modified\nContent-Length: 5\n\n", reused: true},
-		{name: "interim", response: "HTTP/1.1 103 Early Hints\nLink: </a>\n\nHTTP/1.1 102 \n\n" + okHello, want: "hello", length: 5, reused: true},
+		{name: "interim", response: "HTTP/1.1 103 Early Hints\nLink: </a>\n\nHTTP/1.1 102 \n\n" + okHello,
+			want: "hello", length: 5, reused: true},
 		{name: "more than was asked for", response: okHello + "HTTP/1.1 200 OK\n", want: "hello", length: 5},
-		{name: "gzip", response: fmt.Sprintf("HTTP/1.1 200 OK\nContent-Encoding: gzip\nContent-Length: %d\n\n@gzip", zipped.Len()), want: "unzipped", length: -1, reused: true},
+		{name: "gzip", response: fmt.Sprintf("HTTP/1.1 200 OK\nContent-Encoding: gzip\nContent-Length: %d\n\n@gzip",
+			zipped.Len()), want: "unzipped", length: -1, reused: true},
 
-		{name: "cut off", response: "HTTP/1.1 200 OK\nContent-Length: 6\n\nhello", want: "hello", length: 6, wantErr: "unexpected EOF"},
-		{name: "cut off, chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\n", want: "hel", length: -1, wantErr: "unexpected EOF"},
-		{name: "malformed chunk", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\nx\n", want: "hel", length: -1, wantErr: "malformed chunk size at byte 8"},
+		{name: "cut off", response: "HTTP/1.1 200 OK\nContent-Length: 6\n\nhello", want: "hello", length: 6,
+			wantErr: "unexpected EOF"},
+		{name: "cut off, chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\n", want: "hel",
+			length: -1, wantErr: "unexpected EOF"},
+		{name: "malformed chunk", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\nx\n", want: "hel",
+			length: -1, wantErr: "malformed chunk size at byte 8"},
 		{name: "no response", wantErr: "closed the connection without a response"},
 		{name: "cut off in the head", response: "HTTP/1.1 200 OK\nContent-Le", wantErr: "unexpected EOF"},
 		{name: "not HTTP", response: "hello hello\n\n", wantErr: "status line too short at byte 11"},
-		{name: "two lengths", response: "HTTP/1.1 200 OK\nContent-Length: 5\nContent-Length: 5\n\nhello", wantErr: "second Content-Length"},
-		{name: "length and chunks", response: "HTTP/1.1 200 OK\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n", wantErr: "both Transfer-Encoding and Content-Length"},
+		{name: "two lengths", response: "HTTP/1.1 200 OK\nContent-Length: 5\nContent-Length: 5\n\nhello",
+			wantErr: "second Content-Length"},
+		{name: "length and chunks", response: "HTTP/1.1 200 OK\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n",
+			wantErr: "both Transfer-Encoding and Content-Length"},
 		{name: "HTTP/2", response: "HTTP/2.0 200 OK\n\n", wantErr: "not HTTP/1"},
-		{name: "unasked switch", response: "HTTP/1.1 101 Switching Protocols\nUpgrade: x\nConnection: upgrade\n\n", wantErr: "101 response without an Upgrade request"},
-		{name: "interims without end", response: strings.Repeat("HTTP/1.1 102 Processing\n\n", 200), wantErr: "too many interim responses"},
+		{name: "unasked switch", response: "HTTP/1.1 101 Switching Protocols\nUpgrade: x\nConnection: upgrade\n\n",
+			wantErr: "101 response without an Upgrade request"},
+		{name: "interims without end", response: strings.Repeat("HTTP/1.1 102 Processing\n\n", 200),
+			wantErr: "too many interim responses"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			overAll(t, func(p *peer) {
@@ -186,7 +214,8 @@ func TestTransportResponses(t *testing.T) {
 				resp, text, err := p.send(r)
 				checkError(p.T, err, test.wantErr)
 				if resp != nil {
-					if text != test.want || resp.ContentLength != test.length || resp.Close != test.close || resp.Request == nil {
+					if text != test.want || resp.ContentLength != test.length || resp.Close != test.close ||
+						resp.Request == nil {
 						p.Errorf("got %d bytes, length %d, close %v", len(text), resp.ContentLength, resp.Close)
 					}
 				} else if text != "" && text != test.want {
@@ -303,7 +332,10 @@ func TestTransportRetriesOnlyIfSafe(t *testing.T) {
 		again   bool
 	}{
 		{"GET", func(url string) *http.Request { r, _ := http.NewRequest("GET", url, nil); return r }, true},
-		{"POST", func(url string) *http.Request { r, _ := http.NewRequest("POST", url, strings.NewReader("x")); return r }, false},
+		{"POST", func(url string) *http.Request {
+			r, _ := http.NewRequest("POST", url, strings.NewReader("x"))
+			return r
+		}, false},
 		{"POST with a key", func(url string) *http.Request {
 			r, _ := http.NewRequest("POST", url, strings.NewReader("x"))
 			r.Header.Set("Idempotency-Key", "1")
@@ -329,7 +361,8 @@ func TestTransportRetriesOnlyIfSafe(t *testing.T) {
 					p.Errorf("%q, %v", text, err)
 				}
 				var failure *tare.TransportError
-				if !test.again && (!errors.As(err, &failure) || failure.CanRetry != strings.HasPrefix(test.name, "GET")) {
+				if !test.again && (!errors.As(err, &failure) ||
+					failure.CanRetry != strings.HasPrefix(test.name, "GET")) {
 					p.Errorf("%#v", failure)
 				}
 				if n := taken.Load(); n != 1 {
@@ -407,7 +440,8 @@ func TestTransportCancellationReturnsCause(t *testing.T) {
 					p.Errorf("got %v", err)
 				}
 				if stage != "queue" {
-					waitFor(p.T, "the connection to be closed", func() bool { return tare.TransportCount(p.tr).Active == 0 })
+					waitFor(p.T, "the connection to be closed",
+						func() bool { return tare.TransportCount(p.tr).Active == 0 })
 				}
 			})
 		})

@@ -48,7 +48,8 @@ func localSocket(t *testing.T) (path string, conns *atomic.Int64) {
 // UnixSockets maps hosts of URLs to unix sockets, whatever their port and case.
 func TestTransportMapsHostsToUnixSockets(t *testing.T) {
 	path, conns := localSocket(t)
-	tr := &tare.Transport{UnixSockets: map[string]string{"docker": path}, Addr: "127.0.0.1:1", Proxy: http.ProxyURL(nil)}
+	tr := &tare.Transport{UnixSockets: map[string]string{"docker": path}, Addr: "127.0.0.1:1",
+		Proxy: http.ProxyURL(nil)}
 	for _, tr := range []*tare.Transport{tr, tr.Clone()} {
 		defer tr.CloseIdleConnections()
 		for address, want := range map[string]string{
@@ -75,7 +76,8 @@ func TestTransportMapsHostsToUnixSockets(t *testing.T) {
 	var onlyHTTP2 http.Protocols
 	onlyHTTP2.SetUnencryptedHTTP2(true)
 	other := &tare.Transport{UnixSockets: tr.UnixSockets, Protocols: &onlyHTTP2}
-	if _, err := other.RoundTrip(mustRequest("GET", "http://docker/", nil)); err == nil || !strings.Contains(err.Error(), "HTTP/1.1") {
+	if _, err := other.RoundTrip(mustRequest("GET", "http://docker/", nil)); err == nil ||
+		!strings.Contains(err.Error(), "HTTP/1.1") {
 		t.Errorf("without HTTP/1.1: %v", err)
 	}
 }
@@ -90,12 +92,14 @@ func TestTransportRemoteRedirectsReachNoUnixSocket(t *testing.T) {
 	defer remote.Close()
 	mapped := map[string]string{"docker": path}
 	for _, location := range []string{
-		"http+unix://" + path + ":/containers/json", "http+unix://localhost" + path + ":/", "https+unix://" + path + ":/", "HTTP+UNIX://" + path + ":/",
+		"http+unix://" + path + ":/containers/json", "http+unix://localhost" + path + ":/", "https+unix://" + path +
+			":/", "HTTP+UNIX://" + path + ":/",
 		"unix://" + path, "fcgi+unix://" + path, "http://unix:" + path + ":/", "file://" + path,
 		"http://docker/", "http://docker:80/", "http://DOCKER/", "//docker/", "http://user@docker/", "https://docker/",
 	} {
 		for name, rt := range map[string]http.RoundTripper{
-			"net/http": new(http.Transport), "tare": new(tare.Transport), "tare, mapped": &tare.Transport{UnixSockets: mapped}, "fcgi": new(fcgi.Transport),
+			"net/http": new(http.Transport), "tare": new(tare.Transport),
+			"tare, mapped": &tare.Transport{UnixSockets: mapped}, "fcgi": new(fcgi.Transport),
 		} {
 			if name != "tare, mapped" && strings.Contains(strings.ToLower(location), "docker") {
 				continue // DNS would be queried
@@ -128,7 +132,8 @@ func TestTransportUnixSocketRedirectsToItselfOnly(t *testing.T) {
 	tr := &tare.Transport{UnixSockets: map[string]string{"one": path, "two": other}}
 	defer tr.CloseIdleConnections()
 	client := &http.Client{Transport: tr}
-	for to, want := range map[string]string{"/a": "one /a", "http://one/b": "one /b", "http://One:80/c": "One:80 /c", "http://two/": ""} {
+	for to, want := range map[string]string{"/a": "one /a", "http://one/b": "one /b", "http://One:80/c": "One:80 /c",
+		"http://two/": ""} {
 		resp, err := client.Get("http://one/?to=" + to)
 		if err != nil {
 			if want != "" || !strings.Contains(err.Error(), "redirect to") {

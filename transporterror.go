@@ -32,8 +32,8 @@ const (
 	ServerSide TransportErrorSide = client.Server
 )
 
-// TransportErrorKind is what went wrong in a TransportError. Its String method returns the constant's
-// name in words, such as "connection closed".
+// TransportErrorKind is what went wrong in a TransportError. Its String method returns the kind in
+// words, such as "connection closed".
 type TransportErrorKind = client.Kind
 
 // The kinds of a TransportError.

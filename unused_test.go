@@ -26,7 +26,8 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 		borrowed := httptest.NewUnstartedServer(nil)
 		borrowed.StartTLS()
 		defer borrowed.Close()
-		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: borrowed.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}))
+		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: borrowed.TLS.Certificates,
+			NextProtos: []string{"h2", "http/1.1"}}))
 	},
 }
 
@@ -45,7 +46,8 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 				switch {
 				case round == 0: // no client connects
 				case kind == "tls":
-					transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: round%2 == 0}
+					transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+						ForceAttemptHTTP2: round%2 == 0}
 					resp, err := (&http.Client{Transport: transport}).Get("https://" + l.Addr().String())
 					if err != nil {
 						t.Fatal(err)
@@ -112,7 +114,8 @@ func awaitNothingLeft(t *testing.T, goroutines, descriptors int) {
 	for runtime.NumGoroutine() > goroutines || countDescriptors(t) > descriptors {
 		if time.Now().After(deadline) {
 			b := make([]byte, 1<<16)
-			t.Fatalf("%d goroutines, %d descriptors before; %d, %d after\n%s", goroutines, descriptors, runtime.NumGoroutine(), countDescriptors(t), b[:runtime.Stack(b, true)])
+			t.Fatalf("%d goroutines, %d descriptors before; %d, %d after\n%s", goroutines, descriptors,
+				runtime.NumGoroutine(), countDescriptors(t), b[:runtime.Stack(b, true)])
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -126,7 +129,8 @@ func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
 			continue // its connections use the portable path
 		}
 		for name, end := range map[string]func(*http.Server) error{
-			"Close": (*http.Server).Close, "Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
+			"Close":    (*http.Server).Close,
+			"Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
 		} {
 			inner := &http.Server{Handler: textHandler("x")}
 			s := tare.Wrap(inner)

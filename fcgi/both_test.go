@@ -31,10 +31,12 @@ func TestTransportWorksWithServer(t *testing.T) {
 			s := &fcgi.Server{Handler: http.HandlerFunc(sumBody)}
 			served := make(chan error, 1)
 			go func() { served <- s.Serve(l) }()
-			transport := &fcgi.Transport{Network: network, Addr: l.Addr().String(), MaxConnsPerHost: 8, MaxIdleConnsPerHost: 8}
-			front := httptest.NewServer(&httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) {
-				r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
-			}})
+			transport := &fcgi.Transport{Network: network, Addr: l.Addr().String(), MaxConnsPerHost: 8,
+				MaxIdleConnsPerHost: 8}
+			front := httptest.NewServer(&httputil.ReverseProxy{Transport: transport,
+				Rewrite: func(r *httputil.ProxyRequest) {
+					r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
+				}})
 			t.Cleanup(func() {
 				front.Close()
 				transport.CloseIdleConnections()

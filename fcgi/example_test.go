@@ -66,7 +66,8 @@ func ExampleServer() {
 		}
 	})
 	defer stopped()
-	if err := server.Serve(nil); !errors.Is(err, http.ErrServerClosed) { // standard input is the listening socket
+	// standard input is the listening socket
+	if err := server.Serve(nil); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)
 	}
 }

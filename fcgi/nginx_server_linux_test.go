@@ -32,7 +32,8 @@ error_log DIR/error.log info;
 events { worker_connections 256; }
 http {
 	access_log off;
-	client_body_temp_path DIR/a; fastcgi_temp_path DIR/b; proxy_temp_path DIR/c; uwsgi_temp_path DIR/d; scgi_temp_path DIR/e;
+	client_body_temp_path DIR/a; fastcgi_temp_path DIR/b; proxy_temp_path DIR/c;
+	uwsgi_temp_path DIR/d; scgi_temp_path DIR/e;
 	client_max_body_size 64m;
 	upstream kept { server unix:DIR/app; keepalive 16; keepalive_requests 1000000; }
 	server {
@@ -40,7 +41,9 @@ http {
 		include ETC/fastcgi_params;
 		location /kept/ { fastcgi_pass kept; fastcgi_keep_conn on; }
 		location /once/ { fastcgi_pass unix:DIR/app; }
-		location /passed/ { fastcgi_pass kept; fastcgi_keep_conn on; fastcgi_request_buffering off; fastcgi_buffering off; }
+		location /passed/ {
+			fastcgi_pass kept; fastcgi_keep_conn on; fastcgi_request_buffering off; fastcgi_buffering off;
+		}
 	}
 }
 `
@@ -78,7 +81,8 @@ func (f *front) log(t testing.TB) string {
 
 // behindNginx runs a test with an application behind nginx, on shards and on the portable path. It
 // fails if nginx's log has errors other than expected ones.
-func behindNginx(t *testing.T, app http.HandlerFunc, expected []string, test func(t *testing.T, f *front, accepted *atomic.Int32)) {
+func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
+	test func(t *testing.T, f *front, accepted *atomic.Int32)) {
 	t.Helper()
 	tool := programs.Nginx(t)
 	for _, path := range []string{"shards", "portable"} {
@@ -110,7 +114,8 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string, test fun
 			f.start(t, tool.Bin, tool.Env)
 			test(t, f, accepted)
 			for line := range strings.Lines(f.log(t)) {
-				if faulty(line) && !slices.ContainsFunc(expected, func(e string) bool { return strings.Contains(line, e) }) {
+				if faulty(line) && !slices.ContainsFunc(expected,
+					func(e string) bool { return strings.Contains(line, e) }) {
 					t.Errorf("nginx says %s", line)
 				}
 			}
@@ -144,7 +149,8 @@ func (f *front) start(t *testing.T, bin string, env []string) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(f.dir, "front"))
 	}
 	transport := &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 100}
-	f.client = &http.Client{Transport: transport, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	f.client = &http.Client{Transport: transport, Timeout: patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(transport.CloseIdleConnections)
 	eventually(t, "nginx listens", func() bool {
 		select {
@@ -201,13 +207,15 @@ func TestResponsesThroughNginx(t *testing.T) {
 			n, err := io.Copy(sum, r.Body)
 			fmt.Fprintf(w, "%d %x %v", n, sum.Sum(nil), err)
 		default:
-			fmt.Fprintf(w, "%s %s %s %s %v %s %s", r.Method, r.RequestURI, r.URL.Path, r.Host, r.ContentLength, r.Header.Get("X-Own-Field"), fcgi.ProcessEnv(r)["GATEWAY_INTERFACE"])
+			fmt.Fprintf(w, "%s %s %s %s %v %s %s", r.Method, r.RequestURI, r.URL.Path, r.Host, r.ContentLength,
+				r.Header.Get("X-Own-Field"), fcgi.ProcessEnv(r)["GATEWAY_INTERFACE"])
 		}
 	}
 	behindNginx(t, app, nil, func(t *testing.T, f *front, _ *atomic.Int32) {
 		for _, way := range ways {
 			for range 3 {
-				for path, want := range map[string]string{"204": "", "304": "", "302": "<a href=\"/elsewhere\">Found</a>.\n\n", "404": "404 page not found\n"} {
+				for path, want := range map[string]string{"204": "", "304": "",
+					"302": "<a href=\"/elsewhere\">Found</a>.\n\n", "404": "404 page not found\n"} {
 					if resp, body := f.get(t, way+path); fmt.Sprint(resp.StatusCode) != path || body != want {
 						t.Errorf("%s%s: got %d %q, want %q", way, path, resp.StatusCode, body, want)
 					}
@@ -233,7 +241,8 @@ func TestResponsesThroughNginx(t *testing.T) {
 			}
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if want := fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way, way); string(b) != want {
+			if want := fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way,
+				way); string(b) != want {
 				t.Errorf("got %s, want %s", b, want)
 			}
 			f.upload(t, way+"sum", 1<<20)
@@ -282,7 +291,8 @@ func TestNginxKeepsConnections(t *testing.T) {
 			made := accepted.Load() - before
 			// Where nginx streams bodies, it receives the response before it knows that it has sent
 			// all.
-			expect := map[string]int32{"/kept/": 1, "/once/": n, "/passed/": 0}[way] // the first and the last request share a connection
+			// the first and the last request share a connection
+			expect := map[string]int32{"/kept/": 1, "/once/": n, "/passed/": 0}[way]
 			if accepted.Load() > 0 && made != expect {
 				t.Errorf("%s: %d connections for %d requests", way, made, n)
 			}
@@ -322,11 +332,13 @@ func TestContextIsCanceledWhenNginxClientDisconnects(t *testing.T) {
 		<-r.Context().Done()
 		ended <- r.Context().Err()
 	}
-	behindNginx(t, app, []string{"client closed connection", "client prematurely closed", "closed keepalive connection"}, func(t *testing.T, f *front, _ *atomic.Int32) {
+	behindNginx(t, app, []string{"client closed connection", "client prematurely closed",
+		"closed keepalive connection"}, func(t *testing.T, f *front, _ *atomic.Int32) {
 		for _, way := range ways {
 			for method, size := range map[string]int{"GET": 0, "POST": 40_000, "PUT": 100} {
 				ctx, leave := context.WithCancel(t.Context())
-				req, err := http.NewRequestWithContext(ctx, method, "http://example.org"+way, strings.NewReader(strings.Repeat("x", size)))
+				req, err := http.NewRequestWithContext(ctx, method, "http://example.org"+way,
+					strings.NewReader(strings.Repeat("x", size)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -361,7 +373,8 @@ func TestNginxLogsStderrAndFailures(t *testing.T) {
 		io.WriteString(w, "body")
 		fmt.Fprintf(fcgi.Stderr(w), "told about %s, then", r.URL.Path)
 	}
-	expected := []string{"FastCGI sent in stderr", "upstream prematurely closed", "while reading response header", "Connection reset by peer"}
+	expected := []string{"FastCGI sent in stderr", "upstream prematurely closed", "while reading response header",
+		"Connection reset by peer"}
 	behindNginx(t, app, expected, func(t *testing.T, f *front, _ *atomic.Int32) {
 		for _, way := range ways {
 			if _, body := f.get(t, way+"x"); body != "body" {

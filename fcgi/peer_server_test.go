@@ -42,7 +42,8 @@ func dialServer(t testing.TB, at net.Addr) *webServer {
 func oneRequest(path, body string, pairs ...string) string {
 	b := wire.AppendBegin(nil, 1, wire.Begin{Role: wire.Responder, Keep: true})
 	var list []byte
-	pairs = slices.Concat([]string{"REQUEST_METHOD", "POST", "SERVER_PROTOCOL", "HTTP/1.1", "REQUEST_URI", path, "CONTENT_LENGTH", fmt.Sprint(len(body))}, pairs)
+	pairs = slices.Concat([]string{"REQUEST_METHOD", "POST", "SERVER_PROTOCOL", "HTTP/1.1", "REQUEST_URI", path,
+		"CONTENT_LENGTH", fmt.Sprint(len(body))}, pairs)
 	for pair := range slices.Chunk(pairs, 2) {
 		list = wire.AppendPair(list, pair[0], pair[1])
 	}

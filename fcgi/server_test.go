@@ -26,12 +26,15 @@ import (
 // ProcessEnv returns the parameters that the Request does not contain, in a map of the caller's.
 func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		env := fcgi.ProcessEnv(r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, 1))) // with a derived context
+		// with a derived context
+		env := fcgi.ProcessEnv(r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, 1)))
 		env["DOCUMENT_ROOT"] = "overwritten"
 		fmt.Fprint(w, fcgi.ProcessEnv(r))
 	})}, "tcp", "127.0.0.1:0")
-	got := dialServer(t, at).ask("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x", "HTTPS", "on", "PATH_INFO", "/", "QUERY_STRING", "",
-		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b", "HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
+	got := dialServer(t, at).ask("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x", "HTTPS", "on",
+		"PATH_INFO", "/", "QUERY_STRING", "",
+		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b",
+		"HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
 	if want := "map[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -93,7 +96,9 @@ func TestNilHandlerIsDefaultServeMux(t *testing.T) {
 
 // A handler receives "OPTIONS *", as with net/http/fcgi.
 func TestHandlerReceivesOptionsAsterisk(t *testing.T) {
-	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Method+r.RequestURI) })}, "tcp", "127.0.0.1:0")
+	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Method+r.RequestURI) })}, "tcp",
+		"127.0.0.1:0")
 	if got := dialServer(t, at).ask("*", "", "REQUEST_METHOD", "OPTIONS").body(); got != "OPTIONS*" {
 		t.Errorf("got %q", got)
 	}
@@ -117,12 +122,18 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	}{
 		"nothing":           {&fcgi.Server{}, whole, "body false <nil>", false},
 		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: 20 * time.Millisecond}, whole[:30], "", true},
-		"ReadTimeout":       {&fcgi.Server{ReadTimeout: 20 * time.Millisecond}, whole[:len(whole)-10], "bo true <nil>", true},
-		"IdleTimeout":       {&fcgi.Server{IdleTimeout: 20 * time.Millisecond}, whole, "body false <nil>", true},
-		"MaxParamBytes":     {&fcgi.Server{MaxParamBytes: 100}, oneRequest("/"+strings.Repeat("x", 6000), ""), "431 Request Header Fields Too Large", true},
-		"BaseContext":       {&fcgi.Server{BaseContext: func(net.Listener) context.Context { return context.WithValue(t.Context(), key{}, "base") }}, whole, "body false base", false},
-		"Dispatch":          {&fcgi.Server{Dispatch: tare.OwnGoroutine}, whole, "body false <nil>", false},
-		"ErrorLog":          {&fcgi.Server{ErrorLog: log.New(writerFunc(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return logged.Write(p) }), "", 0)}, "GET / HTTP/1.1\r\n\r\n", "", true},
+		"ReadTimeout": {&fcgi.Server{ReadTimeout: 20 * time.Millisecond}, whole[:len(whole)-10], "bo true <nil>",
+			true},
+		"IdleTimeout": {&fcgi.Server{IdleTimeout: 20 * time.Millisecond}, whole, "body false <nil>", true},
+		"MaxParamBytes": {&fcgi.Server{MaxParamBytes: 100}, oneRequest("/"+strings.Repeat("x", 6000), ""),
+			"431 Request Header Fields Too Large", true},
+		"BaseContext": {&fcgi.Server{BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(t.Context(), key{}, "base")
+		}}, whole, "body false base", false},
+		"Dispatch": {&fcgi.Server{Dispatch: tare.OwnGoroutine}, whole, "body false <nil>", false},
+		"ErrorLog": {&fcgi.Server{ErrorLog: log.New(
+			writerFunc(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return logged.Write(p) }), "", 0)},
+			"GET / HTTP/1.1\r\n\r\n", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.server.Handler = echo
@@ -130,7 +141,8 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 			w := dialServer(t, at)
 			io.WriteString(w, test.send)
 			got, err := w.reply()
-			for i := 0; err != nil && test.want != "" && i < 20; i++ { // on a busy machine a timeout may pass first
+			// on a busy machine a timeout may pass first
+			for i := 0; err != nil && test.want != "" && i < 20; i++ {
 				w = dialServer(t, at)
 				io.WriteString(w, test.send)
 				got, err = w.reply()
@@ -159,14 +171,15 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 // WriteTimeout ends a handler whose client does not read.
 func TestWriteTimeoutEndsHandler(t *testing.T) {
 	failed := make(chan error, 1)
-	at := runServer(t, &fcgi.Server{WriteTimeout: 20 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for {
-			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-				failed <- err
-				return
+	at := runServer(t, &fcgi.Server{WriteTimeout: 20 * time.Millisecond,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for {
+				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+					failed <- err
+					return
+				}
 			}
-		}
-	})}, "unix", filepath.Join(t.TempDir(), "s"))
+		})}, "unix", filepath.Join(t.TempDir(), "s"))
 	io.WriteString(dialServer(t, at), oneRequest("/", ""))
 	select {
 	case <-failed:

@@ -94,8 +94,8 @@ type Transport struct {
 	// anywhere in a line. It is not trustworthy. If Stderr is nil, it is dropped.
 	Stderr func(r *http.Request, text []byte)
 
-	// MaxConnsPerHost limits the connections to one address, in use and idle. At the limit, requests
-	// wait in the order of their arrival. 0 is no limit.
+	// MaxConnsPerHost limits the connections to one address, in use and idle. At the limit,
+	// requests wait in the order of their arrival. 0 is no limit.
 	MaxConnsPerHost int
 	// MaxIdleConnsPerHost limits the idle connections to one address. 0 keeps no idle connections,
 	// where http.Transport keeps two: a process of php-fpm serves one connection until that is

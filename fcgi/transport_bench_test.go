@@ -13,17 +13,20 @@ import (
 // possible.
 func BenchmarkTransport(b *testing.B) {
 	answer := whole("Content-Type: text/plain\r\nX-Powered-By: nobody\r\n\r\nHello World\n")
-	tr := checked(b, &fcgi.Transport{MaxIdleConnsPerHost: 1, Root: "/var/www", SplitPath: ".php", Addr: listen(b, "unix", func(p *peer, _ int) {
-		for p.request() != nil {
-			p.Write(answer)
-		}
-	})})
-	for _, bench := range []struct{ name, body string }{{"get", ""}, {"post", strings.Repeat("body", 1000)}, {"upload", strings.Repeat("body", 10_000)}} {
+	tr := checked(b, &fcgi.Transport{MaxIdleConnsPerHost: 1, Root: "/var/www", SplitPath: ".php",
+		Addr: listen(b, "unix", func(p *peer, _ int) {
+			for p.request() != nil {
+				p.Write(answer)
+			}
+		})})
+	for _, bench := range []struct{ name, body string }{{"get", ""}, {"post", strings.Repeat("body", 1000)},
+		{"upload", strings.Repeat("body", 10_000)}} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r := newRequest(b, "POST", address+"a/b.php/c?d=e", strings.NewReader(bench.body))
-				r.Header = http.Header{"Accept": {"*/*"}, "User-Agent": {"a browser"}, "Accept-Encoding": {"gzip"}, "Cookie": {"a=b; c=d"}}
+				r.Header = http.Header{"Accept": {"*/*"}, "User-Agent": {"a browser"}, "Accept-Encoding": {"gzip"},
+					"Cookie": {"a=b; c=d"}}
 				resp, err := tr.RoundTrip(r)
 				if err != nil {
 					b.Fatal(err)

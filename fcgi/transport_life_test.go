@@ -98,10 +98,11 @@ func TestCancellationReturnsCause(t *testing.T) {
 			cancelled := make(chan struct{})
 			served := make(chan struct{})
 			reached, returned := make(chan struct{}), make(chan struct{})
-			tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer, _ int) {
-				stage.serve(p, func() { close(reached) }, cancelled)
-				close(served)
-			})})
+			tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1,
+				DialContext: piped(t, func(p *peer, _ int) {
+					stage.serve(p, func() { close(reached) }, cancelled)
+					close(served)
+				})})
 			r := newRequest(t, "POST", address, nil).WithContext(ctx)
 			if stage.body != nil {
 				r.Body, r.ContentLength = stage.body(), stage.length
@@ -136,11 +137,12 @@ func TestCancellationReturnsCause(t *testing.T) {
 // A request can also be canceled before it has a connection.
 func TestCancellationBeforeConnection(t *testing.T) {
 	dialing := make(chan bool)
-	tr := checked(t, &fcgi.Transport{Addr: "x:1", MaxConnsPerHost: 1, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		dialing <- true
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}})
+	tr := checked(t, &fcgi.Transport{Addr: "x:1", MaxConnsPerHost: 1,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			dialing <- true
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	failed := make(chan error)
 	try := func(ctx context.Context, body io.ReadCloser, length int64) {
@@ -211,7 +213,8 @@ func TestContextIsWatchedOnlyDuringRequest(t *testing.T) {
 		var watchers atomic.Int32
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		if _, _, err := responseTo(tr, get(t, address).WithContext(watched{ctx, &watchers})); (err != nil) != (answer[0] == 'n') {
+		if _, _, err := responseTo(tr,
+			get(t, address).WithContext(watched{ctx, &watchers})); (err != nil) != (answer[0] == 'n') {
 			t.Error(err)
 		}
 		if n := watchers.Load(); n != 0 {
@@ -335,11 +338,12 @@ func TestConnectionIsKeptAfterLateWrite(t *testing.T) {
 		})
 		g := gated{wrote: make(chan struct{}, 10), gate: make(chan error, 10)}
 		dials := 0
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			dials++
-			g.Conn, _ = dial(ctx, network, addr)
-			return g, nil
-		}})
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1,
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				dials++
+				g.Conn, _ = dial(ctx, network, addr)
+				return g, nil
+			}})
 		g.gate <- nil // for the head
 		must(t, tr, newRequest(t, "POST", address, strings.NewReader(strings.Repeat("body", 5000))), "body")
 		for range 2 {
@@ -367,10 +371,11 @@ func TestConnectionIsClosedAfterFailedWrite(t *testing.T) {
 		p.answer("\nbody")
 	})
 	g := gated{wrote: make(chan struct{}, 3), gate: make(chan error, 3)}
-	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: func(ctx context.Context, network, addr string) (_ net.Conn, err error) {
-		g.Conn, err = dial(ctx, network, addr)
-		return g, err
-	}})
+	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1,
+		DialContext: func(ctx context.Context, network, addr string) (_ net.Conn, err error) {
+			g.Conn, err = dial(ctx, network, addr)
+			return g, err
+		}})
 	g.gate <- nil       // for the head
 	g.gate <- errWanted // for the body
 	r := newRequest(t, "POST", address, body)
@@ -390,14 +395,22 @@ func TestFaultyRequestBodiesFail(t *testing.T) {
 		length int64
 		want   string
 	}{
-		{"short one too short", strings.NewReader("body"), 5, "ContentLength=5 does not match the body, of which 4 bytes were read"},
-		{"short one too long", strings.NewReader("body"), 3, "ContentLength=3 does not match the body, of which 4 bytes were read"},
+		{"short one too short", strings.NewReader("body"), 5,
+			"ContentLength=5 does not match the body, of which 4 bytes were read"},
+		{"short one too long", strings.NewReader("body"), 3,
+			"ContentLength=3 does not match the body, of which 4 bytes were read"},
 		{"short one broken", &brokenReader{}, 3, errWanted.Error()},
-		{"long one too short", newPattern(99_999), 100_000, "ContentLength=100000 does not match the body, of which 99999 bytes were read"},
-		{"long one too long", newPattern(100_001), 100_000, "ContentLength=100000 does not match the body, of which 100001 bytes were read"},
+		{"long one too short", newPattern(99_999), 100_000,
+			"ContentLength=100000 does not match the body, of which 99999 bytes were read"},
+		{"long one too long", newPattern(100_001), 100_000,
+			"ContentLength=100000 does not match the body, of which 100001 bytes were read"},
 		{"long one broken", broken, 200_000, errWanted.Error()},
-		{"long one with an error that wraps io.EOF", io.MultiReader(newPattern(100_000), &brokenReader{fmt.Errorf("%w: %w", errWanted, io.EOF)}), -1, errWanted.Error()},
-		{"short one with an error that wraps io.EOF", io.MultiReader(strings.NewReader("bod"), &brokenReader{fmt.Errorf("%w: %w", errWanted, io.EOF)}), 4, errWanted.Error()},
+		{"long one with an error that wraps io.EOF",
+			io.MultiReader(newPattern(100_000), &brokenReader{fmt.Errorf("%w: %w", errWanted, io.EOF)}), -1,
+			errWanted.Error()},
+		{"short one with an error that wraps io.EOF",
+			io.MultiReader(strings.NewReader("bod"),
+				&brokenReader{fmt.Errorf("%w: %w", errWanted, io.EOF)}), 4, errWanted.Error()},
 		{"short one whose client has gone", &brokenReader{io.ErrUnexpectedEOF}, 4, io.ErrUnexpectedEOF.Error()},
 		{"broken", io.MultiReader(strings.NewReader("body"), &brokenReader{}), -1, errWanted.Error()},
 		{"never anything", idleReader{}, -1, io.ErrNoProgress.Error()},
@@ -405,10 +418,11 @@ func TestFaultyRequestBodiesFail(t *testing.T) {
 	} {
 		whole := false
 		served := make(chan struct{})
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer, _ int) {
-			whole = p.request() != nil
-			close(served)
-		})})
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1,
+			DialContext: piped(t, func(p *peer, _ int) {
+				whole = p.request() != nil
+				close(served)
+			})})
 		body := newClosable(test.body)
 		r := newRequest(t, "POST", address, body)
 		r.ContentLength = test.length
@@ -425,7 +439,8 @@ func TestFaultyRequestBodiesFail(t *testing.T) {
 	}
 	r := newRequest(t, "POST", address, nil)
 	r.ContentLength = 5
-	if _, err := (&fcgi.Transport{Addr: "x:1"}).RoundTrip(r); err == nil || !strings.Contains(err.Error(), "ContentLength=5") {
+	if _, err := (&fcgi.Transport{Addr: "x:1"}).RoundTrip(r); err == nil ||
+		!strings.Contains(err.Error(), "ContentLength=5") {
 		t.Errorf("no body with a length: %v", err)
 	}
 }
@@ -476,23 +491,24 @@ func TestRequestsWaitInOrder(t *testing.T) {
 		var order []string
 		now, most := 0, 0
 		proceed := make(chan struct{})
-		tr := checked(t, &fcgi.Transport{MaxConnsPerHost: conns, MaxIdleConnsPerHost: kept, Addr: listen(t, "unix", func(p *peer, _ int) {
-			for r := p.request(); r != nil; r = p.request() {
-				mu.Lock()
-				order = append(order, r.params["QUERY_STRING"])
-				now++
-				most = max(most, now)
-				mu.Unlock()
-				<-proceed
-				mu.Lock()
-				now--
-				mu.Unlock()
-				p.answer("\nbody")
-				if !r.keep {
-					return
+		tr := checked(t, &fcgi.Transport{MaxConnsPerHost: conns, MaxIdleConnsPerHost: kept,
+			Addr: listen(t, "unix", func(p *peer, _ int) {
+				for r := p.request(); r != nil; r = p.request() {
+					mu.Lock()
+					order = append(order, r.params["QUERY_STRING"])
+					now++
+					most = max(most, now)
+					mu.Unlock()
+					<-proceed
+					mu.Lock()
+					now--
+					mu.Unlock()
+					p.answer("\nbody")
+					if !r.keep {
+						return
+					}
 				}
-			}
-		})})
+			})})
 		received := func() int {
 			mu.Lock()
 			defer mu.Unlock()
@@ -526,11 +542,12 @@ func TestRequestsWaitInOrder(t *testing.T) {
 
 // If a request is canceled when it gets a connection, the next request gets that.
 func TestConnectionOfCanceledRequestGoesToNext(t *testing.T) {
-	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1, Addr: listen(t, "unix", func(p *peer, _ int) {
-		for p.request() != nil {
-			p.answer("\nbody")
-		}
-	})})
+	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1,
+		Addr: listen(t, "unix", func(p *peer, _ int) {
+			for p.request() != nil {
+				p.answer("\nbody")
+			}
+		})})
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -605,7 +622,8 @@ func (p plain) Write(b []byte) (int, error) {
 // once returns a dialer to an application. Its first connection responds to one request. On a
 // second request it calls second and closes the connection. Later connections respond to all
 // requests.
-func once(t *testing.T, requests *atomic.Int32, second func(p *peer)) func(context.Context, string, string) (net.Conn, error) {
+func once(t *testing.T, requests *atomic.Int32, second func(p *peer)) func(
+	context.Context, string, string) (net.Conn, error) {
 	return piped(t, func(p *peer, n int) {
 		for i := 0; p.request() != nil; i++ {
 			requests.Add(1)
@@ -655,12 +673,14 @@ func TestRequestIsRetriedOnlyIfSafe(t *testing.T) {
 		if second == nil {
 			second = func(*peer) {}
 		}
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DialContext: once(t, &requests, second)})
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1,
+			DialContext: once(t, &requests, second)})
 		must(t, tr, get(t, address), "body")
 		r := get(t, address)
 		test.change(r)
 		resp, _, err := responseTo(tr, r)
-		if (resp != nil) != (test.want == 3) || resp == nil && !errors.Is(err, io.ErrUnexpectedEOF) || requests.Load() != test.want {
+		if (resp != nil) != (test.want == 3) || resp == nil && !errors.Is(err, io.ErrUnexpectedEOF) ||
+			requests.Load() != test.want {
 			t.Errorf("%s: %d requests, %v", test.name, requests.Load(), err)
 		}
 		must(t, tr, get(t, address), "body")
@@ -673,15 +693,17 @@ func TestRetryDoesNotAffectOtherConnections(t *testing.T) {
 	var all sync.WaitGroup
 	arrived := make(chan bool)
 	var proceed [conns]chan bool
-	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: conns, DialContext: piped(t, func(p *peer, n int) {
-		for i := 0; p.request() != nil && (n != conns-1 || i == 0); i++ { // the last connection breaks
-			if n < conns && i == 0 {
-				arrived <- true
-				<-proceed[n]
+	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: conns,
+		DialContext: piped(t, func(p *peer, n int) {
+			// the last connection breaks
+			for i := 0; p.request() != nil && (n != conns-1 || i == 0); i++ {
+				if n < conns && i == 0 {
+					arrived <- true
+					<-proceed[n]
+				}
+				p.answer("\nbody")
 			}
-			p.answer("\nbody")
-		}
-	})})
+		})})
 	for n := range proceed {
 		proceed[n] = make(chan bool)
 		all.Go(func() { must(t, tr, get(t, address), "body") })
@@ -701,7 +723,8 @@ func TestRetryDoesNotAffectOtherConnections(t *testing.T) {
 // A request with a buffered body can be retried.
 func TestRetryOfBufferedBody(t *testing.T) {
 	var requests atomic.Int32
-	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, BufferBody: 1 << 20, DialContext: once(t, &requests, func(*peer) {})})
+	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, BufferBody: 1 << 20,
+		DialContext: once(t, &requests, func(*peer) {})})
 	for range 2 {
 		r := newRequest(t, "POST", address, io.MultiReader(newPattern(100_000)))
 		r.Header.Set("Idempotency-Key", "1")
@@ -720,13 +743,14 @@ func TestUnsentRequestIsRetried(t *testing.T) {
 		var requests atomic.Int32
 		dial := once(t, &requests, func(*peer) { t.Error("the first connection was used again") })
 		dials := 0
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-			nc, err := dial(ctx, network, addr)
-			if dials++; dials == 1 {
-				return plain{nc, &fails}, err
-			}
-			return nc, err
-		}})
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1,
+			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				nc, err := dial(ctx, network, addr)
+				if dials++; dials == 1 {
+					return plain{nc, &fails}, err
+				}
+				return nc, err
+			}})
 		must(t, tr, get(t, address), "body")
 		fails.Store(true)
 		must(t, tr, newRequest(t, "POST", address, strings.NewReader(body)), "body")
@@ -756,7 +780,8 @@ func TestClosedConnectionIsNotUsed(t *testing.T) {
 			for i := range 3 {
 				must(t, tr, newRequest(t, "POST", address, strings.NewReader("body")), "body")
 				<-wrote
-				if last == "" && tr.Idle() == 1 { // a closed connection stays readable: wait until it is
+				// a closed connection stays readable: wait until it is
+				if last == "" && tr.Idle() == 1 {
 					if n, err := conns[i].Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 						t.Fatalf("%d, %v", n, err)
 					}
@@ -803,7 +828,8 @@ func TestTransportTimeouts(t *testing.T) {
 	isTimeout := func(t *testing.T, err error, start time.Time, after time.Duration) {
 		t.Helper()
 		ne, ok := errors.AsType[net.Error](err)
-		if !ok || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, context.DeadlineExceeded) || time.Since(start).Round(time.Second) != after {
+		if !ok || !ne.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) &&
+			!errors.Is(err, context.DeadlineExceeded) || time.Since(start).Round(time.Second) != after {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	}
@@ -910,11 +936,12 @@ func TestTransportTimeouts(t *testing.T) {
 
 // Many goroutines send requests with long and short bodies and cancel some, for the race detector.
 func TestConcurrentRequests(t *testing.T) {
-	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 4, MaxIdleConnsPerHost: 2, Addr: application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		w.Header().Set("X-Same", r.Header.Get("X-Same"))
-		w.Write(b)
-	})})
+	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 4, MaxIdleConnsPerHost: 2,
+		Addr: application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			w.Header().Set("X-Same", r.Header.Get("X-Same"))
+			w.Write(b)
+		})})
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -928,7 +955,8 @@ func TestConcurrentRequests(t *testing.T) {
 				}
 				resp, got, err := responseTo(tr, r.WithContext(ctx))
 				cancel()
-				if err != nil && j%5 != 4 || err == nil && (got != string(body) || resp.Header.Get("X-Same") != fmt.Sprint(i, j)) {
+				if err != nil && j%5 != 4 || err == nil &&
+					(got != string(body) || resp.Header.Get("X-Same") != fmt.Sprint(i, j)) {
 					t.Errorf("%d %d: %d bytes, %v", i, j, len(got), err)
 				}
 			}

@@ -19,7 +19,8 @@ func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]str
 	t.Helper()
 	got := make(chan *received, 1)
 	tr = &fcgi.Transport{ // a copy, because settings must not change after the first use
-		Addr: "pipe:1", Root: tr.Root, Script: tr.Script, SplitPath: tr.SplitPath, Index: tr.Index, Params: tr.Params, BufferBody: tr.BufferBody,
+		Addr: "pipe:1", Root: tr.Root, Script: tr.Script, SplitPath: tr.SplitPath, Index: tr.Index, Params: tr.Params,
+		BufferBody: tr.BufferBody,
 	}
 	tr.DialContext = piped(t, func(p *peer, _ int) {
 		if r := p.request(); r != nil {
@@ -86,7 +87,8 @@ func TestPathBecomesScriptAndPathInfo(t *testing.T) {
 			"DOCUMENT_ROOT": test.tr.Root, "REQUEST_URI": r.URL.RequestURI(),
 		} {
 			if value, sent := got[name]; value != want || sent != (want != "" || name == "SCRIPT_NAME") {
-				t.Errorf("%q with root %q and script %q: %s is %q, want %q", test.path, test.tr.Root, test.tr.Script, name, value, want)
+				t.Errorf("%q with root %q and script %q: %s is %q, want %q", test.path, test.tr.Root, test.tr.Script,
+					name, value, want)
 			}
 		}
 	}
@@ -131,11 +133,13 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 	} {
 		body := newClosable(strings.NewReader("of the request"))
 		test.r.Body, test.r.ContentLength = body, 14
-		tr := checked(t, &fcgi.Transport{Addr: "/none", Root: "/var/www", DialContext: func(context.Context, string, string) (net.Conn, error) {
-			t.Errorf("%+v: connected", test.r.URL)
-			return nil, errWanted
-		}})
-		if _, err := tr.RoundTrip(test.r); err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "fcgi: ") {
+		tr := checked(t, &fcgi.Transport{Addr: "/none", Root: "/var/www",
+			DialContext: func(context.Context, string, string) (net.Conn, error) {
+				t.Errorf("%+v: connected", test.r.URL)
+				return nil, errWanted
+			}})
+		if _, err := tr.RoundTrip(test.r); err == nil || !strings.Contains(err.Error(), test.want) ||
+			!strings.HasPrefix(err.Error(), "fcgi: ") {
 			t.Errorf("%+v: %v, want %s", test.r.URL, err, test.want)
 		}
 		<-body.closed
@@ -145,25 +149,33 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 // All parameters of a request that a server has received.
 func TestParamsOfServerRequest(t *testing.T) {
 	r := newRequest(t, "POST", "https://app.example:8443/d%20e/a.php/i%6efo?q=1&r=%00", strings.NewReader("body"))
-	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080}))
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+		&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080}))
 	r.RemoteAddr = "[2001:db8::7]:1234"
 	r.RequestURI = "/as/the/client/sent/it"
 	r.Host = "www.example:99"
 	r.TLS = new(tls.ConnectionState)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header = http.Header{
-		"Content-Type": {"text/x"}, "Content-Length": {"77"}, "Host": {"spoofed"}, "Cookie": {"a=1", "b=2"}, "X-Many": {"one", "two"},
+		"Content-Type": {"text/x"}, "Content-Length": {"77"}, "Host": {"spoofed"}, "Cookie": {"a=1",
+			"b=2"}, "X-Many": {"one", "two"},
 		"User-Agent": {""}, "Empty": {""}, "None": {}, "X-9": {"Ä\xff"}, "Authorization": {"Basic eDp5"},
-		"Connection": {"x"}, "Keep-Alive": {"x"}, "Te": {"trailers"}, "Transfer-Encoding": {"x"}, "Trailer": {"X"}, "Upgrade": {"x"}, "Expect": {"x"},
+		"Connection": {"x"}, "Keep-Alive": {"x"}, "Te": {"trailers"}, "Transfer-Encoding": {"x"}, "Trailer": {"X"},
+		"Upgrade": {"x"}, "Expect": {"x"},
 		"Proxy-Connection": {"x"}, "lower-case": {"is upper"},
 	}
 	want := map[string]string{
-		"SCRIPT_FILENAME": "/srv/d e/a.php", "DOCUMENT_ROOT": "/srv", "SCRIPT_NAME": "/d e/a.php", "PATH_INFO": "/info", "DOCUMENT_URI": "/d e/a.php/info",
-		"REQUEST_METHOD": "POST", "REQUEST_URI": "/d%20e/a.php/i%6efo?q=1&r=%00", "QUERY_STRING": "q=1&r=%00", "SERVER_PROTOCOL": "HTTP/2.0",
-		"CONTENT_LENGTH": "4", "CONTENT_TYPE": "text/x", "HTTPS": "on", "REQUEST_SCHEME": "https", "HTTP_HOST": "www.example:99",
-		"SERVER_NAME": "www.example", "SERVER_PORT": "8080", "SERVER_ADDR": "192.0.2.1", "REMOTE_ADDR": "2001:db8::7", "REMOTE_PORT": "1234",
+		"SCRIPT_FILENAME": "/srv/d e/a.php", "DOCUMENT_ROOT": "/srv", "SCRIPT_NAME": "/d e/a.php", "PATH_INFO": "/info",
+		"DOCUMENT_URI":   "/d e/a.php/info",
+		"REQUEST_METHOD": "POST", "REQUEST_URI": "/d%20e/a.php/i%6efo?q=1&r=%00", "QUERY_STRING": "q=1&r=%00",
+		"SERVER_PROTOCOL": "HTTP/2.0",
+		"CONTENT_LENGTH":  "4", "CONTENT_TYPE": "text/x", "HTTPS": "on", "REQUEST_SCHEME": "https",
+		"HTTP_HOST":   "www.example:99",
+		"SERVER_NAME": "www.example", "SERVER_PORT": "8080", "SERVER_ADDR": "192.0.2.1", "REMOTE_ADDR": "2001:db8::7",
+		"REMOTE_PORT":     "1234",
 		"SERVER_SOFTWARE": "tare", "GATEWAY_INTERFACE": "CGI/1.1", "REDIRECT_STATUS": "200",
-		"HTTP_COOKIE": "a=1; b=2", "HTTP_X_MANY": "one, two", "HTTP_EMPTY": "", "HTTP_X_9": "Ä\xff", "HTTP_AUTHORIZATION": "Basic eDp5", "HTTP_LOWER_CASE": "is upper",
+		"HTTP_COOKIE": "a=1; b=2", "HTTP_X_MANY": "one, two", "HTTP_EMPTY": "", "HTTP_X_9": "Ä\xff",
+		"HTTP_AUTHORIZATION": "Basic eDp5", "HTTP_LOWER_CASE": "is upper",
 	}
 	got, err := paramsOf(t, checked(t, &fcgi.Transport{Root: "/srv", SplitPath: ".php"}), r)
 	if err != nil || !maps.Equal(got, want) {
@@ -175,7 +187,8 @@ func TestParamsOfServerRequest(t *testing.T) {
 func TestUnknownParamsAreOmitted(t *testing.T) {
 	for _, test := range []struct {
 		url, host, remote string
-		want              string // HTTP_HOST, SERVER_NAME, SERVER_PORT, REQUEST_SCHEME, HTTPS, REMOTE_ADDR, REMOTE_PORT
+		// HTTP_HOST, SERVER_NAME, SERVER_PORT, REQUEST_SCHEME, HTTPS, REMOTE_ADDR, REMOTE_PORT
+		want string
 	}{
 		{"http://h/", "", "", `h|h|80|http|-|-|-`},
 		{"https://h/", "", "", `h|h|443|https|on|-|-`},
@@ -203,7 +216,8 @@ func TestUnknownParamsAreOmitted(t *testing.T) {
 			continue
 		}
 		var values []string
-		for _, name := range []string{"HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "REQUEST_SCHEME", "HTTPS", "REMOTE_ADDR", "REMOTE_PORT"} {
+		for _, name := range []string{"HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "REQUEST_SCHEME", "HTTPS",
+			"REMOTE_ADDR", "REMOTE_PORT"} {
 			value, sent := got[name]
 			if !sent {
 				value = "-"

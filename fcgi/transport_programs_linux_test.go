@@ -29,7 +29,8 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 	root := filepath.Join(dir, "www")
 	for name, script := range scripts {
 		name = filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(script), 0o644)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
+			os.WriteFile(name, []byte(script), 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -38,7 +39,8 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 		t.Fatal(err)
 	}
 	socket, conf := filepath.Join(dir, "s"), filepath.Join(dir, "fpm.conf")
-	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " + socket + "\n" +
+	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " +
+		socket + "\n" +
 		"php_admin_flag[display_errors] = off\nphp_admin_value[post_max_size] = 64M\n"
 	if os.Getuid() == 0 {
 		text += "user = " + me.Username + "\n"
@@ -48,12 +50,14 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 	}
 	// -R lets it run as root, as tests do in containers.
 	programs.Start(t, "unix", socket, env, path, "-R", "-n", "-F", "-y", conf, "-p", dir)
-	return checked(t, &fcgi.Transport{Addr: socket, Root: root, SplitPath: ".php", MaxConnsPerHost: 2, MaxIdleConnsPerHost: 2})
+	return checked(t, &fcgi.Transport{Addr: socket, Root: root, SplitPath: ".php", MaxConnsPerHost: 2,
+		MaxIdleConnsPerHost: 2})
 }
 
 const dump = `<?php
 header('Content-Type: application/json');
-echo json_encode(['server' => $_SERVER, 'post' => $_POST, 'cookie' => $_COOKIE, 'body' => file_get_contents('php://input')]);
+echo json_encode(['server' => $_SERVER, 'post' => $_POST, 'cookie' => $_COOKIE,
+	'body' => file_get_contents('php://input')]);
 `
 
 // dumped is the output of the script dump.
@@ -78,25 +82,32 @@ func dumpOf(t *testing.T, tr http.RoundTripper, r *http.Request) dumped {
 
 func TestPHP(t *testing.T) {
 	tr := php(t, map[string]string{
-		"dump.php": dump, "index.php": "<?php echo 'home';", "dir/index.php": "<?php echo 'dir';", "text.jpg": "<?php echo 'no';",
-		"status.php":  "<?php http_response_code((int)$_GET['s']); if (isset($_GET['to'])) header('Location: ' . $_GET['to']); echo 'body';",
-		"headers.php": "<?php header('X-Many: one'); header('X-Many: two', false); setcookie('a', 'b'); header('Content-Length: 4'); echo 'body';",
-		"fatal.php":   "<?php nothing();",
-		"exit.php":    "<?php echo 'body'; exit(7);",
-		"late.php":    "<?php header('Content-Length: 4'); echo 'bodymore';",
-		"short.php":   "<?php header('Content-Length: 40'); echo 'body';",
-		"log.php":     "<?php error_log('one'); echo 'bo'; flush(); error_log('two'); echo 'dy';",
+		"dump.php": dump, "index.php": "<?php echo 'home';", "dir/index.php": "<?php echo 'dir';",
+		"text.jpg": "<?php echo 'no';",
+		"status.php": "<?php http_response_code((int)$_GET['s']); if (isset($_GET['to'])) " +
+			"header('Location: ' . $_GET['to']); echo 'body';",
+		"headers.php": "<?php header('X-Many: one'); header('X-Many: two', false); setcookie('a', 'b'); " +
+			"header('Content-Length: 4'); echo 'body';",
+		"fatal.php": "<?php nothing();",
+		"exit.php":  "<?php echo 'body'; exit(7);",
+		"late.php":  "<?php header('Content-Length: 4'); echo 'bodymore';",
+		"short.php": "<?php header('Content-Length: 40'); echo 'body';",
+		"log.php":   "<?php error_log('one'); echo 'bo'; flush(); error_log('two'); echo 'dy';",
 	}, "")
 	var log strings.Builder
 	tr.Stderr = func(_ *http.Request, text []byte) { log.Write(text) }
 	t.Run("parameters", func(t *testing.T) {
-		r := newRequest(t, "POST", "http://app.example/dump.php/in/fo?q=1", strings.NewReader(url.Values{"a": {"b c"}}.Encode()))
-		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"c=1", "d=2"}, "Proxy": {"evil"}, "X_User": {"evil"}, "X.User": {"evil"}}
+		r := newRequest(t, "POST", "http://app.example/dump.php/in/fo?q=1",
+			strings.NewReader(url.Values{"a": {"b c"}}.Encode()))
+		r.Header = http.Header{"Content-Type": {"application/x-www-form-urlencoded"}, "Cookie": {"c=1", "d=2"},
+			"Proxy": {"evil"}, "X_User": {"evil"}, "X.User": {"evil"}}
 		r.RemoteAddr = "192.0.2.7:1234"
 		d := dumpOf(t, tr, r)
 		for name, want := range map[string]string{
-			"SCRIPT_FILENAME": tr.Root + "/dump.php", "SCRIPT_NAME": "/dump.php", "PATH_INFO": "/in/fo", "PHP_SELF": "/dump.php/in/fo",
-			"DOCUMENT_ROOT": tr.Root, "REQUEST_URI": "/dump.php/in/fo?q=1", "QUERY_STRING": "q=1", "REQUEST_METHOD": "POST", "CONTENT_LENGTH": "5",
+			"SCRIPT_FILENAME": tr.Root + "/dump.php", "SCRIPT_NAME": "/dump.php", "PATH_INFO": "/in/fo",
+			"PHP_SELF":      "/dump.php/in/fo",
+			"DOCUMENT_ROOT": tr.Root, "REQUEST_URI": "/dump.php/in/fo?q=1", "QUERY_STRING": "q=1",
+			"REQUEST_METHOD": "POST", "CONTENT_LENGTH": "5",
 			"HTTP_HOST": "app.example", "REMOTE_ADDR": "192.0.2.7", "HTTP_COOKIE": "c=1; d=2",
 		} {
 			if d.Server[name] != want {
@@ -118,7 +129,8 @@ func TestPHP(t *testing.T) {
 			{"GET", "dir/", `200 OK -1 "dir" <nil>`},
 			{"GET", "none.php", `404 Not Found -1 "File not found.\n" <nil>`},
 			{"GET", "text.jpg", `403 Forbidden -1 "Access denied.\n" <nil>`},
-			{"GET", "text.jpg/x.php", `403 Forbidden -1 "Access denied.\n" <nil>`}, // PHP looks for it nevertheless
+			// PHP looks for it nevertheless
+			{"GET", "text.jpg/x.php", `403 Forbidden -1 "Access denied.\n" <nil>`},
 			{"GET", "status.php?s=201", `201 Created -1 "body" <nil>`},
 			{"GET", "status.php?s=204", `204 No Content 0 "" <nil>`},
 			{"GET", "status.php?s=304", `304 Not Modified 0 "" <nil>`},
@@ -139,7 +151,8 @@ func TestPHP(t *testing.T) {
 			if got := fmt.Sprintf("%s %d %q %v", resp.Status, resp.ContentLength, body, err); got != test.want {
 				t.Errorf("%s %s\n got %s\nwant %s", test.method, test.path, got, test.want)
 			}
-			if test.path == "headers.php" && (fmt.Sprint(resp.Header["X-Many"]) != "[one two]" || len(resp.Cookies()) != 1) {
+			if test.path == "headers.php" && (fmt.Sprint(resp.Header["X-Many"]) != "[one two]" ||
+				len(resp.Cookies()) != 1) {
 				t.Errorf("%v", resp.Header)
 			}
 		}
@@ -169,7 +182,8 @@ func TestPHP(t *testing.T) {
 		r.ContentLength = 4
 		d := dumpOf(t, http.DefaultTransport, r)
 		_, port, _ := strings.Cut(strings.TrimPrefix(site, "http://"), ":")
-		if d.Body != "body" || d.Server["REMOTE_ADDR"] != "127.0.0.1" || d.Server["SERVER_PORT"] != port || d.Server["SERVER_ADDR"] != "127.0.0.1" {
+		if d.Body != "body" || d.Server["REMOTE_ADDR"] != "127.0.0.1" || d.Server["SERVER_PORT"] != port ||
+			d.Server["SERVER_ADDR"] != "127.0.0.1" {
 			t.Errorf("%+v", d)
 		}
 	})
@@ -284,8 +298,10 @@ def application(environ, start_response):
         return []
     if path == '/raise':
         raise ValueError('raised')
-    answer = json.dumps({'Server': {k: v for k, v in environ.items() if isinstance(v, str)}, 'Body': body.decode('latin-1')}).encode()
-    start_response('201 Made', [('Content-Type', 'application/json'), ('Content-Length', str(len(answer))), ('X-Many', '1'), ('X-Many', '2')])
+    answer = json.dumps({'Server': {k: v for k, v in environ.items() if isinstance(v, str)},
+        'Body': body.decode('latin-1')}).encode()
+    start_response('201 Made', [('Content-Type', 'application/json'), ('Content-Length', str(len(answer))),
+        ('X-Many', '1'), ('X-Many', '2')])
     return [answer]
 
 WSGIServer(application, bindAddress=sys.argv[1], debug=False).run()
@@ -309,8 +325,10 @@ func TestFlup(t *testing.T) {
 			log.Reset()
 			d := dumpOf(t, tr, r)
 			for name, want := range map[string]string{
-				"SCRIPT_NAME": "", "PATH_INFO": "/in/fo", "QUERY_STRING": "q=1", "REQUEST_METHOD": "POST", "SERVER_NAME": "app.example",
-				"SERVER_PORT": "443", "HTTP_X_USER": "good", "HTTP_HOST": "app.example", "CONTENT_LENGTH": fmt.Sprint(len(body)),
+				"SCRIPT_NAME": "", "PATH_INFO": "/in/fo", "QUERY_STRING": "q=1", "REQUEST_METHOD": "POST",
+				"SERVER_NAME": "app.example",
+				"SERVER_PORT": "443", "HTTP_X_USER": "good", "HTTP_HOST": "app.example", "CONTENT_LENGTH": fmt.Sprint(
+					len(body)),
 			} {
 				if d.Server[name] != want {
 					t.Errorf("%s is %q, want %q", name, d.Server[name], want)
@@ -321,14 +339,16 @@ func TestFlup(t *testing.T) {
 			}
 		}
 		resp, body, err := responseTo(tr, newRequest(t, "HEAD", address, nil))
-		if err != nil || resp.Status != "201 Made" || resp.ContentLength <= 0 || body != "" || len(resp.Header["X-Many"]) != 2 {
+		if err != nil || resp.Status != "201 Made" || resp.ContentLength <= 0 || body != "" ||
+			len(resp.Header["X-Many"]) != 2 {
 			t.Error(describe(resp, body, err))
 		}
 		must(t, tr, get(t, address+"large"), strings.Repeat("x", 4<<20))
 		if resp := must(t, tr, get(t, address+"none"), ""); resp.StatusCode != http.StatusNoContent {
 			t.Errorf("%s", resp.Status)
 		}
-		if resp, _, err := responseTo(tr, get(t, address+"raise")); err != nil || resp.StatusCode != http.StatusInternalServerError {
+		if resp, _, err := responseTo(tr, get(t, address+"raise")); err != nil ||
+			resp.StatusCode != http.StatusInternalServerError {
 			t.Error(describe(resp, "", err))
 		}
 		if tr.Idle() != kept {

@@ -52,7 +52,8 @@ const head = "Status: 201 Made\r\nContent-Type: text/plain\r\n\r\n"
 // rich returns a response with everything that may be in one.
 func rich(head string) []byte {
 	b := wire.AppendStream(nil, wire.Stderr, 1, []byte("a warning\n"))
-	b = append(wire.AppendHeader(b, wire.Header{Type: wire.Stdout, ID: 1, Length: uint16(len(head) - 5), Padding: 3}), head[:len(head)-5]+"pad"...)
+	b = append(wire.AppendHeader(b, wire.Header{Type: wire.Stdout, ID: 1, Length: uint16(len(head) - 5), Padding: 3}),
+		head[:len(head)-5]+"pad"...)
 	b = wire.AppendStream(b, wire.Stdout, 1, []byte(head[len(head)-5:]+"hel"))
 	b = wire.AppendStream(b, wire.Stderr, 1, []byte("another"))
 	b = wire.AppendStream(b, wire.Stdout, 1, []byte("lo"))
@@ -62,14 +63,17 @@ func rich(head string) []byte {
 
 // A response is the same in whatever pieces it arrives.
 func TestResponseInAnyPieces(t *testing.T) {
-	for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1), strings.ReplaceAll(head, "\r", "")} {
-		got := testkit.EverySplit(t, rich(head), func(pieces [][]byte) string { return outcome(t, "GET", true, pieces...) })
+	for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1),
+		strings.ReplaceAll(head, "\r", "")} {
+		got := testkit.EverySplit(t, rich(head),
+			func(pieces [][]byte) string { return outcome(t, "GET", true, pieces...) })
 		length := -1
 		header := "Content-Type: text/plain\r\n"
 		if strings.Contains(head, "Length") {
 			length, header = 5, "Content-Length: 5\r\n"+header
 		}
-		want := fmt.Sprintf(`HTTP/1.1 201 Made %d %q "hello" <nil> | stderr "a warning\nanother" | 1 kept`, length, header)
+		want := fmt.Sprintf(`HTTP/1.1 201 Made %d %q "hello" <nil> | stderr "a warning\nanother" | 1 kept`, length,
+			header)
 		if got != want {
 			t.Errorf("\n got %s\nwant %s", got, want)
 		}
@@ -107,48 +111,87 @@ func TestResponses(t *testing.T) {
 	status := func(app uint32, s wire.Status) string { return string(ended(app, s)) }
 	for _, test := range []struct{ name, method, answer, want string }{
 		{"PHP's end, without STDOUT's", "GET", out("\nbody") + endOnly, `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
-		{"redirect", "GET", out("Location: /x\n\n") + end, `HTTP/1.1 302 Found -1 "Location: /x\r\n" "" <nil> | 1 kept`},
+		{"redirect", "GET", out("Location: /x\n\n") + end,
+			`HTTP/1.1 302 Found -1 "Location: /x\r\n" "" <nil> | 1 kept`},
 		{"status without words", "GET", out("Status: 299\n\n") + end, `HTTP/1.1 299 -1 "" "" <nil> | 1 kept`},
-		{"exit status after a response", "GET", out("\nbody") + status(255, wire.Complete), `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
-		{"fields of the connection", "GET", out("Connection: close\nKeep-Alive: x\nTransfer-Encoding: chunked\nUpgrade: x\nTrailer: x\nX-a: 1\nx-A: 2\n\nx") + end,
+		{"exit status after a response", "GET", out("\nbody") + status(255, wire.Complete),
+			`HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
+		{"fields of the connection", "GET", out("Connection: close\nKeep-Alive: x\n"+
+			"Transfer-Encoding: chunked\nUpgrade: x\nTrailer: x\n"+
+			"X-a: 1\nx-A: 2\n\nx") + end,
 			`HTTP/1.1 200 OK -1 "X-A: 1\r\nX-A: 2\r\n" "x" <nil> | 1 kept`},
-		{"length", "GET", out("Content-Length: 4\n\nbody") + end, `HTTP/1.1 200 OK 4 "Content-Length: 4\r\n" "body" <nil> | 1 kept`},
-		{"length 0", "GET", out("Content-Length: 0\n\n") + end, `HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
-		{"longer than its length", "GET", out("Content-Length: 4\n\nbo") + out("dy and") + out("more") + end, `HTTP/1.1 200 OK 4 "Content-Length: 4\r\n" "body" <nil> | 1 kept`},
-		{"longer than length 0", "GET", out("Content-Length: 0\n\nbody") + end, `HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
-		{"shorter than its length", "GET", out("Content-Length: 5\n\nbody") + end, `HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "body" unexpected EOF | 0 kept`},
-		{"HEAD", "HEAD", out("Content-Length: 5\n\n") + end, `HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
-		{"HEAD, answered with a body", "HEAD", out("Content-Length: 5\n\nbo") + out("dy") + end, `HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
+		{"length", "GET", out("Content-Length: 4\n\nbody") + end,
+			`HTTP/1.1 200 OK 4 "Content-Length: 4\r\n" "body" <nil> | 1 kept`},
+		{"length 0", "GET", out("Content-Length: 0\n\n") + end,
+			`HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
+		{"longer than its length", "GET", out("Content-Length: 4\n\nbo") + out("dy and") + out("more") + end,
+			`HTTP/1.1 200 OK 4 "Content-Length: 4\r\n" "body" <nil> | 1 kept`},
+		{"longer than length 0", "GET", out("Content-Length: 0\n\nbody") + end,
+			`HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
+		{"shorter than its length", "GET", out("Content-Length: 5\n\nbody") + end,
+			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "body" unexpected EOF | 0 kept`},
+		{"HEAD", "HEAD", out("Content-Length: 5\n\n") + end,
+			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
+		{"HEAD, answered with a body", "HEAD", out("Content-Length: 5\n\nbo") + out("dy") + end,
+			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
 		{"204 with a body", "GET", out("Status: 204\n\nbody") + end, `HTTP/1.1 204 No Content 0 "" "" <nil> | 1 kept`},
-		{"304 with a length", "GET", out("Status: 304\nContent-Length: 5\n\n") + end, `HTTP/1.1 304 Not Modified 0 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
-		{"padding behind the end", "GET", out("\nbody") + "\x01\x03\x00\x01\x00\x08\x05\x00" + strings.Repeat("\x00", 8+5), `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
+		{"304 with a length", "GET", out("Status: 304\nContent-Length: 5\n\n") + end,
+			`HTTP/1.1 304 Not Modified 0 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
+		{"padding behind the end", "GET", out("\nbody") + "\x01\x03\x00\x01\x00\x08\x05\x00" +
+			strings.Repeat("\x00", 8+5), `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
 		{"bytes behind the end", "GET", out("\nbody") + end + "x", `HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
-		{"a record behind the end", "GET", out("\nbody") + end + out("x"), `HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
+		{"a record behind the end", "GET", out("\nbody") + end + out("x"),
+			`HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
 
-		{"HTTP", "GET", "HTTP/1.1 400 Bad Request\r\n\r\n", "no response: fcgi: unknown version of FastCGI (does the application at pipe:1 speak FastCGI?) | 0 kept"},
-		{"type 0", "GET", record(0, 1, ""), "no response: fcgi: record of type 0 (does the application at pipe:1 speak FastCGI?) | 0 kept"},
-		{"another request", "GET", record(wire.Stdout, 2, "\n"), "no response: fcgi: unexpected record of type 6 for request 2 | 0 kept"},
-		{"another request's end", "GET", out("\nbody") + string(wire.AppendEnd(nil, 2, wire.End{})), `HTTP/1.1 200 OK -1 "" "body" fcgi: unexpected record of type 3 for request 2 | 0 kept`},
-		{"a web server's record", "GET", record(wire.Stdin, 1, "x"), "no response: fcgi: unexpected record of type 5 for request 1 | 0 kept"},
-		{"an unknown record", "GET", record(99, 1, "x"), "no response: fcgi: unexpected record of type 99 for request 1 | 0 kept"},
-		{"the connection's", "GET", string(wire.AppendUnknownType(nil, 1)), "no response: fcgi: unexpected record of type 11 for request 0 | 0 kept"},
-		{"STDOUT after its end", "GET", out("\nbody") + out("") + out("x"), `HTTP/1.1 200 OK -1 "" "body" fcgi: unexpected record of type 6 for request 1 | 0 kept`},
-		{"malformed end", "GET", out("\nbody") + record(wire.EndRequest, 1, "short"), `HTTP/1.1 200 OK -1 "" "body" fcgi: END_REQUEST is not of 8 bytes | 0 kept`},
-		{"long end", "GET", out("\nbody") + record(wire.EndRequest, 1, strings.Repeat("x", 5000)), `HTTP/1.1 200 OK -1 "" "body" fcgi: message too long (does the application at pipe:1 speak FastCGI?) | 0 kept`},
-		{"version within", "GET", out("\nbody") + "\x02", `HTTP/1.1 200 OK -1 "" "body" fcgi: unknown version of FastCGI (does the application at pipe:1 speak FastCGI?) | 0 kept`},
+		{"HTTP", "GET", "HTTP/1.1 400 Bad Request\r\n\r\n",
+			"no response: fcgi: unknown version of FastCGI (is pipe:1 a FastCGI application?) | 0 kept"},
+		{"type 0", "GET", record(0, 1, ""),
+			"no response: fcgi: record of type 0 (is pipe:1 a FastCGI application?) | 0 kept"},
+		{"another request", "GET", record(wire.Stdout, 2, "\n"),
+			"no response: fcgi: unexpected record of type 6 for request 2 | 0 kept"},
+		{"another request's end", "GET", out("\nbody") + string(wire.AppendEnd(nil, 2, wire.End{})),
+			`HTTP/1.1 200 OK -1 "" "body" fcgi: unexpected record of type 3 for request 2 | 0 kept`},
+		{"a web server's record", "GET", record(wire.Stdin, 1, "x"),
+			"no response: fcgi: unexpected record of type 5 for request 1 | 0 kept"},
+		{"an unknown record", "GET", record(99, 1, "x"),
+			"no response: fcgi: unexpected record of type 99 for request 1 | 0 kept"},
+		{"the connection's", "GET", string(wire.AppendUnknownType(nil, 1)),
+			"no response: fcgi: unexpected record of type 11 for request 0 | 0 kept"},
+		{"STDOUT after its end", "GET", out("\nbody") + out("") + out("x"),
+			`HTTP/1.1 200 OK -1 "" "body" fcgi: unexpected record of type 6 for request 1 | 0 kept`},
+		{"malformed end", "GET", out("\nbody") + record(wire.EndRequest, 1, "short"),
+			`HTTP/1.1 200 OK -1 "" "body" fcgi: END_REQUEST is not of 8 bytes | 0 kept`},
+		{"long end", "GET", out("\nbody") + record(wire.EndRequest, 1, strings.Repeat("x", 5000)),
+			`HTTP/1.1 200 OK -1 "" "body" fcgi: message too long (is pipe:1 a FastCGI application?) | 0 kept`},
+		{"version within", "GET", out("\nbody") + "\x02",
+			`HTTP/1.1 200 OK -1 "" "body" fcgi: unknown version of FastCGI ` +
+				"(is pipe:1 a FastCGI application?) | 0 kept"},
 		{"interim", "GET", out("Status: 103\n\n") + end, "no response: fcgi: unexpected interim response 103 | 0 kept"},
 		{"switch", "GET", out("Status: 101\n\n") + end, "no response: fcgi: unexpected interim response 101 | 0 kept"},
-		{"malformed status", "GET", out("Status: OK\n\n") + end, "no response: fcgi: malformed response head: http1: malformed Status at byte 8 | 0 kept"},
-		{"malformed field", "GET", out("no colon\n\n") + end, "no response: fcgi: malformed response head: http1: space in field name or before its colon at byte 2 | 0 kept"},
-		{"two lengths", "GET", out("Content-Length: 1\nContent-Length: 1\n\nx") + end, "no response: fcgi: malformed response head: http1: second Content-Length at byte 34 | 0 kept"},
-		{"no response", "GET", end, "no response: fcgi: the application ended the request before the end of the response head: unexpected EOF | 0 kept"},
-		{"half a head", "GET", out("Status: 200\n") + status(1, wire.Complete), "no response: fcgi: the application ended the request before the end of the response head: unexpected EOF | 0 kept"},
-		{"an exit status alone", "GET", status(3, wire.Complete), "no response: fcgi: the application ended the request without a response, with status 3 | 0 kept"},
+		{"malformed status", "GET", out("Status: OK\n\n") + end,
+			"no response: fcgi: malformed response head: http1: malformed Status at byte 8 | 0 kept"},
+		{"malformed field", "GET", out("no colon\n\n") + end,
+			"no response: fcgi: malformed response head: " +
+				"http1: space in field name or before its colon at byte 2 | 0 kept"},
+		{"two lengths", "GET", out("Content-Length: 1\nContent-Length: 1\n\nx") + end,
+			"no response: fcgi: malformed response head: http1: second Content-Length at byte 34 | 0 kept"},
+		{"no response", "GET", end,
+			"no response: fcgi: the application ended the request " +
+				"without a complete response head: unexpected EOF | 0 kept"},
+		{"half a head", "GET", out("Status: 200\n") + status(1, wire.Complete),
+			"no response: fcgi: the application ended the request " +
+				"without a complete response head: unexpected EOF | 0 kept"},
+		{"an exit status alone", "GET", status(3, wire.Complete),
+			"no response: fcgi: the application ended the request without a response, with status 3 | 0 kept"},
 		{"overloaded", "GET", status(0, wire.Overloaded), "no response: fcgi: the application is overloaded | 0 kept"},
-		{"overloaded within", "GET", out("\nbody") + status(0, wire.Overloaded), `HTTP/1.1 200 OK -1 "" "body" fcgi: the application is overloaded | 0 kept`},
-		{"cannot multiplex", "GET", status(0, wire.CantMultiplex), "no response: fcgi: the application cannot multiplex requests on a connection | 0 kept"},
-		{"unknown role", "GET", status(0, wire.UnknownRole), "no response: fcgi: the application does not support the Responder role | 0 kept"},
-		{"unknown status", "GET", status(0, 9), "no response: fcgi: the application ended the request with unknown protocol status 9 | 0 kept"},
+		{"overloaded within", "GET", out("\nbody") + status(0, wire.Overloaded),
+			`HTTP/1.1 200 OK -1 "" "body" fcgi: the application is overloaded | 0 kept`},
+		{"cannot multiplex", "GET", status(0, wire.CantMultiplex),
+			"no response: fcgi: the application cannot multiplex requests on a connection | 0 kept"},
+		{"unknown role", "GET", status(0, wire.UnknownRole),
+			"no response: fcgi: the application does not support the Responder role | 0 kept"},
+		{"unknown status", "GET", status(0, 9),
+			"no response: fcgi: the application ended the request with unknown protocol status 9 | 0 kept"},
 	} {
 		got := strings.Replace(outcome(t, test.method, true, []byte(test.answer)), ` | stderr ""`, "", 1)
 		if got != test.want {
@@ -160,7 +203,8 @@ func TestResponses(t *testing.T) {
 // The errors of an application have types of their own.
 func TestApplicationErrorsHaveTypes(t *testing.T) {
 	for status, want := range map[wire.Status]error{
-		wire.Overloaded: fcgi.ErrOverloaded, wire.CantMultiplex: fcgi.ErrCannotMultiplex, wire.UnknownRole: fcgi.ErrUnknownRole,
+		wire.Overloaded: fcgi.ErrOverloaded, wire.CantMultiplex: fcgi.ErrCannotMultiplex,
+		wire.UnknownRole: fcgi.ErrUnknownRole,
 	} {
 		if _, err := canned(t, false, ended(0, status)).RoundTrip(get(t, address)); !errors.Is(err, want) {
 			t.Errorf("%v: %v", status, err)
@@ -190,7 +234,8 @@ func TestResponseHeadIsLimited(t *testing.T) {
 		tr := canned(t, true, whole(test.head+"body"))
 		tr.MaxResponseHeaderBytes = test.limit
 		resp, body, err := responseTo(tr, get(t, address))
-		if test.want == "" && (err != nil || body != "body" || len(resp.Header["X"]) == 0) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && (err != nil || body != "body" || len(resp.Header["X"]) == 0) || test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("a head of %d bytes, limit %d: %v, %q; want %q", len(test.head), test.limit, err, body, test.want)
 		}
 	}
@@ -237,7 +282,8 @@ func TestLongRecordsAreReceivedDirectly(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n, err := io.CopyBuffer(struct{ io.Writer }{newPattern(size)}, struct{ io.Reader }{resp.Body}, make([]byte, room))
+			n, err := io.CopyBuffer(struct{ io.Writer }{newPattern(size)}, struct{ io.Reader }{resp.Body},
+				make([]byte, room))
 			if int(n) != test.read || !errors.Is(err, test.err) || tr.Idle() != test.kept {
 				t.Errorf("%+v, %d bytes at a time: %d bytes, %v, %d kept", test, room, n, err, tr.Idle())
 			}
@@ -248,7 +294,8 @@ func TestLongRecordsAreReceivedDirectly(t *testing.T) {
 
 // A body that is not allowed is read up to a limit.
 func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
-	for _, test := range []struct{ method, head string }{{"HEAD", "\n"}, {"GET", "Content-Length: 4\n\nbody"}, {"GET", "Status: 204\n\n"}} {
+	for _, test := range []struct{ method, head string }{{"HEAD", "\n"}, {"GET", "Content-Length: 4\n\nbody"},
+		{"GET", "Status: 204\n\n"}} {
 		const most = 1 << 20
 		wrote := make(chan int, 1)
 		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer, _ int) {
@@ -260,7 +307,8 @@ func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 			}
 			wrote <- n
 		})})
-		if _, body, err := responseTo(tr, newRequest(t, test.method, address, nil)); err != nil || !strings.HasPrefix("body", body) {
+		if _, body, err := responseTo(tr, newRequest(t, test.method, address, nil)); err != nil ||
+			!strings.HasPrefix("body", body) {
 			t.Errorf("%s %q: %q, %v", test.method, test.head, body, err)
 		}
 		if n := <-wrote; n >= most {
@@ -447,12 +495,13 @@ func TestProxyBreaksOffBrokenResponse(t *testing.T) {
 // An error of the connection is wrapped.
 func TestReadErrorIsWrapped(t *testing.T) {
 	for _, test := range []struct{ from, want error }{{errWanted, errWanted}, {nil, io.ErrNoProgress}} {
-		tr := checked(t, &fcgi.Transport{Addr: "x:1", DialContext: func(context.Context, string, string) (net.Conn, error) {
-			here, there := net.Pipe()
-			go io.Copy(io.Discard, there)
-			t.Cleanup(func() { there.Close() })
-			return failing{here, test.from}, nil
-		}})
+		tr := checked(t, &fcgi.Transport{Addr: "x:1",
+			DialContext: func(context.Context, string, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				go io.Copy(io.Discard, there)
+				t.Cleanup(func() { there.Close() })
+				return failing{here, test.from}, nil
+			}})
 		if _, err := tr.RoundTrip(get(t, address)); !errors.Is(err, test.want) {
 			t.Errorf("%v, want %v", err, test.want)
 		}

@@ -45,7 +45,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	if code, err := strconv.Atoi(r.FormValue("status")); err == nil {
 		w.WriteHeader(code)
 	}
-	fmt.Fprintf(w, "%s %s %s %q %d %v", r.Host, r.URL.RequestURI(), r.Header["X-Of-Request"], body, r.ContentLength, err)
+	fmt.Fprintf(w, "%s %s %s %q %d %v", r.Host, r.URL.RequestURI(), r.Header["X-Of-Request"], body,
+		r.ContentLength, err)
 }
 
 // each runs a test over TCP and a unix socket, with and without keeping connections.
@@ -53,7 +54,8 @@ func each(t *testing.T, h http.HandlerFunc, f func(t *testing.T, tr *fcgi.Transp
 	for _, network := range []string{"tcp", "unix"} {
 		for _, kept := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%s-kept-%d", network, kept), func(t *testing.T) {
-				f(t, checked(t, &fcgi.Transport{Network: network, Addr: application(t, network, h), MaxIdleConnsPerHost: kept}))
+				f(t, checked(t, &fcgi.Transport{Network: network, Addr: application(t, network, h),
+					MaxIdleConnsPerHost: kept}))
 			})
 		}
 	}
@@ -67,7 +69,8 @@ func TestMethodsAndStatuses(t *testing.T) {
 		}{
 			{"GET", "", "", `200 OK app.example / [a, b] "" 0 <nil>`, -1},
 			{"", "", "", `200 OK app.example / [a, b] "" 0 <nil>`, -1},
-			{"GET", "a%2Fb%20c?status=404&x", "", `404 Not Found app.example /a%2Fb%20c?status=404&x [a, b] "" 0 <nil>`, -1},
+			{"GET", "a%2Fb%20c?status=404&x", "",
+				`404 Not Found app.example /a%2Fb%20c?status=404&x [a, b] "" 0 <nil>`, -1},
 			{"POST", "p", "small", `200 OK app.example /p [a, b] "small" 5 <nil>`, -1},
 			{"PUT", "p?status=201", "small", `201 Created app.example /p?status=201 [a, b] "small" 5 <nil>`, -1},
 			{"POST", "p", "", `200 OK app.example /p [a, b] "" 0 <nil>`, -1},
@@ -85,12 +88,14 @@ func TestMethodsAndStatuses(t *testing.T) {
 				continue
 			}
 			if got := resp.Status + " " + body; got != test.want || resp.ContentLength != test.length {
-				t.Errorf("%s %s\n got %s, length %d\nwant %s, length %d", test.method, test.path, got, resp.ContentLength, test.want, test.length)
+				t.Errorf("%s %s\n got %s, length %d\nwant %s, length %d", test.method, test.path, got,
+					resp.ContentLength, test.want, test.length)
 			}
 			if many := fmt.Sprint(resp.Header["X-Many"]); many != "[one two]" || resp.Header.Get("Status") != "" {
 				t.Errorf("%s %s: header %v", test.method, test.path, resp.Header)
 			}
-			if resp.Request != r || resp.Proto != "HTTP/1.1" || resp.ProtoMajor != 1 || resp.ProtoMinor != 1 || resp.Uncompressed || resp.Close {
+			if resp.Request != r || resp.Proto != "HTTP/1.1" || resp.ProtoMajor != 1 || resp.ProtoMinor != 1 ||
+				resp.Uncompressed || resp.Close {
 				t.Errorf("%s %s: %+v", test.method, test.path, resp)
 			}
 		}
@@ -271,9 +276,10 @@ func TestTransportInHTTPClient(t *testing.T) {
 // proxy serves an application to HTTP clients.
 func proxy(t testing.TB, tr http.RoundTripper) (url string) {
 	t.Helper()
-	s := httptest.NewServer(&httputil.ReverseProxy{Transport: tr, ErrorLog: log.New(io.Discard, "", 0), Rewrite: func(p *httputil.ProxyRequest) {
-		p.Out.URL.Scheme, p.Out.URL.Host = "http", p.In.Host
-	}})
+	s := httptest.NewServer(&httputil.ReverseProxy{Transport: tr, ErrorLog: log.New(io.Discard, "", 0),
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.Out.URL.Scheme, p.Out.URL.Host = "http", p.In.Host
+		}})
 	t.Cleanup(s.Close)
 	return s.URL
 }
@@ -307,7 +313,8 @@ func TestTransportInReverseProxy(t *testing.T) {
 		must(t, http.DefaultTransport, r, host+` / [] "" 0 <nil>`)
 	})
 	dead := proxy(t, checked(t, &fcgi.Transport{Addr: t.TempDir() + "/none"}))
-	if resp, _, err := responseTo(http.DefaultTransport, get(t, dead)); err != nil || resp.StatusCode != http.StatusBadGateway {
+	if resp, _, err := responseTo(http.DefaultTransport, get(t, dead)); err != nil ||
+		resp.StatusCode != http.StatusBadGateway {
 		t.Errorf("without an application: %v", err)
 	}
 }

@@ -81,7 +81,8 @@ func TestReloadKeepsOldCertificateOnError(t *testing.T) {
 	for _, bad := range []struct {
 		cert, key string
 		err       error
-	}{{"rubbish", key2, nil}, {cert2, "rubbish", nil}, {cert2, key.text, nil}, {"", "", nil}, {cert2, key2, errors.New("gone")}} {
+	}{{"rubbish", key2, nil}, {cert2, "rubbish", nil}, {cert2, key.text, nil}, {"", "", nil}, {cert2, key2,
+		errors.New("gone")}} {
 		old, oldKey := cert.text, key.text
 		cert.set(bad.cert, bad.err)
 		key.set(bad.key, nil)
@@ -130,7 +131,8 @@ func TestWatchReportsChangesAndErrors(t *testing.T) {
 	if strings.Contains(got, "private key does not match") {
 		got = <-said
 	}
-	if !strings.HasPrefix(got, "certificate: serving a new one: a.example b.example 192.0.2.1, until ") || number(t, s) != 2 {
+	if !strings.HasPrefix(got, "certificate: serving a new one: a.example b.example 192.0.2.1, until ") ||
+		number(t, s) != 2 {
 		t.Errorf("said %q, certificate %d", got, number(t, s))
 	}
 	cancel()
@@ -147,7 +149,8 @@ func TestDescribeWarnsOfExpiry(t *testing.T) {
 		from, until time.Duration
 		want        string
 	}{
-		{-day, 30 * day, ""}, {-day, 10 * day, " (expires soon)"}, {-day, -time.Hour, " (expired, renew it)"}, {day, 30 * day, " (not valid before "},
+		{-day, 30 * day, ""}, {-day, 10 * day, " (expires soon)"}, {-day, -time.Hour, " (expired, renew it)"}, {day,
+			30 * day, " (not valid before "},
 	} {
 		var cert, key file
 		cert.text, key.text = pair(t, 1, now.Add(c.from), now.Add(c.until))
@@ -166,7 +169,8 @@ func TestDescribeWarnsOfExpiry(t *testing.T) {
 func TestOpenFailsOnInvalidFiles(t *testing.T) {
 	cert, key := year(t, 1)
 	for _, c := range []struct{ cert, key *file }{
-		{&file{text: "rubbish"}, &file{text: key}}, {&file{text: cert}, &file{text: ""}}, {&file{err: errors.New("no")}, &file{text: key}},
+		{&file{text: "rubbish"}, &file{text: key}}, {&file{text: cert}, &file{text: ""}}, {&file{err: errors.New("no")},
+			&file{text: key}},
 		{&file{text: cert}, &file{err: errors.New("no")}},
 	} {
 		if _, err := certs.Open(certs.Config{Cert: c.cert, Key: c.key}); err == nil {

@@ -17,8 +17,10 @@ func (c *recordingConn) Write(p []byte) (int, error) { return c.written.Write(p)
 // A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would
 // receive another request than the one that caches use.
 func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
-	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n", false: "User-Agent: a\r\n"} {
-		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}}
+	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n",
+		false: "User-Agent: a\r\n"} {
+		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+			piece: 1 << 20}}
 		c := New(&Config{DialContext: dialTo(s), Verbatim: verbatim})
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/", nil)
 		if err != nil {
@@ -30,7 +32,8 @@ func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if got := s.written.String(); !strings.Contains(got, want) || strings.Count(got, "User-Agent") != strings.Count(want, "User-Agent") {
+		if got := s.written.String(); !strings.Contains(got, want) ||
+			strings.Count(got, "User-Agent") != strings.Count(want, "User-Agent") {
 			t.Errorf("verbatim %v: sent %q, want %q", verbatim, got, want)
 		}
 	}

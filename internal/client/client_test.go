@@ -63,13 +63,15 @@ func TestBodyInAnyPieces(t *testing.T) {
 	responses := map[string]string{
 		"by length": fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(want), want, next),
 		"by chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
-			fmt.Sprintf("1\r\n%s\r\n%x\r\n%s\r\n2\r\n%s\r\n0\r\nSum: 42\r\n\r\n", want[:1], len(want)-3, want[1:len(want)-2], want[len(want)-2:]) + next,
+			fmt.Sprintf("1\r\n%s\r\n%x\r\n%s\r\n2\r\n%s\r\n0\r\nSum: 42\r\n\r\n", want[:1], len(want)-3,
+				want[1:len(want)-2], want[len(want)-2:]) + next,
 		"until close": "HTTP/1.1 200 OK\r\n\r\n" + want,
 	}
 	for name, response := range responses {
 		for _, piece := range []int{1, 2, 7, 100, 511, 512, 1000, 1 << 20} {
 			for _, room := range []int{1, 3, 511, 512, 513, 1 << 16} {
-				c := New(&Config{DialContext: dialTo(&scriptedConn{text: response, piece: piece}), ReadBufferSize: minReadBuffer})
+				c := New(&Config{DialContext: dialTo(&scriptedConn{text: response, piece: piece}),
+					ReadBufferSize: minReadBuffer})
 				resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
 				if err != nil {
 					t.Fatal(err)
@@ -144,15 +146,18 @@ func TestExchangeEndsOnce(t *testing.T) {
 func TestRareFieldsInAnyCase(t *testing.T) {
 	for _, test := range []struct{ fields, want string }{
 		{"PRAGMA: no-cache\r\ncontent-ENCODING: GZIP\r\n", "map[Cache-Control:[no-cache] Pragma:[no-cache]]"},
-		{"Pragma: no-cache\r\nCache-Control: private\r\n", "map[Cache-Control:[private] Content-Length:[1] Pragma:[no-cache]]"},
+		{"Pragma: no-cache\r\nCache-Control: private\r\n",
+			"map[Cache-Control:[private] Content-Length:[1] Pragma:[no-cache]]"},
 		{"Pragma: other\r\nContent-Encoding: br\r\n", "map[Content-Encoding:[br] Content-Length:[1] Pragma:[other]]"},
 	} {
-		c := New(&Config{DialContext: dialTo(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + test.fields + "Content-Length: 1\r\n\r\nx", piece: 1 << 10})})
+		c := New(&Config{DialContext: dialTo(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + test.fields +
+			"Content-Length: 1\r\n\r\nx", piece: 1 << 10})})
 		resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := fmt.Sprint(resp.Header); got != test.want || resp.Uncompressed != strings.Contains(test.fields, "GZIP") {
+		if got := fmt.Sprint(resp.Header); got != test.want ||
+			resp.Uncompressed != strings.Contains(test.fields, "GZIP") {
 			t.Errorf("%q: %s, want %s; decompressed: %v", test.fields, got, test.want, resp.Uncompressed)
 		}
 		c.CloseIdleConnections()
@@ -163,7 +168,8 @@ func TestRareFieldsInAnyCase(t *testing.T) {
 func TestPieceIsFramedInPlace(t *testing.T) {
 	for _, n := range []int{0, 1, 15, 16, 4096, pieceSize} {
 		for _, end := range []bool{false, true} {
-			x := &exchange{bodyLength: -1, request: &http.Request{Trailer: http.Header{"X-Sum": {"42"}, "Content-Length": {"9"}}}}
+			x := &exchange{bodyLength: -1, request: &http.Request{Trailer: http.Header{"X-Sum": {"42"},
+				"Content-Length": {"9"}}}}
 			m := new(pieceBuffer)
 			for i := range n {
 				m.b[roomBefore+i] = 'x'
@@ -232,7 +238,8 @@ func TestHostNamesAndListTokens(t *testing.T) {
 			t.Errorf("%s: %q, %v", host, got, err)
 		}
 	}
-	for list, want := range map[string]bool{"close": true, "keep-alive, Close": true, "closed": false, "": false, " ,close ,": true} {
+	for list, want := range map[string]bool{"close": true, "keep-alive, Close": true, "closed": false, "": false,
+		" ,close ,": true} {
 		if hasToken([]string{"x", list}, "close") != want {
 			t.Errorf("%q", list)
 		}
@@ -262,7 +269,8 @@ func TestHTTP2ServersAreLimited(t *testing.T) {
 // Errors report their side, and whether they are timeouts.
 func TestErrorsReportSideAndTimeout(t *testing.T) {
 	e := &Error{Side: Proxy, Kind: TimedOut, During: "connecting to", Addr: "h:1", Err: io.ErrNoProgress}
-	if e.Error() != "tare: connecting to h:1: "+io.ErrNoProgress.Error() || !e.Timeout() || !e.Temporary() || !errors.Is(e, io.ErrNoProgress) {
+	if e.Error() != "tare: connecting to h:1: "+io.ErrNoProgress.Error() || !e.Timeout() || !e.Temporary() ||
+		!errors.Is(e, io.ErrNoProgress) {
 		t.Error(e)
 	}
 	if e = (&Error{Kind: CannotConnect, Err: handshakeTimeout{}}); !e.Timeout() || !isTimeout(e) {
@@ -310,10 +318,12 @@ func (c *lateConn) Close() error {
 
 // A request whose body fails has failed, whatever the server responds to the part that it received.
 func TestFailedBodyFailsRequest(t *testing.T) {
-	nc := &lateConn{scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20}, make(chan struct{}), make(chan struct{})}
+	nc := &lateConn{scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20},
+		make(chan struct{}), make(chan struct{})}
 	broken := errors.New("the body is broken")
 	c := New(&Config{DialContext: dialTo(nc)})
-	resp, err := c.RoundTrip(request(t, http.MethodPut, "http://host/", io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))))
+	resp, err := c.RoundTrip(request(t, http.MethodPut, "http://host/",
+		io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))))
 	if resp != nil || !errors.Is(err, broken) {
 		t.Errorf("%v, %v, want the body's error", resp, err)
 	}

@@ -19,11 +19,13 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	for i := range maxKeptFields + 1 {
 		fmt.Fprintf(&many, "X-%d: x\r\n", i)
 	}
-	heads := []string{"X-A: 1\r\nX-B: 2\r\nX-B: 3\r\n", "X-B: 4\r\n", many.String(), "X-A: 5\r\nX-C: 6\r\nX-D: 7\r\nX-E: 8\r\nX-F: 9\r\nX-G: 10\r\n", ""}
+	heads := []string{"X-A: 1\r\nX-B: 2\r\nX-B: 3\r\n", "X-B: 4\r\n", many.String(),
+		"X-A: 5\r\nX-C: 6\r\nX-D: 7\r\nX-E: 8\r\nX-F: 9\r\nX-G: 10\r\n", ""}
 	var m Memory
 	kept := make(map[string][]string)
 	for i, head := range heads {
-		c := New(&Config{DialContext: dialTo(&scriptedConn{text: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20}), Verbatim: true})
+		c := New(&Config{DialContext: dialTo(&scriptedConn{text: fmt.Sprintf(
+			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20}), Verbatim: true})
 		resp, err := c.RoundTripIn(&m, request(t, http.MethodGet, "http://host/", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +33,8 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 		if body, err := io.ReadAll(resp.Body); string(body) != fmt.Sprint(i) || err != nil {
 			t.Errorf("%d: %q, %v", i, body, err)
 		}
-		if got, want := len(slices.Concat(slices.Collect(maps.Values(resp.Header))...)), strings.Count(head, "\r\n")+1; got != want {
+		if got, want := len(slices.Concat(slices.Collect(maps.Values(resp.Header))...)), strings.Count(head, "\r\n")+
+			1; got != want {
 			t.Errorf("%d: %d fields, want %d: %v", i, got, want, resp.Header)
 		}
 		for name, values := range resp.Header {

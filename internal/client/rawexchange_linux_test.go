@@ -44,15 +44,18 @@ func TestRawExchange(t *testing.T) {
 		"answered":     {func(_, theirs *net.TCPConn) { go respond(theirs, "hello") }, "hello", nil},
 		"answer first": {func(_, theirs *net.TCPConn) { _, _ = io.WriteString(theirs, "hello") }, "hello", nil},
 		"end":          {func(_, theirs *net.TCPConn) { go respond(theirs, "") }, "", io.EOF},
-		"reset":        {func(_, theirs *net.TCPConn) { _ = theirs.SetLinger(0); go respond(theirs, "") }, "", syscall.ECONNRESET},
-		"closed here":  {func(ours, _ *net.TCPConn) { ours.Close() }, "", net.ErrClosed},
-		"late":         {func(ours, _ *net.TCPConn) { _ = ours.SetReadDeadline(time.Now().Add(time.Millisecond)) }, "", os.ErrDeadlineExceeded},
+		"reset": {func(_, theirs *net.TCPConn) { _ = theirs.SetLinger(0); go respond(theirs, "") }, "",
+			syscall.ECONNRESET},
+		"closed here": {func(ours, _ *net.TCPConn) { ours.Close() }, "", net.ErrClosed},
+		"late": {func(ours, _ *net.TCPConn) { _ = ours.SetReadDeadline(time.Now().Add(time.Millisecond)) }, "",
+			os.ErrDeadlineExceeded},
 	} {
 		ours, theirs := loopback(t)
 		talk := newRawExchange(ours)
 		test.prepare(ours, theirs)
 		n, got, err := talk.sendReceive(question, in, false)
-		if wantSent := name != "closed here"; (n == len(question)) != wantSent || string(in[:got]) != test.want || !errors.Is(err, test.err) {
+		if wantSent := name != "closed here"; (n == len(question)) != wantSent || string(in[:got]) != test.want ||
+			!errors.Is(err, test.err) {
 			t.Errorf("%s: sent %d, got %q, %v", name, n, in[:got], err)
 		}
 	}
@@ -76,7 +79,8 @@ func TestRawExchangeSendsNothingOnClosedConnection(t *testing.T) {
 		if err := happen(theirs); err != nil {
 			t.Fatal(err)
 		}
-		if n, got, err := talk.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 || !errors.Is(err, errIdleConnClosed) {
+		if n, got, err := talk.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 ||
+			!errors.Is(err, errIdleConnClosed) {
 			t.Errorf("%s: sent %d, got %d, %v", name, n, got, err)
 		}
 	}

@@ -16,23 +16,38 @@ func TestSOCKSHandshake(t *testing.T) {
 		name, proxy, host, port string
 		answers, said, want     string
 	}{
-		{"IPv4", "socks5://p", "192.0.2.1", "80", "\x05\x00" + ok, "\x05\x01\x00" + "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50", ""},
-		{"IPv6", "socks5://p", "2001:db8::1", "443", "\x05\x00\x05\x00\x00\x04" + strings.Repeat("x", 18), "\x05\x01\x00" + "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x01\xbb", ""},
-		{"name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\x01x\x00\x50", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
-		{"longest name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\xff" + strings.Repeat("x", 255) + "\x00\x50", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
-		{"password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x00" + ok, "\x05\x02\x00\x02" + "\x01\x01u\x02pw" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
-		{"no password wanted", "socks5://u:pw@p", "h", "80", "\x05\x00" + ok, "\x05\x02\x00\x02" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
+		{"IPv4", "socks5://p", "192.0.2.1", "80", "\x05\x00" + ok,
+			"\x05\x01\x00" + "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50", ""},
+		{"IPv6", "socks5://p", "2001:db8::1", "443", "\x05\x00\x05\x00\x00\x04" + strings.Repeat("x", 18),
+			"\x05\x01\x00" + "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x01\xbb", ""},
+		{"name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\x01x\x00\x50",
+			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
+		{"longest name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\xff" + strings.Repeat("x", 255) +
+			"\x00\x50", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
+		{"password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x00" + ok,
+			"\x05\x02\x00\x02" + "\x01\x01u\x02pw" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
+		{"no password wanted", "socks5://u:pw@p", "h", "80", "\x05\x00" + ok,
+			"\x05\x02\x00\x02" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
 
-		{"wrong password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x01", "\x05\x02\x00\x02" + "\x01\x01u\x02pw", "rejects user name and password"},
-		{"no name", "socks5://:pw@p", "h", "80", "\x05\x02", "\x05\x02\x00\x02", "invalid length of user name or password"},
-		{"a password is wanted", "socks5://p", "h", "80", "\x05\x02", "\x05\x01\x00", "none of the offered authentication methods"},
-		{"nothing suits it", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02", "none of the offered authentication methods"},
+		{"wrong password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x01", "\x05\x02\x00\x02" + "\x01\x01u\x02pw",
+			"rejects user name and password"},
+		{"no name", "socks5://:pw@p", "h", "80", "\x05\x02", "\x05\x02\x00\x02",
+			"invalid length of user name or password"},
+		{"a password is wanted", "socks5://p", "h", "80", "\x05\x02", "\x05\x01\x00",
+			"none of the offered authentication methods"},
+		{"nothing suits it", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02",
+			"none of the offered authentication methods"},
 		{"SOCKS4", "socks5://p", "h", "80", "\x04\x00", "\x05\x01\x00", "SOCKS version 4, want 5"},
-		{"refused", "socks5://p", "h", "80", "\x05\x00\x05\x05\x00\x01\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "connection refused"},
-		{"unknown reply", "socks5://p", "h", "80", "\x05\x00\x05\x63\x00\x01\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown reply code 99"},
-		{"unknown address", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x09\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown address type 9"},
-		{"cut off", "socks5://p", "h", "80", "\x05\x00\x05\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", io.ErrUnexpectedEOF.Error()},
-		{"long name", "socks5://p", strings.Repeat("h", 256), "80", "\x05\x00", "\x05\x01\x00", "longer than 255 bytes"},
+		{"refused", "socks5://p", "h", "80", "\x05\x00\x05\x05\x00\x01\x00",
+			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "connection refused"},
+		{"unknown reply", "socks5://p", "h", "80", "\x05\x00\x05\x63\x00\x01\x00",
+			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown reply code 99"},
+		{"unknown address", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x09\x00",
+			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown address type 9"},
+		{"cut off", "socks5://p", "h", "80", "\x05\x00\x05\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50",
+			io.ErrUnexpectedEOF.Error()},
+		{"long name", "socks5://p", strings.Repeat("h", 256), "80", "\x05\x00", "\x05\x01\x00",
+			"longer than 255 bytes"},
 		{"no port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
 	} {
 		proxy, err := url.Parse(test.proxy)
@@ -41,7 +56,8 @@ func TestSOCKSHandshake(t *testing.T) {
 		}
 		nc := &socksConn{scriptedConn: scriptedConn{text: test.answers, piece: 1}}
 		err = socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
-		if test.want == "" && (err != nil || nc.text != "") || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && (err != nil || nc.text != "") || test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, %d bytes are left", test.name, err, len(nc.text))
 		}
 		if nc.written.String() != test.said {

@@ -39,7 +39,8 @@ func TestOptionsReplaceSettings(t *testing.T) {
 			body, _ := io.ReadAll(r.Body)
 			fmt.Fprintf(w, "%s %s %q %v", r.Method, r.URL, body, netfcgi.ProcessEnv(r))
 		}))
-		c := fcgiclient.New(&fcgiclient.Config{Addr: "never:1", Describe: func(*fcgiclient.Params, *http.Request, int64) error { return errors.New("asked") }})
+		c := fcgiclient.New(&fcgiclient.Config{Addr: "never:1",
+			Describe: func(*fcgiclient.Params, *http.Request, int64) error { return errors.New("asked") }})
 		r := httptest.NewRequest("POST", "http://never/never", strings.NewReader("hello"))
 		o := &fcgiclient.Options{Addr: l.Addr().String(), Describe: func(p *fcgiclient.Params, length int64) error {
 			p.Add("REQUEST_METHOD", "PUT")
@@ -58,7 +59,8 @@ func TestOptionsReplaceSettings(t *testing.T) {
 			t.Errorf("%q %v, want %q; sent %v", body, err, want, o.Sent)
 		}
 		l.Close()
-		if _, err = c.Do(httptest.NewRequest("GET", "http://x/", nil), &fcgiclient.Options{Addr: o.Addr, Describe: o.Describe}); err == nil {
+		if _, err = c.Do(httptest.NewRequest("GET", "http://x/", nil),
+			&fcgiclient.Options{Addr: o.Addr, Describe: o.Describe}); err == nil {
 			t.Error("nobody listens, and there is no error")
 		}
 	}
@@ -69,7 +71,8 @@ func TestOptionsReplaceSettings(t *testing.T) {
 func TestStderrAndMalformedResponse(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
 	answers := make(chan []byte, 2)
-	answers <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")), wire.Stdout, 1, []byte("Status: 404\n\nno")), 1, wire.End{})
+	answers <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")), wire.Stdout, 1,
+		[]byte("Status: 404\n\nno")), 1, wire.End{})
 	answers <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
 	go func() {
 		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
@@ -82,7 +85,8 @@ func TestStderrAndMalformedResponse(t *testing.T) {
 	c := fcgiclient.New(&fcgiclient.Config{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
 	var said strings.Builder
 	o := &fcgiclient.Options{
-		Addr: l.Addr().String(), Describe: func(*fcgiclient.Params, int64) error { return nil }, Stderr: func(text []byte) { said.Write(text) },
+		Addr: l.Addr().String(), Describe: func(*fcgiclient.Params, int64) error { return nil },
+		Stderr: func(text []byte) { said.Write(text) },
 	}
 	resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
 	if err != nil || resp.StatusCode != 404 || said.String() != "oops" {
@@ -98,7 +102,8 @@ func TestStderrAndMalformedResponse(t *testing.T) {
 func TestAddFieldDropsUnsafeFields(t *testing.T) {
 	var p fcgiclient.Params
 	for name, values := range (http.Header{
-		"X-A": {"1", "2"}, "Cookie": {"a=1", "b=2"}, "Proxy": {"http://evil"}, "X_a": {"3"}, "Connection": {"x"}, "Proxy-Authorization": {"secret"}, "X.a": {"4"}, "Content-Type": {"t"}, "Host": {"h"}, "None": nil,
+		"X-A": {"1", "2"}, "Cookie": {"a=1", "b=2"}, "Proxy": {"http://evil"}, "X_a": {"3"}, "Connection": {"x"},
+		"Proxy-Authorization": {"secret"}, "X.a": {"4"}, "Content-Type": {"t"}, "Host": {"h"}, "None": nil,
 	}) {
 		p.AddField(name, values)
 	}
@@ -141,8 +146,10 @@ func TestFailedBodyFailsRequest(t *testing.T) {
 	text := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nok")), 1, wire.End{})
 	nc := &lateConn{text: text, closing: make(chan struct{}), responded: make(chan struct{})}
 	broken := errors.New("the body is broken")
-	c := fcgiclient.New(&fcgiclient.Config{DialContext: func(context.Context, string, string) (net.Conn, error) { return nc, nil }})
-	r := httptest.NewRequest("PUT", "http://x/", io.MultiReader(strings.NewReader(strings.Repeat("x", 100_000)), iotest.ErrReader(broken)))
+	c := fcgiclient.New(&fcgiclient.Config{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return nc, nil }})
+	r := httptest.NewRequest("PUT", "http://x/", io.MultiReader(strings.NewReader(strings.Repeat("x", 100_000)),
+		iotest.ErrReader(broken)))
 	r.ContentLength = 200_000
 	o := &fcgiclient.Options{Addr: "any:1", Describe: func(*fcgiclient.Params, int64) error { return nil }}
 	if resp, err := c.Do(r, o); resp != nil || !errors.Is(err, broken) {
@@ -161,9 +168,11 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 		"its end":           {wire.AppendEnd(out, 1, wire.End{}), true},
 		"STDOUT's end, too": {wire.AppendEnd(wire.AppendStreamEnd(out, wire.Stdout, 1), 1, wire.End{}), true},
 		"no end":            {out, false},
-		"more":              {wire.AppendEnd(wire.AppendStream(out, wire.Stdout, 1, []byte(" and more")), 1, wire.End{}), false},
-		"a refusal":         {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
-		"less than said":    {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},
+		"more": {wire.AppendEnd(wire.AppendStream(out, wire.Stdout, 1, []byte(" and more")), 1,
+			wire.End{}), false},
+		"a refusal": {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
+		"less than said": {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
+			[]byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},
 	} {
 		l := listen(t, "tcp", "127.0.0.1:0")
 		go func() {
@@ -180,7 +189,8 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 			}
 		}()
 		c := fcgiclient.New(&fcgiclient.Config{MaxIdleConnsPerHost: 1})
-		o := &fcgiclient.Options{Addr: l.Addr().String(), Describe: func(*fcgiclient.Params, int64) error { return nil }}
+		o := &fcgiclient.Options{Addr: l.Addr().String(),
+			Describe: func(*fcgiclient.Params, int64) error { return nil }}
 		resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -16,7 +16,7 @@ func (r *response) advance(wait bool) error {
 		r.parsed += n
 		switch {
 		case err != nil:
-			return &MalformedError{fmt.Errorf("%w (does the application at %s speak FastCGI?)", err,
+			return &MalformedError{fmt.Errorf("%w (is %s a FastCGI application?)", err,
 				r.exchange.endpoint.addr)}
 		case p.Type == 0 && !wait:
 			return nil
@@ -102,7 +102,7 @@ func (r *response) handleEndRequest(p wire.Piece) error {
 		return &ExitError{end.App}
 	case !r.hasHead:
 		return &MalformedError{fmt.Errorf(
-			"fcgi: the application ended the request before the end of the response head: %w", io.ErrUnexpectedEOF)}
+			"fcgi: the application ended the request without a complete response head: %w", io.ErrUnexpectedEOF)}
 	case r.remaining > 0:
 		return io.ErrUnexpectedEOF
 	}

@@ -61,15 +61,18 @@ func TestEachRequestIsServedOnce(t *testing.T) {
 		for _, r := range readers {
 			answers += strings.Count(r.text.String(), "\r\n\r\nfine")
 		}
-		if handled != test.total || served != uint64(test.total) || answers != test.total || len(readers) != test.clients {
-			t.Errorf("%+v: %d handled, %d served, %d answers to %d clients", test, handled, served, answers, len(readers))
+		if handled != test.total || served != uint64(test.total) || answers != test.total ||
+			len(readers) != test.clients {
+			t.Errorf("%+v: %d handled, %d served, %d answers to %d clients", test, handled, served, answers,
+				len(readers))
 		}
 	}
 }
 
 // A load with a time limit ends by itself, after requests that have begun.
 func TestLoadEndsAfterItsTime(t *testing.T) {
-	l := inmemory.Listen(inmemory.Load{Request: []byte(request), Requests: 1 << 30, Clients: 2, For: 10 * time.Millisecond})
+	l := inmemory.Listen(inmemory.Load{Request: []byte(request), Requests: 1 << 30, Clients: 2,
+		For: 10 * time.Millisecond})
 	handled, served := serve(t, l)
 	if handled == 0 || served != uint64(handled) {
 		t.Errorf("%d handled and %d served", handled, served)

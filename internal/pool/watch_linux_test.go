@@ -17,7 +17,8 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.watcher.loop, p.watcher.sockets, p.watcher.emptySince = loop, make(map[int]*testConn), p.now()+monotime(time.Minute)
+	p.watcher.loop, p.watcher.sockets, p.watcher.emptySince = loop, make(map[int]*testConn), p.now()+
+		monotime(time.Minute)
 	defer p.CloseIdle()
 	raw, err := ours.(syscall.Conn).SyscallConn()
 	if err == nil {

@@ -11,7 +11,8 @@ func TestConnectionFieldsAndPlainNames(t *testing.T) {
 			t.Errorf("%s concerns the connection: %v", name, got)
 		}
 	}
-	for name, want := range map[string]bool{"X-Real-Ip": true, "": true, "x9": true, "X_Real_Ip": false, "X.Real.Ip": false, "Ä": false, "a b": false} {
+	for name, want := range map[string]bool{"X-Real-Ip": true, "": true, "x9": true, "X_Real_Ip": false,
+		"X.Real.Ip": false, "Ä": false, "a b": false} {
 		if got := PlainName(name); got != want {
 			t.Errorf("%q is plain: %v", name, got)
 		}

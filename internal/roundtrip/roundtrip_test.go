@@ -47,7 +47,8 @@ func TestBodyIsClosedOnce(t *testing.T) {
 
 // A cause of io.EOF, which readers take for the end of a body, is not returned.
 func TestCauseIsNeverEOF(t *testing.T) {
-	for cause, want := range map[error]error{nil: context.Canceled, io.EOF: context.Canceled, io.ErrShortWrite: io.ErrShortWrite} {
+	for cause, want := range map[error]error{nil: context.Canceled, io.EOF: context.Canceled,
+		io.ErrShortWrite: io.ErrShortWrite} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
 		if err := Cause(ctx); !errors.Is(err, want) {
@@ -57,7 +58,8 @@ func TestCauseIsNeverEOF(t *testing.T) {
 }
 
 func TestHeaderFromFieldLines(t *testing.T) {
-	const text = "HTTP/1.1 200 OK\r\nx-b: 1\r\nSet-Cookie: a\r\nTransfer-Encoding: chunked\r\nset-cookie: b\r\nX-B: 2\r\nDate: now\r\n\r\n"
+	const text = "HTTP/1.1 200 OK\r\nx-b: 1\r\nSet-Cookie: a\r\nTransfer-Encoding: chunked\r\n" +
+		"set-cookie: b\r\nX-B: 2\r\nDate: now\r\n\r\n"
 	var head http1.Response
 	if ok, err := head.Parse([]byte(text), http1.Limits{Bytes: 1000, Fields: 10}); !ok {
 		t.Fatal(err)
