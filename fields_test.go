@@ -33,7 +33,7 @@ type field struct {
 	show func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string
 }
 
-// answer returns a handler that always sends the same response.
+// textHandler returns a handler that always sends the same response.
 func textHandler(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) })
 }

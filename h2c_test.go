@@ -97,7 +97,7 @@ func TestPrefaceIsARequestToOtherHandlers(t *testing.T) {
 		fmt.Fprintf(w, "%s %s %s %d.%d %q %q %v %v %d %q %v %q", r.Method, r.RequestURI, r.Proto, r.ProtoMajor,
 			r.ProtoMinor, r.URL.Path, r.Host, r.Header, r.Close, r.ContentLength, b, err, r.TransferEncoding)
 	})
-	said := func(serve func(net.Listener) error) string {
+	observed := func(serve func(net.Listener) error) string {
 		l := listen(t)
 		defer l.Close()
 		go serve(l)
@@ -112,12 +112,12 @@ func TestPrefaceIsARequestToOtherHandlers(t *testing.T) {
 		_, body, _ := strings.Cut(rest, "\r\n\r\n")
 		return status + " " + body
 	}
-	want := said((&http.Server{Handler: show}).Serve)
+	want := observed((&http.Server{Handler: show}).Serve)
 	for kind, serve := range unusedKinds {
 		if kind == "tls" {
 			continue
 		}
-		if got := said(
+		if got := observed(
 			func(l net.Listener) error { return serve(t, tare.Wrap(&http.Server{Handler: show}), l) }); got != want {
 			t.Errorf("%s: got %q, want %q", kind, got, want)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// ways are the ways to end a server: through the Server or the wrapped http.Server.
+// endings are the ways to end a server: through the Server or the wrapped http.Server.
 var endings = map[string]func(server, *http.Server, context.Context) error{
 	"ours":        func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
 	"the wrapped": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },

@@ -157,7 +157,7 @@ func (s *site) get(path string) string {
 	return resp.Status + " " + string(b)
 }
 
-// say sends text on a connection of its own, and returns all bytes that the server sends.
+// sendText sends text on a connection of its own, and returns all bytes that the server sends.
 func (s *site) sendText(text string) string {
 	c := s.dial()
 	io.WriteString(c, text)

@@ -36,7 +36,7 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 			CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := make(map[string]string)
+			results := make(map[string]string)
 			for by, maker := range makers {
 				inner := &http.Server{Handler: textHandler("x"), TLSConfig: test.config.Clone()}
 				s := maker(inner)
@@ -50,14 +50,14 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s: %v", by, err)
 					}
-					said[by] = c.ConnectionState().NegotiatedProtocol
+					results[by] = c.ConnectionState().NegotiatedProtocol
 					c.Close()
 					s.Close()
 				}
 				select {
 				case err := <-served:
 					if !test.ok {
-						said[by] = err.Error()
+						results[by] = err.Error()
 					}
 				case <-time.After(patience):
 					t.Errorf("%s serves", by)
@@ -68,8 +68,8 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 					t.Errorf("TLSConfig was changed: %+v", inner.TLSConfig)
 				}
 			}
-			if said["tare"] != said["net/http"] {
-				t.Errorf("tare %q, net/http %q", said["tare"], said["net/http"])
+			if results["tare"] != results["net/http"] {
+				t.Errorf("tare %q, net/http %q", results["tare"], results["net/http"])
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func TestALPNOffersConfiguredProtocols(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said := make(map[string]string)
+			results := make(map[string]string)
 			for by, maker := range makers {
 				s := settings()
 				s.Handler, s.ErrorLog = http.HandlerFunc(
@@ -106,24 +106,24 @@ func TestALPNOffersConfiguredProtocols(t *testing.T) {
 					config.NextProtos = offered
 					c, err := tls.Dial("tcp", site.addr, config)
 					if err != nil {
-						said[by] += fmt.Sprint(offered, " refused\n")
+						results[by] += fmt.Sprint(offered, " failed\n")
 						continue
 					}
 					proto := c.ConnectionState().NegotiatedProtocol
-					said[by] += fmt.Sprint(offered, " ", proto)
+					results[by] += fmt.Sprint(offered, " ", proto)
 					if proto != "h2" {
 						c.SetDeadline(time.Now().Add(patience))
 						io.WriteString(c, getClose)
 						b, err := io.ReadAll(c)
 						_, body, _ := strings.Cut(string(b), "\r\n\r\n")
-						said[by] += fmt.Sprint(" ", body, " ", isTimeout(err))
+						results[by] += fmt.Sprint(" ", body, " ", isTimeout(err))
 					}
-					said[by] += "\n"
+					results[by] += "\n"
 					c.Close()
 				}
 			}
-			if said["tare"] != said["net/http"] {
-				t.Errorf("tare\n%s\nnet/http\n%s", said["tare"], said["net/http"])
+			if results["tare"] != results["net/http"] {
+				t.Errorf("tare\n%s\nnet/http\n%s", results["tare"], results["net/http"])
 			}
 		})
 	}

@@ -190,7 +190,7 @@ func TestTransportSendsFiles(t *testing.T) {
 			b, err := io.ReadAll(r.Body)
 			got <- fmt.Sprint(bytes.Equal(b, content[skipped:]), " ", len(b) == size, " ", err == nil)
 		})
-		for said, want := range map[int64]string{size: "true true true", size + 1: "", size - 1: ""} {
+		for length, want := range map[int64]string{size: "true true true", size + 1: "", size - 1: ""} {
 			f, err := os.Open(name)
 			if err == nil {
 				_, err = f.Seek(skipped, io.SeekStart)
@@ -199,14 +199,14 @@ func TestTransportSendsFiles(t *testing.T) {
 				p.Fatal(err)
 			}
 			r := mustRequest("PUT", p.url, f)
-			r.ContentLength = said
+			r.ContentLength = length
 			_, _, err = p.send(r)
 			if whole := <-got; want != "" && (whole != want || err != nil) ||
 				want == "" && strings.HasSuffix(whole, "true") {
-				p.Errorf("%d bytes said: the server got %s, %v", said, whole, err)
+				p.Errorf("%d bytes announced: the server got %s, %v", length, whole, err)
 			}
 			if want == "" {
-				checkError(p.T, err, fmt.Sprintf("ContentLength=%d with Body length", said))
+				checkError(p.T, err, fmt.Sprintf("ContentLength=%d with Body length", length))
 			}
 			waitFor(p.T, "the file to be closed",
 				func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) })
@@ -225,8 +225,8 @@ func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 // A body that waits for 100 Continue is sent after that response, or after the timeout, or never.
 func TestTransportBodyWaitsForContinue(t *testing.T) {
 	for _, test := range []struct {
-		answers []string // before the body was read, and after
-		want    string   // what the server received
+		responses []string // before the body was read, and after
+		want      string   // what the server received
 	}{
 		{[]string{"HTTP/1.1 100 Continue\n\n", okHello}, "body"},
 		{[]string{"", okHello}, "body"},
@@ -242,10 +242,10 @@ func TestTransportBodyWaitsForContinue(t *testing.T) {
 				defer c.Close()
 				br := bufio.NewReader(c)
 				r, _ := http.ReadRequest(br)
-				io.WriteString(c, strings.ReplaceAll(test.answers[0], "\n", "\r\n"))
+				io.WriteString(c, strings.ReplaceAll(test.responses[0], "\n", "\r\n"))
 				b, _ := io.ReadAll(r.Body)
-				if len(test.answers) > 1 {
-					io.WriteString(c, strings.ReplaceAll(test.answers[1], "\n", "\r\n"))
+				if len(test.responses) > 1 {
+					io.WriteString(c, strings.ReplaceAll(test.responses[1], "\n", "\r\n"))
 				}
 				got <- string(b)
 			}()
@@ -257,7 +257,7 @@ func TestTransportBodyWaitsForContinue(t *testing.T) {
 				t.Fatal(err)
 			}
 			b, _ := io.ReadAll(resp.Body)
-			if waited := time.Since(began) > 0; string(b) != "hello" || waited != (test.answers[0] == "") {
+			if waited := time.Since(began) > 0; string(b) != "hello" || waited != (test.responses[0] == "") {
 				t.Errorf("%q after %v", b, time.Since(began))
 			}
 			if body := <-got; body != test.want {

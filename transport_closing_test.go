@@ -59,7 +59,7 @@ func (s *closer) check(p *peer) {
 			p.Errorf("%s was done %d times", id, n)
 		}
 	}
-	p.Logf("%d connections, %d requests answered, %d failed that must not be repeated", s.conns.Load(),
+	p.Logf("%d connections, %d responses, %d failed that must not be repeated", s.conns.Load(),
 		s.responded.Load(), s.failed.Load())
 }
 
@@ -111,7 +111,7 @@ func reset(c net.Conn) {
 	}
 }
 
-// ask sends requests until the context ends or enough of them have failed as they may. Connections
+// sendRequests sends requests until the context ends or enough of them have failed as they may. Connections
 // become idle, some for so long that they are watched.
 func (s *closer) sendRequests(ctx context.Context, p *peer, worker int) {
 	random := rand.New(rand.NewPCG(uint64(worker), 2))

@@ -226,22 +226,22 @@ func waitForDial(s side) string {
 	} else {
 		s.tr.DialContext = dialer
 	}
-	asked, answer := make(chan bool), make(chan bool)
+	received, release := make(chan bool), make(chan bool)
 	s.runScript(func(n int, c *scripted) {
 		for first := n == 0; c.request() != nil; first = false {
 			if first {
-				close(asked)
-				<-answer
+				close(received)
+				<-release
 			}
 			c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
 		}
 	})
 	results := [2]chan string{make(chan string, 1), make(chan string, 1)}
 	go func() { results[0] <- s.connNumber() }()
-	<-asked
+	<-received
 	go func() { results[1] <- s.connNumber() }()
 	<-waits
-	close(answer)
+	close(release)
 	<-results[0]
 	if s.ours {
 		close(dial)

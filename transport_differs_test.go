@@ -107,7 +107,7 @@ func tableIsTested(t *testing.T, rows []difference) {
 	}
 }
 
-// ask returns the status and the body of a response, or "error".
+// request returns the status and the body of a response, or "error".
 func (s side) request(r *http.Request) string {
 	resp, err := s.rt.RoundTrip(r)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s side) request(r *http.Request) string {
 	return fmt.Sprintf("%d %s", resp.StatusCode, b)
 }
 
-// says makes the server send text in response to every request.
+// respondWith makes the server send text in response to every request.
 func (s side) respondWith(text string) {
 	s.runScript(func(_ int, c *scripted) {
 		for c.respond(text) {
@@ -129,7 +129,7 @@ func (s side) respondWith(text string) {
 	})
 }
 
-// hears makes the server respond with the lines of a request's head that begin with a prefix.
+// echoLines makes the server respond with the lines of a request's head that begin with a prefix.
 func (s side) echoLines(begin ...string) {
 	s.runScript(func(_ int, c *scripted) {
 		var heard []string
@@ -148,7 +148,7 @@ func (s side) echoLines(begin ...string) {
 	})
 }
 
-// numbers makes the server respond to the first request of the first connection with first, and to
+// numberConns makes the server respond to the first request of the first connection with first, and to
 // all other requests with the number of their connection, from 0.
 func (s side) numberConns(first string) {
 	s.runScript(func(n int, c *scripted) {
@@ -160,7 +160,7 @@ func (s side) numberConns(first string) {
 	})
 }
 
-// number sends a request and returns the server's response, which is the connection's number.
+// connNumber sends a request and returns the server's response, which is the connection's number.
 func (s side) connNumber() string { return s.request(mustRequest("GET", s.url, nil)) }
 
 // closeFirst closes the body of a first response, and sends a second request.

@@ -100,8 +100,8 @@ func TestTransportLeavesNoGoroutinesOrDescriptors(t *testing.T) {
 // The responses on which tare and net/http differ are listed here: some that net/http accepts are
 // rejected. docs/transport.md describes the differences.
 func TestTransportReadsResponsesAsListed(t *testing.T) {
-	type answer struct{ response, ours, theirs string } // "" for theirs means the same
-	for _, a := range []answer{
+	type responseTest struct{ response, ours, theirs string } // "" for theirs means the same
+	for _, a := range []responseTest{
 		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "200 hi", ""},
 		{"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 0\r\n\r\n", "200 ", ""},
 		{"HTTP/1.1 299 Odd\r\nContent-Length: 0\r\n\r\n", "299 ", ""},
@@ -251,7 +251,7 @@ func TestTransportAllocations(t *testing.T) {
 		{"GET that can be cancelled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 7,
 			576 + 80 + 48 + 352 + 144},
 	} {
-		ask := func() {
+		request := func() {
 			resp, err := tr.RoundTrip(test.request)
 			if err != nil {
 				t.Fatal(err)
@@ -267,7 +267,7 @@ func TestTransportAllocations(t *testing.T) {
 		for range 5 {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			n = min(n, testing.AllocsPerRun(times, ask))
+			n = min(n, testing.AllocsPerRun(times, request))
 			runtime.ReadMemStats(&after)
 			// AllocsPerRun makes one more call
 			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(times+1))
@@ -280,27 +280,27 @@ func TestTransportAllocations(t *testing.T) {
 	}
 }
 
-// answering is a connection whose other end responds to each write at once.
+// responder is a connection whose other end responds to each write at once.
 type responder struct {
 	net.Conn
-	response []byte
-	rest     []byte // of a response that was read in part
-	asked    chan bool
-	once     sync.Once
+	response  []byte
+	rest      []byte // of a response that was read in part
+	requested chan bool
+	once      sync.Once
 }
 
-func (c *responder) init() { c.once.Do(func() { c.asked = make(chan bool, 1) }) }
+func (c *responder) init() { c.once.Do(func() { c.requested = make(chan bool, 1) }) }
 
 func (c *responder) Write(p []byte) (int, error) {
 	c.init()
-	c.asked <- true
+	c.requested <- true
 	return len(p), nil
 }
 
 func (c *responder) Read(p []byte) (int, error) {
 	c.init()
 	if len(c.rest) == 0 {
-		if !<-c.asked {
+		if !<-c.requested {
 			return 0, io.EOF
 		}
 		c.rest = c.response
@@ -310,4 +310,4 @@ func (c *responder) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *responder) Close() error { c.init(); close(c.asked); return nil }
+func (c *responder) Close() error { c.init(); close(c.requested); return nil }

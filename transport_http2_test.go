@@ -31,7 +31,7 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 		seen := make(map[string]bool)
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		ask := func(body io.Reader, length int) {
+		send := func(body io.Reader, length int) {
 			r := mustRequest("POST", s.URL, body)
 			resp, err := tr.RoundTrip(r)
 			if err != nil {
@@ -51,13 +51,13 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 			mu.Unlock()
 		}
 		for range 4 {
-			all.Go(func() { ask(strings.NewReader("small"), 5) })
-			all.Go(func() { ask(io.LimitReader(zeros{}, 100_000), 100_000) })
+			all.Go(func() { send(strings.NewReader("small"), 5) })
+			all.Go(func() { send(io.LimitReader(zeros{}, 100_000), 100_000) })
 		}
 		all.Wait()
 		clear(seen)
 		for range 5 {
-			ask(nil, 0)
+			send(nil, 0)
 		}
 		if len(seen) != 1 {
 			t.Errorf("%d connections for requests one after another", len(seen))

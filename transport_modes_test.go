@@ -128,12 +128,12 @@ func (c *scripted) request() *http.Request {
 	return r
 }
 
-// say writes text. It converts line ends to CRLF.
+// writeText writes text. It converts line ends to CRLF.
 func (c *scripted) writeText(text string) {
 	_, _ = io.WriteString(c, strings.ReplaceAll(text, "\n", "\r\n"))
 }
 
-// answer reads a request and writes text. It reports whether there was a request.
+// respond reads a request and writes text. It reports whether there was a request.
 func (c *scripted) respond(text string) bool {
 	if c.request() == nil {
 		return false
@@ -142,7 +142,7 @@ func (c *scripted) respond(text string) bool {
 	return true
 }
 
-// act makes the peer run a script on each connection, and close the connection afterwards.
+// runScript makes the peer run a script on each connection, and close the connection afterwards.
 func (p *peer) runScript(s script) {
 	done := make(chan struct{})
 	var running sync.WaitGroup

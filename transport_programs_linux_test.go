@@ -32,7 +32,7 @@ func webFiles(t *testing.T) (dir, long string) {
 	return dir, long
 }
 
-// askFiles sends many requests for the files.
+// requestFiles sends many requests for the files.
 func requestFiles(t *testing.T, tr *tare.Transport, base, long string) {
 	t.Helper()
 	for i := range 10 {

@@ -28,12 +28,12 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 	defer plain.Close()
 	defer secure.Close()
 	var mu sync.Mutex
-	var asked []string
+	var requests []string
 	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host },
 		Transport: &tare.Transport{}}
 	front := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
-		asked = append(asked, r.Method+" "+r.RequestURI+" "+r.Header.Get("Proxy-Authorization"))
+		requests = append(requests, r.Method+" "+r.RequestURI+" "+r.Header.Get("Proxy-Authorization"))
 		mu.Unlock()
 		if r.Method != http.MethodConnect {
 			forward.ServeHTTP(w, r)
@@ -43,7 +43,7 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 	})
 	for _, proxy := range []*httptest.Server{httptest.NewServer(front), httptest.NewTLSServer(front)} {
 		defer proxy.Close()
-		asked = nil
+		requests = nil
 		where, _ := url.Parse(proxy.URL)
 		where.User = url.UserPassword("u", "p")
 		tr := &tare.Transport{Proxy: http.ProxyURL(where),
@@ -60,14 +60,14 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		tr.CloseIdleConnections()
 		want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
 			"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
-		if !slices.Equal(asked, want) {
-			t.Errorf("the proxy was asked %q", asked)
+		if !slices.Equal(requests, want) {
+			t.Errorf("the proxy received %q", requests)
 		}
 	}
-	refusing := httptest.NewServer(http.HandlerFunc(
+	rejecting := httptest.NewServer(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))
-	defer refusing.Close()
-	where, _ := url.Parse(refusing.URL)
+	defer rejecting.Close()
+	where, _ := url.Parse(rejecting.URL)
 	_, err := (&tare.Transport{Proxy: http.ProxyURL(where)}).RoundTrip(mustRequest("GET", secure.URL, nil))
 	var failure *tare.TransportError
 	if !errors.As(err, &failure) || failure.Side.String() != "proxy" || !strings.Contains(err.Error(), "407") {

@@ -75,7 +75,7 @@ func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 				theirs.DialContext = dialUnix(p.tr.Addr)
 			}
 			defer theirs.CloseIdleConnections()
-			ask := func(rt http.RoundTripper) []string {
+			events := func(rt http.RoundTripper) []string {
 				c := new(recorder)
 				r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), c.trace()), "GET", p.url, nil)
 				if kind != "GET" {
@@ -102,7 +102,7 @@ func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 				return c.hooks
 			}
 			for i := range 2 {
-				got, want := ask(p.tr), ask(theirs)
+				got, want := events(p.tr), events(theirs)
 				unordered := func(hook string) bool {
 					return strings.HasPrefix(hook, "PutIdleConn") || strings.HasPrefix(hook, "WroteHeaderField") ||
 						strings.HasPrefix(hook, "WroteRequest") || hook == "Wait100Continue"

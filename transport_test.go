@@ -166,7 +166,7 @@ func TestTransportResponses(t *testing.T) {
 		{name: "304", response: "HTTP/1.1 304 Not Modified\nContent-Length: 5\n\n", reused: true},
 		{name: "interim", response: "HTTP/1.1 103 Early Hints\nLink: </a>\n\nHTTP/1.1 102 \n\n" + okHello,
 			want: "hello", length: 5, reused: true},
-		{name: "more than was asked for", response: okHello + "HTTP/1.1 200 OK\n", want: "hello", length: 5},
+		{name: "more bytes than one response", response: okHello + "HTTP/1.1 200 OK\n", want: "hello", length: 5},
 		{name: "gzip", response: fmt.Sprintf("HTTP/1.1 200 OK\nContent-Encoding: gzip\nContent-Length: %d\n\n@gzip",
 			zipped.Len()), want: "unzipped", length: -1, reused: true},
 
@@ -184,7 +184,7 @@ func TestTransportResponses(t *testing.T) {
 		{name: "length and chunks", response: "HTTP/1.1 200 OK\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n",
 			wantErr: "both Transfer-Encoding and Content-Length"},
 		{name: "HTTP/2", response: "HTTP/2.0 200 OK\n\n", wantErr: "not HTTP/1"},
-		{name: "unasked switch", response: "HTTP/1.1 101 Switching Protocols\nUpgrade: x\nConnection: upgrade\n\n",
+		{name: "unrequested switch", response: "HTTP/1.1 101 Switching Protocols\nUpgrade: x\nConnection: upgrade\n\n",
 			wantErr: "101 response without an Upgrade request"},
 		{name: "interims without end", response: strings.Repeat("HTTP/1.1 102 Processing\n\n", 200),
 			wantErr: "too many interim responses"},
@@ -366,7 +366,7 @@ func TestTransportRetriesOnlyIfSafe(t *testing.T) {
 					p.Errorf("%#v", failure)
 				}
 				if n := taken.Load(); n != 1 {
-					p.Errorf("the request was taken %d times and not answered", n)
+					p.Errorf("the request was read %d times without a response", n)
 				}
 			})
 		})

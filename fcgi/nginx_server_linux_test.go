@@ -116,7 +116,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 			for line := range strings.Lines(f.log(t)) {
 				if faulty(line) && !slices.ContainsFunc(expected,
 					func(e string) bool { return strings.Contains(line, e) }) {
-					t.Errorf("nginx says %s", line)
+					t.Errorf("nginx logs %s", line)
 				}
 			}
 		})
@@ -141,9 +141,9 @@ func faulty(line string) bool {
 
 // start starts nginx, and stops it at the end of the test.
 func (f *front) start(t *testing.T, bin string, env []string) {
-	var said bytes.Buffer
+	var output bytes.Buffer
 	c := exec.Command(bin, "-p", f.dir, "-c", filepath.Join(f.dir, "conf"), "-e", filepath.Join(f.dir, "error.log"))
-	c.Env, c.Stdout, c.Stderr = append(os.Environ(), env...), &said, &said
+	c.Env, c.Stdout, c.Stderr = append(os.Environ(), env...), &output, &output
 	nginx := testkit.Start(t, c)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(f.dir, "front"))
@@ -155,7 +155,7 @@ func (f *front) start(t *testing.T, bin string, env []string) {
 	eventually(t, "nginx listens", func() bool {
 		select {
 		case <-nginx.Done():
-			t.Fatalf("nginx ended: %v\n%s", nginx.Wait(), said.Bytes())
+			t.Fatalf("nginx ended: %v\n%s", nginx.Wait(), output.Bytes())
 		default:
 		}
 		nc, err := dial(t.Context(), "", "")
@@ -356,7 +356,7 @@ func TestContextIsCanceledWhenNginxClientDisconnects(t *testing.T) {
 					t.Errorf("%s %s: context %v", method, way, err)
 				}
 				if err := <-failed; err == nil {
-					t.Errorf("%s %s was answered", method, way)
+					t.Errorf("%s %s got a response", method, way)
 				}
 			}
 		}
@@ -369,9 +369,9 @@ func TestNginxLogsStderrAndFailures(t *testing.T) {
 		if strings.HasSuffix(r.URL.Path, "panic") {
 			panic(http.ErrAbortHandler)
 		}
-		fmt.Fprintf(fcgi.Stderr(w), "told about %s, before", r.URL.Path)
+		fmt.Fprintf(fcgi.Stderr(w), "note about %s, before", r.URL.Path)
 		io.WriteString(w, "body")
-		fmt.Fprintf(fcgi.Stderr(w), "told about %s, then", r.URL.Path)
+		fmt.Fprintf(fcgi.Stderr(w), "note about %s, then", r.URL.Path)
 	}
 	expected := []string{"FastCGI sent in stderr", "upstream prematurely closed", "while reading response header",
 		"Connection reset by peer"}
@@ -381,7 +381,7 @@ func TestNginxLogsStderrAndFailures(t *testing.T) {
 				t.Errorf("%s: %q", way, body)
 			}
 			for _, when := range []string{"before", "then"} {
-				want := fmt.Sprintf("told about %sx, %s", way, when)
+				want := fmt.Sprintf("note about %sx, %s", way, when)
 				eventually(t, want+" is logged", func() bool { return strings.Contains(f.log(t), want) })
 			}
 			if resp, _ := f.get(t, way+"panic"); resp.StatusCode != http.StatusBadGateway {

@@ -76,8 +76,8 @@ func (w *webServer) reply() (r reply, err error) {
 	}
 }
 
-// ask sends a request and returns the response.
-func (w *webServer) ask(path, body string, pairs ...string) reply {
+// request sends a request and returns the response.
+func (w *webServer) request(path, body string, pairs ...string) reply {
 	w.Helper()
 	if _, err := io.WriteString(w, oneRequest(path, body, pairs...)); err != nil {
 		w.Fatal(err)

@@ -31,7 +31,7 @@ func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
 		env["DOCUMENT_ROOT"] = "overwritten"
 		fmt.Fprint(w, fcgi.ProcessEnv(r))
 	})}, "tcp", "127.0.0.1:0")
-	got := dialServer(t, at).ask("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x", "HTTPS", "on",
+	got := dialServer(t, at).request("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x", "HTTPS", "on",
 		"PATH_INFO", "/", "QUERY_STRING", "",
 		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b",
 		"HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
@@ -56,7 +56,7 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 		io.WriteString(fcgi.Stderr(w), "two ")
 		io.Copy(fcgi.Stderr(w), strings.NewReader("three"))
 	})}, "tcp", "127.0.0.1:0")
-	if got := dialServer(t, at).ask("/", ""); got.err != "one two three" || got.body() != "body" {
+	if got := dialServer(t, at).request("/", ""); got.err != "one two three" || got.body() != "body" {
 		t.Errorf("got %+v", got)
 	}
 	if w := fcgi.Stderr(wrapper{httptest.NewRecorder()}); w != nil {
@@ -89,7 +89,7 @@ func TestNilHandlerIsDefaultServeMux(t *testing.T) {
 	t.Cleanup(func() { http.DefaultServeMux = old })
 	http.HandleFunc("/default", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "default") })
 	at := runServer(t, &fcgi.Server{}, "tcp", "127.0.0.1:0")
-	if got := dialServer(t, at).ask("/default", "").body(); got != "default" {
+	if got := dialServer(t, at).request("/default", "").body(); got != "default" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -99,7 +99,7 @@ func TestHandlerReceivesOptionsAsterisk(t *testing.T) {
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Method+r.RequestURI) })}, "tcp",
 		"127.0.0.1:0")
-	if got := dialServer(t, at).ask("*", "", "REQUEST_METHOD", "OPTIONS").body(); got != "OPTIONS*" {
+	if got := dialServer(t, at).request("*", "", "REQUEST_METHOD", "OPTIONS").body(); got != "OPTIONS*" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -151,7 +151,7 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 				t.Errorf("got %+v, %v", got, err)
 			}
 			if !test.closed {
-				w.ask("/", "again")
+				w.request("/", "again")
 			} else if got, err := w.reply(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("not closed: %+v, %v", got, err)
 			}
@@ -232,7 +232,7 @@ func TestShutdownWaitsForRunningRequests(t *testing.T) {
 		served, all = append(served, done), append(all, l.Addr())
 	}
 	idle, busy := dialServer(t, all[0]), dialServer(t, all[1])
-	idle.ask("/", "")
+	idle.request("/", "")
 	io.WriteString(busy, oneRequest("/long", ""))
 	<-begun
 	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -252,7 +252,7 @@ func TestShutdownWaitsForRunningRequests(t *testing.T) {
 	go func() { done <- s.Shutdown(t.Context()) }()
 	release <- true
 	if r, err := busy.reply(); err != nil || r.body() != "done" {
-		t.Errorf("the last answer: %+v, %v", r, err)
+		t.Errorf("the last response: %+v, %v", r, err)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -286,7 +286,7 @@ func TestServeReturnsAcceptError(t *testing.T) {
 	}
 	served := make(chan error)
 	go func() { served <- fcgi.Serve(l, http.NotFoundHandler()) }()
-	if got := dialServer(t, l.Addr()).ask("/", "").out; !strings.HasPrefix(got, "Status: 404 Not Found\r\n") {
+	if got := dialServer(t, l.Addr()).request("/", "").out; !strings.HasPrefix(got, "Status: 404 Not Found\r\n") {
 		t.Errorf("got %q", got)
 	}
 	l.Close()
@@ -332,14 +332,14 @@ func TestServeUsesStandardInput(t *testing.T) {
 			defer f.Close()
 			child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 			child.Env, child.Stdin = append(os.Environ(), "TARE_FCGI_STDIN=1", "GORACE=atexit_sleep_ms=0"), f
-			var said bytes.Buffer
-			child.Stdout, child.Stderr = &said, &said
+			var output bytes.Buffer
+			child.Stdout, child.Stderr = &output, &output
 			if err := child.Start(); err != nil {
 				t.Fatal(err)
 			}
 			w := dialServer(t, l.Addr())
 			for _, path := range []string{"/1", "/2", "/stop"} {
-				if got, want := w.ask(path, "", "REMOTE_USER", "ann").body(), path+"map[REMOTE_USER:ann]"; got != want {
+				if got, want := w.request(path, "", "REMOTE_USER", "ann").body(), path+"map[REMOTE_USER:ann]"; got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
 			}
@@ -347,7 +347,7 @@ func TestServeUsesStandardInput(t *testing.T) {
 				t.Errorf("not closed: %v", err)
 			}
 			if err := child.Wait(); err != nil {
-				t.Errorf("the server ended with %v\n%s", err, said.Bytes())
+				t.Errorf("the server ended with %v\n%s", err, output.Bytes())
 			}
 		})
 	}
@@ -358,6 +358,6 @@ func TestServeFailsWithoutListeningStandardInput(t *testing.T) {
 	child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // without standard input
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve returned file") {
-		t.Errorf("it said %s, %v", out, err)
+		t.Errorf("it printed %s, %v", out, err)
 	}
 }

@@ -12,11 +12,11 @@ import (
 // BenchmarkTransport measures a request on a kept connection. The application does as little as
 // possible.
 func BenchmarkTransport(b *testing.B) {
-	answer := whole("Content-Type: text/plain\r\nX-Powered-By: nobody\r\n\r\nHello World\n")
+	response := whole("Content-Type: text/plain\r\nX-Powered-By: nobody\r\n\r\nHello World\n")
 	tr := checked(b, &fcgi.Transport{MaxIdleConnsPerHost: 1, Root: "/var/www", SplitPath: ".php",
 		Addr: listen(b, "unix", func(p *peer, _ int) {
 			for p.request() != nil {
-				p.Write(answer)
+				p.Write(response)
 			}
 		})})
 	for _, bench := range []struct{ name, body string }{{"get", ""}, {"post", strings.Repeat("body", 1000)},

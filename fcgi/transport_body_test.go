@@ -60,7 +60,7 @@ func TestResponseEndsBeforeRequestBody(t *testing.T) {
 		body := newStuck(true)
 		tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
 			p.head()
-			p.answer("\nbody")
+			p.respond("\nbody")
 			if !closes {
 				p.drain()
 			}
@@ -79,7 +79,7 @@ func TestResponseToRejectedBodyIsReceived(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, network, func(p *peer, _ int) {
 			p.head()
-			p.answer("Status: 413\n\ntoo large")
+			p.respond("Status: 413\n\ntoo large")
 			p.Conn.(interface{ CloseWrite() error }).CloseWrite()
 			io.CopyN(io.Discard, p, 1<<20) // a part of it
 		})})
@@ -110,7 +110,7 @@ func TestConnectionIsKeptAfterLateWrite(t *testing.T) {
 	for _, late := range []error{nil, errWanted} {
 		dial := piped(t, func(p *peer, _ int) {
 			for p.request() != nil {
-				p.answer("\nbody")
+				p.respond("\nbody")
 			}
 		})
 		g := gated{wrote: make(chan struct{}, 10), gate: make(chan error, 10)}
@@ -145,7 +145,7 @@ func TestConnectionIsClosedAfterFailedWrite(t *testing.T) {
 	dial := piped(t, func(p *peer, _ int) {
 		p.request()
 		<-body.closed // the sender has stopped
-		p.answer("\nbody")
+		p.respond("\nbody")
 	})
 	g := gated{wrote: make(chan struct{}, 3), gate: make(chan error, 3)}
 	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1,
@@ -244,7 +244,7 @@ func TestSlowApplicationSlowsBody(t *testing.T) {
 				break
 			}
 		}
-		p.answer("\nenough")
+		p.respond("\nenough")
 	})})
 	must(t, tr, newRequest(t, "POST", address, source), "enough")
 }

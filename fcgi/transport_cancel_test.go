@@ -46,7 +46,7 @@ var stages = []struct {
 		reached()
 		p.drain()
 	}, true},
-	{"sending a body that nobody takes", func() io.ReadCloser { return io.NopCloser(newPattern(1 << 20)) }, 1 << 20,
+	{"sending a body that the application does not read", func() io.ReadCloser { return io.NopCloser(newPattern(1 << 20)) }, 1 << 20,
 		func(p *peer, reached func(), cancelled <-chan struct{}) {
 			p.head()
 			reached()
@@ -195,17 +195,17 @@ func (w watched) Value(any) any { return nil }
 
 // A context is watched only as long as a request takes.
 func TestContextIsWatchedOnlyDuringRequest(t *testing.T) {
-	for _, answer := range [][]byte{whole("\nbody"), whole("Status: 204\n\n"), []byte("nonsense")} {
-		tr := canned(t, true, answer)
+	for _, response := range [][]byte{whole("\nbody"), whole("Status: 204\n\n"), []byte("nonsense")} {
+		tr := canned(t, true, response)
 		var watchers atomic.Int32
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		if _, _, err := responseTo(tr,
-			get(t, address).WithContext(watched{ctx, &watchers})); (err != nil) != (answer[0] == 'n') {
+			get(t, address).WithContext(watched{ctx, &watchers})); (err != nil) != (response[0] == 'n') {
 			t.Error(err)
 		}
 		if n := watchers.Load(); n != 0 {
-			t.Errorf("%d watch after %q", n, answer)
+			t.Errorf("%d watch after %q", n, response)
 		}
 	}
 }

@@ -77,12 +77,12 @@ func TestConnectionIsKeptAfterEndOfRequest(t *testing.T) {
 
 // Closing a body whose end has not arrived closes the connection, and ends a Read that waits.
 func TestCloseBeforeEndClosesConnection(t *testing.T) {
-	told := make(chan bool, 1)
+	aborted := make(chan bool, 1)
 	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
 		p.request()
 		p.out("\nbody")
 		piece, ok := p.next()
-		told <- ok && piece.Type == wire.AbortRequest
+		aborted <- ok && piece.Type == wire.AbortRequest
 		if _, ok := p.next(); ok {
 			t.Error("something follows the abortion")
 		}
@@ -103,8 +103,8 @@ func TestCloseBeforeEndClosesConnection(t *testing.T) {
 	if err := <-failed; err == nil || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a Read that waited: %v", err)
 	}
-	if !<-told {
-		t.Error("the application was not told")
+	if !<-aborted {
+		t.Error("the application received no ABORT_REQUEST")
 	}
 	if tr.Idle()+tr.Active() != 0 {
 		t.Error("the connection is kept")

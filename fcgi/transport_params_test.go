@@ -25,7 +25,7 @@ func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]str
 	tr.DialContext = piped(t, func(p *peer, _ int) {
 		if r := p.request(); r != nil {
 			got <- r
-			p.answer("\n")
+			p.respond("\n")
 		}
 	})
 	resp, err := tr.RoundTrip(r)

@@ -174,7 +174,7 @@ func (p *peer) out(s string) error {
 // end ends a request.
 func (p *peer) end() { p.Write(ended(0, wire.Complete)) }
 
-func (p *peer) answer(s string) { p.Write(whole(s)) }
+func (p *peer) respond(s string) { p.Write(whole(s)) }
 
 // ended returns the end of a request as most applications send it.
 func ended(app uint32, status wire.Status) []byte {
@@ -258,7 +258,7 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answerTo returns all parts of a response.
+// responseTo returns all parts of a response.
 func responseTo(tr http.RoundTripper, r *http.Request) (resp *http.Response, body string, err error) {
 	resp, err = tr.RoundTrip(r)
 	if err != nil {

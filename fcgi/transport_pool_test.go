@@ -41,7 +41,7 @@ func TestRequestsWaitInOrder(t *testing.T) {
 					mu.Lock()
 					now--
 					mu.Unlock()
-					p.answer("\nbody")
+					p.respond("\nbody")
 					if !r.keep {
 						return
 					}
@@ -83,7 +83,7 @@ func TestConnectionOfCanceledRequestGoesToNext(t *testing.T) {
 	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1,
 		Addr: listen(t, "unix", func(p *peer, _ int) {
 			for p.request() != nil {
-				p.answer("\nbody")
+				p.respond("\nbody")
 			}
 		})})
 	var all sync.WaitGroup
@@ -114,7 +114,7 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 		for p.request() != nil {
 			arrived <- struct{}{}
 			<-proceed
-			p.answer("\nbody")
+			p.respond("\nbody")
 		}
 	})})
 	round := func(n int, keep bool) {

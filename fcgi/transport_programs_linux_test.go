@@ -123,7 +123,7 @@ func TestPHP(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	})
-	t.Run("answers", func(t *testing.T) {
+	t.Run("responses", func(t *testing.T) {
 		for _, test := range []struct{ method, path, want string }{
 			{"GET", "", `200 OK -1 "home" <nil>`},
 			{"GET", "dir/", `200 OK -1 "dir" <nil>`},
@@ -298,11 +298,11 @@ def application(environ, start_response):
         return []
     if path == '/raise':
         raise ValueError('raised')
-    answer = json.dumps({'Server': {k: v for k, v in environ.items() if isinstance(v, str)},
+    response = json.dumps({'Server': {k: v for k, v in environ.items() if isinstance(v, str)},
         'Body': body.decode('latin-1')}).encode()
-    start_response('201 Made', [('Content-Type', 'application/json'), ('Content-Length', str(len(answer))),
+    start_response('201 Made', [('Content-Type', 'application/json'), ('Content-Length', str(len(response))),
         ('X-Many', '1'), ('X-Many', '2')])
-    return [answer]
+    return [response]
 
 WSGIServer(application, bindAddress=sys.argv[1], debug=False).run()
 `

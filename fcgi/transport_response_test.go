@@ -107,7 +107,7 @@ func TestResponses(t *testing.T) {
 	end := string(ended(0, wire.Complete))
 	endOnly := string(wire.AppendEnd(nil, 1, wire.End{}))
 	status := func(app uint32, s wire.Status) string { return string(ended(app, s)) }
-	for _, test := range []struct{ name, method, answer, want string }{
+	for _, test := range []struct{ name, method, response, want string }{
 		{"PHP's end, without STDOUT's", "GET", out("\nbody") + endOnly, `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
 		{"redirect", "GET", out("Location: /x\n\n") + end,
 			`HTTP/1.1 302 Found -1 "Location: /x\r\n" "" <nil> | 1 kept`},
@@ -130,7 +130,7 @@ func TestResponses(t *testing.T) {
 			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "body" unexpected EOF | 0 kept`},
 		{"HEAD", "HEAD", out("Content-Length: 5\n\n") + end,
 			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
-		{"HEAD, answered with a body", "HEAD", out("Content-Length: 5\n\nbo") + out("dy") + end,
+		{"HEAD, response with a body", "HEAD", out("Content-Length: 5\n\nbo") + out("dy") + end,
 			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
 		{"204 with a body", "GET", out("Status: 204\n\nbody") + end, `HTTP/1.1 204 No Content 0 "" "" <nil> | 1 kept`},
 		{"304 with a length", "GET", out("Status: 304\nContent-Length: 5\n\n") + end,
@@ -191,7 +191,7 @@ func TestResponses(t *testing.T) {
 		{"unknown status", "GET", status(0, 9),
 			"no response: fcgi: the application ended the request with unknown protocol status 9 | 0 kept"},
 	} {
-		got := strings.Replace(outcome(t, test.method, true, []byte(test.answer)), ` | stderr ""`, "", 1)
+		got := strings.Replace(outcome(t, test.method, true, []byte(test.response)), ` | stderr ""`, "", 1)
 		if got != test.want {
 			t.Errorf("%s\n got %s\nwant %s", test.name, got, test.want)
 		}
@@ -268,14 +268,14 @@ func TestLongRecordsAreReceivedDirectly(t *testing.T) {
 			head = fmt.Sprintf("Content-Length: %d\n\n", test.length)
 		}
 		for _, room := range []int{512, 20_000, 200_000} {
-			answer := wire.AppendStream(nil, wire.Stdout, 1, append([]byte(head), whole[:test.sent]...))
+			response := wire.AppendStream(nil, wire.Stdout, 1, append([]byte(head), whole[:test.sent]...))
 			if test.ends {
-				answer = append(answer, ended(0, wire.Complete)...)
+				response = append(response, ended(0, wire.Complete)...)
 			} else {
-				answer = answer[:len(answer)-1]
+				response = response[:len(response)-1]
 				test.read = min(test.read, test.sent-1)
 			}
-			tr := canned(t, test.ends, answer)
+			tr := canned(t, test.ends, response)
 			resp, err := tr.RoundTrip(get(t, address))
 			if err != nil {
 				t.Fatal(err)

@@ -39,7 +39,7 @@ func once(t *testing.T, requests *atomic.Int32, second func(p *peer)) func(
 				second(p)
 				return
 			}
-			p.answer("\nbody")
+			p.respond("\nbody")
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestRetryDoesNotAffectOtherConnections(t *testing.T) {
 					arrived <- true
 					<-proceed[n]
 				}
-				p.answer("\nbody")
+				p.respond("\nbody")
 			}
 		})})
 	for n := range proceed {
@@ -172,12 +172,12 @@ func TestUnsentRequestIsRetried(t *testing.T) {
 // even a POST fails.
 func TestClosedConnectionIsNotUsed(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
-		for _, last := range []string{"", "unasked"} {
+		for _, last := range []string{"", "unrequested"} {
 			var conns []net.Conn
 			wrote := make(chan struct{}, 3)
 			tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 2, Addr: listen(t, network, func(p *peer, _ int) {
 				p.request()
-				p.answer("\nbody")
+				p.respond("\nbody")
 				io.WriteString(p, last)
 				wrote <- struct{}{}
 			}), DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {

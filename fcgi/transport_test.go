@@ -171,8 +171,8 @@ func TestLargeBodies(t *testing.T) {
 		if got := after.TotalAlloc - before.TotalAlloc; got > most {
 			t.Errorf("%d bytes were allocated", got)
 		}
-		if told := resp.Header.Get("X-Length"); told != strconv.FormatInt(max(length, 0), 10) {
-			t.Errorf("the application was told a length of %s, want %d", told, length)
+		if received := resp.Header.Get("X-Length"); received != strconv.FormatInt(max(length, 0), 10) {
+			t.Errorf("the application received the length %s, want %d", received, length)
 		}
 		eventually(t, "the connection is given back", func() bool { return tr.Active() == 0 })
 		if kept := tr.Idle() == 1; kept != (length >= 0) {

@@ -55,12 +55,12 @@ func TestTransportTimeouts(t *testing.T) {
 		}
 	})
 	tr2 := &fcgi.Transport{ResponseHeaderTimeout: time.Minute, MaxIdleConnsPerHost: 1}
-	bubble("head of the second response, which is no reason to ask again", tr2, func(p *peer, n int) {
+	bubble("head of the second response, which is not retried", tr2, func(p *peer, n int) {
 		if n > 0 {
 			t.Error("another connection")
 		}
 		p.request()
-		p.answer("\nbody")
+		p.respond("\nbody")
 		slow(p, n)
 	}, func(t *testing.T, start time.Time) {
 		must(t, tr2, get(t, address), "body")
@@ -95,7 +95,7 @@ func TestTransportTimeouts(t *testing.T) {
 		isTimeout(t, err, start, time.Hour+10*time.Second)
 	})
 	tr7 := new(fcgi.Transport)
-	bubble("an answer of one that takes no more", tr7, slow, func(t *testing.T, start time.Time) {
+	bubble("response of an application that reads no more", tr7, slow, func(t *testing.T, start time.Time) {
 		dial := tr7.DialContext
 		tr7.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			nc, err := dial(ctx, network, addr)
@@ -120,7 +120,7 @@ func TestTransportTimeouts(t *testing.T) {
 	bubble("idle connections", tr6, func(p *peer, _ int) {
 		for p.request() != nil {
 			time.Sleep(time.Second)
-			p.answer("\nbody")
+			p.respond("\nbody")
 		}
 	}, func(t *testing.T, _ time.Time) {
 		for i := range 3 {

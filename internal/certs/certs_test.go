@@ -52,11 +52,11 @@ func year(t *testing.T, number int64) (cert, key string) {
 }
 
 // open opens a store of a certificate with the number 1.
-func open(t *testing.T, say func(string)) (s *certs.Store, cert, key *file) {
+func open(t *testing.T, log func(string)) (s *certs.Store, cert, key *file) {
 	t.Helper()
 	cert, key = new(file), new(file)
 	cert.text, key.text = year(t, 1)
-	s, err := certs.Open(certs.Config{Cert: cert, Key: key, Every: time.Millisecond, Log: say})
+	s, err := certs.Open(certs.Config{Cert: cert, Key: key, Every: time.Millisecond, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,20 +101,20 @@ func TestReloadKeepsOldCertificateOnError(t *testing.T) {
 
 // A change is noticed. An invalid certificate is logged once, and so is its end.
 func TestWatchReportsChangesAndErrors(t *testing.T) {
-	said := make(chan string, 10)
-	s, cert, key := open(t, func(text string) { said <- text })
+	logged := make(chan string, 10)
+	s, cert, key := open(t, func(text string) { logged <- text })
 	ctx, cancel := context.WithCancel(t.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() { s.Watch(ctx) })
 	wait := func(want string) {
 		t.Helper()
 		select {
-		case got := <-said:
+		case got := <-logged:
 			if !strings.HasPrefix(got, want) {
-				t.Fatalf("said %q, want %q", got, want)
+				t.Fatalf("logged %q, want %q", got, want)
 			}
 		case <-time.After(patience):
-			t.Fatalf("never said %q", want)
+			t.Fatalf("never logged %q", want)
 		}
 	}
 	old := cert.text
@@ -127,18 +127,18 @@ func TestWatchReportsChangesAndErrors(t *testing.T) {
 	cert2, key2 := year(t, 2)
 	cert.set(cert2, nil)
 	key.set(key2, nil)
-	got := <-said // may be that they do not match, if the change fell between two reads
+	got := <-logged // may be that they do not match, if the change fell between two reads
 	if strings.Contains(got, "private key does not match") {
-		got = <-said
+		got = <-logged
 	}
 	if !strings.HasPrefix(got, "certificate: serving a new one: a.example b.example 192.0.2.1, until ") ||
 		number(t, s) != 2 {
-		t.Errorf("said %q, certificate %d", got, number(t, s))
+		t.Errorf("logged %q, certificate %d", got, number(t, s))
 	}
 	cancel()
 	watch.Wait()
-	if len(said) != 0 {
-		t.Errorf("said, too: %q", <-said)
+	if len(logged) != 0 {
+		t.Errorf("logged, too: %q", <-logged)
 	}
 }
 

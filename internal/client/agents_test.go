@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// recording is a scripted connection that records what is written.
+// recordingConn is a scripted connection that records what is written.
 type recordingConn struct {
 	scriptedConn
 	written strings.Builder

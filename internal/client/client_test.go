@@ -18,7 +18,7 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// said is a connection on which a text arrives in pieces, and then the end. It drops what is
+// scriptedConn is a connection on which a text arrives in pieces, and then the end. It drops what is
 // written.
 type scriptedConn struct {
 	net.Conn
@@ -291,7 +291,7 @@ func TestErrorsReportSideAndTimeout(t *testing.T) {
 	}
 }
 
-// latecomer is a connection on which a response arrives while it is being closed, as may happen
+// lateConn is a connection on which a response arrives while it is being closed, as may happen
 // over TLS.
 type lateConn struct {
 	scriptedConn

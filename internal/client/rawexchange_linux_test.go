@@ -41,9 +41,9 @@ func TestRawExchange(t *testing.T) {
 		want    string
 		err     error
 	}{
-		"answered":     {func(_, theirs *net.TCPConn) { go respond(theirs, "hello") }, "hello", nil},
-		"answer first": {func(_, theirs *net.TCPConn) { _, _ = io.WriteString(theirs, "hello") }, "hello", nil},
-		"end":          {func(_, theirs *net.TCPConn) { go respond(theirs, "") }, "", io.EOF},
+		"responded":      {func(_, theirs *net.TCPConn) { go respond(theirs, "hello") }, "hello", nil},
+		"response first": {func(_, theirs *net.TCPConn) { _, _ = io.WriteString(theirs, "hello") }, "hello", nil},
+		"end":            {func(_, theirs *net.TCPConn) { go respond(theirs, "") }, "", io.EOF},
 		"reset": {func(_, theirs *net.TCPConn) { _ = theirs.SetLinger(0); go respond(theirs, "") }, "",
 			syscall.ECONNRESET},
 		"closed here": {func(ours, _ *net.TCPConn) { ours.Close() }, "", net.ErrClosed},
@@ -51,9 +51,9 @@ func TestRawExchange(t *testing.T) {
 			os.ErrDeadlineExceeded},
 	} {
 		ours, theirs := loopback(t)
-		talk := newRawExchange(ours)
+		raw := newRawExchange(ours)
 		test.prepare(ours, theirs)
-		n, got, err := talk.sendReceive(question, in, false)
+		n, got, err := raw.sendReceive(question, in, false)
 		if wantSent := name != "closed here"; (n == len(question)) != wantSent || string(in[:got]) != test.want ||
 			!errors.Is(err, test.err) {
 			t.Errorf("%s: sent %d, got %q, %v", name, n, in[:got], err)
@@ -71,22 +71,22 @@ func TestRawExchangeSendsNothingOnClosedConnection(t *testing.T) {
 		"reset":    func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
 	} {
 		ours, theirs := loopback(t)
-		talk := newRawExchange(ours)
+		raw := newRawExchange(ours)
 		go respond(theirs, "hello")
-		if _, got, err := talk.sendReceive([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
+		if _, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
 			t.Fatal(got, err)
 		}
 		if err := happen(theirs); err != nil {
 			t.Fatal(err)
 		}
-		if n, got, err := talk.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 ||
+		if n, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 ||
 			!errors.Is(err, errIdleConnClosed) {
 			t.Errorf("%s: sent %d, got %d, %v", name, n, got, err)
 		}
 	}
 }
 
-// answer reads a request and sends a response. It closes the connection if there is no response.
+// respond reads a request and sends a response. It closes the connection if there is no response.
 func respond(c *net.TCPConn, text string) {
 	_, _ = c.Read(make([]byte, 100))
 	if _, _ = io.WriteString(c, text); text == "" {

@@ -14,7 +14,7 @@ func TestSOCKSHandshake(t *testing.T) {
 	const ok = "\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50"
 	for _, test := range []struct {
 		name, proxy, host, port string
-		answers, said, want     string
+		replies, sent, want     string
 	}{
 		{"IPv4", "socks5://p", "192.0.2.1", "80", "\x05\x00" + ok,
 			"\x05\x01\x00" + "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50", ""},
@@ -54,14 +54,14 @@ func TestSOCKSHandshake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nc := &socksConn{scriptedConn: scriptedConn{text: test.answers, piece: 1}}
+		nc := &socksConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
 		err = socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
 		if test.want == "" && (err != nil || nc.text != "") || test.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, %d bytes are left", test.name, err, len(nc.text))
 		}
-		if nc.written.String() != test.said {
-			t.Errorf("%s: said %q, want %q", test.name, nc.written.String(), test.said)
+		if nc.written.String() != test.sent {
+			t.Errorf("%s: sent %q, want %q", test.name, nc.written.String(), test.sent)
 		}
 	}
 }

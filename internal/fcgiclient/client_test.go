@@ -40,7 +40,7 @@ func TestOptionsReplaceSettings(t *testing.T) {
 			fmt.Fprintf(w, "%s %s %q %v", r.Method, r.URL, body, netfcgi.ProcessEnv(r))
 		}))
 		c := fcgiclient.New(&fcgiclient.Config{Addr: "never:1",
-			Describe: func(*fcgiclient.Params, *http.Request, int64) error { return errors.New("asked") }})
+			Describe: func(*fcgiclient.Params, *http.Request, int64) error { return errors.New("called") }})
 		r := httptest.NewRequest("POST", "http://never/never", strings.NewReader("hello"))
 		o := &fcgiclient.Options{Addr: l.Addr().String(), Describe: func(p *fcgiclient.Params, length int64) error {
 			p.Add("REQUEST_METHOD", "PUT")
@@ -61,7 +61,7 @@ func TestOptionsReplaceSettings(t *testing.T) {
 		l.Close()
 		if _, err = c.Do(httptest.NewRequest("GET", "http://x/", nil),
 			&fcgiclient.Options{Addr: o.Addr, Describe: o.Describe}); err == nil {
-			t.Error("nobody listens, and there is no error")
+			t.Error("no listener, and no error")
 		}
 	}
 }
@@ -70,27 +70,27 @@ func TestOptionsReplaceSettings(t *testing.T) {
 // MalformedError.
 func TestStderrAndMalformedResponse(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
-	answers := make(chan []byte, 2)
-	answers <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")), wire.Stdout, 1,
+	responses := make(chan []byte, 2)
+	responses <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")), wire.Stdout, 1,
 		[]byte("Status: 404\n\nno")), 1, wire.End{})
-	answers <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
+	responses <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
 	go func() {
 		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
 			b := make([]byte, 1<<16)
 			nc.Read(b)
-			nc.Write(<-answers)
+			nc.Write(<-responses)
 			nc.Close()
 		}
 	}()
 	c := fcgiclient.New(&fcgiclient.Config{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
-	var said strings.Builder
+	var stderr strings.Builder
 	o := &fcgiclient.Options{
 		Addr: l.Addr().String(), Describe: func(*fcgiclient.Params, int64) error { return nil },
-		Stderr: func(text []byte) { said.Write(text) },
+		Stderr: func(text []byte) { stderr.Write(text) },
 	}
 	resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
-	if err != nil || resp.StatusCode != 404 || said.String() != "oops" {
-		t.Errorf("%v %v, and on STDERR %q", resp, err, said.String())
+	if err != nil || resp.StatusCode != 404 || stderr.String() != "oops" {
+		t.Errorf("%v %v, and on STDERR %q", resp, err, stderr.String())
 	}
 	o.Sent = false
 	_, err = c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
@@ -114,7 +114,7 @@ func TestAddFieldDropsUnsafeFields(t *testing.T) {
 	}
 }
 
-// latecomer is a connection on which a response arrives while it is being closed.
+// lateConn is a connection on which a response arrives while it is being closed.
 type lateConn struct {
 	net.Conn
 	text               []byte
@@ -162,8 +162,8 @@ func TestFailedBodyFailsRequest(t *testing.T) {
 func TestShortResponseIsWholeBody(t *testing.T) {
 	out := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nwhole"))
 	for name, test := range map[string]struct {
-		answer []byte
-		whole  bool
+		response []byte
+		whole    bool
 	}{
 		"its end":           {wire.AppendEnd(out, 1, wire.End{}), true},
 		"STDOUT's end, too": {wire.AppendEnd(wire.AppendStreamEnd(out, wire.Stdout, 1), 1, wire.End{}), true},
@@ -171,7 +171,7 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 		"more": {wire.AppendEnd(wire.AppendStream(out, wire.Stdout, 1, []byte(" and more")), 1,
 			wire.End{}), false},
 		"a refusal": {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
-		"less than said": {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
+		"less than Content-Length": {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
 			[]byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},
 	} {
 		l := listen(t, "tcp", "127.0.0.1:0")
@@ -185,7 +185,7 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 				if _, err := nc.Read(b); err != nil {
 					return
 				}
-				nc.Write(test.answer)
+				nc.Write(test.response)
 			}
 		}()
 		c := fcgiclient.New(&fcgiclient.Config{MaxIdleConnsPerHost: 1})

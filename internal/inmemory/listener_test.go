@@ -57,13 +57,13 @@ func TestEachRequestIsServedOnce(t *testing.T) {
 			},
 		})
 		handled, served := serve(t, l)
-		answers := 0
+		responses := 0
 		for _, r := range readers {
-			answers += strings.Count(r.text.String(), "\r\n\r\nfine")
+			responses += strings.Count(r.text.String(), "\r\n\r\nfine")
 		}
-		if handled != test.total || served != uint64(test.total) || answers != test.total ||
+		if handled != test.total || served != uint64(test.total) || responses != test.total ||
 			len(readers) != test.clients {
-			t.Errorf("%+v: %d handled, %d served, %d answers to %d clients", test, handled, served, answers,
+			t.Errorf("%+v: %d handled, %d served, %d responses to %d clients", test, handled, served, responses,
 				len(readers))
 		}
 	}

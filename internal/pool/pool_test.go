@@ -373,7 +373,7 @@ func TestUsesAndAgeAreLimited(t *testing.T) {
 		for name, test := range map[string]struct {
 			limits Limits
 			uses   int // of the connection, one every hour
-		}{"often": {Limits{MaxUses: 3}, 3}, "long": {Limits{MaxAge: 90 * time.Minute}, 3}, "no bound": {Limits{}, 10}} {
+		}{"often": {Limits{MaxUses: 3}, 3}, "long": {Limits{MaxAge: 90 * time.Minute}, 3}, "no limit": {Limits{}, 10}} {
 			test.limits.MaxIdlePerHost = 1
 			p := &testPool{Limits: test.limits}
 			for use := 1; use <= 10; use++ {
@@ -388,7 +388,7 @@ func TestUsesAndAgeAreLimited(t *testing.T) {
 					ours, _ := net.Pipe()
 					c.Open(ours)
 				}
-				if kept := c.Keep(); kept != (use < test.uses || name == "no bound") {
+				if kept := c.Keep(); kept != (use < test.uses || name == "no limit") {
 					t.Errorf("%s: after %d uses kept is %v", name, use, kept)
 				} else if !kept {
 					break

@@ -19,7 +19,7 @@ type own struct {
 	waiting []Ender
 }
 
-func (c *own) Done() <-chan struct{} { c.t.Error("asked for Done"); return nil }
+func (c *own) Done() <-chan struct{} { c.t.Error("Done was called"); return nil }
 func (c *own) Watch(e Ender)         { c.waiting = append(c.waiting, e) }
 func (c *own) Unwatch(Ender) bool    { c.waiting = nil; return true }
 
@@ -29,41 +29,41 @@ type afterFuncs struct {
 	waiting []func()
 }
 
-func (c *afterFuncs) Done() <-chan struct{} { c.t.Error("asked for Done"); return nil }
+func (c *afterFuncs) Done() <-chan struct{} { c.t.Error("Done was called"); return nil }
 func (c *afterFuncs) AfterFunc(f func()) (stop func() bool) {
 	c.waiting = append(c.waiting, f)
 	return func() bool { c.waiting = nil; return true }
 }
 
 func TestContextWatchNotifiesUntilStopped(t *testing.T) {
-	told := make(ender, 1)
-	never := WatchContext(context.Background(), told)
-	never.Stop(context.Background(), told)
+	notified := make(ender, 1)
+	never := WatchContext(context.Background(), notified)
+	never.Stop(context.Background(), notified)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	alone := make(ender)
-	stopped, waits := WatchContext(ctx, alone), WatchContext(ctx, told)
+	stopped, waits := WatchContext(ctx, alone), WatchContext(ctx, notified)
 	stopped.Stop(ctx, alone) // otherwise its goroutine waits forever
 	cancel(io.EOF)
-	<-told
-	waits.Stop(ctx, told)
+	<-notified
+	waits.Stop(ctx, notified)
 	if err := Cause(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v: io.EOF would end a body", err)
 	}
 
 	a := &own{Context: t.Context(), t: t}
-	w := WatchContext(a, told)
-	if len(a.waiting) != 1 || a.waiting[0] != Ender(told) {
-		t.Error("a context of its own is not asked")
+	w := WatchContext(a, notified)
+	if len(a.waiting) != 1 || a.waiting[0] != Ender(notified) {
+		t.Error("the Watch of the context was not called")
 	}
-	if w.Stop(a, told); len(a.waiting) != 0 {
+	if w.Stop(a, notified); len(a.waiting) != 0 {
 		t.Error("it goes on")
 	}
 	b := &afterFuncs{Context: t.Context(), t: t}
-	w = WatchContext(b, told)
+	w = WatchContext(b, notified)
 	b.waiting[0]()
-	<-told
-	if w.Stop(b, told); b.waiting != nil {
+	<-notified
+	if w.Stop(b, notified); b.waiting != nil {
 		t.Error("it goes on")
 	}
 }
