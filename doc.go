@@ -13,8 +13,8 @@
 // A handler may keep everything that it receives: a Request, header, URL, context or string is
 // never reused.
 //
-// A Transport sends requests. It has http.Transport's fields, and no goroutine for a connection.
-// docs/transport.md lists the differences.
+// A Transport sends requests. It has http.Transport's fields, and needs no goroutine for a
+// connection in use. docs/transport.md lists the differences.
 //
 // # Differences from net/http
 //

@@ -20,9 +20,11 @@ import (
 //
 //	client := &http.Client{Transport: &tare.Transport{Proxy: http.ProxyFromEnvironment}}
 //
-// The goroutine that calls RoundTrip sends the request and receives the response. An idle
-// connection has no goroutine either, and is closed as soon as its server closes it. Responses and
-// their parts are never reused.
+// The goroutine that calls RoundTrip sends the request and receives the response, so a connection
+// in use needs no goroutine of its own. On Linux, one goroutine watches all idle sockets.
+// Elsewhere, each idle connection has one. If a server closes an idle connection or sends a byte on
+// it, the Transport closes it at once, or before its next use if it was idle for less than 50 ms.
+// Responses and their parts are never reused.
 //
 // The zero value sends requests over HTTP/1.1 and, if TLS negotiates it, over HTTP/2. It supports
 // URLs with the schemes http and https. It connects to unix sockets through Addr, UnixSockets or

@@ -111,8 +111,8 @@ func reset(c net.Conn) {
 	}
 }
 
-// sendRequests sends requests until the context ends or enough of them have failed as they may. Connections
-// become idle, some for so long that they are watched.
+// sendRequests sends requests until the context ends or enough of them have failed as they may.
+// Connections become idle, some for so long that they are watched.
 func (s *closer) sendRequests(ctx context.Context, p *peer, worker int) {
 	random := rand.New(rand.NewPCG(uint64(worker), 2))
 	for i := 0; ctx.Err() == nil || s.failed.Load() == 0 && i < 10_000; i++ {

@@ -248,7 +248,7 @@ func TestTransportAllocations(t *testing.T) {
 		bytes   float64
 	}{
 		{"GET", mustRequest("GET", "http://host/path?query", nil), 4, 576 + 80 + 48 + 352},
-		{"GET that can be cancelled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 7,
+		{"GET that can be canceled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 7,
 			576 + 80 + 48 + 352 + 144},
 	} {
 		request := func() {

@@ -2,9 +2,9 @@
 // Transport is an http.RoundTripper that sends requests to FastCGI applications.
 //
 // Serve and ProcessEnv have the signatures of those in net/http/fcgi: a program changes its import
-// path and nothing else. They use the engine of package tare, so a request takes as little CPU
-// time as over HTTP. On Linux, one read receives a request, the handler runs on the poll loop, and
-// one write sends the response. Server also has timeouts, limits and Shutdown.
+// path and nothing else. They use the engine of package tare, so a request takes about as much CPU
+// time as over HTTP. On Linux, one read receives a small request, a quick handler runs on the poll
+// loop, and one write sends a small response. Server also has timeouts, limits and Shutdown.
 //
 // # Differences from net/http/fcgi
 //

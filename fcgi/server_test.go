@@ -31,7 +31,8 @@ func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
 		env["DOCUMENT_ROOT"] = "overwritten"
 		fmt.Fprint(w, fcgi.ProcessEnv(r))
 	})}, "tcp", "127.0.0.1:0")
-	got := dialServer(t, at).request("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x", "HTTPS", "on",
+	got := dialServer(t, at).request("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x",
+		"HTTPS", "on",
 		"PATH_INFO", "/", "QUERY_STRING", "",
 		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b",
 		"HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
@@ -339,7 +340,8 @@ func TestServeUsesStandardInput(t *testing.T) {
 			}
 			w := dialServer(t, l.Addr())
 			for _, path := range []string{"/1", "/2", "/stop"} {
-				if got, want := w.request(path, "", "REMOTE_USER", "ann").body(), path+"map[REMOTE_USER:ann]"; got != want {
+				if got, want := w.request(path, "", "REMOTE_USER", "ann").body(),
+					path+"map[REMOTE_USER:ann]"; got != want {
 					t.Errorf("got %q, want %q", got, want)
 				}
 			}

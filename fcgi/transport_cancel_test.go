@@ -20,13 +20,13 @@ var stages = []struct {
 	name   string
 	body   func() io.ReadCloser // of the request; nil for none
 	length int64
-	serve  func(p *peer, reached func(), cancelled <-chan struct{})
+	serve  func(p *peer, reached func(), canceled <-chan struct{})
 	headed bool // the response has begun
 }{
-	{"sending the request", nil, 0, func(p *peer, reached func(), cancelled <-chan struct{}) {
+	{"sending the request", nil, 0, func(p *peer, reached func(), canceled <-chan struct{}) {
 		p.Read(make([]byte, 1))
 		reached()
-		<-cancelled
+		<-canceled
 		io.Copy(io.Discard, p)
 	}, false},
 	{"waiting for the response", nil, 0, func(p *peer, reached func(), _ <-chan struct{}) {
@@ -46,19 +46,20 @@ var stages = []struct {
 		reached()
 		p.drain()
 	}, true},
-	{"sending a body that the application does not read", func() io.ReadCloser { return io.NopCloser(newPattern(1 << 20)) }, 1 << 20,
-		func(p *peer, reached func(), cancelled <-chan struct{}) {
+	{"sending a body that the application does not read",
+		func() io.ReadCloser { return io.NopCloser(newPattern(1 << 20)) }, 1 << 20,
+		func(p *peer, reached func(), canceled <-chan struct{}) {
 			p.head()
 			reached()
-			<-cancelled
+			<-canceled
 			p.drain()
 		}, false},
 	{"sending a body, while another comes", func() io.ReadCloser { return io.NopCloser(newPattern(1 << 20)) }, -1,
-		func(p *peer, reached func(), cancelled <-chan struct{}) {
+		func(p *peer, reached func(), canceled <-chan struct{}) {
 			p.head()
 			p.out("\nhalf")
 			reached()
-			<-cancelled
+			<-canceled
 			p.drain()
 		}, true},
 	{"waiting for the rest of a body", func() io.ReadCloser { return newStuck(true) }, -1,
@@ -82,12 +83,12 @@ func TestCancellationReturnsCause(t *testing.T) {
 		t.Run(stage.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
-			cancelled := make(chan struct{})
+			canceled := make(chan struct{})
 			served := make(chan struct{})
 			reached, returned := make(chan struct{}), make(chan struct{})
 			tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1,
 				DialContext: piped(t, func(p *peer, _ int) {
-					stage.serve(p, func() { close(reached) }, cancelled)
+					stage.serve(p, func() { close(reached) }, canceled)
 					close(served)
 				})})
 			r := newRequest(t, "POST", address, nil).WithContext(ctx)
@@ -103,7 +104,7 @@ func TestCancellationReturnsCause(t *testing.T) {
 					<-s.read
 				}
 				cancel(errWanted)
-				close(cancelled)
+				close(canceled)
 			}()
 			resp, body, err := responseTo(tripper(func(r *http.Request) (*http.Response, error) {
 				defer close(returned)
@@ -170,7 +171,7 @@ func TestCancellationBeforeConnection(t *testing.T) {
 	body = newClosable(strings.NewReader("body"))
 	try(ctx, body, 4)
 	if err := <-failed; !errors.Is(err, errWanted) {
-		t.Errorf("cancelled from the start: %v", err)
+		t.Errorf("canceled from the start: %v", err)
 	}
 	<-body.closed
 }

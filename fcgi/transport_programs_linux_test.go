@@ -249,7 +249,7 @@ func TestPHPWithLongBodies(t *testing.T) {
 	}
 	cancel(errWanted)
 	if _, err := io.ReadAll(resp.Body); !errors.Is(err, errWanted) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("canceled: %v", err)
 	}
 	var pid int
 	resp, err = tr.RoundTrip(get(t, address+"hang.php"))

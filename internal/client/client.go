@@ -54,8 +54,6 @@ type Config struct {
 	HTTP2                  *http.HTTP2Config
 	Protocols              *http.Protocols
 
-	// The rest is for who passes requests on.
-
 	// The fields below are for proxies.
 	//
 	// Verbatim keeps the Client from adding what only net/http adds to requests and responses, such
@@ -145,7 +143,7 @@ func (c *Client) roundTrip(x *slab, r *http.Request) (*http.Response, error) {
 func (x *slab) attempt(fresh bool) (*http.Response, error) {
 	if err := x.connect(fresh); err != nil {
 		x.release()
-		if handed, ok := err.(*handOff); ok { //nolint:errorlint // ours, as it was made
+		if handed, ok := err.(*handOff); ok { //nolint:errorlint // openConn does not wrap it
 			return handed.roundTrip(&x.exchange)
 		}
 		x.body.Close()

@@ -18,8 +18,8 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// scriptedConn is a connection on which a text arrives in pieces, and then the end. It drops what is
-// written.
+// scriptedConn is a connection on which a text arrives in pieces, and then the end. It drops what
+// is written.
 type scriptedConn struct {
 	net.Conn
 	text   string

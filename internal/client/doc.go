@@ -12,8 +12,8 @@
 // # An exchange
 //
 // The goroutine that calls RoundTrip writes the request and then reads the response. A connection
-// has no goroutine and no channel, and a timer only if a timeout is set. A second goroutine sends a
-// body if it is long or not in memory, so that the server may respond before the body ends.
+// in use has no goroutine and no channel, and a timer only if a timeout is set. A second goroutine
+// sends a body if it is long or not in memory, so that the server may respond before the body ends.
 //
 // An exchange passes through these states:
 //

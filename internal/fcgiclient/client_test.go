@@ -71,7 +71,8 @@ func TestOptionsReplaceSettings(t *testing.T) {
 func TestStderrAndMalformedResponse(t *testing.T) {
 	l := listen(t, "tcp", "127.0.0.1:0")
 	responses := make(chan []byte, 2)
-	responses <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")), wire.Stdout, 1,
+	responses <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")),
+		wire.Stdout, 1,
 		[]byte("Status: 404\n\nno")), 1, wire.End{})
 	responses <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
 	go func() {

@@ -74,7 +74,7 @@ type response struct {
 	records     wire.Reader
 	recordType  wire.Type // of the current record
 	receivedAny bool      // a byte was received
-	stdoutEnded bool      // STDOUT
+	stdoutEnded bool      // STDOUT has ended
 	isCleanEnd  bool      // no bytes follow the end of the request
 	err         error     // result of Read; io.EOF after the end of the request
 
