@@ -56,7 +56,7 @@ func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		if kept[0] == "" {
-			t.Fatalf("%s: there is none", name)
+			t.Fatalf("%s: missing", name)
 		}
 		if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / n; each > 16<<10 {
 			t.Errorf("%s: each keeps %d bytes", name, each)

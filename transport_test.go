@@ -240,7 +240,7 @@ func checkError(t *testing.T, err error, want string) {
 	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 		t.Errorf("got %v, want an error with %q", err, want)
 	case want != "" && !errors.As(err, new(*tare.TransportError)):
-		t.Errorf("%T is no TransportError: %v", err, err)
+		t.Errorf("%T is not a TransportError: %v", err, err)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestTransportReusesWatchedConnections(t *testing.T) {
 			if _, text := p.do("POST", "/", strings.NewReader("x")); text != "hello" {
 				p.Error(text)
 			}
-			waitFor(p.T, "the connection to rest", func() bool { return tare.TransportCount(p.tr).Watched == 1 })
+			waitFor(p.T, "the connection to be watched", func() bool { return tare.TransportCount(p.tr).Watched == 1 })
 		}
 		if n := conns.Load(); n != 1 {
 			p.Errorf("%d connections", n)

@@ -40,7 +40,7 @@ func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if env := fcgi.ProcessEnv(httptest.NewRequest(http.MethodGet, "/", nil)); env != nil {
-		t.Errorf("of a request that did not come by FastCGI: %v", env)
+		t.Errorf("ProcessEnv of an HTTP request: %v", env)
 	}
 }
 
@@ -263,7 +263,7 @@ func TestShutdownWaitsForRunningRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		t.Errorf("Serve behind Shutdown returned %v", err)
+		t.Errorf("Serve after Shutdown returned %v", err)
 	}
 	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
 		c.Close()

@@ -130,7 +130,7 @@ func TestConnectionIsKeptAfterLateWrite(t *testing.T) {
 			t.Errorf("%d idle, %d active", tr.Idle(), tr.Active())
 		}
 		g.gate <- late
-		eventually(t, "the connection is given back", func() bool { return tr.Active() == 0 })
+		eventually(t, "the connection is released", func() bool { return tr.Active() == 0 })
 		g.gate <- nil
 		must(t, tr, get(t, address), "body")
 		if kept := dials == 1; kept != (late == nil) {

@@ -67,7 +67,7 @@ func TestConnectionIsKeptAfterEndOfRequest(t *testing.T) {
 		}
 		resp.Body.Close()
 		if n, err := resp.Body.Read(make([]byte, 1)); n != 0 || err == nil {
-			t.Errorf("read behind Close: %d, %v", n, err)
+			t.Errorf("read after Close: %d, %v", n, err)
 		}
 		if tr.Idle() != 1 {
 			t.Errorf("%d bytes read: closing twice closed the connection", read)
@@ -84,7 +84,7 @@ func TestCloseBeforeEndClosesConnection(t *testing.T) {
 		piece, ok := p.next()
 		aborted <- ok && piece.Type == wire.AbortRequest
 		if _, ok := p.next(); ok {
-			t.Error("something follows the abortion")
+			t.Error("bytes follow ABORT_REQUEST")
 		}
 	})})
 	resp, err := tr.RoundTrip(get(t, address))

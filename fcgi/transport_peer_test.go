@@ -51,7 +51,7 @@ func ours() string {
 	var found []string
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
 		_, creator, _ := strings.Cut(stack, "created by ")
-		for _, ours := range []string{"fcgiclient.(*call)", "fcgiclient.(*request)", "fcgiclient.(*Client)"} {
+		for _, ours := range []string{"fcgiclient.(*exchange)", "fcgiclient.(*request)", "fcgiclient.(*Client)"} {
 			if strings.Contains(creator, ours) {
 				found = append(found, stack)
 			}

@@ -174,7 +174,7 @@ func TestLargeBodies(t *testing.T) {
 		if received := resp.Header.Get("X-Length"); received != strconv.FormatInt(max(length, 0), 10) {
 			t.Errorf("the application received the length %s, want %d", received, length)
 		}
-		eventually(t, "the connection is given back", func() bool { return tr.Active() == 0 })
+		eventually(t, "the connection is released", func() bool { return tr.Active() == 0 })
 		if kept := tr.Idle() == 1; kept != (length >= 0) {
 			t.Errorf("length %d: the connection is kept: %v", length, kept)
 		}

@@ -106,7 +106,7 @@ func TestTransportTimeouts(t *testing.T) {
 		}
 	})
 	tr8 := &fcgi.Transport{MaxIdleConnsPerHost: 1}
-	bubble("the timer of a pool that is no more", tr8, slow, func(t *testing.T, _ time.Time) {
+	bubble("the timer of a pool without connections", tr8, slow, func(t *testing.T, _ time.Time) {
 		must(t, tr8, get(t, address), "body")
 		tr8.CloseIdleConnections()
 		resp, err := tr8.RoundTrip(get(t, address))

@@ -64,7 +64,7 @@ func TestFileIsFoundInItsDirectory(t *testing.T) {
 	}
 	f.Close()
 	if _, err := f.Read(100); err == nil {
-		t.Error("it can be read though its folder was closed")
+		t.Error("read succeeded after its directory was closed")
 	}
 	f.Close()
 }

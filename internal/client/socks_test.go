@@ -26,16 +26,16 @@ func TestSOCKSHandshake(t *testing.T) {
 			"\x00\x50", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
 		{"password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x00" + ok,
 			"\x05\x02\x00\x02" + "\x01\x01u\x02pw" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
-		{"no password wanted", "socks5://u:pw@p", "h", "80", "\x05\x00" + ok,
+		{"password not required", "socks5://u:pw@p", "h", "80", "\x05\x00" + ok,
 			"\x05\x02\x00\x02" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
 
 		{"wrong password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x01", "\x05\x02\x00\x02" + "\x01\x01u\x02pw",
 			"rejects user name and password"},
-		{"no name", "socks5://:pw@p", "h", "80", "\x05\x02", "\x05\x02\x00\x02",
+		{"no user name", "socks5://:pw@p", "h", "80", "\x05\x02", "\x05\x02\x00\x02",
 			"invalid length of user name or password"},
-		{"a password is wanted", "socks5://p", "h", "80", "\x05\x02", "\x05\x01\x00",
+		{"password required", "socks5://p", "h", "80", "\x05\x02", "\x05\x01\x00",
 			"none of the offered authentication methods"},
-		{"nothing suits it", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02",
+		{"no common method", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02",
 			"none of the offered authentication methods"},
 		{"SOCKS4", "socks5://p", "h", "80", "\x04\x00", "\x05\x01\x00", "SOCKS version 4, want 5"},
 		{"refused", "socks5://p", "h", "80", "\x05\x00\x05\x05\x00\x01\x00",
@@ -48,7 +48,7 @@ func TestSOCKSHandshake(t *testing.T) {
 			io.ErrUnexpectedEOF.Error()},
 		{"long name", "socks5://p", strings.Repeat("h", 256), "80", "\x05\x00", "\x05\x01\x00",
 			"longer than 255 bytes"},
-		{"no port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
+		{"invalid port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
 	} {
 		proxy, err := url.Parse(test.proxy)
 		if err != nil {

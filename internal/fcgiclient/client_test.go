@@ -96,7 +96,7 @@ func TestStderrAndMalformedResponse(t *testing.T) {
 	o.Sent = false
 	_, err = c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
 	if _, ok := errors.AsType[*fcgiclient.MalformedError](err); !ok || !o.Sent {
-		t.Errorf("%v is no MalformedError; sent %v", err, o.Sent)
+		t.Errorf("%v is not a MalformedError; sent %v", err, o.Sent)
 	}
 }
 

@@ -276,7 +276,7 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 					ours, other := connect(t)
 					open(t, p, "x", ours).Keep()
 					if rested {
-						waitFor(t, "the connection to rest", func() bool { return p.Count().Watched == 1 })
+						waitFor(t, "the connection to be watched", func() bool { return p.Count().Watched == 1 })
 					}
 					happen(other)
 					waitFor(t, "it to be evicted", func() bool { return p.Count() == Count{} })
@@ -291,7 +291,7 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 			ours, other := connect(t)
 			open(t, p, "x", ours).Keep()
 			for range 3 {
-				waitFor(t, "the connection to rest", func() bool { return p.Count().Watched == 1 })
+				waitFor(t, "the connection to be watched", func() bool { return p.Count().Watched == 1 })
 				c := open(t, p, "x", nil)
 				if c.Conn != ours {
 					t.Fatal("another connection")
@@ -342,7 +342,7 @@ func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 	for _, c := range all {
 		c.Keep()
 	}
-	waitFor(t, "all to rest", func() bool { return p.Count().Watched == many })
+	waitFor(t, "all to be watched", func() bool { return p.Count().Watched == many })
 	if found := watchers(); len(found) != 1 {
 		t.Errorf("%d goroutines for %d idle connections:\n%s", len(found), many, strings.Join(found, "\n\n"))
 	}
@@ -359,7 +359,7 @@ func TestEmptyWatcherEnds(t *testing.T) {
 	p := &testPool{Limits: Limits{MaxIdlePerHost: 1}}
 	ours, _ := sockets(t)
 	open(t, p, "x", ours).Keep()
-	waitFor(t, "it to rest", func() bool { return p.Count().Watched == 1 })
+	waitFor(t, "it to be watched", func() bool { return p.Count().Watched == 1 })
 	if found := watchers(); len(found) != 1 {
 		t.Errorf("%d goroutines for an idle connection:\n%s", len(found), strings.Join(found, "\n\n"))
 	}

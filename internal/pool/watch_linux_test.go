@@ -30,7 +30,7 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	c := open(t, p, "x", ours)
 	for range 2 {
 		c.Keep()
-		waitFor(t, "the connection to rest", func() bool { return p.Count().Watched == 1 })
+		waitFor(t, "the connection to be watched", func() bool { return p.Count().Watched == 1 })
 		if c = open(t, p, "x", nil); c.Conn != ours || !c.HasReader() {
 			t.Fatalf("it has no goroutine: %v", c.HasReader())
 		}

@@ -57,13 +57,13 @@ func TestContextWatchNotifiesUntilStopped(t *testing.T) {
 		t.Error("the Watch of the context was not called")
 	}
 	if w.Stop(a, notified); len(a.waiting) != 0 {
-		t.Error("it goes on")
+		t.Error("the wait was not stopped")
 	}
 	b := &afterFuncs{Context: t.Context(), t: t}
 	w = WatchContext(b, notified)
 	b.waiting[0]()
 	<-notified
 	if w.Stop(b, notified); b.waiting != nil {
-		t.Error("it goes on")
+		t.Error("the wait was not stopped")
 	}
 }
