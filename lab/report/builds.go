@@ -38,9 +38,9 @@ func (m Measure) of(r *trial.Record) float64 {
 func (m Measure) compare(of, than []*trial.Record) stat.Interval {
 	switch m {
 	case CPU:
-		return ratio(of, than, weightOf).Interval
+		return ratioOfWeights(of, than, weightOf).Interval
 	case Rate:
-		return ratio(of, than, rateOf).Interval
+		return ratioOfRates(of, than).Interval
 	}
 	byBlock, _ := stat.Ratio(values(of, m.of), values(than, m.of))
 	return byBlock
@@ -75,7 +75,8 @@ func (a *Analysis) Changes(t *Table) (all []Change) {
 	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
 		return nil
 	}
-	before, after := perBlock(a.Run, first.Entrant, t.Condition), perBlock(a.Run, second.Entrant, t.Condition)
+	after := perBlock(a.Run, second.Entrant, t.Condition)
+	before := besides(a.Run, first.Entrant, t.Condition, after)
 	for _, m := range Measures() {
 		c := Change{Measure: m}
 		if m == Errors {

@@ -93,7 +93,7 @@ func decompose(run *Run, t *Table) (all []Decomposition) {
 	})
 	for i := range all {
 		d := &all[i]
-		d.apart(perBlock(run, d.Of.Entrant, t.Condition), perBlock(run, d.Than.Entrant, t.Condition))
+		d.apart(d.Of.blocks, besides(run, d.Than.Entrant, t.Condition, d.Of.blocks))
 		d.Calls = callDifferences(counted(run, d.Of.Name, t.Condition), counted(run, d.Than.Name, t.Condition))
 	}
 	return slices.DeleteFunc(all, func(d Decomposition) bool { return math.IsNaN(d.TotalUs.Mid) }) // no block has both

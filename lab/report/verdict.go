@@ -108,7 +108,7 @@ func below(a, b *Row) bool {
 	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
 		return false
 	}
-	return ratio(a.blocks, b.blocks, weightOf).Finding() == stat.Less
+	return ratioOfWeights(a.blocks, b.blocks, weightOf).Finding() == stat.Less
 }
 
 func (t *Table) named(name string) *Row {

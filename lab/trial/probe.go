@@ -26,7 +26,7 @@ type probe struct {
 
 const (
 	// probeEvery is how often the work is done, probeTimes how often in a row, and probeSorts how many times
-	// some numbers are sorted. All of that takes about 2 % of a processor's time. Twice as often told no more.
+	// some numbers are sorted. All of that takes about 2 % of a CPU. Twice as often reduced the noise no further.
 	probeEvery = 2500 * time.Microsecond
 	probeTimes = 16
 	probeSorts = 4

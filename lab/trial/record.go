@@ -1,9 +1,10 @@
-// Package trial runs contenders under load, in the order that makes them
-// comparable, and records what each trial showed.
+// Package trial runs contenders under load so that they can be compared, and records what it measured.
 //
-// A trial is one contender under one load once, as fresh processes. A block is one
-// trial of each, in random order; whatever drifts on the machine drifts for all of
-// a block. Every trial is written to the journal as soon as it is over.
+// A block starts all contenders once, as fresh processes, and loads them in turns: in each round every
+// contender has one slice of load, in random order, while the others sleep. Whatever drifts on the
+// machine drifts for all of a round. A contender that cannot run beside others is measured alone, in a
+// trial: its processes are started, loaded once and ended. Every record is written to the journal when
+// its block ends.
 package trial
 
 import (
@@ -72,13 +73,12 @@ type Record struct {
 
 // Slice is one turn of a contender in a block.
 type Slice struct {
-	Round    int                      `json:"round"`    // from 1; all members of the block have a slice in each
-	Heat     int                      `json:"heat"`     // of the round, from 1; the control has a slice in each
+	Round    int                      `json:"round"`    // from 1; every contender of the block has one slice in each
 	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
 	Took     time.Duration            `json:"tookNs"`
 	Requests uint64                   `json:"requests"`
 	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role
-	Others   time.Duration            `json:"othersNs"` // as in Record, of the whole heat; a little below 0 by chance
+	Others   time.Duration            `json:"othersNs"` // as in Record, by the share of the whole round; a little below 0 by chance
 
 	// Probe is how long a small piece of work took on the servers' processors meanwhile, on the mean. 0 is unknown:
 	// where the servers share all processors with the generator there is none.
