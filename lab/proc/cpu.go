@@ -112,7 +112,7 @@ func Self(name string) (Usage, error) {
 	}, nil
 }
 
-// cpuTime reads a process's clock of processor time, as clock_getcpuclockid(3) names it.
+// cpuTime reads a process's clock of CPU time, as clock_getcpuclockid(3) names it.
 func cpuTime(pid int) time.Duration {
 	const ofProcess = 2 // CPUCLOCK_SCHED, of all threads
 	var at unix.Timespec
@@ -238,7 +238,7 @@ func (s *Sum) Costs() []Cost {
 	return costs
 }
 
-// Scale makes the processor time of all processes together total, and leaves the shares of it as they are.
+// Scale makes the CPU time of all processes together total, and leaves the shares of it as they are.
 func Scale(costs []Cost, total time.Duration) {
 	var sum time.Duration
 	for _, c := range costs {
@@ -254,7 +254,7 @@ func Scale(costs []Cost, total time.Duration) {
 	}
 }
 
-// CPU returns the processor time of all processes together.
+// CPU returns the CPU time of all processes together.
 func (s *Sum) CPU() (total time.Duration) {
 	for _, c := range s.Costs() {
 		total += c.CPU()

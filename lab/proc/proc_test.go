@@ -174,7 +174,7 @@ func TestSum(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got := s.CPU(); got != 35*ms {
-		t.Errorf("got %v of processor time, want 35ms", got)
+		t.Errorf("got %v of CPU time, want 35ms", got)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestUsagesHoldThreadsThatEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := proc.Costs(before, after)[0].CPU(); got < spent {
-		t.Errorf("%v of processor time, of which %v were of a thread that ended", got, spent)
+		t.Errorf("%v of CPU time, of which %v were of a thread that ended", got, spent)
 	}
 }
 

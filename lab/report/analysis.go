@@ -33,7 +33,7 @@ type Row struct {
 	Trials   int // that succeeded
 	Failures []string
 
-	WeightUs stat.Interval // processor time per request, all servers' processes
+	WeightUs stat.Interval // CPU time per request, all servers' processes
 	Ratio    stat.Interval // of the weight to the control's, slice by slice
 	Finding  stat.Finding
 	Parts    []Part // of the weight, in the order in which a request meets them

@@ -14,7 +14,7 @@ import (
 )
 
 // besideRun is a run of the control, its twin and one that costs so many times as much, in starts of
-// slices. Others used a share of a processor in some of them.
+// slices. Others used a share of a CPU in some of them.
 func besideRun(times, share float64, disturbed func(start, round int) bool) *Run {
 	const starts, rounds = 8, 6
 	c := trial.Condition{Cores: 1, Connections: 8}

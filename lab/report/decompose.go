@@ -226,14 +226,19 @@ func signedInterval(i stat.Interval) string {
 	return signed(i.Lo) + " to " + signed(i.Hi)
 }
 
-// writeDecompositions writes them for a terminal.
+// writeDecompositions writes, for a terminal, those of which no cause is known, and those of the run's comparisons.
 func (t *Table) writeDecompositions(b *strings.Builder) {
-	if len(t.Decomposed) == 0 {
+	shown := slices.DeleteFunc(slices.Clone(t.Decomposed), func(d Decomposition) bool {
+		return d.What == "" && (d.Of.Kind == Ceiling || slices.ContainsFunc(t.Why, func(w Why) bool { return w.Name == d.Of.Name }))
+	})
+	if len(shown)+len(t.Taken.Missing) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "Where the difference is, in µs of processor time and in system calls per request:\n\n")
-	for i := range t.Decomposed {
-		d := &t.Decomposed[i]
+	if len(shown) > 0 {
+		fmt.Fprintf(b, "Where the difference is, in µs of CPU time and in system calls per request:\n\n")
+	}
+	for i := range shown {
+		d := &shown[i]
 		text := d.Says() + "."
 		if d.What != "" {
 			text = upper(d.What) + ": " + text

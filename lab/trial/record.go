@@ -51,7 +51,7 @@ type Record struct {
 	// Attribution is what the kernel counted; nil in a trial that was timed.
 	Attribution *Attribution `json:"attribution,omitempty"`
 
-	// Others is the processor time that neither the servers nor the generator
+	// Others is the CPU time that neither the servers nor the generator
 	// account for: other programs, and the kernel's own work.
 	Others time.Duration `json:"othersNs"`
 
@@ -91,7 +91,7 @@ type Asleep struct {
 	CPU time.Duration `json:"cpuNs"`
 }
 
-// Share is the share of a processor.
+// Share is the share of a CPU.
 func (a Asleep) Share() float64 { return a.CPU.Seconds() / max(a.For.Seconds(), 1e-9) }
 
 // Parts returns the record's slices, or itself as one of a record without.
@@ -108,7 +108,7 @@ func (r *Record) Parts() []Slice {
 	return []Slice{whole}
 }
 
-// WeightUs returns the processor time for a request of the processes of a role, in microseconds; ""
+// WeightUs returns the CPU time for a request of the processes of a role, in microseconds; ""
 // is all roles.
 func (s *Slice) WeightUs(role string) float64 {
 	var total time.Duration
@@ -123,7 +123,7 @@ func (s *Slice) WeightUs(role string) float64 {
 // PerSecond returns the rate of requests.
 func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Took.Seconds(), 1e-9) }
 
-// CPUPerRequest returns the processor time that the servers' processes of a role
+// CPUPerRequest returns the CPU time that the servers' processes of a role
 // spent on a request; "" is all roles.
 func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
 	for of, costs := range r.Costs {
@@ -173,7 +173,7 @@ func (r *Record) FaultsPerRequest() (minor, major float64) {
 	return minor, major
 }
 
-// WeightUs returns the processor time of all the servers' processes for a request,
+// WeightUs returns the CPU time of all the servers' processes for a request,
 // in microseconds.
 func (r *Record) WeightUs() float64 {
 	var total time.Duration
