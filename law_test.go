@@ -6,9 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 // This file is the project's law: what may import what, and a few habits that are
 // easy to lose. It is data first. Do not change the data to make a test pass unless
 // the architecture is what you mean to change; then ARCHITECTURE.md changes, too.
+// What documents have to say is in law_documents_test.go.
 
 const module = "github.com/tarehq/tare"
 
@@ -585,72 +584,4 @@ func likeNetHTTP(text string) bool {
 		"invalid WriteHeader code %v", "BaseContext returned a nil context", "ConnContext returned nil",
 		"http: Hijack called after ServeHTTP finished", "net/http: CloseNotify called after ServeHTTP finished",
 	}, text)
-}
-
-// Documents have one title each, and their links lead somewhere.
-func TestDocuments(t *testing.T) {
-	docs, err := filepath.Glob("*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	more, _ := filepath.Glob("docs/*.md")
-	link := regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
-	for _, name := range append(docs, more...) {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := regexp.MustCompile("(?s)```.*?```").ReplaceAllString(string(b), "")
-		if n := len(regexp.MustCompile(`(?m)^# `).FindAllString(text, -1)); n != 1 {
-			t.Errorf("%s has %d titles, want one", name, n)
-		}
-		for _, m := range link.FindAllStringSubmatch(text, -1) {
-			if target := m[1]; !strings.Contains(target, "://") {
-				if _, err := os.Stat(filepath.Join(filepath.Dir(name), target)); err != nil {
-					t.Errorf("%s links to %s, which does not exist", name, target)
-				}
-			}
-		}
-	}
-}
-
-// What ARCHITECTURE.md's tables say of rooms and of dependencies is what there is.
-func TestArchitectureNamesEverything(t *testing.T) {
-	b, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, roomsText, _ := strings.Cut(string(b), "\n## Rooms\n")
-	roomsText, depsText, _ := strings.Cut(roomsText, "\n## Dependencies\n")
-	roomsText, _, _ = strings.Cut(roomsText, "\n## ")
-	all := rooms(t)
-	for path := range all {
-		if !regexp.MustCompile("(?m)^\\| `"+regexp.QuoteMeta(path)+"` ").MatchString(roomsText) && !strings.HasPrefix(path, "contenders") {
-			t.Errorf("ARCHITECTURE.md does not name the room %s", path)
-		}
-	}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` ").FindAllStringSubmatch(roomsText, -1) {
-		if _, err := os.Stat(m[1]); err != nil {
-			t.Errorf("ARCHITECTURE.md names the room %s, which does not exist", m[1])
-		}
-	}
-	mod, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	direct := make(map[string]bool)
-	for line := range strings.Lines(string(mod)) {
-		fields := strings.Fields(strings.TrimPrefix(line, "require "))
-		if len(fields) == 2 && strings.HasPrefix(fields[1], "v") {
-			direct[fields[0]] = true
-			if !strings.Contains(depsText, "| "+fields[0]+" |") {
-				t.Errorf("ARCHITECTURE.md does not say why there is %s", fields[0])
-			}
-		}
-	}
-	for _, m := range regexp.MustCompile(`(?m)^\| ([^ |]+\.[^ |]+) \|`).FindAllStringSubmatch(depsText, -1) {
-		if !direct[m[1]] {
-			t.Errorf("ARCHITECTURE.md says why there is %s, and there is none", m[1])
-		}
-	}
 }

@@ -72,7 +72,7 @@ func rivalries() []rivalry {
 }
 
 // BenchmarkGenerator measures how many requests tare load and other generators make of a
-// second of their own processor time, in turn, against the same nginx.
+// second of their own CPU time, in turn, against the same nginx.
 func BenchmarkGenerator(b *testing.B) {
 	tare := filepath.Join(b.TempDir(), "tare")
 	if out, err := testkit.Command(b, "go", "build", "-o", tare, "../cmd/tare").CombinedOutput(); err != nil {
@@ -157,7 +157,7 @@ func startConstant(b *testing.B, cpus []int, version string) string {
 }
 
 // perCPUSecond runs a generator, bound to a processor, and divides its requests by
-// all the processor time it took, starting included.
+// all the CPU time it took, starting included.
 func perCPUSecond(b *testing.B, args, env []string, requests func([]byte) (float64, error)) float64 {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

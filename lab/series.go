@@ -16,7 +16,8 @@ type series struct {
 	what       string // for whom an interruption is reported
 	conditions []trial.Condition
 	members    func(trial.Condition) []string // asked before each block
-	control    string                         // that is loaded in each heat; "" is the experiment's
+	together   bool                           // if one member is measured alone, all are
+	control    string                         // that the others are compared with; "" is the experiment's
 	blocks     int                            // at most
 	measure    time.Duration                  // of each member in a block
 	keep       func(trial.Record)
@@ -30,11 +31,16 @@ func (w *weighing) carryOut(ctx context.Context, s *series) error {
 	was := w.bench.Measure
 	defer func() { w.bench.Measure = was }()
 	w.bench.Measure = s.measure
+	alone := make(map[trial.Condition]map[string]string)
+	for _, c := range s.conditions {
+		alone[c] = make(map[string]string)
+	}
 	random := rand.New(rand.NewPCG(w.Seed, uint64(len(s.conditions))))
 	began, done := time.Now(), 0
 	for block := 1; block <= s.blocks; block++ {
 		for _, i := range random.Perm(len(s.conditions)) {
 			k := w.block(s, block, s.conditions[i])
+			k.Alone = alone[k.Condition]
 			k.Turn = w.turns(s, &k, done, began)
 			records, err := w.bench.Block(ctx, k)
 			if ctx.Err() != nil {
@@ -45,6 +51,9 @@ func (w *weighing) carryOut(ctx context.Context, s *series) error {
 				return err
 			}
 			for _, rec := range records {
+				if why := rec.StaysAlone(); why != "" {
+					k.Alone[rec.Contender] = why
+				}
 				s.keep(rec)
 			}
 			done++
@@ -58,7 +67,7 @@ func (w *weighing) carryOut(ctx context.Context, s *series) error {
 
 // block is one block of a series under a condition.
 func (w *weighing) block(s *series, number int, c trial.Condition) trial.Block {
-	k := trial.Block{Number: number, Condition: c, Seed: w.Seed}
+	k := trial.Block{Number: number, Condition: c, Seed: w.Seed, Together: s.together}
 	control := s.control
 	if control == "" {
 		control = w.experiment.Control

@@ -135,7 +135,7 @@ func (w *weighing) answer(ctx context.Context, q *question) (report.Tested, erro
 	sides := map[string]*contender.Contender{as: w.contenders[q.row.Name], toggled: q.toggled, control: w.contenders[w.experiment.Control]}
 	values := make(map[int]map[string]float64)
 	err := w.carryOut(ctx, &series{
-		conditions: []trial.Condition{q.condition}, members: func(trial.Condition) []string { return []string{as, toggled, control} }, control: control,
+		conditions: []trial.Condition{q.condition}, together: true, members: func(trial.Condition) []string { return []string{as, toggled, control} }, control: control,
 		what: " while testing the explanations,", contenders: sides, blocks: whyBlocks, measure: w.bench.Measure,
 		keep: func(rec trial.Record) {
 			if rec.Failure != "" {

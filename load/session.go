@@ -98,8 +98,11 @@ func (s *Session) Slice(ctx context.Context, d time.Duration, counts bool) (Slic
 
 // drain has no more requests begin, and returns when none is under way.
 func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
+	// The phase is first: a worker that sees the new number reports that it rests, and must not
+	// begin a slice after that.
+	s.run.phase.Store(int32(draining))
 	s.run.drains.Add(1)
-	s.run.enter(draining)
+	s.run.ring()
 	for range s.run.workers {
 		select {
 		case one := <-s.run.rested:
@@ -145,6 +148,10 @@ func (r *run) isSession() bool { return r.rested != nil }
 // enter has all workers go on to a phase at once.
 func (r *run) enter(p phase) {
 	r.phase.Store(int32(p))
+	r.ring()
+}
+
+func (r *run) ring() {
 	for _, w := range r.workers {
 		w.bell.ring()
 	}

@@ -33,8 +33,8 @@ func brokenTests() []brokenTest {
 		{"late", []string{`LEFT OUT: late: does not answer after 300ms`}, false},
 		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`, `an application has to stay in the foreground`}, false},
 		// Right when it is asked alone, and wrong now and then under load.
-		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last time: answers otherwise under load: `, `a body of 5 bytes came that is not the expected one of 5`}, false},
-		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last time: answers otherwise under load: `, `status 500 came`}, false},
+		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last time: it responds differently under load: `, `a body of 5 bytes came that is not the expected one of 5`}, false},
+		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last time: it responds differently under load: `, `status 500 came`}, false},
 		// These can be weighed all the same.
 		{"holds", []string{`holds leaves processes behind when it is told to end: "broken" (process`, "They are ended, too."}, true},
 		{"deaf", []string{`deaf does not end when it is told to (SIGTERM). It is killed each time.`}, true},

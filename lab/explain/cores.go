@@ -20,7 +20,7 @@ const (
 	// crowd is how many threads that are ready for each core are in each other's way.
 	crowd = 4
 
-	// generatorBound is from which share of a processor on a thread of the generator may be
+	// generatorBound is from which share of a CPU on a thread of the generator may be
 	// what limits the rate.
 	generatorFull = 0.9
 	// roomBound is the share of their processors that servers then leave unused.
@@ -87,7 +87,7 @@ func generatorBound(c *Case) Finding {
 	}
 	return Finding{
 		Sentence: fmt.Sprintf("the generator was %s busy while the servers used %.1f of %s: the rate is the generator's", percent(c.Of.Busy), c.Of.used(), processors(c.Of.Cores)),
-		Numbers:  []Number{{"share of a processor that the generator used", c.Of.Busy, c.Control.Busy}, {"processors busy", c.Of.used(), c.Control.used()}},
+		Numbers:  []Number{{"share of a CPU that the generator used", c.Of.Busy, c.Control.Busy}, {"processors busy", c.Of.used(), c.Control.used()}},
 		Explains: Rate, Share: 1,
 		Counter: Counter{Setting: Generator, To: "more cores for the generator"},
 	}

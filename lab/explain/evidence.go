@@ -35,7 +35,7 @@ type Evidence struct {
 	// BackendConnects are connections that the front opened to the application.
 	BackendConnects float64
 
-	Busy   float64 // of the generator's busiest thread, as a share of a processor
+	Busy   float64 // of the generator's busiest thread, as a share of a CPU
 	Others float64 // processors that programs used which are not measured
 }
 
@@ -60,10 +60,10 @@ type Part struct {
 	FileBytes   float64            // written to files
 	Calls       map[string]float64 // system calls by name; nil if not counted
 	AllocBytes  float64            // that a Go program allocated
-	GCShare     float64            // of a Go program's processor time, 0 to 1
+	GCShare     float64            // of a Go program's CPU time, 0 to 1
 }
 
-// Us is a part's processor time.
+// Us is a part's CPU time.
 func (p Part) Us() float64 { return p.UserUs + p.SysUs }
 
 // application is the role of what answers in the end; any other is a front.
@@ -100,7 +100,7 @@ func (e *Evidence) sum(of func(*Part) float64) (total float64) {
 	return total
 }
 
-// WeightUs is the processor time of all parts.
+// WeightUs is the CPU time of all parts.
 func (e *Evidence) WeightUs() float64 { return e.sum(func(p *Part) float64 { return p.Us() }) }
 
 // used is how many processors the servers kept busy.

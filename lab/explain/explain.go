@@ -47,7 +47,7 @@ type Quantity string
 
 // What findings explain.
 const (
-	Weight  Quantity = "weight" // processor time per request
+	Weight  Quantity = "weight" // CPU time per request
 	Rate    Quantity = "rate"   // requests per second
 	Latency Quantity = "latency"
 )

@@ -66,7 +66,7 @@ func ruleTests() []ruleTest {
 			explain.NoClientKeepAlive, plain,
 			func(e *explain.Evidence) { heavier(e, 40); e.Connects = 1 },
 			func(e *explain.Evidence) { heavier(e, 40); e.Connects = 0.19 },
-			"for each request clients open 1.0 connections, where with well they open none: about 40 µs of the 40 µs that it costs more",
+			"for each request clients open 1.0 connections, where with well they open none: nearly all of the 40 µs that it costs more",
 			explain.ClientKeepAlive, 1,
 		},
 		{
@@ -83,7 +83,7 @@ func ruleTests() []ruleTest {
 			explain.ExtraHop, plain,
 			func(e *explain.Evidence) { *e = fronted() },
 			func(e *explain.Evidence) { *e = fronted(); e.Parts[0].UserUs, e.Parts[0].SysUs = 0.4, 0.5 },
-			"its nginx takes a request and hands it on, which costs it 20 µs, with 2.0 reads and 2.0 writes: about 20 µs of the 20 µs that it costs more",
+			"its nginx takes a request and hands it on, which costs it 20 µs, with 2.0 reads and 2.0 writes: nearly all of the 20 µs that it costs more",
 			explain.Hop, 1,
 		},
 		{
@@ -94,7 +94,7 @@ func ruleTests() []ruleTest {
 				app(e).Calls = map[string]float64{"read": 7, "write": 4}
 			},
 			func(e *explain.Evidence) { e.Protocol = explain.FastCGI; heavier(e, 0.9) },
-			"the application speaks FastCGI, for which it takes 45 µs more, with 7.0 reads and 4.0 writes where HTTP needs 2.0 and 1.0: about 45 µs of the 45 µs",
+			"the application speaks FastCGI, for which it takes 45 µs more, with 7.0 reads and 4.0 writes where HTTP needs 2.0 and 1.0: nearly all of the 45 µs",
 			explain.Protocol, 1,
 		},
 		{
@@ -108,7 +108,7 @@ func ruleTests() []ruleTest {
 				e.Parts[0].SysUs += 30
 				e.Parts[0].Calls = map[string]float64{"pwritev": 0.09}
 			},
-			"its nginx writes answers to temporary files before it sends them, 64 KB in 3.0 writes per request: about 30 µs of the 30 µs",
+			"its nginx writes answers to temporary files before it sends them, 64 KB in 3.0 writes per request: nearly all of the 30 µs",
 			explain.Buffers, 1,
 		},
 		{
@@ -230,7 +230,7 @@ func lightTests() []ruleTest {
 			explain.LessCode, plain,
 			func(e *explain.Evidence) { app(e).UserUs = 4 },
 			func(e *explain.Evidence) { app(e).UserUs = 7.3 }, // by less than is asked about
-			"its own code takes 4.0 µs of user time per request, where that of well takes 9.0 µs: 4.9 µs of the 5.0 µs that it costs less",
+			"its own code takes 4.0 µs of user time per request, where that of well takes 9.0 µs: nearly all of the 5.0 µs that it costs less",
 			"", 1,
 		},
 		{
@@ -239,7 +239,7 @@ func lightTests() []ruleTest {
 				app(e).SysUs, app(e).Calls = 6, map[string]float64{"recvfrom": 1, "sendto": 1}
 			},
 			func(e *explain.Evidence) { app(e).SysUs, app(e).Calls = 6, map[string]float64{"read": 1.9, "write": 1} },
-			"it makes 2.0 system calls per request, where well makes 3.0 (reads 1.0 and not 2.0, of which the second finds nothing), and the kernel takes 6.0 µs for it and not 9.0 µs: 3.0 µs of the 3.0 µs that it costs less",
+			"it makes 2.0 system calls per request, where well makes 3.0 (reads 1.0 and not 2.0, of which the second finds nothing), and the kernel takes 6.0 µs for it and not 9.0 µs: nearly all of the 3.0 µs that it costs less",
 			"", 1,
 		},
 		{
@@ -253,28 +253,28 @@ func lightTests() []ruleTest {
 			explain.LessKernel, uncounted,
 			func(e *explain.Evidence) { app(e).SysUs = 6 },
 			func(e *explain.Evidence) { app(e).SysUs = 9.1 },
-			"the kernel takes 6.0 µs of system time for it per request, where for well it takes 9.0 µs; which system calls it spares was not counted: 3.0 µs of the 3.0 µs",
+			"the kernel takes 6.0 µs of system time for it per request, where for well it takes 9.0 µs; which system calls it spares was not counted: nearly all of the 3.0 µs",
 			"", 1,
 		},
 		{
 			explain.LessSwitching, func() explain.Evidence { e := plain(); app(&e).Voluntary = 1; return e },
 			func(e *explain.Evidence) { app(e).SysUs, app(e).Voluntary = 6, 0.01 },
 			func(e *explain.Evidence) { app(e).SysUs, app(e).Voluntary = 6, 0.96 },
-			"a request has to change threads 0.02 times, where with well it is 1.0: about 3.0 µs of the 3.0 µs that it costs less",
+			"a request has to change threads 0.02 times, where with well it is 1.0: nearly all of the 3.0 µs that it costs less",
 			"", 0.99,
 		},
 		{
 			explain.LessMemory, func() explain.Evidence { e := plain(); app(&e).GCShare = 0.25; return e },
 			func(e *explain.Evidence) { app(e).UserUs, app(e).GCShare, app(e).AllocBytes = 4.7, 0.015, 200 },
 			func(e *explain.Evidence) { app(e).UserUs, app(e).GCShare = 4.7, 0.31 },
-			"the collector of well takes 25 % of the application's time, which allocates 1200 bytes per request; its own takes 2 %, for 200 bytes: about 4.3 µs of the 4.3 µs that it costs less",
+			"the collector of well takes 25 % of the application's time, which allocates 1200 bytes per request; its own takes 2 %, for 200 bytes: nearly all of the 4.3 µs that it costs less",
 			explain.Memory, 0.999,
 		},
 		{
 			explain.MoreCode, plain,
 			func(e *explain.Evidence) { app(e).UserUs, e.PerSecond, e.Interpreter = 109, 8000, "Python" },
 			func(e *explain.Evidence) { app(e).UserUs = 10.7 },
-			"its own code takes 109 µs of user time per request, where that of well takes 9.0 µs, being interpreted by Python: about 100 µs of the 100 µs that it costs more",
+			"its own code takes 109 µs of user time per request, where that of well takes 9.0 µs, being interpreted by Python: nearly all of the 100 µs that it costs more",
 			"", 1,
 		},
 		{
@@ -301,14 +301,14 @@ func lightTests() []ruleTest {
 			explain.ExtraHop, fronted,
 			func(e *explain.Evidence) { *e = plain() },
 			func(e *explain.Evidence) { e.Parts[0].SysUs -= 3 },
-			"nginx → well costs more: its nginx takes a request and hands it on, which costs it 20 µs, with 2.0 reads and 2.0 writes: about 20 µs of the 20 µs that it costs more",
+			"nginx → well costs more: its nginx takes a request and hands it on, which costs it 20 µs, with 2.0 reads and 2.0 writes: nearly all of the 20 µs that it costs more",
 			explain.Hop, 1,
 		},
 		{
 			explain.NoClientKeepAlive, func() explain.Evidence { e := plain(); heavier(&e, 40); e.Connects = 1; return e },
 			func(e *explain.Evidence) { *e = plain() },
 			func(e *explain.Evidence) { *e = plain(); e.Connects = 0.81 },
-			"well costs more: for each request clients open 1.0 connections, where with other they open none: about 40 µs of the 40 µs that it costs more",
+			"well costs more: for each request clients open 1.0 connections, where with other they open none: nearly all of the 40 µs that it costs more",
 			explain.ClientKeepAlive, 1,
 		},
 	}

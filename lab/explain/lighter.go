@@ -50,7 +50,7 @@ func (e *Evidence) serving() Part {
 	return e.Parts[0]
 }
 
-// collectorUs is the processor time of a collector.
+// collectorUs is the CPU time of a collector.
 func (p Part) collectorUs() float64 { return p.GCShare * p.Us() }
 
 // less makes a finding of what a lighter contender saves, measured or estimated, unless it is
@@ -65,7 +65,7 @@ func (c *Case) less(us float64, measured bool, sentence string, numbers ...Numbe
 		about = "about "
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("%s: %s%s of the %s that it costs less", sentence, about, micros(min(us, saved)), micros(saved)),
+		Sentence: sentence + ": " + part(about, us, saved, "that it costs less"),
 		Numbers:  numbers, Explains: Weight, Share: clamp(us / saved), Sure: measured,
 	}
 }
@@ -190,7 +190,7 @@ func lessMemory(c *Case) Finding {
 	}
 	f := c.less(control.collectorUs()-of.collectorUs(), false, fmt.Sprintf("the collector of %s takes %s of the application's time, which allocates %s per request; %s",
 		c.Control.Title, percent(control.GCShare), bytesText(control.AllocBytes), its),
-		Number{"share of processor time that the collector took", of.GCShare, control.GCShare}, Number{"bytes allocated per request", of.AllocBytes, control.AllocBytes})
+		Number{"share of CPU time that the collector took", of.GCShare, control.GCShare}, Number{"bytes allocated per request", of.AllocBytes, control.AllocBytes})
 	f.Counter = Counter{Setting: Memory, To: "a collector that runs a quarter as often in " + c.Control.Title, OfControl: true}
 	return f
 }

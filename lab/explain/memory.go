@@ -9,7 +9,7 @@ const (
 	// allocatedUs is about what allocating, clearing and collecting a KB costs.
 	allocatedUs = 0.2
 
-	// gcBound is from which share of its processor time on a collector is a cause.
+	// gcBound is from which share of its CPU time on a collector is a cause.
 	gcBound = 0.05
 
 	// faults is from how many more page faults per request on memory is given back and
@@ -28,7 +28,7 @@ func allocation(c *Case) Finding {
 	f := Finding{
 		Numbers: []Number{
 			{"bytes allocated per request", of.AllocBytes, control.AllocBytes},
-			{"share of processor time that the collector took", of.GCShare, control.GCShare},
+			{"share of CPU time that the collector took", of.GCShare, control.GCShare},
 			{"page faults per request", of.PageFaults, control.PageFaults},
 		},
 		Explains: Weight, Sure: true,

@@ -39,11 +39,22 @@ func bytesText(n float64) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-// ofThe ends a sentence with what a cause makes of the difference in weight.
+// ofThe ends a sentence with what a cause makes of the difference in CPU time.
 func (c *Case) ofThe(us float64) string {
 	extra := c.extraUs()
 	if extra <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(": about %s of the %s that it costs more", micros(min(us, extra)), micros(extra))
+	return ": " + part("about ", us, extra, "that it costs more")
+}
+
+// nearlyAll is the share of a difference from which on a cause explains nearly all of it.
+const nearlyAll = 0.9
+
+// part returns how much of a difference a cause explains.
+func part(about string, us, of float64, what string) string {
+	if us >= nearlyAll*of {
+		return fmt.Sprintf("nearly all of the %s %s", micros(of), what)
+	}
+	return fmt.Sprintf("%s%s of the %s %s", about, micros(us), micros(of), what)
 }

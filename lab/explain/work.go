@@ -4,7 +4,7 @@ import "fmt"
 
 // What more work looks like, and about what it costs. The costs rank causes only.
 const (
-	// hopBound is from which processor time on a front is worth a sentence.
+	// hopBound is from which CPU time on a front is worth a sentence.
 	hopUs = 1
 
 	// protocolUs is from which difference in the application on FastCGI is.
@@ -45,7 +45,7 @@ func extraHop(c *Case) Finding {
 	}
 	return Finding{
 		Sentence: fmt.Sprintf("its %s takes a request and hands it on, which costs it %s%s%s", front.Role, micros(front.Us()), calls, c.ofThe(front.Us())),
-		Numbers:  []Number{{"processor time of " + front.Role + " in µs per request", front.Us(), 0}},
+		Numbers:  []Number{{"CPU time of " + front.Role + " in µs per request", front.Us(), 0}},
 		Explains: Weight, Share: c.share(front.Us()), Sure: true,
 		Counter: Counter{Setting: Hop, To: "nothing before the application"},
 	}
@@ -65,7 +65,7 @@ func fastCGIRecords(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("the application speaks FastCGI, for which it takes %s more%s%s", micros(more), calls, c.ofThe(more)),
 		Numbers: []Number{
-			{"processor time of the application in µs per request", of.Us(), control.Us()},
+			{"CPU time of the application in µs per request", of.Us(), control.Us()},
 			{"reads per request", of.calls(readCalls()), control.calls(readCalls())},
 			{"writes per request", of.calls(writeCalls()), control.calls(writeCalls())},
 		},

@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -111,7 +112,7 @@ func Self(name string) (Usage, error) {
 	}, nil
 }
 
-// cpuTime reads a process's clock of processor time, as clock_getcpuclockid(3) names it.
+// cpuTime reads a process's clock of CPU time, as clock_getcpuclockid(3) names it.
 func cpuTime(pid int) time.Duration {
 	const ofProcess = 2 // CPUCLOCK_SCHED, of all threads
 	var at unix.Timespec
@@ -162,23 +163,36 @@ type spent struct {
 }
 
 // Add adds a span, given by what there was to see at both of its ends. A process that was not there
-// before has cost all it has.
+// before has cost all it has. What a process that has ended used before the span is subtracted from
+// what its parent reports of ended children, because it has been counted.
 func (s *Sum) Add(before, after []Usage) {
 	was := make(map[int]Usage, len(before))
 	for _, u := range before {
 		was[u.PID] = u
 	}
+	counted := endedSince(before, after)
 	for _, u := range after {
 		at := slices.IndexFunc(s.all, func(x spent) bool { return x.PID == u.PID })
 		if at < 0 {
 			at = len(s.all)
 			s.all = append(s.all, spent{Cost: Cost{PID: u.PID, Name: u.Name}, told: true})
 		}
-		s.all[at].add(was[u.PID], u)
+		counted -= s.all[at].add(was[u.PID], u, counted)
 	}
 }
 
-func (s *spent) add(was, is Usage) {
+// endedSince returns the CPU time, at the first look, of processes that the second one did not find.
+func endedSince(before, after []Usage) (total time.Duration) {
+	for _, u := range before {
+		if !slices.ContainsFunc(after, func(is Usage) bool { return is.PID == u.PID }) {
+			total += cmp.Or(u.Ran, u.User+u.Sys) + u.EndedUser + u.EndedSys
+		}
+	}
+	return total
+}
+
+// add adds a span of a process. It returns how much of counted it has subtracted.
+func (s *spent) add(was, is Usage, counted time.Duration) (subtracted time.Duration) {
 	s.User += is.User - was.User
 	s.Sys += is.Sys - was.Sys
 	s.Voluntary += is.Voluntary - min(was.Voluntary, is.Voluntary)
@@ -189,10 +203,16 @@ func (s *spent) add(was, is Usage) {
 	s.FileBytes += is.FileBytes - min(was.FileBytes, is.FileBytes)
 	s.Waited += max(0, is.Waited-was.Waited)
 	s.RSS, s.Threads = is.RSS, is.Threads
-	s.ended.user += is.EndedUser - was.EndedUser
-	s.ended.sys += is.EndedSys - was.EndedSys
 	s.ran += is.Ran - was.Ran
 	s.told = s.told && is.Ran > 0
+	user, sys := is.EndedUser-was.EndedUser, is.EndedSys-was.EndedSys
+	if ended := user + sys; ended > 0 {
+		subtracted = min(counted, ended)
+		rest := float64(ended-subtracted) / float64(ended)
+		s.ended.user += time.Duration(rest * float64(user))
+		s.ended.sys += time.Duration(rest * float64(sys))
+	}
+	return subtracted
 }
 
 // Costs returns what each process cost. The total is that of the process's clock, which counts
@@ -218,7 +238,7 @@ func (s *Sum) Costs() []Cost {
 	return costs
 }
 
-// Scale makes the processor time of all processes together total, and leaves the shares of it as they are.
+// Scale makes the CPU time of all processes together total, and leaves the shares of it as they are.
 func Scale(costs []Cost, total time.Duration) {
 	var sum time.Duration
 	for _, c := range costs {
@@ -234,7 +254,7 @@ func Scale(costs []Cost, total time.Duration) {
 	}
 }
 
-// CPU returns the processor time of all processes together.
+// CPU returns the CPU time of all processes together.
 func (s *Sum) CPU() (total time.Duration) {
 	for _, c := range s.Costs() {
 		total += c.CPU()

@@ -10,32 +10,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine is what changes on the whole machine while something is measured.
-type Machine struct {
-	Busy         time.Duration // of all processors together, since a time that is always the same
-	PassiveOpens uint64        // TCP connections accepted, by any program
-}
-
-// Now returns the machine's counters.
-func Now() (Machine, error) {
+// Busy returns how long some of the machine's CPUs have not been idle since it started, summed over
+// them, interrupts and time that the hypervisor took (steal) included. known is false if the kernel does not report
+// idle time, as in some sandboxes.
+//
+// Busy time is what is not idle: the kernel counts idle time exactly, but busy time by what runs at a
+// clock tick, and so misses up to half of it where programs run often and shortly.
+func Busy(cpus []int) (busy time.Duration, known bool, err error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
-		return Machine{}, fmt.Errorf("proc: %w", err)
-	}
-	stat, err := fs.Stat()
-	if err != nil {
-		return Machine{}, fmt.Errorf("proc: %w", err)
+		return 0, false, fmt.Errorf("proc: %w", err)
 	}
 	var up unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
-		return Machine{}, fmt.Errorf("proc: %w", os.NewSyscallError("clock_gettime", err))
+		return 0, false, fmt.Errorf("proc: %w", os.NewSyscallError("clock_gettime", err))
 	}
-	// Idle time is counted to the end of each pause. Busy time is counted by what runs at a clock tick,
-	// which misses up to half of it where programs wait often and shortly.
-	idle := time.Duration((stat.CPUTotal.Idle + stat.CPUTotal.Iowait) * float64(time.Second))
-	m := Machine{Busy: time.Duration(len(stat.CPU))*time.Duration(up.Nano()) - idle}
-	m.PassiveOpens = PassiveOpens()
-	return m, nil
+	stat, err := fs.Stat()
+	if err != nil {
+		return 0, false, fmt.Errorf("proc: %w", err)
+	}
+	idle := 0.0
+	for _, cpu := range cpus {
+		c, ok := stat.CPU[int64(cpu)]
+		if !ok {
+			return 0, false, nil
+		}
+		idle += c.Idle + c.Iowait
+	}
+	busy = time.Duration(len(cpus))*time.Duration(up.Nano()) - time.Duration(idle*float64(time.Second))
+	return busy, idle > 0, nil
 }
 
 // PassiveOpens returns how many TCP connections were accepted on the machine, by any program; 0 if the

@@ -174,7 +174,23 @@ func TestSum(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if got := s.CPU(); got != 35*ms {
-		t.Errorf("got %v of processor time, want 35ms", got)
+		t.Errorf("got %v of CPU time, want 35ms", got)
+	}
+}
+
+// What a child used before it ended has been counted; its parent's sum of ended children holds it again.
+func TestSumCountsEndedChildrenOnce(t *testing.T) {
+	const ms = time.Millisecond
+	parent := func(ran, ended time.Duration) proc.Usage {
+		return proc.Usage{PID: 5, Ran: ran, User: ran, EndedUser: ended}
+	}
+	child := func(ran time.Duration) proc.Usage { return proc.Usage{PID: 6, Ran: ran, User: ran} }
+	var s proc.Sum
+	s.Add([]proc.Usage{parent(10*ms, 0)}, []proc.Usage{parent(20*ms, 0), child(300 * ms)})
+	s.Add([]proc.Usage{parent(20*ms, 0), child(300 * ms)}, []proc.Usage{parent(30*ms, 340*ms)})
+	s.Add([]proc.Usage{parent(30*ms, 340*ms)}, []proc.Usage{parent(40*ms, 350*ms)}) // a short one that nobody saw
+	if got := s.CPU(); got != 30*ms+340*ms+10*ms {
+		t.Errorf("got %v of CPU time, want 380ms", got)
 	}
 }
 
@@ -206,7 +222,7 @@ func TestUsagesHoldThreadsThatEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := proc.Costs(before, after)[0].CPU(); got < spent {
-		t.Errorf("%v of processor time, of which %v were of a thread that ended", got, spent)
+		t.Errorf("%v of CPU time, of which %v were of a thread that ended", got, spent)
 	}
 }
 
@@ -279,10 +295,15 @@ func TestListeners(t *testing.T) {
 }
 
 func TestMachine(t *testing.T) {
-	before, err := proc.Now()
-	if err != nil {
-		t.Fatal(err)
+	cpus := make([]int, runtime.NumCPU())
+	for i := range cpus {
+		cpus[i] = i
 	}
+	before, known, err := proc.Busy(cpus)
+	if err != nil || !known {
+		t.Fatal(known, err)
+	}
+	opened := proc.PassiveOpens()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -297,12 +318,15 @@ func TestMachine(t *testing.T) {
 	}
 	for spun := time.Now(); time.Since(spun) < 200*time.Millisecond; { // so that the machine is seen to be busy
 	}
-	after, err := proc.Now()
-	if err != nil || after.PassiveOpens-before.PassiveOpens < 3 {
-		t.Errorf("%+v then %+v, %v", before, after, err)
+	after, _, err := proc.Busy(cpus)
+	if busy := after - before; err != nil || busy < 50*time.Millisecond || busy > time.Hour {
+		t.Errorf("busy for %v, %v", busy, err)
 	}
-	if busy := after.Busy - before.Busy; busy < 50*time.Millisecond || busy > time.Hour {
-		t.Errorf("busy for %v", busy)
+	if now := proc.PassiveOpens(); now-opened < 3 {
+		t.Errorf("%d connections accepted before, %d after three", opened, now)
+	}
+	if _, known, err := proc.Busy([]int{1 << 20}); known || err != nil {
+		t.Errorf("a CPU that does not exist: %t, %v", known, err)
 	}
 	if proc.CPUModel() == "" || proc.MemoryTotal() < 1<<20 {
 		t.Error(proc.CPUModel(), proc.MemoryTotal())

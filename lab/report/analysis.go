@@ -33,7 +33,7 @@ type Row struct {
 	Trials   int // that succeeded
 	Failures []string
 
-	WeightUs stat.Interval // processor time per request, all servers' processes
+	WeightUs stat.Interval // CPU time per request, all servers' processes
 	Ratio    stat.Interval // of the weight to the control's, slice by slice
 	Finding  stat.Finding
 	Parts    []Part // of the weight, in the order in which a request meets them
@@ -53,7 +53,9 @@ type Row struct {
 	Slices      int
 	SliceSpread float64
 	StartSpread float64
-	Disturbed   bool // other programs had the processors: there is no interval
+	Disturbed   bool // other programs used the CPUs: the interval is wide
+
+	shifted bool // the probe differed from the control's: Ratio is not corrected by it
 
 	weights []float64       // in µs, by block; NaN where there is none
 	blocks  []*trial.Record // nil where there is none
@@ -100,7 +102,12 @@ func (a *Analysis) Widest() float64 {
 	widest := 0.0
 	for i := range a.Tables {
 		for j := range a.Tables[i].Rows {
-			if r := &a.Tables[i].Rows[j]; r.Kind != Control && r.Trials > 0 {
+			r := &a.Tables[i].Rows[j]
+			switch {
+			case r.Kind == Control || r.Trials == 0:
+			case !r.Ratio.Known():
+				return math.Inf(1)
+			default:
 				widest = max(widest, (r.Ratio.Hi-r.Ratio.Lo)/2/r.Ratio.Mid)
 			}
 		}
@@ -131,9 +138,10 @@ func analyzeRow(run *Run, e *Entrant, c trial.Condition) (Row, bool) {
 	row.WeightUs, _ = stat.Median(known(row.weights))
 	row.PerSecond, _ = stat.Median(known(rate))
 	control := besides(run, run.control(), c, blocks)
-	weight := ratio(blocks, control, weightOf)
-	row.Ratio, row.Slices, row.SliceSpread, row.StartSpread, row.Disturbed = weight.Interval, weight.SliceCount, weight.Slices, weight.Starts, weight.disturbed
-	row.RateRatio = ratio(blocks, control, rateOf).Interval
+	weight := ratioOfWeights(blocks, control, weightOf)
+	row.Ratio, row.Disturbed, row.shifted = weight.Interval, weight.disturbed, weight.shifted
+	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
+	row.RateRatio = ratioOfRates(blocks, control).Interval
 	row.Finding = row.Ratio.Finding()
 	row.Parts = parts(blocks)
 	row.Voluntary = median(blocks, func(r *trial.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })

@@ -4,78 +4,112 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
 )
 
 const (
-	// disturbedSlice is the share of a processor that other programs may use in a slice. Of one in which
-	// they used more nothing is compared: clock ticks alone make a tenth.
-	disturbedSlice = 0.25
-	// disturbedRun is the share of pairs of slices from which on too many are disturbed to compare the
-	// others: what works beside a server changes the ratio itself.
+	// disturbedSlice is the share of a CPU that other programs may use in a round. Slices of a round in
+	// which they used more are left out. Clock ticks and interrupts alone make a tenth.
+	disturbedSlice = 0.4
+	// disturbedRun is the share of pairs of slices from which on too many are disturbed to leave them out.
 	disturbedRun = 0.25
-	// disturbedMean is the share of a processor that other programs may use on the mean of all slices. In
-	// recorded slices ratios differ by up to a tenth between a machine that is at rest and one that is busy.
-	disturbedMean = 0.1
-	// sleepShown is the share of a processor that a contender may use while others have their turns.
+	// disturbedMean is the share of a CPU that other programs may use on average over all rounds.
+	disturbedMean = 0.2
+	// disturbedFactor widens the interval of a ratio that was measured beside other programs. They take
+	// caches and CPUs from both contenders, but not to the same degree: nginx's cost was 0.44 of net/http's on
+	// a quiet machine and up to 0.56 on a busy one.
+	disturbedFactor = 1.5
+	// probeShift is by how much the probe may differ between two contenders on average. Noise affects
+	// it beside both alike, so a larger difference is the contenders' own work on the caches.
+	probeShift = 0.01
+	// sleepShown is the share of a CPU that a contender may use while others have their turns.
 	sleepShown = 0.005
+	// deferredShown is the share of its CPU time that a contender may use after its slices.
+	deferredShown = 0.02
 )
 
-// compared is what the records of two contenders, by block, show side by side.
+// compared is how the records of two contenders compare.
 type compared struct {
 	stat.Estimate
-	disturbed bool // other programs had the processors
+	disturbed bool // other programs used the CPUs: the bounds are wide
+	shifted   bool // the probe differed, and nothing is corrected by it
 }
 
-// comparison is how values that were measured side by side are compared: those of slices, and those of
-// whole trials, of which a block has one, and nothing tames an outlier but order statistics.
-type comparison struct {
-	slices func(a, b stat.Starts) stat.Estimate
-	trials func(a, b []float64) (stat.Interval, []error)
+// ratioOfWeights returns the ratio of a figure of CPU time, corrected by the probe.
+func ratioOfWeights(of, than []*trial.Record, figure func(*trial.Slice) float64) compared {
+	return ratio(of, than, figure, true)
 }
 
-// ratio returns by how much more of a figure one of two contenders has that were measured side by side.
-func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64) compared {
-	return comparison{stat.Ratios, stat.Ratio}.of(of, than, figure)
+// ratioOfRates returns the ratio of the rates of requests. At saturation it is corrected by the probe
+// as the time that a request takes; at a fixed rate that time is not the CPU's.
+func ratioOfRates(of, than []*trial.Record) compared {
+	saturated := !slices.ContainsFunc(of, func(r *trial.Record) bool { return r != nil && !r.Saturated() })
+	c := ratio(of, than, func(s *trial.Slice) float64 { return 1 / s.PerSecond() }, saturated)
+	c.Mid = 1 / c.Mid
+	if c.Known() {
+		c.Lo, c.Hi = 1/c.Hi, 1/c.Lo
+	}
+	return c
 }
 
-// difference returns how much more.
-func difference(of, than []*trial.Record, figure func(*trial.Slice) float64) stat.Interval {
-	return comparison{stat.Differences, stat.Difference}.of(of, than, figure).Interval
-}
-
-// of compares a figure. If other programs disturbed too many slices there is no interval, so that
-// nothing is found.
-func (c comparison) of(of, than []*trial.Record, figure func(*trial.Slice) float64) (found compared) {
+// ratio returns how many times as much of a figure the first of two contenders has. Whole trials, of
+// which a block has one, are compared by order statistics.
+func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64, correct bool) (c compared) {
 	p := pair(of, than, figure, true)
-	if p.whole() {
-		found.Interval, _ = c.trials(slices.Concat(p.of...), slices.Concat(p.than...))
-		return found
+	if p.areTrials() {
+		c.Interval, _ = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
+		return c
 	}
-	if !p.isDisturbed() {
-		found.Estimate = c.slices(p.corrected(), p.than)
-		return found
+	if c.disturbed = p.isDisturbed(); c.disturbed {
+		p = pair(of, than, figure, false)
 	}
-	p = pair(of, than, figure, false)
-	found.Estimate, found.disturbed = c.slices(p.corrected(), p.than), true
-	found.Lo, found.Hi = math.Inf(-1), math.Inf(1)
-	return found
+	c.shifted = correct && p.isShifted()
+	if correct && !c.shifted {
+		p.of = p.corrected()
+	}
+	c.Estimate = stat.Ratios(p.of, p.than)
+	if c.disturbed && c.Known() {
+		c.Lo, c.Hi = c.Lo/disturbedFactor, c.Hi*disturbedFactor
+	}
+	return c
 }
 
-// neighbours are slices of two contenders beside each other.
-type neighbours struct {
+// differenceOfWeights returns how much more of a figure of CPU time the first of two contenders has. It has
+// no bounds if other programs used the CPUs.
+func differenceOfWeights(of, than []*trial.Record, figure func(*trial.Slice) float64) (i stat.Interval) {
+	p := pair(of, than, figure, true)
+	if p.areTrials() {
+		i, _ = stat.Difference(slices.Concat(p.of...), slices.Concat(p.than...))
+		return i
+	}
+	disturbed := p.isDisturbed()
+	if disturbed {
+		p = pair(of, than, figure, false)
+	}
+	if !p.isShifted() {
+		p.of = p.corrected()
+	}
+	i = stat.Differences(p.of, p.than).Interval
+	if disturbed {
+		i.Lo, i.Hi = math.Inf(-1), math.Inf(1)
+	}
+	return i
+}
+
+// pairing is slices of two contenders, each beside the other's slice of the same round.
+type pairing struct {
 	of, than  stat.Starts
 	probes    [2]stat.Starts // of both
-	n, calm   int            // how many, and those of them that no other program disturbed
+	n, calm   int            // pairs, and those that no other program disturbed
 	trials    int            // of n, those that are whole trials
-	processor float64        // that other programs used, summed over both of all pairs
+	othersCPU float64        // share of a CPU that other programs used, summed over both slices of all pairs
 }
 
-// pair sets the slices of two contenders beside each other. Where only calm ones are wanted, others are
-// left out.
-func pair(of, than []*trial.Record, figure func(*trial.Slice) float64, onlyCalm bool) (p neighbours) {
+// pair sets the slices of two contenders beside each other. If onlyCalm it leaves out disturbed ones.
+func pair(of, than []*trial.Record, figure func(*trial.Slice) float64, onlyCalm bool) (p pairing) {
 	for i, r := range of {
 		if r == nil || than[i] == nil {
 			continue
@@ -99,14 +133,19 @@ func pair(of, than []*trial.Record, figure func(*trial.Slice) float64, onlyCalm 
 	return p
 }
 
-// corrected returns the values of the first, each changed by what its processors were slower than those of
-// the other.
-func (p *neighbours) corrected() stat.Starts {
+// corrected returns the values of the first contender without what the probe explains.
+func (p *pairing) corrected() stat.Starts {
 	return stat.Corrected(p.of, p.than, p.probes[0], p.probes[1])
 }
 
-// count counts a pair, and reports whether it is calm.
-func (p *neighbours) count(a, b *trial.Slice) bool {
+// isShifted reports whether the probe took longer beside one of the two for sure.
+func (p *pairing) isShifted() bool {
+	probe := stat.Ratios(p.probes[0], p.probes[1])
+	return probe.Known() && (probe.Lo > 1+probeShift || probe.Hi < 1-probeShift)
+}
+
+// count counts a pair and reports whether it is calm.
+func (p *pairing) count(a, b *trial.Slice) bool {
 	p.n++
 	if a.Round == 0 { // othersBusy judges a whole trial
 		p.trials++
@@ -114,7 +153,7 @@ func (p *neighbours) count(a, b *trial.Slice) bool {
 		return true
 	}
 	inA, inB := a.Others.Seconds()/a.Took.Seconds(), b.Others.Seconds()/b.Took.Seconds()
-	p.processor += inA + inB
+	p.othersCPU += inA + inB
 	if max(inA, inB) > disturbedSlice {
 		return false
 	}
@@ -122,45 +161,39 @@ func (p *neighbours) count(a, b *trial.Slice) bool {
 	return true
 }
 
-// whole reports whether they are whole trials.
-func (p *neighbours) whole() bool { return p.trials == p.n }
+// areTrials reports whether the pairs are whole trials.
+func (p *pairing) areTrials() bool { return p.trials == p.n }
 
-// isDisturbed reports whether nothing can be found by the pairs.
-func (p *neighbours) isDisturbed() bool {
-	return float64(p.n-p.calm) > disturbedRun*float64(p.n) || p.processor/2 > disturbedMean*float64(p.n)
+// isDisturbed reports whether other programs used the CPUs too often.
+func (p *pairing) isDisturbed() bool {
+	return float64(p.n-p.calm) > disturbedRun*float64(p.n) || p.othersCPU/2 > disturbedMean*float64(p.n)
 }
 
-// partner returns the slice of the same heat, or else of the same round; nil if there is none.
-func partner(s *trial.Slice, among []trial.Slice) (found *trial.Slice) {
+// partner returns the slice of the same round, or nil.
+func partner(s *trial.Slice, among []trial.Slice) *trial.Slice {
 	for i := range among {
-		switch p := &among[i]; {
-		case p.Round != s.Round:
-		case p.Heat == s.Heat:
-			return p
-		case found == nil:
-			found = p
+		if among[i].Round == s.Round {
+			return &among[i]
 		}
 	}
-	return found
+	return nil
 }
 
 func weightOf(s *trial.Slice) float64 { return s.WeightUs("") }
 
-func rateOf(s *trial.Slice) float64 { return s.PerSecond() }
-
-// besides returns the control's records that a contender's are to be compared with: those of the same
-// kind, side by side or alone.
-func besides(run *Run, control *Entrant, c trial.Condition, of []*trial.Record) []*trial.Record {
+// besides returns the records of another contender that can be compared with some records: those of
+// the same kind, side by side or alone.
+func besides(run *Run, other *Entrant, c trial.Condition, of []*trial.Record) []*trial.Record {
 	for _, r := range of {
 		if r != nil {
-			return kindOfBlocks(run, control, c, r.Alone != "")
+			return kindOfBlocks(run, other, c, r.Alone != "")
 		}
 	}
 	return make([]*trial.Record, run.Blocks)
 }
 
-// perBlock returns the records of a contender under a condition, by block; nil where a trial failed or
-// was not made. They are those of slices beside others if there is one, else those of trials alone.
+// perBlock returns the records of a contender under a condition, by block; nil where it failed or was not
+// measured. If any is of slices beside others, all are; else they are of trials alone.
 func perBlock(run *Run, e *Entrant, c trial.Condition) []*trial.Record {
 	blocks := kindOfBlocks(run, e, c, false)
 	for _, r := range blocks {
@@ -182,7 +215,7 @@ func kindOfBlocks(run *Run, e *Entrant, c trial.Condition, alone bool) []*trial.
 	return blocks
 }
 
-// Chance says how much slices and starts vary by chance: the median of the rows.
+// Chance returns a sentence on how much slices and starts vary by chance: the medians of the rows.
 func (t *Table) Chance() string {
 	var ofSlices, ofStarts []float64
 	n := 0
@@ -197,42 +230,62 @@ func (t *Table) Chance() string {
 	}
 	slice, _ := stat.Median(ofSlices)
 	start, _ := stat.Median(ofStarts)
-	return fmt.Sprintf("Ratios are of up to %d slices, each beside one of the control. By chance they vary by %.1f %% from slice to slice and by %.1f %% from start to start (standard deviations; medians of the rows).",
+	return fmt.Sprintf("Each ratio is of up to %d slices of load, each divided by the control's slice of the same round and corrected by how fast the CPU was in both. Ratios vary by %.1f %% from slice to slice and by %.1f %% from start to start (standard deviations, medians of the rows).",
 		n, 100*slice.Mid, 100*start.Mid)
 }
 
-// disturbed is a warning of other programs' work.
+// disturbed warns of other programs' work.
 func disturbed(_ *Analysis, _ *Table, row *Row) string {
 	if !row.Disturbed || row.Kind == Control {
 		return ""
 	}
-	return "other programs used the processors meanwhile: the machine was disturbed, and nothing can be concluded"
+	return "other programs, or other virtual machines on the same host, used the CPUs meanwhile: the interval is widened by half, because they change ratios"
 }
 
-// notAsleep tells what a contender costs its neighbours.
-func notAsleep(a *Analysis, t *Table, row *Row) string {
-	worst := 0.0
-	for _, r := range a.records(t, row) {
-		worst = max(worst, r.Asleep.Share())
-	}
-	if worst <= sleepShown {
+// probeDiffered warns that a ratio is not corrected.
+func probeDiffered(_ *Analysis, _ *Table, row *Row) string {
+	if !row.shifted || row.Kind == Control {
 		return ""
 	}
-	return fmt.Sprintf("it used %.1f %% of a processor while others had their turns", 100*worst)
+	return fmt.Sprintf("the probe of the CPU's speed took longer or shorter than beside the control by more than %.0f %%: the ratio is not corrected by it", 100*probeShift)
 }
 
-// measuredAlone says why a contender was not measured beside others.
+// usedAsleep reports what a contender's rest costs its neighbours, and work that it does after its slices.
+func usedAsleep(a *Analysis, t *Table, row *Row) string {
+	worst := 0.0
+	var asleep, inSlices time.Duration
+	for _, r := range a.records(t, row) {
+		worst = max(worst, r.Asleep.Share())
+		asleep += r.Asleep.CPU
+		for i := range r.Slices {
+			for _, d := range r.Slices[i].CPU {
+				inSlices += d
+			}
+		}
+	}
+	share := asleep.Seconds() / max(inSlices.Seconds(), 1e-9)
+	isDeferred := t.Saturated() && share > deferredShown
+	if worst <= sleepShown && !isDeferred {
+		return ""
+	}
+	used := fmt.Sprintf("it used %.1f %% of a CPU while others had their turns", 100*worst)
+	if isDeferred {
+		used += fmt.Sprintf(", %.1f %% as much CPU time as in its own: a request may cost as much more", 100*share)
+	}
+	return used
+}
+
+// measuredAlone returns why a contender was not measured beside others.
 func measuredAlone(a *Analysis, t *Table, row *Row) string {
 	for _, r := range a.records(t, row) {
 		if r.Alone != "" {
-			return "measured alone, in turns of fresh processes with the control: " + r.Alone
+			return "measured alone, in trials of fresh processes that alternate with the control's: " + r.Alone
 		}
 	}
 	return ""
 }
 
-// stillWarming warns of a contender whose requests cost less at the end of its starts than at their
-// beginning, or more.
+// stillWarming warns of a contender whose requests cost more at the beginning of its starts than at their end.
 func stillWarming(a *Analysis, t *Table, row *Row) string {
 	const margin = 0.05 // less would need more slices
 	var early, late stat.Starts
@@ -255,5 +308,5 @@ func stillWarming(a *Analysis, t *Table, row *Row) string {
 	if !e.Known() || e.Lo <= 1+margin {
 		return ""
 	}
-	return fmt.Sprintf("its requests cost %.0f %% more in the first half of its starts than in the second: a longer --warmup may tell more", 100*(e.Mid-1))
+	return fmt.Sprintf("its requests cost %.0f %% more in the first half of its starts than in the second: it may need a longer --warmup", 100*(e.Mid-1))
 }

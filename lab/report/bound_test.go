@@ -108,7 +108,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// twoBuilds is a run of two builds, the second of which costs more processor time by a
+// twoBuilds is a run of two builds, the second of which costs more CPU time by a
 // factor that may waver from block to block.
 func twoBuilds(factors ...float64) *Run {
 	run := sample()
@@ -135,10 +135,10 @@ func TestJudge(t *testing.T) {
 		want    string // of cpu
 		verdict string
 	}{
-		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: processor time per request: +10", "A request costs 10"},
-		{"wavering", []float64{1.1, 1.2, 1.3, 0.99, 1.1, 1.1}, "cpu>+3%: not shown: processor time per request: +10.0 % (-1.0 % to +30.0 %)", "This run cannot tell"},
-		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: not shown: processor time per request: +0.0 %", "A request costs the same processor time with B"},
-		{"few blocks", []float64{5, 5}, "cpu>+3%: not shown: processor time per request: +400.0 % (no interval)", "This run cannot tell"},
+		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10", "A request costs 10"},
+		{"wavering", []float64{1.1, 1.2, 1.3, 0.99, 1.1, 1.1}, "cpu>+3%: not shown: CPU time per request: +10.0 % (-1.0 % to +30.0 %)", "This run cannot tell"},
+		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: not shown: CPU time per request: +0.0 %", "A request costs the same CPU time with B"},
+		{"few blocks", []float64{5, 5}, "cpu>+3%: not shown: CPU time per request: +400.0 % (no interval)", "This run cannot tell"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := Analyze(twoBuilds(test.factors...))

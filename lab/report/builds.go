@@ -13,7 +13,7 @@ type Measure string
 
 // The measures, as bounds name them.
 const (
-	CPU    Measure = "cpu"    // processor time per request, of all the servers' processes
+	CPU    Measure = "cpu"    // CPU time per request, of all the servers' processes
 	Rate   Measure = "rps"    // requests per second
 	P50    Measure = "p50"    // the median latency
 	P99    Measure = "p99"    // the latency that one request in a hundred exceeds
@@ -38,9 +38,9 @@ func (m Measure) of(r *trial.Record) float64 {
 func (m Measure) compare(of, than []*trial.Record) stat.Interval {
 	switch m {
 	case CPU:
-		return ratio(of, than, weightOf).Interval
+		return ratioOfWeights(of, than, weightOf).Interval
 	case Rate:
-		return ratio(of, than, rateOf).Interval
+		return ratioOfRates(of, than).Interval
 	}
 	byBlock, _ := stat.Ratio(values(of, m.of), values(than, m.of))
 	return byBlock
@@ -50,7 +50,7 @@ func (m Measure) compare(of, than []*trial.Record) stat.Interval {
 func (m Measure) title() string {
 	switch m {
 	case CPU:
-		return "processor time per request"
+		return "CPU time per request"
 	case Rate:
 		return "requests per second"
 	case P50:
@@ -75,7 +75,8 @@ func (a *Analysis) Changes(t *Table) (all []Change) {
 	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
 		return nil
 	}
-	before, after := perBlock(a.Run, first.Entrant, t.Condition), perBlock(a.Run, second.Entrant, t.Condition)
+	after := perBlock(a.Run, second.Entrant, t.Condition)
+	before := besides(a.Run, first.Entrant, t.Condition, after)
 	for _, m := range Measures() {
 		c := Change{Measure: m}
 		if m == Errors {
@@ -121,13 +122,13 @@ func (a *Analysis) builds(t *Table) string {
 	second := t.Row(Build).Title
 	switch cpu := changes[0].Ratio; cpu.Finding() {
 	case stat.Less:
-		return fmt.Sprintf("A request costs %s less processor time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
+		return fmt.Sprintf("A request costs %s less CPU time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
 	case stat.More:
-		return fmt.Sprintf("A request costs %s more processor time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
+		return fmt.Sprintf("A request costs %s more CPU time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
 	case stat.Same:
-		return fmt.Sprintf("A request costs the same processor time with %s, within %.0f %%: %s.", second, 100*stat.SameWithin, percents(cpu))
+		return fmt.Sprintf("A request costs the same CPU time with %s, within %.0f %%: %s.", second, 100*stat.SameWithin, percents(cpu))
 	default:
-		return fmt.Sprintf("This run cannot tell whether a request costs more with %s: %s of processor time.", second, percents(cpu))
+		return fmt.Sprintf("This run cannot tell whether a request costs more with %s: %s of CPU time.", second, percents(cpu))
 	}
 }
 

@@ -112,7 +112,7 @@ func (t *Table) WeightChart() *chart {
 		most = max(most, row.WeightUs.Mid, finite(row.WeightUs.Hi))
 	}
 	a := newAxis(0, max(most*1.02, 1e-3))
-	c := newChart(a, "µs of processor time per request")
+	c := newChart(a, "µs of CPU time per request")
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 {
@@ -190,7 +190,7 @@ func (t *Table) RatioChart() *chart {
 		}
 	}
 	scale := newLogAxis(lo*0.93, hi*1.07)
-	c := newChart(scale, "times the control's processor time per request")
+	c := newChart(scale, "times the control's CPU time per request")
 	control := t.Row(Control)
 	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin), Title: stat.Same.String()}}
 	for i := range t.Rows {

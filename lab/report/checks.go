@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ const (
 	// littleBound is how far connections may differ from rate times mean latency.
 	// In a closed loop they are equal, if what was measured is what happened.
 	littleBound = 0.05
-	// othersBound is the share of a processor that programs which are not measured
+	// othersBound is the share of a CPU that programs which are not measured
 	// may have used.
 	othersBound = 0.15
 	// bytesBound is how far bytes per response may be from those proved: at the
@@ -42,7 +43,7 @@ func (a *Analysis) check() {
 // allChecks each look at a row and return a warning, or nothing.
 func allChecks() []func(*Analysis, *Table, *Row) string {
 	return []func(*Analysis, *Table, *Row) string{
-		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, pastKnee, errorsSeen, stillWarming, notAsleep, measuredAlone, disturbed, bytesChanged, connectionsLost, othersBusy,
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, pastKnee, errorsSeen, stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
 	}
 }
 
@@ -155,7 +156,11 @@ func connectionsLost(a *Analysis, t *Table, row *Row) string {
 	return fmt.Sprintf("%d connections had to be opened again while measuring", n)
 }
 
+// othersBusy warns of other programs beside whole trials. Those beside slices are disturbed's.
 func othersBusy(a *Analysis, t *Table, row *Row) string {
+	if row.Slices > 0 && !slices.ContainsFunc(a.records(t, row), func(r *trial.Record) bool { return len(r.Slices) == 0 }) {
+		return ""
+	}
 	var others time.Duration
 	var seconds float64
 	for _, r := range a.records(t, row) {
@@ -165,5 +170,5 @@ func othersBusy(a *Analysis, t *Table, row *Row) string {
 	if seconds == 0 || others.Seconds()/seconds < othersBound {
 		return ""
 	}
-	return fmt.Sprintf("the rest of the machine used %.0f %% of a processor", 100*others.Seconds()/seconds)
+	return fmt.Sprintf("the rest of the machine used %.0f %% of a CPU", 100*others.Seconds()/seconds)
 }

@@ -26,9 +26,9 @@ func pairs(run *Run, t *Table) (all []Pair) {
 		if p.Of == nil || p.Than == nil || p.Of.Trials == 0 || p.Than.Trials == 0 {
 			continue
 		}
-		p.ExtraUs = difference(p.Of.blocks, p.Than.blocks, weightOf)
-		p.Ratio = ratio(p.Of.blocks, p.Than.blocks, weightOf).Interval
-		p.AppRatio = ratio(p.Of.blocks, p.Than.blocks, func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
+		p.ExtraUs = differenceOfWeights(p.Of.blocks, p.Than.blocks, weightOf)
+		p.Ratio = ratioOfWeights(p.Of.blocks, p.Than.blocks, weightOf).Interval
+		p.AppRatio = ratioOfWeights(p.Of.blocks, p.Than.blocks, func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
 		p.Finding = p.Ratio.Finding()
 		all = append(all, p)
 	}

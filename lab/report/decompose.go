@@ -93,7 +93,7 @@ func decompose(run *Run, t *Table) (all []Decomposition) {
 	})
 	for i := range all {
 		d := &all[i]
-		d.apart(perBlock(run, d.Of.Entrant, t.Condition), perBlock(run, d.Than.Entrant, t.Condition))
+		d.apart(d.Of.blocks, besides(run, d.Than.Entrant, t.Condition, d.Of.blocks))
 		d.Calls = callDifferences(counted(run, d.Of.Name, t.Condition), counted(run, d.Than.Name, t.Condition))
 	}
 	return slices.DeleteFunc(all, func(d Decomposition) bool { return math.IsNaN(d.TotalUs.Mid) }) // no block has both
@@ -226,14 +226,19 @@ func signedInterval(i stat.Interval) string {
 	return signed(i.Lo) + " to " + signed(i.Hi)
 }
 
-// writeDecompositions writes them for a terminal.
+// writeDecompositions writes, for a terminal, those of which no cause is known, and those of the run's comparisons.
 func (t *Table) writeDecompositions(b *strings.Builder) {
-	if len(t.Decomposed) == 0 {
+	shown := slices.DeleteFunc(slices.Clone(t.Decomposed), func(d Decomposition) bool {
+		return d.What == "" && (d.Of.Kind == Ceiling || slices.ContainsFunc(t.Why, func(w Why) bool { return w.Name == d.Of.Name }))
+	})
+	if len(shown)+len(t.Taken.Missing) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "Where the difference is, in µs of processor time and in system calls per request:\n\n")
-	for i := range t.Decomposed {
-		d := &t.Decomposed[i]
+	if len(shown) > 0 {
+		fmt.Fprintf(b, "Where the difference is, in µs of CPU time and in system calls per request:\n\n")
+	}
+	for i := range shown {
+		d := &shown[i]
 		text := d.Says() + "."
 		if d.What != "" {
 			text = upper(d.What) + ": " + text

@@ -24,7 +24,7 @@ func (t *Table) DifferenceChart() *chart {
 	}
 	room := 0.02 * (hi - lo)
 	a := newAxis(lo-room, hi+room)
-	c := newChart(a, "µs of processor time per request more than the control's")
+	c := newChart(a, "µs of CPU time per request more than the control's")
 	c.Ticks = a.Ticks(tickNumber)
 	c.Bands = []mark{{Class: "zero", X0: a.At(0), X1: a.At(0) + 1.5, Title: "as much as the control"}}
 	for i := range t.Decomposed {

@@ -149,11 +149,18 @@ func TestVerdict(t *testing.T) {
 		change func(*Run)
 		want   string
 	}{
-		"all clear": {func(*Run) {}, "A request costs 13.5 µs of processor time with net/http, 2.30 times that with nginx → net/http, 0.60 times that with fasthttp and 0.65 times that with tare."},
+		"all clear": {func(*Run) {}, "A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. fasthttp and tare cost 60 to 65 % of it."},
 		"no difference": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
-			"A request costs 13.5 µs of processor time with net/http, 2.30 times that with nginx → net/http, 0.65 times that with tare and the same within 2 % with fasthttp."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. tare costs 65 % of it, 8.77 µs. fasthttp costs the same within 2 %."},
+		"far apart": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs; fasthttp costs 6.0 times as much, 81.0 µs. tare costs 65 % of it, 8.77 µs."},
+		"a little": {func(r *Run) {
+			scale(r, "fasthttp", func(int) float64 { return 11 / 6.0 })
+			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
+		},
+			"A request costs 13.5 µs of CPU time with net/http. fasthttp costs 10 % more, 14.8 µs; nginx → net/http costs 2.3 times as much, 31.0 µs. tare costs 10 % less, 12.1 µs."},
 		"unclear": {func(r *Run) { scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) }) },
-			"A request costs 13.5 µs of processor time with net/http, 2.30 times that with nginx → net/http and 0.60 times that with fasthttp; for tare this run cannot tell."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. fasthttp costs 60 % of it, 8.10 µs. This run cannot tell for tare."},
 		"nothing": {func(r *Run) { r.Records = nil }, "Nothing was measured."},
 		"control left out": {func(r *Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
 			"The control was not measured, so nothing can be compared with it."},
@@ -223,12 +230,12 @@ func TestRemarks(t *testing.T) {
 		want   string
 	}{
 		// The weights drift by half, so that their own intervals overlap: only pairs can tell.
-		"a swap":        {elsewhere("fasthttp", func(int) float64 { return 1.2 }), "With 1000 connections and the servers on one core these change places: fasthttp and tare."},
-		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these change places: fasthttp and net/http; fasthttp and tare."},
-		"none":          {func(*Run) {}, "No pair is shown to change places with 1000 connections and the servers on one core."},
-		"too little":    {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }), "No pair is shown to change places"},
-		"not always":    {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }), "No pair is shown to change places"},
-		"not measured":  {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") }, "No pair is shown to change places"},
+		"a swap":        {elsewhere("fasthttp", func(int) float64 { return 1.2 }), "With 1000 connections and the servers on one core these swap places: fasthttp and tare."},
+		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these swap places: fasthttp and net/http; fasthttp and tare."},
+		"none":          {func(*Run) {}, "No two are shown to swap places with 1000 connections and the servers on one core."},
+		"too little":    {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }), "No two are shown to swap places"},
+		"not always":    {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }), "No two are shown to swap places"},
+		"not measured":  {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") }, "No two are shown to swap places"},
 		"one condition": {func(r *Run) { r.Conditions = r.Conditions[:1] }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -296,7 +303,7 @@ func TestWarnings(t *testing.T) {
 		{"12 errors and 600000 responses; the first error: read: nonsense", "tare", every("tare", func(r *trial.Record) { r.Load.Errors = load.Errors{Read: 2, First: "read: nonsense"} })},
 		{"100 bytes a response under load, 153 when asked alone", "tare", every("tare", func(r *trial.Record) { r.Load.Bytes = 100 * perTrial })},
 		{"30 connections had to be opened again", "tare", every("tare", func(r *trial.Record) { r.Load.Connects = 5 })},
-		{"the rest of the machine used 50 % of a processor", "tare", every("tare", func(r *trial.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
+		{"the rest of the machine used 50 % of a CPU", "tare", every("tare", func(r *trial.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
 		{"measured in 3 of 6 blocks: too few for an interval", "tare", func(r *Run) {
 			for i := range r.Records {
 				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block > 3 {
@@ -484,7 +491,7 @@ func TestPage(t *testing.T) {
 	}
 	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
-		"A request costs 13.5 µs of processor time with net/http", "What a request weighs", "Times the control", "How long an answer takes",
+		"A request costs 13.5 µs of CPU time with net/http", "What a request weighs", "Times the control", "How long an answer takes",
 		"Who was weighed", "What happened when", "From the first third of the run to the last the weight of net/http changed by +",
 		"The published shape, and ours", "Are they equal?", "other<br>accepts/s", "0.300", "How this was measured", "net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
 	} {

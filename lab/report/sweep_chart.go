@@ -10,7 +10,7 @@ import (
 
 // WeightPlot draws what a request costs along the axis.
 func (s *Swept) WeightPlot(run *Run) *page.Plot {
-	return s.plot(run, "µs of processor time per request", func(p *SweptPoint) Range { return p.WeightUs }, micros)
+	return s.plot(run, "µs of CPU time per request", func(p *SweptPoint) Range { return p.WeightUs }, micros)
 }
 
 // RatePlot draws how many requests are served along the axis.

@@ -225,7 +225,7 @@ func TestFixedRateTable(t *testing.T) {
 	if err := a.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
-	const heading = "With 64 connections and the servers on one core, at 20,000 requests/s: processor time per request of all server processes, 6 blocks of 1s\n"
+	const heading = "With 64 connections and the servers on one core, at 20,000 requests/s: CPU time per request of all server processes, 6 blocks of 1s\n"
 	if !strings.Contains(b.String(), heading) {
 		t.Errorf("lacks %q:\n%s", heading, b.String())
 	}

@@ -40,7 +40,7 @@ func (a *Analysis) WriteText(w io.Writer) error {
 const textWidth = 100
 
 func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
-	fmt.Fprintf(b, "With %s: processor time per request of all server processes, %s of %v\n\n",
+	fmt.Fprintf(b, "With %s: CPU time per request of all server processes, %s of %v\n\n",
 		conditionText(t), blocksText(a.Blocks), a.MeasureOf(t))
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	wide := 0

@@ -173,7 +173,7 @@ func (a *Analysis) stem(r *trial.Record, relative, full, x, y float64) stem {
 		s.Title += "the kernel counted in this one, which is not timed"
 	case math.IsNaN(relative):
 		s.Class = "counted"
-		s.Title += "no processor time was seen"
+		s.Title += "no CPU time was seen"
 	default:
 		s.Long = -math.Round(10*timelineReach*math.Max(-1, math.Min(1, (relative-1)/full))) / 10
 		s.Class = "less"

@@ -42,7 +42,7 @@ func writeLines(b *strings.Builder, lines []string) {
 }
 
 func (t *TwoTable) write(b *strings.Builder) {
-	fmt.Fprintf(b, "With %s: processor time per request, as a ratio to the control's of the same run (%.0f %% interval)\n\n",
+	fmt.Fprintf(b, "With %s: CPU time per request, as a ratio to the control's of the same run (%.0f %% interval)\n\n",
 		conditionText(&Table{Condition: t.Condition}), 100*stat.Confidence)
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	wide := 0

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/lab/stat"
@@ -10,8 +12,8 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// Verdict answers the experiment's question in one sentence, from the first
-// condition that was measured. Only what the intervals bear out is said.
+// Verdict answers the experiment's question in a few sentences, from the first condition that was
+// measured. It says only what the intervals show.
 func (a *Analysis) Verdict() string {
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
@@ -31,36 +33,100 @@ func (a *Analysis) Verdict() string {
 	if len(t.Pairs) > 0 {
 		return upper(t.parted()) + "."
 	}
-	var said, same, unclear []string
+	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid), control.Title)}
+	return strings.Join(append(sentences, t.compared()...), " ")
+}
+
+// compared returns sentences on how the contenders' cost compares with the control's.
+func (t *Table) compared() (sentences []string) {
+	found := make(map[stat.Finding][]*Row)
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if row.Kind != Way && row.Kind != Rival || row.Trials == 0 {
-			continue
-		}
-		switch row.Finding {
-		case stat.Same:
-			same = append(same, row.Title)
-		case stat.Unclear:
-			unclear = append(unclear, row.Title)
-		default:
-			said = append(said, fmt.Sprintf("%s times that with %s", times(row.Ratio.Mid), row.Title))
+		if (row.Kind == Way || row.Kind == Rival) && row.Trials > 0 {
+			found[row.Finding] = append(found[row.Finding], row)
 		}
 	}
-	parts := []string{fmt.Sprintf("a request costs %s of processor time with %s", micros(control.WeightUs.Mid), control.Title)}
-	parts = append(parts, said...)
-	if len(same) > 0 {
-		parts = append(parts, fmt.Sprintf("the same within %.0f %% with %s", 100*stat.SameWithin, list(same)))
+	for _, rows := range [][]*Row{found[stat.More], found[stat.Less]} {
+		var phrases []string
+		for _, g := range similar(rows) {
+			phrases = append(phrases, g.phrase())
+		}
+		if len(phrases) > 0 {
+			sentences = append(sentences, strings.Join(phrases, "; ")+".")
+		}
 	}
-	sentence := list(parts)
-	if len(unclear) > 0 {
-		sentence += "; for " + list(unclear) + " this run cannot tell"
+	if same := found[stat.Same]; len(same) > 0 {
+		sentences = append(sentences, fmt.Sprintf("%s %s the same within %.0f %%.", list(titles(same)), verb(same), 100*stat.SameWithin))
 	}
-	return upper(sentence) + "."
+	if unclear := found[stat.Unclear]; len(unclear) > 0 {
+		sentences = append(sentences, "This run cannot tell for "+list(titles(unclear))+".")
+	}
+	return sentences
+}
+
+// group is contenders whose cost is about the same, in ascending order.
+type group []*Row
+
+// similarBound is how much more the last of a group may cost than the first.
+const similarBound = 1.5
+
+// similar divides contenders into groups.
+func similar(rows []*Row) (groups []group) {
+	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b *Row) int { return cmp.Compare(a.Ratio.Mid, b.Ratio.Mid) })
+	for _, row := range rows {
+		if n := len(groups); n > 0 && row.Ratio.Mid < similarBound*groups[n-1][0].Ratio.Mid {
+			groups[n-1] = append(groups[n-1], row)
+		} else {
+			groups = append(groups, group{row})
+		}
+	}
+	return groups
+}
+
+// phrase returns how much a group costs, such as "a and b cost 2.1 to 2.4 times as much".
+func (g group) phrase() string {
+	least, most := g[0].Ratio.Mid, g[len(g)-1].Ratio.Mid
+	text := func(of func(float64) string) string {
+		if low, high := of(least), of(most); low != high {
+			return low + " to " + high
+		}
+		return of(most)
+	}
+	percent := func(share float64) func(float64) string {
+		return func(ratio float64) string { return fmt.Sprintf("%.0f", 100*max(share*(ratio-1), 0)) }
+	}
+	amount := text(func(ratio float64) string { return fmt.Sprintf("%.1f", ratio) }) + " times as much"
+	switch {
+	case least > 1 && most < 1.5:
+		amount = text(percent(1)) + " % more"
+	case most < 0.8:
+		amount = text(func(ratio float64) string { return fmt.Sprintf("%.0f", 100*ratio) }) + " % of it"
+	case most < 1:
+		amount = text(percent(-1)) + " % less"
+	}
+	if len(g) == 1 {
+		amount += ", " + micros(g[0].WeightUs.Mid)
+	}
+	return fmt.Sprintf("%s %s %s", list(titles(g)), verb(g), amount)
+}
+
+func titles(rows []*Row) (all []string) {
+	for _, row := range rows {
+		all = append(all, row.Title)
+	}
+	return all
+}
+
+func verb(rows []*Row) string {
+	if len(rows) == 1 {
+		return "costs"
+	}
+	return "cost"
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// Remarks are the sentences behind the verdict.
+// Remarks returns the sentences after the verdict.
 func (a *Analysis) Remarks() (remarks []string) {
 	if len(a.Tables) == 0 {
 		return nil
@@ -68,7 +134,7 @@ func (a *Analysis) Remarks() (remarks []string) {
 	t := &a.Tables[0]
 	remarks = append(remarks, "That is with "+conditionText(t)+".")
 	if c := t.Row(Ceiling); c != nil && c.Ratio.Known() {
-		remarks = append(remarks, fmt.Sprintf("A loop that answers fixed bytes costs %s times as much as %s: no server could cost less.", times(c.Ratio.Mid), t.Row(Control).Title))
+		remarks = append(remarks, fmt.Sprintf("A loop that only reads requests and writes fixed bytes costs %.0f %% of %s.", 100*c.Ratio.Mid, t.Row(Control).Title))
 	}
 	var kept []string
 	for i := range a.Tables[1:] {
@@ -78,10 +144,10 @@ func (a *Analysis) Remarks() (remarks []string) {
 			kept = append(kept, conditionText(other))
 			continue
 		}
-		remarks = append(remarks, fmt.Sprintf("With %s these change places: %s.", conditionText(other), strings.Join(pairs, "; ")))
+		remarks = append(remarks, fmt.Sprintf("With %s these swap places: %s.", conditionText(other), strings.Join(pairs, "; ")))
 	}
 	if len(kept) > 0 {
-		remarks = append(remarks, "No pair is shown to change places with "+list(kept)+".")
+		remarks = append(remarks, "No two are shown to swap places with "+list(kept)+".")
 	}
 	return append(remarks, a.Notes...)
 }
@@ -108,7 +174,7 @@ func below(a, b *Row) bool {
 	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
 		return false
 	}
-	return ratio(a.blocks, b.blocks, weightOf).Finding() == stat.Less
+	return ratioOfWeights(a.blocks, b.blocks, weightOf).Finding() == stat.Less
 }
 
 func (t *Table) named(name string) *Row {

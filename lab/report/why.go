@@ -260,7 +260,7 @@ type Tested struct {
 	Explains  explain.Quantity `json:"explains"`
 	OfControl bool             `json:"ofControl,omitempty"` // it is the control whose setting was changed: Toggled is of that
 
-	// Values are of what it explains, by block: microseconds of processor time or of mean
+	// Values are of what it explains, by block: microseconds of CPU time or of mean
 	// latency, or requests per second. A trial that failed is left out with its block.
 	Of      []float64 `json:"of"`
 	Toggled []float64 `json:"toggled"`

@@ -84,7 +84,7 @@ func TestEvidence(t *testing.T) {
 }
 
 func TestWhyIsSaid(t *testing.T) {
-	const sentence = "For each request clients open 1.0 connections, where with Plain they open none: about 40 µs of the 40 µs that it costs more"
+	const sentence = "For each request clients open 1.0 connections, where with Plain they open none: nearly all of the 40 µs that it costs more"
 	run := explained()
 	for _, test := range []struct {
 		tested *report.Tested
@@ -140,7 +140,7 @@ func TestWhyLighter(t *testing.T) {
 	if len(table.Why) != 1 || table.Why[0].Name != "a" {
 		t.Fatalf("%+v", table.Why)
 	}
-	want := []string{"Plain costs more: for each request clients open 1.0 connections, where with Closing they open none: about 40 µs of the 40 µs that it costs more."}
+	want := []string{"Plain costs more: for each request clients open 1.0 connections, where with Closing they open none: nearly all of the 40 µs that it costs more."}
 	if got := a.Sentences(table, &table.Why[0]); !slices.Equal(got, want) {
 		t.Errorf("says %q\nwant %q", got, want)
 	}

@@ -92,8 +92,7 @@ func TestMidmean(t *testing.T) {
 	}
 }
 
-// What a probe explains is taken out, pairs far from the rest change nothing, and a probe that explains
-// nothing changes next to nothing.
+// What a probe explains is removed, outliers change nothing, and neither does a probe that explains nothing.
 func TestCorrected(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var a, b, probeA, probeB, idle Starts
@@ -117,8 +116,36 @@ func TestCorrected(t *testing.T) {
 	if c := Corrected(a, b, zero, zero); c[0][0] != a[0][0] || len(c[0]) != len(a[0]) {
 		t.Errorf("without probes: %v", c[0])
 	}
+	none := math.NaN()
+	probeA[1][4], probeB[2][5] = none, 0
+	if e := Ratios(Corrected(a, b, probeA, probeB), b); math.Abs(e.Mid-1.1) > 1e-3 || e.Hi-e.Lo > 0.1 {
+		t.Errorf("with two probes missing: %+v", e)
+	}
 	few := func(s Starts) Starts { return Starts{s[0][:3]} }
 	if c := Corrected(few(a), few(b), few(probeA), few(probeB)); math.Abs(c[0][2]*probeA[0][2]/probeB[0][2]/a[0][2]-1) > 1e-9 {
 		t.Errorf("of few pairs: %v of %v", c[0], a[0])
+	}
+}
+
+// The slope is within bounds, and near the usual one if the pairs leave it open.
+func TestSlope(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	line := func(by, scatter float64) (x, y []float64) {
+		for range 30 {
+			v := 0.1 * random.NormFloat64()
+			x, y = append(x, v), append(y, by*v+scatter*random.NormFloat64())
+		}
+		return x, y
+	}
+	for _, test := range []struct{ by, scatter, least, most float64 }{
+		{1.5, 0, 1.5 - 1e-9, 1.5 + 1e-9}, {-1, 0, 0, 0}, {5, 0, 2, 2}, {0, 5, 0.5, 1.5}, {0, 0.01, -1e-9, 0.1},
+	} {
+		x, y := line(test.by, test.scatter)
+		if by := slope(x, y, 5); by < test.least || by > test.most {
+			t.Errorf("slope %v with a scatter of %v: got %v", test.by, test.scatter, by)
+		}
+	}
+	if by := slope([]float64{1, -1}, []float64{3, -3}, 1); by != usualSlope {
+		t.Errorf("of two pairs: %v", by)
 	}
 }

@@ -5,77 +5,99 @@ import (
 	"slices"
 )
 
-// fewestProbed is how many pairs, beyond one for each start, a slope is taken from. With 8 simulated intervals
-// hold the truth as often as without it.
+// fewestProbed is how many pairs, beyond one for each start, a slope is estimated from. With 8 of them
+// simulated intervals hold the truth as often as without the correction.
 const fewestProbed = 8
 
 // Corrected returns a without what probes explain: a[s][r] was measured beside b[s][r], and probeA and
-// probeB tell how long a fixed piece of work took meanwhile. Ratios of the result to b vary less than
-// those of a itself, and have the same expected value, if the contenders have no part in the probes.
+// probeB are how long a fixed piece of work took meanwhile. Ratios of the result to b vary less than
+// those of a, and have the same expected value, as long as the contenders do not change the probes. Pairs
+// without both probes, of which NaN or 0 is missing, stay as they are.
 //
-// How much costs change with the probes is the slope of a line through all pairs, as logarithms and within
-// starts. Pairs that are far from it do not count for it. With few pairs costs are taken to change as much as
-// the probes do, which is about the mean of what was measured. Without probes it returns a.
+// Costs change with the probes by the slope of a line through all pairs, as logarithms, within starts and
+// without outliers. Few pairs determine the slope badly, so it is drawn towards 1, which is about the
+// mean of what was measured, and stays between 0 and 2.
 func Corrected(a, b, probeA, probeB Starts) Starts {
-	costs := pairs(a, b, logRatio)
-	probes := pairs(probeA, probeB, logRatio)
-	var x, y []float64
-	for s := range probes {
-		if len(costs) != len(probes) || len(costs[s]) != len(probes[s]) {
-			return a
-		}
-		centerX, centerY := midmean(probes[s]), midmean(costs[s])
-		for r := range probes[s] {
-			x, y = append(x, probes[s][r]-centerX), append(y, costs[s][r]-centerY)
-		}
-	}
-	if len(x) == 0 {
-		return a
-	}
-	by := 1.0
-	if len(x) >= fewestProbed+len(probes) {
-		by = slope(x, y)
-	}
+	by := slope(deviations(a, b, probeA, probeB))
 	corrected := make(Starts, len(a))
 	for s := range a {
-		for r := range a[s] {
-			corrected[s] = append(corrected[s], a[s][r]*math.Exp(-by*logRatio(probeA[s][r], probeB[s][r])))
+		for r, v := range a[s] {
+			if probe := logRatio(probeA[s][r], probeB[s][r]); isFinite(probe) {
+				v *= math.Exp(-by * probe)
+			}
+			corrected[s] = append(corrected[s], v)
 		}
 	}
 	return corrected
 }
 
+// deviations returns, of the pairs that are complete, how far the logarithms of the probes' ratios (x) and of
+// the costs' ratios (y) are from the middle of their start. n is the number of starts.
+func deviations(a, b, probeA, probeB Starts) (x, y []float64, n int) {
+	for s := range a {
+		var probes, costs []float64
+		for r := range a[s] {
+			probe, cost := logRatio(probeA[s][r], probeB[s][r]), logRatio(a[s][r], b[s][r])
+			if isFinite(probe) && isFinite(cost) {
+				probes, costs = append(probes, probe), append(costs, cost)
+			}
+		}
+		if len(probes) == 0 {
+			continue
+		}
+		n++
+		centerX, centerY := midmean(probes), midmean(costs)
+		for i := range probes {
+			x, y = append(x, probes[i]-centerX), append(y, costs[i]-centerY)
+		}
+	}
+	return x, y, n
+}
+
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
 func logRatio(a, b float64) float64 { return math.Log(a / b) }
 
-// slope returns that of the line through the origin that fits y best, without those of the pairs that are
-// far from the line through all.
-func slope(x, y []float64) float64 {
+// slope returns the slope of the line through the origin that fits y best, without outliers, from pairs of
+// so many starts.
+func slope(x, y []float64, starts int) float64 {
+	if len(x) < fewestProbed+starts {
+		return usualSlope
+	}
 	const far = 3 // standard deviations
-	by := slopeOfAll(x, y)
-	rest := make([]float64, len(x))
+	by := fit(x, y)
+	distance := make([]float64, len(x))
 	for i := range x {
-		rest[i] = math.Abs(y[i] - by*x[i])
+		distance[i] = math.Abs(y[i] - by*x[i])
 	}
 	const perDeviation = 1.4826 // of normal values, standard deviations in the median deviation
-	sorted := slices.Sorted(slices.Values(rest))
+	sorted := slices.Sorted(slices.Values(distance))
 	bound := far * perDeviation * sorted[len(sorted)/2]
 	var nearX, nearY []float64
 	for i := range x {
-		if rest[i] <= bound {
+		if distance[i] <= bound {
 			nearX, nearY = append(nearX, x[i]), append(nearY, y[i])
 		}
 	}
-	return slopeOfAll(nearX, nearY)
+	return min(max(fit(nearX, nearY), 0), 2)
 }
 
-func slopeOfAll(x, y []float64) float64 {
-	xx, xy := 0.0, 0.0
+// usualSlope is about the mean of the slopes that were measured, and slopeSpread their standard deviation.
+const usualSlope, slopeSpread = 1.0, 0.5
+
+// fit returns the slope of the line through the origin that fits y best, drawn towards usualSlope as far
+// as the scatter of the pairs leaves it open.
+func fit(x, y []float64) float64 {
+	xx, xy, yy := 0.0, 0.0, 0.0
 	for i := range x {
 		xx += x[i] * x[i]
 		xy += x[i] * y[i]
+		yy += y[i] * y[i]
 	}
 	if xx == 0 {
-		return 0
+		return usualSlope
 	}
-	return xy / xx
+	scatter := max(yy-xy*xy/xx, 0) / float64(len(x))
+	prior := scatter / (slopeSpread * slopeSpread)
+	return (xy + prior*usualSlope) / (xx + prior)
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -133,8 +134,13 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	defer restore()
 	counters := count(running, rec.Attribution)
 	defer func() { err = errors.Join(err, counters.close()) }()
-	before := look{running: running, counters: counters}
-	after := look{running: running, counters: counters, before: &before}
+	cpus := b.CPUs
+	if generator != nil {
+		servers, _ := Layout(b.CPUs, rec.Cores)
+		cpus = slices.Concat(servers, generator)
+	}
+	before := look{running: running, counters: counters, cpus: cpus}
+	after := look{running: running, counters: counters, cpus: cpus, before: &before}
 	plan := b.plan(running.Place(), rec.Condition, generator)
 	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
 	result, err := load.Run(loadCtx, plan)
@@ -159,7 +165,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 func (r *Record) fill(result *load.Result, before, after *look) {
 	r.Load = result
 	r.Costs = make(map[string][]proc.Cost)
-	busy := after.machine.Busy - before.machine.Busy
+	busy := after.busy - before.busy
 	for role, usages := range after.usages {
 		r.Costs[role] = proc.Costs(before.usages[role], usages)
 		for _, c := range r.Costs[role] {
@@ -167,8 +173,10 @@ func (r *Record) fill(result *load.Result, before, after *look) {
 		}
 	}
 	own := time.Duration((result.Generator.UserSeconds + result.Generator.SysSeconds) * float64(time.Second))
-	r.Others = max(0, busy-own)
-	r.MachineAccepted = after.machine.PassiveOpens - before.machine.PassiveOpens
+	if before.busyKnown && after.busyKnown {
+		r.Others = max(0, busy-own)
+	}
+	r.MachineAccepted = after.accepted - min(before.accepted, after.accepted)
 	r.Generator = generatorCost(before.own, after.own)
 }
 
@@ -213,28 +221,33 @@ type look struct {
 	before   *look // at the other end, if that is over
 	usages   map[string][]proc.Usage
 	own      []proc.Usage // this process's
-	machine  proc.Machine
-	time     time.Time
-	counted  tally
-	err      error
+	cpus     []int        // that the trial uses
+
+	busy      time.Duration // of those CPUs
+	busyKnown bool
+	accepted  uint64 // TCP connections, by any program
+	time      time.Time
+	counted   tally
+	err       error
 }
 
 // take looks. What is counted by the request is read as close to the measured time as can be:
 // last before it, first after it.
 func (l *look) take() {
 	l.time = time.Now()
-	var countErr, machineErr error
+	var countErr, busyErr error
 	if l.before != nil {
 		l.counted, countErr = l.counters.take(l.before.usages)
 	}
 	l.usages, l.err = l.running.Usages()
 	self, ownErr := proc.Self(RoleGenerator)
 	l.own = []proc.Usage{self}
-	l.machine, machineErr = proc.Now()
+	l.busy, l.busyKnown, busyErr = proc.Busy(l.cpus)
+	l.accepted = proc.PassiveOpens()
 	if l.before == nil {
 		l.counted, countErr = l.counters.take(l.usages)
 	}
-	l.err = errors.Join(l.err, ownErr, machineErr, countErr)
+	l.err = errors.Join(l.err, ownErr, busyErr, countErr)
 }
 
 // moveAside keeps this process off the servers' processors, and returns those that

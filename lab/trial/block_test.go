@@ -44,8 +44,8 @@ func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*trial.Record
 	return by
 }
 
-// In each round every contender has a slice, and in each heat of it there is one of the control. What the
-// slices tell is what the record tells.
+// In each round every contender has one slice, all of the same length, the control like the others.
+// The record of a contender is the sum of its slices.
 func TestBlock(t *testing.T) {
 	b := bench(t)
 	k := company("server", "server+", "server++", "server+++", "server++++", "server+++++", "closes")
@@ -55,10 +55,7 @@ func TestBlock(t *testing.T) {
 	if len(records) != len(k.Members) {
 		t.Fatalf("%d records of %d contenders", len(records), len(k.Members))
 	}
-	heats := make(map[[2]int]bool)
-	for _, s := range records["server"].Slices {
-		heats[[2]int{s.Round, s.Heat}] = true
-	}
+	rounds := len(records["server"].Slices)
 	for name, r := range records {
 		if r.Failure != "" {
 			t.Fatalf("%s: %s", name, r.Failure)
@@ -66,9 +63,12 @@ func TestBlock(t *testing.T) {
 		var requests uint64
 		var spent, took time.Duration
 		at := time.Duration(-1)
-		for _, s := range r.Slices {
-			if !heats[[2]int{s.Round, s.Heat}] {
-				t.Errorf("%s: round %d, heat %d is without the control", name, s.Round, s.Heat)
+		if len(r.Slices) != rounds {
+			t.Errorf("%s: %d slices, want %d as the control has", name, len(r.Slices), rounds)
+		}
+		for i, s := range r.Slices {
+			if s.Round != i+1 {
+				t.Errorf("%s: slice %d is of round %d", name, i+1, s.Round)
 			}
 			if s.Offset <= at {
 				t.Errorf("%s: a slice at %v after one at %v", name, s.Offset, at)
@@ -102,7 +102,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// Who dies in a block fails alone: its neighbours are measured, and so on.
+// A contender that dies does not disturb the measurement of the others.
 func TestBlockOfOneThatDies(t *testing.T) {
 	records := block(t, bench(t), company("server", "dies", "server+", "never"))
 	for name, want := range map[string]string{"server": "", "server+": "", "dies": "enough", "never": "ended by itself"} {
@@ -112,10 +112,10 @@ func TestBlockOfOneThatDies(t *testing.T) {
 	}
 }
 
-// Who does not sleep is measured alone, and the control once more beside it.
+// A contender that does not sleep is measured alone, and the control once more for comparison.
 func TestBlockOfOneThatDoesNotSleep(t *testing.T) {
 	records := block(t, bench(t), company("server", "restless", "server+"))
-	for name, alone := range map[string]string{"server": "", "server+": "", "restless alone": "of a processor", "server alone": "compared"} {
+	for name, alone := range map[string]string{"server": "", "server+": "", "restless alone": "of a CPU", "server alone": "to be compared"} {
 		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, alone) || (alone == "") != (len(r.Slices) > 0) {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -131,7 +131,7 @@ func TestBlockOfTooManyConnections(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: trial.SpareFiles + 8 + 7, Max: was.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: trial.SpareFiles + 8 + 8, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)
@@ -174,5 +174,50 @@ func TestBlockAtAFixedRate(t *testing.T) {
 		if r.Failure != "" || r.Load.Asked < 450 || r.Load.Asked > 550 || float64(r.Load.Requests) > r.Load.Asked+1 || len(r.Slices) == 0 {
 			t.Errorf("%s: %v asked, %d answered in %d slices; %s", name, r.Load.Asked, r.Load.Requests, len(r.Slices), r.Failure)
 		}
+	}
+}
+
+// If the control fails there is nothing to compare with: the block ends, and the others have not failed.
+func TestBlockWhoseControlDies(t *testing.T) {
+	k := company("dies", "server")
+	records := block(t, bench(t), k)
+	if r := records["dies"]; r == nil || r.Failure == "" {
+		t.Errorf("the control: %+v", r)
+	}
+	if r := records["server"]; r != nil && r.Failure != "" {
+		t.Errorf("the other: %+v", r)
+	}
+}
+
+// If the only other contender fails, the control has not.
+func TestBlockWhoseOnlyContenderDies(t *testing.T) {
+	records := block(t, bench(t), company("server", "dies"))
+	if r := records["server"]; r == nil || r.Failure != "" || len(r.Slices) == 0 {
+		t.Errorf("the control: %+v", r)
+	}
+	if r := records["dies"]; r == nil || r.Failure == "" {
+		t.Errorf("the other: %+v", r)
+	}
+}
+
+// A contender that an earlier block measured alone stays alone, and with it those that belong together.
+func TestBlockOfThoseThatStayAlone(t *testing.T) {
+	k := company("server", "server+", "server++")
+	k.Alone = map[string]string{"server+": "it did not sleep"}
+	records := block(t, bench(t), k)
+	for _, name := range []string{"server", "server++", "server+ alone", "server alone"} {
+		if r := records[name]; r == nil || r.Failure != "" || (len(r.Slices) == 0) != (r.Alone != "") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if why := records["server+ alone"].StaysAlone(); why != "it did not sleep" {
+		t.Errorf("stays alone: %q", why)
+	}
+	if why := records["server alone"].StaysAlone(); why != "" {
+		t.Errorf("the control stays alone: %q", why)
+	}
+	k.Together = true
+	if records = block(t, bench(t), k); len(records) != 3 || records["server++ alone"] == nil {
+		t.Errorf("together: %d records", len(records))
 	}
 }

@@ -75,7 +75,7 @@ func readCollector(text string, seconds float64) *Collector {
 	return &Collector{BytesPerSecond: made * (1 << 20) / span, CPUPerSecond: cpu / span, CyclesPerSecond: float64(len(cycles)-1) / span}
 }
 
-// collectorCPU adds the phases' processor time, in seconds: all but that of idle processors,
+// collectorCPU adds the phases' CPU time, in seconds: all but that of idle processors,
 // which nobody else wanted.
 func collectorCPU(phases string) (total float64) {
 	const idle = 3 // sweep termination + assist / background / idle + mark termination

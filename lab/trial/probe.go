@@ -26,7 +26,7 @@ type probe struct {
 
 const (
 	// probeEvery is how often the work is done, probeTimes how often in a row, and probeSorts how many times
-	// some numbers are sorted. All of that takes about 2 % of a processor's time. Twice as often told no more.
+	// some numbers are sorted. All of that takes about 2 % of a CPU. Twice as often reduced the noise no further.
 	probeEvery = 2500 * time.Microsecond
 	probeTimes = 16
 	probeSorts = 4
@@ -77,7 +77,7 @@ func (p *probe) begin() {
 	}
 }
 
-// end ends that, and returns the mean time that the work took since begin, and the processor time that
+// end ends that, and returns the mean time that the work took since begin, and the CPU time that
 // the probe has used. No time is told if a processor was never probed.
 func (p *probe) end() (took, used time.Duration) {
 	p.on.Store(false)
@@ -171,7 +171,7 @@ func (t *probing) sort() {
 	}
 }
 
-// threadTime is the processor time of this thread.
+// threadTime is the CPU time of this thread.
 func threadTime() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at); err != nil {

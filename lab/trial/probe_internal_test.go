@@ -58,7 +58,7 @@ func TestProbesSort(t *testing.T) {
 	}
 }
 
-// A probe of a processor that is not there is an error, and one of none tells nothing.
+// A probe of a CPU that is not there is an error, and one of none tells nothing.
 func TestProbeOfNone(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	if _, err := newProbe([]int{1023}); err == nil {

@@ -1,9 +1,10 @@
-// Package trial runs contenders under load, in the order that makes them
-// comparable, and records what each trial showed.
+// Package trial runs contenders under load so that they can be compared, and records what it measured.
 //
-// A trial is one contender under one load once, as fresh processes. A block is one
-// trial of each, in random order; whatever drifts on the machine drifts for all of
-// a block. Every trial is written to the journal as soon as it is over.
+// A block starts all contenders once, as fresh processes, and loads them in turns: in each round every
+// contender has one slice of load, in random order, while the others sleep. Whatever drifts on the
+// machine drifts for all of a round. A contender that cannot run beside others is measured alone, in a
+// trial: its processes are started, loaded once and ended. Every record is written to the journal when
+// its block ends.
 package trial
 
 import (
@@ -50,7 +51,7 @@ type Record struct {
 	// Attribution is what the kernel counted; nil in a trial that was timed.
 	Attribution *Attribution `json:"attribution,omitempty"`
 
-	// Others is the processor time that neither the servers nor the generator
+	// Others is the CPU time that neither the servers nor the generator
 	// account for: other programs, and the kernel's own work.
 	Others time.Duration `json:"othersNs"`
 
@@ -72,13 +73,12 @@ type Record struct {
 
 // Slice is one turn of a contender in a block.
 type Slice struct {
-	Round    int                      `json:"round"`    // from 1; all members of the block have a slice in each
-	Heat     int                      `json:"heat"`     // of the round, from 1; the control has a slice in each
+	Round    int                      `json:"round"`    // from 1; every contender of the block has one slice in each
 	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
 	Took     time.Duration            `json:"tookNs"`
 	Requests uint64                   `json:"requests"`
 	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role
-	Others   time.Duration            `json:"othersNs"` // as in Record, of the whole heat; a little below 0 by chance
+	Others   time.Duration            `json:"othersNs"` // as in Record, by the share of the whole round; a little below 0 by chance
 
 	// Probe is how long a small piece of work took on the servers' processors meanwhile, on the mean. 0 is unknown:
 	// where the servers share all processors with the generator there is none.
@@ -91,7 +91,7 @@ type Asleep struct {
 	CPU time.Duration `json:"cpuNs"`
 }
 
-// Share is the share of a processor.
+// Share is the share of a CPU.
 func (a Asleep) Share() float64 { return a.CPU.Seconds() / max(a.For.Seconds(), 1e-9) }
 
 // Parts returns the record's slices, or itself as one of a record without.
@@ -108,7 +108,7 @@ func (r *Record) Parts() []Slice {
 	return []Slice{whole}
 }
 
-// WeightUs returns the processor time for a request of the processes of a role, in microseconds; ""
+// WeightUs returns the CPU time for a request of the processes of a role, in microseconds; ""
 // is all roles.
 func (s *Slice) WeightUs(role string) float64 {
 	var total time.Duration
@@ -123,7 +123,7 @@ func (s *Slice) WeightUs(role string) float64 {
 // PerSecond returns the rate of requests.
 func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Took.Seconds(), 1e-9) }
 
-// CPUPerRequest returns the processor time that the servers' processes of a role
+// CPUPerRequest returns the CPU time that the servers' processes of a role
 // spent on a request; "" is all roles.
 func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
 	for of, costs := range r.Costs {
@@ -173,7 +173,7 @@ func (r *Record) FaultsPerRequest() (minor, major float64) {
 	return minor, major
 }
 
-// WeightUs returns the processor time of all the servers' processes for a request,
+// WeightUs returns the CPU time of all the servers' processes for a request,
 // in microseconds.
 func (r *Record) WeightUs() float64 {
 	var total time.Duration

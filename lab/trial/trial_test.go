@@ -256,7 +256,7 @@ func TestTrialWithoutFront(t *testing.T) {
 	}
 }
 
-// The processor time of the servers cannot be more than there was, and saturated
+// The CPU time of the servers cannot be more than there was, and saturated
 // servers use nearly all they have.
 func TestWeightAddsUp(t *testing.T) {
 	if len(allCPUs(t)) < 2 {
