@@ -93,9 +93,9 @@ func isClosed(inner *http.Server) bool {
 	return errors.Is(err, http.ErrServerClosed)
 }
 
-// withoutSettings calls f, which makes inner serve a hook. Meanwhile inner lacks the settings whose
-// functions would see the hook, the settings that net/http would change, and those that would keep
-// net/http from reading a request.
+// withoutSettings calls f, which makes inner serve a hook. Meanwhile inner lacks some settings:
+// those whose functions would see the hook, those that net/http would change, and those that would
+// keep net/http from reading a request.
 func withoutSettings(inner *http.Server, f func() error) error {
 	base, conn, config, protocols := inner.BaseContext, inner.ConnContext, inner.TLSConfig, inner.Protocols
 	inner.BaseContext, inner.ConnContext, inner.TLSConfig, inner.Protocols = nil, nil, nil, nil

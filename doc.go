@@ -34,9 +34,9 @@
 //   - Connection: keep-alive keeps an HTTP/1.0 connection only if keep-alive is an element of the
 //     list. net/http accepts it anywhere in the value.
 //   - The response to a malformed request states the reason in a few words. An unsupported HTTP
-//     version gets 505, an unknown transfer coding before chunked 501, a request line over its
-//     limit 414, any other head over its limit 431, and an expectation other than 100-continue
-//     417. A Transfer-Encoding that does not end in chunked gets 400 (RFC 9112, 6.3). net/http
+//     version gets 505, and an unknown transfer coding before chunked 501. A request line over its
+//     limit gets 414, and any other head over its limit 431. An expectation other than 100-continue
+//     gets 417. A Transfer-Encoding that does not end in chunked gets 400 (RFC 9112, 6.3). net/http
 //     sends 501.
 //   - Server.Refused is called for each rejected request.
 //
@@ -51,8 +51,8 @@
 //     POST.
 //   - The context of a request is canceled when the client closes the connection only if a program
 //     uses the context: if it has called Done or Err, or derived a context.
-//   - The remainder of a body is read, if it is small, and the connection is kept, even if
-//     MaxBytesReader stopped the handler's Read or the server has sent 100 Continue.
+//   - The remainder of a body is read, if it is small, and the connection is kept. That also
+//     applies if MaxBytesReader stopped the handler's Read, or if the server has sent 100 Continue.
 //   - The server waits at most 30 seconds for the remainder of a body.
 //   - A Read of the body that still waits in another goroutine fails when the handler returns.
 //     net/http delays the response until the client sends more.
@@ -64,6 +64,6 @@
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
 //   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
 //     set.
-//   - A response that the server generates is abandoned if the client does not receive it within
-//     WriteTimeout, SendTimeout or, without both, the timeout for a head.
+//   - A response that the server generates must be received within WriteTimeout, SendTimeout or,
+//     without both, the timeout for a head. Otherwise the connection is closed.
 package tare

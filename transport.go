@@ -23,8 +23,8 @@ import (
 // The goroutine that calls RoundTrip sends the request and receives the response, so a connection
 // in use needs no goroutine of its own. On Linux, one goroutine watches all idle sockets.
 // Elsewhere, each idle connection has one. If a server closes an idle connection or sends a byte on
-// it, the Transport closes it at once, or before its next use if it was idle for less than 50 ms.
-// Responses and their parts are never reused.
+// it, the Transport closes it at once. If it was idle for less than 50 ms, that may be at its next
+// use. Responses and their parts are never reused.
 //
 // The zero value sends requests over HTTP/1.1 and, if TLS negotiates it, over HTTP/2. It supports
 // URLs with the schemes http and https. It connects to unix sockets through Addr, UnixSockets or
@@ -38,9 +38,9 @@ import (
 //
 // The Transport retries a request once, on a new connection, if all of this is true: the request
 // was sent on a reused connection, that connection turned out to be closed, and no byte of a
-// response was received. In addition, its body must be available again (see http.Request.GetBody),
-// and its method must be GET, HEAD, OPTIONS or TRACE, or it must have an Idempotency-Key, or
-// nothing of it was sent.
+// response was received. Its body must be available again (see http.Request.GetBody). In addition,
+// its method must be GET, HEAD, OPTIONS or TRACE, or it has an Idempotency-Key, or nothing of it
+// was sent.
 type Transport struct {
 	// Addr is the address of all connections except those to a proxy: a host and port, or a unix
 	// socket if it begins with a slash, or with @ for an abstract one. If it is empty, the URL of

@@ -148,8 +148,8 @@ func (s side) echoLines(begin ...string) {
 	})
 }
 
-// numberConns makes the server respond to the first request of the first connection with first, and
-// to all other requests with the number of their connection, from 0.
+// numberConns makes the server send first in response to the first request. In response to others
+// it sends the number of their connection, from 0.
 func (s side) numberConns(first string) {
 	s.runScript(func(n int, c *scripted) {
 		if n == 0 && !c.respond(first) {

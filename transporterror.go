@@ -12,8 +12,9 @@ import "github.com/tarehq/tare/internal/client"
 //	Addr     string             // host and port, or the path of a unix socket
 //	Err      error              // the cause, for errors.Is and errors.As
 //
-// CanRetry is true if nothing of the request was sent, or if its method is GET, HEAD, OPTIONS or
-// TRACE, or if it has an Idempotency-Key. The Transport has already retried what it retries itself.
+// CanRetry is true if nothing of the request was sent. It is also true if the method is GET, HEAD,
+// OPTIONS or TRACE, or if there is an Idempotency-Key. The Transport has already retried what it
+// retries itself.
 //
 // Timeout reports whether the error is a timeout, as net.Error requires.
 type TransportError = client.Error

@@ -20,8 +20,8 @@ import (
 
 // unusedKinds are the ways to serve connections.
 var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) error{
-	"shards":   func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(l) },
-	"portable": func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(struct{ net.Listener }{l}) },
+	"shards":    func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(l) },
+	"goroutine": func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(struct{ net.Listener }{l}) },
 	"tls": func(t *testing.T, s *tare.Server, l net.Listener) error {
 		borrowed := httptest.NewUnstartedServer(nil)
 		borrowed.StartTLS()
@@ -126,7 +126,7 @@ func awaitNothingLeft(t *testing.T, goroutines, descriptors int) {
 func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
 	for kind, serve := range unusedKinds {
 		if kind == "tls" {
-			continue // its connections use the portable path
+			continue // its connections use the goroutine path
 		}
 		for name, end := range map[string]func(*http.Server) error{
 			"Close":    (*http.Server).Close,

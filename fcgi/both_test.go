@@ -19,7 +19,7 @@ import (
 	"github.com/tarehq/tare/fcgi"
 )
 
-// The Transport and the Server of this package, which share only a codec, work together over both
+// The Transport and the Server of this package share only a codec. They work together over both
 // kinds of socket, and as a reverse proxy and its application.
 func TestTransportWorksWithServer(t *testing.T) {
 	for network, addr := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {

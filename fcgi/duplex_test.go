@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/fcgi"
 )
 
-// countingListener counts accepted connections, which use the portable path.
+// countingListener counts accepted connections, which use the goroutine path.
 type countingListener struct {
 	net.Listener
 	accepted atomic.Int64
@@ -29,8 +29,8 @@ func (l *countingListener) Accept() (net.Conn, error) {
 // connection is kept.
 func TestHandlersWriteWhileTheyRead(t *testing.T) {
 	for name, wrap := range map[string]func(net.Listener) net.Listener{
-		"shards":   func(l net.Listener) net.Listener { return l },
-		"portable": func(l net.Listener) net.Listener { return &countingListener{Listener: l} },
+		"shards":    func(l net.Listener) net.Listener { return l },
+		"goroutine": func(l net.Listener) net.Listener { return &countingListener{Listener: l} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inner, err := net.Listen("tcp", "127.0.0.1:0")

@@ -79,13 +79,13 @@ func (f *front) log(t testing.TB) string {
 	return string(b)
 }
 
-// behindNginx runs a test with an application behind nginx, on shards and on the portable path. It
+// behindNginx runs a test with an application behind nginx, on shards and on the goroutine path. It
 // fails if nginx's log has errors other than expected ones.
 func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 	test func(t *testing.T, f *front, accepted *atomic.Int32)) {
 	t.Helper()
 	tool := programs.Nginx(t)
-	for _, path := range []string{"shards", "portable"} {
+	for _, path := range []string{"shards", "goroutine"} {
 		t.Run(path, func(t *testing.T) {
 			f := &front{dir: shortDir(t)}
 			conf := strings.NewReplacer("DIR", f.dir, "ETC", tool.Etc).Replace(nginxConf)
@@ -97,7 +97,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 				t.Fatal(err)
 			}
 			accepted := new(atomic.Int32)
-			if path == "portable" {
+			if path == "goroutine" {
 				l = countedListener{l, accepted}
 			}
 			s := &fcgi.Server{Handler: app}
@@ -166,7 +166,7 @@ func (f *front) start(t *testing.T, bin string, env []string) {
 	})
 }
 
-// countedListener counts accepted connections, which use the portable path.
+// countedListener counts accepted connections, which use the goroutine path.
 type countedListener struct {
 	net.Listener
 	n *atomic.Int32

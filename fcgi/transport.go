@@ -35,11 +35,11 @@ import (
 //
 // # Bodies
 //
-// A request's body of known length, up to 16 KB, is read before a connection is used, so that a
-// slow client does not occupy the application. A longer body is sent while it is read, and the
-// response may begin before it ends. In FastCGI, only the end of STDIN marks the end of a body of
-// unknown length, and PHP reads no body without CONTENT_LENGTH: see BufferBody. A connection that
-// has sent such a body is not kept.
+// A request's body of known length, up to 16 KB, is read before a connection is used. So a slow
+// client does not occupy the application. A longer body is sent while it is read, and the response
+// may begin before it ends. In FastCGI, only the end of STDIN marks the end of a body of unknown
+// length, and PHP reads no body without CONTENT_LENGTH: see BufferBody. A connection that has sent
+// such a body is not kept.
 //
 // A response's body ends at the end of the request (END_REQUEST). Bytes beyond Content-Length are
 // cut off. If the body is shorter than that, or the connection is closed before its end, Read
@@ -54,8 +54,8 @@ import (
 //
 // The Transport retries a request once, on a new connection, under the same conditions as
 // http.Transport: the request was sent on a reused connection, which turned out to be closed before
-// any byte of a response. Its body must be available again, and its method must be GET, HEAD,
-// OPTIONS or TRACE, or it must have an Idempotency-Key, or nothing of it was sent.
+// any byte of a response. Its body must be available again. In addition, its method must be GET,
+// HEAD, OPTIONS or TRACE, or it has an Idempotency-Key, or nothing of it was sent.
 type Transport struct {
 	// Network and Addr are the address on which the application listens, as for net.Dial. If
 	// Network is empty, it is "unix" if Addr begins with a slash, and otherwise "tcp". If Addr is

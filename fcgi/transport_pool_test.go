@@ -137,7 +137,8 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 	round(1, false)
 	eventually(t, "one of them is left", func() bool { return tr.Idle() == 1 && conns.Load() == 1 })
 	tr.CloseIdleConnections()
-	eventually(t, "no connection is left", func() bool { return tr.Idle() == 0 && conns.Load() == 0 && tr.Pools() == 0 })
+	eventually(t, "no connection is left",
+		func() bool { return tr.Idle() == 0 && conns.Load() == 0 && tr.Pools() == 0 })
 	round(1, true)
 	if tr.Idle() != 1 {
 		t.Error("no connection is kept after CloseIdleConnections")

@@ -143,7 +143,7 @@ func (c *Client) roundTrip(x *slab, r *http.Request) (*http.Response, error) {
 func (x *slab) attempt(fresh bool) (*http.Response, error) {
 	if err := x.connect(fresh); err != nil {
 		x.release()
-		if handed, ok := err.(*handOff); ok { //nolint:errorlint // openConn does not wrap it
+		if handed, ok := err.(*http2Handover); ok { //nolint:errorlint // openConn does not wrap it
 			return handed.roundTrip(&x.exchange)
 		}
 		x.body.Close()

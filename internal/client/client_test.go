@@ -251,7 +251,7 @@ func TestHTTP2ServersAreLimited(t *testing.T) {
 	h := &New(&Config{}).http2
 	for i := range maxHTTP2Servers + 10 {
 		k := key{host: fmt.Sprint(i), port: "443", tls: true}
-		h.handOff(&k, nil)
+		h.handOver(&k, nil)
 		if i == 0 && h.client.http2TransportFor(&k) == nil {
 			t.Error("it is not known")
 		}

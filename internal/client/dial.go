@@ -13,14 +13,14 @@ import (
 )
 
 // openConn opens the connection of an exchange. If the connection speaks HTTP/2, openConn fails
-// with a *handOff.
+// with a *http2Handover.
 func (c *Client) openConn(x *slab) error {
 	nc, state, err := c.dial(x.ctx, &x.key, x.trace)
 	if err != nil {
 		return x.connectError(err)
 	}
 	if state != nil && state.NegotiatedProtocol == protoHTTP2 {
-		return c.http2.handOff(&x.key, nc)
+		return c.http2.handOver(&x.key, nc)
 	}
 	if tc, ok := nc.(*tls.Conn); ok {
 		x.conn.Value = connInfoOf(tc, state)

@@ -26,8 +26,8 @@
 //
 // It ends exactly once (see exchange.end): when the response has been read to its end, when its
 // context ends, when the caller closes the body, or when an error occurs. Ending it returns the
-// connection to the pool or closes it. If a response ends while the last bytes of the request are
-// still being sent, the connection is left to the sender, which then keeps or closes it.
+// connection to the pool or closes it. A response may end while the last bytes of the request are
+// still being sent. Then the connection is left to the sender, which keeps or closes it.
 //
 // # Memory
 //

@@ -41,14 +41,14 @@ type http2Transport struct {
 	conns map[string][]net.Conn // handed over and not used yet, by address
 }
 
-// handOff is the error of an exchange whose connection speaks HTTP/2 and was handed over.
-type handOff struct {
+// http2Handover is the error of an exchange whose connection speaks HTTP/2 and was handed over.
+type http2Handover struct {
 	to   *http2Transport
 	key  key
 	conn net.Conn
 }
 
-func (*handOff) Error() string { return "client: BUG: the request was not sent over HTTP/2" }
+func (*http2Handover) Error() string { return "client: BUG: the request was not sent over HTTP/2" }
 
 // configureProtocols determines the protocols to offer, as net/http does.
 func (c *Client) configureProtocols() {
@@ -115,8 +115,8 @@ func (c *Client) http2TransportFor(k *key) *http2Transport {
 	return h.transport(k.proxy)
 }
 
-// handOff hands over a connection that speaks HTTP/2.
-func (h *http2Transports) handOff(k *key, nc net.Conn) *handOff {
+// handOver hands over a connection that speaks HTTP/2.
+func (h *http2Transports) handOver(k *key, nc net.Conn) *http2Handover {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.servers) >= maxHTTP2Servers {
@@ -130,7 +130,7 @@ func (h *http2Transports) handOff(k *key, nc net.Conn) *handOff {
 	o.mu.Lock()
 	o.conns[k.addr()] = append(o.conns[k.addr()], nc)
 	o.mu.Unlock()
-	return &handOff{to: o, key: *k, conn: nc}
+	return &http2Handover{to: o, key: *k, conn: nc}
 }
 
 // forget removes a server from those that speak HTTP/2.
@@ -195,7 +195,7 @@ func (o *http2Transport) dialTLS(ctx context.Context, _, addr string) (net.Conn,
 }
 
 // roundTrip sends the request of an exchange whose connection was handed over.
-func (h *handOff) roundTrip(x *exchange) (*http.Response, error) {
+func (h *http2Handover) roundTrip(x *exchange) (*http.Response, error) {
 	r := x.request
 	if x.bodyBuffered { // its body was read
 		body, err := r.GetBody()

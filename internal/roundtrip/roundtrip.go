@@ -1,5 +1,5 @@
 // Package roundtrip is the common part of the HTTP and FastCGI clients: a request's body, the rules
-// for retries, the wait for a head, and the making of a http.Header from field lines.
+// for retries, the wait for a head, and the making of an http.Header from field lines.
 package roundtrip
 
 import (
@@ -71,7 +71,7 @@ func Repeatable(r *http.Request) bool {
 	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
 }
 
-// Header makes a http.Header from the field lines of text, without Transfer-Encoding, which
+// Header makes an http.Header from the field lines of text, without Transfer-Encoding, which
 // net/http keeps elsewhere. It fills h, or a new map if h is nil. The slices of values point into
 // values as long as that has room.
 func Header(h http.Header, lines []http1.Field, text *http1.Text, values []string) http.Header {
