@@ -7,7 +7,7 @@ import (
 
 // baseLink is a link of which only the context is asked.
 type baseLink struct {
-	link
+	transport
 	ctx context.Context
 }
 
@@ -21,9 +21,9 @@ func BenchmarkContext(b *testing.B) {
 	b.Run("lazy", func(b *testing.B) {
 		b.ReportAllocs()
 		var x exchange // in which the context lies
-		var l link = baseLink{ctx: base}
+		var l transport = baseLink{ctx: base}
 		for b.Loop() {
-			x.ctx = requestContext{link: l, body: &x.body}
+			x.ctx = requestContext{transport: l, body: &x.body}
 			x.ctx.cancel(context.Canceled)
 		}
 	})

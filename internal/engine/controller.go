@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// What handlers reach through http.ResponseController and by asking a
-// ResponseWriter for more.
+// The optional interfaces that handlers find by http.ResponseController or a type assertion.
 var (
 	_ http.Flusher       = (*response)(nil)
 	_ http.Hijacker      = (*response)(nil)
@@ -32,7 +31,7 @@ func (w *response) WriteHeader(code int) {
 // Flush implements http.Flusher.
 func (w *response) Flush() { _ = w.FlushError() }
 
-// FlushError sends what has been written so far.
+// FlushError sends what the handler has written so far.
 func (w *response) FlushError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -40,14 +39,14 @@ func (w *response) FlushError() error {
 }
 
 func (w *response) flush() error {
-	if err := w.usable(); err != nil {
+	if err := w.checkUsable(); err != nil {
 		return err
 	}
-	if w.stage == open {
+	if w.stage == stageOpen {
 		w.writeHeader(http.StatusOK)
 	}
-	if w.stage == committed {
-		w.frame(w.conn.held, false)
+	if w.stage == stageCommitted {
+		w.frame(w.conn.heldBody, false)
 	}
 	if err := w.emitHeld(); err != nil {
 		return err
@@ -55,169 +54,170 @@ func (w *response) flush() error {
 	return w.conn.flush()
 }
 
-// SetReadDeadline bounds reading the request's body.
+// SetReadDeadline sets the deadline for reading the request's body.
 func (w *response) SetReadDeadline(t time.Time) error {
-	return w.setDeadline(ownReadDeadline, t)
+	return w.setDeadline(handlerReadDeadline, t)
 }
 
-// SetWriteDeadline bounds writing the response.
+// SetWriteDeadline sets the deadline for writing the response.
 func (w *response) SetWriteDeadline(t time.Time) error {
-	return w.setDeadline(ownWriteDeadline, t)
+	return w.setDeadline(handlerWriteDeadline, t)
 }
 
-// setDeadline sets a deadline of the connection, until the handler has returned, or of what the handler made of it. It
-// does not take the response's mutex, so that it can end a Write that waits. The context's mutex keeps it from the next
-// request: after cancel nobody gets here.
+// setDeadline sets a deadline of the connection, or of the hijacked connection, until the handler
+// has returned. It does not lock the response's mutex, so that it can end a Write that waits. The
+// context's mutex separates it from the next request: after cancel no call gets this far.
 func (w *response) setDeadline(mark uint32, t time.Time) error {
 	set := net.Conn.SetReadDeadline
-	if mark == ownWriteDeadline {
+	if mark == handlerWriteDeadline {
 		set = net.Conn.SetWriteDeadline
 	}
-	if taken := w.taken.Load(); taken != nil {
-		return set(taken, t)
+	if hijacked := w.hijacked.Load(); hijacked != nil {
+		return set(hijacked, t)
 	}
 	ctx := &w.x.ctx
 	ctx.mu.Lock()
 	defer ctx.mu.Unlock()
-	if w.marks.has(isOver) {
+	if w.flags.has(handlerReturned) {
 		return errFinished
 	}
-	w.marks.set(mark)
-	if mark == ownWriteDeadline {
-		return setWriteDeadline(ctx.link, t)
+	w.flags.set(mark)
+	if mark == handlerWriteDeadline {
+		return setWriteDeadline(ctx.transport, t)
 	}
-	return set(ctx.link.raw(), t)
+	return set(ctx.transport.raw(), t)
 }
 
-// usable is the error of whatever a handler does with a response that it has given
-// up, or that has been sent. The connection may then serve another request, and on
-// shards even w.conn another connection.
-func (w *response) usable() error {
+// checkUsable returns the error for using a response that was hijacked or has ended. The connection
+// may by then serve another request, and on shards w.conn may serve another connection.
+func (w *response) checkUsable() error {
 	switch {
-	case w.taken.Load() != nil:
+	case w.hijacked.Load() != nil:
 		return http.ErrHijacked
-	case w.stage == finished:
+	case w.stage == stageFinished:
 		return errFinished
 	}
 	return nil
 }
 
-// abandonTime bounds sending what a handler has written that ended badly, unless WriteTimeout does.
+// abandonTime limits how long sending the output of an aborted handler may take, unless
+// WriteTimeout limits it.
 const abandonTime = 5 * time.Second
 
-// abandon ends a response whose handler will not finish it. What the handler has written is sent as net/http does, so
-// that the client learns that the request was begun, and does not send it again: all of it, unless it is so short that
-// nothing was sent so far. A goroutine of the handler that waits for the client is not waited for. The connection
-// must be closed then. abandon reports whether the client got a part of the response.
+// abandon ends a response whose handler was aborted. As in net/http, it sends what the handler has
+// written, so that the client knows that the request was processed and does not retry it. A
+// response so short that nothing of it was sent is dropped. abandon does not wait for a goroutine
+// of the handler that waits for the client. The connection must then be closed. abandon reports
+// whether the client received part of the response.
 func (w *response) abandon() (sent bool) {
 	if !w.mu.TryLock() {
-		_ = w.x.ctx.link.raw().SetReadDeadline(longAgo())
-		_ = setWriteDeadline(w.x.ctx.link, longAgo())
+		_ = w.x.ctx.transport.raw().SetReadDeadline(pastTime())
+		_ = setWriteDeadline(w.x.ctx.transport, pastTime())
 		w.mu.Lock()
 	}
 	defer w.mu.Unlock()
-	if w.taken.Load() != nil {
+	if w.hijacked.Load() != nil {
 		return false
 	}
 	c := w.conn
 	c.current = nil
 	switch {
-	case w.stage == framed && (c.begun || w.written > holdSize):
+	case w.stage == stageFramed && (c.partlySent || w.written > holdSize):
 		_ = w.emitHeld()
-	case w.stage >= committed && !c.begun:
-		c.out, c.stdout = c.out[:c.headAt], 0
+	case w.stage >= stageCommitted && !c.partlySent:
+		c.out, c.stdoutStart = c.out[:c.responseStart], 0
 	}
 	if len(c.out) > 0 && c.writeErr == nil {
-		limit := c.write
+		limit := c.writeTimeout
 		if limit <= 0 {
 			limit = abandonTime
 		}
-		if !w.marks.has(ownWriteDeadline) {
+		if !w.flags.has(handlerWriteDeadline) {
 			c.setWriteDeadline(time.Now().Add(limit))
 		}
 		_ = c.flush()
 	}
-	sent = c.begun || w.written > holdSize
-	w.finished()
+	sent = c.partlySent || w.written > holdSize
+	w.detach()
 	return sent && c.writeErr == nil
 }
 
-// EnableFullDuplex lets the handler go on reading the request's body after it has
-// begun to write the response.
+// EnableFullDuplex allows the handler to read the request's body after it has begun to write the
+// response.
 func (w *response) EnableFullDuplex() error {
-	w.marks.set(fullDuplex)
+	w.flags.set(fullDuplex)
 	return nil
 }
 
-// CloseNotify implements http.CloseNotifier: the channel receives a value when the client goes away.
+// CloseNotify implements http.CloseNotifier: the channel receives a value when the client leaves.
 func (w *response) CloseNotify() <-chan bool {
-	if w.marks.has(isOver) {
+	if w.flags.has(handlerReturned) {
 		panic("net/http: CloseNotify called after ServeHTTP finished") // the handler's bug
 	}
-	return w.x.ctx.departure()
+	return w.x.ctx.closeNotify()
 }
 
-// restoreDeadlines undoes what a handler set. Output that still waits keeps the bound that it had without.
+// restoreDeadlines resets the deadlines that a handler has set. Output that still waits gets the
+// server's own write timeout again.
 func (c *conn) restoreDeadlines() {
 	_ = c.nc.SetReadDeadline(time.Time{})
 	c.readDeadline = time.Time{}
 	var write time.Time
-	if c.write > 0 {
-		write = time.Now().Add(c.write)
+	if c.writeTimeout > 0 {
+		write = time.Now().Add(c.writeTimeout)
 	}
 	c.setWriteDeadline(write)
 }
 
-// Hijack implements http.Hijacker: the connection is the handler's from here on,
-// and what was received beyond the request is in the reader. If it fails the response can go on.
+// Hijack implements http.Hijacker. The handler owns the connection from then on. The reader holds
+// what was received after the request. If Hijack fails, the response can continue.
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c, b := w.conn, &w.x.body
-	if w.stage == finished || w.marks.has(isOver) {
+	if w.stage == stageFinished || w.flags.has(handlerReturned) {
 		panic("http: Hijack called after ServeHTTP finished") // the handler's bug
 	}
-	if w.taken.Load() != nil {
+	if w.hijacked.Load() != nil {
 		return nil, nil, http.ErrHijacked
 	}
-	if c.fastCGI() {
+	if c.isFastCGI() {
 		return nil, nil, http.ErrNotSupported
 	}
-	flush := c.flush // answers to earlier requests may still wait
-	if w.stage != open {
+	flush := c.flush // responses to earlier requests may still wait
+	if w.stage != stageOpen {
 		flush = func(...[]byte) error { return w.flush() }
 	}
 	if err := flush(); err != nil {
 		return nil, nil, err
 	}
-	b.takeInput()
+	b.claimInput()
 	defer b.reading.Unlock()
-	b.suspend(c)
+	b.stopWatch(c)
 	rest := bytes.Clone(c.in[c.next:c.end])
-	nc, err := c.link.takeOver()
+	nc, err := c.transport.hijack()
 	if err != nil {
 		b.resume(c)
 		return nil, nil, err
 	}
-	w.taken.Store(&taken{nc})
+	w.hijacked.Store(&hijackedConn{nc})
 	reader := bufio.NewReader(nc)
 	if len(rest) > 0 {
 		reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rest), nc), max(inSize, len(rest)))
-		_, _ = reader.Peek(len(rest)) // makes them Buffered; reading from memory cannot fail
+		_, _ = reader.Peek(len(rest)) // fills the reader's buffer; reading from memory cannot fail
 	}
 	return nc, bufio.NewReadWriter(reader, bufio.NewWriter(nc)), nil
 }
 
-// ReadFrom implements io.ReaderFrom. Once nothing stands between a file or a socket
-// and the connection it leaves the copying to the connection, which may let the kernel
-// do it.
+// ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
+// the connection copies from it, and the kernel may do the copying.
 func (w *response) ReadFrom(src io.Reader) (n int64, err error) {
-	// io.Copy would call ReadFrom again, were w not hidden.
+	// w is wrapped, or io.Copy would call ReadFrom again.
 	plain := struct{ io.Writer }{w}
-	if !kernelReads(src) {
+	if !kernelCanRead(src) {
 		return io.CopyBuffer(plain, src, make([]byte, copySize))
 	}
-	if w.stage < framed { // the first bytes tell the type, and end in a framed head
+	if w.stage < stageFramed { // the first bytes decide Content-Type and complete the head
 		if n, err = io.CopyN(plain, src, holdSize+1); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -225,7 +225,7 @@ func (w *response) ReadFrom(src io.Reader) (n int64, err error) {
 			return n, err
 		}
 	}
-	more, done, err := w.readFrom(src)
+	more, done, err := w.copyFrom(src)
 	if n += more; !done {
 		more, err = io.CopyBuffer(plain, src, make([]byte, copySize))
 		n += more
@@ -233,9 +233,9 @@ func (w *response) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// kernelReads reports whether the kernel may be able to copy from src. Others may be
-// anything, and call back.
-func kernelReads(src io.Reader) bool {
+// kernelCanRead reports whether the kernel may be able to copy from src. Any other reader might
+// call back into the response.
+func kernelCanRead(src io.Reader) bool {
 	if limited, ok := src.(*io.LimitedReader); ok {
 		src = limited.R
 	}
@@ -246,16 +246,16 @@ func kernelReads(src io.Reader) bool {
 	return false
 }
 
-// readFrom has the connection copy from src. It reports in done whether it could.
-func (w *response) readFrom(src io.Reader) (n int64, done bool, err error) {
+// copyFrom makes the connection copy from src. done reports whether it could.
+func (w *response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.usable(); err != nil {
+	if err := w.checkUsable(); err != nil {
 		return 0, true, err
 	}
 	direct, ok := w.conn.nc.(io.ReaderFrom)
 	left := w.length - w.written
-	if !ok || w.conn.fastCGI() || w.stage != framed || w.chunked || w.head || w.noBody || w.length >= 0 && left <= 0 {
+	if !ok || w.conn.isFastCGI() || w.stage != stageFramed || w.chunked || w.isHEAD || w.noBody || w.length >= 0 && left <= 0 {
 		return 0, false, nil
 	}
 	if err := w.flush(); err != nil {

@@ -6,52 +6,51 @@ import (
 	"time"
 )
 
-// A watch reads a connection while its handler runs, to learn that the client has
-// gone. What it receives instead is the beginning of the next request and stays in
-// the input buffer. It is started only when the handler shows interest in its
-// context, and never while the body can still be read.
-type watch struct {
-	stopped chan struct{} // closed when the goroutine has left the buffer
-	n       int           // bytes received; valid once stopped
+// A departureWatch reads a connection while its handler runs, to detect that the client has closed
+// it. Any bytes that it receives are the start of the next request and stay in the input buffer. It
+// starts only when the handler uses its context, and never while the body can still be read.
+type departureWatch struct {
+	stopped  chan struct{} // closed when the goroutine no longer uses the buffer
+	received int           // bytes; valid once stopped is closed
 
 	mu       sync.Mutex // guards the read deadline while the goroutine runs
 	stopping bool
 }
 
-// maxTimeouts bounds how many deadlines of a handler a watch outlives: a net.Conn could have one of its own that
-// always strikes at once.
-const maxTimeouts = 100
+// maxDeadlineRetries limits how many deadlines set by a handler a watch survives. A net.Conn could
+// have a deadline of its own that always expires at once.
+const maxDeadlineRetries = 100
 
-// beginWatch implements link.
-func (c *netConn) beginWatch(x *exchange) {
-	records := x.fastCGI()
-	if records != nil && records.beginWatch(c.conn) {
-		x.abort()
+// watchDeparture implements transport.
+func (c *netConn) watchDeparture(x *exchange) {
+	records := x.fcgiBody()
+	if records != nil && records.startWatch(c.conn) {
+		x.abortRequest()
 		return
 	}
 	if c.end == len(c.in) {
 		c.makeRoom()
 	}
-	w := &watch{stopped: make(chan struct{})}
-	c.watching = w
-	// ReadTimeout and a handler's deadline bound reading the request, which is done.
+	w := &departureWatch{stopped: make(chan struct{})}
+	c.watch = w
+	// ReadTimeout and a handler's deadline limit reading the request, which is complete.
 	_ = c.nc.SetReadDeadline(time.Time{})
 	c.readDeadline = time.Time{}
 	room, nc := c.in[c.end:], c.nc
 	go func() {
 		defer close(w.stopped)
-		for again := true; again; again = records != nil && w.n < len(room) {
-			n, err := nc.Read(room[w.n:])
-			for timeouts := 0; err != nil && n == 0 && isTimeout(err) && timeouts < maxTimeouts && w.goesOn(nc); timeouts++ {
-				n, err = nc.Read(room[w.n:])
+		for again := true; again; again = records != nil && w.received < len(room) {
+			n, err := nc.Read(room[w.received:])
+			for timeouts := 0; err != nil && n == 0 && isTimeout(err) && timeouts < maxDeadlineRetries && w.clearDeadline(nc); timeouts++ {
+				n, err = nc.Read(room[w.received:])
 			}
 			switch {
-			case records != nil && records.follow(room[w.n:w.n+n]):
-				x.abort()
+			case records != nil && records.findAbort(room[w.received:w.received+n]):
+				x.abortRequest()
 			case err != nil && !isTimeout(err):
-				x.ctx.depart()
+				x.ctx.clientLeft()
 			}
-			w.n += n
+			w.received += n
 			if err != nil {
 				return
 			}
@@ -59,33 +58,34 @@ func (c *netConn) beginWatch(x *exchange) {
 	}()
 }
 
-// goesOn removes a deadline that the handler has set, unless the watch is being stopped.
-func (w *watch) goesOn(nc net.Conn) bool {
+// clearDeadline removes a deadline that the handler has set. It reports false if the watch is being
+// stopped.
+func (w *departureWatch) clearDeadline(nc net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return !w.stopping && nc.SetReadDeadline(time.Time{}) == nil
 }
 
-// stop makes Read return: a deadline in the past does. Which error a net.Conn returns
-// for that does not matter: nothing is left to be cancelled by it.
-func (w *watch) stop(nc net.Conn) {
+// stop makes Read return by a deadline in the past. The error that a net.Conn returns for it does
+// not matter: no context is left that it could cancel.
+func (w *departureWatch) stop(nc net.Conn) {
 	w.mu.Lock()
 	w.stopping = true
-	_ = nc.SetReadDeadline(longAgo())
+	_ = nc.SetReadDeadline(pastTime())
 	w.mu.Unlock()
 	<-w.stopped
 }
 
-// stopWatch implements link: it keeps what the watch received. It is called when no
-// other can begin.
+// stopWatch implements transport. It keeps what the watch received. No other watch can start when
+// it is called.
 func (c *netConn) stopWatch() {
-	w := c.watching
+	w := c.watch
 	if w == nil {
 		return
 	}
-	c.watching = nil
+	c.watch = nil
 	w.stop(c.nc)
-	c.end += w.n
+	c.end += w.received
 	_ = c.nc.SetReadDeadline(time.Time{})
 	c.readDeadline = time.Time{}
 }

@@ -225,10 +225,10 @@ func sendStream(w io.Writer, size int64) [sha256.Size]byte {
 		size -= n
 	}
 	io.WriteString(w, rec(stdinStream, 1, ""))
-	return finished(sum)
+	return stageFinished(sum)
 }
 
-func finished(h hash.Hash) (sum [sha256.Size]byte) {
+func stageFinished(h hash.Hash) (sum [sha256.Size]byte) {
 	h.Sum(sum[:0])
 	return sum
 }
@@ -246,7 +246,7 @@ func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
 		}
 		switch {
 		case b[1] == endRequest:
-			return n, finished(h), nil
+			return n, stageFinished(h), nil
 		case b[1] != stdoutStream:
 			return n, sum, fmt.Errorf("record % x", b[:8])
 		case inHead:

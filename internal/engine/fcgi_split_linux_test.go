@@ -14,7 +14,7 @@ import (
 
 // taken waits until the server has taken in what was sent: the kernel tells of a unix socket
 // how much the other side has not.
-func taken(t *testing.T, c *net.UnixConn) {
+func hijackedConn(t *testing.T, c *net.UnixConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestFCGISplitsOnShards(t *testing.T) {
 				if _, err := io.WriteString(c, p); err != nil {
 					break
 				}
-				taken(t, c)
+				hijackedConn(t, c)
 			}
 			c.CloseWrite()
 			return inOrder(t, <-answered, true)

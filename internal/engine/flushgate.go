@@ -2,48 +2,47 @@ package engine
 
 import "sync"
 
-// seal is the beginning of a conn's output that is complete: answers that were held
-// back so that one write takes them together, while a handler runs that may need
-// them sent. Whoever finds that handler slow sends them from another goroutine. The
-// conn itself only appends behind them meanwhile, and opens the seal before it
-// writes.
-type seal struct {
-	closed bool // the owner's; without it open costs nothing
+// flushGate is the complete part of a conn's output: responses that wait so that one write sends
+// several of them, while a handler runs whose client may need them. If the handler is slow, another
+// goroutine sends them through the gate. Meanwhile the conn only appends to its output, and it
+// opens the gate before it writes.
+type flushGate struct {
+	closed bool // read by the owner only, so that open of an open gate needs no lock
 
-	mu    sync.Mutex
-	to    sender
-	bytes []byte // nil: nothing is sealed
-	sent  int
+	mu      sync.Mutex
+	dest    sender
+	pending []byte // nil if the gate is open
+	sent    int
 }
 
-// sender sends what can be sent without waiting, and says how much that was.
-type sender interface{ sendNow([]byte) int }
+// sender sends what can be sent without blocking, and returns how much that was.
+type sender interface{ trySend([]byte) int }
 
-// close seals out.
-func (s *seal) close(out []byte, to sender) {
+// close closes the gate behind out, which other goroutines may now send.
+func (s *flushGate) close(out []byte, to sender) {
 	s.closed = true
 	s.mu.Lock()
-	s.to, s.bytes, s.sent = to, out[:len(out):len(out)], 0
+	s.dest, s.pending, s.sent = to, out[:len(out):len(out)], 0
 	s.mu.Unlock()
 }
 
-// open ends the sealing and returns how many bytes were sent from another goroutine.
-func (s *seal) open() (sent int) {
+// open opens the gate and returns how many bytes another goroutine has sent.
+func (s *flushGate) open() (sent int) {
 	if !s.closed {
 		return 0
 	}
 	s.closed = false
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.to, s.bytes = nil, nil
+	s.dest, s.pending = nil, nil
 	return s.sent
 }
 
-// send sends what is sealed, as far as there is room for it.
-func (s *seal) send() {
+// send sends the pending bytes for which there is room.
+func (s *flushGate) send() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sent < len(s.bytes) {
-		s.sent += s.to.sendNow(s.bytes[s.sent:])
+	if s.sent < len(s.pending) {
+		s.sent += s.dest.trySend(s.pending[s.sent:])
 	}
 }

@@ -7,39 +7,39 @@ import (
 )
 
 const (
-	// maxIdle is how many goroutines of a kind wait for work for as long as it takes, each with
+	// maxFree is how many goroutines of a kind wait for work without a time limit, each with
 	// its buffers.
-	maxIdle = 64
+	maxFree = 64
 
-	// surplusTime is how long the others wait. Where hundreds of handlers block at a time, each
-	// request would otherwise pay for a goroutine, its stack, and 16 KB of buffers.
-	surplusTime = time.Second
+	// surplusTimeout is how long the others wait. If hundreds of handlers block at a time, each
+	// request would otherwise pay for a new goroutine, its stack, and 16 KB of buffers.
+	surplusTimeout = time.Second
 )
 
-// idle are those of a kind that wait for work. The last to have worked is the first to
-// work again: its stack and its buffers are warm.
-type idle[T any] struct {
-	mu   sync.Mutex
-	all  []*T
-	done bool
+// freeList holds the goroutines of a kind that wait for work. The last to finish work is the first
+// to receive more, because its stack and its buffers are in the cache.
+type freeList[T any] struct {
+	mu      sync.Mutex
+	free    []*T
+	stopped bool
 }
 
-// take returns one that waits, or nil.
-func (l *idle[T]) take() *T {
+// get removes and returns an element, or nil.
+func (l *freeList[T]) get() *T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := len(l.all)
+	n := len(l.free)
 	if n == 0 {
 		return nil
 	}
-	t := l.all[n-1]
-	l.all = l.all[:n-1]
+	t := l.free[n-1]
+	l.free = l.free[:n-1]
 	return t
 }
 
-// await has t wait for work from its channel, and returns what it gets. It reports false if t is to
-// end instead.
-func await[T, W any](l *idle[T], t *T, work <-chan W) (w W, ok bool) {
+// awaitWork adds t to the list, waits for work on its channel, and returns the work. It reports
+// false if t must end instead.
+func awaitWork[T, W any](l *freeList[T], t *T, work <-chan W) (w W, ok bool) {
 	surplus, ok := l.add(t)
 	if !ok {
 		return w, false
@@ -48,7 +48,7 @@ func await[T, W any](l *idle[T], t *T, work <-chan W) (w W, ok bool) {
 		w, ok = <-work
 		return w, ok
 	}
-	timer := time.NewTimer(surplusTime)
+	timer := time.NewTimer(surplusTimeout)
 	defer timer.Stop()
 	select {
 	case w, ok = <-work:
@@ -58,39 +58,40 @@ func await[T, W any](l *idle[T], t *T, work <-chan W) (w W, ok bool) {
 	if l.remove(t) {
 		return w, false
 	}
-	w, ok = <-work // somebody has taken t meanwhile
+	w, ok = <-work // get has removed t meanwhile
 	return w, ok
 }
 
-// add keeps t for later work, and reports whether there are enough without it.
-func (l *idle[T]) add(t *T) (surplus, ok bool) {
+// add adds t to the list. surplus reports whether there are enough without it, and ok whether the
+// list is still in use.
+func (l *freeList[T]) add(t *T) (surplus, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.done {
+	if l.stopped {
 		return false, false
 	}
-	l.all = append(l.all, t)
-	return len(l.all) > maxIdle, true
+	l.free = append(l.free, t)
+	return len(l.free) > maxFree, true
 }
 
-// remove reports whether t was there.
-func (l *idle[T]) remove(t *T) bool {
+// remove removes t and reports whether it was in the list.
+func (l *freeList[T]) remove(t *T) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := slices.Index(l.all, t)
+	i := slices.Index(l.free, t)
 	if i < 0 {
 		return false
 	}
-	l.all = slices.Delete(l.all, i, i+1)
+	l.free = slices.Delete(l.free, i, i+1)
 	return true
 }
 
-// stop returns all that wait. From then on none is kept.
-func (l *idle[T]) stop() []*T {
+// stop returns all elements. From then on add fails.
+func (l *freeList[T]) stop() []*T {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.done = true
-	all := l.all
-	l.all = nil
+	l.stopped = true
+	all := l.free
+	l.free = nil
 	return all
 }

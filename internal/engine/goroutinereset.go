@@ -8,35 +8,36 @@ import (
 	"time"
 )
 
-// A goroutine that runs the handlers of one connection after another must not let
-// what one does to its goroutine reach the next.
+// A goroutine runs the handlers of one connection after another. Changes that a handler makes to
+// its goroutine must not affect the next handler.
 
-// forgetLabels drops profiler labels that a handler has set and left.
-func forgetLabels() { pprof.SetGoroutineLabels(context.Background()) }
+// resetLabels removes profiler labels that a handler has set.
+func resetLabels() { pprof.SetGoroutineLabels(context.Background()) }
 
-// How often a goroutine looks whether a handler has locked its thread: at first often, then half as often each time, as handlers that do
-// so mostly do it always. A look takes 9 us, and there are many goroutines where handlers wait.
+// Intervals between two checks whether a handler has locked the thread. They double, because
+// handlers that lock it mostly do so always. A check takes 9 µs, and there are many goroutines
+// where handlers block.
 const (
-	checkFirst = 100 * time.Millisecond
-	checkEvery = time.Second
+	firstCheckInterval = 100 * time.Millisecond
+	maxCheckInterval   = time.Second
 )
 
-// hygiene is what a goroutine remembers of having looked.
-type hygiene struct {
-	checked time.Time
-	pause   time.Duration // until the next look
-	locked  bool          // a handler has locked the thread
+// threadCheck is the state of these checks in one goroutine.
+type threadCheck struct {
+	lastCheck time.Time
+	interval  time.Duration // until the next check
+	locked    bool          // a handler has locked its goroutine to the thread
 }
 
-// look reports, now and then, whether a handler has left this goroutine locked to
-// its thread. Such a thread may have been changed in a way that the next connection's
-// handler must not see: the goroutine is to end, and the thread with it. Nothing else
-// tells than the head line of a stack trace.
-func (h *hygiene) look(now time.Time) bool {
-	if now.Sub(h.checked) < h.pause {
+// isLocked reports whether a handler has left this goroutine locked to its thread; it checks only
+// at intervals. Such a thread may have been changed in a way that the next handler must not see, so
+// that the goroutine must end, and the thread with it. Only the first line of a stack trace shows
+// the lock.
+func (h *threadCheck) isLocked(now time.Time) bool {
+	if now.Sub(h.lastCheck) < h.interval {
 		return h.locked
 	}
-	h.checked, h.pause = now, min(max(checkFirst, 2*h.pause), checkEvery)
+	h.lastCheck, h.interval = now, min(max(firstCheckInterval, 2*h.interval), maxCheckInterval)
 	var b [64]byte
 	head, _, _ := bytes.Cut(b[:runtime.Stack(b[:], false)], []byte("\n"))
 	h.locked = bytes.Contains(head, []byte("locked to thread"))

@@ -35,7 +35,7 @@ func TestReserveFollowsTheCollector(t *testing.T) {
 		{keepBelow + 1, firstReserve, 0},
 	} {
 		now = now.Add(step.after)
-		if r.note(now, step.most); r.size != step.want {
+		if r.adjust(now, step.most); r.size != step.want {
 			t.Errorf("%d bytes after a run %v after the last, want %d", r.size, step.after, step.want)
 		}
 	}
@@ -54,13 +54,13 @@ func collect(t *testing.T, what string, until func() bool) {
 }
 
 func TestReserveIsHeldWhileServing(t *testing.T) {
-	if !collectorIsUntuned() {
+	if !collectorHasDefaults() {
 		t.Skip("GOGC or GOMEMLIMIT is set")
 	}
 	var r reserve
 	r.retain()
 	r.retain()
-	collect(t, "no reserve", func() bool { return r.held() == mostReserved() })
+	collect(t, "no reserve", func() bool { return r.held() == reserveLimit() })
 	r.release()
 	if r.held() == 0 {
 		t.Error("dropped while somebody serves")
@@ -76,7 +76,7 @@ func TestReserveIsHeldWhileServing(t *testing.T) {
 }
 
 func TestReserveLeavesTunedCollectorsAlone(t *testing.T) {
-	if !collectorIsUntuned() {
+	if !collectorHasDefaults() {
 		t.Skip("GOGC or GOMEMLIMIT is set")
 	}
 	for name, tune := range map[string]func() (undo func()){
@@ -93,7 +93,7 @@ func TestReserveLeavesTunedCollectorsAlone(t *testing.T) {
 		r.retain()
 		collect(t, name+": no reserve", func() bool { return r.held() > 0 })
 		undo := tune()
-		if collectorIsUntuned() {
+		if collectorHasDefaults() {
 			t.Errorf("%s is set, and it is not seen", name)
 		}
 		collect(t, name+": held", func() bool { return r.held() == 0 })

@@ -15,207 +15,213 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// sock is a connection on a shard: what there is of it while it waits. Its
-// descriptor is reported by the shard's loop. While a runner serves it, it is that
-// runner's conn's net.Conn: Read and Write wait as a goroutine expects, and give up
-// the loop's lead first.
+// shardConn is a connection on a shard, and all that a waiting connection holds. The shard's loop
+// reports events of its descriptor. While a runner serves it, it is the net.Conn of the runner's
+// conn. Its Read and Write may block; before they do, they give up the loop's lead.
 //
-// The first 64 bytes are what a request touches; the whole fits two cache lines. With
-// thousands of connections each line is a miss.
-type sock struct {
-	state   atomic.Uint32 // see below
-	refs    atomic.Int32  // calls on fd that are under way; Close makes it negative
-	fd      int32
-	ended   atomic.Bool // the loop has said that nothing more will arrive
-	fresh   atomic.Bool // no request was served
-	bounded atomic.Bool // a deadline is set
-	home    *home
-	remote  string   // of its own: handlers keep it
-	partial *partial // the beginning of a head
-	runs    *conn    // while it is served
+// A request uses mainly the first 64 bytes, because each cache line is a miss if there are
+// thousands of connections. A test pins the whole size.
+type shardConn struct {
+	state       atomic.Uint32 // see states below
+	refs        atomic.Int32  // running calls on fd; Close makes it negative
+	fd          int32
+	inputEnded  atomic.Bool // the loop has reported the end of the input
+	isNew       atomic.Bool // no request has been served
+	hasDeadline atomic.Bool // a deadline is set
+	place       *placement
+	remote      string       // not part of a larger string, because handlers keep it
+	partialHead *partialHead // the part of a head that has arrived
+	servedBy    *conn        // while it is served
 
-	opened  instant
-	watched atomic.Pointer[exchange] // whose context hears of the client's departure
+	opened          instant
+	watchedExchange atomic.Pointer[exchange] // whose context ends when the client leaves
 
 	mu            sync.Mutex
 	readDeadline  instant
 	writeDeadline instant
-	sides         *sides // made when somebody first waits
+	waiters       *waiters // made by the first call that waits
 
-	requests uint32 // that were counted, by whoever serves the sock
+	requests uint32 // counted by CountRequest
 }
 
-// home is what the socks of a listener and a shard have in common.
-type home struct {
-	plan  *plan
-	shard *shard
+// placement is a listener and a shard; its connections share it.
+type placement struct {
+	config *serveConfig
+	shard  *shard
 }
 
-// instant is a time in nanoseconds since the group began; 0 is none.
+// instant is a time in nanoseconds since the group's epoch; 0 for none.
 type instant int64
 
-// A sock's state. A loop that hears of a waiting sock claims it; of one that is
-// being served it leaves a note, which whoever serves it finds before letting go.
+// States of a shardConn:
+//
+//	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
+//	   ▲                 │                    │
+//	   └──────park───────┘                    │
+//	any ──Close, expire, claimForClosing──▶ closed
+//
+// A loop claims a waiting connection when it has an event for it. If the connection is being
+// served, the claim only records the event. The runner finds it when it parks the connection, and
+// reads once more.
 const (
-	waiting uint32 = iota
-	served
-	servedNoted
-	dead
+	stateWaiting uint32 = iota
+	stateServed
+	stateServedEvent
+	stateClosed
 )
 
-// partial is what has arrived of a head, and how far it has been parsed.
-type partial struct {
-	in      []byte
-	request http1.Request
-	params  *fcgi.Request // of FastCGI
-	began   time.Time
+// partialHead is the part of a head that has arrived, and how far it has been parsed.
+type partialHead struct {
+	in           []byte
+	request      http1.Request
+	params       *fcgi.Request // FastCGI's state, else nil
+	requestStart time.Time
 }
 
-// sides are where Read and Write wait.
-type sides struct {
+// waiters are the channels on which Read and Write wait.
+type waiters struct {
 	read, write chan struct{}
-	told        bool // the loop tells of room for output
+	outputAdded bool // the loop reports room for output
 }
 
-func newSock(h *home, fd int, remote string) *sock {
-	k := &sock{home: h, fd: int32(fd), remote: remote, opened: h.shard.group.now()}
-	k.fresh.Store(true)
+func newShardConn(h *placement, fd int, remote string) *shardConn {
+	k := &shardConn{place: h, fd: int32(fd), remote: remote, opened: h.shard.group.now()}
+	k.isNew.Store(true)
 	return k
 }
 
-// group returns the group that the sock is of.
-func (k *sock) group() *group { return k.home.shard.group }
+// group returns the group of the connection's shard.
+func (k *shardConn) group() *group { return k.place.shard.group }
 
-// claim makes the sock its caller's to serve. If it is being served already, whoever
-// does that is told.
-func (k *sock) claim(e poll.Event) bool {
+// claim reports whether the caller now serves the connection. If it is being served already, claim
+// records the event.
+func (k *shardConn) claim(e poll.Event) bool {
 	if e.Ended {
-		k.ended.Store(true)
+		k.inputEnded.Store(true)
 	}
-	if k.state.CompareAndSwap(waiting, served) {
+	if k.state.CompareAndSwap(stateWaiting, stateServed) {
 		return true
 	}
 	for {
 		switch state := k.state.Load(); state {
-		case dead:
+		case stateClosed:
 			return false
-		case waiting:
-			if k.state.CompareAndSwap(waiting, served) {
+		case stateWaiting:
+			if k.state.CompareAndSwap(stateWaiting, stateServed) {
 				return true
 			}
 		default:
-			if k.state.CompareAndSwap(state, servedNoted) {
-				k.note(e)
+			if k.state.CompareAndSwap(state, stateServedEvent) {
+				k.notifyWaiters(e)
 				return false
 			}
 		}
 	}
 }
 
-// note wakes who waits for the event.
-func (k *sock) note(e poll.Event) {
+// notifyWaiters wakes the calls that wait for the event.
+func (k *shardConn) notifyWaiters(e poll.Event) {
 	k.mu.Lock()
-	if k.sides != nil {
+	if k.waiters != nil {
 		if e.Readable {
-			ring(k.sides.read)
+			signal(k.waiters.read)
 		}
 		if e.Writable || e.Ended {
-			ring(k.sides.write)
+			signal(k.waiters.write)
 		}
 	}
 	k.mu.Unlock()
 	if e.Readable {
-		k.lookForDeparture()
+		k.checkDeparture()
 	}
 }
 
-func ring(c chan struct{}) {
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// peekSize is how far lookForDeparture looks for FastCGI's message that a request is aborted.
+// peekSize is how many bytes checkDeparture searches for FastCGI's ABORT_REQUEST.
 const peekSize = 1 << 10
 
-// lookForDeparture cancels the context of the exchange that is watched, if the
-// client has gone.
-func (k *sock) lookForDeparture() {
-	if x := k.watched.Load(); x != nil && k.acquire() {
+// checkDeparture cancels the context of the watched exchange if the client has left.
+func (k *shardConn) checkDeparture() {
+	if x := k.watchedExchange.Load(); x != nil && k.acquire() {
 		gone, aborted := poll.Ended(int(k.fd)), false
-		if records := x.fastCGI(); records != nil && !gone {
+		if records := x.fcgiBody(); records != nil && !gone {
 			var b [peekSize]byte
-			aborted = records.foresees(b[:poll.Peek(int(k.fd), b[:])])
+			aborted = records.peekAbort(b[:poll.Peek(int(k.fd), b[:])])
 		}
 		k.release()
 		switch {
 		case gone:
-			x.ctx.depart()
+			x.ctx.clientLeft()
 		case aborted:
-			x.abort()
+			x.abortRequest()
 		}
 	}
 }
 
-// letGo makes the sock wait. It reports false if something has happened to it since
-// it was last read; it is then still the caller's.
-func (k *sock) letGo() bool {
-	if k.state.CompareAndSwap(served, waiting) {
+// park makes the connection wait. It reports false if an event was recorded since the last read;
+// the caller then still serves it.
+func (k *shardConn) park() bool {
+	if k.state.CompareAndSwap(stateServed, stateWaiting) {
 		return true
 	}
-	k.state.Store(served)
+	k.state.Store(stateServed)
 	return false
 }
 
-// waitUntil bounds the waiting that is about to begin; 0 is no bound. The group's
-// sweeper sees to it.
-func (k *sock) waitUntil(deadline instant) {
-	if deadline == 0 && !k.bounded.Load() {
+// setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
+// sweeper enforces it.
+func (k *shardConn) setWaitDeadline(deadline instant) {
+	if deadline == 0 && !k.hasDeadline.Load() {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.readDeadline, k.writeDeadline = deadline, 0
-	k.bounded.Store(deadline != 0)
+	k.hasDeadline.Store(deadline != 0)
 }
 
-// expire closes the sock if it waits and has waited too long.
-func (k *sock) expire(now instant) {
-	if !k.bounded.Load() || k.state.Load() != waiting {
+// expire closes the connection if it waits and its deadline has passed.
+func (k *shardConn) expire(now instant) {
+	if !k.hasDeadline.Load() || k.state.Load() != stateWaiting {
 		return
 	}
 	k.mu.Lock()
 	passed := k.readDeadline != 0 && k.readDeadline <= now
 	k.mu.Unlock()
-	if !passed || !k.state.CompareAndSwap(waiting, dead) {
+	if !passed || !k.state.CompareAndSwap(stateWaiting, stateClosed) {
 		return
 	}
-	if k.partial == nil || k.home.plan.refused == nil {
+	if k.partialHead == nil || k.place.config.onRefused == nil {
 		_ = k.Close()
 		return
 	}
-	go k.closeLate() // the sweeper must not wait for the hook
+	go k.closeExpired() // the sweeper must not wait for the hook
 }
 
-// closeLate closes a sock whose head did not arrive in time, and reports that.
-func (k *sock) closeLate() {
+// closeExpired closes a connection whose head is late, and reports the refusal.
+func (k *shardConn) closeExpired() {
 	defer k.Close()
-	h := k.partial
-	k.home.plan.report(k.LocalAddr(), k.remote, nil, &h.request, h.in, http.StatusRequestTimeout, 0)
+	h := k.partialHead
+	k.place.config.reportRequest(k.LocalAddr(), k.remote, nil, &h.request, h.in, http.StatusRequestTimeout, 0)
 }
 
-// claimForClosing claims the sock if it is waiting, and not too new for that.
-func (k *sock) claimForClosing() bool {
-	if k.state.Load() != waiting {
+// claimForClosing claims a connection that waits, unless it is too new.
+func (k *shardConn) claimForClosing() bool {
+	if k.state.Load() != stateWaiting {
 		return false
 	}
-	tooNew := k.fresh.Load() && time.Duration(k.group().now()-k.opened) < newGrace
-	return !tooNew && k.state.CompareAndSwap(waiting, dead)
+	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.opened) < newGrace
+	return !tooNew && k.state.CompareAndSwap(stateWaiting, stateClosed)
 }
 
-// quietFor returns for how long nothing has arrived.
-func (k *sock) quietFor() time.Duration {
+// quietFor returns how long nothing has arrived.
+func (k *shardConn) quietFor() time.Duration {
 	if !k.acquire() {
 		return 0
 	}
@@ -223,9 +229,8 @@ func (k *sock) quietFor() time.Duration {
 	return poll.QuietFor(int(k.fd))
 }
 
-// acquire keeps the descriptor open for a call. It reports false once Close was
-// called.
-func (k *sock) acquire() bool {
+// acquire keeps the descriptor open until release. It reports false after Close.
+func (k *shardConn) acquire() bool {
 	for {
 		n := k.refs.Load()
 		if n < 0 {
@@ -237,24 +242,24 @@ func (k *sock) acquire() bool {
 	}
 }
 
-// closedRefs is added to refs by Close.
+// closedRefs is what Close adds to refs.
 const closedRefs = -1 << 30
 
-func (k *sock) release() {
+func (k *shardConn) release() {
 	if k.refs.Add(-1) == closedRefs {
 		k.closeFD()
 	}
 }
 
 // Close implements net.Conn.
-func (k *sock) Close() error {
+func (k *shardConn) Close() error {
 	for {
 		n := k.refs.Load()
 		if n < 0 {
 			return net.ErrClosed
 		}
 		if k.refs.CompareAndSwap(n, n+closedRefs) {
-			k.state.Store(dead)
+			k.state.Store(stateClosed)
 			k.wakeAll()
 			if n == 0 {
 				k.closeFD()
@@ -264,28 +269,28 @@ func (k *sock) Close() error {
 	}
 }
 
-// wakeAll lets who waits find that the sock was closed.
-func (k *sock) wakeAll() {
+// wakeAll wakes the calls that wait, which find that the connection was closed.
+func (k *shardConn) wakeAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.sides != nil {
-		ring(k.sides.read)
-		ring(k.sides.write)
+	if k.waiters != nil {
+		signal(k.waiters.read)
+		signal(k.waiters.write)
 	}
 }
 
-// closeFD closes the descriptor, which nobody uses any more. A request that is kept keeps the sock, but not what that
-// had for being served.
-func (k *sock) closeFD() {
-	k.group().socks.remove(int(k.fd), k)
-	k.runs, k.partial = nil, nil
-	k.watched.Store(nil)
+// closeFD closes the descriptor, which is no longer in use. A Request that a program keeps refers
+// to the shardConn, but must not keep the buffers that served it.
+func (k *shardConn) closeFD() {
+	k.group().conns.remove(int(k.fd), k)
+	k.servedBy, k.partialHead = nil, nil
+	k.watchedExchange.Store(nil)
 	_ = poll.Close(int(k.fd))
-	k.group().gone()
+	k.group().connGone()
 }
 
-// kill ends the connection under whoever serves it.
-func (k *sock) kill() {
+// shutdown ends the connection while a runner serves it.
+func (k *shardConn) shutdown() {
 	if k.acquire() {
 		_ = poll.Shutdown(int(k.fd))
 		k.release()
@@ -293,86 +298,86 @@ func (k *sock) kill() {
 }
 
 // Opened implements connection.Info.
-func (k *sock) Opened() time.Time { return k.group().start.Add(time.Duration(k.opened)) }
+func (k *shardConn) Opened() time.Time { return k.group().epoch.Add(time.Duration(k.opened)) }
 
 // CountRequest implements connection.Info.
-func (k *sock) CountRequest() int {
+func (k *shardConn) CountRequest() int {
 	if k.requests < math.MaxUint32 {
 		k.requests++
 	}
 	return int(k.requests)
 }
 
-// context implements link.
-func (k *sock) context() context.Context { return k.home.plan.base }
+// context implements transport.
+func (k *shardConn) context() context.Context { return k.place.config.baseContext }
 
-// raw implements link.
-func (k *sock) raw() net.Conn { return k }
+// raw implements transport.
+func (k *shardConn) raw() net.Conn { return k }
 
-// logf implements link.
-func (k *sock) logf(format string, args ...any) { k.home.plan.logf(format, args...) }
+// logf implements transport.
+func (k *shardConn) logf(format string, args ...any) { k.place.config.logf(format, args...) }
 
-// beginWatch implements link. The loop does the watching; what has happened before
-// is looked for here.
-func (k *sock) beginWatch(x *exchange) {
-	if records := x.fastCGI(); records != nil && records.beginWatch(k.runs) {
-		x.abort()
+// watchDeparture implements transport. The loop reports later events; earlier ones are checked
+// here.
+func (k *shardConn) watchDeparture(x *exchange) {
+	if records := x.fcgiBody(); records != nil && records.startWatch(k.servedBy) {
+		x.abortRequest()
 		return
 	}
-	k.watched.Store(x)
-	k.lookForDeparture()
+	k.watchedExchange.Store(x)
+	k.checkDeparture()
 }
 
-// stopWatch implements link.
-func (k *sock) stopWatch() {
-	if k.watched.Load() != nil {
-		k.watched.Store(nil)
+// stopWatch implements transport.
+func (k *shardConn) stopWatch() {
+	if k.watchedExchange.Load() != nil {
+		k.watchedExchange.Store(nil)
 	}
 }
 
-// takeOver implements link. The handler gets a connection of package net, with a
-// descriptor of its own. Until there is one nothing changes: if there is none, the loop still serves the sock.
-func (k *sock) takeOver() (net.Conn, error) {
+// hijack implements transport. The handler receives a connection of package net, with a descriptor
+// of its own. If none can be made, nothing changes, and the loop still serves the connection.
+func (k *shardConn) hijack() (net.Conn, error) {
 	if !k.acquire() {
 		return nil, net.ErrClosed
 	}
-	defer k.release() // closes our descriptor, once Close was called below
+	defer k.release() // closes the descriptor after Close below
 	nc, err := k.duplicate()
-	for range 2 { // as many as that takes
+	for range 2 { // FileConn duplicates the descriptor a second time
 		if outOfDescriptors(err) {
-			k.group().shed()
+			k.group().shedIdle()
 			nc, err = k.duplicate()
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := k.home.shard.loop.Remove(int(k.fd)); err != nil {
+	if err := k.place.shard.loop.Remove(int(k.fd)); err != nil {
 		_ = nc.Close()
 		return nil, os.NewSyscallError("epoll_ctl", err)
 	}
-	k.runs.giveUpLead()
-	_ = k.Close() // of our descriptor; the handler's is another one
+	k.servedBy.giveUpLead()
+	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
 }
 
-// duplicate makes a connection of package net of a duplicate of the descriptor.
-func (k *sock) duplicate() (net.Conn, error) {
+// duplicate makes a connection of package net from a duplicate of the descriptor.
+func (k *shardConn) duplicate() (net.Conn, error) {
 	fd, err := poll.Dup(int(k.fd))
 	if err != nil {
 		return nil, os.NewSyscallError("fcntl", err)
 	}
 	f := os.NewFile(uintptr(fd), "")
 	defer f.Close()
-	return net.FileConn(f) // which has yet another descriptor
+	return net.FileConn(f) // which makes another duplicate
 }
 
-// sendNow implements sender.
-func (k *sock) sendNow(b []byte) int {
+// trySend implements sender.
+func (k *shardConn) trySend(b []byte) int {
 	if !k.acquire() {
 		return 0
 	}
 	defer k.release()
-	n, _ := poll.Send(int(k.fd), b) // an error will meet the owner, too
+	n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
 	return n
 }

@@ -10,10 +10,10 @@ import (
 func BenchmarkIdleBound(b *testing.B) {
 	b.Run("sweep", func(b *testing.B) {
 		b.ReportAllocs()
-		g := &group{start: time.Now()}
-		k := &sock{home: &home{shard: &shard{group: g}}}
+		g := &group{epoch: time.Now()}
+		k := &shardConn{place: &placement{shard: &shard{group: g}}}
 		for b.Loop() {
-			k.waitUntil(g.now() + instant(time.Hour))
+			k.setWaitDeadline(g.now() + instant(time.Hour))
 		}
 	})
 	b.Run("timer", func(b *testing.B) {

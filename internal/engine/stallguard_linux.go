@@ -7,133 +7,136 @@ import (
 )
 
 const (
-	// watchClosely is how often the watcher looks while handlers run on loops that
-	// have not earned trust yet; two looks that find the same handler running cost
-	// it the lead.
-	watchClosely = time.Millisecond
-	// watchCalmly is how often it looks otherwise. A route that was quick and begins to hang holds its
-	// loop up for one to two times this.
-	watchCalmly = 5 * time.Millisecond
-	// calmAfter and sleepAfter are how many looks without such a handler, or without
-	// any, make it slow down and sleep.
-	calmAfter  = 4
+	// fastInterval is the interval between checks while loops run handlers that are not yet
+	// trusted. A handler that two checks find running costs its runner the lead.
+	fastInterval = time.Millisecond
+	// slowInterval is the interval otherwise. A route that was quick and begins to hang holds
+	// up its loop for one to two of these.
+	slowInterval = 5 * time.Millisecond
+	// slowAfter is after how many checks without an untrusted handler the guard slows down.
+	// sleepAfter is after how many checks without any work it sleeps.
+	slowAfter  = 4
 	sleepAfter = 10
 
-	// outageStalls routes that stall within outageWindow begin an outage. It lasts for outageShortest,
-	// and twice as long as the last one if that has just ended. One route that stalls as often is none:
-	// it has left the loops, and on a busy machine the one that has most requests is stopped most often.
+	// If outageStalls routes stall within outageWindow, an outage begins. It lasts for
+	// outageShortest, or twice as long as the last one if that has just ended. A single route
+	// that stalls often is not an outage: it has left the loops. On a busy machine the route
+	// with the most requests is stopped most often.
 	outageStalls   = 4
 	outageWindow   = time.Second
 	outageShortest = time.Second
 	outageLongest  = 32 * time.Second
 )
 
-// watcher finds leaders whose handlers take long and has them replaced. It is one
-// goroutine for all shards of a server. It sleeps while they have nothing to do.
-type watcher struct {
-	asleep  atomic.Bool
-	calm    atomic.Bool
-	hurried atomic.Bool // a handler that is not trusted ran since the last look
-	outage  atomic.Bool // handlers run in goroutines of their own
-	bell    chan struct{}
+// stallGuard finds leaders whose handlers are slow and replaces them. One goroutine does so for all
+// shards of a server. Its states:
+//
+//	fast ──slowAfter checks without an untrusted handler──▶ slow ──checkSoon──▶ fast
+//	fast or slow ──sleepAfter checks without work──▶ asleep ──wake──▶ fast
+type stallGuard struct {
+	asleep       atomic.Bool
+	slow         atomic.Bool
+	sawUntrusted atomic.Bool // an untrusted handler ran since the last check
+	outage       atomic.Bool // no handler runs on a loop
+	wakeup       chan struct{}
 }
 
 // wake is called by loops that have work.
-func (w *watcher) wake() {
+func (w *stallGuard) wake() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
-		w.ring()
+		w.signal()
 	}
 }
 
-// hurry is called before a loop runs a handler that is not trusted.
-func (w *watcher) hurry() {
-	if !w.hurried.Load() {
-		w.hurried.Store(true)
-		if w.calm.Load() && w.calm.CompareAndSwap(true, false) {
-			w.ring()
+// checkSoon is called before a loop runs a handler that is not trusted.
+func (w *stallGuard) checkSoon() {
+	if !w.sawUntrusted.Load() {
+		w.sawUntrusted.Store(true)
+		if w.slow.Load() && w.slow.CompareAndSwap(true, false) {
+			w.signal()
 		}
 	}
 }
 
-func (w *watcher) ring() {
+func (w *stallGuard) signal() {
 	select {
-	case w.bell <- struct{}{}:
+	case w.wakeup <- struct{}{}:
 	default:
 	}
 }
 
-// run watches the group's shards until it is stopped.
-func (w *watcher) run(g *group) {
-	var words sightings
+// run checks the group's shards until the group is stopped.
+func (w *stallGuard) run(g *group) {
+	var words observations
 	var outages outages
-	ticker := time.NewTicker(watchClosely)
+	ticker := time.NewTicker(fastInterval)
 	defer ticker.Stop()
 	last := time.Now()
 	for idle, quiet := 0, 0; ; {
 		select {
 		case <-g.stopped:
 			return
-		case <-w.bell:
+		case <-w.wakeup:
 			idle, quiet, last = 0, 0, time.Now()
-			ticker.Reset(watchClosely)
+			ticker.Reset(fastInterval)
 			continue
 		case <-ticker.C:
 		}
 		now := time.Now()
-		late := now.Sub(last) > 2*w.gait()
+		late := now.Sub(last) > 2*w.interval()
 		last = now
-		if quiet++; w.hurried.Swap(false) {
+		if quiet++; w.sawUntrusted.Swap(false) {
 			quiet = 0
-		} else if quiet >= calmAfter && w.calm.CompareAndSwap(false, true) {
-			ticker.Reset(watchCalmly)
+		} else if quiet >= slowAfter && w.slow.CompareAndSwap(false, true) {
+			ticker.Reset(slowInterval)
 		}
-		busy, stalled := words.look(g.allShards(), late)
-		w.outage.Store(outages.note(now, stalled))
+		busy, stalled := words.check(g.allShards(), late)
+		w.outage.Store(outages.update(now, stalled))
 		if idle++; busy {
 			idle = 0
 		}
 		if idle < sleepAfter {
 			continue
 		}
-		w.calm.Store(false)
+		w.slow.Store(false)
 		w.asleep.Store(true)
-		if busy, _ := words.look(g.allShards(), false); !busy || !w.asleep.CompareAndSwap(true, false) {
+		if busy, _ := words.check(g.allShards(), false); !busy || !w.asleep.CompareAndSwap(true, false) {
 			ticker.Stop()
 			select {
 			case <-g.stopped:
 				return
-			case <-w.bell:
+			case <-w.wakeup:
 			}
 		}
 		idle, quiet, last = 0, 0, time.Now()
-		ticker.Reset(watchClosely)
+		ticker.Reset(fastInterval)
 	}
 }
 
-// gait returns how often the watcher looks at present.
-func (w *watcher) gait() time.Duration {
-	if w.calm.Load() {
-		return watchCalmly
+// interval returns the current interval between checks.
+func (w *stallGuard) interval() time.Duration {
+	if w.slow.Load() {
+		return slowInterval
 	}
-	return watchClosely
+	return fastInterval
 }
 
-// sightings are what the watcher saw of each shard when it looked last.
-type sightings []sighting
+// observations are the words of the shards at the last check.
+type observations []observation
 
-type sighting struct {
+type observation struct {
 	word    uint64
-	excused bool // it has been seen again by a look that was late
+	excused bool // a late check has found it again
 }
 
-// look replaces the leaders that do what they did when it looked last, and returns the slots of what
-// they do. It reports whether any shard had something to do.
+// check replaces the leaders whose word has not changed since the last check, and returns the slots
+// of their handlers. busy reports whether any shard had work.
 //
-// What makes a look late, a processor that is not to be had or a quota that is used up, has kept the
-// leader from its work as well: one late look says nothing.
-func (all *sightings) look(shards []*shard, late bool) (busy bool, stalled []slotID) {
+// What delays a check, a lack of processors or an exhausted quota, delays the leader, too. One late
+// check therefore proves nothing.
+func (all *observations) check(shards []*shard, late bool) (busy bool, stalled []slotID) {
 	for len(*all) < len(shards) {
-		*all = append(*all, sighting{})
+		*all = append(*all, observation{})
 	}
 	for i, s := range shards {
 		seen, word := &(*all)[i], s.word.Load()
@@ -141,7 +144,7 @@ func (all *sightings) look(shards []*shard, late bool) (busy bool, stalled []slo
 		busy = busy || serving || word != seen.word
 		switch {
 		case word != seen.word:
-			*seen = sighting{word: word}
+			*seen = observation{word: word}
 		case !serving:
 		case late && !seen.excused:
 			seen.excused = true
@@ -154,9 +157,9 @@ func (all *sightings) look(shards []*shard, late bool) (busy bool, stalled []slo
 
 // outages decides when there is an outage.
 type outages struct {
-	recent []stall // one for each slot
-	until  time.Time
-	lasts  time.Duration // the last one
+	recent   []stall // at most one for each slot
+	until    time.Time
+	duration time.Duration // of the last outage
 }
 
 type stall struct {
@@ -164,8 +167,8 @@ type stall struct {
 	at   time.Time
 }
 
-// note takes the slots that have stalled and reports whether there is an outage.
-func (o *outages) note(now time.Time, stalled []slotID) bool {
+// update records the slots that have stalled and reports whether there is an outage.
+func (o *outages) update(now time.Time, stalled []slotID) bool {
 	if now.Before(o.until) {
 		return true
 	}
@@ -181,11 +184,11 @@ func (o *outages) note(now time.Time, stalled []slotID) bool {
 	if len(o.recent) < outageStalls {
 		return false
 	}
-	if recurs := now.Sub(o.until) < max(o.lasts, outageWindow); recurs {
-		o.lasts = min(2*o.lasts, outageLongest)
+	if recurs := now.Sub(o.until) < max(o.duration, outageWindow); recurs {
+		o.duration = min(2*o.duration, outageLongest)
 	} else {
-		o.lasts = outageShortest
+		o.duration = outageShortest
 	}
-	o.until, o.recent = now.Add(o.lasts), nil
+	o.until, o.recent = now.Add(o.duration), nil
 	return true
 }

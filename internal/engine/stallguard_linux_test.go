@@ -10,11 +10,11 @@ import (
 
 // watched returns a group of one shard, without sockets, that has runners enough to be promoted.
 func watched() (*group, *shard) {
-	g := &group{start: time.Now(), stopped: make(chan struct{})}
-	g.watcher.bell = make(chan struct{}, 1)
+	g := &group{epoch: time.Now(), stopped: make(chan struct{})}
+	g.guard.wakeup = make(chan struct{}, 1)
 	s := &shard{group: g}
 	for range 8 {
-		s.idle.all = append(s.idle.all, &runner{shard: s, work: make(chan job, 1)})
+		s.freeRunners.free = append(s.freeRunners.free, &runner{shard: s, work: make(chan job, 1)})
 	}
 	g.shards.Store(&[]*shard{s})
 	return g, s
@@ -26,7 +26,7 @@ func word(sequence uint64, id slotID, serving uint64) uint64 {
 
 func TestLeaderSeenTwiceAtTheSameIsReplaced(t *testing.T) {
 	g, s := watched()
-	var words sightings
+	var words observations
 	id := slotFor("GET", "/hung")
 	for i, step := range []struct {
 		word           uint64
@@ -46,15 +46,15 @@ func TestLeaderSeenTwiceAtTheSameIsReplaced(t *testing.T) {
 		{word(9, id, 1), false, true, true},
 	} {
 		s.word.Store(step.word)
-		busy, stalled := words.look(g.allShards(), step.late)
+		busy, stalled := words.check(g.allShards(), step.late)
 		if busy != step.busy || (len(stalled) == 1) != step.replaced || step.replaced && stalled[0] != id {
 			t.Errorf("step %d: busy %v, slots %v replaced", i, busy, stalled)
 		}
-		if got := s.word.Load(); step.replaced && got != promoted(step.word) || !step.replaced && got != step.word {
+		if got := s.word.Load(); step.replaced && got != wordAfter(step.word) || !step.replaced && got != step.word {
 			t.Errorf("step %d: the word is %x after %x", i, got, step.word)
 		}
 	}
-	if next := promoted(word(9, id, 1)); next != word(10, noSlot, 0) {
+	if next := wordAfter(word(9, id, 1)); next != word(10, noSlot, 0) {
 		t.Errorf("the word of the next leader is %x", next)
 	}
 }
@@ -63,7 +63,7 @@ func TestLeaderSeenTwiceAtTheSameIsReplaced(t *testing.T) {
 func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	g, s := watched()
 	id := slotFor("GET", "/hung")
-	for !g.predictor.at(id).quick() {
+	for !g.predictor.at(id).isQuick() {
 		g.predictor.at(id).learn(time.Microsecond)
 	}
 	other := slotFor("GET", "/other")
@@ -72,16 +72,16 @@ func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	r := &runner{shard: s, sequence: 7}
 	r.token = word(7, noSlot, 1)
 	s.word.Store(r.token)
-	if !r.enter(id) || !s.takeLead(r.token) {
+	if !r.enterHandler(id) || !s.takeLead(r.token) {
 		t.Fatal("the leader did not lead")
 	}
-	if g.predictor.at(id).quick() {
+	if g.predictor.at(id).isQuick() {
 		t.Error("the route of the hung handler is still expected to be quick")
 	}
 	if g.predictor.at(other).debt.Load() != before {
 		t.Error("another route was charged")
 	}
-	if r.leads() || r.enter(id) || s.takeLead(r.token) {
+	if r.leads() || r.enterHandler(id) || s.takeLead(r.token) {
 		t.Error("the old leader still leads")
 	}
 }
@@ -94,7 +94,7 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 		for id := range routes {
 			stalled = append(stalled, slotID(id+1))
 		}
-		return o.note(start.Add(d), stalled)
+		return o.update(start.Add(d), stalled)
 	}
 	for i := range 10 {
 		if at(time.Duration(i)*outageWindow*2, outageStalls-1) {
@@ -102,13 +102,13 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		if o.note(start.Add(20*outageWindow+time.Duration(i)), []slotID{7, 7}) {
+		if o.update(start.Add(20*outageWindow+time.Duration(i)), []slotID{7, 7}) {
 			t.Fatal("a single route is an outage")
 		}
 	}
 	begins := 30 * outageWindow
 	for i := range outageStalls - 1 {
-		if o.note(start.Add(begins+time.Duration(i)), []slotID{slotID(i + 1)}) {
+		if o.update(start.Add(begins+time.Duration(i)), []slotID{slotID(i + 1)}) {
 			t.Fatalf("%d stalls are an outage", i+1)
 		}
 	}
@@ -137,17 +137,17 @@ func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g, s := watched()
 			done := make(chan bool)
-			go func() { g.watcher.run(g); close(done) }()
-			asleep := calmAfter*watchClosely + (sleepAfter-calmAfter)*watchCalmly
+			go func() { g.guard.run(g); close(done) }()
+			asleep := slowAfter*fastInterval + (sleepAfter-slowAfter)*slowInterval
 			time.Sleep(asleep)
 			r := &runner{shard: s}
-			r.begin()
-			time.Sleep(3 * watchCalmly)
+			r.beginServing()
+			time.Sleep(3 * slowInterval)
 			if r.leads() {
 				t.Error("nobody took the lead from a handler that hangs")
 			}
 			time.Sleep(time.Minute)
-			if !g.watcher.asleep.Load() {
+			if !g.guard.asleep.Load() {
 				t.Error("the watcher of an idle server does not sleep")
 			}
 			close(g.stopped)
@@ -162,14 +162,14 @@ func TestWatcherIsWokenByEachSock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, s := watched()
 		done := make(chan bool)
-		go func() { g.watcher.run(g); close(done) }()
+		go func() { g.guard.run(g); close(done) }()
 		r := &runner{shard: s}
 		time.Sleep(time.Minute)
-		if !g.watcher.asleep.Load() {
+		if !g.guard.asleep.Load() {
 			t.Error("the watcher of an idle server does not sleep")
 		}
-		r.begin()
-		time.Sleep(3 * watchCalmly)
+		r.beginServing()
+		time.Sleep(3 * slowInterval)
 		if r.leads() {
 			t.Error("nobody took the lead from a handler that hangs")
 		}
@@ -186,8 +186,8 @@ func TestLateSealIsSent(t *testing.T) {
 		ours, theirs := net.Pipe()
 		r := &runner{shard: s, conn: newConn(shardInSize)}
 		r.conn.nc, r.conn.out = ours, []byte("responses")
-		r.begin()
-		if !r.enter(slotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
+		r.beginServing()
+		if !r.enterHandler(slotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
 			t.Fatal("the leader did not lead")
 		}
 		got := make(chan string)
@@ -195,7 +195,7 @@ func TestLateSealIsSent(t *testing.T) {
 			b, _ := io.ReadAll(theirs)
 			got <- string(b)
 		}()
-		err := r.sealOutput(&sock{})
+		err := r.gateOutput(&shardConn{})
 		ours.Close()
 		if sent := <-got; err != nil || (sent == "responses") != late {
 			t.Errorf("late %v: sent %q, %v", late, sent, err)
