@@ -57,7 +57,9 @@ func badEndings() (all []string) {
 			continue
 		}
 		for _, size := range []int{0, 1, 2000, 2048, 2049, 4000, 5000, 100_000} {
-			for _, more := range []string{"", "&flush=before", "&flush=after", "&length=200000", "&length=200000&flush=before", "&length=200000&flush=after", "&piece=1000", "&status=500", "&status=204", "&piece=700&length=200000"} {
+			for _, more := range []string{"", "&flush=before", "&flush=after", "&length=200000",
+				"&length=200000&flush=before", "&length=200000&flush=after", "&piece=1000", "&status=500",
+				"&status=204", "&piece=700&length=200000"} {
 				all = append(all, fmt.Sprintf("/?end=%s&size=%d%s", end, size, more))
 			}
 		}
@@ -80,9 +82,12 @@ func outcomeOf(got string) (what string, body int) {
 func TestBadEndings(t *testing.T) {
 	for _, mode := range slices.Sorted(maps.Keys(modes)) {
 		t.Run(mode, func(t *testing.T) {
-			theirs, ours := siteOf(t, "net/http", mode, handle(endsBadly)()), siteOf(t, "tare", mode, handle(endsBadly)())
+			theirs, ours := siteOf(t, "net/http", mode, handle(endsBadly)()),
+				siteOf(t, "tare", mode, handle(endsBadly)())
 			for _, target := range badEndings() {
-				for _, method := range []string{"GET %s HTTP/1.1\r\n" + host + "\r\n", "HEAD %s HTTP/1.1\r\n" + host + "\r\n", "GET %s HTTP/1.0\r\n\r\n", "POST %s HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello"} {
+				for _, method := range []string{"GET %s HTTP/1.1\r\n" + host + "\r\n", "HEAD %s HTTP/1.1\r\n" + host +
+					"\r\n", "GET %s HTTP/1.0\r\n\r\n", "POST %s HTTP/1.1\r\n" + host +
+					"Content-Length: 5\r\n\r\nhello"} {
 					if (testkit.Race || mode == "tls") && !strings.HasPrefix(method, "GET %s HTTP/1.1") {
 						continue
 					}
@@ -157,7 +162,10 @@ func TestFCGIBadEndings(t *testing.T) {
 			if a, err := p.tryAnswer(); err == nil {
 				s.Errorf("%s: ended: %v", target, a)
 			}
-			begun := !strings.Contains(target, "size=0") && (strings.Contains(target, "flush=after") || !strings.Contains(target, "size=2048") && !strings.Contains(target, "size=2000") && !strings.Contains(target, "size=1&") && !strings.HasSuffix(target, "size=1")) || strings.Contains(target, "flush")
+			begun := !strings.Contains(target, "size=0") &&
+				(strings.Contains(target, "flush=after") || !strings.Contains(target, "size=2048") &&
+					!strings.Contains(target, "size=2000") && !strings.Contains(target, "size=1&") &&
+					!strings.HasSuffix(target, "size=1")) || strings.Contains(target, "flush")
 			begun = begun && !strings.Contains(target, "status=204")
 			a := p.open[1]
 			if got := a != nil && bytes.Contains(a.stdout, []byte("\r\n\r\n")); got != begun {

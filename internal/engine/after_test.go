@@ -23,13 +23,16 @@ var leftovers = map[string]func(w http.ResponseWriter, r *http.Request){
 	"SetWriteDeadline": func(w http.ResponseWriter, _ *http.Request) {
 		http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 	},
-	"EnableFullDuplex": func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).EnableFullDuplex() },
-	"Hijack":           func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).Hijack() },
-	"CloseNotify":      func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
-	"Body.Read":        func(_ http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 1)) },
-	"Body.Close":       func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
-	"Done":             func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-	"Err":              func(_ http.ResponseWriter, r *http.Request) { _ = r.Context().Err() },
+	"EnableFullDuplex": func(w http.ResponseWriter,
+		_ *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+	},
+	"Hijack":      func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).Hijack() },
+	"CloseNotify": func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
+	"Body.Read":   func(_ http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 1)) },
+	"Body.Close":  func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
+	"Done":        func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	"Err":         func(_ http.ResponseWriter, r *http.Request) { _ = r.Context().Err() },
 	"Value": func(_ http.ResponseWriter, r *http.Request) {
 		_ = fmt.Sprint(r.Context().Value(http.LocalAddrContextKey), r.Context().Value(http.ServerContextKey) != nil)
 	},
@@ -42,7 +45,8 @@ func TestCallsAfterTheHandler(t *testing.T) {
 	for name, call := range leftovers {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup
-			received := make(chan bool, 100) // a response: what is called from then on is called too late
+			// a response: what is called from then on is called too late
+			received := make(chan bool, 100)
 			bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 				b, err := io.ReadAll(r.Body)
 				if r.URL.Path == "/" {
@@ -62,7 +66,8 @@ func TestCallsAfterTheHandler(t *testing.T) {
 					for range 5 {
 						for _, request := range []string{get, post, strings.Replace(post, "/ ", "/next ", 1)} {
 							io.WriteString(c, request)
-							if got := answers(s.T, c, 1); !strings.Contains(got, " 200 ") || !strings.HasSuffix(got, " <nil>.") {
+							if got := answers(s.T, c, 1); !strings.Contains(got, " 200 ") ||
+								!strings.HasSuffix(got, " <nil>.") {
 								s.Fatalf("%q", got)
 							}
 							if !strings.Contains(request, "/next") {

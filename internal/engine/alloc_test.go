@@ -61,7 +61,8 @@ func spent(run func(n int)) spending {
 func checkBudget(t *testing.T, got, budget spending) {
 	t.Helper()
 	if got.objects > budget.objects+0.1 || got.bytes > budget.bytes+8 {
-		t.Errorf("%.2f allocations of %.0f bytes a request, want at most %v of %v", got.objects, got.bytes, budget.objects, budget.bytes)
+		t.Errorf("%.2f allocations of %.0f bytes a request, want at most %v of %v", got.objects, got.bytes,
+			budget.objects, budget.bytes)
 	}
 	t.Logf("%.2f allocations of %.0f bytes a request", got.objects, got.bytes)
 }
@@ -181,7 +182,10 @@ func BenchmarkServe(b *testing.B) {
 
 func TestRepeaterRepeats(t *testing.T) {
 	var seen bytes.Buffer
-	serveRepeatedly(engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen.WriteString(r.Method) })}), get, 3)
+	serveRepeatedly(engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
+		r *http.Request) {
+		seen.WriteString(r.Method)
+	})}), get, 3)
 	if seen.String() != "GETGETGET" {
 		t.Error(seen.String())
 	}

@@ -29,7 +29,8 @@ func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	set.ErrorLog = log.New(s.logged, "", 0)
 	server := makers[maker](set)
 	served := goServe(server, l)
-	transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	transport := &http.Transport{DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()

@@ -27,7 +27,8 @@ type body struct {
 	noWatch    bool // the exchange is over, or the connection was hijacked
 	endPending bool // FastCGI: a goroutine reads the record that ends the body
 
-	expectsContinue bool       // the client waits for "100 Continue" before it sends the body; never changes
+	// the client waits for "100 Continue" before it sends the body; never changes
+	expectsContinue bool
 	mode            http1.Mode // never changes
 	deadlineSet     bool       // the read deadline of this exchange is set; guarded by reading
 	draining        bool       // the handler has returned; guarded by reading
@@ -41,7 +42,8 @@ const (
 	bodyClosed      = 1 << iota // the handler has closed it or has returned
 	bodyInterrupted             // a Read that waits must return
 	bodyContinued               // the client has received "100 Continue" or a final response
-	bodyAborted                 // FastCGI: the web server has aborted the request and expects only END_REQUEST
+	// FastCGI: the web server has aborted the request and expects only END_REQUEST
+	bodyAborted
 )
 
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
@@ -340,7 +342,8 @@ func (b *body) watchDeparture() {
 		}
 	}
 	b.mu.Unlock()
-	if first && b.mode == http1.UntilClose && b.reading.TryLock() { // otherwise the goroutine that reads will call unlock
+	// otherwise the goroutine that reads will call unlock
+	if first && b.mode == http1.UntilClose && b.reading.TryLock() {
 		b.unlock()
 	}
 }

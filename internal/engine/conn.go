@@ -45,8 +45,10 @@ type conn struct {
 	partlySent    bool         // part of the current response, its head included, was written
 	batches       bool         // responses may wait in out until several can be flushed together
 	gate          flushGate
-	sendTimeout   atomic.Int64 // a time.Duration: how long the client may accept nothing; 0 for no limit
-	stdoutStart   int          // FastCGI: offset of the content of the record that out ends in; 0 if none is open
+	// a time.Duration: how long the client may accept nothing; 0 for no limit
+	sendTimeout atomic.Int64
+	// FastCGI: offset of the content of the record that out ends in; 0 if none is open
+	stdoutStart int
 
 	template       *http.Request // what all requests of this connection share
 	current        *exchange     // whose handler runs; its response's mutex guards it meanwhile
@@ -125,7 +127,8 @@ func (c *conn) runExchange(x *exchange) bool {
 	if x.ctx.cancel(context.Canceled) || x.body.mode != http1.NoBody {
 		x.body.end(c)
 	}
-	if x.resp.flags.has(handlerReadDeadline | handlerWriteDeadline) { // no deadline can be set after cancel
+	// no deadline can be set after cancel
+	if x.resp.flags.has(handlerReadDeadline | handlerWriteDeadline) {
 		c.restoreDeadlines()
 	}
 	if request.MultipartForm != nil {
@@ -142,7 +145,7 @@ func (c *conn) runExchange(x *exchange) bool {
 func (c *conn) abortExchange(err any) {
 	c.gate.send() // the responses to earlier requests
 
-	if err != nil && err != http.ErrAbortHandler { // nolint:errorlint // compared as net/http does
+	if err != nil && err != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		stack := make([]byte, 64<<10)
 		stack = stack[:runtime.Stack(stack, false)]
 		c.logf("http: panic serving %v: %v\n%s", c.template.RemoteAddr, err, stack)

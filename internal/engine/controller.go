@@ -255,7 +255,8 @@ func (w *response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	}
 	direct, ok := w.conn.nc.(io.ReaderFrom)
 	left := w.length - w.written
-	if !ok || w.conn.isFastCGI() || w.stage != stageFramed || w.chunked || w.isHEAD || w.noBody || w.length >= 0 && left <= 0 {
+	if !ok || w.conn.isFastCGI() || w.stage != stageFramed || w.chunked || w.isHEAD || w.noBody || w.length >= 0 &&
+		left <= 0 {
 		return 0, false, nil
 	}
 	if err := w.flush(); err != nil {

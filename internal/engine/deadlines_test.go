@@ -36,13 +36,16 @@ func readAll(_ http.ResponseWriter, r *http.Request) string {
 }
 
 // after sets deadlines, in order, and then does what follows.
-func after(then func(http.ResponseWriter, *http.Request) string, names ...string) func(http.ResponseWriter, *http.Request) string {
+func after(then func(http.ResponseWriter, *http.Request) string, names ...string) func(http.ResponseWriter,
+	*http.Request) string {
 	return func(w http.ResponseWriter, r *http.Request) string {
 		control := http.NewResponseController(w)
 		for _, name := range names {
 			which, when, _ := strings.Cut(name, " ")
-			at := map[string]time.Time{"none": {}, "far": time.Now().Add(time.Hour), "past": time.Unix(1, 0), "soon": time.Now().Add(bound / 4)}[when]
-			set := map[string]func(time.Time) error{"read": control.SetReadDeadline, "write": control.SetWriteDeadline}[which]
+			at := map[string]time.Time{"none": {}, "far": time.Now().Add(time.Hour), "past": time.Unix(1, 0),
+				"soon": time.Now().Add(bound / 4)}[when]
+			set := map[string]func(time.Time) error{"read": control.SetReadDeadline,
+				"write": control.SetWriteDeadline}[which]
 			if err := set(at); err != nil {
 				return err.Error()
 			}
@@ -63,23 +66,31 @@ func fill(w http.ResponseWriter, _ *http.Request) string {
 var deadlineCases = func() (all []deadlineCase) {
 	half, rest := "POST / HTTP/1.1\r\n", host+"Content-Length: 5\r\n\r\n"
 	first := strings.Replace(get, "GET / ", "GET /first ", 1)
-	for _, order := range [][]string{{"write far"}, {"write none"}, {"read far"}, {"read none"}, {"read far", "write far"}, {"write far", "read far"}, {"read past", "write far", "read none"}} {
+	for _, order := range [][]string{{"write far"}, {"write none"}, {"read far"}, {"read none"},
+		{"read far", "write far"}, {"write far", "read far"}, {"read past", "write far", "read none"}} {
 		name := strings.Join(order, ", ")
 		reads, bounded := after(readAll, order...), strings.HasPrefix(name, "write") && !strings.Contains(name, "read")
 		all = append(all,
-			deadlineCase{"stale head: " + name, deadlineSettings{head: bound}, []string{half, "", rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"stale idle: " + name, deadlineSettings{idle: bound}, []string{first, "", half + rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"chunked: " + name, deadlineSettings{idle: bound}, []string{first, "", half + host + "Transfer-Encoding: chunked\r\n\r\n", late, "5\r\nhello\r\n0\r\n\r\n"}, reads, "hello false"},
+			deadlineCase{"stale head: " + name, deadlineSettings{head: bound},
+				[]string{half, "", rest, late, "hello"}, reads, "hello false"},
+			deadlineCase{"stale idle: " + name, deadlineSettings{idle: bound},
+				[]string{first, "", half + rest, late, "hello"}, reads, "hello false"},
+			deadlineCase{"chunked: " + name, deadlineSettings{idle: bound},
+				[]string{first, "", half + host + "Transfer-Encoding: chunked\r\n\r\n", late,
+					"5\r\nhello\r\n0\r\n\r\n"}, reads, "hello false"},
 		)
 		want := "hello false"
 		if bounded {
 			want = " true" // ReadTimeout goes on
 		}
-		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour}, []string{half + rest, late, "hello"}, reads, want})
+		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour},
+			[]string{half + rest, late, "hello"}, reads, want})
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
-		all = append(all, deadlineCase{"kept: " + name, deadlineSettings{}, []string{half + rest + "hello", late, then, late, "hello"}, reads, "hello false"})
+		all = append(all, deadlineCase{"kept: " + name, deadlineSettings{},
+			[]string{half + rest + "hello", late, then, late, "hello"}, reads, "hello false"})
 	}
-	for _, order := range [][]string{{"read past"}, {"write far"}, {"read past", "write soon"}, {"write soon", "read past"}} {
+	for _, order := range [][]string{{"read past"}, {"write far"}, {"read past", "write soon"},
+		{"write soon", "read past"}} {
 		name := strings.Join(order, ", ")
 		sets := after(func(http.ResponseWriter, *http.Request) string { return "set" }, order...)
 		both := func(w http.ResponseWriter, r *http.Request) string {
@@ -90,20 +101,26 @@ var deadlineCases = func() (all []deadlineCase) {
 		}
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
 		all = append(all,
-			deadlineCase{"after: " + name, deadlineSettings{}, []string{get, late, then, late, "hello"}, both, "hello false"},
-			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour}, []string{get, late, then, late}, both, " true"},
-			deadlineCase{"pipelined: " + name, deadlineSettings{}, []string{get + get + then, late, "hello"}, both, "hello false"},
+			deadlineCase{"after: " + name, deadlineSettings{}, []string{get, late, then, late, "hello"}, both,
+				"hello false"},
+			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour},
+				[]string{get, late, then, late}, both, " true"},
+			deadlineCase{"pipelined: " + name, deadlineSettings{}, []string{get + get + then, late, "hello"}, both,
+				"hello false"},
 		)
 	}
 	all = append(all,
-		deadlineCase{"both wait", deadlineSettings{}, []string{half + rest, late, "hello"}, after(readAll, "write past", "read far", "write none"), "hello false"},
-		deadlineCase{"read soon", deadlineSettings{read: time.Hour}, []string{half + rest, late}, after(readAll, "write far", "read soon"), " true"},
-		deadlineCase{"set while reading", deadlineSettings{read: bound, idle: time.Hour}, []string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
-			b := make([]byte, 2)
-			_, _ = io.ReadFull(r.Body, b)
-			go func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)) }()
-			return string(b) + readAll(w, r)
-		}, "hello false"},
+		deadlineCase{"both wait", deadlineSettings{}, []string{half + rest, late, "hello"},
+			after(readAll, "write past", "read far", "write none"), "hello false"},
+		deadlineCase{"read soon", deadlineSettings{read: time.Hour}, []string{half + rest, late},
+			after(readAll, "write far", "read soon"), " true"},
+		deadlineCase{"set while reading", deadlineSettings{read: bound, idle: time.Hour},
+			[]string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
+				b := make([]byte, 2)
+				_, _ = io.ReadFull(r.Body, b)
+				go func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)) }()
+				return string(b) + readAll(w, r)
+			}, "hello false"},
 	)
 	return all
 }()
@@ -121,7 +138,8 @@ func TestDeadlinesAreApart(t *testing.T) {
 				s := sites[test.settings]
 				if s == nil {
 					s = siteOf(t, maker, mode, &http.Server{
-						ReadTimeout: test.settings.read, ReadHeaderTimeout: test.settings.head, IdleTimeout: test.settings.idle,
+						ReadTimeout: test.settings.read, ReadHeaderTimeout: test.settings.head,
+						IdleTimeout: test.settings.idle,
 						Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 							i, _ := strconv.Atoi(r.Header.Get("Case"))
 							io.WriteString(w, "<"+deadlineCases[i].handler(w, r)+">")
@@ -164,7 +182,8 @@ func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
 			time.Sleep(bound / 20)
 		}
 		if p != late {
-			if _, err := io.WriteString(c, strings.ReplaceAll(p, host, fmt.Sprintf("%sCase: %d\r\n", host, id))); err != nil {
+			if _, err := io.WriteString(c, strings.ReplaceAll(p, host,
+				fmt.Sprintf("%sCase: %d\r\n", host, id))); err != nil {
 				break // the server has given up
 			}
 		}
@@ -179,10 +198,15 @@ func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
 // A handler's deadline for reading leaves WriteTimeout alone, and one for writing replaces it.
 func TestDeadlinesAndWriteTimeout(t *testing.T) {
 	failed := make(chan string, 1)
-	for name, order := range map[string][]string{"read": {"read far"}, "write": {"write soon"}, "both": {"write far", "read far", "write soon"}, "none": nil} {
+	for name, order := range map[string][]string{"read": {"read far"}, "write": {"write soon"},
+		"both": {"write far", "read far", "write soon"}, "none": nil} {
 		t.Run(name, func(t *testing.T) {
 			beside(t, func() *http.Server {
-				return &http.Server{WriteTimeout: bound / 8, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { failed <- after(fill, order...)(w, r) })}
+				return &http.Server{WriteTimeout: bound / 8,
+					Handler: http.HandlerFunc(func(w http.ResponseWriter,
+						r *http.Request) {
+						failed <- after(fill, order...)(w, r)
+					})}
 			}, func(s *site) {
 				c := s.connect()
 				io.WriteString(c, get)

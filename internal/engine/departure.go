@@ -41,7 +41,8 @@ func (c *netConn) watchDeparture(x *exchange) {
 		defer close(w.stopped)
 		for again := true; again; again = records != nil && w.received < len(room) {
 			n, err := nc.Read(room[w.received:])
-			for timeouts := 0; err != nil && n == 0 && isTimeout(err) && timeouts < maxDeadlineRetries && w.clearDeadline(nc); timeouts++ {
+			for timeouts := 0; err != nil && n == 0 && isTimeout(err) && timeouts < maxDeadlineRetries &&
+				w.clearDeadline(nc); timeouts++ {
 				n, err = nc.Read(room[w.received:])
 			}
 			switch {

@@ -23,7 +23,8 @@ func TestServerWithFewDescriptors(t *testing.T) {
 	if os.Getenv("TARE_FEW_DESCRIPTORS") == "" {
 		t.Skip("is run by TestDescriptorsRunOut")
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
+		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,9 +32,10 @@ func TestServerWithFewDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Println("listening on", l.Addr())
-	s := engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "done.")
-	})})
+	s := engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "done.")
+		})})
 	go s.Serve(l)
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
 }

@@ -45,7 +45,8 @@ func TestNothingWaitsForABody(t *testing.T) {
 			_ = control.SetReadDeadline(time.Now().Add(time.Hour))
 			_ = control.SetWriteDeadline(time.Now().Add(time.Hour))
 		},
-		"close":  func(_ http.ResponseWriter, r *http.Request) { go r.Body.Close() }, // which waits in net/http
+		// which waits in net/http
+		"close":  func(_ http.ResponseWriter, r *http.Request) { go r.Body.Close() },
 		"notify": func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
 		"hints": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)
@@ -92,8 +93,11 @@ func TestNothingWaitsForABody(t *testing.T) {
 					c.Close()
 					continue
 				}
-				io.WriteString(c, upload.body+strings.ReplaceAll(get, host, host+"Step: write\r\nConnection: close\r\n"))
-				if b, err := io.ReadAll(lines); !strings.Contains(string(b), "hello") || name != "expects" && strings.Count(string(b), "<nil>") != 2 || err != nil { // net/http closes one that expects
+				io.WriteString(c, upload.body+strings.ReplaceAll(get, host,
+					host+"Step: write\r\nConnection: close\r\n"))
+				// net/http closes one that expects
+				if b, err := io.ReadAll(lines); !strings.Contains(string(b), "hello") || name != "expects" &&
+					strings.Count(string(b), "<nil>") != 2 || err != nil {
 					s.Errorf("%s %s: %q: %v", step, name, b, err)
 				}
 				c.Close()
@@ -243,7 +247,8 @@ func TestHijackFails(t *testing.T) {
 				body = "hello!"
 			}
 			lines := bufio.NewReader(c)
-			if got, err := lines.ReadString('>'); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "deadline") {
+			if got, err := lines.ReadString('>'); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") ||
+				!strings.Contains(got, "deadline") {
 				t.Fatalf("%s %s: %q %v", name, step, got, err)
 			} else if want := "no such deadline: " + body + " <nil>"; !strings.HasSuffix(got, want) {
 				t.Errorf("%s %s: %q, want %q", name, step, got, want)

@@ -70,7 +70,8 @@ func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
 	if err := x.setURL(); err != nil {
 		return nil, err
 	}
-	x.setHeader(h.Fields, len(h.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey) // Host is not in the Header
+	// Host is not in the Header
+	x.setHeader(h.Fields, len(h.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey)
 	if err := x.setFraming(h); err != nil {
 		return nil, err
 	}

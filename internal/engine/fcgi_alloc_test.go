@@ -65,40 +65,52 @@ func hostileFCGI() map[string]string {
 	all := fcgiCorpus()
 	list := nameValues(ask{}.list()...)
 	for name, text := range map[string]string{
-		"list in records of a byte":     begins(1, true) + strings.Repeat(rec(paramsStream, 1, "\x00"), 110_000) + rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
-		"list in records of two":        begins(1, true) + inRecords(paramsStream, 1, 99, list) + strings.Repeat(rec(paramsStream, 1, "\x00\x00"), 100_000) + rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
-		"empty parameters":              listed(append(ask{}.list(), make([]string, 500_000)...)...),
-		"fields":                        listed(append(ask{}.list(), fcgiFields(1000)...)...),
-		"too many fields":               listed(append(ask{}.list(), fcgiFields(20_000)...)...),
-		"one field":                     listed(append(ask{}.list(), repeated(990, "HTTP_A", "")...)...),
-		"types":                         listed(append(ask{}.list(), repeated(50_000, "CONTENT_TYPE", "a")...)...),
-		"a large list":                  ask{params: []string{"HTTP_X", strings.Repeat("x", 900<<10)}}.String(),
-		"too large a list":              ask{params: []string{"HTTP_X", strings.Repeat("x", 2<<20)}}.String(),
-		"a query":                       ask{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
-		"escapes":                       ask{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
-		"unescaped":                     located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
-		"pipelined":                     strings.Repeat(aGET("/"), 2000),
-		"pipelined posts":               strings.Repeat(aPOST("x"), 2000),
-		"aborted":                       strings.Repeat(begins(1, true)+abort, 10_000),
-		"refused":                       begins(1, true) + strings.Repeat(begins(2, true), 10_000),
-		"other roles":                   strings.Repeat(rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"), 10_000),
-		"questions":                     strings.Repeat(question, 10_000),
-		"empty questions":               strings.Repeat(rec(getValues, 0, ""), 20_000),
-		"a long question":               strings.Repeat(rec(getValues, 0, strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 240)), 20),
-		"unknown types":                 strings.Repeat(rec(99, 0, ""), 20_000),
-		"strangers":                     strings.Repeat(rec(stdinStream, 9, ""), 20_000),
-		"strangers' padding":            strings.Repeat(padded(stdinStream, 9, "", 255), 1000),
-		"body of one byte each":         ask{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
-		"strangers in a body":           sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(rec(stdinStream, 9, ""), 20_000) + rec(stdinStream, 1, ""),
-		"questions in a body":           sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(question, 20_000) + rec(stdinStream, 1, ""),
-		"a large body":                  aPOST(strings.Repeat("x", 1<<20)),
-		"a length that is large":        ask{method: "POST", params: []string{"CONTENT_LENGTH", "9223372036854775807"}, body: strings.Repeat("x", 1<<20)}.String(),
-		"strangers behind a request":    aPOST("x") + strings.Repeat(rec(stdinStream, 9, ""), 500) + rec(getValues, 0, strings.Repeat("\x00\x00", 2000)),
-		"records cut off":               aPOST("x") + rec(getValues, 0, strings.Repeat("\x00\x00", 2000))[:4000],
-		"bytes behind a malformed one":  aPOST("x") + "\x02" + strings.Repeat("x", 3000),
-		"padding behind each":           strings.Repeat(padded(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00", 255)+padded(abortRequest, 1, "", 255), 1000),
-		"nothing":                       "",
-		"a list that lies, a large one": begins(1, true) + rec(paramsStream, 1, "\xff\xff\xff\xff\xff\xff\xff\xff"+strings.Repeat("x", 60_000)) + rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
+		"list in records of a byte": begins(1, true) + strings.Repeat(rec(paramsStream, 1, "\x00"), 110_000) +
+			rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
+		"list in records of two": begins(1, true) + inRecords(paramsStream, 1, 99, list) +
+			strings.Repeat(rec(paramsStream, 1, "\x00\x00"), 100_000) + rec(paramsStream, 1, "") +
+			rec(stdinStream, 1, ""),
+		"empty parameters": listed(append(ask{}.list(), make([]string, 500_000)...)...),
+		"fields":           listed(append(ask{}.list(), fcgiFields(1000)...)...),
+		"too many fields":  listed(append(ask{}.list(), fcgiFields(20_000)...)...),
+		"one field":        listed(append(ask{}.list(), repeated(990, "HTTP_A", "")...)...),
+		"types":            listed(append(ask{}.list(), repeated(50_000, "CONTENT_TYPE", "a")...)...),
+		"a large list":     ask{params: []string{"HTTP_X", strings.Repeat("x", 900<<10)}}.String(),
+		"too large a list": ask{params: []string{"HTTP_X", strings.Repeat("x", 2<<20)}}.String(),
+		"a query":          ask{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
+		"escapes":          ask{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
+		"unescaped":        located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
+		"pipelined":        strings.Repeat(aGET("/"), 2000),
+		"pipelined posts":  strings.Repeat(aPOST("x"), 2000),
+		"aborted":          strings.Repeat(begins(1, true)+abort, 10_000),
+		"refused":          begins(1, true) + strings.Repeat(begins(2, true), 10_000),
+		"other roles": strings.Repeat(rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"),
+			10_000),
+		"questions":       strings.Repeat(question, 10_000),
+		"empty questions": strings.Repeat(rec(getValues, 0, ""), 20_000),
+		"a long question": strings.Repeat(rec(getValues, 0,
+			strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 240)), 20),
+		"unknown types":         strings.Repeat(rec(99, 0, ""), 20_000),
+		"strangers":             strings.Repeat(rec(stdinStream, 9, ""), 20_000),
+		"strangers' padding":    strings.Repeat(padded(stdinStream, 9, "", 255), 1000),
+		"body of one byte each": ask{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
+		"strangers in a body": sized(1) + rec(stdinStream, 1, "x") +
+			strings.Repeat(rec(stdinStream, 9, ""), 20_000) + rec(stdinStream, 1, ""),
+		"questions in a body": sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(question, 20_000) +
+			rec(stdinStream, 1, ""),
+		"a large body": aPOST(strings.Repeat("x", 1<<20)),
+		"a length that is large": ask{method: "POST",
+			params: []string{"CONTENT_LENGTH", "9223372036854775807"}, body: strings.Repeat("x", 1<<20)}.String(),
+		"strangers behind a request": aPOST("x") + strings.Repeat(rec(stdinStream, 9, ""), 500) +
+			rec(getValues, 0, strings.Repeat("\x00\x00", 2000)),
+		"records cut off":              aPOST("x") + rec(getValues, 0, strings.Repeat("\x00\x00", 2000))[:4000],
+		"bytes behind a malformed one": aPOST("x") + "\x02" + strings.Repeat("x", 3000),
+		"padding behind each": strings.Repeat(padded(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00",
+			255)+padded(abortRequest, 1, "", 255), 1000),
+		"nothing": "",
+		"a list that lies, a large one": begins(1, true) +
+			rec(paramsStream, 1, "\xff\xff\xff\xff\xff\xff\xff\xff"+strings.Repeat("x", 60_000)) +
+			rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
 	} {
 		all[name] = text
 	}
@@ -139,7 +151,8 @@ func TestAmplificationByFCGI(t *testing.T) {
 			bound := uint64(allocatedFixed + allocatedPerByte*len(text))
 			for how, h := range fcgiReaders {
 				got := allocatedFor(h, text)
-				for i := 0; i < 3 && got > bound; i++ { // what else the process does is not in all of them
+				// what else the process does is not in all of them
+				for i := 0; i < 3 && got > bound; i++ {
 					got = min(got, allocatedFor(h, text))
 				}
 				if got > bound {

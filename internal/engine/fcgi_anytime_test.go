@@ -62,7 +62,8 @@ func readsAtPath(w http.ResponseWriter, r *http.Request) {
 // another one, and STDIN of the first may end behind END_REQUEST, too.
 func TestFCGIBeginsBehindUnreadStdin(t *testing.T) {
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
-		for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), question, rec(200, 0, ""), rec(abortRequest, 1, "")} {
+		for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), question,
+			rec(200, 0, ""), rec(abortRequest, 1, "")} {
 			for id := 1; id <= 2; id++ {
 				write(ask{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
 				if a := p.answer(); a.body != "/unread <nil>" {
@@ -83,7 +84,8 @@ func TestFCGIMuchUnreadStdin(t *testing.T) {
 		for _, size := range []int{200 << 10, 256 << 10, 300 << 10, 2 << 20} {
 			for _, length := range []bool{false, true} {
 				p := s.peer()
-				sent := p.send(ask{method: "POST", uri: "/unread", body: strings.Repeat("x", size), length: length}.String() + aPOST("next"))
+				sent := p.send(ask{method: "POST", uri: "/unread", body: strings.Repeat("x", size),
+					length: length}.String() + aPOST("next"))
 				if a := p.answer(); a.body != "/unread <nil>" {
 					s.Errorf("%d: %v", size, a)
 				}
@@ -105,7 +107,8 @@ func TestFCGIAbortInStdin(t *testing.T) {
 		for _, path := range []string{"/read", "/unread"} {
 			for _, length := range []string{"", "9"} {
 				for _, behind := range []string{"", rec(stdinStream, 1, "late"), rec(stdinStream, 1, "")} {
-					write(ask{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() + rec(stdinStream, 1, "he") + abort + behind)
+					write(ask{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() +
+						rec(stdinStream, 1, "he") + abort + behind)
 					want := "/read hefcgi: request aborted by web server"
 					if path == "/unread" {
 						want = "/unread <nil>"
@@ -160,7 +163,8 @@ func TestFCGIManagementRecordsAtAnyTime(t *testing.T) {
 	records := question + rec(99, 0, strings.Repeat("x", 10_000)) + padded(100, 7, "abc", 5)
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
 		replies := func(state string) {
-			for _, want := range []string{`10 "\x0f\x01FCGI_MPXS_CONNS0"`, `11 "c\x00\x00\x00\x00\x00\x00\x00"`, `11 "d\x00\x00\x00\x00\x00\x00\x00"`} {
+			for _, want := range []string{`10 "\x0f\x01FCGI_MPXS_CONNS0"`, `11 "c\x00\x00\x00\x00\x00\x00\x00"`,
+				`11 "d\x00\x00\x00\x00\x00\x00\x00"`} {
 				kind, id, content, err := p.record()
 				if got := fmt.Sprintf("%d %q", kind, content); got != want || id != 0 || err != nil {
 					p.Errorf("%s: %s for %d, %v", state, got, id, err)
@@ -224,7 +228,8 @@ func TestFCGIRepliesWhileTheResponseIsStuck(t *testing.T) {
 	}), func(s *fcgiSite) {
 		p := s.peer()
 		p.SetDeadline(time.Now().Add(time.Minute))
-		p.send(sized(300_000) + strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 10_000))+question, 30) + rec(stdinStream, 1, ""))
+		p.send(sized(300_000) + strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 10_000))+question, 30) +
+			rec(stdinStream, 1, ""))
 		if n := <-done; n != 300_000 {
 			s.Errorf("%d bytes of the body", n)
 		}
@@ -244,8 +249,10 @@ func TestFCGIValues(t *testing.T) {
 		p := s.peer()
 		most := fcgiConnections(t)
 		for _, test := range []struct{ names, want []string }{
-			{[]string{"FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"}, []string{"FCGI_MAX_CONNS", most, "FCGI_MAX_REQS", most, "FCGI_MPXS_CONNS", "0"}},
-			{[]string{"FCGI_MPXS_CONNS", "X", "FCGI_MAX_REQS"}, []string{"FCGI_MPXS_CONNS", "0", "FCGI_MAX_REQS", most}},
+			{[]string{"FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"},
+				[]string{"FCGI_MAX_CONNS", most, "FCGI_MAX_REQS", most, "FCGI_MPXS_CONNS", "0"}},
+			{[]string{"FCGI_MPXS_CONNS", "X", "FCGI_MAX_REQS"},
+				[]string{"FCGI_MPXS_CONNS", "0", "FCGI_MAX_REQS", most}},
 			{[]string{"fcgi_max_conns", ""}, nil},
 		} {
 			var query []string
@@ -254,7 +261,8 @@ func TestFCGIValues(t *testing.T) {
 			}
 			io.WriteString(p, rec(getValues, 0, nameValues(query...)))
 			kind, id, content, err := p.record()
-			if want := nameValues(test.want...); kind != getValuesResult || id != 0 || string(content) != want || err != nil {
+			if want := nameValues(test.want...); kind != getValuesResult || id != 0 || string(content) != want ||
+				err != nil {
 				s.Errorf("%q: %d for %d, %q, %v; want %q", test.names, kind, id, content, err, want)
 			}
 		}

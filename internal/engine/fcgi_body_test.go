@@ -26,28 +26,44 @@ var fcgiBodies = map[string]struct {
 	request, want string
 	closed        bool
 }{
-	"one record":           {aPOST("hello"), `5 false "hello" <nil>`, false},
-	"many records":         {sized(9) + inRecords(stdinStream, 1, 2, "123456789"), `9 false "123456789" <nil>`, false},
-	"byte by byte":         {sized(9) + inRecords(stdinStream, 1, 1, "123456789"), `9 false "123456789" <nil>`, false},
-	"padding":              {sized(3) + padded(stdinStream, 1, "12", 255) + padded(stdinStream, 1, "3", 1) + padded(stdinStream, 1, "", 7), `3 false "123" <nil>`, false},
-	"no length":            {ask{method: "POST", body: "hello"}.String(), `-1 false "hello" <nil>`, false},
-	"empty length":         {ask{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(), `-1 false "hello" <nil>`, false},
-	"no body":              {ask{method: "POST"}.String(), `0 true "" <nil>`, false},
-	"no body, length":      {ask{method: "POST", length: true}.String(), `0 true "" <nil>`, false},
-	"of a GET":             {ask{body: "hello", length: true}.String(), `5 false "hello" <nil>`, false},
-	"a full record":        {aPOST(strings.Repeat("x", largestContent)), fmt.Sprintf("%d false %q <nil>", largestContent, shorten(bytes.Repeat([]byte("x"), largestContent))), false},
-	"more than a record":   {aPOST(strings.Repeat("x", largestContent+1)), fmt.Sprintf("%d false %q <nil>", largestContent+1, shorten(bytes.Repeat([]byte("x"), largestContent+1))), false},
-	"others' records":      {sized(4) + rec(stdinStream, 1, "12") + rec(stdinStream, 2, "xx") + rec(stdinStream, 2, "") + rec(abortRequest, 2, "") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
-	"data records":         {sized(4) + rec(stdinStream, 1, "12") + rec(dataStream, 1, "xx") + rec(dataStream, 1, "") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
-	"an application's":     {sized(4) + rec(stdinStream, 1, "12") + rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "xx") + rec(stderrStream, 1, "xx") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
-	"records before it":    {sized(2) + rec(getValues, 0, "") + rec(stdinStream, 9, "xx") + inRecords(stdinStream, 1, 9, "12"), `2 false "12" <nil>`, false},
+	"one record":   {aPOST("hello"), `5 false "hello" <nil>`, false},
+	"many records": {sized(9) + inRecords(stdinStream, 1, 2, "123456789"), `9 false "123456789" <nil>`, false},
+	"byte by byte": {sized(9) + inRecords(stdinStream, 1, 1, "123456789"), `9 false "123456789" <nil>`, false},
+	"padding": {sized(3) + padded(stdinStream, 1, "12", 255) + padded(stdinStream, 1, "3", 1) +
+		padded(stdinStream, 1, "", 7), `3 false "123" <nil>`, false},
+	"no length": {ask{method: "POST", body: "hello"}.String(), `-1 false "hello" <nil>`, false},
+	"empty length": {ask{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(),
+		`-1 false "hello" <nil>`, false},
+	"no body":         {ask{method: "POST"}.String(), `0 true "" <nil>`, false},
+	"no body, length": {ask{method: "POST", length: true}.String(), `0 true "" <nil>`, false},
+	"of a GET":        {ask{body: "hello", length: true}.String(), `5 false "hello" <nil>`, false},
+	"a full record": {aPOST(strings.Repeat("x", largestContent)),
+		fmt.Sprintf("%d false %q <nil>", largestContent, shorten(bytes.Repeat([]byte("x"), largestContent))), false},
+	"more than a record": {aPOST(strings.Repeat("x", largestContent+1)),
+		fmt.Sprintf("%d false %q <nil>", largestContent+1, shorten(bytes.Repeat([]byte("x"), largestContent+1))),
+		false},
+	"others' records": {sized(4) + rec(stdinStream, 1, "12") + rec(stdinStream, 2, "xx") +
+		rec(stdinStream, 2, "") + rec(abortRequest, 2, "") + inRecords(stdinStream, 1, 9, "34"),
+		`4 false "1234" <nil>`, false},
+	"data records": {sized(4) + rec(stdinStream, 1, "12") + rec(dataStream, 1, "xx") +
+		rec(dataStream, 1, "") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
+	"an application's": {sized(4) + rec(stdinStream, 1, "12") +
+		rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "xx") +
+		rec(stderrStream, 1, "xx") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
+	"records before it": {sized(2) + rec(getValues, 0, "") + rec(stdinStream, 9, "xx") +
+		inRecords(stdinStream, 1, 9, "12"), `2 false "12" <nil>`, false},
 	"shorter":              {sized(5) + inRecords(stdinStream, 1, 9, "1234"), `5 false "1234" unexpected EOF`, true},
 	"shorter, none at all": {sized(5) + rec(stdinStream, 1, ""), `5 false "" unexpected EOF`, true},
-	"longer":               {sized(5) + inRecords(stdinStream, 1, 9, "123456"), `5 false "12345" fcgi: body longer than CONTENT_LENGTH`, true},
-	"longer, by a record":  {sized(5) + inRecords(stdinStream, 1, 5, "1234567890"), `5 false "12345" fcgi: body longer than CONTENT_LENGTH`, true},
-	"longer than nothing":  {sized(0) + inRecords(stdinStream, 1, 5, "1"), `0 false "" fcgi: body longer than CONTENT_LENGTH`, true},
-	"begun again":          {sized(4) + rec(stdinStream, 1, "12") + begins(1, true), `4 false "12" fcgi: BEGIN_REQUEST for a request that has begun`, true},
-	"no record":            {sized(4) + rec(stdinStream, 1, "12") + "HTTP/1.1", `4 false "12" fcgi: unknown version of FastCGI`, true},
+	"longer": {sized(5) + inRecords(stdinStream, 1, 9, "123456"),
+		`5 false "12345" fcgi: body longer than CONTENT_LENGTH`, true},
+	"longer, by a record": {sized(5) + inRecords(stdinStream, 1, 5, "1234567890"),
+		`5 false "12345" fcgi: body longer than CONTENT_LENGTH`, true},
+	"longer than nothing": {sized(0) + inRecords(stdinStream, 1, 5, "1"),
+		`0 false "" fcgi: body longer than CONTENT_LENGTH`, true},
+	"begun again": {sized(4) + rec(stdinStream, 1, "12") + begins(1, true),
+		`4 false "12" fcgi: BEGIN_REQUEST for a request that has begun`, true},
+	"no record": {sized(4) + rec(stdinStream, 1, "12") + "HTTP/1.1",
+		`4 false "12" fcgi: unknown version of FastCGI`, true},
 }
 
 // A body is what STDIN holds, in whatever records. One that is not what CONTENT_LENGTH
@@ -99,7 +115,8 @@ func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
 				s.Run(kind+"/"+name, func(t *testing.T) {
 					p := s.in(t).peer()
 					defer p.Close()
-					sent := p.send(ask{method: "POST", body: hidden, length: true, params: []string{"HTTP_X_LEAVE", name}}.String() + aGET("/next"))
+					sent := p.send(ask{method: "POST", body: hidden, length: true,
+						params: []string{"HTTP_X_LEAVE", name}}.String() + aGET("/next"))
 					a, err := p.tryAnswer()
 					if (err != nil) != (name == "panic") {
 						t.Errorf("%+v, %v", a, err)

@@ -67,23 +67,26 @@ var abortions = map[string]struct {
 	before string // behind it, before the handler asks
 	after  []string
 }{
-	"before it is asked":             {before: abort},
-	"while it waits":                 {after: []string{abort}},
-	"in the request's packet":        {with: abort},
-	"in pieces":                      {after: strings.SplitAfter(abort, "")},
-	"begun with the request":         {with: abort[:3], after: []string{abort[3:]}},
-	"begun before it is asked":       {before: abort[:5], after: []string{abort[5:]}},
-	"behind a question":              {after: []string{question, abort}},
-	"behind a question, in pieces":   {after: strings.SplitAfter(question+abort, "")},
-	"behind a question in packet":    {with: question, after: []string{abort}},
-	"both in the packet":             {with: question + abort},
-	"behind part of a question":      {with: question[:12], after: []string{question[12:] + abort}},
-	"behind another's":               {with: rec(abortRequest, 2, ""), after: []string{abort}},
-	"behind others' records":         {before: rec(stdinStream, 2, strings.Repeat("\x01", 100)), after: []string{padded(stdinStream, 2, "", 50) + abort}},
-	"behind a stream cut off":        {with: rec(stdinStream, 2, strings.Repeat("\x01", 100))[:50], after: []string{rec(stdinStream, 2, strings.Repeat("\x01", 100))[50:] + abort}},
-	"behind padding":                 {before: padded(paramsStream, 3, "x", 200), after: []string{abort}},
-	"behind the next request":        {with: aGET("/next") + abort},
-	"behind the next one, in pieces": {with: aGET("/next")[:20], after: []string{aGET("/next")[20:], abort[:2], abort[2:]}},
+	"before it is asked":           {before: abort},
+	"while it waits":               {after: []string{abort}},
+	"in the request's packet":      {with: abort},
+	"in pieces":                    {after: strings.SplitAfter(abort, "")},
+	"begun with the request":       {with: abort[:3], after: []string{abort[3:]}},
+	"begun before it is asked":     {before: abort[:5], after: []string{abort[5:]}},
+	"behind a question":            {after: []string{question, abort}},
+	"behind a question, in pieces": {after: strings.SplitAfter(question+abort, "")},
+	"behind a question in packet":  {with: question, after: []string{abort}},
+	"both in the packet":           {with: question + abort},
+	"behind part of a question":    {with: question[:12], after: []string{question[12:] + abort}},
+	"behind another's":             {with: rec(abortRequest, 2, ""), after: []string{abort}},
+	"behind others' records": {before: rec(stdinStream, 2, strings.Repeat("\x01", 100)),
+		after: []string{padded(stdinStream, 2, "", 50) + abort}},
+	"behind a stream cut off": {with: rec(stdinStream, 2, strings.Repeat("\x01", 100))[:50],
+		after: []string{rec(stdinStream, 2, strings.Repeat("\x01", 100))[50:] + abort}},
+	"behind padding":          {before: padded(paramsStream, 3, "x", 200), after: []string{abort}},
+	"behind the next request": {with: aGET("/next") + abort},
+	"behind the next one, in pieces": {with: aGET("/next")[:20],
+		after: []string{aGET("/next")[20:], abort[:2], abort[2:]}},
 }
 
 // A request's context is cancelled by its abortion, whenever and however that arrives. The
@@ -118,7 +121,8 @@ func TestFCGIAbort(t *testing.T) {
 					if a := p.ask(aPOST("x")); a.body != "/ x<nil>" {
 						t.Errorf("then: %v", a)
 					}
-					if all := way.with + way.before + strings.Join(way.after, ""); strings.Contains(all, "MPXS") != (len(p.told) == 1) {
+					if all := way.with + way.before +
+						strings.Join(way.after, ""); strings.Contains(all, "MPXS") != (len(p.told) == 1) {
 						t.Errorf("was told %q", p.told)
 					}
 				})
@@ -153,7 +157,8 @@ func TestFCGIContextBehindABodyOfKnownLength(t *testing.T) {
 				s.Run(fmt.Sprint(name, "/", size), func(t *testing.T) {
 					p := s.in(t).peer()
 					defer p.Close()
-					head := ask{method: "POST", uri: wait + "?read=length", params: []string{"CONTENT_LENGTH", fmt.Sprint(size)}}.head()
+					head := ask{method: "POST", uri: wait + "?read=length",
+						params: []string{"CONTENT_LENGTH", fmt.Sprint(size)}}.head()
 					io.WriteString(p, head+body+way.with)
 					ctx := <-h.entered
 					io.WriteString(p, way.before)
@@ -228,7 +233,8 @@ func TestFCGIDeparture(t *testing.T) {
 		ended <- r.Context().Err()
 	}), func(s *fcgiSite) {
 		for way := range ways {
-			for _, request := range []string{aGET(way), ask{uri: way, body: "hello", length: true}.String(), ask{uri: way, once: true}.String()} {
+			for _, request := range []string{aGET(way), ask{uri: way, body: "hello", length: true}.String(),
+				ask{uri: way, once: true}.String()} {
 				for _, how := range []string{"close", "close early", "closeWrite"} {
 					p := s.peer()
 					io.WriteString(p, request)
@@ -372,8 +378,9 @@ func TestFCGIBodyIsGivenUp(t *testing.T) {
 func TestFCGIAbortBeforeTheHandler(t *testing.T) {
 	everyFCGIMode(t, handle(newWaiter().ServeHTTP), func(s *fcgiSite) {
 		for name, part := range map[string]string{
-			"begun": "", "part of the list": rec(paramsStream, 1, "\x01\x01A"), "all of the list": rec(paramsStream, 1, nameValues(ask{}.list()...)) + rec(paramsStream, 1, ""),
-			"padding": padded(paramsStream, 1, "", 9),
+			"begun": "", "part of the list": rec(paramsStream, 1, "\x01\x01A"),
+			"all of the list": rec(paramsStream, 1, nameValues(ask{}.list()...)) + rec(paramsStream, 1, ""),
+			"padding":         padded(paramsStream, 1, "", 9),
 		} {
 			for _, keep := range []bool{true, false} {
 				for _, bytewise := range []bool{false, true} {

@@ -56,11 +56,12 @@ func TestFCGIServerThatPanics(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Println(l.Addr())
-	s := fcgiMakers[name](&http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/panic" {
-			panic(http.ErrAbortHandler) // as httputil.ReverseProxy does when a client leaves
-		}
-	})})
+	s := fcgiMakers[name](&http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/panic" {
+				panic(http.ErrAbortHandler) // as httputil.ReverseProxy does when a client leaves
+			}
+		})})
 	go s.Serve(l)
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
 }
@@ -217,12 +218,14 @@ func TestFCGIFaultOfIDsUsedAgain(t *testing.T) {
 func TestFCGIFaultOfEndlessParams(t *testing.T) {
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		const size = 3 << 20
-		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, len(r.Header.Get("X"))) }, func(p *fcgiPeer) {
-			p.send(ask{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String())
-			a := p.answer()
-			if want := map[bool]int{true: http.StatusRequestHeaderFieldsTooLarge, false: http.StatusOK}[ours]; a.code != want {
-				t.Error(a)
+		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, len(r.Header.Get("X"))) },
+			func(p *fcgiPeer) {
+				p.send(ask{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String())
+				a := p.answer()
+				if want := map[bool]int{true: http.StatusRequestHeaderFieldsTooLarge,
+					false: http.StatusOK}[ours]; a.code != want {
+					t.Error(a)
+				}
 			}
-		}
 	})
 }

@@ -19,14 +19,15 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 	t.Helper()
 	entered, release := make(chan bool, 1), make(chan bool)
 	settings := func() *http.Server {
-		return &http.Server{MaxHeaderBytes: maxParams, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/bystander" {
-				entered <- true
-				<-release
-			}
-			b, err := io.ReadAll(r.Body)
-			fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
-		})}
+		return &http.Server{MaxHeaderBytes: maxParams,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/bystander" {
+					entered <- true
+					<-release
+				}
+				b, err := io.ReadAll(r.Body)
+				fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
+			})}
 	}
 	everyFCGIMode(t, settings, func(s *fcgiSite) {
 		bystander := s.peer()
@@ -106,7 +107,9 @@ func (s *fcgiSite) wantInAnyOrder(text string, want ...string) {
 func TestFCGIRecordsByteByByte(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		p := s.peer()
-		text := begins(1, true) + inRecords(paramsStream, 1, 1, nameValues(ask{method: "POST", length: true, body: "hello"}.list()...)) + inRecords(stdinStream, 1, 1, "hello")
+		text := begins(1, true) + inRecords(paramsStream, 1, 1,
+			nameValues(ask{method: "POST", length: true, body: "hello"}.list()...)) +
+			inRecords(stdinStream, 1, 1, "hello")
 		for b := range strings.SplitSeq(text, "") {
 			if _, err := io.WriteString(p, b); err != nil {
 				s.Fatal(err)
@@ -131,16 +134,20 @@ func TestFCGIInterleavedRequests(t *testing.T) {
 	}
 	records := func(a ask) []string {
 		l := list(a)
-		return []string{begins(a.id, true), rec(paramsStream, a.id, l[:9]), rec(paramsStream, a.id, l[9:]), rec(paramsStream, a.id, ""),
+		return []string{begins(a.id, true), rec(paramsStream, a.id, l[:9]), rec(paramsStream, a.id, l[9:]),
+			rec(paramsStream, a.id, ""),
 			rec(stdinStream, a.id, a.body[:2]), rec(stdinStream, a.id, a.body[2:]), rec(stdinStream, a.id, "")}
 	}
 	underAttack(t, 0, func(s *fcgiSite) {
 		const refused, served = "2 ended as 1", "1: 200 / hello<nil>"
 		s.want(mixed(records(one), records(two)), refused+"; "+served)
-		s.want(one.head()+begins(2, true)+rec(stdinStream, 2, "x")+inRecords(stdinStream, 1, 3, "hello"), refused+"; "+served)
-		s.wantInAnyOrder(one.head()+rec(stdinStream, 1, "he")+two.String()+inRecords(stdinStream, 1, 3, "llo"), served, refused)
+		s.want(one.head()+begins(2, true)+rec(stdinStream, 2, "x")+inRecords(stdinStream, 1, 3, "hello"),
+			refused+"; "+served)
+		s.wantInAnyOrder(one.head()+rec(stdinStream, 1, "he")+two.String()+inRecords(stdinStream, 1, 3, "llo"),
+			served, refused)
 		s.want(begins(1, true)+begins(2, true)+abort+two.String(), refused+"; 1 ended as 0; 2: 200 /two xxxxx<nil>")
-		s.want(begins(1, true)+strings.Repeat(begins(3, true)+rec(abortRequest, 3, ""), 2)+one.String()[16:], "3 ended as 1; 3 ended as 1; "+served)
+		s.want(begins(1, true)+strings.Repeat(begins(3, true)+rec(abortRequest, 3, ""), 2)+one.String()[16:],
+			"3 ended as 1; 3 ended as 1; "+served)
 	})
 }
 
@@ -152,8 +159,10 @@ func TestFCGIIDReusedWhileActive(t *testing.T) {
 		s.want(begins(1, true)+begins(1, true)+aGET("/"), "")
 		s.want(a.head()[:40]+a.String(), "")
 		s.want(a.head()+a.String(), "")
-		s.want(a.head()+rec(stdinStream, 1, "he")+a.String(), "1: 200 / hefcgi: BEGIN_REQUEST for a request that has begun")
-		s.want(a.String()+a.String(), "1: 200 / hello<nil>; 1: 200 / hello<nil>") // it is no longer active
+		s.want(a.head()+rec(stdinStream, 1, "he")+a.String(),
+			"1: 200 / hefcgi: BEGIN_REQUEST for a request that has begun")
+		// it is no longer active
+		s.want(a.String()+a.String(), "1: 200 / hello<nil>; 1: 200 / hello<nil>")
 		if !strings.Contains(s.logged.String(), "closed: BEGIN_REQUEST for a request that has begun") {
 			s.Errorf("logged %q", s.logged)
 		}
@@ -167,19 +176,24 @@ func TestFCGILengthsThatLie(t *testing.T) {
 	const refused = "1: 400 400 Bad Request: malformed parameters"
 	underAttack(t, 0, func(s *fcgiSite) {
 		for _, content := range []string{
-			"\x7f", "\x01\x7fA", "\x7f\x01Ab", "\xff\xff\xff\xff\x01Ab", "\x01\xff\xff\xff\xffAb", "\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\x00\x00", "\x01\x80\x00\x00",
+			"\x7f", "\x01\x7fA", "\x7f\x01Ab", "\xff\xff\xff\xff\x01Ab", "\x01\xff\xff\xff\xffAb",
+			"\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\x00\x00", "\x01\x80\x00\x00",
 			"\xff\xff\xff\xff\x7f" + strings.Repeat("x", 60000),
 		} {
 			s.want(list(content)+aGET("/next"), refused)
 		}
-		s.want("\x01\x04\x00\x01\xff\xff\x00\x00", "")                                                        // a record before any request
-		s.want(begins(1, true)+"\x01\x04\x00\x01\xff\xff\x00\x00abc", "1: 400 400 Bad Request: head cut off") // longer than what comes
+		// a record before any request
+		s.want("\x01\x04\x00\x01\xff\xff\x00\x00", "")
+		// longer than what comes
+		s.want(begins(1, true)+"\x01\x04\x00\x01\xff\xff\x00\x00abc", "1: 400 400 Bad Request: head cut off")
 		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00"), "")
 		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00\x00"), "")
 		s.want(rec(getValues, 0, strings.Repeat("x", 5000))+aGET("/"), "")
 		s.want(rec(getValues, 0, "\xff\xff\xff\xff")+aGET("/"), `10 ""; 1: 200 / <nil>`)
-		s.want(ask{method: "POST", params: []string{"CONTENT_LENGTH", "9223372036854775807"}}.head()+inRecords(stdinStream, 1, 9, "hello"), "1: 200 / hellounexpected EOF")
-		s.want(ask{method: "POST", params: []string{"CONTENT_LENGTH", "3"}}.head()+inRecords(stdinStream, 1, 9, "hello"), "1: 200 / helfcgi: body longer than CONTENT_LENGTH")
+		s.want(ask{method: "POST", params: []string{"CONTENT_LENGTH",
+			"9223372036854775807"}}.head()+inRecords(stdinStream, 1, 9, "hello"), "1: 200 / hellounexpected EOF")
+		s.want(ask{method: "POST", params: []string{"CONTENT_LENGTH", "3"}}.head()+inRecords(stdinStream, 1, 9,
+			"hello"), "1: 200 / helfcgi: body longer than CONTENT_LENGTH")
 	})
 }
 
@@ -210,7 +224,8 @@ func TestFCGITooManyParams(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(list(pairs(1000)), "1: 200 / <nil>")
 		s.want(list(pairs(1001))+aGET("/next"), "1: 400 400 Bad Request: too many parameters")
-		s.want(list(pairs(0)+strings.Repeat("\x00\x00", 400_000)), "1: 200 / <nil>") // nothing is made of those
+		// nothing is made of those
+		s.want(list(pairs(0)+strings.Repeat("\x00\x00", 400_000)), "1: 200 / <nil>")
 		s.want(list(pairs(0)+strings.Repeat(nameValues("CONTENT_TYPE", "a/b"), 50_000)), "1: 200 / <nil>")
 	})
 }
@@ -218,7 +233,8 @@ func TestFCGITooManyParams(t *testing.T) {
 func TestFCGIGarbage(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		for _, garbage := range []string{
-			"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\x02" + aGET("/")[1:], "\x00", "\x01\x00\x00\x01\x00\x00\x00\x00",
+			"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\x02" +
+				aGET("/")[1:], "\x00", "\x01\x00\x00\x01\x00\x00\x00\x00",
 			strings.Repeat("\xff", 100_000), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		} {
 			s.want(garbage, "")
@@ -241,12 +257,17 @@ func TestFCGIManagementRecords(t *testing.T) {
 		s.want(rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", "", "X", "y")), told)
 		s.want(rec(getValues, 0, ""), `10 ""`)
 		s.want(rec(200, 0, "xyz"), `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`)
-		s.want(rec(stdinStream, 0, "xyz")+rec(beginRequest, 0, "xyz"), `11 "\x05\x00\x00\x00\x00\x00\x00\x00"; 11 "\x01\x00\x00\x00\x00\x00\x00\x00"`)
-		s.wantInAnyOrder(sized(5)+rec(stdinStream, 1, "he")+question+rec(200, 0, "xyz")+padded(paramsStream, 0, strings.Repeat("x", 20_000), 7)+inRecords(stdinStream, 1, 9, "llo"),
-			"1: 200 / hello<nil>", told, `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`, `11 "\x04\x00\x00\x00\x00\x00\x00\x00"`)
+		s.want(rec(stdinStream, 0, "xyz")+rec(beginRequest, 0, "xyz"),
+			`11 "\x05\x00\x00\x00\x00\x00\x00\x00"; 11 "\x01\x00\x00\x00\x00\x00\x00\x00"`)
+		s.wantInAnyOrder(sized(5)+rec(stdinStream, 1, "he")+question+rec(200, 0, "xyz")+padded(paramsStream, 0,
+			strings.Repeat("x", 20_000), 7)+inRecords(stdinStream, 1, 9, "llo"),
+			"1: 200 / hello<nil>", told, `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`,
+			`11 "\x04\x00\x00\x00\x00\x00\x00\x00"`)
 		for _, role := range []string{"\x00\x00", "\x00\x02", "\x00\x03", "\x01\x01"} {
-			s.want(rec(beginRequest, 7, role+"\x01\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+rec(stdinStream, 7, "")+aGET("/"), "7 ended as 3; 1: 200 / <nil>")
-			s.want(rec(beginRequest, 7, role+"\x00\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+aGET("/"), "7 ended as 3")
+			s.want(rec(beginRequest, 7, role+"\x01\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+rec(stdinStream, 7,
+				"")+aGET("/"), "7 ended as 3; 1: 200 / <nil>")
+			s.want(rec(beginRequest, 7, role+"\x00\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+aGET("/"),
+				"7 ended as 3")
 		}
 	})
 }
@@ -279,12 +300,15 @@ func TestFCGIQuestionFlood(t *testing.T) {
 
 // So it does in a body.
 func TestFCGIFloodsInABody(t *testing.T) {
-	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""), "unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
+	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""),
+		"unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
 		t.Run(name, func(t *testing.T) {
 			underAttack(t, 0, func(s *fcgiSite) {
 				for _, n := range []int{20, 20_000} {
-					got := s.answersTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) + inRecords(stdinStream, 1, 9, "llo"))
-					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") || replies != n {
+					got := s.answersTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
+						inRecords(stdinStream, 1, 9, "llo"))
+					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") ||
+						replies != n {
 						s.Errorf("%d: %d replies: %.200s", n, replies, got)
 					}
 				}
@@ -301,17 +325,20 @@ func TestFCGIRecordsForUnknownIDs(t *testing.T) {
 		s.want(strings.Repeat(evil, 20_000)+aGET("/"), "1: 200 / <nil>")
 		s.want(begins(1, true)+strings.Repeat(evil, 100)+aGET("/")[16:], "1: 200 / <nil>")
 		s.want(ask{}.head()+evil+rec(stdinStream, 1, ""), "1: 200 / <nil>")
-		s.want(sized(5)+rec(stdinStream, 1, "he")+strings.Repeat(evil, 20_000)+inRecords(stdinStream, 1, 9, "llo"), "1: 200 / hello<nil>")
+		s.want(sized(5)+rec(stdinStream, 1, "he")+strings.Repeat(evil, 20_000)+inRecords(stdinStream, 1, 9, "llo"),
+			"1: 200 / hello<nil>")
 	})
 }
 
 // What only applications send means nothing either.
 func TestFCGIApplicationsRecords(t *testing.T) {
-	evil := rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "Status: 200\r\n\r\nx") + rec(stdoutStream, 1, "") +
+	evil := rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "Status: 200\r\n\r\nx") +
+		rec(stdoutStream, 1, "") +
 		rec(stderrStream, 1, "x") + rec(getValuesResult, 1, "") + rec(unknownType, 1, "")
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(evil+begins(1, true)+evil+aGET("/")[16:]+evil+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(5)+evil+rec(stdinStream, 1, "he")+evil+inRecords(stdinStream, 1, 9, "llo")+evil, "1: 200 / hello<nil>")
+		s.want(sized(5)+evil+rec(stdinStream, 1, "he")+evil+inRecords(stdinStream, 1, 9, "llo")+evil,
+			"1: 200 / hello<nil>")
 	})
 }
 
@@ -320,7 +347,8 @@ func TestFCGIDataRecords(t *testing.T) {
 	data := inRecords(dataStream, 1, 1000, strings.Repeat("data", 1000))
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+data+aGET("/")[16:]+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(5)+data+rec(stdinStream, 1, "he")+data+inRecords(stdinStream, 1, 9, "llo")+data+aGET("/"), "1: 200 / hello<nil>; 1: 200 / <nil>")
+		s.want(sized(5)+data+rec(stdinStream, 1, "he")+data+inRecords(stdinStream, 1, 9, "llo")+data+aGET("/"),
+			"1: 200 / hello<nil>; 1: 200 / <nil>")
 	})
 }
 
@@ -340,8 +368,10 @@ func TestFCGIStreamsOutOfOrder(t *testing.T) {
 		s.want(begins(1, true)+rec(stdinStream, 1, "x"), "")
 		s.want(begins(1, true)+rec(paramsStream, 1, list)+rec(stdinStream, 1, ""), "")
 		s.want(begins(1, true)+inRecords(paramsStream, 1, 99, list)+rec(paramsStream, 1, "x"), "")
-		s.want(aGET("/")+rec(stdinStream, 1, "more")+rec(paramsStream, 1, "more")+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(2)+rec(stdinStream, 1, "he")+rec(paramsStream, 1, "more")+rec(stdinStream, 1, ""), "1: 200 / he<nil>")
+		s.want(aGET("/")+rec(stdinStream, 1, "more")+rec(paramsStream, 1, "more")+aGET("/"),
+			"1: 200 / <nil>; 1: 200 / <nil>")
+		s.want(sized(2)+rec(stdinStream, 1, "he")+rec(paramsStream, 1, "more")+rec(stdinStream, 1, ""),
+			"1: 200 / he<nil>")
 	})
 }
 
@@ -364,17 +394,18 @@ func TestFCGIHalfClosed(t *testing.T) {
 func TestFCGIPeersThatDoNotRead(t *testing.T) {
 	var failed atomic.Int32
 	settings := func() *http.Server {
-		return &http.Server{WriteTimeout: 50 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			for r.URL.Path == "/endless" {
-				if _, err := w.Write(make([]byte, 100_000)); err != nil {
-					if r.Context().Err() == nil {
-						t.Error("the context lives")
+		return &http.Server{WriteTimeout: 50 * time.Millisecond,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for r.URL.Path == "/endless" {
+					if _, err := w.Write(make([]byte, 100_000)); err != nil {
+						if r.Context().Err() == nil {
+							t.Error("the context lives")
+						}
+						failed.Add(1)
+						return
 					}
-					failed.Add(1)
-					return
 				}
-			}
-		})}
+			})}
 	}
 	// Either path, over what holds little: other sockets hold megabytes.
 	someFCGIModes(t, settings, func(s *fcgiSite) {
@@ -382,7 +413,9 @@ func TestFCGIPeersThatDoNotRead(t *testing.T) {
 		p := s.peer()
 		io.WriteString(p, aGET("/endless"))
 		eventually(s.T, "the handler still writes", func() bool { return failed.Load() == 1 })
-		for name, flood := range map[string]string{"questions": question, "requests": aGET("/"), "abortions": begins(1, true) + abort, "other roles": rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00")} {
+		for name, flood := range map[string]string{"questions": question, "requests": aGET("/"),
+			"abortions": begins(1, true) + abort, "other roles": rec(beginRequest, 1,
+				"\x00\x03\x01\x00\x00\x00\x00\x00")} {
 			p := s.peer()
 			text := strings.Repeat(flood, 1000)
 			for {

@@ -161,7 +161,8 @@ func (a *answer) String() string {
 	if a == nil {
 		return "nothing"
 	}
-	return fmt.Sprintf("%d for %d (%d): %d %v %q, errors %q", a.status, a.id, a.app, a.code, a.header, shorten([]byte(a.body)), shorten(a.stderr))
+	return fmt.Sprintf("%d for %d (%d): %d %v %q, errors %q", a.status, a.id, a.app, a.code, a.header,
+		shorten([]byte(a.body)), shorten(a.stderr))
 }
 
 // parse splits STDOUT as web servers do (RFC 3875, 6.2).
@@ -336,7 +337,8 @@ var dispatched = map[string]engine.Dispatch{"tcp, on loop": engine.OnLoop, "tcp,
 // of the server.
 func everyFCGIMode(t *testing.T, settings func() *http.Server, test func(*fcgiSite)) {
 	t.Helper()
-	someFCGIModes(t, settings, test, append(slices.Sorted(maps.Keys(dispatched)), "memory", "net.Conn", "tcp", "unix")...)
+	someFCGIModes(t, settings, test, append(slices.Sorted(maps.Keys(dispatched)), "memory", "net.Conn", "tcp",
+		"unix")...)
 }
 
 // bothFCGIPaths runs it on shards and on the portable path.

@@ -68,7 +68,8 @@ func TestLeftoversByFCGITouchNobody(t *testing.T) {
 						s.Error(err)
 						return
 					}
-					io.WriteString(c, ask{method: "POST", uri: "/leave", params: []string{"CONTENT_LENGTH", "5"}}.head()+rec(stdinStream, 1, "he"))
+					io.WriteString(c, ask{method: "POST", uri: "/leave",
+						params: []string{"CONTENT_LENGTH", "5"}}.head()+rec(stdinStream, 1, "he"))
 					c.SetDeadline(time.Now().Add(5 * time.Millisecond))
 					c.Read(make([]byte, 1000))
 					c.Close()

@@ -47,7 +47,8 @@ const (
 // told is an answer in words, but for what is about the connection.
 func told(code int, header http.Header, body string) string {
 	header = header.Clone()
-	for _, name := range []string{"Status", "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade", "Date"} {
+	for _, name := range []string{"Status", "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Date"} {
 		header.Del(name)
 	}
 	return fmt.Sprintf("%d %v %s", code, header, shorten([]byte(body)))
@@ -96,7 +97,8 @@ func TestFCGIAnswersAsHTTP(t *testing.T) {
 					got, want := "no answer", want[name+"/"+method]
 					p := s.in(t).peer()
 					defer p.Close()
-					p.send(ask{method: method, body: body, length: body != "", params: []string{"HTTP_X_PICK", name, "HTTP_HOST", "a"}}.String())
+					p.send(ask{method: method, body: body, length: body != "",
+						params: []string{"HTTP_X_PICK", name, "HTTP_HOST", "a"}}.String())
 					if a, err := p.tryAnswer(); err == nil {
 						got = told(a.code, a.header, a.body)
 					}
@@ -116,7 +118,8 @@ func TestFCGIAnswersAsHTTP(t *testing.T) {
 // interim responses.
 func TestFCGIFieldsThatAreDropped(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		for _, name := range []string{"Connection", "Status", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive", http.TrailerPrefix + "Sum"} {
+		for _, name := range []string{"Connection", "Status", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive",
+			http.TrailerPrefix + "Sum"} {
 			w.Header().Set(name, "666 close")
 		}
 		w.Header().Set("X-Mine", "kept\r\nStatus: 666 injected")
@@ -163,22 +166,23 @@ func TestFCGIAnswersOfAnySize(t *testing.T) {
 			w.Header().Set("X-Large", text[:largestContent-len("Status: 200 OK\r\nX-Large: \r\nContent-Length: 0\r\n\r\n")])
 		},
 	}
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { writers[r.Header.Get("X-Pick")](w, r) }), func(s *fcgiSite) {
-		p := s.peer()
-		for name := range writers {
-			a := p.ask(ask{params: []string{"HTTP_X_PICK", name}}.String())
-			want, large := text, 0
-			if strings.Contains(name, "head") {
-				want, large = strings.TrimSuffix(text, a.body)+a.body, len(a.header.Get("X-Large"))
-				if name != "large head" {
-					want = text[:len(a.body)]
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { writers[r.Header.Get("X-Pick")](w, r) }),
+		func(s *fcgiSite) {
+			p := s.peer()
+			for name := range writers {
+				a := p.ask(ask{params: []string{"HTTP_X_PICK", name}}.String())
+				want, large := text, 0
+				if strings.Contains(name, "head") {
+					want, large = strings.TrimSuffix(text, a.body)+a.body, len(a.header.Get("X-Large"))
+					if name != "large head" {
+						want = text[:len(a.body)]
+					}
+				}
+				if a.body != want || large != 0 && a.header.Get("X-Large") != text[:large] || a.code != 200 {
+					s.Errorf("%s: %d bytes of %d, field of %d", name, len(a.body), len(want), large)
 				}
 			}
-			if a.body != want || large != 0 && a.header.Get("X-Large") != text[:large] || a.code != 200 {
-				s.Errorf("%s: %d bytes of %d, field of %d", name, len(a.body), len(want), large)
-			}
-		}
-	})
+		})
 }
 
 // writeBy writes text in pieces of size bytes, and flushes after each so many.
@@ -310,13 +314,18 @@ func TestFCGIStderr(t *testing.T) {
 // answered before is not lost.
 func TestFCGIHandlersThatEndBadly(t *testing.T) {
 	ways := map[string]func(http.ResponseWriter, *http.Request){
-		"panic":          func(http.ResponseWriter, *http.Request) { panic("ouch") },
-		"abort":          func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"Goexit":         func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
-		"nil map":        func(http.ResponseWriter, *http.Request) { var m map[int]int; m[0]++ }, //nolint:staticcheck // that is the panic
+		"panic":   func(http.ResponseWriter, *http.Request) { panic("ouch") },
+		"abort":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"Goexit":  func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
+		"nil map": func(http.ResponseWriter, *http.Request) { var m map[int]int; m[0]++ },
+		//nolint:staticcheck // that is the panic
 		"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
 		"panic, flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
-		"panic, told":    func(w http.ResponseWriter, _ *http.Request) { io.WriteString(stderrOf(w), "x"); panic("ouch") },
+		"panic, told": func(w http.ResponseWriter,
+			_ *http.Request) {
+			io.WriteString(stderrOf(w), "x")
+			panic("ouch")
+		},
 		"abort, read": func(_ http.ResponseWriter, r *http.Request) {
 			io.ReadFull(r.Body, make([]byte, 2))
 			panic(http.ErrAbortHandler)
@@ -350,7 +359,8 @@ func TestFCGIHandlersThatEndBadly(t *testing.T) {
 				s.Errorf("after %s: %v, and %q", name, a, other.told)
 			}
 		}
-		if text := s.logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "ouch") || strings.Contains(text, http.ErrAbortHandler.Error()) {
+		if text := s.logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "ouch") ||
+			strings.Contains(text, http.ErrAbortHandler.Error()) {
 			s.Errorf("logged %.300s", text)
 		}
 	})
@@ -431,7 +441,8 @@ func TestFCGIPipelined(t *testing.T) {
 		const n = 200
 		for i := range n {
 			body := strings.Repeat("x", i%3*100)
-			all.WriteString(ask{id: 1 + i*327, uri: fmt.Sprint("/", i), body: body, length: i%2 == 0, once: i == n-1}.String())
+			all.WriteString(ask{id: 1 + i*327, uri: fmt.Sprint("/", i), body: body, length: i%2 == 0,
+				once: i == n-1}.String())
 		}
 		p.send(all.String())
 		for i := range n {
@@ -492,26 +503,29 @@ func TestFCGIFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "f"), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	everyFCGIMode(t, func() *http.Server { return &http.Server{Handler: http.FileServer(http.Dir(dir))} }, func(s *fcgiSite) {
-		p := s.peer()
-		whole := p.ask(aGET("/f"))
-		if whole.body != content || whole.header.Get("Content-Length") != fmt.Sprint(len(content)) {
-			s.Errorf("got %d bytes, want %d; %v", len(whole.body), len(content), whole.header)
-		}
-		if a := p.ask(ask{uri: "/f", params: []string{"HTTP_RANGE", "bytes=100000-600000"}}.String()); a.code != 206 || a.body != content[100000:600001] {
-			s.Errorf("range: %d, %d bytes", a.code, len(a.body))
-		}
-		if a := p.ask(ask{uri: "/f", method: "HEAD"}.String()); a.code != 200 || a.body != "" || a.header.Get("Content-Length") != fmt.Sprint(len(content)) {
-			s.Errorf("HEAD: %d, %d bytes, %v", a.code, len(a.body), a.header)
-		}
-		since := []string{"HTTP_IF_MODIFIED_SINCE", whole.header.Get("Last-Modified")}
-		if a := p.ask(ask{uri: "/f", params: since}.String()); a.code != 304 || a.body != "" {
-			s.Errorf("not modified: %d, %d bytes", a.code, len(a.body))
-		}
-		if a := p.ask(aGET("/none")); a.code != 404 {
-			s.Errorf("none: %d", a.code)
-		}
-	})
+	everyFCGIMode(t, func() *http.Server { return &http.Server{Handler: http.FileServer(http.Dir(dir))} },
+		func(s *fcgiSite) {
+			p := s.peer()
+			whole := p.ask(aGET("/f"))
+			if whole.body != content || whole.header.Get("Content-Length") != fmt.Sprint(len(content)) {
+				s.Errorf("got %d bytes, want %d; %v", len(whole.body), len(content), whole.header)
+			}
+			if a := p.ask(ask{uri: "/f", params: []string{"HTTP_RANGE",
+				"bytes=100000-600000"}}.String()); a.code != 206 || a.body != content[100000:600001] {
+				s.Errorf("range: %d, %d bytes", a.code, len(a.body))
+			}
+			if a := p.ask(ask{uri: "/f", method: "HEAD"}.String()); a.code != 200 || a.body != "" ||
+				a.header.Get("Content-Length") != fmt.Sprint(len(content)) {
+				s.Errorf("HEAD: %d, %d bytes, %v", a.code, len(a.body), a.header)
+			}
+			since := []string{"HTTP_IF_MODIFIED_SINCE", whole.header.Get("Last-Modified")}
+			if a := p.ask(ask{uri: "/f", params: since}.String()); a.code != 304 || a.body != "" {
+				s.Errorf("not modified: %d, %d bytes", a.code, len(a.body))
+			}
+			if a := p.ask(aGET("/none")); a.code != 404 {
+				s.Errorf("none: %d", a.code)
+			}
+		})
 }
 
 // A proxy on top passes bodies both ways.
@@ -524,8 +538,10 @@ func TestFCGIReverseProxyOnTop(t *testing.T) {
 	}, func(s *fcgiSite) {
 		p := s.peer()
 		for range 3 {
-			a := p.ask(ask{method: "POST", uri: "/x?y", body: "hello", length: true, params: []string{"HTTP_HOST", "host", "REMOTE_ADDR", "192.0.2.1", "HTTPS", "on"}}.String())
-			for _, want := range []string{`POST "/x?y" HTTP/1.1`, "X-Forwarded-For:[192.0.2.1]", "X-Forwarded-Host:[host]", "X-Forwarded-Proto:[https]", "length 5", `body "hello" <nil>`} {
+			a := p.ask(ask{method: "POST", uri: "/x?y", body: "hello", length: true,
+				params: []string{"HTTP_HOST", "host", "REMOTE_ADDR", "192.0.2.1", "HTTPS", "on"}}.String())
+			for _, want := range []string{`POST "/x?y" HTTP/1.1`, "X-Forwarded-For:[192.0.2.1]",
+				"X-Forwarded-Host:[host]", "X-Forwarded-Proto:[https]", "length 5", `body "hello" <nil>`} {
 				if !strings.Contains(a.body, want) {
 					s.Errorf("%s is not in %s", want, a.body)
 				}

@@ -45,17 +45,20 @@ func (s *stdServer) Close() error               { return (<-s.started).Close() }
 
 // fcgiTranscript sends pieces to a server, each when it has done all it can with those before,
 // and returns what came back in words; of answers what correct has made of them.
-func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string, correct func(*answer)) string {
+func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
+	correct func(*answer)) string {
 	// Of the bubble's time some passes for each, or net/http/fcgi would begin with the next.
 	all, closed := fcgiExchange(t, newServer, h, pieces, 10*time.Millisecond)
 	return describeFCGI(t, all, correct) + fmt.Sprintf("closed=%v\n", closed)
 }
 
 // fcgiExchange returns what comes back, and whether the connection was closed.
-func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string, each time.Duration) (all []byte, closed bool) {
+func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
+	each time.Duration) (all []byte, closed bool) {
 	synctest.Test(t, func(t *testing.T) {
 		var nw testkit.Network
-		s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true})
+		s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0),
+			DisableGeneralOptionsHandler: true})
 		done := goServe(s, nw.Listen())
 		c, err := nw.Dial()
 		if err != nil {
@@ -128,7 +131,8 @@ func fcgiReport(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "text/plain")
 	w.(http.Flusher).Flush() // no length is told
-	fmt.Fprintf(w, "%s %s %d.%d path %q query %q\n", r.Method, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path, r.URL.RawQuery)
+	fmt.Fprintf(w, "%s %s %d.%d path %q query %q\n", r.Method, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path,
+		r.URL.RawQuery)
 	fmt.Fprintf(w, "host %q remote %q tls %v\n", r.Host, r.RemoteAddr, r.TLS != nil)
 	fmt.Fprintf(w, "header %v\nlength %d\nbody %q %v\n", r.Header, r.ContentLength, shorten(body), err)
 	env := stdfcgi.ProcessEnv(r)
@@ -166,20 +170,22 @@ func TestFCGIRequestsAsNetHTTPShowsThem(t *testing.T) {
 
 // fcgiStreams are more than a request.
 var fcgiStreams = map[string][]string{
-	"kept":                      {aGET("/1"), aPOST("2"), aGET("/3")},
-	"not kept":                  {ask{once: true}.String(), aGET("/2")},
-	"other ids":                 {ask{id: 7, uri: "/7"}.String() + ask{id: 8, uri: "/8", body: "x", length: true}.String() + ask{id: 65535}.String()},
-	"byte by byte":              strings.SplitAfter(aPOST("hello")+aGET("/2"), ""),
-	"nothing":                   {""},
-	"interleaved":               {ask{id: 1}.head() + ask{id: 2, uri: "/2"}.String() + rec(stdinStream, 1, "")},
-	"begun twice":               {begins(1, true) + begins(1, true)},
-	"begun twice, later":        {ask{}.head() + aGET("/")},
-	"aborted at once":           {begins(1, true) + abort, aGET("/")},
-	"aborted, not kept":         {begins(1, false) + abort, aGET("/")},
-	"aborted behind the list":   {ask{}.head(), abort, aGET("/")},
-	"aborted behind the end":    {aGET("/"), abort, aGET("/2")},
-	"abort of nothing":          {abort + rec(abortRequest, 9, "") + aGET("/")},
-	"unknown ids":               {rec(paramsStream, 9, "x") + rec(stdinStream, 9, "x") + rec(stdinStream, 9, "") + aGET("/")},
+	"kept":     {aGET("/1"), aPOST("2"), aGET("/3")},
+	"not kept": {ask{once: true}.String(), aGET("/2")},
+	"other ids": {ask{id: 7, uri: "/7"}.String() +
+		ask{id: 8, uri: "/8", body: "x", length: true}.String() + ask{id: 65535}.String()},
+	"byte by byte":            strings.SplitAfter(aPOST("hello")+aGET("/2"), ""),
+	"nothing":                 {""},
+	"interleaved":             {ask{id: 1}.head() + ask{id: 2, uri: "/2"}.String() + rec(stdinStream, 1, "")},
+	"begun twice":             {begins(1, true) + begins(1, true)},
+	"begun twice, later":      {ask{}.head() + aGET("/")},
+	"aborted at once":         {begins(1, true) + abort, aGET("/")},
+	"aborted, not kept":       {begins(1, false) + abort, aGET("/")},
+	"aborted behind the list": {ask{}.head(), abort, aGET("/")},
+	"aborted behind the end":  {aGET("/"), abort, aGET("/2")},
+	"abort of nothing":        {abort + rec(abortRequest, 9, "") + aGET("/")},
+	"unknown ids": {rec(paramsStream, 9, "x") + rec(stdinStream, 9, "x") + rec(stdinStream, 9, "") +
+		aGET("/")},
 	"data":                      {ask{}.head() + inRecords(dataStream, 1, 2, "data") + rec(stdinStream, 1, "")},
 	"filter":                    {rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"), aGET("/")},
 	"filter, not kept":          {rec(beginRequest, 1, "\x00\x03\x00\x00\x00\x00\x00\x00"), aGET("/")},
@@ -192,9 +198,10 @@ var fcgiStreams = map[string][]string{
 	"cut off in a header":       {aGET("/")[:5]},
 	"cut off in the body":       {sized(5) + rec(stdinStream, 1, "he")},
 	"body before the list":      {begins(1, true) + rec(stdinStream, 1, "x") + rec(stdinStream, 1, "")},
-	"list behind its end":       {ask{}.head() + rec(paramsStream, 1, nameValues("A", "b")) + rec(paramsStream, 1, "") + rec(stdinStream, 1, "")},
-	"short beginning":           {rec(beginRequest, 1, "\x00\x01")},
-	"a large body":              {aPOST(strings.Repeat("x", 300_000)), aGET("/")},
+	"list behind its end": {ask{}.head() + rec(paramsStream, 1, nameValues("A", "b")) +
+		rec(paramsStream, 1, "") + rec(stdinStream, 1, "")},
+	"short beginning": {rec(beginRequest, 1, "\x00\x01")},
+	"a large body":    {aPOST(strings.Repeat("x", 300_000)), aGET("/")},
 }
 
 func TestFCGIStreamsAsNetHTTPReadsThem(t *testing.T) {

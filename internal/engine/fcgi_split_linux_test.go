@@ -34,42 +34,43 @@ func hijackedConn(t *testing.T, c *net.UnixConn) {
 // On shards a request that is incomplete leaves its runner, and waits elsewhere for more.
 // Wherever that happens, and however often, the answers are the same.
 func TestFCGISplitsOnShards(t *testing.T) {
-	someFCGIModes(t, func() *http.Server { return &http.Server{Handler: http.HandlerFunc(fcgiProbe)} }, func(s *fcgiSite) {
-		exchange := func(t *testing.T, pieces []string) string {
-			c := s.in(t).connect().(*net.UnixConn)
-			defer c.Close()
-			answered := make(chan []byte)
-			go func() {
-				all, _ := io.ReadAll(c)
-				answered <- all
-			}()
-			for _, p := range pieces {
-				if _, err := io.WriteString(c, p); err != nil {
-					break
-				}
-				hijackedConn(t, c)
-			}
-			c.CloseWrite()
-			return inOrder(t, <-answered, true)
-		}
-		rnd := rand.New(rand.NewPCG(1, 1))
-		for name, text := range fcgiCorpus() {
-			s.Run(name, func(t *testing.T) {
-				want := exchange(t, []string{text})
-				splits, n := [][]string{strings.Split(text, "")}, 5
-				if slow() {
-					n = 40
-				}
-				for range n {
-					cut := rnd.IntN(len(text) + 1)
-					splits = append(splits, []string{text[:cut], text[cut:]}, cutAt(text, rnd.Uint64()))
-				}
-				for _, pieces := range splits {
-					if got := exchange(t, pieces); got != want {
-						t.Fatalf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
+	someFCGIModes(t, func() *http.Server { return &http.Server{Handler: http.HandlerFunc(fcgiProbe)} },
+		func(s *fcgiSite) {
+			exchange := func(t *testing.T, pieces []string) string {
+				c := s.in(t).connect().(*net.UnixConn)
+				defer c.Close()
+				answered := make(chan []byte)
+				go func() {
+					all, _ := io.ReadAll(c)
+					answered <- all
+				}()
+				for _, p := range pieces {
+					if _, err := io.WriteString(c, p); err != nil {
+						break
 					}
+					hijackedConn(t, c)
 				}
-			})
-		}
-	}, "unix")
+				c.CloseWrite()
+				return inOrder(t, <-answered, true)
+			}
+			rnd := rand.New(rand.NewPCG(1, 1))
+			for name, text := range fcgiCorpus() {
+				s.Run(name, func(t *testing.T) {
+					want := exchange(t, []string{text})
+					splits, n := [][]string{strings.Split(text, "")}, 5
+					if slow() {
+						n = 40
+					}
+					for range n {
+						cut := rnd.IntN(len(text) + 1)
+						splits = append(splits, []string{text[:cut], text[cut:]}, cutAt(text, rnd.Uint64()))
+					}
+					for _, pieces := range splits {
+						if got := exchange(t, pieces); got != want {
+							t.Fatalf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
+						}
+					}
+				})
+			}
+		}, "unix")
 }

@@ -55,18 +55,25 @@ func TestFCGITimeouts(t *testing.T) {
 		{"default: part of the list", &http.Server{}, []string{begin, list[:20], list[20:40]}, 27 * second},
 		{"default: no end of the list", &http.Server{}, []string{begin, list}, 28 * second},
 		{"default: no body", &http.Server{}, []string{ask{}.head()}, 29 * second},
-		{"default: records of others", &http.Server{}, []string{rec(stdinStream, 7, "x"), rec(dataStream, 7, "x"), rec(stdinStream, 7, "")}, 27 * second},
-		{"default: part of others' record", &http.Server{}, []string{padded(stdinStream, 7, "xxxxx", 99)[:20], "y"}, 28 * second},
+		{"default: records of others", &http.Server{},
+			[]string{rec(stdinStream, 7, "x"), rec(dataStream, 7, "x"), rec(stdinStream, 7, "")}, 27 * second},
+		{"default: part of others' record", &http.Server{}, []string{padded(stdinStream, 7, "xxxxx", 99)[:20], "y"},
+			28 * second},
 		{"default: questions", &http.Server{}, []string{question, question, question}, 27 * second},
 		{"default: aborted", &http.Server{}, []string{begin, abort, begin}, 27 * second},
-		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{begin, list[:20], list[20:40]}, 2 * second},
+		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{begin, list[:20], list[20:40]},
+			2 * second},
 		{"ReadTimeout bounds parameters", &http.Server{ReadTimeout: 5 * second}, []string{begin}, 4 * second},
-		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second}, []string{begin}, 6 * second},
-		{"second request", &http.Server{ReadHeaderTimeout: 5 * second}, []string{aGET("/"), "", begin, list[:20]}, 3 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second},
+			[]string{begin}, 6 * second},
+		{"second request", &http.Server{ReadHeaderTimeout: 5 * second}, []string{aGET("/"), "", begin, list[:20]},
+			3 * second},
 		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{aGET("/")}, 4 * second},
-		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second}, []string{aGET("/"), "", aGET("/"), "", aGET("/")}, 4 * second},
+		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second},
+			[]string{aGET("/"), "", aGET("/"), "", aGET("/")}, 4 * second},
 		{"ReadTimeout bounds idleness", &http.Server{ReadTimeout: 9 * second}, []string{aGET("/")}, 8 * second},
-		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second}, []string{sized(9) + rec(stdinStream, 1, "ab"), rec(stdinStream, 1, "c")}, 3 * second},
+		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second},
+			[]string{sized(9) + rec(stdinStream, 1, "ab"), rec(stdinStream, 1, "c")}, 3 * second},
 		{"no bound on idleness", &http.Server{}, []string{aGET("/")}, -1},
 		{"no bound on bodies", &http.Server{}, []string{sized(9) + rec(stdinStream, 1, "ab")}, -1},
 	} {
@@ -96,7 +103,8 @@ func TestFCGITimeouts(t *testing.T) {
 // goes on.
 func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
 	someFCGIModes(t, func() *http.Server {
-		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond, Handler: http.HandlerFunc(dump)}
+		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond,
+			Handler: http.HandlerFunc(dump)}
 	}, func(s *fcgiSite) {
 		whole := aPOST("hello")
 		for _, cut := range []int{0, 1, 8, 16, 30, 60, strings.Index(whole, "hello") - 8, len(whole)} {
@@ -104,7 +112,8 @@ func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
 				p := s.peer()
 				io.WriteString(p, whole[:cut])
 				for _, trickle := range []string{"", question, rec(stdinStream, 9, "x")} {
-					io.WriteString(p, trickle) // after what was sent it is nothing, or breaks a record
+					// after what was sent it is nothing, or breaks a record
+					io.WriteString(p, trickle)
 				}
 				rest := p.rest()
 				if answered := strings.Contains(rest, "200"); answered && cut < len(whole) {
@@ -128,7 +137,8 @@ func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, length := range []string{"1000", ""} {
 				inFCGIBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-					io.WriteString(c, ask{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
+					io.WriteString(c, ask{method: "POST",
+						params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
 					start, stop := time.Now(), make(chan bool)
 					go func() { // as slowly as it pleases
 						for {
@@ -144,7 +154,8 @@ func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
 					a := p.answer()
 					p.mustClose()
 					close(stop)
-					if took := time.Since(start); took > 31*time.Second || a.code >= 400 && a.code < 500 != (name == "error" || name == "max bytes") {
+					if took := time.Since(start); took > 31*time.Second || a.code >= 400 &&
+						a.code < 500 != (name == "error" || name == "max bytes") {
 						t.Errorf("%v after %v", a, took)
 					}
 				})
@@ -172,16 +183,17 @@ func TestFCGITimeoutHandlerAndSlowBody(t *testing.T) {
 func TestFCGIWriteTimeout(t *testing.T) {
 	var failed error
 	var after time.Duration
-	settings := &http.Server{WriteTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		for failed == nil {
-			_, failed = w.Write(make([]byte, 10000))
-		}
-		after = time.Since(start)
-		if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil || r.Context().Err() == nil {
-			t.Errorf("error stream: %v, context %v", err, r.Context().Err())
-		}
-	})}
+	settings := &http.Server{WriteTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			for failed == nil {
+				_, failed = w.Write(make([]byte, 10000))
+			}
+			after = time.Since(start)
+			if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil || r.Context().Err() == nil {
+				t.Errorf("error stream: %v, context %v", err, r.Context().Err())
+			}
+		})}
 	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, aGET("/"))
 		pass(time.Minute)
@@ -194,7 +206,8 @@ func TestFCGIWriteTimeout(t *testing.T) {
 // Questions that are not read the answers of end the connection at the same time, and so do
 // those that arrive one by one.
 func TestFCGIWriteTimeoutOfReplies(t *testing.T) {
-	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(dump)}
+	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
+		Handler: http.HandlerFunc(dump)}
 	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 		start := time.Now()
 		for text := strings.Repeat(question, 1000); ; {
@@ -215,7 +228,8 @@ func TestFCGIHandlersDeadlines(t *testing.T) {
 			return
 		}
 		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)), control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)),
+			control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
 			t.Error(err)
 		}
 		start := time.Now()

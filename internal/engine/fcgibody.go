@@ -23,8 +23,10 @@ var (
 
 // fcgiBody is the FastCGI state of an exchange.
 type fcgiBody struct {
-	params       string      // the list of parameters
-	clonesParams bool        // the list is long: parameters are cloned, so that a program that keeps one does not keep all
+	params string // the list of parameters
+	// the list is long: parameters are cloned, so that a program that keeps one does not keep
+	// all
+	clonesParams bool
 	inBody       bool        // the current record belongs to the body
 	replies      *replyQueue // nil until the first reply
 
@@ -49,7 +51,8 @@ func (b *body) readRecords(p []byte) (int, error) {
 	c := b.x.conn()
 	reader := &c.fcgi.Records
 	for {
-		if c.next == c.end && reader.Left() > 0 && b.decoder.inBody { // directly into p, which saves a copy
+		// directly into p, which saves a copy
+		if c.next == c.end && reader.Left() > 0 && b.decoder.inBody {
 			if err := b.flushReplies(); err != nil {
 				return 0, err
 			}
@@ -60,7 +63,8 @@ func (b *body) readRecords(p []byte) (int, error) {
 		}
 		before := *reader
 		piece, n, err := reader.Next(c.in[c.next:c.end])
-		if b.draining && piece.Type == fcgi.BeginRequest { // section 3.3: END_REQUEST was sent, which frees all ids
+		// section 3.3: END_REQUEST was sent, which frees all ids
+		if b.draining && piece.Type == fcgi.BeginRequest {
 			*reader = before
 			return 0, io.EOF
 		}
@@ -213,7 +217,8 @@ func (r *fcgiBody) findAbort(b []byte) (aborted bool) {
 		b = b[n:]
 		switch {
 		case err != nil:
-			r.unparsed = bytes.Clone(b[:min(len(b), fcgi.HeaderSize)]) // no more is needed: every later search fails, too
+			// no more is needed: every later search fails, too
+			r.unparsed = bytes.Clone(b[:min(len(b), fcgi.HeaderSize)])
 			return false
 		case p.Type == 0:
 			r.unparsed = bytes.Clone(b)

@@ -19,7 +19,8 @@ type fcgiCodec struct{}
 type fcgiConn struct {
 	fcgi.Request
 	recordHeaders [recordsAtOnce * fcgi.HeaderSize]byte
-	recordPieces  [2 * recordsAtOnce][]byte // header and content of large records while they are written
+	// header and content of large records while they are written
+	recordPieces [2 * recordsAtOnce][]byte
 }
 
 func (fcgiCodec) parseHead(c *conn) (complete, ok bool) {

@@ -128,7 +128,8 @@ func withoutType(fields []http1.Field) []http1.Field {
 // validField reports whether a field is valid in a request. A web server has checked that, but the
 // peer may not be a web server.
 func validField(f http1.Field, list []byte) bool {
-	return (f.Known != http1.NameUnknown || http1.ValidToken(viewOf(f.Name.In(list)))) && http1.ValidValue(viewOf(f.Value.In(list)))
+	return (f.Known != http1.NameUnknown || http1.ValidToken(viewOf(f.Name.In(list)))) &&
+		http1.ValidValue(viewOf(f.Value.In(list)))
 }
 
 // viewOf returns a string that shares b's bytes, for temporary use.

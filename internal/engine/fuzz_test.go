@@ -36,7 +36,9 @@ func excused(in, ours, theirs string) bool {
 		return true // an empty line before a request; net/http skips it after a POST only
 	}
 	if lower := strings.ToLower(in); strings.Contains(lower, "http/1.0") && strings.Contains(lower, "keep-alive") {
-		return true // net/http takes any word of Connection for a token there, "keep-alive 0" for instance
+		// net/http takes any word of Connection for a token there, "keep-alive 0" for
+		// instance
+		return true
 	}
 	open := strings.NewReplacer("close=true", "close=false", "closed=true\n", "", "closed=false\n", "")
 	switch theirs, ours := open.Replace(theirs), open.Replace(ours); {
@@ -45,7 +47,8 @@ func excused(in, ours, theirs string) bool {
 	case strings.Contains(in, "OPTIONS * ") && theirs == ours:
 		return true // the body was cut off, and no handler's answer tells
 	}
-	for _, refusal := range []string{"HTTP/1.1 400", "HTTP/1.1 414", "HTTP/1.1 417", "HTTP/1.1 431", "HTTP/1.1 501", "HTTP/1.1 505"} {
+	for _, refusal := range []string{"HTTP/1.1 400", "HTTP/1.1 414", "HTTP/1.1 417", "HTTP/1.1 431", "HTTP/1.1 501",
+		"HTTP/1.1 505"} {
 		if before, _, refused := strings.Cut(ours, refusal); refused && strings.HasPrefix(theirs, before) {
 			return true
 		}

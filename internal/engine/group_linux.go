@@ -162,7 +162,8 @@ func (g *group) adopt(p *serveConfig, nc net.Conn) error {
 		return nil
 	}
 	if dupErr != nil {
-		return &net.OpError{Op: "accept", Net: p.listener.Addr().Network(), Addr: p.listener.Addr(), Err: os.NewSyscallError("fcntl", dupErr)}
+		return &net.OpError{Op: "accept", Net: p.listener.Addr().Network(), Addr: p.listener.Addr(),
+			Err: os.NewSyscallError("fcntl", dupErr)}
 	}
 	g.add(p, fd, remote)
 	return nil

@@ -121,7 +121,7 @@ func (h *http2) serve(nc net.Conn, ctx context.Context) bool {
 	h.mu.Lock()
 	inner, conns, start := h.inner, h.conns, h.startOnce
 	h.mu.Unlock()
-	start.Do(func() { go inner.Serve(conns) }) // nolint:errcheck // ends when it is shut down
+	start.Do(func() { go inner.Serve(conns) }) //nolint:errcheck // ends when it is shut down
 	select {
 	case conns.handOffs <- handOffConn{nc, ctx}:
 		return true
@@ -187,7 +187,8 @@ func (c *netConn) handOffToHTTP2() {
 func (h *http2) moveFromServer(c *netConn) {
 	h.server.mu.Lock()
 	h.server.conns.remove(c)
-	hasEnded := h.openConns.Add(1) == 0 // under the same lock, so that it is always counted exactly once
+	// under the same lock, so that it is always counted exactly once
+	hasEnded := h.openConns.Add(1) == 0
 	h.server.mu.Unlock()
 	h.server.signalClosed()
 	if hasEnded { // the inner server closed it before it was counted
@@ -236,7 +237,8 @@ func (h contextHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, settings))
 	}
 	if h.server.retired.Load() {
-		w.Header()["Connection"] = []string{"close"} // net/http sends GOAWAY and accepts no more streams
+		// net/http sends GOAWAY and accepts no more streams
+		w.Header()["Connection"] = []string{"close"}
 	}
 	defer func() { // net/http would check the request that it made itself
 		if r.MultipartForm != nil {

@@ -130,7 +130,8 @@ func TestResetKeepsBlockingHandlersOffTheLoop(t *testing.T) {
 	quick := trained(t, dial, "/quick")
 	for range 50 {
 		c := dial()
-		io.WriteString(c, strings.Repeat("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n", 4)+"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+		io.WriteString(c, strings.Repeat("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n",
+			4)+"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 		c.(*net.TCPConn).SetLinger(0)
 		c.Close()
 		io.WriteString(quick, get)
@@ -176,9 +177,10 @@ func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 // GOMAXPROCS may be raised while the server runs: new connections use the new processors.
 func TestLoopsFollowGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "done.")
-	})})
+	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, "done.")
+		})})
 	serves := func() {
 		c := dial()
 		defer c.Close()

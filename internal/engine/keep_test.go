@@ -33,7 +33,8 @@ func TestWhatHandlersKeep(t *testing.T) {
 		for i := range 4 {
 			wg.Go(func() {
 				for j := range 20 {
-					req, _ := http.NewRequest("POST", fmt.Sprintf("http://host/%d/%d?q=%d", i, j, j), io.MultiReader(strings.NewReader("body")))
+					req, _ := http.NewRequest("POST", fmt.Sprintf("http://host/%d/%d?q=%d", i, j, j),
+						io.MultiReader(strings.NewReader("body")))
 					req.Header.Set("X-Own", strings.Repeat(fmt.Sprint(i, j), j))
 					req.Header.Set("Custom-Name", "x")
 					req.Trailer = http.Header{"Sum": {fmt.Sprint(j)}}

@@ -85,7 +85,8 @@ func TestReverseProxy(t *testing.T) {
 	defer backend.Close()
 	target, _ := url.Parse(backend.URL)
 	bothPaths(t, func() *http.Server {
-		return &http.Server{Handler: &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}}
+		return &http.Server{Handler: &httputil.ReverseProxy{FlushInterval: -1,
+			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}}
 	}, func(s *site) {
 		s.talk("http://host/echo")
 		resp, err := s.client.Get("http://host/stream")
@@ -125,9 +126,12 @@ func TestMaxBytes(t *testing.T) {
 			for size, keeps := range map[int]bool{10: true, 11: true, 100 << 10: true, 300 << 10: false} {
 				body := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
 				if chunked {
-					body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("x", size))
+					body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size,
+						strings.Repeat("x", size))
 				}
-				testkit.Try(s.T, func() error { // who sends more than is read has half a second before he is cut off
+				// who sends more than is read has half a second before he is cut
+				// off
+				testkit.Try(s.T, func() error {
 					got := s.tell("POST / HTTP/1.1\r\n" + host + body + get)
 					if strings.Contains(got, "413 ") != (size > 10) || (strings.Count(got, "HTTP/1.1 ") == 2) != keeps {
 						return fmt.Errorf("%d bytes, chunked %v: %q", size, chunked, got)
@@ -212,7 +216,8 @@ func TestTrailersBothWays(t *testing.T) {
 func TestResponseControllerDeadlines(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetReadDeadline(time.Now().Add(50*time.Millisecond)), control.SetWriteDeadline(time.Time{})); err != nil {
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(50*time.Millisecond)),
+			control.SetWriteDeadline(time.Time{})); err != nil {
 			t.Error(err)
 		}
 		_, err := io.ReadAll(r.Body)
@@ -294,7 +299,8 @@ func TestAnswersBeforeHijack(t *testing.T) {
 			c := s.connect()
 			io.WriteString(c, get+get+get+"GET /hijack HTTP/1.1\r\n"+host+"\r\n")
 			b, err := io.ReadAll(c)
-			if got := string(b); strings.Count(got, "before.") != 3 || !strings.HasSuffix(got, "before.taken.") || err != nil {
+			if got := string(b); strings.Count(got, "before.") != 3 || !strings.HasSuffix(got, "before.taken.") ||
+				err != nil {
 				s.Errorf("%q %v", got, err)
 			}
 		}

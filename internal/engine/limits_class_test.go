@@ -31,10 +31,12 @@ const (
 // those that are not, and what grows with each byte.
 func hostile() map[string]string {
 	all := map[string]string{
-		"fields":            "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 990) + "\r\n",
-		"different fields":  "GET / HTTP/1.1\r\n" + host + differentFields(990) + "\r\n",
-		"trailer names":     "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " + numbered(100) + "\r\n\r\n0\r\n\r\n",
-		"trailer commas":    "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " + strings.Repeat(",", 60000) + "\r\n\r\n0\r\n\r\n",
+		"fields":           "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 990) + "\r\n",
+		"different fields": "GET / HTTP/1.1\r\n" + host + differentFields(990) + "\r\n",
+		"trailer names": "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " +
+			numbered(100) + "\r\n\r\n0\r\n\r\n",
+		"trailer commas": "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " +
+			strings.Repeat(",", 60000) + "\r\n\r\n0\r\n\r\n",
 		"connection commas": withField("Connection: " + strings.Repeat(",", 60000)),
 		"expect commas":     withField("Expect: " + strings.Repeat(",", 60000)),
 		"cookies":           withField("Cookie: " + strings.Repeat("a=;", 20000)),
@@ -45,13 +47,15 @@ func hostile() map[string]string {
 		"trailer fields":    chunkedPost + "0\r\n" + strings.Repeat("a:\r\n", 99) + "\r\n",
 		"pipelined":         strings.Repeat("GET / HTTP/1.1\r\nHost:a\r\n\r\n", 2000),
 		"pipelined posts":   strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nContent-Length:1\r\n\r\nx", 2000),
-		"pipelined chunks":  strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding:chunked\r\n\r\n0\r\n\r\n", 1000),
-		"large head":        withField("X: " + strings.Repeat("x", 900<<10)),
-		"too large a head":  withField("X: " + strings.Repeat("x", 2<<20)),
-		"empty lines":       strings.Repeat("\r\n", 30000),
-		"nothing":           "",
-		"large body":        "POST / HTTP/1.1\r\n" + host + "Content-Length: 9223372036854775807\r\n\r\n" + strings.Repeat("x", 1<<20),
-		"large chunk":       chunkedPost + "7fffffffffffffff\r\n" + strings.Repeat("x", 1<<20),
+		"pipelined chunks": strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding:chunked\r\n\r\n0\r\n\r\n",
+			1000),
+		"large head":       withField("X: " + strings.Repeat("x", 900<<10)),
+		"too large a head": withField("X: " + strings.Repeat("x", 2<<20)),
+		"empty lines":      strings.Repeat("\r\n", 30000),
+		"nothing":          "",
+		"large body": "POST / HTTP/1.1\r\n" + host + "Content-Length: 9223372036854775807\r\n\r\n" +
+			strings.Repeat("x", 1<<20),
+		"large chunk": chunkedPost + "7fffffffffffffff\r\n" + strings.Repeat("x", 1<<20),
 	}
 	for _, a := range heads {
 		all[a.name] = a.text
@@ -183,10 +187,11 @@ func TestEndlessPipelining(t *testing.T) {
 	withoutReserve(t)
 	var calls atomic.Int64
 	bothPaths(t, func() *http.Server {
-		return &http.Server{WriteTimeout: 500 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			calls.Add(1)
-			w.Write(make([]byte, 1000))
-		})}
+		return &http.Server{WriteTimeout: 500 * time.Millisecond,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				calls.Add(1)
+				w.Write(make([]byte, 1000))
+			})}
 	}, func(s *site) {
 		c := s.connect()
 		c.(*net.TCPConn).SetReadBuffer(4096)
@@ -241,7 +246,8 @@ func TestThousandsTrickle(t *testing.T) {
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }), func(s *site) {
 		first := s.connect()
 		before := inUse()
-		if line := play(s.T, "TestClientsThatTrickle", fmt.Sprintf("TARE_TRICKLE=%d %v", n, first.RemoteAddr())); line != "trickling\n" {
+		if line := play(s.T, "TestClientsThatTrickle",
+			fmt.Sprintf("TARE_TRICKLE=%d %v", n, first.RemoteAddr())); line != "trickling\n" {
 			s.Fatalf("%q", line)
 		}
 		each := (int64(inUse()) - int64(before)) / int64(n)
@@ -325,7 +331,8 @@ func TestUnreadBodyThatNeverComes(t *testing.T) {
 					io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
 					start := time.Now()
 					b, err := io.ReadAll(c)
-					if took := time.Since(start); took > 31*time.Second || err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 200 OK\r\n") {
+					if took := time.Since(start); took > 31*time.Second || err != nil ||
+						!strings.HasPrefix(string(b), "HTTP/1.1 200 OK\r\n") {
 						t.Errorf("%q, %v after %v", b, err, took)
 					}
 				})
@@ -338,13 +345,15 @@ func TestUnreadBodyThatNeverComes(t *testing.T) {
 // response up: http.TimeoutHandler leaves one.
 func TestTimeoutHandlerAndSlowBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue", "Transfer-Encoding: chunked"} {
+	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue",
+		"Transfer-Encoding: chunked"} {
 		t.Run(framing, func(t *testing.T) {
 			settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
 			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 				io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
 				pass(2 * time.Second)
-				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") || !strings.Contains(string(b), "Connection: close") {
+				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") ||
+					!strings.Contains(string(b), "Connection: close") {
 					t.Errorf("%q", b)
 				}
 			})

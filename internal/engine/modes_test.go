@@ -39,7 +39,8 @@ var modes = map[string]func(*testing.T) (net.Listener, func() (net.Conn, error))
 	},
 	"net.Conn": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
 		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		return struct{ net.Listener }{l}, dial // a listener of another type: its connections take the portable path
+		// a listener of another type: its connections take the portable path
+		return struct{ net.Listener }{l}, dial
 	},
 	"memory": func(*testing.T) (net.Listener, func() (net.Conn, error)) {
 		nw := new(testkit.Network)
@@ -110,7 +111,8 @@ func someModes(t *testing.T, settings func() *http.Server, test func(*site), nam
 }
 
 // someServers is someModes for servers that have more than settings.
-func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site), names ...string) {
+func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site),
+	names ...string) {
 	t.Helper()
 	for _, mode := range names {
 		t.Run(mode, func(t *testing.T) {
@@ -128,7 +130,8 @@ func inMode(t *testing.T, mode string, set *http.Server, apply func(*engine.Serv
 		apply(s.server, set)
 	}
 	s.served = goServe(s.server, l)
-	transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	transport := &http.Transport{DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
@@ -173,7 +176,8 @@ func TestManyClients(t *testing.T) {
 			wg.Go(func() {
 				for j := range 30 {
 					want := fmt.Sprintf("%d-%d", i, j)
-					resp, err := s.client.Post("http://host/?n="+want, "text/plain", strings.NewReader(strings.Repeat(want, j*50)))
+					resp, err := s.client.Post("http://host/?n="+want, "text/plain",
+						strings.NewReader(strings.Repeat(want, j*50)))
 					if err != nil {
 						s.Error(err)
 						return
@@ -223,7 +227,8 @@ func TestLargeBodies(t *testing.T) {
 			if got := resp.Header.Get("X-Sum"); n != size || err != nil || got != want {
 				s.Errorf("downloaded %d, %v; uploaded %s, want %s", n, err, got, want)
 			}
-			if grown := int64(after.TotalAlloc - before.TotalAlloc); (s.mode == "tcp" || s.mode == "unix") && grown > size/4 {
+			if grown := int64(after.TotalAlloc - before.TotalAlloc); (s.mode == "tcp" || s.mode == "unix") &&
+				grown > size/4 {
 				s.Errorf("allocated %d bytes to move %d", grown, 2*size)
 			}
 		}
@@ -249,7 +254,8 @@ func TestTypesOfConnections(t *testing.T) {
 		rw.Flush()
 	}), func(s *site) {
 		want := map[string]string{
-			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false", "tls": "*tls.Conn true", "memory": "*testkit.MemConn false",
+			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false",
+			"tls": "*tls.Conn true", "memory": "*testkit.MemConn false",
 		}[s.mode]
 		if got := s.get("/"); got != want {
 			s.Errorf("got %s, want %s", got, want)
@@ -298,7 +304,10 @@ func TestFilesAreLeftToTheKernel(t *testing.T) {
 	}
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
 	var moved atomic.Int64
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })})
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		http.ServeFile(w, r, name)
+	})})
 	served := goServe(s, countingListener{l, &moved})
 	defer func() { s.Close(); <-served }()
 	c, err := dial()
@@ -348,7 +357,8 @@ func TestReverseProxyOnTop(t *testing.T) {
 	everyMode(t, func() *http.Server {
 		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() }}}
 	}, func(s *site) {
-		if got := s.get("/x?y"); !strings.Contains(got, `GET "/x?y" HTTP/1.1`) || !strings.Contains(got, "X-Forwarded-Host:[host]") {
+		if got := s.get("/x?y"); !strings.Contains(got, `GET "/x?y" HTTP/1.1`) ||
+			!strings.Contains(got, "X-Forwarded-Host:[host]") {
 			s.Error(got)
 		}
 	})

@@ -73,7 +73,9 @@ func (c *netConn) close() {
 	c.abortExchange(recover())
 	if !c.handedOff {
 		if tc, ok := c.nc.(*tls.Conn); ok && c.writeErr != nil {
-			tc.NetConn().Close() // else Close waits up to five seconds to send an alert that the client does not read
+			// else Close waits up to five seconds to send an alert that the client does
+			// not read
+			tc.NetConn().Close()
 		}
 		c.nc.Close()
 		c.setState(http.StateClosed)
@@ -149,7 +151,8 @@ func (c *netConn) receiveHead(first bool) (complete, ok bool) {
 		if !ok {
 			return false, false
 		}
-		if len(c.out) > 0 && c.flush() != nil { // replies to records before the request; its handler may block
+		// replies to records before the request; its handler may block
+		if len(c.out) > 0 && c.flush() != nil {
 			return false, false
 		}
 		if complete {

@@ -37,7 +37,8 @@ func (c *conn) reportRefusal(status int, sent int64) {
 	}
 	c.giveUpLead() // the hook may block in spite of its doc, for example on a log's pipe
 	tlsState, remote := c.template.TLS, c.template.RemoteAddr
-	c.serveConfig.reportRequest(c.transport.raw().LocalAddr(), remote, tlsState, &c.request, c.in[c.next:c.end], status, sent)
+	c.serveConfig.reportRequest(c.transport.raw().LocalAddr(), remote, tlsState, &c.request, c.in[c.next:c.end],
+		status, sent)
 }
 
 // reportLateHead is reportRefusal for a head that is incomplete, if any of it has arrived.
@@ -48,7 +49,8 @@ func (c *conn) reportLateHead(status int) {
 }
 
 // reportRequest calls the hook. in is the input from the request's first byte on.
-func (p *serveConfig) reportRequest(local net.Addr, remote string, state *tls.ConnectionState, h *http1.Request, in []byte, status int, sent int64) {
+func (p *serveConfig) reportRequest(local net.Addr, remote string, state *tls.ConnectionState, h *http1.Request,
+	in []byte, status int, sent int64) {
 	if p.onRefused == nil || p.isFastCGI() {
 		return
 	}
@@ -75,7 +77,8 @@ func (p *serveConfig) callRefusedHook(r Refusal) {
 	defer func() {
 		if err := recover(); err != nil {
 			stack := make([]byte, 64<<10)
-			p.logf("http: panic reporting a refused request of %v: %v\n%s", r.Request.RemoteAddr, err, stack[:runtime.Stack(stack, false)])
+			p.logf("http: panic reporting a refused request of %v: %v\n%s", r.Request.RemoteAddr, err,
+				stack[:runtime.Stack(stack, false)])
 		}
 	}()
 	p.onRefused(r)

@@ -21,7 +21,10 @@ const (
 // A hook that panics costs neither the process its life nor a client the responses that are due.
 func TestRefusedHookPanics(t *testing.T) {
 	for send, want := range map[string]int{badHead: 1, get + badHead: 2} {
-		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "good") })}
+		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			io.WriteString(w, "good")
+		})}
 		someServers(t, set, func(s *engine.Server, _ *http.Server) {
 			s.Refused = func(engine.Refusal) { panic("hook's") }
 		}, func(s *site) {
@@ -59,7 +62,10 @@ func (h *waitingHook) apply(s *engine.Server, set *http.Server) {
 // and neither does one that panics for a head that came too late.
 func TestRefusedHookWaits(t *testing.T) {
 	var hook waitingHook
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "good") })}
+	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		io.WriteString(w, "good")
+	})}
 	someServers(t, set, hook.apply, func(s *site) {
 		defer func() { close(hook.release) }()
 		const n = 20

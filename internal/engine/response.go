@@ -24,10 +24,11 @@ import (
 type stage uint8
 
 const (
-	stageOpen      stage = iota // the handler may still choose the status and set fields
-	stageCommitted              // status and fields are fixed and in conn.out; the framing is undecided
-	stageFramed                 // the head is complete; body bytes follow it
-	stageFinished               // the handler has returned
+	stageOpen stage = iota // the handler may still choose the status and set fields
+	// status and fields are fixed and in conn.out; the framing is undecided
+	stageCommitted
+	stageFramed   // the head is complete; body bytes follow it
+	stageFinished // the handler has returned
 )
 
 // errFinished is returned to goroutines that outlive their handler.
@@ -89,7 +90,8 @@ type fieldSummary struct {
 	hasLength, hasTrailers                      bool
 	fieldCount                                  int // of the Header
 	transferEncoding                            string
-	connection                                  []string // values of Connection; written once it is decided whether the connection closes
+	// values of Connection; written once it is decided whether the connection closes
+	connection []string
 }
 
 func (w *response) init(c *conn, x *exchange, minor int, persistent bool) {
@@ -119,7 +121,8 @@ func (w *response) writeHeader(code int) {
 		w.logMisuse("superfluous response.WriteHeader call")
 		return
 	case code < 100 || code > 999:
-		panic(fmt.Sprintf("invalid WriteHeader code %v", code)) // the handler's bug; net/http's text
+		// the handler's bug; net/http's text
+		panic(fmt.Sprintf("invalid WriteHeader code %v", code))
 	case code < 200 && code != http.StatusSwitchingProtocols:
 		w.sendInterim(code)
 		return

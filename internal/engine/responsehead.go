@@ -122,11 +122,13 @@ func (w *response) applyLength(value string) {
 func (w *response) frame(p []byte, done bool) {
 	w.stage = stageFramed
 	c, summary := w.conn, &w.conn.summary
-	if done && !summary.hasLength && !w.noBody && !w.hasTrailers() && summary.transferEncoding == "" && (!w.isHEAD || len(p) > 0) {
+	if done && !summary.hasLength && !w.noBody && !w.hasTrailers() && summary.transferEncoding == "" &&
+		(!w.isHEAD || len(p) > 0) {
 		w.length = int64(len(p))
 	}
 	if summary.transferEncoding != "" && summary.transferEncoding != "identity" && w.length >= 0 {
-		c.logf("http: WriteHeader called with both Transfer-Encoding of %q and a Content-Length of %d", summary.transferEncoding, w.length)
+		c.logf("http: WriteHeader called with both Transfer-Encoding of %q and a Content-Length of %d",
+			summary.transferEncoding, w.length)
 		w.length = -1
 	}
 	c.codec.delimit(w)
@@ -145,7 +147,8 @@ func (w *response) frame(p []byte, done bool) {
 	case w.chunked:
 		out = http1.AppendField(out, "Transfer-Encoding", "chunked")
 	}
-	if !summary.hasContentType && !summary.hasContentEncoding && summary.transferEncoding == "" && !w.noBody && len(p) > 0 {
+	if !summary.hasContentType && !summary.hasContentEncoding && summary.transferEncoding == "" && !w.noBody &&
+		len(p) > 0 {
 		out = http1.AppendField(out, "Content-Type", http.DetectContentType(p))
 	}
 	out = c.codec.appendConnection(out, w)

@@ -65,7 +65,8 @@ func largeFields(lines int) []string {
 }
 
 // keeps reports what the kept parts of n requests take.
-func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), request func(lines int) string, got <-chan any) {
+func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), request func(lines int) string,
+	got <-chan any) {
 	t.Helper()
 	var before, after runtime.MemStats
 	all := make([]any, 0, n)
@@ -137,11 +138,13 @@ func TestSmallPartsKeepLittle(t *testing.T) {
 				continue
 			}
 			keeps(s.T, 10, of, s.dial, func(lines int) string {
-				list := []string{"HTTP_HOST", "small.example", "HTTP_X_SMALL", "sixteen bytes ok", "HTTP_COOKIE", "id=small", "CONTENT_TYPE", "application/x-www-form-urlencoded"}
+				list := []string{"HTTP_HOST", "small.example", "HTTP_X_SMALL", "sixteen bytes ok", "HTTP_COOKIE",
+					"id=small", "CONTENT_TYPE", "application/x-www-form-urlencoded"}
 				for i, f := range largeFields(lines) {
 					list = append(list, fmt.Sprintf("HTTP_X_L%d", i), f)
 				}
-				return ask{once: true, method: "POST", uri: "/some/path?q=small&keep=" + of, params: list, body: "field=small", length: true}.String()
+				return ask{once: true, method: "POST", uri: "/some/path?q=small&keep=" + of, params: list,
+					body: "field=small", length: true}.String()
 			}, got)
 		}
 	})
@@ -159,7 +162,10 @@ func TestKeptAddresses(t *testing.T) {
 			}
 			got <- r.RemoteAddr[:3]
 		}), func(s *site) {
-			keeps(s.T, 200, of, s.dial, func(int) string { return strings.Replace(get, host, host+"Connection: close\r\n", 1) }, got)
+			keeps(s.T, 200, of, s.dial, func(int) string {
+				return strings.Replace(get, host,
+					host+"Connection: close\r\n", 1)
+			}, got)
 		})
 	}
 }

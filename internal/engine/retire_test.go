@@ -26,7 +26,8 @@ func TestRetire(t *testing.T) {
 			if err != nil {
 				s.Fatal(err)
 			}
-			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || resp.Close != wantClose {
+			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
+				resp.Close != wantClose {
 				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
 			}
 		}
@@ -76,9 +77,10 @@ func TestRetireHTTP2(t *testing.T) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	ports := make(chan string, 100)
-	server := engine.New(&http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		ports <- r.RemoteAddr
-	})})
+	server := engine.New(&http.Server{Protocols: protocols,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			ports <- r.RemoteAddr
+		})})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,8 @@ func transcript(t *testing.T, newServer func(*http.Server) server, settings *htt
 		c.Close()
 		<-done
 	})
-	return describe(answer.Bytes(), closed, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
+	return describe(answer.Bytes(), closed, strings.Contains(strings.Join(pieces, ""), "HEAD ")) +
+		describeLog(logged.String())
 }
 
 // closeWrite stands among the pieces for the client closing its side.
@@ -107,7 +108,8 @@ func describe(answer []byte, closed, head bool) string {
 			resp.Header.Del("Content-Length")
 		}
 		resp.Header.Del("Date")
-		fmt.Fprintf(&s, "%s %s length=%d coding=%v close=%v\n", resp.Proto, resp.Status, resp.ContentLength, resp.TransferEncoding, resp.Close)
+		fmt.Fprintf(&s, "%s %s length=%d coding=%v close=%v\n", resp.Proto, resp.Status, resp.ContentLength,
+			resp.TransferEncoding, resp.Close)
 		for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
 			fmt.Fprintf(&s, "  %s: %q\n", name, resp.Header[name])
 		}
@@ -147,55 +149,68 @@ func dump(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "length %d coding %v nobody %v\n", r.ContentLength, r.TransferEncoding, r.Body == http.NoBody)
 	fmt.Fprintf(w, "body %q %v\n", shorten(body), err)
 	fmt.Fprintf(w, "trailer before %s after %v\n", before, r.Trailer)
-	fmt.Fprintf(w, "context %v %v %v\n", r.Context().Err(), r.Context().Value(http.ServerContextKey) != nil, r.Context().Value(http.LocalAddrContextKey))
+	fmt.Fprintf(w, "context %v %v %v\n", r.Context().Err(), r.Context().Value(http.ServerContextKey) != nil,
+		r.Context().Value(http.LocalAddrContextKey))
 }
 
 const host = "Host: a\r\n"
 
 // requests are handed to dump. The handler's view of each is what is compared.
 var requests = map[string][]string{
-	"simple":              {"GET /a/b?c=d HTTP/1.1\r\n" + host + "\r\n"},
-	"split":               {"GE", "T /a/b?c=d HTTP/1.1\r", "\n" + host, "\r\n"},
-	"pipelined":           {"GET /1 HTTP/1.1\r\n" + host + "\r\nGET /2 HTTP/1.1\r\n" + host + "\r\nGET /3 HTTP/1.1\r\n" + host + "\r\n"},
-	"kept":                {"GET /1 HTTP/1.1\r\n" + host + "\r\n", "GET /2 HTTP/1.1\r\n" + host + "\r\n"},
-	"close":               {"GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\nGET / HTTP/1.1\r\n" + host + "\r\n"},
-	"1.0":                 {"GET / HTTP/1.0\r\n\r\n"},
-	"1.0 keep-alive":      {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"},
-	"head":                {"HEAD / HTTP/1.1\r\n" + host + "\r\n"},
-	"absolute":            {"GET http://b:80/c?d HTTP/1.1\r\n" + host + "\r\n"},
-	"absolute no path":    {"GET http://b HTTP/1.1\r\n" + host + "\r\n"},
-	"connect":             {"CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n"},
-	"connect path":        {"CONNECT /rpc HTTP/1.1\r\n" + host + "\r\n"},
-	"options star":        {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n"},
-	"options star body":   {"OPTIONS * HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", "GET / HTTP/1.1\r\n" + host + "\r\n"},
-	"star":                {"GET * HTTP/1.1\r\n" + host + "\r\n"},
-	"escaped path":        {"GET /a%2Fb%20c/(d)!? HTTP/1.1\r\n" + host + "\r\n"},
-	"plain path":          {"GET /a-b_c.d~e$f&g+h,i/j:k;l=m@n HTTP/1.1\r\n" + host + "\r\n"},
-	"two slashes":         {"GET //a//b HTTP/1.1\r\n" + host + "\r\n"},
-	"question marks":      {"GET /a?b?c?? HTTP/1.1\r\n" + host + "\r\n"},
-	"empty query":         {"GET /a? HTTP/1.1\r\n" + host + "\r\n"},
-	"fragment":            {"GET /a#b?c#d HTTP/1.1\r\n" + host + "\r\n"},
-	"high bytes":          {"GET /\xc3\xa9?\xc3\xa9 HTTP/1.1\r\n" + host + "\r\n"},
-	"repeated fields":     {"GET / HTTP/1.1\r\n" + host + "x-a: 1\r\nX-A: 2\r\nx-A:\r\nAccept: b\r\nCookie: a=b\r\ncookie: c=d\r\n\r\n"},
-	"many fields":         {"GET / HTTP/1.1\r\n" + host + strings.Repeat("X-Many: y\r\n", 30) + "Z: z\r\n\r\n"},
-	"pragma":              {"GET / HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n"},
-	"odd names":           {"GET / HTTP/1.1\r\n" + host + "x_under-score: 1\r\n!#$: 2\r\netag: 3\r\nTE: trailers\r\n\r\n"},
-	"length":              {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhelloGET /next HTTP/1.1\r\n" + host + "\r\n"},
-	"length in pieces":    {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "he", "llo", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
-	"length zero":         {"POST / HTTP/1.1\r\n" + host + "Content-Length: 0\r\n\r\n"},
-	"long body":           {"POST / HTTP/1.1\r\n" + host + "Content-Length: 20000\r\n\r\n" + strings.Repeat("x", 20000)},
-	"body cut off":        {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhe", closeWrite},
-	"chunked":             {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\nGET /next HTTP/1.1\r\n" + host + "\r\n"},
-	"chunked in pieces":   {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r", "\nab", "c\r\n0\r\n", "\r\n"},
+	"simple": {"GET /a/b?c=d HTTP/1.1\r\n" + host + "\r\n"},
+	"split":  {"GE", "T /a/b?c=d HTTP/1.1\r", "\n" + host, "\r\n"},
+	"pipelined": {"GET /1 HTTP/1.1\r\n" + host + "\r\nGET /2 HTTP/1.1\r\n" + host +
+		"\r\nGET /3 HTTP/1.1\r\n" + host + "\r\n"},
+	"kept": {"GET /1 HTTP/1.1\r\n" + host + "\r\n", "GET /2 HTTP/1.1\r\n" + host + "\r\n"},
+	"close": {"GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\nGET / HTTP/1.1\r\n" + host +
+		"\r\n"},
+	"1.0":              {"GET / HTTP/1.0\r\n\r\n"},
+	"1.0 keep-alive":   {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"},
+	"head":             {"HEAD / HTTP/1.1\r\n" + host + "\r\n"},
+	"absolute":         {"GET http://b:80/c?d HTTP/1.1\r\n" + host + "\r\n"},
+	"absolute no path": {"GET http://b HTTP/1.1\r\n" + host + "\r\n"},
+	"connect":          {"CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n"},
+	"connect path":     {"CONNECT /rpc HTTP/1.1\r\n" + host + "\r\n"},
+	"options star":     {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n"},
+	"options star body": {"OPTIONS * HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", "GET / HTTP/1.1\r\n" +
+		host + "\r\n"},
+	"star":           {"GET * HTTP/1.1\r\n" + host + "\r\n"},
+	"escaped path":   {"GET /a%2Fb%20c/(d)!? HTTP/1.1\r\n" + host + "\r\n"},
+	"plain path":     {"GET /a-b_c.d~e$f&g+h,i/j:k;l=m@n HTTP/1.1\r\n" + host + "\r\n"},
+	"two slashes":    {"GET //a//b HTTP/1.1\r\n" + host + "\r\n"},
+	"question marks": {"GET /a?b?c?? HTTP/1.1\r\n" + host + "\r\n"},
+	"empty query":    {"GET /a? HTTP/1.1\r\n" + host + "\r\n"},
+	"fragment":       {"GET /a#b?c#d HTTP/1.1\r\n" + host + "\r\n"},
+	"high bytes":     {"GET /\xc3\xa9?\xc3\xa9 HTTP/1.1\r\n" + host + "\r\n"},
+	"repeated fields": {"GET / HTTP/1.1\r\n" + host +
+		"x-a: 1\r\nX-A: 2\r\nx-A:\r\nAccept: b\r\nCookie: a=b\r\ncookie: c=d\r\n\r\n"},
+	"many fields": {"GET / HTTP/1.1\r\n" + host + strings.Repeat("X-Many: y\r\n", 30) + "Z: z\r\n\r\n"},
+	"pragma":      {"GET / HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n"},
+	"odd names": {"GET / HTTP/1.1\r\n" + host +
+		"x_under-score: 1\r\n!#$: 2\r\netag: 3\r\nTE: trailers\r\n\r\n"},
+	"length": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhelloGET /next HTTP/1.1\r\n" +
+		host + "\r\n"},
+	"length in pieces": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "he", "llo",
+		"GET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"length zero": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 0\r\n\r\n"},
+	"long body": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 20000\r\n\r\n" +
+		strings.Repeat("x", 20000)},
+	"body cut off": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhe", closeWrite},
+	"chunked": {"POST / HTTP/1.1\r\n" + host +
+		"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\nGET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"chunked in pieces": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r", "\nab",
+		"c\r\n0\r\n", "\r\n"},
 	"chunked with length": {"GET / HTTP/1.1\r\n" + host + "Trailer: Sum\r\n\r\n"},
-	"trailers":            {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: Sum, other\r\n\r\n3\r\nabc\r\n0\r\nSum: 1\r\nMore: 2\r\n\r\n"},
-	"chunked cut off":     {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nab", closeWrite},
-	"continue":            {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "hello", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
-	"continue no body":    {"GET / HTTP/1.1\r\n" + host + "Expect: 100-continue\r\n\r\n"},
-	"continue on 1.0":     {"POST / HTTP/1.0\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello"},
-	"half closed":         {"GET / HTTP/1.1\r\n" + host + "\r\n", closeWrite},
-	"nothing":             {closeWrite},
-	"part of a head":      {"GET / HT", closeWrite},
+	"trailers": {"POST / HTTP/1.1\r\n" + host +
+		"Transfer-Encoding: chunked\r\nTrailer: Sum, other\r\n\r\n3\r\nabc\r\n0\r\nSum: 1\r\nMore: 2\r\n\r\n"},
+	"chunked cut off": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nab", closeWrite},
+	"continue": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+		"hello", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"continue no body": {"GET / HTTP/1.1\r\n" + host + "Expect: 100-continue\r\n\r\n"},
+	"continue on 1.0":  {"POST / HTTP/1.0\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello"},
+	"half closed":      {"GET / HTTP/1.1\r\n" + host + "\r\n", closeWrite},
+	"nothing":          {closeWrite},
+	"part of a head":   {"GET / HT", closeWrite},
 }
 
 func TestRequestsAsNetHTTPShowsThem(t *testing.T) {
@@ -240,10 +255,14 @@ var handlers = map[string]http.HandlerFunc{
 			io.WriteString(w, "0123456789")
 		}
 	},
-	"2048 bytes":    func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2048)) },
-	"2049 bytes":    func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2049)) },
-	"large":         func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
-	"small, large":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<p>"); w.Write(make([]byte, 30000)) },
+	"2048 bytes": func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2048)) },
+	"2049 bytes": func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2049)) },
+	"large":      func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
+	"small, large": func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w,
+			"<p>")
+		w.Write(make([]byte, 30000))
+	},
 	"recipe A":      recipeA,
 	"length":        withHeader("Content-Length", "5", "hello"),
 	"length, short": withHeader("Content-Length", "9", "hello"),
@@ -369,7 +388,8 @@ var handlers = map[string]http.HandlerFunc{
 func tooSlow(w http.ResponseWriter, r *http.Request) {
 	answered := make(chan struct{})
 	defer close(answered)
-	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }), time.Millisecond, "slow").ServeHTTP(w, r)
+	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }), time.Millisecond,
+		"slow").ServeHTTP(w, r)
 }
 
 func recipeA(w http.ResponseWriter, _ *http.Request) {
@@ -485,11 +505,12 @@ func TestStatesAsNetHTTPReportsThem(t *testing.T) {
 			for name, newServer := range makers {
 				var mu sync.Mutex
 				var states []http.ConnState
-				transcript(t, newServer, &http.Server{Handler: http.HandlerFunc(dump), ConnState: func(_ net.Conn, s http.ConnState) {
-					mu.Lock()
-					defer mu.Unlock()
-					states = append(states, s)
-				}}, pieces)
+				transcript(t, newServer, &http.Server{Handler: http.HandlerFunc(dump),
+					ConnState: func(_ net.Conn, s http.ConnState) {
+						mu.Lock()
+						defer mu.Unlock()
+						states = append(states, s)
+					}}, pieces)
 				got[name] = fmt.Sprint(states)
 			}
 			if got["tare"] != got["net/http"] {

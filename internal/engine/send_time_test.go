@@ -29,7 +29,8 @@ var unread = map[string]struct {
 	"pieces":   {get, func(w http.ResponseWriter, _ *http.Request) { writeForever(w) }},
 	"interim":  {get, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }},
 	"continue": {expectsContinue + "x", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }},
-	"refused":  {strings.Repeat(get, 1000) + "malformed\r\n\r\n", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "small") }},
+	"refused": {strings.Repeat(get, 1000) + "malformed\r\n\r\n",
+		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "small") }},
 }
 
 func writeForever(w http.ResponseWriter) {
@@ -100,8 +101,12 @@ func TestSendTimeoutOfFiles(t *testing.T) {
 	if err := os.WriteFile(name, make([]byte, 32<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })}
-	someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond }, func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
+	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		http.ServeFile(w, r, name)
+	})}
+	someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond },
+		func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
 }
 
 // A client that takes something now and then gets everything, and one that stops is cut off a
@@ -159,6 +164,7 @@ func TestSendTimeoutAndDeadline(t *testing.T) {
 			}
 			writeForever(w)
 		})}
-		someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = time.Hour }, func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
+		someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = time.Hour },
+			func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
 	}
 }

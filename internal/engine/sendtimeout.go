@@ -84,8 +84,9 @@ func (c *conn) sendFrom(direct io.ReaderFrom, src io.Reader) (int64, error) {
 
 // sendDeadlines are the two deadlines for the writes of a netConn. The earlier one is in effect.
 type sendDeadlines struct {
-	fixed  atomic.Int64 // set by WriteTimeout or a handler, in Unix nanoseconds; 0 for none
-	moving atomic.Int64 // set by the send timeout, in Unix nanoseconds; 0 if fixed is in effect, -1 if unknown
+	fixed atomic.Int64 // set by WriteTimeout or a handler, in Unix nanoseconds; 0 for none
+	// set by the send timeout, in Unix nanoseconds; 0 if fixed is in effect, -1 if unknown
+	moving atomic.Int64
 }
 
 func (c *netConn) setWriteDeadline(t time.Time) {
@@ -142,7 +143,8 @@ func (c *netConn) canResume(n int64, err error) bool {
 	if fixed != 0 && !time.Now().Before(deadlineOf(fixed)) {
 		return false
 	}
-	c.sendDeadlines.moving.CompareAndSwap(c.sendDeadlines.moving.Load(), -1) // so that the next write sets it again
+	// so that the next write sets it again
+	c.sendDeadlines.moving.CompareAndSwap(c.sendDeadlines.moving.Load(), -1)
 	return true
 }
 
@@ -202,7 +204,8 @@ func (c *netConn) sendFrom(direct io.ReaderFrom, src io.Reader, timeout time.Dur
 	}
 	whole, from := int64(1<<63-1), src
 	limited, _ := src.(*io.LimitedReader)
-	if limited != nil { // the kernel copies from an io.LimitedReader over a file, not from a nested one
+	// the kernel copies from an io.LimitedReader over a file, not from a nested one
+	if limited != nil {
 		whole, from = limited.N, limited.R
 	}
 	for n < whole {

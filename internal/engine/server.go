@@ -86,8 +86,10 @@ type serveConfig struct {
 func (s *Server) newServeConfig(l net.Listener) *serveConfig {
 	set := s.settings
 	p := &serveConfig{
-		Server: s, listener: l, workers: newWorkers(), dispatch: s.Dispatch, handler: handlerFor(set), baseContext: context.Background(),
-		readTimeout: max(0, set.ReadTimeout), writeTimeout: max(0, set.WriteTimeout), idleTimeout: set.IdleTimeout, defaultSendTimeout: max(0, s.SendTimeout), onRefused: s.Refused,
+		Server: s, listener: l, workers: newWorkers(), dispatch: s.Dispatch, handler: handlerFor(set),
+		baseContext: context.Background(),
+		readTimeout: max(0, set.ReadTimeout), writeTimeout: max(0, set.WriteTimeout), idleTimeout: set.IdleTimeout,
+		defaultSendTimeout: max(0, s.SendTimeout), onRefused: s.Refused,
 		limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: maxFields},
 	}
 	if set.BaseContext != nil {
@@ -122,7 +124,8 @@ func (s *Server) newServeConfig(l net.Listener) *serveConfig {
 		}
 	}
 	protocols := s.protocols()
-	p.servesHTTP1, p.servesH2C = s.FastCGI || protocols.HTTP1(), !s.FastCGI && protocols.UnencryptedHTTP2() && s.http2.supported()
+	p.servesHTTP1, p.servesH2C = s.FastCGI || protocols.HTTP1(), !s.FastCGI && protocols.UnencryptedHTTP2() &&
+		s.http2.supported()
 	return p
 }
 
@@ -185,7 +188,7 @@ func (s *Server) Serve(l net.Listener) error {
 		if s.closing.Load() {
 			return http.ErrServerClosed
 		}
-		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { // nolint:staticcheck // as net/http does
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // as net/http does
 			return err
 		}
 		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
@@ -202,7 +205,8 @@ func (s *Server) expectsHTTP2() bool {
 		return false
 	}
 	return protocols.UnencryptedHTTP2() ||
-		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, protoHTTP2) && s.nextProto(protoHTTP2) == nil
+		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, protoHTTP2) &&
+			s.nextProto(protoHTTP2) == nil
 }
 
 func (s *Server) startConn(p *serveConfig, nc net.Conn) {

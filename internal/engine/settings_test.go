@@ -78,18 +78,19 @@ func TestFullDuplex(t *testing.T) {
 }
 
 func TestKeepAlivesDisabled(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, get)
-		synctest.Wait()
-		if b, closed := c.Received(); closed {
-			t.Fatalf("closed after %q", b)
-		}
-		s.SetKeepAlivesEnabled(false)
-		synctest.Wait()
-		if _, closed := c.Received(); !closed {
-			t.Error("idle connection left open")
-		}
-	})
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
+		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+			io.WriteString(c, get)
+			synctest.Wait()
+			if b, closed := c.Received(); closed {
+				t.Fatalf("closed after %q", b)
+			}
+			s.SetKeepAlivesEnabled(false)
+			synctest.Wait()
+			if _, closed := c.Received(); !closed {
+				t.Error("idle connection left open")
+			}
+		})
 }
 
 func TestGeneralOptionsHandlerDisabled(t *testing.T) {
@@ -208,7 +209,8 @@ func TestTLSConnections(t *testing.T) {
 	}
 	defer plain.Close()
 	io.WriteString(plain, get)
-	if b, _ := io.ReadAll(plain); !strings.Contains(string(b), "400 Bad Request") || !strings.Contains(string(b), "HTTPS server") {
+	if b, _ := io.ReadAll(plain); !strings.Contains(string(b), "400 Bad Request") ||
+		!strings.Contains(string(b), "HTTPS server") {
 		t.Errorf("HTTP on an HTTPS port is told: %q", b)
 	}
 	if !strings.Contains(logged.String(), "client sent an HTTP request to an HTTPS server") {
@@ -227,19 +229,20 @@ func TestTLSConnections(t *testing.T) {
 
 // A connection that was taken over has none of the server's deadlines.
 func TestHijackClearsDeadlines(t *testing.T) {
-	settings := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		c, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		go func() {
-			defer c.Close()
-			line, err := rw.ReadString('\n')
-			fmt.Fprintf(rw, "got %q %v", line, err)
-			rw.Flush()
-		}()
-	})}
+	settings := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			c, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go func() {
+				defer c.Close()
+				line, err := rw.ReadString('\n')
+				fmt.Fprintf(rw, "got %q %v", line, err)
+				rw.Flush()
+			}()
+		})}
 	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, get)
 		pass(time.Hour)
@@ -323,7 +326,8 @@ func TestWatchWithAFullBuffer(t *testing.T) {
 		synctest.Wait()
 		io.WriteString(c, "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
 		pass(3 * time.Second)
-		if b, closed := c.Received(); closed || !strings.Contains(string(b), "/1") || !strings.Contains(string(b), "/2") {
+		if b, closed := c.Received(); closed || !strings.Contains(string(b), "/1") ||
+			!strings.Contains(string(b), "/2") {
 			t.Errorf("closed=%v %q", closed, b)
 		}
 	})

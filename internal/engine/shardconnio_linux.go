@@ -158,7 +158,8 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	if what == waitOutput {
 		bell, until = k.waiters.write, k.writeDeadline
 		if !k.waiters.outputAdded {
-			if k.place.shard.loop.AddOutput(int(k.fd), int(k.fd)) != nil { // no event would ever arrive
+			// no event would ever arrive
+			if k.place.shard.loop.AddOutput(int(k.fd), int(k.fd)) != nil {
 				k.mu.Unlock()
 				return false
 			}
@@ -263,7 +264,8 @@ func (k *shardConn) opErrorIf(cond bool, op string, err error) error {
 }
 
 func (k *shardConn) opError(op string, err error) error {
-	return &net.OpError{Op: op, Net: k.place.config.listener.Addr().Network(), Source: k.LocalAddr(), Addr: k.RemoteAddr(), Err: err}
+	return &net.OpError{Op: op, Net: k.place.config.listener.Addr().Network(), Source: k.LocalAddr(),
+		Addr: k.RemoteAddr(), Err: err}
 }
 
 // CloseWrite shuts down the sending side.

@@ -25,7 +25,8 @@ import (
 // overSockets is transcript over a listener of the given mode, in real time: the
 // pieces arrive as they may, then the client's side is closed, and all that comes
 // back is described.
-func overSockets(t *testing.T, mode string, newServer func(*http.Server) server, h http.Handler, pieces []string) string {
+func overSockets(t *testing.T, mode string, newServer func(*http.Server) server, h http.Handler,
+	pieces []string) string {
 	l, dial := modes[mode](t)
 	var logged lockedBuffer
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
@@ -74,7 +75,8 @@ func TestPathsAreTheSame(t *testing.T) {
 	}
 	for name, h := range handlers {
 		for kind, pieces := range map[string][]string{
-			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head}, "post": {post, get},
+			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head},
+			"post": {post, get},
 		} {
 			if name == "timeout" || name == "hijack" && len(pieces) > 1 {
 				continue // what these answer depends on when the client does what
@@ -231,7 +233,8 @@ func TestSlowReaders(t *testing.T) {
 	}
 	for _, c := range slow {
 		got, err := io.ReadAll(c)
-		if _, got, _ := bytes.Cut(got, []byte("\r\n\r\n")); err != nil || !strings.Contains(string(got), string(body[:100])) || len(got) < len(body) {
+		if _, got, _ := bytes.Cut(got, []byte("\r\n\r\n")); err != nil ||
+			!strings.Contains(string(got), string(body[:100])) || len(got) < len(body) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	}
@@ -239,10 +242,11 @@ func TestSlowReaders(t *testing.T) {
 
 // Bodies that arrive late, by length and in chunks, with a deadline and without.
 func TestLateBodies(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{ReadTimeout: 300 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%q %v.", b, err != nil && errors.Is(err, os.ErrDeadlineExceeded))
-	})})
+	_, dial := shardSite(t, &http.Server{ReadTimeout: 300 * time.Millisecond,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%q %v.", b, err != nil && errors.Is(err, os.ErrDeadlineExceeded))
+		})})
 	for _, chunked := range []bool{false, true} {
 		header, first, second := "Content-Length: 5", "he", "llo"
 		if chunked {
@@ -268,9 +272,10 @@ func TestLateBodies(t *testing.T) {
 // Connections that wait too long are closed: silent ones, trickled heads, idle ones.
 func TestWaitingIsBounded(t *testing.T) {
 	const bound = 150 * time.Millisecond
-	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "done.")
-	})})
+	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "done.")
+		})})
 	for name, test := range map[string]struct {
 		want     time.Duration
 		answered bool // once, before
@@ -305,7 +310,8 @@ func TestWaitingIsBounded(t *testing.T) {
 				}
 				test.then(c)
 				n, err := c.Read(make([]byte, 1))
-				if took := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) || took < test.want*9/10 {
+				if took := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
+					took < test.want*9/10 {
 					t.Errorf("read %d, %v after %v, want the end after %v", n, err, took, test.want)
 				}
 				return nil
@@ -344,7 +350,8 @@ func TestDepartureOnShards(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			entered, ended := make(chan bool), make(chan error, 1)
-			_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
+				r *http.Request) {
 				if late {
 					entered <- true
 					time.Sleep(50 * time.Millisecond)
@@ -373,17 +380,18 @@ func TestDepartureOnShards(t *testing.T) {
 // Panics, Goexit and threads that a handler locks end with its connection; the
 // others on its loop go on.
 func TestHandlersThatEndBadly(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.RawQuery {
-		case "panic":
-			panic("ouch")
-		case "abort":
-			panic(http.ErrAbortHandler)
-		case "exit":
-			runtime.Goexit()
-		}
-		io.WriteString(w, "done.")
-	})})
+	_, dial := shardSite(t, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.RawQuery {
+			case "panic":
+				panic("ouch")
+			case "abort":
+				panic(http.ErrAbortHandler)
+			case "exit":
+				runtime.Goexit()
+			}
+			io.WriteString(w, "done.")
+		})})
 	quick := dial()
 	for _, how := range []string{"panic", "abort", "exit"} {
 		for range 100 { // the slot earns the loop
@@ -407,7 +415,10 @@ func TestShardsEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
 		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			io.WriteString(w, "done.")
+		})})
 		served := goServe(s, l)
 		var wg sync.WaitGroup
 		for range 20 {
@@ -445,7 +456,8 @@ func TestShardsEnd(t *testing.T) {
 // Where handlers run can be told. What they earn if it is not is a matter of time, and
 // the predictor's own test.
 func TestDispatch(t *testing.T) {
-	for dispatch, want := range map[engine.Dispatch]string{engine.OnLoop: "true true", engine.OwnGoroutine: "false false"} {
+	for dispatch, want := range map[engine.Dispatch]string{engine.OnLoop: "true true",
+		engine.OwnGoroutine: "false false"} {
 		t.Run(want, func(t *testing.T) {
 			l, dial := listen(t, "tcp", "127.0.0.1:0")
 			s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -465,7 +477,9 @@ func TestDispatch(t *testing.T) {
 			defer c.Close()
 			_, last, _ := strings.Cut(want, " ")
 			where := func() (body string) {
-				for range 20 { // a loop that got no processor is another goroutine's, though the stack looks as before
+				// a loop that got no processor is another goroutine's, though the
+				// stack looks as before
+				for range 20 {
 					io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
 					if _, body, _ = strings.Cut(answers(t, c, 1), "\r\n\r\n"); body == last+"." {
 						break
@@ -492,7 +506,8 @@ func BenchmarkPipelined(b *testing.B) {
 	for name, newServer := range map[string]func() server{
 		"shards": func() server { return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA)}) },
 		"portable": func() server {
-			return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA), ConnState: func(net.Conn, http.ConnState) {}})
+			return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA),
+				ConnState: func(net.Conn, http.ConnState) {}})
 		},
 		"net-http": func() server { return &http.Server{Handler: http.HandlerFunc(recipeA)} },
 	} {

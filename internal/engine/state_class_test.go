@@ -20,9 +20,12 @@ var hiddenIn = map[string]string{
 	"chunks": chunkedPost + fmt.Sprintf("%x\r\n", len(smuggled)) + smuggled + "\r\n0\r\n\r\n",
 	"put":    "PUT / HTTP/1.1\r\n" + host + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
 	"head":   "HEAD / HTTP/1.1\r\n" + host + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-	"1.0":    "POST / HTTP/1.0\r\nConnection: keep-alive\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-	"expect": "POST / HTTP/1.1\r\n" + host + fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-	"large":  "POST / HTTP/1.1\r\n" + host + fmt.Sprintf("Content-Length: %d\r\n\r\n", 300<<10+len(smuggled)) + strings.Repeat("x", 300<<10) + smuggled,
+	"1.0": "POST / HTTP/1.0\r\nConnection: keep-alive\r\n" +
+		fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
+	"expect": "POST / HTTP/1.1\r\n" + host + fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n",
+		len(smuggled)) + smuggled,
+	"large": "POST / HTTP/1.1\r\n" + host + fmt.Sprintf("Content-Length: %d\r\n\r\n", 300<<10+len(smuggled)) +
+		strings.Repeat("x", 300<<10) + smuggled,
 }
 
 // leaveBody are handlers that leave the body, or most of it, unread.
@@ -114,8 +117,10 @@ func TestTunnelsThatNobodyTook(t *testing.T) {
 // MN-12, MN-16: an Upgrade that a handler answers with 200 is no upgrade.
 func TestUpgradeThatIsDeclined(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }), func(s *site) {
-		got := s.tell("GET /1 HTTP/1.1\r\n" + host + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n")
-		if strings.Count(got, "200 OK") != 2 || strings.Contains(got, "101 ") || !strings.Contains(got, "/1") || !strings.Contains(got, "/2") {
+		got := s.tell("GET /1 HTTP/1.1\r\n" + host +
+			"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n")
+		if strings.Count(got, "200 OK") != 2 || strings.Contains(got, "101 ") || !strings.Contains(got, "/1") ||
+			!strings.Contains(got, "/2") {
 			s.Errorf("%q", got)
 		}
 	})
@@ -128,7 +133,8 @@ const evil = "x\r\nSet-Cookie: evil\r\n\r\n<html>\x00\x7f"
 func TestNothingIsInjected(t *testing.T) {
 	setters := map[string]http.HandlerFunc{
 		"values": func(w http.ResponseWriter, _ *http.Request) {
-			for _, name := range []string{"X", "Connection", "Content-Type", "Content-Encoding", "Date", "Upgrade", "Trailer"} {
+			for _, name := range []string{"X", "Connection", "Content-Type", "Content-Encoding", "Date", "Upgrade",
+				"Trailer"} {
 				w.Header()[name] = []string{evil}
 			}
 		},
@@ -171,7 +177,8 @@ func TestNothingIsInjected(t *testing.T) {
 					request = head // the page shows the target, and escapes what it has to
 				}
 				got := s.tell(request)
-				for _, bad := range []string{"\nSet-Cookie: evil", "\nSet-Cookie: y", "\n<html>", "\x00", "\x7f", "\r\nTransfer-Encoding: chunked\r\nT", "Content-Length: 1\r"} {
+				for _, bad := range []string{"\nSet-Cookie: evil", "\nSet-Cookie: y", "\n<html>", "\x00", "\x7f",
+					"\r\nTransfer-Encoding: chunked\r\nT", "Content-Length: 1\r"} {
 					if strings.Contains(got, bad) {
 						s.Errorf("%q in %q", bad, got)
 					}
@@ -248,7 +255,10 @@ func TestEachRequestHasItsTime(t *testing.T) {
 		"ReadTimeout": func() *http.Server {
 			return &http.Server{ReadTimeout: bound, IdleTimeout: 10 * time.Second, Handler: http.HandlerFunc(slow)}
 		},
-		"ReadHeaderTimeout": func() *http.Server { return &http.Server{ReadHeaderTimeout: bound, Handler: http.HandlerFunc(slow)} },
+		"ReadHeaderTimeout": func() *http.Server {
+			return &http.Server{ReadHeaderTimeout: bound,
+				Handler: http.HandlerFunc(slow)}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,7 +64,8 @@ func TestTimeouts(t *testing.T) {
 		{"default: part of a head", &http.Server{}, []string{"G", "E", "T"}, 27 * second},
 		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{"G", "E", "T"}, 2 * second},
 		{"ReadTimeout bounds heads", &http.Server{ReadTimeout: 5 * second}, []string{"G"}, 4 * second},
-		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second}, []string{"G"}, 6 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second},
+			[]string{"G"}, 6 * second},
 		{"second head", &http.Server{ReadHeaderTimeout: 5 * second}, []string{get, "", "G", "E"}, 3 * second},
 		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{get}, 4 * second},
 		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second}, []string{get, "", get, "", get}, 4 * second},
@@ -104,16 +105,17 @@ func timedOut(err error) bool {
 func TestWriteTimeout(t *testing.T) {
 	var failed error
 	var after time.Duration
-	settings := &http.Server{WriteTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		for failed == nil {
-			_, failed = w.Write(make([]byte, 10000))
-		}
-		after = time.Since(start)
-		if r.Context().Err() == nil {
-			t.Error("context not cancelled by the failed write")
-		}
-	})}
+	settings := &http.Server{WriteTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			for failed == nil {
+				_, failed = w.Write(make([]byte, 10000))
+			}
+			after = time.Since(start)
+			if r.Context().Err() == nil {
+				t.Error("context not cancelled by the failed write")
+			}
+		})}
 	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, get)
 		pass(time.Minute)
@@ -130,7 +132,8 @@ func TestHandlersDeadlines(t *testing.T) {
 			return
 		}
 		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)), control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)),
+			control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
 			t.Error(err)
 		}
 		start := time.Now()
@@ -176,7 +179,8 @@ func TestContextSeesTheClientGo(t *testing.T) {
 		},
 	}
 	for name, wait := range ways {
-		for _, request := range []string{get, post, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"} {
+		for _, request := range []string{get, post,
+			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"} {
 			t.Run(name, func(t *testing.T) {
 				var ended time.Duration
 				settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -246,7 +250,10 @@ func TestContextsOfTheServer(t *testing.T) {
 	var seen string
 	settings := &http.Server{
 		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key("conn"), c) },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx,
+				key("conn"), c)
+		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, isConn := r.Context().Value(key("conn")).(*testkit.MemConn)
 			seen = fmt.Sprint(r.Context().Value(key("base")), isConn)
@@ -297,31 +304,33 @@ func TestHijackWhileWatched(t *testing.T) {
 
 // Shutdown leaves a new connection a little time to send its request.
 func TestShutdownAndNewConnections(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		synctest.Wait()
-		start := time.Now()
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
+		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+			synctest.Wait()
+			start := time.Now()
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
 }
 
 // A client that sends without end and reads nothing does not hold us for long.
 func TestLingerIsBounded(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		start := time.Now()
-		io.WriteString(c, "bad\r\n")
-		for {
-			if _, err := io.WriteString(c, "more"); err != nil {
-				break
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
+		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+			start := time.Now()
+			io.WriteString(c, "bad\r\n")
+			for {
+				if _, err := io.WriteString(c, "more"); err != nil {
+					break
+				}
+				pass(10 * time.Millisecond)
 			}
-			pass(10 * time.Millisecond)
-		}
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
 }

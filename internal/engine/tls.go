@@ -67,7 +67,8 @@ func (s *Server) nextProto(proto string) func(*http.Server, *tls.Conn, http.Hand
 	if f == nil {
 		return nil
 	}
-	if code := runtime.FuncForPC(reflect.ValueOf(f).Pointer()); code != nil && strings.HasPrefix(code.Name(), "net/http.") {
+	if code := runtime.FuncForPC(reflect.ValueOf(f).Pointer()); code != nil &&
+		strings.HasPrefix(code.Name(), "net/http.") {
 		return nil
 	}
 	return f
@@ -110,7 +111,8 @@ func (c *netConn) refusePlaintext(re tls.RecordHeaderError, err error) error {
 		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
 		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
 	}
-	c.serveConfig.reportRequest(c.nc.LocalAddr(), c.template.RemoteAddr, nil, new(http1.Request), re.RecordHeader[:], http.StatusBadRequest, sent)
+	c.serveConfig.reportRequest(c.nc.LocalAddr(), c.template.RemoteAddr, nil, new(http1.Request), re.RecordHeader[:],
+		http.StatusBadRequest, sent)
 	return err
 }
 

@@ -6,7 +6,8 @@ import "runtime"
 // whose connection has ended serves another. Its stack has already grown to what handlers need, and
 // its buffers are allocated. For connections of one request this halves the cost of a connection.
 type workers struct {
-	starting chan struct{} // serve sends one for each connection; its worker receives it when it starts
+	// serve sends one for each connection; its worker receives it when it starts
+	starting chan struct{}
 	free     freeList[worker]
 }
 

@@ -16,16 +16,17 @@ import (
 // A goroutine of the portable path that serves one connection after another brings
 // nothing of one handler's to the next, and ends with the server.
 func TestGoroutinesAreUsedAgain(t *testing.T) {
-	settings := &http.Server{ConnState: func(net.Conn, http.ConnState) {}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		goroutine, _, _ := strings.Cut(string(stackHead()), " [")
-		fmt.Fprintf(w, "%s %s %v.", goroutine, ownLabels(), lockedThread())
-		switch r.URL.RawQuery {
-		case "label":
-			pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("left", "behind")))
-		case "lock":
-			runtime.LockOSThread()
-		}
-	})}
+	settings := &http.Server{ConnState: func(net.Conn, http.ConnState) {},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			goroutine, _, _ := strings.Cut(string(stackHead()), " [")
+			fmt.Fprintf(w, "%s %s %v.", goroutine, ownLabels(), lockedThread())
+			switch r.URL.RawQuery {
+			case "label":
+				pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("left", "behind")))
+			case "lock":
+				runtime.LockOSThread()
+			}
+		})}
 	s, dial := shardSite(t, settings)
 	ask := func(query string) (goroutine, rest string) {
 		c := dial()
