@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// leftovers are what goroutines that a handler left behind may still call.
+// leftovers are calls that a goroutine may make after its handler has returned.
 var leftovers = map[string]func(w http.ResponseWriter, r *http.Request){
 	"WriteHeader": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
 	"early hints": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) },
@@ -39,18 +39,18 @@ var leftovers = map[string]func(w http.ResponseWriter, r *http.Request){
 	"Deadline": func(_ http.ResponseWriter, r *http.Request) { r.Context().Deadline() },
 }
 
-// What a goroutine calls after its handler has returned touches neither the next request on the connection, nor, once that has
-// ended, another connection.
-func TestCallsAfterTheHandler(t *testing.T) {
+// Calls that a goroutine makes after its handler has returned affect neither the next request on
+// the connection nor, once that has ended, another connection.
+func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 	for name, call := range leftovers {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup
-			// a response: what is called from then on is called too late
+			// the response: later calls come after the handler
 			received := make(chan bool, 100)
 			bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 				b, err := io.ReadAll(r.Body)
 				if r.URL.Path == "/" {
-					w.Header() // so that there is one
+					w.Header() // creates the Header
 					wg.Go(func() {
 						defer func() { _ = recover() }() // some panic, as in net/http
 						<-received
@@ -83,8 +83,9 @@ func TestCallsAfterTheHandler(t *testing.T) {
 	}
 }
 
-// http.CloseNotifier tells of the client's departure, not of a pipelined request nor of the handler's return.
-func TestCloseNotifier(t *testing.T) {
+// http.CloseNotifier reports the client's departure, but neither a pipelined request nor the return
+// of the handler.
+func TestCloseNotifyReportsOnlyDeparture(t *testing.T) {
 	departed := make(chan bool, 1)
 	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		gone := w.(http.CloseNotifier).CloseNotify()
@@ -125,8 +126,8 @@ func TestCloseNotifier(t *testing.T) {
 	})
 }
 
-// A connection whose departure was looked out for can be taken over by its next request.
-func TestHijackAfterCloseNotifier(t *testing.T) {
+// A request can hijack its connection after an earlier request has used CloseNotify.
+func TestHijackWorksAfterCloseNotify(t *testing.T) {
 	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			w.(http.CloseNotifier).CloseNotify()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// beside runs a test on net/http's server and on ours, over every kind of connection.
+// beside runs a test on net/http's server and on this engine, over every kind of connection.
 func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
 	for _, maker := range slices.Sorted(maps.Keys(makers)) {
@@ -22,7 +22,7 @@ func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
 	}
 }
 
-// siteOf is a site whose server is of one of the makers.
+// siteOf returns a site with the server of a maker.
 func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	l, dial := modes[mode](t)
 	s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
@@ -40,5 +40,5 @@ func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	return s
 }
 
-// ours reports whether the server of a site that beside has made is not net/http's.
+// ours reports whether the server of a site made by beside is this engine.
 func (s *site) ours() bool { return !strings.Contains(s.Name(), "/net/http/") }

@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// The names of the tests in these files begin with the class of defect that they are
-// about, as SECURITY.md lists them.
+// The comments of the tests in these files name the class of defect that SECURITY.md lists.
 
-// bothPaths runs a test on the portable path and on shards.
+// bothPaths runs a test on the goroutine path and on shards.
 func bothPaths(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
 	someModes(t, settings, test, "tcp", "net.Conn")
 }
 
-// connect returns a raw connection that gives up on a server that hangs.
+// connect returns a raw connection with a deadline.
 func (s *site) connect() net.Conn {
 	s.Helper()
 	c, err := s.dial()
@@ -33,9 +32,9 @@ func (s *site) connect() net.Conn {
 	return c
 }
 
-// tell sends text on a connection of its own, and returns all that comes back. A
-// server that keeps the connection is told that nothing more comes.
-func (s *site) tell(text string) string {
+// exchangeText sends text on a connection of its own and returns everything that comes back. If the
+// server keeps the connection, it closes its sending side.
+func (s *site) exchangeText(text string) string {
 	s.Helper()
 	c := s.connect()
 	sent := make(chan bool)
@@ -54,7 +53,7 @@ func (s *site) tell(text string) string {
 	return string(b)
 }
 
-// attack is bytes that a server has to refuse, and a word of how it does.
+// attack is input that a server must reject, and part of the expected response.
 type attack struct{ name, text, want string }
 
 const smuggled = "GET /smuggled HTTP/1.1\r\n" + host + "\r\n"
@@ -62,7 +61,7 @@ const smuggled = "GET /smuggled HTTP/1.1\r\n" + host + "\r\n"
 func withField(field string) string { return "GET / HTTP/1.1\r\n" + host + field + "\r\n\r\n" }
 func target(text string) string     { return "GET " + text + " HTTP/1.1\r\n" + host + "\r\n" }
 
-// heads are refused before any handler is called.
+// heads are rejected before any handler runs.
 var heads = []attack{
 	{"MN-01 both lengths", "POST / HTTP/1.1\r\n" + host +
 		"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -157,9 +156,9 @@ var heads = []attack{
 	{"MN-38 many fields", withField(strings.Repeat("X:\r\n", 1001) + "Y:"),
 		"431 Request Header Fields Too Large: too many field lines"},
 	{"MN-38 many trailer names", withField("Transfer-Encoding: chunked\r\nTrailer: " + numbered(101)),
-		"400 Bad Request: trailer fields announced that cannot be"},
+		"400 Bad Request: trailer field not allowed or too many trailer fields"},
 	{"MN-10 framing field announced", withField("Transfer-Encoding: chunked\r\nTrailer: Content-Length"),
-		"400 Bad Request: trailer fields announced that cannot be"},
+		"400 Bad Request: trailer field not allowed or too many trailer fields"},
 	{"MN-09 long name", withField(strings.Repeat("x", 70000) + ": y"),
 		"431 Request Header Fields Too Large: section too large"},
 	{"MN-09 long value", withField("X: " + strings.Repeat("x", 70000)),
@@ -169,7 +168,7 @@ var heads = []attack{
 		"414 Request URI Too Long: section too large"},
 }
 
-// numbered is a list of n names.
+// numbered returns a list of n names.
 func numbered(n int) string {
 	var names []string
 	for i := range n {
@@ -178,16 +177,15 @@ func numbered(n int) string {
 	return strings.Join(names, ",")
 }
 
-// A head that two readers could take for different things is answered once, its
-// connection is closed, and nothing behind it is taken for a request. Nothing of it is
-// echoed.
-func TestHostileHeads(t *testing.T) {
+// A head that two readers could parse differently gets one response, and its connection is closed.
+// Nothing after it is parsed as a request, and nothing of it is echoed.
+func TestHostileHeadsAreRejected(t *testing.T) {
 	var calls atomic.Int32
 	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) })
 	bothPaths(t, func() *http.Server { return &http.Server{MaxHeaderBytes: 8192, Handler: count} }, func(s *site) {
 		for _, a := range heads {
 			s.Run(a.name, func(t *testing.T) {
-				got := (&site{T: t, dial: s.dial}).tell(a.text + smuggled)
+				got := (&site{T: t, dial: s.dial}).exchangeText(a.text + smuggled)
 				head, body, _ := strings.Cut(got, "\r\n\r\n")
 				if !strings.HasPrefix(body, a.want) || !strings.Contains(head, "Connection: close") {
 					t.Errorf("got %q, want %s", got, a.want)
@@ -203,7 +201,7 @@ func TestHostileHeads(t *testing.T) {
 
 const chunkedPost = "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n"
 
-// chunks are bodies that fail their handler's Read.
+// chunks are bodies that make the handler's Read fail.
 var chunks = []attack{
 	{"MN-05 size out of range", "ffffffffffffffff\r\nabc\r\n0\r\n\r\n", "chunk size out of range"},
 	{"MN-05 size of 17 digits", "00000000000000003\r\nabc\r\n0\r\n\r\n", "chunk size out of range"},
@@ -237,17 +235,17 @@ var chunks = []attack{
 		"field not allowed in a trailer section"},
 	{"MN-10 folded line in the trailer section", "0\r\nX: a\r\n b\r\n\r\n", "folded field line"},
 	{"MN-10 space before a colon in the trailer section", "0\r\nX : a\r\n\r\n", "space in field name"},
-	{"MN-37 long extension", "3;" + strings.Repeat("x", 20000) + "\r\nabc\r\n0\r\n\r\n", "mostly overhead"},
+	{"MN-37 long extension", "3;" + strings.Repeat("x", 20000) + "\r\nabc\r\n0\r\n\r\n", "too much overhead"},
 	{"MN-37 an extension for each chunk", strings.Repeat("1;"+strings.Repeat("x", 200)+"\r\na\r\n", 200) +
-		"0\r\n\r\n", "mostly overhead"},
-	{"MN-37 extension of the last chunk", "0;" + strings.Repeat("x", 20000) + "\r\n\r\n", "mostly overhead"},
+		"0\r\n\r\n", "too much overhead"},
+	{"MN-37 extension of the last chunk", "0;" + strings.Repeat("x", 20000) + "\r\n\r\n", "too much overhead"},
 	{"MN-37 large trailer section", "0\r\nX: " + strings.Repeat("x", 9000) + "\r\n\r\n", "section too large"},
 	{"MN-37 many trailer fields", "0\r\n" + strings.Repeat("X: y\r\n", 101) + "\r\n", "too many field lines"},
 }
 
-// A malformed body is an error to its handler, and the end of the connection: nothing
-// of it is taken for a request.
-func TestHostileBodies(t *testing.T) {
+// A malformed body is an error for its handler and ends the connection. Nothing of it is parsed as
+// a request.
+func TestHostileBodiesAreRejected(t *testing.T) {
 	failed := make(chan error, 10)
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
@@ -255,7 +253,7 @@ func TestHostileBodies(t *testing.T) {
 	}), func(s *site) {
 		for _, a := range chunks {
 			s.Run(a.name, func(t *testing.T) {
-				got := (&site{T: t, dial: s.dial}).tell(chunkedPost + a.text + smuggled)
+				got := (&site{T: t, dial: s.dial}).exchangeText(chunkedPost + a.text + smuggled)
 				if err := <-failed; err == nil || !strings.Contains(err.Error(), a.want) {
 					t.Errorf("got %v, want %s", err, a.want)
 				}
@@ -268,13 +266,13 @@ func TestHostileBodies(t *testing.T) {
 	})
 }
 
-// A malformed body that its handler does not read is no request either.
-func TestHostileBodiesUnread(t *testing.T) {
+// A malformed body that its handler does not read is not parsed as a request either.
+func TestUnreadHostileBodiesAreNoRequest(t *testing.T) {
 	var calls atomic.Int32
 	bothPaths(t, handle(func(http.ResponseWriter, *http.Request) { calls.Add(1) }), func(s *site) {
 		for _, a := range chunks {
 			s.Run(a.name, func(t *testing.T) {
-				got := (&site{T: t, dial: s.dial}).tell(chunkedPost + a.text + smuggled)
+				got := (&site{T: t, dial: s.dial}).exchangeText(chunkedPost + a.text + smuggled)
 				if n := calls.Swap(0); n != 1 || strings.Count(got, "HTTP/1.1 ") != 1 {
 					t.Errorf("%d calls, answers %q", n, got)
 				}

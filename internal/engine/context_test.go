@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// baseLink is a link of which only the context is asked.
+// baseLink is a transport that has only a context.
 type baseLink struct {
 	transport
 	ctx context.Context
@@ -13,14 +13,13 @@ type baseLink struct {
 
 func (l baseLink) context() context.Context { return l.ctx }
 
-// BenchmarkContext is a request's context that nobody asks, and what context.WithCancel
-// takes for one.
+// BenchmarkContext measures a request's context that is not used, and context.WithCancel.
 func BenchmarkContext(b *testing.B) {
 	base, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	b.Run("lazy", func(b *testing.B) {
 		b.ReportAllocs()
-		var x exchange // in which the context lies
+		var x exchange // which contains the context
 		var l transport = baseLink{ctx: base}
 		for b.Loop() {
 			x.ctx = requestContext{transport: l, body: &x.body}

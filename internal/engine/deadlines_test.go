@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// deadlineCase is what a handler does with its deadlines, beside a server's bounds.
+// deadlineCase is a sequence of deadlines set by a handler, with the server's timeouts.
 type deadlineCase struct {
 	name     string
 	settings deadlineSettings
-	pieces   []string // late stands for waiting longer than every bound
+	pieces   []string // "late" waits longer than every timeout
 	handler  func(w http.ResponseWriter, r *http.Request) string
 	want     string // of the last response's body
 }
 
-// deadlineSettings are those of a server; they can be compared.
+// deadlineSettings are the timeouts of a server; they are comparable.
 type deadlineSettings struct{ read, head, idle time.Duration }
 
 const (
@@ -35,7 +35,7 @@ func readAll(_ http.ResponseWriter, r *http.Request) string {
 	return fmt.Sprintf("%s %v", b, timedOut(err))
 }
 
-// after sets deadlines, in order, and then does what follows.
+// after returns a handler that sets deadlines in order and then calls then.
 func after(then func(http.ResponseWriter, *http.Request) string, names ...string) func(http.ResponseWriter,
 	*http.Request) string {
 	return func(w http.ResponseWriter, r *http.Request) string {
@@ -54,7 +54,7 @@ func after(then func(http.ResponseWriter, *http.Request) string, names ...string
 	}
 }
 
-// fill writes until that fails, to a client that reads nothing.
+// fill writes to a client that reads nothing, until a write fails.
 func fill(w http.ResponseWriter, _ *http.Request) string {
 	for {
 		if _, err := w.Write(make([]byte, 1<<20)); err != nil {
@@ -81,7 +81,7 @@ var deadlineCases = func() (all []deadlineCase) {
 		)
 		want := "hello false"
 		if bounded {
-			want = " true" // ReadTimeout goes on
+			want = " true" // ReadTimeout still applies
 		}
 		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour},
 			[]string{half + rest, late, "hello"}, reads, want})
@@ -125,9 +125,9 @@ var deadlineCases = func() (all []deadlineCase) {
 	return all
 }()
 
-// Deadlines for reading and for writing do not touch each other, nor those of the server beyond what they replace, nor the next request.
-// All cases wait at the same time.
-func TestDeadlinesAreApart(t *testing.T) {
+// Read and write deadlines of a handler affect neither each other, nor server timeouts that they do
+// not replace, nor the next request. All cases wait concurrently.
+func TestDeadlinesAreIndependent(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for maker := range makers {
@@ -184,7 +184,7 @@ func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
 		if p != late {
 			if _, err := io.WriteString(c, strings.ReplaceAll(p, host,
 				fmt.Sprintf("%sCase: %d\r\n", host, id))); err != nil {
-				break // the server has given up
+				break // the server has closed the connection
 			}
 		}
 	}
@@ -195,8 +195,8 @@ func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
 	return bodies
 }
 
-// A handler's deadline for reading leaves WriteTimeout alone, and one for writing replaces it.
-func TestDeadlinesAndWriteTimeout(t *testing.T) {
+// A handler's read deadline does not affect WriteTimeout; its write deadline replaces it.
+func TestWriteDeadlineReplacesWriteTimeout(t *testing.T) {
 	failed := make(chan string, 1)
 	for name, order := range map[string][]string{"read": {"read far"}, "write": {"write soon"},
 		"both": {"write far", "read far", "write soon"}, "none": nil} {
@@ -223,8 +223,8 @@ func TestDeadlinesAndWriteTimeout(t *testing.T) {
 	}
 }
 
-// A deadline for reading that passes while a context waits does not hide the client's departure.
-func TestDeadlinesAndDeparture(t *testing.T) {
+// A read deadline that expires while a context is in use does not hide the client's departure.
+func TestReadDeadlineDoesNotHideDeparture(t *testing.T) {
 	entered, ended := make(chan bool, 1), make(chan bool, 1)
 	for name, order := range map[string][]string{"past": {"read past"}, "write": {"write past"}} {
 		t.Run(name, func(t *testing.T) {

@@ -15,13 +15,14 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// fewDescriptors is how many a server may have in TestDescriptorsRunOut.
+// fewDescriptors is the limit of descriptors of the server in
+// TestIdleConnectionsMakeRoomForNewOnes.
 const fewDescriptors = 64
 
-// TestServerWithFewDescriptors is the process that TestDescriptorsRunOut starts.
+// TestServerWithFewDescriptors is the process that TestIdleConnectionsMakeRoomForNewOnes starts.
 func TestServerWithFewDescriptors(t *testing.T) {
 	if os.Getenv("TARE_FEW_DESCRIPTORS") == "" {
-		t.Skip("is run by TestDescriptorsRunOut")
+		t.Skip("is run by TestIdleConnectionsMakeRoomForNewOnes")
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
@@ -40,9 +41,8 @@ func TestServerWithFewDescriptors(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
 }
 
-// When descriptors run out, the connections that have waited longest make room for
-// new ones.
-func TestDescriptorsRunOut(t *testing.T) {
+// When descriptors run out, the connections that have waited longest are closed for new ones.
+func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=1")
 	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
 	if !found {
@@ -61,7 +61,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 			t.Fatalf("connection %d: %q", i, got)
 		}
 		all = append(all, c)
-		time.Sleep(2 * time.Millisecond) // what has waited longest is told in milliseconds
+		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
 	}
 	io.WriteString(all[len(all)-1], get)
 	answers(t, all[len(all)-1], 1) // the last is still served

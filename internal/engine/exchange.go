@@ -11,7 +11,7 @@ import (
 )
 
 // inlineValues is how many field values an exchange has room for. With three it just fits the size
-// class of 704 bytes (TestExchangeFillsItsClass). Most programs send no more fields besides Host.
+// class of 704 bytes (TestExchangeFillsItsSizeClass). Most programs send no more fields besides Host.
 // Browsers send many more, and room for those would cost memory for every request.
 const inlineValues = 3
 

@@ -13,16 +13,16 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// budgetSmallFCGI is of the slab, the list's string, RemoteAddr, and the map's two parts. A
-// browser's head has a longer string than over HTTP, and a response's field costs the same.
+// budgetSmallFCGI covers the exchange, the list's string, RemoteAddr, and the map's two parts. A
+// browser's head has a longer string than over HTTP. A response's field costs the same.
 var (
 	budgetSmallFCGI   = spending{5, 1760}
 	budgetBrowserFCGI = spending{8, 3080}
 )
 
-// browserByFCGI is what nginx makes of browserGET.
+// browserByFCGI returns what nginx makes of browserGET.
 func browserByFCGI() string {
-	list := slices.Clone(likeNginx[:len(likeNginx)-4]) // without the two fields of a small one
+	list := slices.Clone(likeNginx[:len(likeNginx)-4]) // without the two fields of a small request
 	lines := strings.Split(strings.TrimSpace(browserGET), "\r\n")
 	for _, line := range lines[2:] {
 		name, value, _ := strings.Cut(line, ": ")
@@ -31,7 +31,7 @@ func browserByFCGI() string {
 	return listed(list...)
 }
 
-func TestAllocationsByFCGI(t *testing.T) {
+func TestFCGIAllocations(t *testing.T) {
 	withoutReserve(t)
 	if testkit.Race {
 		t.Skip("the race detector allocates")
@@ -60,7 +60,7 @@ func TestAllocationsByFCGI(t *testing.T) {
 	}
 }
 
-// hostileFCGI are streams that are small for what they might cost.
+// hostileFCGI returns streams that are small for their potential cost.
 func hostileFCGI() map[string]string {
 	all := fcgiCorpus()
 	list := nameValues(ask{}.list()...)
@@ -124,7 +124,7 @@ func repeated(n int, pair ...string) (pairs []string) {
 	return pairs
 }
 
-// fcgiReaders are handlers that use a request in ways that may cost.
+// fcgiReaders are handlers that use a request in potentially expensive ways.
 var fcgiReaders = map[string]http.HandlerFunc{
 	"read":   func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, struct{ io.Reader }{r.Body}) },
 	"unread": func(http.ResponseWriter, *http.Request) {},
@@ -140,8 +140,8 @@ var fcgiReaders = map[string]http.HandlerFunc{
 	},
 }
 
-// What a web server makes us allocate is in proportion to what it sends.
-func TestAmplificationByFCGI(t *testing.T) {
+// The server allocates in proportion to what a web server sends.
+func TestFCGIAmplification(t *testing.T) {
 	withoutReserve(t)
 	if testkit.Race {
 		t.Skip("the race detector allocates, too")
@@ -151,7 +151,7 @@ func TestAmplificationByFCGI(t *testing.T) {
 			bound := uint64(allocatedFixed + allocatedPerByte*len(text))
 			for how, h := range fcgiReaders {
 				got := allocatedFor(h, text)
-				// what else the process does is not in all of them
+				// other allocations appear only in some of the runs
 				for i := 0; i < 3 && got > bound; i++ {
 					got = min(got, allocatedFor(h, text))
 				}
@@ -163,7 +163,7 @@ func TestAmplificationByFCGI(t *testing.T) {
 	}
 }
 
-// allocatedFor is what a server allocates for a connection on which text arrives.
+// allocatedFor returns what a server allocates for a connection that sends text.
 func allocatedFor(h http.Handler, text string) uint64 {
 	s := fcgiServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
 	c := &oneShot{text: text, closed: make(chan bool)}

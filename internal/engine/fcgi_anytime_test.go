@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// These tests send records at times when servers rarely see them: section 4 of the specification
-// allows management records at any time, and section 3.3 frees an id with END_REQUEST.
+// These tests send records at unusual times. Section 4 of the specification allows management
+// records at any time, and section 3.3 frees an id with END_REQUEST.
 
 // splits are ways for bytes to arrive.
 var splits = map[string]func(string) []string{
@@ -48,7 +48,7 @@ func inSplits(t *testing.T, h http.HandlerFunc, test func(p *fcgiPeer, write fun
 	})
 }
 
-// readsAtPath reads the body unless the path says that it shall not.
+// readsAtPath reads the body unless the path forbids it.
 func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	var b []byte
 	var err error
@@ -58,9 +58,9 @@ func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
 }
 
-// END_REQUEST frees the id, although STDIN has not ended. The next request may have the same id or
-// another one, and STDIN of the first may end behind END_REQUEST, too.
-func TestFCGIBeginsBehindUnreadStdin(t *testing.T) {
+// END_REQUEST frees the id although STDIN has not ended. The next request may have the same id or
+// another one, and STDIN of the first may also end after END_REQUEST.
+func TestFCGINextRequestAfterUnreadStdin(t *testing.T) {
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
 		for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), question,
 			rec(200, 0, ""), rec(abortRequest, 1, "")} {
@@ -78,8 +78,8 @@ func TestFCGIBeginsBehindUnreadStdin(t *testing.T) {
 	})
 }
 
-// However much of STDIN a handler left unread, the connection is kept.
-func TestFCGIMuchUnreadStdin(t *testing.T) {
+// The connection is kept however much of STDIN a handler left unread.
+func TestFCGIConnectionIsKeptAfterMuchUnreadStdin(t *testing.T) {
 	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
 		for _, size := range []int{200 << 10, 256 << 10, 300 << 10, 2 << 20} {
 			for _, length := range []bool{false, true} {
@@ -101,8 +101,8 @@ func TestFCGIMuchUnreadStdin(t *testing.T) {
 	})
 }
 
-// ABORT_REQUEST in STDIN ends the request. The connection is kept if FCGI_KEEP_CONN says so.
-func TestFCGIAbortInStdin(t *testing.T) {
+// ABORT_REQUEST in STDIN ends the request. The connection is kept if FCGI_KEEP_CONN is set.
+func TestFCGIAbortInStdinEndsRequest(t *testing.T) {
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
 		for _, path := range []string{"/read", "/unread"} {
 			for _, length := range []string{"", "9"} {
@@ -129,9 +129,9 @@ func TestFCGIAbortInStdin(t *testing.T) {
 	})
 }
 
-// A response that an abortion left shorter than its Content-Length ends with END_REQUEST: the web
-// server has nobody to send it to.
-func TestFCGIAbortCutsAResponse(t *testing.T) {
+// A response that is shorter than its Content-Length because of ABORT_REQUEST still ends with
+// END_REQUEST: the web server has no client for it.
+func TestFCGIAbortedResponseEndsWithEndRequest(t *testing.T) {
 	entered := make(chan bool, 1)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/long" {
@@ -156,10 +156,10 @@ func TestFCGIAbortCutsAResponse(t *testing.T) {
 	})
 }
 
-// Management records in each state of a connection get their replies at once: nothing else has to
-// arrive for that, and no response to end.
-func TestFCGIManagementRecordsAtAnyTime(t *testing.T) {
-	// Behind GET_VALUES comes a large record of a type that is unknown.
+// Management records get their replies at once in each state of a connection. No further input and
+// no end of a response is necessary.
+func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
+	// After GET_VALUES comes a large record of an unknown type.
 	records := question + rec(99, 0, strings.Repeat("x", 10_000)) + padded(100, 7, "abc", 5)
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
 		replies := func(state string) {
@@ -195,8 +195,8 @@ func TestFCGIManagementRecordsAtAnyTime(t *testing.T) {
 	})
 }
 
-// A reply to a record in front of a request does not wait for its handler.
-func TestFCGIReplyBeforeASlowRequest(t *testing.T) {
+// A reply to a record before a request does not wait for the handler.
+func TestFCGIReplyDoesNotWaitForHandler(t *testing.T) {
 	release := make(chan bool)
 	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) { <-release }), func(s *fcgiSite) {
 		p := s.peer()
@@ -209,9 +209,9 @@ func TestFCGIReplyBeforeASlowRequest(t *testing.T) {
 	})
 }
 
-// A web server that reads nothing before it has sent all of STDIN is not stuck because a reply is
-// due, nor because the response is under way.
-func TestFCGIRepliesWhileTheResponseIsStuck(t *testing.T) {
+// A web server that reads nothing before it has sent all of STDIN is not blocked by a due reply,
+// nor by the response.
+func TestFCGIRepliesDoNotBlockUnreadResponse(t *testing.T) {
 	done := make(chan int64)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
@@ -243,8 +243,8 @@ func TestFCGIRepliesWhileTheResponseIsStuck(t *testing.T) {
 	})
 }
 
-// All three variables of section 4.1 have values. Names that are unknown are left out.
-func TestFCGIValues(t *testing.T) {
+// All three variables of section 4.1 have values. Unknown names are omitted.
+func TestFCGIGetValuesReturnsAllVariables(t *testing.T) {
 	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
 		p := s.peer()
 		most := fcgiConnections(t)

@@ -15,13 +15,12 @@ import (
 	"time"
 )
 
-// sized is a POST of which CONTENT_LENGTH says n, whatever follows.
+// sized returns a POST with CONTENT_LENGTH n, whatever follows.
 func sized(n int) string {
 	return ask{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
 }
 
-// fcgiBodies are requests, what their handler reads, and whether the connection is closed
-// then.
+// fcgiBodies are requests, what their handler reads, and whether the connection is closed after it.
 var fcgiBodies = map[string]struct {
 	request, want string
 	closed        bool
@@ -61,14 +60,14 @@ var fcgiBodies = map[string]struct {
 	"longer than nothing": {sized(0) + inRecords(stdinStream, 1, 5, "1"),
 		`0 false "" fcgi: body longer than CONTENT_LENGTH`, true},
 	"begun again": {sized(4) + rec(stdinStream, 1, "12") + begins(1, true),
-		`4 false "12" fcgi: BEGIN_REQUEST for a request that has begun`, true},
+		`4 false "12" fcgi: repeated BEGIN_REQUEST for an active request`, true},
 	"no record": {sized(4) + rec(stdinStream, 1, "12") + "HTTP/1.1",
-		`4 false "12" fcgi: unknown version of FastCGI`, true},
+		`4 false "12" fcgi: unsupported FastCGI version`, true},
 }
 
-// A body is what STDIN holds, in whatever records. One that is not what CONTENT_LENGTH
-// says is an error to whoever reads it.
-func TestFCGIBodies(t *testing.T) {
+// A body is the content of STDIN, in any records. If it does not match CONTENT_LENGTH, Read returns
+// an error.
+func TestFCGIBodyMatchesStdin(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%d %v %q %v", r.ContentLength, r.Body == http.NoBody, shorten(b), err)
@@ -97,7 +96,7 @@ var hiddenInRecords = map[string]string{
 	"large":           strings.Repeat("x", 300<<10) + aGET("/smuggled"),
 }
 
-// What a handler left of a body is no request, and the next one is served.
+// The remainder of a body is not parsed as a request, and the next request is served.
 func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
 	var smuggled atomic.Int32
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
@@ -138,9 +137,9 @@ func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
 	})
 }
 
-// A handler that reads a body to the last byte of CONTENT_LENGTH and no further leaves
-// nothing: the next request is served.
-func TestFCGIBodyReadToItsLength(t *testing.T) {
+// A handler that reads a body exactly to CONTENT_LENGTH leaves no remainder: the next request is
+// served.
+func TestFCGIBodyReadToContentLengthLeavesNothing(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b := make([]byte, r.ContentLength)
 		_, err := io.ReadFull(r.Body, b)
@@ -157,7 +156,7 @@ func TestFCGIBodyReadToItsLength(t *testing.T) {
 }
 
 // A body arrives while its handler runs, in pieces that end anywhere.
-func TestFCGILateBodies(t *testing.T) {
+func TestFCGIBodyArrivesWhileHandlerRuns(t *testing.T) {
 	read := make(chan string, 100)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		for b := make([]byte, 100); ; {
@@ -188,7 +187,7 @@ func TestFCGILateBodies(t *testing.T) {
 	})
 }
 
-// streamed is how much TestFCGIStreams moves each way.
+// streamed returns how much TestFCGIStreamsUseConstantMemory sends in each direction.
 func streamed(mode string) int64 {
 	if slow() && mode == "tcp" {
 		return 1 << 30
@@ -196,8 +195,8 @@ func streamed(mode string) int64 {
 	return 12 << 20
 }
 
-// A body is streamed to a handler, and back by it at the same time, at constant memory.
-func TestFCGIStreams(t *testing.T) {
+// A body is streamed to a handler and back at the same time, in constant memory.
+func TestFCGIStreamsUseConstantMemory(t *testing.T) {
 	withoutReserve(t)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }), func(s *fcgiSite) {
 		size := streamed(s.mode)
@@ -216,7 +215,7 @@ func TestFCGIStreams(t *testing.T) {
 			if n != size || err != nil || download != <-upload {
 				s.Errorf("%d bytes came back, %v", n, err)
 			}
-			// The network in memory is made of buffers.
+			// The in-memory network consists of buffers.
 			if grown := int64(after.TotalAlloc - before.TotalAlloc); s.mode != "memory" && grown > 3<<20 {
 				s.Errorf("allocated %d bytes to move %d", grown, 2*size)
 			}
@@ -227,7 +226,7 @@ func TestFCGIStreams(t *testing.T) {
 	})
 }
 
-// sendStream sends size bytes of STDIN in large records, without making any.
+// sendStream sends size bytes of STDIN in large records, without allocating them.
 func sendStream(w io.Writer, size int64) [sha256.Size]byte {
 	b := []byte(rec(stdinStream, 1, strings.Repeat("s", largestContent)))
 	sum := sha256.New()
@@ -242,15 +241,15 @@ func sendStream(w io.Writer, size int64) [sha256.Size]byte {
 		size -= n
 	}
 	io.WriteString(w, rec(stdinStream, 1, ""))
-	return stageFinished(sum)
+	return digestOf(sum)
 }
 
-func stageFinished(h hash.Hash) (sum [sha256.Size]byte) {
+func digestOf(h hash.Hash) (sum [sha256.Size]byte) {
 	h.Sum(sum[:0])
 	return sum
 }
 
-// receiveStream reads an answer whose body is as large as it likes.
+// receiveStream reads a response with a body of any size.
 func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
 	h, b := sha256.New(), make([]byte, 8+largestContent)
 	for inHead := true; ; {
@@ -263,7 +262,7 @@ func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
 		}
 		switch {
 		case b[1] == endRequest:
-			return n, stageFinished(h), nil
+			return n, digestOf(h), nil
 		case b[1] != stdoutStream:
 			return n, sum, fmt.Errorf("record % x", b[:8])
 		case inHead:
@@ -278,8 +277,8 @@ func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
 	}
 }
 
-// A list that came in ever so many records is forgotten with its request.
-func TestFCGILargeListIsForgotten(t *testing.T) {
+// The spans of a list with many records are released with their request.
+func TestFCGILargeListIsReleased(t *testing.T) {
 	withoutReserve(t)
 	list := nameValues(append(ask{}.list(), "HTTP_X", strings.Repeat("x", 100_000))...)
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {

@@ -14,11 +14,11 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// waiter is a handler that waits for its context's end, and the test that it waits for.
+// waiter is a handler that waits for the end of its context. The test waits for it.
 type waiter struct {
 	entered chan context.Context
-	proceed chan bool // before it asks for its context
-	waits   chan bool // it has asked
+	proceed chan bool // received before it uses its context
+	waits   chan bool // sent when it has used its context
 }
 
 func newWaiter() *waiter {
@@ -33,7 +33,7 @@ func (h *waiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if read == "late" {
-		_ = ctx.Err() // asks
+		_ = ctx.Err() // uses the context
 	}
 	switch read {
 	case "":
@@ -61,10 +61,10 @@ var (
 	question = rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", ""))
 )
 
-// abortions are ways for a request's abortion to arrive.
+// abortions are ways for ABORT_REQUEST to arrive.
 var abortions = map[string]struct {
 	with   string // in the request's own packet
-	before string // behind it, before the handler asks
+	before string // after it, before the handler uses its context
 	after  []string
 }{
 	"before it is asked":           {before: abort},
@@ -89,9 +89,9 @@ var abortions = map[string]struct {
 		after: []string{aGET("/next")[20:], abort[:2], abort[2:]}},
 }
 
-// A request's context is cancelled by its abortion, whenever and however that arrives. The
-// connection is kept, and what came with it is answered.
-func TestFCGIAbort(t *testing.T) {
+// ABORT_REQUEST cancels the request's context, whenever it arrives. The connection is kept, and
+// what came with it gets its responses.
+func TestFCGIAbortCancelsContext(t *testing.T) {
 	h := newWaiter()
 	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
 		for kind, request := range map[string]string{
@@ -131,9 +131,9 @@ func TestFCGIAbort(t *testing.T) {
 	})
 }
 
-// A handler that knows the length of a body may never ask for its end. Its context is
-// cancelled all the same, whenever the end arrives.
-func TestFCGIContextBehindABodyOfKnownLength(t *testing.T) {
+// A handler that knows the length of a body may never read its end. Its context is canceled all the
+// same, whenever the end arrives.
+func TestFCGIAbortAfterBodyOfKnownLengthCancelsContext(t *testing.T) {
 	h := newWaiter()
 	end := rec(stdinStream, 1, "")
 	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
@@ -179,14 +179,14 @@ func TestFCGIContextBehindABodyOfKnownLength(t *testing.T) {
 	})
 }
 
-// Such a handler may also close the body, and return, before the end arrives. The connection is
-// kept for all that.
-func TestFCGIEndBehindTheHandler(t *testing.T) {
+// Such a handler may also close the body and return before the end arrives. The connection is kept
+// nevertheless.
+func TestFCGIConnectionIsKeptIfStdinEndsAfterHandler(t *testing.T) {
 	done := make(chan bool)
 	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		_ = r.Context().Err()
 		io.ReadFull(r.Body, make([]byte, r.ContentLength))
-		for range 100 { // whoever waits for the end shall have begun to
+		for range 100 { // so that a goroutine that waits for the end has started
 			runtime.Gosched()
 		}
 		r.Body.Close()
@@ -202,8 +202,8 @@ func TestFCGIEndBehindTheHandler(t *testing.T) {
 	})
 }
 
-// A request's context is cancelled when the web server leaves, however that is asked.
-func TestFCGIDeparture(t *testing.T) {
+// The request's context is canceled when the web server leaves, however the handler uses it.
+func TestFCGIDepartureCancelsContext(t *testing.T) {
 	ways := map[string]func(context.Context, chan bool){
 		"/done": func(ctx context.Context, asked chan bool) { done := ctx.Done(); asked <- true; <-done },
 		"/err": func(ctx context.Context, asked chan bool) {
@@ -260,9 +260,9 @@ func TestFCGIDeparture(t *testing.T) {
 	})
 }
 
-// While the web server only waits, or asks for other things, nothing is cancelled. When the
-// handler returns, its context is.
-func TestFCGIContextLives(t *testing.T) {
+// While the web server only waits, or sends other records, no context is canceled. When the handler
+// returns, its context is.
+func TestFCGIContextIsNotCanceledByOtherRecords(t *testing.T) {
 	h := newWaiter()
 	var ctx context.Context
 	release := make(chan bool)
@@ -283,7 +283,7 @@ func TestFCGIContextLives(t *testing.T) {
 			ctx = <-h.entered
 			io.WriteString(p, question+rec(abortRequest, 2, "")+rec(stdinStream, 5, abort))
 			io.WriteString(p, aGET("/next"))
-			for range 5 { // time for what has arrived to be looked at
+			for range 5 { // time to process what has arrived
 				s.ask(aGET("/other"))
 			}
 			select {
@@ -303,8 +303,8 @@ func TestFCGIContextLives(t *testing.T) {
 	})
 }
 
-// Close ends the contexts of requests that run.
-func TestFCGICloseCancels(t *testing.T) {
+// Close cancels the contexts of running requests.
+func TestFCGICloseCancelsContexts(t *testing.T) {
 	h := newWaiter()
 	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
 		p := s.peer()
@@ -320,14 +320,14 @@ func TestFCGICloseCancels(t *testing.T) {
 	})
 }
 
-// Who reads a body learns how the web server gave up on it.
-func TestFCGIBodyIsGivenUp(t *testing.T) {
+// Reading a body returns the reason why the web server gave up.
+func TestFCGIReadReturnsReasonOfFailure(t *testing.T) {
 	entered := make(chan bool)
 	type end struct{ err, ctx error }
 	ended := make(chan end)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			return // of a connection that was kept
+			return // for a connection that was kept
 		}
 		io.ReadFull(r.Body, make([]byte, 2))
 		entered <- true
@@ -373,9 +373,9 @@ func TestFCGIBodyIsGivenUp(t *testing.T) {
 	})
 }
 
-// A request that is aborted before it is complete is answered at once, and no handler sees
-// it. The connection is kept if it was to be.
-func TestFCGIAbortBeforeTheHandler(t *testing.T) {
+// A request that is aborted before it is complete gets END_REQUEST at once, and no handler sees it.
+// The connection is kept if FCGI_KEEP_CONN is set.
+func TestFCGIAbortBeforeHandlerGetsEndRequest(t *testing.T) {
 	everyFCGIMode(t, handle(newWaiter().ServeHTTP), func(s *fcgiSite) {
 		for name, part := range map[string]string{
 			"begun": "", "part of the list": rec(paramsStream, 1, "\x01\x01A"),

@@ -18,11 +18,11 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// These tests show the known faults of net/http/fcgi, and that they are not ours. Should Go
-// mend one, its test fails, and what is said of it is to be changed.
+// These tests show the known faults of net/http/fcgi, and that this engine does not have them. If
+// Go fixes one, its test fails, and the documentation must change.
 
-// faulty runs a test on net/http/fcgi and on ours, in a bubble: what begin returns is the handler,
-// and what is done with a connection.
+// faulty runs a test on net/http/fcgi and on this engine, in a synctest bubble. begin returns the
+// handler and the client's part.
 func faulty(t *testing.T, begin func(t *testing.T, ours bool) (http.HandlerFunc, func(p *fcgiPeer))) {
 	t.Helper()
 	for name, newServer := range fcgiMakers {
@@ -45,11 +45,11 @@ func faulty(t *testing.T, begin func(t *testing.T, ours bool) (http.HandlerFunc,
 	}
 }
 
-// TestFCGIServerThatPanics is the process that TestFCGIFaultOfPanics starts.
+// TestFCGIServerThatPanics is the process that TestFCGIPanicEndsProcessOnlyInStd starts.
 func TestFCGIServerThatPanics(t *testing.T) {
 	name := os.Getenv("TARE_FCGI_PANICS")
 	if name == "" {
-		t.Skip("is run by TestFCGIFaultOfPanics")
+		t.Skip("is run by TestFCGIPanicEndsProcessOnlyInStd")
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -67,7 +67,7 @@ func TestFCGIServerThatPanics(t *testing.T) {
 }
 
 // With net/http/fcgi a handler's panic ends the process, and with it all requests.
-func TestFCGIFaultOfPanics(t *testing.T) {
+func TestFCGIPanicEndsProcessOnlyInStd(t *testing.T) {
 	for name := range fcgiMakers {
 		t.Run(name, func(t *testing.T) {
 			address := strings.TrimSpace(play(t, "TestFCGIServerThatPanics", "TARE_FCGI_PANICS="+name))
@@ -94,8 +94,8 @@ func TestFCGIFaultOfPanics(t *testing.T) {
 	}
 }
 
-// With net/http/fcgi no context is ever cancelled.
-func TestFCGIFaultOfContexts(t *testing.T) {
+// With net/http/fcgi no context is ever canceled.
+func TestFCGIContextIsCanceledUnlikeStd(t *testing.T) {
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		ended := make(chan error, 1)
 		return func(_ http.ResponseWriter, r *http.Request) {
@@ -112,8 +112,8 @@ func TestFCGIFaultOfContexts(t *testing.T) {
 	})
 }
 
-// With net/http/fcgi a connection begins as many requests at a time as it likes.
-func TestFCGIFaultOfEndlessIDs(t *testing.T) {
+// With net/http/fcgi a connection may start any number of concurrent requests.
+func TestFCGIConcurrentRequestsAreLimitedUnlikeStd(t *testing.T) {
 	const n = 50
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		var running atomic.Int32
@@ -133,7 +133,7 @@ func TestFCGIFaultOfEndlessIDs(t *testing.T) {
 }
 
 // With net/http/fcgi RequestURI is empty.
-func TestFCGIFaultOfRequestURI(t *testing.T) {
+func TestFCGIRequestURIIsSetUnlikeStd(t *testing.T) {
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.RequestURI) }, func(p *fcgiPeer) {
 			want := map[bool]string{true: `"/a%20b?c"`, false: `""`}[ours]
@@ -144,8 +144,8 @@ func TestFCGIFaultOfRequestURI(t *testing.T) {
 	})
 }
 
-// With net/http/fcgi the answer to a HEAD, and one of status 204, has a body.
-func TestFCGIFaultOfBodies(t *testing.T) {
+// With net/http/fcgi the response to a HEAD, and one of status 204, has a body.
+func TestFCGIHeadAndStatus204HaveNoBodyUnlikeStd(t *testing.T) {
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		return func(w http.ResponseWriter, r *http.Request) {
 				if r.Method != http.MethodHead {
@@ -163,7 +163,7 @@ func TestFCGIFaultOfBodies(t *testing.T) {
 }
 
 // With net/http/fcgi an interim response is the only one.
-func TestFCGIFaultOfInterimResponses(t *testing.T) {
+func TestFCGIInterimResponseIsNotFinalUnlikeStd(t *testing.T) {
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		return func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusEarlyHints)
@@ -177,9 +177,9 @@ func TestFCGIFaultOfInterimResponses(t *testing.T) {
 	})
 }
 
-// With net/http/fcgi an aborted request is answered while its handler goes on: what that
-// writes then is taken for the next request's of the same id.
-func TestFCGIFaultOfIDsUsedAgain(t *testing.T) {
+// With net/http/fcgi an aborted request is ended while its handler continues. What the handler then
+// writes is sent with the id of the next request.
+func TestFCGIReusedIDGetsOwnResponseUnlikeStd(t *testing.T) {
 	const secret = "a secret of the first"
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		first := make(chan bool)
@@ -214,8 +214,8 @@ func TestFCGIFaultOfIDsUsedAgain(t *testing.T) {
 	})
 }
 
-// With net/http/fcgi parameters are taken without bound.
-func TestFCGIFaultOfEndlessParams(t *testing.T) {
+// With net/http/fcgi parameters are not limited.
+func TestFCGIParamsAreLimitedUnlikeStd(t *testing.T) {
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		const size = 3 << 20
 		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, len(r.Header.Get("X"))) },

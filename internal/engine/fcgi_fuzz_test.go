@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fcgiCorpus is every stream that a test has thought of, but for the large ones.
+// fcgiCorpus returns every stream of the tests, except the large ones.
 func fcgiCorpus() map[string]string {
 	all := make(map[string]string)
 	add := func(name, text string) {
@@ -59,7 +59,7 @@ func fcgiCorpus() map[string]string {
 	return all
 }
 
-// fcgiProbe reads a body, or leaves it, and tells all there is to tell.
+// fcgiProbe reads a body, or leaves it, and responds with all that it can observe.
 func fcgiProbe(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPut {
 		io.ReadFull(r.Body, make([]byte, 3))
@@ -67,13 +67,12 @@ func fcgiProbe(w http.ResponseWriter, r *http.Request) {
 		fcgiDump(w, r)
 	}
 	if r.Method != http.MethodGet {
-		_ = r.Context().Err() // begins to watch
+		_ = r.Context().Err() // starts the departure watch
 	}
 }
 
-// inOrder describes what came back: the responses in their order, and then the replies to records
-// that are not a request's in theirs, because these do not wait for responses. Anything but whole
-// records fails the test.
+// inOrder describes what came back: the responses in order, and then the replies to management
+// records in order, because these do not wait for responses. Incomplete records fail the test.
 func inOrder(t *testing.T, all []byte, closed bool) string {
 	p := newFCGIPeer(t, nil)
 	p.in.Reset(bytes.NewReader(all))
@@ -108,7 +107,7 @@ func inOrder(t *testing.T, all []byte, closed bool) string {
 	}
 }
 
-// cutAt cuts text into pieces, at random but the same for the same seed.
+// cutAt cuts text into pieces, at random but reproducibly for a seed.
 func cutAt(text string, seed uint64) (pieces []string) {
 	rnd := rand.New(rand.NewPCG(seed, uint64(len(text))))
 	longest := 1 + rnd.IntN(1+len(text)/2)
@@ -119,8 +118,8 @@ func cutAt(text string, seed uint64) (pieces []string) {
 	return pieces
 }
 
-// FuzzFastCGI sends any bytes whole and in pieces. The answers are the same, and there is
-// nothing in them but records.
+// FuzzFastCGI sends any bytes whole and in pieces. The responses are the same, and consist only of
+// whole records.
 func FuzzFastCGI(f *testing.F) {
 	seed := uint64(0)
 	for _, text := range fcgiCorpus() {
@@ -135,7 +134,7 @@ func FuzzFastCGI(f *testing.F) {
 	})
 }
 
-// samePieces fails unless a stream gets the same answers in pieces as whole.
+// samePieces fails unless a stream in pieces gets the same responses as whole.
 func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
 	t.Helper()
 	whole, closed := fcgiExchange(t, fcgiServer, h, []string{in}, 0)
@@ -145,8 +144,8 @@ func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
 	}
 }
 
-// Every stream of the corpus gives the same answers byte by byte.
-func TestFCGICorpusByteByByte(t *testing.T) {
+// Every stream of the corpus gets the same responses byte by byte.
+func TestFCGICorpusIsIndependentOfSplit(t *testing.T) {
 	for name, text := range fcgiCorpus() {
 		t.Run(name, func(t *testing.T) {
 			samePieces(t, fcgiProbe, text, strings.Split(text, ""))

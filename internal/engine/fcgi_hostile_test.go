@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// underAttack runs an attack on a connection while another one's handler runs, over every
-// kind of connection. The other one is to be served whatever happens; after the test nothing
-// may be left of the server.
+// underAttack runs an attack on one connection while the handler of another one runs, over every
+// kind of connection. The other connection must be served. After the test nothing of the server may
+// be left.
 func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 	t.Helper()
 	entered, release := make(chan bool, 1), make(chan bool)
@@ -48,8 +48,8 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 	})
 }
 
-// answersTo sends text, half-closes, and returns all that comes back until the connection is
-// closed, in words.
+// answersTo sends text, half-closes, and describes all that comes back until the connection is
+// closed.
 func (s *fcgiSite) answersTo(text string) string {
 	s.Helper()
 	p := s.peer()
@@ -61,7 +61,7 @@ func (s *fcgiSite) answersTo(text string) string {
 	return p.rest()
 }
 
-// rest is all that comes until the connection is closed.
+// rest returns all that comes until the connection is closed.
 func (p *fcgiPeer) rest() string {
 	p.Helper()
 	var all []string
@@ -85,7 +85,7 @@ func (p *fcgiPeer) rest() string {
 	}
 }
 
-// want fails unless that is what comes back.
+// want fails unless the responses to text match.
 func (s *fcgiSite) want(text, want string) {
 	s.Helper()
 	if got := s.answersTo(text); got != want {
@@ -93,7 +93,7 @@ func (s *fcgiSite) want(text, want string) {
 	}
 }
 
-// wantInAnyOrder is want for responses to records in a body, which do not wait for each other.
+// wantInAnyOrder is want for replies to records in a body, which do not wait for each other.
 func (s *fcgiSite) wantInAnyOrder(text string, want ...string) {
 	s.Helper()
 	got := strings.Split(s.answersTo(text), "; ")
@@ -104,7 +104,7 @@ func (s *fcgiSite) wantInAnyOrder(text string, want ...string) {
 	}
 }
 
-func TestFCGIRecordsByteByByte(t *testing.T) {
+func TestFCGIRecordsMayArriveByteByByte(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		p := s.peer()
 		text := begins(1, true) + inRecords(paramsStream, 1, 1,
@@ -121,12 +121,11 @@ func TestFCGIRecordsByteByByte(t *testing.T) {
 	})
 }
 
-// A second request on a connection that is busy with one is refused, and does the first no
-// harm.
-func TestFCGIInterleavedRequests(t *testing.T) {
+// A second request on a connection that is busy with one is refused, without harm to the first.
+func TestFCGIInterleavedRequestIsRefused(t *testing.T) {
 	one, two := ask{id: 1, method: "POST", body: "hello", length: true}, ask{id: 2, uri: "/two", body: "xxxxx"}
 	list := func(a ask) string { return nameValues(a.list()...) }
-	mixed := func(a, b []string) (s string) { // one of each in turn
+	mixed := func(a, b []string) (s string) { // records of both, alternating
 		for i := range a {
 			s += a[i] + b[i]
 		}
@@ -151,25 +150,25 @@ func TestFCGIInterleavedRequests(t *testing.T) {
 	})
 }
 
-// An id that begins again while it is active ends the connection: which of the two the other
-// records are of, nobody knows.
-func TestFCGIIDReusedWhileActive(t *testing.T) {
+// BEGIN_REQUEST with an active id ends the connection, because the other records would be
+// ambiguous.
+func TestFCGIReusedActiveIDEndsConnection(t *testing.T) {
 	a := ask{method: "POST", body: "hello", length: true}
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+begins(1, true)+aGET("/"), "")
 		s.want(a.head()[:40]+a.String(), "")
 		s.want(a.head()+a.String(), "")
 		s.want(a.head()+rec(stdinStream, 1, "he")+a.String(),
-			"1: 200 / hefcgi: BEGIN_REQUEST for a request that has begun")
-		// it is no longer active
+			"1: 200 / hefcgi: repeated BEGIN_REQUEST for an active request")
+		// the id is no longer active
 		s.want(a.String()+a.String(), "1: 200 / hello<nil>; 1: 200 / hello<nil>")
-		if !strings.Contains(s.logged.String(), "closed: BEGIN_REQUEST for a request that has begun") {
+		if !strings.Contains(s.logged.String(), "closed: repeated BEGIN_REQUEST for an active request") {
 			s.Errorf("logged %q", s.logged)
 		}
 	})
 }
 
-func TestFCGILengthsThatLie(t *testing.T) {
+func TestFCGIWrongLengthsAreRejected(t *testing.T) {
 	list := func(content string) string {
 		return begins(1, true) + rec(paramsStream, 1, content) + rec(paramsStream, 1, "") + rec(stdinStream, 1, "")
 	}
@@ -184,8 +183,8 @@ func TestFCGILengthsThatLie(t *testing.T) {
 		}
 		// a record before any request
 		s.want("\x01\x04\x00\x01\xff\xff\x00\x00", "")
-		// longer than what comes
-		s.want(begins(1, true)+"\x01\x04\x00\x01\xff\xff\x00\x00abc", "1: 400 400 Bad Request: head cut off")
+		// longer than what follows
+		s.want(begins(1, true)+"\x01\x04\x00\x01\xff\xff\x00\x00abc", "1: 400 400 Bad Request: incomplete request head")
 		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00"), "")
 		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00\x00"), "")
 		s.want(rec(getValues, 0, strings.Repeat("x", 5000))+aGET("/"), "")
@@ -197,9 +196,9 @@ func TestFCGILengthsThatLie(t *testing.T) {
 	})
 }
 
-// 1 MB of parameters is accepted from who wants that, and more is refused. Whoever sends
-// it in the smallest records is no better off.
-func TestFCGILargeParams(t *testing.T) {
+// 1 MB of parameters is accepted if the limit allows it, and more is rejected. Sending it in the
+// smallest records gains nothing.
+func TestFCGIParamsAreLimitedInBytes(t *testing.T) {
 	const most = http.DefaultMaxHeaderBytes
 	large := func(size int) string { return ask{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String() }
 	const refused = "1: 431 431 Request Header Fields Too Large: parameters too large"
@@ -216,7 +215,7 @@ func TestFCGILargeParams(t *testing.T) {
 	})
 }
 
-func TestFCGITooManyParams(t *testing.T) {
+func TestFCGIParamsAreLimitedInNumber(t *testing.T) {
 	pairs := func(n int) string { return nameValues(append(ask{}.list(), fcgiFields(n)...)...) }
 	list := func(content string) string {
 		return begins(1, true) + inRecords(paramsStream, 1, largestContent, content) + rec(stdinStream, 1, "")
@@ -224,13 +223,13 @@ func TestFCGITooManyParams(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(list(pairs(1000)), "1: 200 / <nil>")
 		s.want(list(pairs(1001))+aGET("/next"), "1: 400 400 Bad Request: too many parameters")
-		// nothing is made of those
+		// they become no fields
 		s.want(list(pairs(0)+strings.Repeat("\x00\x00", 400_000)), "1: 200 / <nil>")
 		s.want(list(pairs(0)+strings.Repeat(nameValues("CONTENT_TYPE", "a/b"), 50_000)), "1: 200 / <nil>")
 	})
 }
 
-func TestFCGIGarbage(t *testing.T) {
+func TestFCGIGarbageEndsConnection(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		for _, garbage := range []string{
 			"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\x02" +
@@ -248,8 +247,9 @@ func TestFCGIGarbage(t *testing.T) {
 	})
 }
 
-// What is not about a request is answered as the specification says, in whatever number.
-func TestFCGIManagementRecords(t *testing.T) {
+// Records that do not belong to a request get the replies of the specification, however many they
+// are.
+func TestFCGIManagementRecordsGetReplies(t *testing.T) {
 	const told = `10 "\x0f\x01FCGI_MPXS_CONNS0"`
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(question+aGET("/"), told+"; 1: 200 / <nil>")
@@ -272,8 +272,8 @@ func TestFCGIManagementRecords(t *testing.T) {
 	})
 }
 
-// They are also answered where a handler left them unread.
-func TestFCGIManagementRecordsUnread(t *testing.T) {
+// They also get replies if they are in a body that a handler left unread.
+func TestFCGIManagementRecordsInUnreadBodyGetReplies(t *testing.T) {
 	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
 		p := s.peer()
 		io.WriteString(p, sized(5)+rec(stdinStream, 1, "he")+question+inRecords(stdinStream, 1, 9, "llo"))
@@ -285,9 +285,9 @@ func TestFCGIManagementRecordsUnread(t *testing.T) {
 	})
 }
 
-// A flood of questions costs who sends it as much as us: each is answered, and nothing is
+// A flood of GET_VALUES costs the sender as much as the server: each gets a reply, and nothing is
 // kept.
-func TestFCGIQuestionFlood(t *testing.T) {
+func TestFCGIGetValuesFloodKeepsNothing(t *testing.T) {
 	const n = 20_000
 	underAttack(t, 0, func(s *fcgiSite) {
 		p := s.peer()
@@ -298,8 +298,8 @@ func TestFCGIQuestionFlood(t *testing.T) {
 	})
 }
 
-// So it does in a body.
-func TestFCGIFloodsInABody(t *testing.T) {
+// The same holds in a body.
+func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""),
 		"unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
 		t.Run(name, func(t *testing.T) {
@@ -317,8 +317,8 @@ func TestFCGIFloodsInABody(t *testing.T) {
 	}
 }
 
-// Records of requests that are not active mean nothing, whatever they look like.
-func TestFCGIRecordsForUnknownIDs(t *testing.T) {
+// Records of inactive requests are ignored, whatever they look like.
+func TestFCGIRecordsForUnknownIDsAreIgnored(t *testing.T) {
 	evil := rec(stdinStream, 7, aGET("/smuggled")) + rec(paramsStream, 8, aGET("/smuggled")) + rec(stdinStream, 9, "")
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(evil+aGET("/"), "1: 200 / <nil>")
@@ -330,8 +330,8 @@ func TestFCGIRecordsForUnknownIDs(t *testing.T) {
 	})
 }
 
-// What only applications send means nothing either.
-func TestFCGIApplicationsRecords(t *testing.T) {
+// Records that only applications send are ignored, too.
+func TestFCGIApplicationRecordsAreIgnored(t *testing.T) {
 	evil := rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "Status: 200\r\n\r\nx") +
 		rec(stdoutStream, 1, "") +
 		rec(stderrStream, 1, "x") + rec(getValuesResult, 1, "") + rec(unknownType, 1, "")
@@ -342,8 +342,8 @@ func TestFCGIApplicationsRecords(t *testing.T) {
 	})
 }
 
-// DATA is for filters, and this is none.
-func TestFCGIDataRecords(t *testing.T) {
+// DATA is for filters, and this is a responder.
+func TestFCGIDataRecordsAreIgnored(t *testing.T) {
 	data := inRecords(dataStream, 1, 1000, strings.Repeat("data", 1000))
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+data+aGET("/")[16:]+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
@@ -352,7 +352,7 @@ func TestFCGIDataRecords(t *testing.T) {
 	})
 }
 
-func TestFCGIAbortOfUnknownIDs(t *testing.T) {
+func TestFCGIAbortOfUnknownIDsIsIgnored(t *testing.T) {
 	evil := rec(abortRequest, 2, "") + padded(abortRequest, 65535, "", 255)
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(abort+evil, "")
@@ -361,8 +361,8 @@ func TestFCGIAbortOfUnknownIDs(t *testing.T) {
 	})
 }
 
-// The end of the list's stream and the body's come in this order, once.
-func TestFCGIStreamsOutOfOrder(t *testing.T) {
+// The end of PARAMS comes before the end of STDIN, and each comes once.
+func TestFCGIStreamsOutOfOrderEndConnection(t *testing.T) {
 	list := nameValues(ask{}.list()...)
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+rec(stdinStream, 1, "x"), "")
@@ -375,23 +375,22 @@ func TestFCGIStreamsOutOfOrder(t *testing.T) {
 	})
 }
 
-// Who has said that nothing more comes still gets its answers.
-func TestFCGIHalfClosed(t *testing.T) {
+// A web server that has closed its sending side still gets its responses.
+func TestFCGIHalfClosedConnectionGetsResponses(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want("", "")
 		s.want(aGET("/1")+aPOST("2"), "1: 200 /1 <nil>; 1: 200 / 2<nil>")
-		s.want(begins(1, true), "1: 400 400 Bad Request: head cut off")
-		s.want(ask{}.head(), "1: 400 400 Bad Request: head cut off")
-		s.want(ask{}.head()[:30], "1: 400 400 Bad Request: head cut off")
-		s.want(aGET("/")+ask{id: 2}.head()[:30], "1: 200 / <nil>; 2: 400 400 Bad Request: head cut off")
+		s.want(begins(1, true), "1: 400 400 Bad Request: incomplete request head")
+		s.want(ask{}.head(), "1: 400 400 Bad Request: incomplete request head")
+		s.want(ask{}.head()[:30], "1: 400 400 Bad Request: incomplete request head")
+		s.want(aGET("/")+ask{id: 2}.head()[:30], "1: 200 / <nil>; 2: 400 400 Bad Request: incomplete request head")
 		s.want(begins(3, true)+rec(abortRequest, 3, "")+"\x01", "3 ended as 0")
 		s.want(sized(5)+rec(stdinStream, 1, "he"), "1: 200 / hefcgi: connection to web server closed")
 	})
 }
 
-// Peers that do not read hold nobody for longer than WriteTimeout: neither a handler nor
-// who answers their questions.
-func TestFCGIPeersThatDoNotRead(t *testing.T) {
+// Peers that do not read block a handler, or a goroutine that replies, for at most WriteTimeout.
+func TestFCGIWriteTimeoutEndsPeersThatDoNotRead(t *testing.T) {
 	var failed atomic.Int32
 	settings := func() *http.Server {
 		return &http.Server{WriteTimeout: 50 * time.Millisecond,
@@ -407,7 +406,7 @@ func TestFCGIPeersThatDoNotRead(t *testing.T) {
 				}
 			})}
 	}
-	// Either path, over what holds little: other sockets hold megabytes.
+	// Both paths, over sockets with small buffers: others hold megabytes.
 	someFCGIModes(t, settings, func(s *fcgiSite) {
 		failed.Store(0)
 		p := s.peer()
@@ -437,9 +436,9 @@ func TestFCGIPeersThatDoNotRead(t *testing.T) {
 	}, "memory", "unix")
 }
 
-// Thousands of web servers that stop anywhere in a request hold memory in proportion to
-// what they sent, and go when they are told to.
-func TestFCGIPeersThatStop(t *testing.T) {
+// Thousands of web servers that stall anywhere in a request hold memory in proportion to what they
+// have sent, and their connections close with the server.
+func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
 	withoutReserve(t)
 	whole := aPOST("hello")
 	n := 300

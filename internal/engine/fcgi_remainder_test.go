@@ -15,9 +15,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// MN-46: what TestLeftoversTouchNobody sees to over HTTP. Here leftovers have the error
+// MN-46: what TestLeftoverGoroutinesAffectNoOtherConnection sees to over HTTP. Here leftovers have the error
 // stream besides, and a record that they open in another's answer would cut that in two.
-func TestLeftoversByFCGITouchNobody(t *testing.T) {
+func TestFCGILeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}

@@ -188,7 +188,7 @@ func fcgiFields(n int) (pairs []string) {
 
 // Parameters become what they mean in a Request. What is malformed is answered, and the
 // connection closed.
-func TestFCGIParams(t *testing.T) {
+func TestFCGIParamsBecomeRequest(t *testing.T) {
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		for name, test := range fcgiRequests {
 			s.Run(name, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestFCGIParams(t *testing.T) {
 }
 
 // What a handler keeps of a request stays what it was, whatever the connection does then.
-func TestFCGIWhatHandlersKeep(t *testing.T) {
+func TestFCGIKeptRequestsDoNotChange(t *testing.T) {
 	var kept []*http.Request
 	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) { kept = append(kept, r) }),
 		func(s *fcgiSite) {

@@ -78,7 +78,7 @@ func byHTTP(t *testing.T, settings *http.Server) func(name, method, body string)
 }
 
 // A handler's answer is the same by FastCGI as by HTTP.
-func TestFCGIAnswersAsHTTP(t *testing.T) {
+func TestFCGIResponsesEqualHTTPResponses(t *testing.T) {
 	pick := handle(func(w http.ResponseWriter, r *http.Request) { handlers[r.Header.Get("X-Pick")](w, r) })
 	want := make(map[string]string)
 	bodies := map[string]string{"GET": "", "HEAD": "", "POST": "hello"}
@@ -116,7 +116,7 @@ func TestFCGIAnswersAsHTTP(t *testing.T) {
 
 // Fields about a connection, or that the web server takes for its own, stay here. So do
 // interim responses.
-func TestFCGIFieldsThatAreDropped(t *testing.T) {
+func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		for _, name := range []string{"Connection", "Status", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive",
 			http.TrailerPrefix + "Sum"} {
@@ -143,7 +143,7 @@ func TestFCGIFieldsThatAreDropped(t *testing.T) {
 
 // Bodies of any size and in any pieces arrive whole, and a head may be larger than a
 // record.
-func TestFCGIAnswersOfAnySize(t *testing.T) {
+func TestFCGIResponsesOfAnySizeArriveWhole(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef", 1<<16)
 	writers := map[string]http.HandlerFunc{
 		"at once":      func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) },
@@ -197,7 +197,7 @@ func writeBy(w http.ResponseWriter, text string, size, flushEvery int) {
 }
 
 // What was flushed is on its way while the handler runs.
-func TestFCGIFlush(t *testing.T) {
+func TestFCGIFlushSendsWhileHandlerRuns(t *testing.T) {
 	release := make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		for _, part := range []string{"", "one", "two"} {
@@ -223,7 +223,7 @@ func TestFCGIFlush(t *testing.T) {
 }
 
 // An answer that is not as long as its handler said has no end.
-func TestFCGIContentLengthMismatch(t *testing.T) {
+func TestFCGIContentLengthMismatchHasNoEnd(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "5")
 		io.WriteString(w, r.URL.Path[1:])
@@ -248,7 +248,7 @@ func stderrOf(w http.ResponseWriter) io.Writer {
 
 // What a handler writes to the error stream arrives as such, wherever it stands, and never in
 // the body.
-func TestFCGIStderr(t *testing.T) {
+func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 	large := strings.Repeat("large ", 30_000)
 	var kept http.ResponseWriter
 	var mu sync.Mutex
@@ -312,7 +312,7 @@ func TestFCGIStderr(t *testing.T) {
 
 // A handler that ends badly ends its connection, and concerns nobody else. What was
 // answered before is not lost.
-func TestFCGIHandlersThatEndBadly(t *testing.T) {
+func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	ways := map[string]func(http.ResponseWriter, *http.Request){
 		"panic":   func(http.ResponseWriter, *http.Request) { panic("ouch") },
 		"abort":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
@@ -367,7 +367,7 @@ func TestFCGIHandlersThatEndBadly(t *testing.T) {
 }
 
 // There is no connection to take over.
-func TestFCGIHijack(t *testing.T) {
+func TestFCGIHijackIsNotSupported(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		_, _, err := http.NewResponseController(w).Hijack()
 		fmt.Fprint(w, errors.Is(err, http.ErrNotSupported))
@@ -382,7 +382,7 @@ func TestFCGIHijack(t *testing.T) {
 }
 
 // Deadlines that a handler sets hold for its request, and for no other.
-func TestFCGIDeadlines(t *testing.T) {
+func TestFCGIDeadlinesApplyToOneRequest(t *testing.T) {
 	failed := make(chan bool, 1)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -431,7 +431,7 @@ func TestFCGIDeadlines(t *testing.T) {
 }
 
 // Requests that come in one packet are answered in their order, each under its id.
-func TestFCGIPipelined(t *testing.T) {
+func TestFCGIPipelinedRequestsGetResponsesInOrder(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s%s", r.URL.Path, b)
@@ -456,7 +456,7 @@ func TestFCGIPipelined(t *testing.T) {
 }
 
 // The web server says whether the connection is kept.
-func TestFCGIKeepConn(t *testing.T) {
+func TestFCGIKeepConnDecidesPersistence(t *testing.T) {
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		p := s.peer()
 		for range 3 {
@@ -470,7 +470,7 @@ func TestFCGIKeepConn(t *testing.T) {
 }
 
 // Many web servers ask at the same time.
-func TestFCGIManyPeers(t *testing.T) {
+func TestFCGIManyPeersAreServed(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s", r.URL.Path, b)
@@ -497,7 +497,7 @@ func TestFCGIManyPeers(t *testing.T) {
 }
 
 // The standard library's handlers work as they do over HTTP.
-func TestFCGIFiles(t *testing.T) {
+func TestFCGIServesFiles(t *testing.T) {
 	dir := t.TempDir()
 	content := strings.Repeat("0123456789abcdef", 50<<10)
 	if err := os.WriteFile(filepath.Join(dir, "f"), []byte(content), 0o600); err != nil {
@@ -529,7 +529,7 @@ func TestFCGIFiles(t *testing.T) {
 }
 
 // A proxy on top passes bodies both ways.
-func TestFCGIReverseProxyOnTop(t *testing.T) {
+func TestFCGIReverseProxyPassesBodies(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(dump))
 	defer backend.Close()
 	target, _ := url.Parse(backend.URL)

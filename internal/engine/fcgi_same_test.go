@@ -151,7 +151,7 @@ var foundInRequest = []string{
 	"REQUEST_METHOD", "REQUEST_URI", "SCRIPT_NAME", "SERVER_PROTOCOL",
 }
 
-func TestFCGIRequestsAsNetHTTPShowsThem(t *testing.T) {
+func TestFCGIRequestsEqualThoseOfNetHTTP(t *testing.T) {
 	for name, r := range fcgiRequests {
 		t.Run("request/"+name, func(t *testing.T) {
 			why := otherwiseThanStd["request/"+name]
@@ -204,7 +204,7 @@ var fcgiStreams = map[string][]string{
 	"a large body":    {aPOST(strings.Repeat("x", 300_000)), aGET("/")},
 }
 
-func TestFCGIStreamsAsNetHTTPReadsThem(t *testing.T) {
+func TestFCGIStreamsAreReadAsByNetHTTP(t *testing.T) {
 	for name, pieces := range fcgiStreams {
 		t.Run(name, func(t *testing.T) {
 			sameFCGI(t, otherwiseThanStd["stream/"+name], http.HandlerFunc(fcgiReport), pieces, nil)
@@ -212,7 +212,7 @@ func TestFCGIStreamsAsNetHTTPReadsThem(t *testing.T) {
 	}
 }
 
-func TestFCGIResponsesAsNetHTTPWritesThem(t *testing.T) {
+func TestFCGIResponsesEqualThoseOfNetHTTP(t *testing.T) {
 	for name, h := range handlers {
 		if strings.Contains(name, "panic") || name == "abort" || name == "hijack" {
 			continue // net/http/fcgi would end the process

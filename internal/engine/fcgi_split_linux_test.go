@@ -14,7 +14,7 @@ import (
 
 // taken waits until the server has taken in what was sent: the kernel tells of a unix socket
 // how much the other side has not.
-func hijackedConn(t *testing.T, c *net.UnixConn) {
+func waitUntilReceived(t *testing.T, c *net.UnixConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func hijackedConn(t *testing.T, c *net.UnixConn) {
 
 // On shards a request that is incomplete leaves its runner, and waits elsewhere for more.
 // Wherever that happens, and however often, the answers are the same.
-func TestFCGISplitsOnShards(t *testing.T) {
+func TestFCGIResponsesOnShardsAreIndependentOfSplit(t *testing.T) {
 	someFCGIModes(t, func() *http.Server { return &http.Server{Handler: http.HandlerFunc(fcgiProbe)} },
 		func(s *fcgiSite) {
 			exchange := func(t *testing.T, pieces []string) string {
@@ -48,7 +48,7 @@ func TestFCGISplitsOnShards(t *testing.T) {
 					if _, err := io.WriteString(c, p); err != nil {
 						break
 					}
-					hijackedConn(t, c)
+					waitUntilReceived(t, c)
 				}
 				c.CloseWrite()
 				return inOrder(t, <-answered, true)

@@ -36,7 +36,7 @@ func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s
 
 // A request that never becomes complete has its time, and so has a connection that waits
 // for one.
-func TestFCGITimeouts(t *testing.T) {
+func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 	const second = time.Second
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
@@ -101,7 +101,7 @@ func TestFCGITimeouts(t *testing.T) {
 
 // The same on shards, where another clock bounds the waiting: who stops is told apart from who
 // goes on.
-func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
+func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
 	someFCGIModes(t, func() *http.Server {
 		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond,
 			Handler: http.HandlerFunc(dump)}
@@ -129,7 +129,7 @@ func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
 
 // What a handler left of a body is not waited for without end, nor what precedes its
 // records.
-func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
+func TestFCGIDrainIsLimitedInTime(t *testing.T) {
 	for name, h := range leaveBody {
 		if name == "panic" {
 			continue
@@ -165,7 +165,7 @@ func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
 }
 
 // A goroutine that a handler left waiting for the body does not hold the response up.
-func TestFCGITimeoutHandlerAndSlowBody(t *testing.T) {
+func TestFCGITimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	for _, part := range []string{rec(stdinStream, 1, "x"), rec(stdinStream, 1, "01234567")[:12]} {
 		settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
@@ -180,7 +180,7 @@ func TestFCGITimeoutHandlerAndSlowBody(t *testing.T) {
 }
 
 // A handler whose peer does not read is held for WriteTimeout, and learns of it.
-func TestFCGIWriteTimeout(t *testing.T) {
+func TestFCGIWriteTimeoutEndsHandler(t *testing.T) {
 	var failed error
 	var after time.Duration
 	settings := &http.Server{WriteTimeout: 5 * time.Second,
@@ -205,7 +205,7 @@ func TestFCGIWriteTimeout(t *testing.T) {
 
 // Questions that are not read the answers of end the connection at the same time, and so do
 // those that arrive one by one.
-func TestFCGIWriteTimeoutOfReplies(t *testing.T) {
+func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
 		Handler: http.HandlerFunc(dump)}
 	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
@@ -222,7 +222,7 @@ func TestFCGIWriteTimeoutOfReplies(t *testing.T) {
 }
 
 // Deadlines that a handler sets hold for its request only.
-func TestFCGIHandlersDeadlines(t *testing.T) {
+func TestFCGIHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/next" {
 			return
@@ -254,7 +254,7 @@ func TestFCGIHandlersDeadlines(t *testing.T) {
 }
 
 // Shutdown waits for a request that runs, and leaves a new connection a little time.
-func TestFCGIShutdown(t *testing.T) {
+func TestFCGIShutdownWaitsForRequests(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
@@ -300,7 +300,7 @@ func TestFCGIShutdown(t *testing.T) {
 }
 
 // SetKeepAlivesEnabled(false) closes connections that wait, and others when they are done.
-func TestFCGIKeepAlivesDisabled(t *testing.T) {
+func TestFCGIKeepAlivesDisabledClosesConnections(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {

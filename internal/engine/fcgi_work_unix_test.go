@@ -12,8 +12,8 @@ import (
 )
 
 // What a web server makes us work is in proportion to what it sends. Processor time is
-// compared, as TestWorkIsInProportion does.
-func TestFCGIWorkIsInProportion(t *testing.T) {
+// compared, as TestWorkIsProportionalToInput does.
+func TestFCGIWorkIsProportionalToInput(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, h := range fcgiReaders {
 			h(w, r)

@@ -18,7 +18,7 @@ var (
 	ErrAborted    = errors.New("fcgi: request aborted by web server")
 	ErrConnClosed = errors.New("fcgi: connection to web server closed")
 	errOverlong   = errors.New("fcgi: body longer than CONTENT_LENGTH")
-	errBegun      = errors.New("fcgi: BEGIN_REQUEST for a request that has begun")
+	errBegun      = errors.New("fcgi: repeated BEGIN_REQUEST for an active request")
 )
 
 // fcgiBody is the FastCGI state of an exchange.

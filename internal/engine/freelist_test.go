@@ -9,7 +9,7 @@ import (
 type sleeper struct{ work chan int }
 
 // More goroutines than maxIdle wait for a while, and not for ever.
-func TestSurplusGoroutinesRestForAWhile(t *testing.T) {
+func TestSurplusGoroutinesEndAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 4 * maxFree
 		var l freeList[sleeper]
@@ -64,7 +64,7 @@ func TestSurplusGoroutinesRestForAWhile(t *testing.T) {
 }
 
 // One that is taken when its time is over works all the same.
-func TestSurplusGoroutineTakenInTheLastMoment(t *testing.T) {
+func TestSurplusGoroutineIsUsableAtItsTimeout(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
 			var l freeList[sleeper]

@@ -6,7 +6,7 @@ import (
 )
 
 // Whether HTTP/2 is served does not depend on whether the server has just had nothing to do.
-func TestUnusedServerOffersHTTP2(t *testing.T) {
+func TestUnusedServerStillOffersHTTP2(t *testing.T) {
 	s := New(&http.Server{Handler: http.NotFoundHandler()})
 	if err := s.http2.configure(); err != nil || !s.http2.supported() {
 		t.Fatalf("HTTP/2 does not work: %v", err)
@@ -21,7 +21,7 @@ func TestUnusedServerOffersHTTP2(t *testing.T) {
 }
 
 // A connection of HTTP/2 may end before it is off the list of those that the server serves itself.
-func TestServerIsUnusedAfterBriefHTTP2(t *testing.T) {
+func TestServerIsUnusedAfterShortHTTP2Connection(t *testing.T) {
 	s := New(&http.Server{Handler: http.NotFoundHandler()})
 	unused := 0
 	s.Unused = func() { unused++ }

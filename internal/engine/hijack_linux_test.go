@@ -15,11 +15,11 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// TestServerWithoutDescriptors is the process that TestHijackWithoutDescriptors starts. Its handlers use up all
+// TestServerWithoutDescriptors is the process that TestHijackWithoutDescriptorsKeepsConnection starts. Its handlers use up all
 // descriptors before they take their connection over.
 func TestServerWithoutDescriptors(t *testing.T) {
 	if os.Getenv("TARE_NO_DESCRIPTORS") == "" {
-		t.Skip("is run by TestHijackWithoutDescriptors")
+		t.Skip("is run by TestHijackWithoutDescriptorsKeepsConnection")
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
@@ -82,7 +82,7 @@ func TestServerWithoutDescriptors(t *testing.T) {
 
 // A Hijack that fails for want of descriptors leaves the connection as it was: its response is sent, the next request
 // is served, and its end is noticed. Connections that wait are given up for it.
-func TestHijackWithoutDescriptors(t *testing.T) {
+func TestHijackWithoutDescriptorsKeepsConnection(t *testing.T) {
 	_, address, found := strings.Cut(strings.TrimSpace(play(t, "TestServerWithoutDescriptors",
 		"TARE_NO_DESCRIPTORS=1")), "listening on ")
 	if !found {

@@ -22,7 +22,7 @@ func h2Frame(kind, flags byte, stream uint32, content string) string {
 // HEADERS that do not end are bounded by the PING that their client cannot acknowledge, even while
 // another stream is open, and however CONTINUATION frames trickle in. A SETTINGS frame with a
 // parameter twice ends the connection.
-func TestHTTP2HeadersThatDoNotEnd(t *testing.T) {
+func TestHTTP2EndlessHeadersEndConnection(t *testing.T) {
 	const headers, settings, continuation, endStream, endHeaders = 1, 4, 9, 1, 4
 	const get = "\x82\x86\x84\x41\x01a" // GET http / with :authority a
 	for name, test := range map[string]struct {

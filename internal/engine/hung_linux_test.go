@@ -35,7 +35,7 @@ func trained(t *testing.T, dial func() net.Conn, paths ...string) net.Conn {
 
 // A route that was quick for long and then hangs leaves the loops when it has held up each of them
 // once, although none of its handlers returns.
-func TestHungRouteLeavesTheLoops(t *testing.T) {
+func TestHungRouteLeavesAllLoops(t *testing.T) {
 	const hung = 64
 	release := make(chan bool)
 	var hangs atomic.Bool
@@ -116,7 +116,7 @@ func TestOutageTakesAllRoutesOffTheLoops(t *testing.T) {
 
 // A client that pipelines and is gone when its response is sent does not choose where the next
 // handler runs.
-func TestResetKeepsBlockingHandlersOffTheLoop(t *testing.T) {
+func TestResetClientCannotPutHandlersOnLoop(t *testing.T) {
 	var on, all atomic.Int32
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -175,7 +175,7 @@ func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 }
 
 // GOMAXPROCS may be raised while the server runs: new connections use the new processors.
-func TestLoopsFollowGOMAXPROCS(t *testing.T) {
+func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

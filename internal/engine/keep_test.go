@@ -11,7 +11,7 @@ import (
 
 // Whatever a handler keeps stays as it was. In builds with the poison tag all
 // recycled memory is overwritten, so that keeping any of it would show here.
-func TestWhatHandlersKeep(t *testing.T) {
+func TestKeptRequestsDoNotChange(t *testing.T) {
 	type keepsake struct {
 		request *http.Request
 		said    string

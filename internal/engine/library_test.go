@@ -20,7 +20,7 @@ import (
 )
 
 // Websockets work through a library that knows net/http only.
-func TestWebsockets(t *testing.T) {
+func TestWebSocketLibraryWorks(t *testing.T) {
 	bothPaths(t, handle(echo), func(s *site) { s.talk("http://host/") })
 }
 
@@ -64,7 +64,7 @@ func (s *site) talk(address string) {
 
 // A reverse proxy of the standard library streams, upgrades, and aborts when its
 // backend does.
-func TestReverseProxy(t *testing.T) {
+func TestReverseProxyOfStandardLibraryWorks(t *testing.T) {
 	proceed := make(chan bool)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -115,7 +115,7 @@ func TestReverseProxy(t *testing.T) {
 
 // MaxBytesReader: a rest that is small is read and the connection kept, a large one
 // costs the connection.
-func TestMaxBytes(t *testing.T) {
+func TestMaxBytesReaderLimitsBody(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 10))
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -132,7 +132,7 @@ func TestMaxBytes(t *testing.T) {
 				// who sends more than is read has half a second before he is cut
 				// off
 				testkit.Try(s.T, func() error {
-					got := s.tell("POST / HTTP/1.1\r\n" + host + body + get)
+					got := s.exchangeText("POST / HTTP/1.1\r\n" + host + body + get)
 					if strings.Contains(got, "413 ") != (size > 10) || (strings.Count(got, "HTTP/1.1 ") == 2) != keeps {
 						return fmt.Errorf("%d bytes, chunked %v: %q", size, chunked, got)
 					}
@@ -144,7 +144,7 @@ func TestMaxBytes(t *testing.T) {
 }
 
 // TimeoutHandler answers in time, and its handler, which goes on, harms nobody.
-func TestTimeoutHandler(t *testing.T) {
+func TestTimeoutHandlerRespondsInTime(t *testing.T) {
 	ended := make(chan error, 1)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -175,7 +175,7 @@ func TestTimeoutHandler(t *testing.T) {
 
 // Trailers, interim responses and both directions at once, as a client of net/http
 // sees them.
-func TestTrailersBothWays(t *testing.T) {
+func TestTrailersPassInBothDirections(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</a>")
 		w.WriteHeader(http.StatusEarlyHints)
@@ -213,7 +213,7 @@ func TestTrailersBothWays(t *testing.T) {
 }
 
 // A handler's own deadlines end its own Read and Write, on either path.
-func TestResponseControllerDeadlines(t *testing.T) {
+func TestResponseControllerDeadlinesEndReadAndWrite(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
 		if err := errors.Join(control.SetReadDeadline(time.Now().Add(50*time.Millisecond)),
@@ -232,7 +232,7 @@ func TestResponseControllerDeadlines(t *testing.T) {
 }
 
 // The context learns of the client's departure in each of the ways there are to ask.
-func TestDepartureOnBothPaths(t *testing.T) {
+func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 	entered, ended := make(chan bool), make(chan error, 1)
 	ways := map[string]func(context.Context){
 		"/done": func(ctx context.Context) { <-ctx.Done() },
@@ -276,7 +276,7 @@ func TestDepartureOnBothPaths(t *testing.T) {
 
 // Answers to requests that were pipelined before one that takes the connection over
 // arrive before what that writes.
-func TestAnswersBeforeHijack(t *testing.T) {
+func TestEarlierResponsesPrecedeHijackedOutput(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/hijack" {
 			io.WriteString(w, "before.")

@@ -183,7 +183,7 @@ func TestAmplificationOnSockets(t *testing.T) {
 
 // MN-40: a client that pipelines without end and reads nothing is bounded in time by
 // WriteTimeout, and in memory in any case.
-func TestEndlessPipelining(t *testing.T) {
+func TestEndlessPipeliningIsLimited(t *testing.T) {
 	withoutReserve(t)
 	var calls atomic.Int64
 	bothPaths(t, func() *http.Server {
@@ -234,7 +234,7 @@ func inUse() uint64 {
 // MN-40: thousands of clients that trickle, in whichever phase, hold memory in
 // proportion to their number. They are another process: here are descriptors for one
 // side only.
-func TestThousandsTrickle(t *testing.T) {
+func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	withoutReserve(t)
 	n, perConn := 900, 32<<10
 	if testkit.Race {
@@ -284,12 +284,12 @@ func play(t *testing.T, test, env string) string {
 	return line
 }
 
-// TestClientsThatTrickle is the process that TestThousandsTrickle starts.
+// TestClientsThatTrickle is the process that TestSlowClientsHoldMemoryInProportion starts.
 func TestClientsThatTrickle(t *testing.T) {
 	var n int
 	var addr string
 	if _, err := fmt.Sscan(os.Getenv("TARE_TRICKLE"), &n, &addr); err != nil {
-		t.Skip("is run by TestThousandsTrickle")
+		t.Skip("is run by TestSlowClientsHoldMemoryInProportion")
 	}
 	phases := []string{
 		"GET / HTTP/1.1\r\nHost: a\r\nX: ",
@@ -317,7 +317,7 @@ func TestClientsThatTrickle(t *testing.T) {
 
 // MN-40: what a handler left of a body is not waited for without end, whatever
 // deadlines there are.
-func TestUnreadBodyThatNeverComes(t *testing.T) {
+func TestDrainIsLimitedInTime(t *testing.T) {
 	for _, name := range []string{"nothing", "flushed", "duplex", "own deadline"} {
 		t.Run(name, func(t *testing.T) {
 			h, ok := leaveBody[name]
@@ -343,7 +343,7 @@ func TestUnreadBodyThatNeverComes(t *testing.T) {
 
 // MN-40: a goroutine that a handler left waiting for the body does not hold the
 // response up: http.TimeoutHandler leaves one.
-func TestTimeoutHandlerAndSlowBody(t *testing.T) {
+func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue",
 		"Transfer-Encoding: chunked"} {
@@ -363,7 +363,7 @@ func TestTimeoutHandlerAndSlowBody(t *testing.T) {
 
 // A panic ends the connection also if a goroutine of its handler waits for the body, or
 // for room to write.
-func TestPanicWhileOthersWait(t *testing.T) {
+func TestPanicEndsConnectionDespitePendingCalls(t *testing.T) {
 	for name, wait := range map[string]func(http.ResponseWriter, *http.Request){
 		"read": func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) },
 		"write": func(w http.ResponseWriter, _ *http.Request) {

@@ -166,7 +166,7 @@ func (s *site) get(path string) string {
 	return string(b)
 }
 
-func TestManyClients(t *testing.T) {
+func TestManyClientsAreServed(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s", r.URL.Query().Get("n"), b)
@@ -195,7 +195,7 @@ func TestManyClients(t *testing.T) {
 }
 
 // An upload is streamed to the handler and a download from it, at constant memory.
-func TestLargeBodies(t *testing.T) {
+func TestLargeBodiesUseConstantMemory(t *testing.T) {
 	withoutReserve(t)
 	const size = 20 << 20
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
@@ -242,7 +242,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestTypesOfConnections(t *testing.T) {
+func TestHandlersSeeConnectionType(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		c, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -296,7 +296,7 @@ func isFile(r io.Reader) bool { _, ok := r.(*os.File); return ok }
 
 // A file goes to the connection by the connection's own ReadFrom, all but its
 // beginning.
-func TestFilesAreLeftToTheKernel(t *testing.T) {
+func TestFilesAreCopiedByTheKernel(t *testing.T) {
 	const size = 1 << 20
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
@@ -326,7 +326,7 @@ func TestFilesAreLeftToTheKernel(t *testing.T) {
 }
 
 // Files are served by the standard library's handlers.
-func TestFiles(t *testing.T) {
+func TestServesFiles(t *testing.T) {
 	dir := t.TempDir()
 	content := strings.Repeat("0123456789abcdef", 40<<10)
 	if err := os.WriteFile(filepath.Join(dir, "f"), []byte(content), 0o600); err != nil {
@@ -350,7 +350,7 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-func TestReverseProxyOnTop(t *testing.T) {
+func TestReverseProxyAsHandlerWorks(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(dump))
 	defer backend.Close()
 	target, _ := url.Parse(backend.URL)
@@ -415,7 +415,7 @@ func TestShutdownWaitsForHandlers(t *testing.T) {
 	}
 }
 
-func TestCloseEndsHandlersConnections(t *testing.T) {
+func TestCloseEndsConnectionsOfRunningHandlers(t *testing.T) {
 	entered := make(chan bool, 1)
 	everyMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		entered <- true
@@ -435,7 +435,7 @@ func TestCloseEndsHandlersConnections(t *testing.T) {
 }
 
 // A handler that leaves by runtime.Goexit ends its connection, and nothing else.
-func TestGoexit(t *testing.T) {
+func TestGoexitEndsOnlyItsConnection(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/exit" {
 			runtime.Goexit()

@@ -167,7 +167,7 @@ func (c *netConn) receiveHead(first bool) (complete, ok bool) {
 		}
 		switch err := c.fill(); {
 		case errors.Is(err, io.EOF):
-			c.refuse(http.StatusBadRequest, "head cut off")
+			c.refuse(http.StatusBadRequest, "incomplete request head")
 			return false, false
 		case isTimeout(err):
 			c.reportLateHead(http.StatusRequestTimeout)

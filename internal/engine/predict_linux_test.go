@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPredictor(t *testing.T) {
+func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	const quick, slow = time.Microsecond, 100 * time.Microsecond
 	var p predictor
 	at := func(method, target string) *slot { return p.at(slotFor(method, target)) }
@@ -83,7 +83,7 @@ func TestPredictor(t *testing.T) {
 }
 
 // Each stall keeps a route off the loop for twice as long, until it has behaved.
-func TestStalls(t *testing.T) {
+func TestStallsDoubleTheDebt(t *testing.T) {
 	var s slot
 	stall := func() (runs int) {
 		s.chargeStall()
@@ -109,7 +109,7 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-func TestTrust(t *testing.T) {
+func TestTrustNeedsManyRuns(t *testing.T) {
 	var s slot
 	for i := range trustAfter {
 		if s.addTrust() {
@@ -124,7 +124,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-func TestSeal(t *testing.T) {
+func TestFlushGateSendsPendingBytes(t *testing.T) {
 	var s flushGate
 	var sent []byte
 	s.send() // nothing is sealed

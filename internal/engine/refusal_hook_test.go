@@ -19,7 +19,7 @@ const (
 )
 
 // A hook that panics costs neither the process its life nor a client the responses that are due.
-func TestRefusedHookPanics(t *testing.T) {
+func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 	for send, want := range map[string]int{badHead: 1, get + badHead: 2} {
 		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
 			_ *http.Request) {
@@ -60,7 +60,7 @@ func (h *waitingHook) apply(s *engine.Server, set *http.Server) {
 
 // A hook that waits, for a log that nobody reads, holds up neither other clients nor the bounds of time,
 // and neither does one that panics for a head that came too late.
-func TestRefusedHookWaits(t *testing.T) {
+func TestBlockedRefusedHookBlocksNoClient(t *testing.T) {
 	var hook waitingHook
 	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
@@ -93,7 +93,7 @@ func TestRefusedHookWaits(t *testing.T) {
 }
 
 // What is kept of refused requests does not keep all that the clients have sent.
-func TestRefusedKeepLittle(t *testing.T) {
+func TestKeptRefusalsHoldLittleMemory(t *testing.T) {
 	const n, size = 200, 256 << 10
 	var kept []string
 	before := heapInUse()

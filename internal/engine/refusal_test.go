@@ -13,7 +13,7 @@ import (
 )
 
 // The owner of a server learns of each request that no handler sees, and of no other.
-func TestRefusedAreReported(t *testing.T) {
+func TestRefusedRequestsAreReported(t *testing.T) {
 	const good = "GET /good HTTP/1.1\r\n" + host + "\r\n"
 	for _, c := range []struct{ name, send, want string }{
 		{"bad line", "hello there\r\n\r\n", "hello there|||400"},
@@ -47,7 +47,7 @@ func TestRefusedAreReported(t *testing.T) {
 				s.Refused, set.MaxHeaderBytes = hook,
 					4000
 			}, func(s *site) {
-				s.tell(c.send)
+				s.exchangeText(c.send)
 				if got := received(reports); got != c.want {
 					s.Errorf("got %q, want %q", got, c.want)
 				}
@@ -105,7 +105,7 @@ func TestLateHeadsAreReported(t *testing.T) {
 }
 
 // Who speaks HTTP to a server of HTTPS is reported as far as it is known, and who fails to speak TLS is not.
-func TestPlainOnTLSIsReported(t *testing.T) {
+func TestPlaintextOnTLSIsReported(t *testing.T) {
 	for send, want := range map[string]string{
 		"GET /x HTTP/1.1\r\n\r\n": "GET /|||400", "hello\r\n\r\n": "hello|||400", "\x16\x03\x01\x00\x01\x01": "",
 		"": "",

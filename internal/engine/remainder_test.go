@@ -18,7 +18,7 @@ import (
 // MN-46: goroutines that a handler left behind, and that go on using what they were
 // given, touch nobody else's connection. Their writes race with the end of the handler,
 // which is their own fault: so the race detector is not asked.
-func TestLeftoversTouchNobody(t *testing.T) {
+func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}
@@ -113,7 +113,7 @@ func soak(short, long time.Duration) time.Duration {
 
 // MN-46: a write that a slow reader blocks, in a goroutine that its handler left
 // behind, ends with its own connection.
-func TestBlockedLeftover(t *testing.T) {
+func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}

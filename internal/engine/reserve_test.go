@@ -13,7 +13,7 @@ func (r *reserve) held() int {
 	return r.size
 }
 
-func TestReserveFollowsTheCollector(t *testing.T) {
+func TestReserveFollowsCollections(t *testing.T) {
 	now := time.Now()
 	var r reserve
 	for _, step := range []struct {
@@ -75,7 +75,7 @@ func TestReserveIsHeldWhileServing(t *testing.T) {
 	})
 }
 
-func TestReserveLeavesTunedCollectorsAlone(t *testing.T) {
+func TestReserveIsNotUsedIfCollectorIsTuned(t *testing.T) {
 	if !collectorHasDefaults() {
 		t.Skip("GOGC or GOMEMLIMIT is set")
 	}

@@ -98,7 +98,7 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 }
 
 // A small part of a large request that a program keeps does not keep the request, nor its connection.
-func TestSmallPartsKeepLittle(t *testing.T) {
+func TestKeptPartsHoldLittleMemory(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector takes its time with large heads")
 	}
@@ -151,7 +151,7 @@ func TestSmallPartsKeepLittle(t *testing.T) {
 }
 
 // Kept addresses of clients do not keep the records of their connections.
-func TestKeptAddresses(t *testing.T) {
+func TestKeptAddressesHoldNoConnection(t *testing.T) {
 	withoutReserve(t)
 	got := make(chan any, 1)
 	for _, of := range []string{"address", "request"} {

@@ -15,7 +15,7 @@ import (
 )
 
 // After Retire each connection serves one more request, whose response announces the end, and none is closed before.
-func TestRetire(t *testing.T) {
+func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
 		c := s.connect()
 		in := bufio.NewReader(c)
@@ -41,7 +41,7 @@ func TestRetire(t *testing.T) {
 }
 
 // A response that has begun before Retire without announcing the end is not the last one.
-func TestRetireDuringResponse(t *testing.T) {
+func TestRetireSparesResponseInProgress(t *testing.T) {
 	begun, finish := make(chan bool, 1), make(chan bool, 1)
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/slow" {
@@ -73,7 +73,7 @@ func TestRetireDuringResponse(t *testing.T) {
 }
 
 // Over HTTP/2 the end is announced by GOAWAY, and requests that come at the same time find another connection.
-func TestRetireHTTP2(t *testing.T) {
+func TestRetireSendsGOAWAY(t *testing.T) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	ports := make(chan string, 100)
@@ -110,7 +110,7 @@ func TestRetireHTTP2(t *testing.T) {
 }
 
 // Handlers count the requests of their connection.
-func TestCountRequests(t *testing.T) {
+func TestRequestsOfConnectionAreCounted(t *testing.T) {
 	began := time.Now()
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		info := connection.Of(context.WithValue(r.Context(), http.ServerContextKey, nil))

@@ -230,7 +230,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange, at slotID) outcome {
 			switch {
 			case c.next == c.end:
 			case errors.Is(err, io.EOF):
-				c.refuse(http.StatusBadRequest, "head cut off")
+				c.refuse(http.StatusBadRequest, "incomplete request head")
 			default:
 				c.reportRefusal(http.StatusBadRequest, 0)
 			}

@@ -213,7 +213,7 @@ var requests = map[string][]string{
 	"part of a head":   {"GET / HT", closeWrite},
 }
 
-func TestRequestsAsNetHTTPShowsThem(t *testing.T) {
+func TestRequestsEqualThoseOfNetHTTP(t *testing.T) {
 	for name, pieces := range requests {
 		t.Run(name, func(t *testing.T) {
 			same(t, deliberate[name], http.HandlerFunc(dump), pieces)
@@ -445,7 +445,7 @@ func hijack(w http.ResponseWriter, _ *http.Request) {
 	rw.Flush()
 }
 
-func TestResponsesAsNetHTTPWritesThem(t *testing.T) {
+func TestResponsesEqualThoseOfNetHTTP(t *testing.T) {
 	for name, h := range handlers {
 		for kind, pieces := range map[string][]string{
 			"get":     {get + get},
@@ -493,7 +493,7 @@ func TestDifferencesAreDocumented(t *testing.T) {
 }
 
 // A connection's states, as the ConnState hook sees them.
-func TestStatesAsNetHTTPReportsThem(t *testing.T) {
+func TestStatesEqualThoseOfNetHTTP(t *testing.T) {
 	for name, pieces := range map[string][]string{
 		"two requests": {get, get},
 		"closed":       {getOld},

@@ -41,7 +41,7 @@ func writeForever(w http.ResponseWriter) {
 
 // A client that sends requests and reads nothing is cut off once nothing can be sent for as
 // long as a handler, or the server, or WriteTimeout allows, however short the responses are.
-func TestSendTimeout(t *testing.T) {
+func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	const timeout = 50 * time.Millisecond
 	bounds := map[string]func(*engine.Server, *http.Server){
 		"by handler": func(_ *engine.Server, set *http.Server) {
@@ -96,7 +96,7 @@ func (s *site) sendUnread(text string) {
 }
 
 // What the kernel copies is bounded as well.
-func TestSendTimeoutOfFiles(t *testing.T) {
+func TestSendTimeoutAppliesToFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, make([]byte, 32<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestSendTimeoutOfFiles(t *testing.T) {
 
 // A client that takes something now and then gets everything, and one that stops is cut off a
 // timeout later.
-func TestSendTimeoutIsBetweenWrites(t *testing.T) {
+func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 	const timeout, each = 10 * time.Second, 20 << 10
 	for _, reads := range []int{40, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestSendTimeoutIsBetweenWrites(t *testing.T) {
 }
 
 // A send timeout leaves the handler's own deadline as it is, which may be the earlier one.
-func TestSendTimeoutAndDeadline(t *testing.T) {
+func TestSendTimeoutKeepsHandlerDeadline(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()

@@ -15,7 +15,7 @@ import (
 )
 
 // A large file is sent by the kernel: the process neither reads it nor has it in memory.
-func TestLargeFileIsNotRead(t *testing.T) {
+func TestLargeFileIsSentWithoutReading(t *testing.T) {
 	withoutReserve(t)
 	const size, mostReads, mostAllocated = 100 << 20, 500, 8 << 20
 	name := filepath.Join(t.TempDir(), "f")

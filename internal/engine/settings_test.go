@@ -24,7 +24,7 @@ import (
 )
 
 // A handler that appends to one field's values changes no other field's.
-func TestHeaderValuesDoNotTouch(t *testing.T) {
+func TestAppendToFieldValuesChangesNoOtherField(t *testing.T) {
 	var got string
 	settings := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		r.Header["Accept"] = append(r.Header["Accept"], "more")
@@ -42,7 +42,7 @@ func TestHeaderValuesDoNotTouch(t *testing.T) {
 
 // With full duplex the body is still the handler's to read after the response has
 // begun; without, what is left of it was read to make room for the response.
-func TestFullDuplex(t *testing.T) {
+func TestFullDuplexKeepsBodyReadable(t *testing.T) {
 	for _, duplex := range []bool{false, true} {
 		t.Run(fmt.Sprint(duplex), func(t *testing.T) {
 			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +77,7 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
-func TestKeepAlivesDisabled(t *testing.T) {
+func TestKeepAlivesDisabledClosesConnections(t *testing.T) {
 	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
 		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
 			io.WriteString(c, get)
@@ -93,7 +93,7 @@ func TestKeepAlivesDisabled(t *testing.T) {
 		})
 }
 
-func TestGeneralOptionsHandlerDisabled(t *testing.T) {
+func TestHandlerReceivesOPTIONSIfGeneralHandlerDisabled(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(dump), DisableGeneralOptionsHandler: true}
 	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -167,7 +167,7 @@ func (l *flaky) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestAcceptIsRetried(t *testing.T) {
+func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var nw testkit.Network
 		var logged lockedBuffer
@@ -195,7 +195,7 @@ func TestAcceptIsRetried(t *testing.T) {
 	})
 }
 
-func TestTLSConnections(t *testing.T) {
+func TestTLSConnectionsAreServed(t *testing.T) {
 	listen := modes["tls"]
 	var logged lockedBuffer
 	l, dial := listen(t)
@@ -254,7 +254,7 @@ func TestHijackClearsDeadlines(t *testing.T) {
 }
 
 // What a handler's leftovers do after it returned is refused, and seen by nobody.
-func TestWritesAfterTheHandlerReturned(t *testing.T) {
+func TestWritesAfterHandlerReturnedFail(t *testing.T) {
 	var kept http.ResponseWriter
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if kept == nil {
@@ -290,7 +290,7 @@ func TestWritesAfterTheHandlerReturned(t *testing.T) {
 
 // A request on a server whose base context has ended begins cancelled, as with
 // net/http.
-func TestBaseContextThatHasEnded(t *testing.T) {
+func TestCanceledBaseContextCancelsRequests(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	var got error
@@ -309,7 +309,7 @@ func TestBaseContextThatHasEnded(t *testing.T) {
 
 // While its context is watched a request may have filled the input buffer to the
 // last byte.
-func TestWatchWithAFullBuffer(t *testing.T) {
+func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 	const bufferSize = 4 << 10
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		gone := r.Context().Done()
@@ -334,7 +334,7 @@ func TestWatchWithAFullBuffer(t *testing.T) {
 }
 
 // A client that is still sending when it is answered gets the answer, not a reset.
-func TestAnswerBeforeTheBodySurvives(t *testing.T) {
+func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
 	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too much", http.StatusRequestEntityTooLarge)
@@ -364,7 +364,7 @@ func TestAnswerBeforeTheBodySurvives(t *testing.T) {
 
 // Who reads the body in another goroutine sets deadlines while the handler writes, and while another one takes the connection over: the
 // race detector is asked.
-func TestDeadlinesBesideTheHandler(t *testing.T) {
+func TestConcurrentDeadlinesDoNotRace(t *testing.T) {
 	for _, takes := range []bool{false, true} {
 		t.Run(fmt.Sprint(takes), func(t *testing.T) {
 			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -6,7 +6,7 @@ import (
 )
 
 // A waiting connection fills a size class of the allocator.
-func TestSockFillsItsClass(t *testing.T) {
+func TestShardConnFillsItsSizeClass(t *testing.T) {
 	if size := unsafe.Sizeof(shardConn{}); size > 144 {
 		t.Errorf("%d bytes", size)
 	}

@@ -61,7 +61,7 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 
 // What a client sees and a handler is shown does not depend on the path: what the
 // other tests show of the portable one holds for shards.
-func TestPathsAreTheSame(t *testing.T) {
+func TestBothPathsGiveSameResponses(t *testing.T) {
 	check := func(t *testing.T, h http.Handler, pieces []string) {
 		t.Parallel()
 		portable := overSockets(t, "net.Conn", makers["tare"], h, pieces)
@@ -131,7 +131,7 @@ func tryAnswers(c net.Conn, n int) (string, error) {
 
 // A handler that blocks on a loop costs that loop a moment, not its other
 // connections.
-func TestBlockedHandlersBlockNobody(t *testing.T) {
+func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 	release := make(chan bool)
 	var blocking atomic.Bool
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -164,7 +164,7 @@ func TestBlockedHandlersBlockNobody(t *testing.T) {
 
 // A client that pipelines may need the first answer before it lets the handler of
 // the second request go on.
-func TestPipelinedAnswersAreNotHeldBack(t *testing.T) {
+func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 	release := make(chan bool)
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "second" {
@@ -191,7 +191,7 @@ func TestPipelinedAnswersAreNotHeldBack(t *testing.T) {
 }
 
 // Thousands of pipelined requests are answered in order and in a few writes.
-func TestPipelineOrder(t *testing.T) {
+func TestPipelinedResponsesKeepOrder(t *testing.T) {
 	const n = 3000
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s.", r.URL.RawQuery)
@@ -211,7 +211,7 @@ func TestPipelineOrder(t *testing.T) {
 }
 
 // A reader that is slow holds its own handler, and gets every byte.
-func TestSlowReaders(t *testing.T) {
+func TestSlowReaderReceivesEverything(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
@@ -241,7 +241,7 @@ func TestSlowReaders(t *testing.T) {
 }
 
 // Bodies that arrive late, by length and in chunks, with a deadline and without.
-func TestLateBodies(t *testing.T) {
+func TestLateBodiesAreRead(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{ReadTimeout: 300 * time.Millisecond,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			b, err := io.ReadAll(r.Body)
@@ -270,7 +270,7 @@ func TestLateBodies(t *testing.T) {
 }
 
 // Connections that wait too long are closed: silent ones, trickled heads, idle ones.
-func TestWaitingIsBounded(t *testing.T) {
+func TestWaitingConnectionsTimeOut(t *testing.T) {
 	const bound = 150 * time.Millisecond
 	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -321,7 +321,7 @@ func TestWaitingIsBounded(t *testing.T) {
 }
 
 // A head may come a byte at a time, at any size within the limit.
-func TestTrickledHeads(t *testing.T) {
+func TestHeadMayArriveByteByByte(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%d.", len(r.Header.Get("X")))
 	})})
@@ -346,7 +346,7 @@ func TestTrickledHeads(t *testing.T) {
 
 // The context of a request learns that the client has gone, also when it is asked
 // after that.
-func TestDepartureOnShards(t *testing.T) {
+func TestDepartureCancelsContextOnShards(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			entered, ended := make(chan bool), make(chan error, 1)
@@ -379,7 +379,7 @@ func TestDepartureOnShards(t *testing.T) {
 
 // Panics, Goexit and threads that a handler locks end with its connection; the
 // others on its loop go on.
-func TestHandlersThatEndBadly(t *testing.T) {
+func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.RawQuery {
@@ -411,7 +411,7 @@ func TestHandlersThatEndBadly(t *testing.T) {
 }
 
 // When a server has ended nothing of it is left.
-func TestShardsEnd(t *testing.T) {
+func TestShardsEndWithServer(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
 		l, dial := listen(t, "tcp", "127.0.0.1:0")
@@ -455,7 +455,7 @@ func TestShardsEnd(t *testing.T) {
 
 // Where handlers run can be told. What they earn if it is not is a matter of time, and
 // the predictor's own test.
-func TestDispatch(t *testing.T) {
+func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 	for dispatch, want := range map[engine.Dispatch]string{engine.OnLoop: "true true",
 		engine.OwnGoroutine: "false false"} {
 		t.Run(want, func(t *testing.T) {

@@ -24,7 +24,7 @@ func word(sequence uint64, id slotID, serving uint64) uint64 {
 	return sequence<<sequenceShift | uint64(id)<<slotShift | serving
 }
 
-func TestLeaderSeenTwiceAtTheSameIsReplaced(t *testing.T) {
+func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 	g, s := watched()
 	var words observations
 	id := slotFor("GET", "/hung")
@@ -128,7 +128,7 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 
 // A loop that begins to serve just when the watcher falls asleep is watched. Both happen at the same
 // instant of the bubble's clock, in whatever order the processors bring about.
-func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
+func TestStallGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 	rounds := 300
 	if testing.Short() {
 		rounds = 30
@@ -158,7 +158,7 @@ func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
 
 // A leader that does not run between hearing of sockets and serving them, as other goroutines have the
 // processor, is watched when it does.
-func TestWatcherIsWokenByEachSock(t *testing.T) {
+func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, s := watched()
 		done := make(chan bool)
@@ -180,7 +180,7 @@ func TestWatcherIsWokenByEachSock(t *testing.T) {
 
 // A leader that is replaced between naming its handler and sealing the responses that wait sends these before the
 // handler runs: nobody else would.
-func TestLateSealIsSent(t *testing.T) {
+func TestResponsesGatedTooLateAreSent(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		_, s := watched()
 		ours, theirs := net.Pipe()

@@ -77,7 +77,7 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 		t.Run(handler, func(t *testing.T) {
 			bothPaths(t, handle(count(h)), func(s *site) {
 				for name, text := range hiddenIn {
-					got := s.tell(text + "GET /next HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n")
+					got := s.exchangeText(text + "GET /next HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n")
 					mu.Lock()
 					if seen["/"] != 1 || seen["/smuggled"] != 0 || seen["/next"] > 1 {
 						s.Errorf("%s: handlers called %v\n%q", name, seen, shorten([]byte(got)))
@@ -93,7 +93,7 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 // MN-12, MN-14: a client that was told 101, or 200 to a CONNECT, and a proxy between,
 // take what follows for a tunnel's. If no handler has taken the connection over, nothing
 // in it is a request.
-func TestTunnelsThatNobodyTook(t *testing.T) {
+func TestUnusedTunnelIsNoRequest(t *testing.T) {
 	for name, text := range map[string]string{
 		"upgrade": "GET / HTTP/1.1\r\n" + host + "Connection: upgrade\r\nUpgrade: h2c\r\n\r\n",
 		"connect": "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
@@ -106,7 +106,7 @@ func TestTunnelsThatNobodyTook(t *testing.T) {
 					w.WriteHeader(http.StatusSwitchingProtocols)
 				}
 			}), func(s *site) {
-				if got := s.tell(text + smuggled); strings.Count(got, "HTTP/1.1 ") != 1 {
+				if got := s.exchangeText(text + smuggled); strings.Count(got, "HTTP/1.1 ") != 1 {
 					s.Errorf("%q", got)
 				}
 			})
@@ -115,9 +115,9 @@ func TestTunnelsThatNobodyTook(t *testing.T) {
 }
 
 // MN-12, MN-16: an Upgrade that a handler answers with 200 is no upgrade.
-func TestUpgradeThatIsDeclined(t *testing.T) {
+func TestDeclinedUpgradeIsNoTunnel(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }), func(s *site) {
-		got := s.tell("GET /1 HTTP/1.1\r\n" + host +
+		got := s.exchangeText("GET /1 HTTP/1.1\r\n" + host +
 			"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n")
 		if strings.Count(got, "200 OK") != 2 || strings.Contains(got, "101 ") || !strings.Contains(got, "/1") ||
 			!strings.Contains(got, "/2") {
@@ -176,7 +176,7 @@ func TestNothingIsInjected(t *testing.T) {
 				if name == "redirect" || name == "cookie" {
 					request = head // the page shows the target, and escapes what it has to
 				}
-				got := s.tell(request)
+				got := s.exchangeText(request)
 				for _, bad := range []string{"\nSet-Cookie: evil", "\nSet-Cookie: y", "\n<html>", "\x00", "\x7f",
 					"\r\nTransfer-Encoding: chunked\r\nT", "Content-Length: 1\r"} {
 					if strings.Contains(got, bad) {
@@ -196,7 +196,7 @@ func TestLogsAreEscaped(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Length"] = []string{"5\nforged"}
 	}), func(s *site) {
-		s.tell(get)
+		s.exchangeText(get)
 		if got := s.logged.String(); strings.Count(got, "\n") != 1 {
 			s.Errorf("%q", got)
 		}
@@ -204,12 +204,12 @@ func TestLogsAreEscaped(t *testing.T) {
 }
 
 // MN-10: trailer fields are no header fields, also if their names are known ones.
-func TestTrailersStayApart(t *testing.T) {
+func TestTrailersAreNoHeaderFields(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		fmt.Fprintf(w, "header %q trailer %q", r.Header["Authorization"], r.Trailer["Authorization"])
 	}), func(s *site) {
-		got := s.tell(chunkedPost + "0\r\nAuthorization: root\r\n\r\n")
+		got := s.exchangeText(chunkedPost + "0\r\nAuthorization: root\r\n\r\n")
 		if !strings.HasSuffix(got, `header [] trailer ["root"]`) {
 			s.Errorf("%q", got)
 		}
@@ -217,7 +217,7 @@ func TestTrailersStayApart(t *testing.T) {
 }
 
 // MN-44: a file that shrinks while it is sent ends its response and its connection.
-func TestFileThatShrinks(t *testing.T) {
+func TestShrinkingFileEndsConnection(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		f, err := os.Open(name)
@@ -234,7 +234,7 @@ func TestFileThatShrinks(t *testing.T) {
 		if err := os.WriteFile(name, make([]byte, 1<<20), 0o600); err != nil {
 			s.Fatal(err)
 		}
-		_, body, _ := strings.Cut(s.tell(get+smuggled), "\r\n\r\n")
+		_, body, _ := strings.Cut(s.exchangeText(get+smuggled), "\r\n\r\n")
 		if len(body) != 100<<10 {
 			s.Errorf("%d bytes", len(body))
 		}
@@ -242,7 +242,7 @@ func TestFileThatShrinks(t *testing.T) {
 }
 
 // MN-47: what is left of one request's timing does not bound the next one.
-func TestEachRequestHasItsTime(t *testing.T) {
+func TestTimeoutsApplyToEachRequest(t *testing.T) {
 	slow := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			time.Sleep(600 * time.Millisecond)
@@ -289,7 +289,7 @@ func TestEachRequestHasItsTime(t *testing.T) {
 }
 
 // MN-47: a refusal reaches a client that was idle for longer than a response may take.
-func TestRefusalHasItsTime(t *testing.T) {
+func TestRefusalReachesIdleClient(t *testing.T) {
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 100 * time.Millisecond, Handler: handlers["small"]}
 	}, func(s *site) {

@@ -13,7 +13,7 @@ import (
 )
 
 // A request whose body is large and unread costs its connection, not our memory.
-func TestUnreadBodies(t *testing.T) {
+func TestLargeUnreadBodyEndsConnection(t *testing.T) {
 	for _, size := range []int{1000, 200 << 10, 300 << 10} {
 		for _, framing := range []string{"length", "chunks"} {
 			t.Run(fmt.Sprint(framing, size), func(t *testing.T) {

@@ -55,7 +55,7 @@ func stackHead() []byte {
 }
 
 // Profiler labels that a handler leaves behind are not those of another connection.
-func TestLabelsDoNotSpread(t *testing.T) {
+func TestProfilerLabelsDoNotReachOtherConnections(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("label") {
 			pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("left", "behind")))

@@ -48,7 +48,7 @@ func closedAfter(c *testkit.MemConn) time.Duration {
 	return time.Since(start)
 }
 
-func TestTimeouts(t *testing.T) {
+func TestIncompleteRequestTimesOut(t *testing.T) {
 	const second = time.Second
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
@@ -102,7 +102,7 @@ func timedOut(err error) bool {
 }
 
 // A reader that does not read holds its handler for WriteTimeout, not longer.
-func TestWriteTimeout(t *testing.T) {
+func TestWriteTimeoutEndsHandler(t *testing.T) {
 	var failed error
 	var after time.Duration
 	settings := &http.Server{WriteTimeout: 5 * time.Second,
@@ -126,7 +126,7 @@ func TestWriteTimeout(t *testing.T) {
 }
 
 // Deadlines that a handler sets hold for its request only.
-func TestHandlersDeadlines(t *testing.T) {
+func TestHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
 			return
@@ -159,7 +159,7 @@ func TestHandlersDeadlines(t *testing.T) {
 }
 
 // The context is asked in many ways; each must see the client go.
-func TestContextSeesTheClientGo(t *testing.T) {
+func TestContextIsCanceledWhenClientLeaves(t *testing.T) {
 	ways := map[string]func(ctx context.Context){
 		"Done": func(ctx context.Context) { <-ctx.Done() },
 		"Err": func(ctx context.Context) {
@@ -208,7 +208,7 @@ func TestContextSeesTheClientGo(t *testing.T) {
 
 // While a context is watched the next request may already arrive. It must not be
 // lost, and the watch must not cancel anything of it.
-func TestWatchKeepsTheNextRequest(t *testing.T) {
+func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 	var kept []context.Context
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept = append(kept, r.Context())
@@ -244,7 +244,7 @@ func TestWatchKeepsTheNextRequest(t *testing.T) {
 }
 
 // What BaseContext and ConnContext give is passed on, and its end ends requests.
-func TestContextsOfTheServer(t *testing.T) {
+func TestBaseContextAndConnContextArePassedOn(t *testing.T) {
 	type key string
 	base, cancel := context.WithCancel(context.WithValue(context.Background(), key("base"), 1))
 	var seen string
@@ -273,7 +273,7 @@ func TestContextsOfTheServer(t *testing.T) {
 }
 
 // A connection that was taken over while its context was watched is intact.
-func TestHijackWhileWatched(t *testing.T) {
+func TestHijackWorksDuringDepartureWatch(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = r.Context().Err() // starts the watch
 		time.Sleep(time.Second)
@@ -303,7 +303,7 @@ func TestHijackWhileWatched(t *testing.T) {
 }
 
 // Shutdown leaves a new connection a little time to send its request.
-func TestShutdownAndNewConnections(t *testing.T) {
+func TestShutdownWaitsForNewConnections(t *testing.T) {
 	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
 		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
 			synctest.Wait()
@@ -318,7 +318,7 @@ func TestShutdownAndNewConnections(t *testing.T) {
 }
 
 // A client that sends without end and reads nothing does not hold us for long.
-func TestLingerIsBounded(t *testing.T) {
+func TestLingerIsLimited(t *testing.T) {
 	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
 		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
 			start := time.Now()

@@ -15,7 +15,7 @@ import (
 
 // A goroutine of the portable path that serves one connection after another brings
 // nothing of one handler's to the next, and ends with the server.
-func TestGoroutinesAreUsedAgain(t *testing.T) {
+func TestWorkersAreReusedWithoutTraces(t *testing.T) {
 	settings := &http.Server{ConnState: func(net.Conn, http.ConnState) {},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			goroutine, _, _ := strings.Cut(string(stackHead()), " [")

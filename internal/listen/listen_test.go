@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestParse(t *testing.T) {
+func TestParseAcceptsValidAddresses(t *testing.T) {
 	for text, want := range map[string]Spec{
 		"127.0.0.1:80":     {"tcp", "127.0.0.1:80"},
 		":80":              {"tcp", ":80"},
@@ -55,7 +55,7 @@ func all(t *testing.T, specs ...Spec) []net.Listener {
 }
 
 // All or none: what was opened before an error is closed.
-func TestAllOrNone(t *testing.T) {
+func TestAllListensOnAllOrNone(t *testing.T) {
 	free := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
 	addr := free.Addr().String()
 	taken := all(t, Spec{"tcp", "127.0.0.1:0"})[0].Addr().String()
@@ -68,7 +68,7 @@ func TestAllOrNone(t *testing.T) {
 }
 
 // A socket that a process left is taken over. One that is served is not, nor is a file.
-func TestLeftOver(t *testing.T) {
+func TestStaleSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	first, err := net.Listen("unix", path)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestLeftOver(t *testing.T) {
 }
 
 // A socket in no folder has neither a mode nor leftovers.
-func TestAbstract(t *testing.T) {
+func TestAbstractSocketHasNoPermissions(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has them")
 	}
@@ -115,7 +115,7 @@ func TestAbstract(t *testing.T) {
 }
 
 // Sockets are believed in only if they were passed to this process.
-func TestInherit(t *testing.T) {
+func TestInheritIgnoresSocketsOfOtherProcesses(t *testing.T) {
 	t.Setenv("LISTEN_PID", "1")
 	t.Setenv("LISTEN_FDS", "1")
 	if p, err := Inherit(); err != nil || p.Any() {
@@ -130,7 +130,7 @@ func TestInherit(t *testing.T) {
 }
 
 // One listens as it is told, again and again at one port if that is to be reused, and on one version of IP.
-func TestOne(t *testing.T) {
+func TestOneAppliesOptions(t *testing.T) {
 	l, err := One(Spec{"tcp4", "127.0.0.1:0"}, Options{Backlog: 7, ReusePort: runtime.GOOS != "windows"}, new(Passed))
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestOne(t *testing.T) {
 }
 
 // A socket that was passed is found by its address.
-func TestPassedAt(t *testing.T) {
+func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sockets are passed")
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // A client that reads nothing does not hold its connection for ever.
-func TestStall(t *testing.T) {
+func TestStallClosesUnreadConnection(t *testing.T) {
 	ls, err := All([]Spec{{"tcp", "127.0.0.1:0"}}, Options{Stall: 300 * time.Millisecond}, new(Passed))
 	if err != nil {
 		t.Fatal(err)

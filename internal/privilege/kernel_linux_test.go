@@ -15,7 +15,7 @@ import (
 )
 
 // What is verified is read from the kernel: this process has not given up anything, and is found not to have.
-func TestThisProcess(t *testing.T) {
+func TestUnchangedProcessFailsVerification(t *testing.T) {
 	k := new(linux)
 	if err := k.openProc(); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestThisProcess(t *testing.T) {
 	}
 }
 
-func TestParseStatus(t *testing.T) {
+func TestParseStatusReadsEveryLine(t *testing.T) {
 	const status = "Name:\ta b\nPid:\t7\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n" +
 		"CapInh:\t0000000000000001\nCapPrm:\t0000000000000002\nCapEff:\t0000000000000004\nCapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000008\nNoNewPrivs:\t1\n"
 	got, err := parseStatus(status)
@@ -147,7 +147,7 @@ func want(target, err error) error {
 }
 
 // Landlock is really there, in every thread.
-func TestConfined(t *testing.T) {
+func TestLandlockConfinesEveryThread(t *testing.T) {
 	if LandlockVersion() == 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("this kernel has no Landlock")

@@ -18,7 +18,7 @@ const (
 	sixAddr   = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"
 )
 
-func TestParse(t *testing.T) {
+func TestParseReadsBothVersions(t *testing.T) {
 	const none = "invalid AddrPort invalid AddrPort"
 	for text, want := range map[string]string{
 		"PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n":           "192.0.2.1:1000 192.0.2.2:80",
@@ -94,7 +94,7 @@ func FuzzParse(f *testing.F) {
 }
 
 // The header may come in any pieces, and with what follows.
-func TestConn(t *testing.T) {
+func TestConnRemovesHeaderAtEverySplit(t *testing.T) {
 	const text = "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\nhello"
 	for at := 1; at < len(text); at++ {
 		ours, theirs := net.Pipe()
@@ -111,7 +111,7 @@ func TestConn(t *testing.T) {
 	}
 }
 
-func TestBroken(t *testing.T) {
+func TestBrokenIsCalledForInvalidHeader(t *testing.T) {
 	for text, want := range map[string]error{"GET / HTTP/1.0\r\n\r\n": errBroken, "PROXY TCP4": io.ErrUnexpectedEOF, "": io.EOF} {
 		ours, theirs := net.Pipe()
 		go func() {
@@ -119,7 +119,7 @@ func TestBroken(t *testing.T) {
 			theirs.Close()
 		}()
 		var reported error
-		c := &Conn{Conn: ours, broken: func(_ net.Addr, err error) { reported = errors.Join(reported, err) }}
+		c := &Conn{Conn: ours, onBroken: func(_ net.Addr, err error) { reported = errors.Join(reported, err) }}
 		for range 2 {
 			if n, err := c.Read(make([]byte, 10)); n != 0 || !errors.Is(err, want) {
 				t.Errorf("%q: read %d, %v; want %v", text, n, err, want)

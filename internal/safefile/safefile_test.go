@@ -48,7 +48,7 @@ func folders(t *testing.T) (roots, users, shared string) {
 const appending = os.O_WRONLY | os.O_APPEND | os.O_CREATE
 
 // No link that others may have made leads anywhere, be it the file's name or a folder's, and whoever owns the link.
-func TestLinksOfOthers(t *testing.T) {
+func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
 	needRoot(t)
 	roots, users, shared := folders(t)
 	for _, dir := range []string{users, shared} {
@@ -85,7 +85,7 @@ func TestLinksOfOthers(t *testing.T) {
 }
 
 // Hard links of others are not written to either.
-func TestHardLinks(t *testing.T) {
+func TestHardLinksOfOtherUsersAreRejected(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	must(t, os.Link(roots+"/file", users+"/file"))
@@ -103,7 +103,7 @@ func TestHardLinks(t *testing.T) {
 }
 
 // What root has linked is followed.
-func TestLinksOfRoot(t *testing.T) {
+func TestLinksOfRootAreFollowed(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	must(t, os.Symlink("file", roots+"/relative"))
@@ -132,7 +132,7 @@ func TestLinksOfRoot(t *testing.T) {
 }
 
 // A directory is made for the user, or given to the user. Those above it must exist.
-func TestGiveDir(t *testing.T) {
+func TestGiveDirMakesUserTheOwner(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	must(t, os.Mkdir(roots+"/old", 0o150))
@@ -153,7 +153,7 @@ func TestGiveDir(t *testing.T) {
 }
 
 // The permissions of a socket are changed, but not those of what was put in its place.
-func TestChmodSocket(t *testing.T) {
+func TestChmodSocketChangesOnlySockets(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	l, err := net.Listen("unix", users+"/socket")
@@ -177,7 +177,7 @@ func TestChmodSocket(t *testing.T) {
 
 // A folder of root's in a folder of somebody else's is not trusted: its owner can put another one of root's in its place, with another link.
 // Neither is one in which a group may write, because that may be an access control list.
-func TestFoldersOfRootInOthers(t *testing.T) {
+func TestRootDirectoriesInForeignOnesAreNotTrusted(t *testing.T) {
 	needRoot(t)
 	roots, users, shared := folders(t)
 	must(t, os.Symlink(users, roots+"/way"))
@@ -203,7 +203,7 @@ func TestFoldersOfRootInOthers(t *testing.T) {
 }
 
 // In a folder that is open links are followed, and hard links opened, as by their paths.
-func TestOpenIn(t *testing.T) {
+func TestOpenInFollowsLinksLikePaths(t *testing.T) {
 	needRoot(t)
 	roots, users, shared := folders(t)
 	for _, dir := range []string{users, shared} {

@@ -6,7 +6,7 @@ import (
 )
 
 // What is written, byte by byte, as sections 3.3, 4 and 5 have it.
-func TestAppendedBytes(t *testing.T) {
+func TestAppendedBytesMatchSpecification(t *testing.T) {
 	for _, test := range []struct {
 		what string
 		got  []byte
@@ -35,7 +35,7 @@ func TestAppendedBytes(t *testing.T) {
 	}
 }
 
-func TestPutHeader(t *testing.T) {
+func TestPutHeaderOverwritesHeader(t *testing.T) {
 	b := []byte("--------rest")
 	PutHeader(b, Header{Type: Stdout, ID: 1, Length: 4})
 	if string(b) != "\x01\x06\x00\x01\x00\x04\x00\x00rest" {
@@ -66,7 +66,7 @@ func TestAppendedRecordsAreRead(t *testing.T) {
 }
 
 // A stream of any length is cut into as few records as it takes, none of them empty.
-func TestAppendStream(t *testing.T) {
+func TestAppendStreamUsesFewestRecords(t *testing.T) {
 	for _, size := range []int{0, 1, MaxContent - 1, MaxContent, MaxContent + 1, 2 * MaxContent, 3*MaxContent + 7} {
 		content := strings.Repeat("0123456789abcdefg", size/17+1)[:size]
 		b := AppendStreamEnd(AppendStream(nil, Stdout, 9, []byte(content)), Stdout, 9)
@@ -89,7 +89,7 @@ func TestAppendStream(t *testing.T) {
 	}
 }
 
-func TestAppendValuesResult(t *testing.T) {
+func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
 	query := func(names ...string) (b []byte) {
 		for _, name := range names {
 			b = AppendPair(b, name, "")

@@ -27,13 +27,13 @@ var aGET = request(keeping, getParams, "")
 // makes of them. All are deliberate.
 var differences = []struct{ why, in, ours, theirs string }{
 	{"net/http/fcgi takes type 0 like any other that it does not know",
-		plain(0, 1, "") + aGET, "0 served, 0 told; record of type 0", "1 served, 0 told"},
+		plain(0, 1, "") + aGET, "0 served, 0 told; invalid record type 0", "1 served, 0 told"},
 	{"net/http/fcgi reads messages of any length",
 		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)) + aGET, "0 served, 0 told; message too long", "1 served, 1 told"},
 	{"net/http/fcgi serves what is complete of the parameters when STDIN begins: nothing",
 		plain(BeginRequest, 1, keeping) + plain(Params, 1, getParams) + plain(Stdin, 1, ""), "0 served, 0 told; STDIN before the end of PARAMS", "1 served, 0 told"},
 	{"net/http/fcgi adds parameters that come after their end",
-		listed(keeping, ab) + plain(Params, 1, getParams) + plain(Params, 1, "") + plain(Stdin, 1, ""), "0 served, 0 told; PARAMS after their end", "1 served, 0 told"},
+		listed(keeping, ab) + plain(Params, 1, getParams) + plain(Params, 1, "") + plain(Stdin, 1, ""), "0 served, 0 told; PARAMS record after the end of PARAMS", "1 served, 0 told"},
 	{"net/http/fcgi serves requests that interleave, which no web server sends",
 		plain(BeginRequest, 1, keeping) + plain(BeginRequest, 2, keeping) + rename(aGET[16:], 2), "0 served, 0 told; requests interleave", "1 served, 0 told"},
 	{"net/http/fcgi takes 0 for a request's id",
@@ -44,9 +44,9 @@ var differences = []struct{ why, in, ours, theirs string }{
 
 // stricter lists the errors after which net/http/fcgi reads on. Of the other differences
 // nothing can be said behind them: the faults of an outcome that are no errors.
-var stricter = []string{"record of type 0", "message too long", "STDIN before the end of PARAMS", "PARAMS after their end"}
+var stricter = []string{"invalid record type 0", "message too long", "STDIN before the end of PARAMS", "PARAMS record after the end of PARAMS"}
 
-func TestDifferencesFromNetHTTP(t *testing.T) {
+func TestDifferencesFromNetHTTPAreListed(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, d := range differences {
 		ours := readOurs([]byte(d.in))
@@ -317,7 +317,7 @@ func rename(in string, id byte) string {
 	return string(b)
 }
 
-func TestRequestVectorsAgainstNetHTTP(t *testing.T) {
+func TestRequestVectorsGiveSameResultAsNetHTTP(t *testing.T) {
 	vectors := requestVectors
 	for _, e := range specExamples {
 		vectors = append(vectors, vector{e.why, strings.Join(e.received, ""), ""})
@@ -434,7 +434,7 @@ func (m *maker) connection() []byte {
 	return m.b
 }
 
-func TestConnectionsAgainstNetHTTP(t *testing.T) {
+func TestConnectionsGiveSameResultAsNetHTTP(t *testing.T) {
 	const connections = 500
 	m := maker{Rand: rand.New(rand.NewPCG(1, 1))}
 	met := make(map[string]int)
@@ -457,7 +457,7 @@ func TestConnectionsAgainstNetHTTP(t *testing.T) {
 		}
 	}
 	t.Log(met)
-	for _, what := range []string{"", "served", "told", "misplaced", "refused: ", " aborted", " cut off", "unknown version of FastCGI"} {
+	for _, what := range []string{"", "served", "told", "misplaced", "refused: ", " aborted", " cut off", "unsupported FastCGI version"} {
 		if met[what] < connections/200 {
 			t.Errorf("%q was met %d times", what, met[what])
 		}
@@ -465,7 +465,7 @@ func TestConnectionsAgainstNetHTTP(t *testing.T) {
 }
 
 // What net/http/fcgi answers, a Reader and CGI read.
-func TestAnswersOfNetHTTP(t *testing.T) {
+func TestResponsesOfNetHTTPAreRead(t *testing.T) {
 	for _, size := range []int{0, 1, 100, MaxContent, 100_000} {
 		page := strings.Repeat("0123456789", size/10+1)[:size]
 		synctest.Test(t, func(t *testing.T) {

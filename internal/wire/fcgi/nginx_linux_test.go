@@ -159,7 +159,7 @@ func serve(c net.Conn, requests chan *received) error {
 }
 
 // What nginx sends, we read; and what we write, it does.
-func TestNginx(t *testing.T) {
+func TestNginxUnderstandsRecords(t *testing.T) {
 	cases := append(nginxCases(),
 		nginxCase{name: "large", method: "PUT", target: "/large", fields: [][2]string{{"X-Long", strings.Repeat("long ", 600) + "."}}, body: strings.Repeat("0123456789", 10000)})
 	for _, keep := range []bool{false, true} {

@@ -177,7 +177,7 @@ func captured(c *nginxCase, keep bool) string {
 	return filepath.Join("testdata", name+".fcgi")
 }
 
-func TestCapturesOfNginx(t *testing.T) {
+func TestCapturedNginxRequestsAreRead(t *testing.T) {
 	for _, c := range nginxCases() {
 		for _, keep := range []bool{false, true} {
 			in, err := os.ReadFile(captured(&c, keep))

@@ -25,21 +25,21 @@ var pairVectors = []vector{
 	{"every byte of a length counts", "\x80\x01\x02\x03\x01" + strings.Repeat("n", 0x10203) + "v", `["` + strings.Repeat("n", 0x10203) + `=v"]`},
 	{"any bytes", "\x02\x03\x00\xff\r\n\x80", `["\x00\xff=\r\n\x80"]`},
 
-	{"name's length cut off", ab + "\x80\x00\x00", `["A=b" "fcgi: name's length cut off at 4"]`},
-	{"name's length alone", "\x01", `["fcgi: value's length cut off at 0"]`},
-	{"value's length cut off", ab + "\x01\x80\x00\x00", `["A=b" "fcgi: value's length cut off at 4"]`},
-	{"value's length cut off behind a long one", "\x80\x00\x00\x01", `["fcgi: value's length cut off at 0"]`},
-	{"name cut off", ab + "\x03\x00AB", `["A=b" "fcgi: parameter longer than its list at 4"]`},
-	{"value cut off", "\x01\x03Abc", `["fcgi: parameter longer than its list at 0"]`},
-	{"name one byte too long", "\x02\x00A", `["fcgi: parameter longer than its list at 0"]`},
-	{"greatest lengths", "\xff\xff\xff\xff\xff\xff\xff\xffAb", `["fcgi: parameter longer than its list at 0"]`},
-	{"greatest name", "\xff\xff\xff\xff\x01Ab", `["fcgi: parameter longer than its list at 0"]`},
-	{"greatest value", "\x01\xff\xff\xff\xffAb", `["fcgi: parameter longer than its list at 0"]`},
-	{"lengths whose sum wraps at 32 bits", "\xff\xff\xff\xff\x80\x00\x00\x01Ab", `["fcgi: parameter longer than its list at 0"]`},
-	{"lengths whose sum wraps with what is before", ab + "\x01\xff\xff\xff\xfdAb", `["A=b" "fcgi: parameter longer than its list at 4"]`},
+	{"truncated name length", ab + "\x80\x00\x00", `["A=b" "fcgi: truncated name length at 4"]`},
+	{"name's length alone", "\x01", `["fcgi: truncated value length at 0"]`},
+	{"truncated value length", ab + "\x01\x80\x00\x00", `["A=b" "fcgi: truncated value length at 4"]`},
+	{"truncated value length behind a long one", "\x80\x00\x00\x01", `["fcgi: truncated value length at 0"]`},
+	{"name cut off", ab + "\x03\x00AB", `["A=b" "fcgi: parameter exceeds its list at 4"]`},
+	{"value cut off", "\x01\x03Abc", `["fcgi: parameter exceeds its list at 0"]`},
+	{"name one byte too long", "\x02\x00A", `["fcgi: parameter exceeds its list at 0"]`},
+	{"greatest lengths", "\xff\xff\xff\xff\xff\xff\xff\xffAb", `["fcgi: parameter exceeds its list at 0"]`},
+	{"greatest name", "\xff\xff\xff\xff\x01Ab", `["fcgi: parameter exceeds its list at 0"]`},
+	{"greatest value", "\x01\xff\xff\xff\xffAb", `["fcgi: parameter exceeds its list at 0"]`},
+	{"lengths whose sum wraps at 32 bits", "\xff\xff\xff\xff\x80\x00\x00\x01Ab", `["fcgi: parameter exceeds its list at 0"]`},
+	{"lengths whose sum wraps with what is before", ab + "\x01\xff\xff\xff\xfdAb", `["A=b" "fcgi: parameter exceeds its list at 4"]`},
 }
 
-func TestNextPair(t *testing.T) {
+func TestNextPairReadsVectors(t *testing.T) {
 	for _, v := range pairVectors {
 		t.Run(v.why, func(t *testing.T) {
 			if got := pairs(extend(nil, []byte(v.in))); got != v.want {
@@ -51,7 +51,7 @@ func TestNextPair(t *testing.T) {
 
 // A list that is cut off gives the pairs before the cut, and an error that says where the
 // next one began.
-func TestNextPairCutOff(t *testing.T) {
+func TestNextPairReportsTruncatedPair(t *testing.T) {
 	for _, v := range pairVectors {
 		for cut := range min(len(v.in), 1000) {
 			list := extend(nil, []byte(v.in[:cut]))
@@ -93,7 +93,7 @@ func checkPairs(list []byte) error {
 	return nil
 }
 
-func TestAppendPair(t *testing.T) {
+func TestAppendedPairsAreRead(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{"", "", "\x00\x00"},
 		{"A", "b", "\x01\x01Ab"},

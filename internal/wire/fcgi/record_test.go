@@ -89,7 +89,7 @@ func (r *recorder) step() (h Header, n int, content []byte, err error) {
 	}
 	p, n, err := r.Next(rest)
 	if err != nil {
-		err = moved(err, padding)
+		err = shiftError(err, padding)
 	}
 	if r.Left() > 0 {
 		p.Header = h // more is to be had
@@ -160,17 +160,17 @@ var readerVectors = []vector{
 	{"cut off in a stream's content", plain(Stdin, 1, "abc")[:10], `["ab" and 1 more consumed=10`},
 	{"cut off in the padding", record(Stdin, 1, "abc", 5)[:13], `[5/1 "abc"] consumed=13`},
 
-	{"version 0", "\x00\x01\x00\x01\x00\x08\x00\x00", "fcgi: unknown version of FastCGI at 0 consumed=0"},
-	{"version 2, seen at once", plain(Stdin, 1, "") + "\x02", `[5/1 ""]fcgi: unknown version of FastCGI at 8 consumed=8`},
-	{"version behind padding", record(Stdin, 1, "a", 7) + "\x02\x01\x00\x01\x00\x00\x00\x00", `[5/1 "a"]fcgi: unknown version of FastCGI at 16 consumed=16`},
-	{"type 0", plain(0, 1, ""), "fcgi: record of type 0 at 0 consumed=0"},
-	{"type 0 behind padding", record(EndRequest, 1, "", 1) + plain(0, 0, "abc"), `[3/1 ""]fcgi: record of type 0 at 9 consumed=9`},
+	{"version 0", "\x00\x01\x00\x01\x00\x08\x00\x00", "fcgi: unsupported FastCGI version at 0 consumed=0"},
+	{"version 2, seen at once", plain(Stdin, 1, "") + "\x02", `[5/1 ""]fcgi: unsupported FastCGI version at 8 consumed=8`},
+	{"version behind padding", record(Stdin, 1, "a", 7) + "\x02\x01\x00\x01\x00\x00\x00\x00", `[5/1 "a"]fcgi: unsupported FastCGI version at 16 consumed=16`},
+	{"type 0", plain(0, 1, ""), "fcgi: invalid record type 0 at 0 consumed=0"},
+	{"type 0 behind padding", record(EndRequest, 1, "", 1) + plain(0, 0, "abc"), `[3/1 ""]fcgi: invalid record type 0 at 9 consumed=9`},
 	{"message over the bound", plain(GetValues, 0, strings.Repeat("q", maxMessage+1)), "fcgi: message too long at 0 consumed=0"},
 	{"message over the bound, behind padding", record(Stdin, 1, "", 4) + plain(GetValues, 0, strings.Repeat("q", 1<<16-1))[:8],
 		`[5/1 ""]fcgi: message too long at 12 consumed=12`},
 }
 
-func TestReader(t *testing.T) {
+func TestReaderReadsVectorsAtEverySplit(t *testing.T) {
 	for _, v := range readerVectors {
 		t.Run(v.why, func(t *testing.T) {
 			for _, past := range []bool{false, true} {
@@ -183,7 +183,7 @@ func TestReader(t *testing.T) {
 }
 
 // A record of the greatest length is read in the pieces it comes in.
-func TestReaderLongestRecord(t *testing.T) {
+func TestReaderReadsLongestRecordInPieces(t *testing.T) {
 	content := strings.Repeat("0123456789abcde", MaxContent/15)
 	in := []byte(record(Stdin, 1, content, 255) + plain(Stdin, 1, ""))
 	var r Reader
@@ -205,7 +205,7 @@ func TestReaderLongestRecord(t *testing.T) {
 }
 
 // Of a stream comes what there is, of a message nothing until it is complete.
-func TestReaderPieces(t *testing.T) {
+func TestReaderReturnsMessagesWhole(t *testing.T) {
 	var r Reader
 	in := []byte(plain(Stdin, 1, "hello"))
 	p, n, err := r.Next(in[:10])
@@ -229,7 +229,7 @@ func TestReaderPieces(t *testing.T) {
 
 // Five types are streams; of the others each record is for itself. Records of unknown types are
 // read in pieces, too: they may be of any size.
-func TestStreams(t *testing.T) {
+func TestOnlyStreamsAreReadInPieces(t *testing.T) {
 	for i := 1; i < 256; i++ {
 		kind := Type(i)
 		stream := slices.Contains([]Type{Params, Stdin, Stdout, Stderr, Data}, kind)
@@ -246,7 +246,7 @@ func TestStreams(t *testing.T) {
 }
 
 // What of a piece found no place is returned again.
-func TestTookBack(t *testing.T) {
+func TestConsumedReturnsContentAgain(t *testing.T) {
 	for _, padding := range []int{0, 3} {
 		var r Reader
 		in := []byte(record(Stdin, 1, "hello", padding) + plain(Stdin, 1, ""))
@@ -269,7 +269,7 @@ func TestTookBack(t *testing.T) {
 }
 
 // Peek shows a header as often as it is asked, and consumes padding once.
-func TestPeek(t *testing.T) {
+func TestPeekConsumesOnlyPadding(t *testing.T) {
 	var r Reader
 	in := []byte(record(Stdin, 1, "abc", 4) + plain(Stdin, 1, ""))
 	if _, n, err := r.Next(in); n != 11 || err != nil {
@@ -291,7 +291,7 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-func TestParseBegin(t *testing.T) {
+func TestParseBeginReadsRoleAndFlag(t *testing.T) {
 	for in, want := range map[string]Begin{
 		"\x00\x01\x00\x00\x00\x00\x00\x00": {Role: Responder},
 		"\x00\x01\x01\x00\x00\x00\x00\x00": {Role: Responder, Keep: true},
@@ -310,7 +310,7 @@ func TestParseBegin(t *testing.T) {
 	}
 }
 
-func TestParseEnd(t *testing.T) {
+func TestParseEndReadsStatuses(t *testing.T) {
 	for in, want := range map[string]End{
 		"\x00\x00\x00\x00\x00\x00\x00\x00": {},
 		"\x00\x00\x03\xaa\x00\xff\xff\xff": {App: 938},
@@ -328,7 +328,7 @@ func TestParseEnd(t *testing.T) {
 	}
 }
 
-func TestStatusString(t *testing.T) {
+func TestStatusHasName(t *testing.T) {
 	for status, want := range map[Status]string{
 		Complete: "request complete", CantMultiplex: "cannot multiplex", Overloaded: "overloaded",
 		UnknownRole: "unknown role", 4: "unknown status", 255: "unknown status",

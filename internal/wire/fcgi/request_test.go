@@ -263,7 +263,7 @@ var requestVectors = []vector{
 		`1 keep=true in 1 ["A=b"] body "" empty; 1 keep=true in 1 ["A=b" "CC=d"] body "" empty`},
 	{"cut off in the list", request(responder, ab, "")[:28], ""},
 	{"cut off in the body", listed(responder, ab) + plain(Stdin, 1, "12345")[:10], `1 keep=false in 1 ["A=b"] body "12" cut off`},
-	{"a list that lies", request(responder, "\x01\x7fAb", ""), `1 keep=false in 1 ["fcgi: parameter longer than its list at 0"] body "" empty`},
+	{"a list that lies", request(responder, "\x01\x7fAb", ""), `1 keep=false in 1 ["fcgi: parameter exceeds its list at 0"] body "" empty`},
 
 	{"5.4: aborted before the list", plain(BeginRequest, 1, responder) + plain(AbortRequest, 1, "") + request(keeping, ab, ""),
 		`aborted 1; 1 keep=true in 1 ["A=b"] body "" empty`},
@@ -311,21 +311,21 @@ var requestVectors = []vector{
 	{"6.4: a filter's request", plain(BeginRequest, 3, filter), `misplaced 3 as 3 <nil>`},
 	{"a role that nobody knows", plain(BeginRequest, 3, "\x01\x01\x00RESRV"), `misplaced 3 as 257 <nil>`},
 
-	{"the same id begun twice", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + plain(BeginRequest, 1, responder), "fcgi: BEGIN_REQUEST for a request that has begun at 28"},
+	{"the same id begun twice", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + plain(BeginRequest, 1, responder), "fcgi: repeated BEGIN_REQUEST for an active request at 28"},
 	{"the same id begun twice, behind the list and padding", plain(BeginRequest, 1, responder) + record(Params, 1, "", 4) + plain(BeginRequest, 1, filter),
-		"fcgi: BEGIN_REQUEST for a request that has begun at 28"},
+		"fcgi: repeated BEGIN_REQUEST for an active request at 28"},
 	{"the body before the list", plain(BeginRequest, 1, responder) + plain(Stdin, 1, "xyz"), "fcgi: STDIN before the end of PARAMS at 16"},
 	{"an empty body in the list", plain(BeginRequest, 1, responder) + record(Params, 1, ab, 4) + plain(Stdin, 1, ""), "fcgi: STDIN before the end of PARAMS at 32"},
-	{"more of the list behind its end", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + record(Params, 1, "", 3) + plain(Params, 1, ab), "fcgi: PARAMS after their end at 39"},
-	{"a second end of the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(Params, 1, ""), "fcgi: PARAMS after their end at 24"},
-	{"5.1: a beginning that is too short", plain(GetValues, 0, "") + plain(BeginRequest, 1, responder[:7]), `asked []; fcgi: BEGIN_REQUEST is not of 8 bytes at 8`},
-	{"5.1: a beginning that is too long", record(AbortRequest, 1, "", 2) + plain(BeginRequest, 1, responder+"x"), `fcgi: BEGIN_REQUEST is not of 8 bytes at 10`},
-	{"5.1: a second one that is too short", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, ""), `fcgi: BEGIN_REQUEST is not of 8 bytes at 16`},
-	{"HTTP", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "fcgi: unknown version of FastCGI at 0"},
-	{"version 2 behind the list", plain(BeginRequest, 1, responder) + record(Params, 1, ab, 0) + record(Params, 1, "", 4) + "\x02", "fcgi: unknown version of FastCGI at 40"},
-	{"type 0 behind the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(0, 1, ""), "fcgi: record of type 0 at 24"},
+	{"more of the list behind its end", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + record(Params, 1, "", 3) + plain(Params, 1, ab), "fcgi: PARAMS record after the end of PARAMS at 39"},
+	{"a second end of the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(Params, 1, ""), "fcgi: PARAMS record after the end of PARAMS at 24"},
+	{"5.1: a beginning that is too short", plain(GetValues, 0, "") + plain(BeginRequest, 1, responder[:7]), `asked []; fcgi: BEGIN_REQUEST content is not 8 bytes long at 8`},
+	{"5.1: a beginning that is too long", record(AbortRequest, 1, "", 2) + plain(BeginRequest, 1, responder+"x"), `fcgi: BEGIN_REQUEST content is not 8 bytes long at 10`},
+	{"5.1: a second one that is too short", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, ""), `fcgi: BEGIN_REQUEST content is not 8 bytes long at 16`},
+	{"HTTP", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "fcgi: unsupported FastCGI version at 0"},
+	{"version 2 behind the list", plain(BeginRequest, 1, responder) + record(Params, 1, ab, 0) + record(Params, 1, "", 4) + "\x02", "fcgi: unsupported FastCGI version at 40"},
+	{"type 0 behind the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(0, 1, ""), "fcgi: invalid record type 0 at 24"},
 	{"a message over the bound", plain(BeginRequest, 1, responder) + plain(GetValues, 0, strings.Repeat("q", maxMessage+1)), "fcgi: message too long at 16"},
-	{"an error in the body", listed(responder, ab) + plain(Stdin, 1, "12345678") + plain(0, 0, ""), `fcgi: record of type 0 at 56; 1 keep=false in 1 ["A=b"] body "12345678" cut off`},
+	{"an error in the body", listed(responder, ab) + plain(Stdin, 1, "12345678") + plain(0, 0, ""), `fcgi: invalid record type 0 at 56; 1 keep=false in 1 ["A=b"] body "12345678" cut off`},
 	{"an error in the next request", request(keeping, ab, "") + plain(BeginRequest, 1, responder) + plain(Stdin, 1, "x"), `1 keep=true in 1 ["A=b"] body "" empty; fcgi: STDIN before the end of PARAMS at 64`},
 }
 
@@ -342,7 +342,7 @@ func between(r string) string {
 	return r + plain(BeginRequest, 1, responder) + r + plain(Params, 1, ab) + r + record(Params, 1, "", 3) + r + plain(Stdin, 1, "") + r
 }
 
-func TestRequest(t *testing.T) {
+func TestRequestReadsVectorsAtEverySplit(t *testing.T) {
 	for _, v := range requestVectors {
 		t.Run(v.why, func(t *testing.T) {
 			for _, drops := range []bool{false, true} {
@@ -356,7 +356,7 @@ func TestRequest(t *testing.T) {
 
 // The limit is of all bytes from the beginning to the end of the list. Whoever sends as many
 // is served, and whoever sends one more is not. What came before does not count.
-func TestRequestLimit(t *testing.T) {
+func TestRequestLimitCountsAllBytes(t *testing.T) {
 	before := plain(GetValues, 0, "") + plain(Params, 1, "stranger")
 	head := plain(BeginRequest, 1, responder) + record(Params, 1, abcd, 4) + plain(Params, 7, "stranger") + plain(Params, 1, list)
 	whole := len(head) + HeaderSize
@@ -397,7 +397,7 @@ func firstEvent(in []byte, limit int) (event Event, err error) {
 
 // Whatever the limit cuts through, what is told does not depend on what has arrived, nor on
 // what was dropped.
-func TestRequestLimitAtEverySplit(t *testing.T) {
+func TestRequestLimitIsIndependentOfSplit(t *testing.T) {
 	for _, v := range requestVectors {
 		if len(v.in) > 120 {
 			continue
@@ -422,7 +422,7 @@ func TestRequestLimitAtEverySplit(t *testing.T) {
 }
 
 // What arrives before a request begins can be dropped, however much it is.
-func TestDrop(t *testing.T) {
+func TestDropReturnsBytesBeforeRequest(t *testing.T) {
 	chatter := []byte(record(Stdin, 9, strings.Repeat("x", 1000), 200) + plain(GetValues, 0, "") + record(200, 0, "abc", 1))
 	in := append(bytes.Repeat(chatter, 500), request(responder, ab, "")...)
 	var r Request
@@ -452,7 +452,7 @@ func TestDrop(t *testing.T) {
 }
 
 // A connection waits for a request if nothing is pending, and else for the rest of one.
-func TestPending(t *testing.T) {
+func TestPendingReportsIncompleteInput(t *testing.T) {
 	a := application{limit: roomy, drops: true}
 	for _, step := range []struct {
 		more string
@@ -485,7 +485,7 @@ func TestPending(t *testing.T) {
 }
 
 // A list of many records is bounded by the limit, not by their number.
-func TestRequestOfManyRecords(t *testing.T) {
+func TestRequestMayHaveManyRecords(t *testing.T) {
 	const n = 20000
 	in := []byte(plain(BeginRequest, 1, responder) + strings.Repeat(plain(Params, 1, ab), n) + plain(Params, 1, "") + plain(Stdin, 1, ""))
 	var r Request

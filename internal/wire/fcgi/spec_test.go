@@ -94,7 +94,7 @@ var specExamples = []struct {
 	},
 }
 
-func TestSpecificationExamples(t *testing.T) {
+func TestSpecificationExamplesAreRead(t *testing.T) {
 	for _, e := range specExamples {
 		t.Run(e.why, func(t *testing.T) {
 			if got := testkit.EverySplit(t, []byte(strings.Join(e.received, "")), readRequests(t, roomy, true)); got != e.requests {
@@ -108,7 +108,7 @@ func TestSpecificationExamples(t *testing.T) {
 }
 
 // What the examples send and receive is what we write for it.
-func TestSpecificationExamplesWritten(t *testing.T) {
+func TestSpecificationExamplesAreWritten(t *testing.T) {
 	first := AppendBegin(nil, 1, Begin{Role: Responder})
 	first = AppendStream(first, Params, 1, AppendPair(AppendPair(nil, "SERVER_PORT", "80"), "SERVER_ADDR", "199.170.183.42"))
 	first = AppendStreamEnd(first, Params, 1)

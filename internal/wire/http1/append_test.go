@@ -37,7 +37,7 @@ func TestAppendedHeadsAreRead(t *testing.T) {
 	}
 }
 
-func TestValid(t *testing.T) {
+func TestValidFunctionsFollowGrammar(t *testing.T) {
 	for s, want := range map[string][3]bool{ // token, target, value
 		"":       {false, false, true},
 		"GET":    {true, true, true},

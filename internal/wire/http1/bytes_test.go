@@ -9,7 +9,7 @@ import (
 )
 
 // The classes are stated here a second time, byte by byte, as the RFCs have them.
-func TestClasses(t *testing.T) {
+func TestClassesFollowRFCs(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
 	isAlnum := func(c byte) bool {
 		return strings.IndexByte(letters+strings.ToUpper(letters), c) >= 0 || '0' <= c && c <= '9'
@@ -40,7 +40,7 @@ func TestClasses(t *testing.T) {
 
 // Every byte at every place of values of every length up to three words, among
 // bytes at the borders of what is allowed and at several offsets from a word's start.
-func TestValueSpan(t *testing.T) {
+func TestValueSpanFindsFirstInvalidByte(t *testing.T) {
 	const longest = 24
 	for _, around := range []byte{' ', 'a', 0x7e, 0x80, 0xff} {
 		for _, offset := range []int{0, 1, 4, 7} {
@@ -61,7 +61,7 @@ func TestValueSpan(t *testing.T) {
 	}
 }
 
-func TestEqualFold(t *testing.T) {
+func TestEqualFoldIgnoresASCIICase(t *testing.T) {
 	for _, test := range []struct {
 		b, s string
 		want bool
@@ -76,7 +76,7 @@ func TestEqualFold(t *testing.T) {
 	}
 }
 
-func TestTrimSpace(t *testing.T) {
+func TestTrimSpaceRemovesSpaceAndTab(t *testing.T) {
 	for in, want := range map[string]string{"": "", " ": "", "\t \t": "", "a": "a", " \ta b\t ": "a b", "\ra\n": "\ra\n"} {
 		if start, end := trimSpace([]byte(in), 0, len(in)); in[start:end] != want {
 			t.Errorf("trimSpace(%q) = %q", in, in[start:end])
@@ -84,7 +84,7 @@ func TestTrimSpace(t *testing.T) {
 	}
 }
 
-func TestValidHost(t *testing.T) {
+func TestValidHostFollowsGrammar(t *testing.T) {
 	for host, want := range map[string]bool{
 		"a": true, "a:80": true, "a:": true, "a.b_c~%41": true, "127.0.0.1:1": true, "[::1]": true, "[::1]:80": true,
 		"[fe80::1.2.3.4]": true, "[::A]:": true,
@@ -98,7 +98,7 @@ func TestValidHost(t *testing.T) {
 }
 
 // An address in brackets is one that package netip takes, too.
-func TestValidHostAddresses(t *testing.T) {
+func TestValidHostAgreesWithNetip(t *testing.T) {
 	parts := []string{":", "::", "0", "1f", "ABCD", "12345", "1.2.3.4", "1.2.3", "256.1.1.1", "01.1.1.1", "0.0.0.0", "g", "."}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	valid := 0
@@ -125,7 +125,7 @@ func TestValidHostAddresses(t *testing.T) {
 	}
 }
 
-func TestElements(t *testing.T) {
+func TestElementsSplitsLists(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "a": "a", "a,b": "a|b", " a ,\tb\t": "a|b", ",,a, ,b,": "a|b", "a b": "a b",
 	} {

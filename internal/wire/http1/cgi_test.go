@@ -90,7 +90,7 @@ var cgiVectors = []vector{
 	{"limit: one field more", strings.Repeat("A: b\n", 33) + "\n", "too many field lines at byte 160"},
 }
 
-func TestCGI(t *testing.T) {
+func TestCGIParsesVectorsAtEverySplit(t *testing.T) {
 	for _, v := range cgiVectors {
 		t.Run(v.why, func(t *testing.T) {
 			if got := testkit.EverySplit(t, []byte(v.in), parseCGI); !strings.Contains(got, v.want) {
@@ -117,7 +117,7 @@ func TestCGIResetForgets(t *testing.T) {
 
 // Lines that end in a bare LF are for CGI alone: what reads a response after one does not
 // remember it.
-func TestCGIOnlyIsLax(t *testing.T) {
+func TestOnlyCGIAllowsBareLF(t *testing.T) {
 	for _, parse := range []func([][]byte) string{parseRequest, parseResponse, parseTrailer} {
 		if got := parse([][]byte{[]byte("\n")}); !strings.Contains(got, "LF without CR at byte 0") {
 			t.Error(got)
@@ -125,7 +125,7 @@ func TestCGIOnlyIsLax(t *testing.T) {
 	}
 }
 
-func TestCGIErrorKinds(t *testing.T) {
+func TestCGIErrorsHaveKinds(t *testing.T) {
 	for in, want := range map[string]Kind{
 		"Status: x\n\n":               Malformed,
 		"A\n":                         Malformed,
@@ -189,7 +189,7 @@ func compareCGI(in []byte) error {
 	return nil
 }
 
-func TestCGIAgainstTextproto(t *testing.T) {
+func TestCGIGivesSameResultAsTextproto(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, v := range cgiVectors {
 		if err := compareCGI([]byte(v.in)); err != nil {

@@ -41,9 +41,9 @@ var chunkedVectors = []vector{
 	{"9112 7.1.1: names and values of several letters", "1;ab=cd;ef\r\nx\r\n0\r\n", `"x" done=true`},
 	{"9112 7.1.1: space in every place but before the first semicolon", "1; \ta \t= \tb \t; \tc \t;d=\"\" \t\r\nx\r\n0\r\n", `"x" done=true`},
 	{"every digit", "0123\r\n" + strings.Repeat("x", 0x123) + "\r\n9\r\nabcdefghi\r\n0\r\n", `xabcdefghi" done=true`},
-	{"overhead: all of it behind a chunk", "1\r\nx\r\n1;" + strings.Repeat("a", 17000), "mostly overhead at byte 16388"},
-	{"overhead: extension without end", "1;" + strings.Repeat("a", 17000), "mostly overhead at byte 16385"},
-	{"overhead: many small extensions", strings.Repeat("1;"+strings.Repeat("a", 90)+"\r\nx\r\n", 400), "mostly overhead"},
+	{"overhead: all of it behind a chunk", "1\r\nx\r\n1;" + strings.Repeat("a", 17000), "too much overhead at byte 16388"},
+	{"overhead: extension without end", "1;" + strings.Repeat("a", 17000), "too much overhead at byte 16385"},
+	{"overhead: many small extensions", strings.Repeat("1;"+strings.Repeat("a", 90)+"\r\nx\r\n", 400), "too much overhead"},
 	{"overhead: one-byte chunks are honest", strings.Repeat("1\r\nx\r\n", 4000) + "0\r\n", "done=true consumed=24003"},
 
 	{"size: none", "\r\n", "malformed chunk size at byte 0"},
@@ -81,7 +81,7 @@ var chunkedVectors = []vector{
 	{"extension: NUL", "5;a\x00\r\n", "malformed chunk extension"},
 }
 
-func TestChunked(t *testing.T) {
+func TestChunkedDecodesVectorsAtEverySplit(t *testing.T) {
 	for _, v := range chunkedVectors {
 		t.Run(v.why, func(t *testing.T) {
 			if got := testkit.EverySplit(t, []byte(v.in), decode); !strings.Contains(got, v.want) {
@@ -93,10 +93,10 @@ func TestChunked(t *testing.T) {
 
 // A chunk of n bytes may bring 16+2n bytes of overhead, however many of them come,
 // and one byte more for a while only.
-func TestOverheadThatAChunkEarns(t *testing.T) {
+func TestChunksAllowOverhead(t *testing.T) {
 	const chunks = 17000
 	for _, size := range []int{1, 10, 40} {
-		for surplus, want := range []string{"", "chunked body is mostly overhead"} {
+		for surplus, want := range []string{"", "chunked body has too much overhead"} {
 			line := fmt.Sprintf("%x;", size)
 			line += strings.Repeat("a", 16+2*size+surplus-len(line)-len("\r\n\r\n"))
 			chunk := []byte(line + "\r\n" + strings.Repeat("d", size) + "\r\n")
@@ -124,7 +124,7 @@ func TestOverheadThatAChunkEarns(t *testing.T) {
 }
 
 // What we write, net/http must read, and what it writes, we must.
-func TestChunkedAgainstHTTPUtil(t *testing.T) {
+func TestChunkedAgreesWithHTTPUtil(t *testing.T) {
 	var ours []byte
 	var theirs strings.Builder
 	w := httputil.NewChunkedWriter(&theirs)

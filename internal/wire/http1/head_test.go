@@ -196,7 +196,7 @@ var trailerVectors = []vector{
 	{"not yet", "X: 1\r\n", "incomplete"},
 }
 
-func TestVectors(t *testing.T) {
+func TestHeadsParseAtEverySplit(t *testing.T) {
 	for _, group := range []struct {
 		name    string
 		parse   func([][]byte) string
@@ -233,7 +233,7 @@ func TestResetForgets(t *testing.T) {
 	}
 }
 
-func TestWhatFieldsSay(t *testing.T) {
+func TestFieldsSetFacts(t *testing.T) {
 	for fields, want := range map[string]string{
 		"Host: \ta:1 \r\n":                                   `host "a:1" true, continue false, unmet false`,
 		"Host: a\r\nExpect: 100-Continue\r\n":                `host "a" true, continue true, unmet false`,
@@ -263,7 +263,7 @@ func TestWhatFieldsSay(t *testing.T) {
 }
 
 // A forbidden byte is refused wherever it stands, whatever has arrived of the rest.
-func TestForbiddenBytesAnywhere(t *testing.T) {
+func TestForbiddenBytesAreRejectedAnywhere(t *testing.T) {
 	const line = "X-A: 0123456789abcdef 0123\r\n"
 	const name, value, end = 3, 5, len(line) - 2
 	for at := range end {
@@ -289,7 +289,7 @@ func TestForbiddenBytesAnywhere(t *testing.T) {
 }
 
 // TrailerAllowed says of a name what Trailer.Parse does with it.
-func TestTrailerAllowed(t *testing.T) {
+func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Connection": false, "content-length": false, "Expect": false, "HOST": false, "Trailer": false,
 		"Transfer-Encoding": false, "Upgrade": false, "X-Sum": true, "Etag": true, "Server-Timing": true, "": true,
@@ -319,7 +319,7 @@ func TestResponseResetForgets(t *testing.T) {
 	}
 }
 
-func TestErrorKinds(t *testing.T) {
+func TestErrorsHaveKinds(t *testing.T) {
 	for in, want := range map[string]Kind{
 		"GET /\r\n":          Malformed,
 		"GET / HTTP/3.0\r\n": BadVersion,

@@ -205,7 +205,7 @@ func noteShown(shown map[string]bool, err, theirErr error) {
 	}
 }
 
-func TestVectorsAgainstNetHTTP(t *testing.T) {
+func TestVectorsGiveSameResultAsNetHTTP(t *testing.T) {
 	for _, group := range []struct {
 		vectors []vector
 		compare func([]byte) error

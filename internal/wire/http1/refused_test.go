@@ -7,7 +7,7 @@ import (
 
 // RFC 9112, 6.3: where chunked is not the last coding, the message is malformed. Where it is, other
 // codings are not implemented.
-func TestTransferCodings(t *testing.T) {
+func TestTransferCodingFaultsAreDistinguished(t *testing.T) {
 	for value, want := range map[string]Kind{
 		"chunked": 0, "Chunked": 0, " chunked ": 0,
 		"": Malformed, "gzip": Malformed, "identity": Malformed, "chunked, gzip": Malformed, "gzip, chunked, gzip": Malformed,
@@ -27,7 +27,7 @@ func TestTransferCodings(t *testing.T) {
 	}
 }
 
-func TestHosts(t *testing.T) {
+func TestHostsAreValidated(t *testing.T) {
 	for host, want := range map[string]bool{
 		"a": true, "a:80": true, "a:": true, "a%41": true, "%c3%a9": true, "[::1]": true, "[::1]:80": true, "[v1.a:b]": true, "[vF0.~!]:1": true, "..": true,
 		"": false, ":80": false, "a%": false, "a%4": false, "a%zz": false, "%": false, "a%4g:80": false, "a b": false, "a,b": false, "a@b": false, "a\x80": false,
@@ -40,7 +40,7 @@ func TestHosts(t *testing.T) {
 }
 
 // The request line is known as far as it has arrived.
-func TestLine(t *testing.T) {
+func TestLineReturnsWhatHasArrived(t *testing.T) {
 	for in, want := range map[string]string{
 		"GET / HTTP/1.1\r\nX": "GET / HTTP/1.1", "GET /": "GET /", "GET /\r": "GET /", "": "", "\r\n": "", "\r\nG\r\n": "G", "bad\nx": "bad",
 	} {
