@@ -58,7 +58,7 @@ func (b *body) readRecords(p []byte) (int, error) {
 			}
 			b.boundRead()
 			n, err := c.nc.Read(p[:min(len(p), reader.Left())])
-			reader.Took(n)
+			reader.Consumed(n)
 			return b.countBytes(n, b.recordsFailed(err))
 		}
 		before := *reader
@@ -89,7 +89,7 @@ func (b *body) readRecords(p []byte) (int, error) {
 			b.decoder.inBody = true
 			n := copy(p, piece.Content)
 			rest := len(piece.Content) - n
-			reader.Took(-rest)
+			reader.Consumed(-rest)
 			c.next -= rest
 			return b.countBytes(n, nil)
 		}
@@ -155,7 +155,7 @@ func (b *body) handleRecord(p fcgi.Piece) error {
 		b.x.abortRequest()
 		return ErrAborted
 	case p.Type == fcgi.GetValues && p.ID == 0:
-		event = fcgi.Asked
+		event = fcgi.ValuesRequested
 	case fcgi.IsUnknown(p) && c.fcgi.Records.Left() > 0: // one reply for each record
 	case fcgi.IsUnknown(p):
 		event = fcgi.Unknown

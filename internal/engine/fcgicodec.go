@@ -70,7 +70,7 @@ func endsConn(event fcgi.Event, r *fcgi.Request) bool {
 // appendReply appends the reply to an event that is not a request.
 func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 	switch event {
-	case fcgi.Asked:
+	case fcgi.ValuesRequested:
 		most := maxConnections()
 		return fcgi.AppendValuesResult(out, message.Content, fcgi.Values{Conns: most, Requests: most, Multiplex: "0"})
 	case fcgi.Unknown:

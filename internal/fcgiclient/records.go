@@ -144,7 +144,7 @@ func (a *answer) receiveInto(p []byte) int {
 	if err != nil {
 		_ = a.stop(err)
 	}
-	a.records.Took(n)
+	a.records.Consumed(n)
 	if a.left >= 0 {
 		a.left -= int64(n)
 	}

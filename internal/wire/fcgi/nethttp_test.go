@@ -124,7 +124,7 @@ func readOurs(in []byte) *outcome {
 	ends := recordEnds(in)
 	in = in[:ends[len(ends)-1]]
 	a := application{limit: roomy, drops: true, once: true}
-	o := &outcome{closed: !a.receive(in), told: a.counts[Asked], misplaced: a.counts[Misplaced], read: len(in)}
+	o := &outcome{closed: !a.receive(in), told: a.counts[ValuesRequested], misplaced: a.counts[Misplaced], read: len(in)}
 	for _, x := range a.all {
 		o.served = append(o.served, x.asServed())
 	}

@@ -146,7 +146,7 @@ func (r *Reader) Left() int { return r.left }
 
 // Consumed records that n bytes of the content that is Left were read elsewhere. If n is negative,
 // the last -n bytes that were returned will be returned again.
-func (r *Reader) Took(n int) { r.left -= n }
+func (r *Reader) Consumed(n int) { r.left -= n }
 
 // Role is the role of an application in a request (section 6).
 type Role uint16

@@ -73,7 +73,7 @@ func (r *recorder) step() (h Header, n int, content []byte, err error) {
 		return p.Header, n, p.Content, err
 	}
 	if left := min(r.Left(), len(r.rest)); left > 0 {
-		r.Took(left)
+		r.Consumed(left)
 		return r.record, left, r.rest[:left], nil
 	}
 	if r.Left() > 0 {
@@ -259,7 +259,7 @@ func TestConsumedReturnsContentAgain(t *testing.T) {
 			taken := min(place, len(p.Content))
 			rest := len(p.Content) - taken
 			got += string(p.Content[:taken]) + "|"
-			r.Took(-rest)
+			r.Consumed(-rest)
 			in = in[n-rest:]
 		}
 		if p, n, err := r.Next(in); got != "he|l|lo|" || !p.Ends() || n != padding+HeaderSize || err != nil {

@@ -14,7 +14,7 @@ const (
 	// END_REQUEST. The request's data is dropped.
 	Aborted
 	// ValuesRequested is a GET_VALUES record, whose content is in Message.
-	Asked
+	ValuesRequested
 	// Unknown is a record for which IsUnknown is true. Only the header of Message is valid.
 	Unknown
 	// Second is a BEGIN_REQUEST while another request is being read.
@@ -128,7 +128,7 @@ func (r *Request) handle(p Piece) (Event, error) {
 	start := r.Size - len(p.Content) - HeaderSize // offset of the record, if this is its first piece
 	switch {
 	case p.Type == GetValues && p.ID == 0:
-		return Asked, nil
+		return ValuesRequested, nil
 	case IsUnknown(p) && r.Records.left > 0:
 		return More, nil // one event for each record
 	case IsUnknown(p):

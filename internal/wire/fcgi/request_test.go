@@ -109,7 +109,7 @@ func (a *application) readRequest() (again bool, err error) {
 	case Aborted:
 		a.tell("aborted %d", m.ID)
 		a.last = a.once && !r.Keep
-	case Asked:
+	case ValuesRequested:
 		a.tell("asked %s", pairs(m.Content))
 	case Unknown:
 		a.tell("unknown %d", m.Type)
@@ -174,7 +174,7 @@ func (a *application) readBody() (again bool, err error) {
 		return false, nil
 	case p.Type == GetValues && p.ID == 0:
 		a.tell("asked %s", pairs(p.Content))
-		a.counts[Asked]++
+		a.counts[ValuesRequested]++
 	case p.Type == BeginRequest || p.Type == Params && a.request.Records.Left() == 0: // a long list comes in pieces
 		a.tell("second %d", p.ID)
 		a.counts[Second]++
@@ -389,7 +389,7 @@ func TestRequestLimitCountsAllBytes(t *testing.T) {
 // firstEvent is what a request comes to, but for questions.
 func firstEvent(in []byte, limit int) (event Event, err error) {
 	var r Request
-	for event = Asked; event == Asked && err == nil; {
+	for event = ValuesRequested; event == ValuesRequested && err == nil; {
 		event, err = r.Next(in, limit)
 	}
 	return event, err
@@ -443,7 +443,7 @@ func TestDropReturnsBytesBeforeRequest(t *testing.T) {
 			t.Fatalf("%d bytes held", held)
 		}
 	}
-	if events[Asked] != 500 || events[Unknown] != 500 || events[Ready] != 1 || string(r.Params[0].In(b)) != ab {
+	if events[ValuesRequested] != 500 || events[Unknown] != 500 || events[Ready] != 1 || string(r.Params[0].In(b)) != ab {
 		t.Errorf("events %v, parameters at %v", events, r.Params)
 	}
 	if n := r.Drop(); n != 0 {
