@@ -15,8 +15,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// MN-46: what TestLeftoverGoroutinesAffectNoOtherConnection sees to over HTTP. Here leftovers have the error
-// stream besides, and a record that they open in another's answer would cut that in two.
+// MN-46: TestLeftoverGoroutinesAffectNoOtherConnection over FastCGI. Here leftover goroutines also
+// use the error stream. A record that one opens in another response would cut that response in two.
 func TestFCGILeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
@@ -85,7 +85,7 @@ func TestFCGILeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	})
 }
 
-// honest asks and checks the answers until the deadline.
+// honest sends requests and checks the responses until the deadline.
 func (s *fcgiSite) honest(id int, deadline time.Time) {
 	c, err := s.dial()
 	if err != nil {

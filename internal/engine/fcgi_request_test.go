@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// fcgiDump answers with everything that a handler can learn of its request.
+// fcgiDump responds with everything that a handler can observe of its request.
 func fcgiDump(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %q %s %d.%d\n", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor)
@@ -35,13 +35,13 @@ var likeNginx = []string{
 	"REDIRECT_STATUS", "200", "HTTP_HOST", "example.org", "HTTP_USER_AGENT", "curl/8.5.0", "HTTP_ACCEPT", "*/*",
 }
 
-// listed is a request with these parameters and nobody's else.
+// listed returns a request with exactly these parameters.
 func listed(pairs ...string) string {
 	return begins(1, true) + inRecords(paramsStream, 1, largestContent, nameValues(pairs...)) + rec(stdinStream, 1, "")
 }
 
-// fcgiRequests tell what becomes of parameters: lines of fcgiDump's answer, or the beginning of a
-// refusal.
+// fcgiRequests are parameters with the expected lines of fcgiDump's response, or the start of the
+// response of a rejected request.
 var fcgiRequests = map[string]struct{ request, want string }{
 	"as nginx sends it": {listed(likeNginx...), `GET "/a/b?c=d" HTTP/1.1 1.1
 url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/a/b", Fragment:"", RawQuery:"c=d", RawPath:"", RawFragment:"", ForceQuery:false, OmitHost:false}
@@ -173,12 +173,12 @@ params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/
 	"too many fields": {ask{params: fcgiFields(1001)}.String(), "400 Bad Request: too many parameters"},
 }
 
-// located is a GET without REQUEST_URI.
+// located returns a GET without REQUEST_URI.
 func located(pairs ...string) string {
 	return listed(append([]string{"REQUEST_METHOD", "GET", "SERVER_PROTOCOL", "HTTP/1.1"}, pairs...)...)
 }
 
-// fcgiFields are n variables of different names.
+// fcgiFields returns n variables with different names.
 func fcgiFields(n int) (pairs []string) {
 	for i := range n {
 		pairs = append(pairs, fmt.Sprint("HTTP_X_", i), fmt.Sprint(i))
@@ -186,8 +186,8 @@ func fcgiFields(n int) (pairs []string) {
 	return pairs
 }
 
-// Parameters become what they mean in a Request. What is malformed is answered, and the
-// connection closed.
+// Parameters become the Request. Malformed ones get an error response, and the connection is
+// closed.
 func TestFCGIParamsBecomeRequest(t *testing.T) {
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		for name, test := range fcgiRequests {
@@ -211,7 +211,7 @@ func TestFCGIParamsBecomeRequest(t *testing.T) {
 	})
 }
 
-// What a handler keeps of a request stays what it was, whatever the connection does then.
+// What a handler keeps of a request does not change, whatever the connection does later.
 func TestFCGIKeptRequestsDoNotChange(t *testing.T) {
 	var kept []*http.Request
 	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) { kept = append(kept, r) }),
@@ -224,7 +224,8 @@ func TestFCGIKeptRequestsDoNotChange(t *testing.T) {
 			}
 			for i, r := range kept {
 				env := maps.Collect(engine.FastCGIParams(r.Context()))
-				if n := fmt.Sprint(i); r.URL.Path != "/"+n || r.Header.Get("Cookie") != n || r.Header.Get("X-Own") != n ||
+				if n := fmt.Sprint(i); r.URL.Path != "/"+n || r.Header.Get("Cookie") != n ||
+					r.Header.Get("X-Own") != n ||
 					env["REMOTE_USER"] != n {
 					s.Errorf("%d became %s %v %v", i, r.URL, r.Header, env)
 				}

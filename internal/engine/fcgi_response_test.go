@@ -20,8 +20,8 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// otherwiseByFCGI are the handlers whose answers differ by more than fields about the
-// connection, with the reason. Each is checked to differ still.
+// otherwiseByFCGI are the handlers whose responses differ by more than fields about the connection,
+// with the reason. Each must still differ.
 var otherwiseByFCGI = map[string]string{
 	"hijack/GET":          noTakingOver,
 	"hijack/POST":         noTakingOver,
@@ -44,7 +44,7 @@ const (
 	noCodings         = "a Transfer-Encoding means nothing, so that type and length are found out"
 )
 
-// told is an answer in words, but for what is about the connection.
+// told describes a response without fields about the connection.
 func told(code int, header http.Header, body string) string {
 	header = header.Clone()
 	for _, name := range []string{"Status", "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -54,7 +54,7 @@ func told(code int, header http.Header, body string) string {
 	return fmt.Sprintf("%d %v %s", code, header, shorten([]byte(body)))
 }
 
-// byHTTP returns what a handler answers over HTTP to the request that it is picked by.
+// byHTTP returns a function that describes a handler's response over HTTP.
 func byHTTP(t *testing.T, settings *http.Server) func(name, method, body string) string {
 	settings.ErrorLog = log.New(io.Discard, "", 0)
 	web := engine.New(settings)
@@ -77,7 +77,7 @@ func byHTTP(t *testing.T, settings *http.Server) func(name, method, body string)
 	}
 }
 
-// A handler's answer is the same by FastCGI as by HTTP.
+// A handler's response is the same by FastCGI as by HTTP.
 func TestFCGIResponsesEqualHTTPResponses(t *testing.T) {
 	pick := handle(func(w http.ResponseWriter, r *http.Request) { handlers[r.Header.Get("X-Pick")](w, r) })
 	want := make(map[string]string)
@@ -114,7 +114,7 @@ func TestFCGIResponsesEqualHTTPResponses(t *testing.T) {
 	})
 }
 
-// Fields about a connection, or that the web server takes for its own, stay here. So do
+// Fields about the connection, or that the web server would interpret, are not sent. Neither are
 // interim responses.
 func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
@@ -130,7 +130,7 @@ func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 		w.Header().Set("Sum", "late")
 	}), func(s *fcgiSite) {
 		p := s.peer()
-		for range 2 { // the connection is kept, whatever the handler said
+		for range 2 { // the connection is kept, whatever the handler has set
 			a := p.ask(aGET("/"))
 			a.header.Del("Date")
 			want := "map[Content-Type:[text/plain; charset=utf-8] Status:[404 Not Found] X-Mine:[kept  Status: 666 injected]]"
@@ -141,8 +141,7 @@ func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 	})
 }
 
-// Bodies of any size and in any pieces arrive whole, and a head may be larger than a
-// record.
+// Bodies of any size and in any pieces arrive whole, and a head may be larger than a record.
 func TestFCGIResponsesOfAnySizeArriveWhole(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef", 1<<16)
 	writers := map[string]http.HandlerFunc{
@@ -185,7 +184,7 @@ func TestFCGIResponsesOfAnySizeArriveWhole(t *testing.T) {
 		})
 }
 
-// writeBy writes text in pieces of size bytes, and flushes after each so many.
+// writeBy writes text in pieces of size bytes, and flushes after every flushEvery pieces.
 func writeBy(w http.ResponseWriter, text string, size, flushEvery int) {
 	for i := 1; len(text) > 0; i++ {
 		n := min(len(text), size)
@@ -196,7 +195,7 @@ func writeBy(w http.ResponseWriter, text string, size, flushEvery int) {
 	}
 }
 
-// What was flushed is on its way while the handler runs.
+// Flush sends the response while the handler runs.
 func TestFCGIFlushSendsWhileHandlerRuns(t *testing.T) {
 	release := make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
@@ -222,7 +221,7 @@ func TestFCGIFlushSendsWhileHandlerRuns(t *testing.T) {
 	})
 }
 
-// An answer that is not as long as its handler said has no end.
+// A response whose length differs from Content-Length has no END_REQUEST.
 func TestFCGIContentLengthMismatchHasNoEnd(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "5")
@@ -241,13 +240,12 @@ func TestFCGIContentLengthMismatchHasNoEnd(t *testing.T) {
 	})
 }
 
-// stderrOf is a request's error stream.
+// stderrOf returns a request's error stream.
 func stderrOf(w http.ResponseWriter) io.Writer {
 	return w.(interface{ Stderr() io.Writer }).Stderr()
 }
 
-// What a handler writes to the error stream arrives as such, wherever it stands, and never in
-// the body.
+// What a handler writes to the error stream arrives there at any time, and never in the body.
 func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 	large := strings.Repeat("large ", 30_000)
 	var kept http.ResponseWriter
@@ -310,15 +308,14 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 	})
 }
 
-// A handler that ends badly ends its connection, and concerns nobody else. What was
-// answered before is not lost.
+// An aborted handler ends its connection and affects nothing else. Earlier responses are not lost.
 func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	ways := map[string]func(http.ResponseWriter, *http.Request){
 		"panic":   func(http.ResponseWriter, *http.Request) { panic("ouch") },
 		"abort":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"Goexit":  func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
 		"nil map": func(http.ResponseWriter, *http.Request) { var m map[int]int; m[0]++ },
-		//nolint:staticcheck // that is the panic
+		// nolint:staticcheck // the panic under test
 		"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
 		"panic, flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
 		"panic, told": func(w http.ResponseWriter,
@@ -366,7 +363,7 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	})
 }
 
-// There is no connection to take over.
+// FastCGI does not support Hijack.
 func TestFCGIHijackIsNotSupported(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		_, _, err := http.NewResponseController(w).Hijack()
@@ -381,7 +378,7 @@ func TestFCGIHijackIsNotSupported(t *testing.T) {
 	})
 }
 
-// Deadlines that a handler sets hold for its request, and for no other.
+// Deadlines set by a handler apply only to its request.
 func TestFCGIDeadlinesApplyToOneRequest(t *testing.T) {
 	failed := make(chan bool, 1)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
@@ -430,7 +427,7 @@ func TestFCGIDeadlinesApplyToOneRequest(t *testing.T) {
 	})
 }
 
-// Requests that come in one packet are answered in their order, each under its id.
+// Requests in one packet get responses in order, each with its id.
 func TestFCGIPipelinedRequestsGetResponsesInOrder(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -455,7 +452,7 @@ func TestFCGIPipelinedRequestsGetResponsesInOrder(t *testing.T) {
 	})
 }
 
-// The web server says whether the connection is kept.
+// The web server decides whether the connection is kept.
 func TestFCGIKeepConnDecidesPersistence(t *testing.T) {
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		p := s.peer()
@@ -469,7 +466,7 @@ func TestFCGIKeepConnDecidesPersistence(t *testing.T) {
 	})
 }
 
-// Many web servers ask at the same time.
+// Many web servers send requests concurrently.
 func TestFCGIManyPeersAreServed(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -528,7 +525,7 @@ func TestFCGIServesFiles(t *testing.T) {
 		})
 }
 
-// A proxy on top passes bodies both ways.
+// A reverse proxy as the handler passes bodies in both directions.
 func TestFCGIReverseProxyPassesBodies(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(dump))
 	defer backend.Close()

@@ -22,7 +22,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// fcgiMakers are the two that are compared here.
+// fcgiMakers are the two servers that are compared.
 var fcgiMakers = map[string]func(*http.Server) server{
 	"net/http/fcgi": func(s *http.Server) server { return &stdServer{s.Handler, make(chan net.Listener, 1)} },
 	"tare":          fcgiServer,
@@ -34,7 +34,7 @@ func fcgiServer(settings *http.Server) server {
 	return s
 }
 
-// stdServer is net/http/fcgi's, which can only be stopped by way of its listener.
+// stdServer is net/http/fcgi's server, which can only be stopped by closing its listener.
 type stdServer struct {
 	handler http.Handler
 	started chan net.Listener
@@ -43,11 +43,11 @@ type stdServer struct {
 func (s *stdServer) Serve(l net.Listener) error { s.started <- l; return stdfcgi.Serve(l, s.handler) }
 func (s *stdServer) Close() error               { return (<-s.started).Close() }
 
-// fcgiTranscript sends pieces to a server, each when it has done all it can with those before,
-// and returns what came back in words; of answers what correct has made of them.
+// fcgiTranscript sends pieces to a server, each when it has processed those before, and describes
+// what came back after correct has adapted the responses.
 func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
 	correct func(*answer)) string {
-	// Of the bubble's time some passes for each, or net/http/fcgi would begin with the next.
+	// Some of the bubble's time passes for each, or net/http/fcgi would start the next one.
 	all, closed := fcgiExchange(t, newServer, h, pieces, 10*time.Millisecond)
 	return describeFCGI(t, all, correct) + fmt.Sprintf("closed=%v\n", closed)
 }
@@ -66,13 +66,13 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 		}
 		collect := func(d time.Duration) {
 			pass(d)
-			for more := true; more; pass(0) { // the network holds little at a time
+			for more := true; more; pass(0) { // the network buffers little at a time
 				data, eof := c.Received()
 				all, closed, more = append(all, data...), closed || eof, len(data) > 0
 			}
 		}
 		for _, p := range pieces {
-			for len(p) > 0 && !closed { // no more than the network holds
+			for len(p) > 0 && !closed { // no more than the network buffers
 				n := min(len(p), 60<<10)
 				if _, err := io.WriteString(c, p[:n]); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 					t.Fatal(err)
@@ -90,7 +90,7 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 	return all, closed
 }
 
-// describeFCGI decodes answers, in the order of their ids: net/http/fcgi's come as they like.
+// describeFCGI decodes responses in the order of their ids: net/http/fcgi sends them in any order.
 func describeFCGI(t *testing.T, all []byte, correct func(*answer)) string {
 	p := newFCGIPeer(t, nil)
 	p.in.Reset(bytes.NewReader(all))
@@ -125,12 +125,12 @@ func describeFCGI(t *testing.T, all []byte, correct func(*answer)) string {
 	return text.String()
 }
 
-// fcgiReport answers with what a handler learns of its request that both servers have the
-// same words for.
+// fcgiReport responds with what a handler observes of its request, as far as both servers agree on
+// the form.
 func fcgiReport(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "text/plain")
-	w.(http.Flusher).Flush() // no length is told
+	w.(http.Flusher).Flush() // so that there is no Content-Length
 	fmt.Fprintf(w, "%s %s %d.%d path %q query %q\n", r.Method, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path,
 		r.URL.RawQuery)
 	fmt.Fprintf(w, "host %q remote %q tls %v\n", r.Host, r.RemoteAddr, r.TLS != nil)
@@ -145,7 +145,7 @@ func fcgiReport(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "env %v\n", env)
 }
 
-// foundInRequest are the parameters that ProcessEnv leaves out.
+// foundInRequest are the parameters that ProcessEnv omits.
 var foundInRequest = []string{
 	"CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "PATH_INFO", "QUERY_STRING", "REMOTE_ADDR", "REMOTE_HOST", "REMOTE_PORT",
 	"REQUEST_METHOD", "REQUEST_URI", "SCRIPT_NAME", "SERVER_PROTOCOL",
@@ -168,7 +168,7 @@ func TestFCGIRequestsEqualThoseOfNetHTTP(t *testing.T) {
 	}
 }
 
-// fcgiStreams are more than a request.
+// fcgiStreams are streams of more than one request.
 var fcgiStreams = map[string][]string{
 	"kept":     {aGET("/1"), aPOST("2"), aGET("/3")},
 	"not kept": {ask{once: true}.String(), aGET("/2")},
@@ -227,8 +227,8 @@ func TestFCGIResponsesEqualThoseOfNetHTTP(t *testing.T) {
 	}
 }
 
-// What the package documentation says of differences. Those that begin with "detail: " are not
-// worth a word there.
+// The differences that the package documentation lists. Those that start with "detail: " are too
+// small to be listed.
 const (
 	refusals      = "Malformed parameters, header fields and hosts that HTTP would not allow are answered with 400"
 	likeHTTP      = "Requests look like those of an HTTP server"
@@ -243,8 +243,7 @@ const (
 	oneField      = "detail: CONTENT_TYPE and HTTP_CONTENT_TYPE are one field"
 )
 
-// otherwiseThanStd are the cases in which we differ, with the reason. Each is checked to
-// differ still.
+// otherwiseThanStd are the cases that differ, with the reason. Each must still differ.
 var otherwiseThanStd = map[string]string{
 	"request/absolute target":         likeHTTP,
 	"request/both types":              oneField,
@@ -290,7 +289,7 @@ var otherwiseThanStd = map[string]string{
 	"response/max bytes/POST":         likeHTTP,
 }
 
-// Whoever reads the package documentation learns of the differences.
+// The package documentation lists the differences.
 func TestFCGIDifferencesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../fcgi/doc.go")
 	if err != nil {
@@ -307,8 +306,8 @@ func TestFCGIDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// asWeAnswer makes of an answer by net/http/fcgi what ours would be, as the package
-// documentation says.
+// asWeAnswer changes a response of net/http/fcgi to what this engine sends, according to the
+// package documentation.
 func asWeAnswer(a *answer, method string) {
 	for _, name := range []string{"Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		a.header.Del(name)
@@ -323,7 +322,7 @@ func asWeAnswer(a *answer, method string) {
 	}
 }
 
-// sameFCGI compares the two. An answer of net/http/fcgi's is corrected first.
+// sameFCGI compares the two. It first corrects the response of net/http/fcgi.
 func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct func(*answer)) {
 	t.Helper()
 	length := func(a *answer) { a.header.Del("Content-Length") }

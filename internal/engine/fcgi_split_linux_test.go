@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taken waits until the server has taken in what was sent: the kernel tells of a unix socket
-// how much the other side has not.
+// waitUntilReceived waits until the server has received everything: the kernel reports how much of
+// a unix socket's data is unread.
 func waitUntilReceived(t *testing.T, c *net.UnixConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -23,7 +23,7 @@ func waitUntilReceived(t *testing.T, c *net.UnixConn) {
 		unread := 0
 		rerr := raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
 		if rerr != nil || err != nil || unread == 0 {
-			return // it was closed, perhaps
+			return // perhaps it was closed
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes are not taken in", unread)
@@ -31,8 +31,8 @@ func waitUntilReceived(t *testing.T, c *net.UnixConn) {
 	}
 }
 
-// On shards a request that is incomplete leaves its runner, and waits elsewhere for more.
-// Wherever that happens, and however often, the answers are the same.
+// On shards a runner parks a connection whose request is incomplete. The responses are the same
+// wherever and however often that happens.
 func TestFCGIResponsesOnShardsAreIndependentOfSplit(t *testing.T) {
 	someFCGIModes(t, func() *http.Server { return &http.Server{Handler: http.HandlerFunc(fcgiProbe)} },
 		func(s *fcgiSite) {

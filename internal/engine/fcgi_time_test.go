@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// inFCGIBubble is inBubble for a server that speaks FastCGI.
+// inFCGIBubble is inBubble for FastCGI.
 func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,8 +34,7 @@ func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s
 	})
 }
 
-// A request that never becomes complete has its time, and so has a connection that waits
-// for one.
+// A request that never becomes complete times out, and so does an idle connection.
 func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 	const second = time.Second
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,8 +98,8 @@ func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 	}
 }
 
-// The same on shards, where another clock bounds the waiting: who stops is told apart from who
-// goes on.
+// The same on shards, which use another clock. Clients that stall are distinguished from those that
+// continue.
 func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
 	someFCGIModes(t, func() *http.Server {
 		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond,
@@ -112,7 +111,8 @@ func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
 				p := s.peer()
 				io.WriteString(p, whole[:cut])
 				for _, trickle := range []string{"", question, rec(stdinStream, 9, "x")} {
-					// after what was sent it is nothing, or breaks a record
+					// the next byte after what was sent is harmless, or breaks
+					// a record
 					io.WriteString(p, trickle)
 				}
 				rest := p.rest()
@@ -127,8 +127,7 @@ func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
 	}, "tcp", "unix")
 }
 
-// What a handler left of a body is not waited for without end, nor what precedes its
-// records.
+// Draining a body is limited in time, and so is what precedes its records.
 func TestFCGIDrainIsLimitedInTime(t *testing.T) {
 	for name, h := range leaveBody {
 		if name == "panic" {
@@ -140,7 +139,7 @@ func TestFCGIDrainIsLimitedInTime(t *testing.T) {
 					io.WriteString(c, ask{method: "POST",
 						params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
 					start, stop := time.Now(), make(chan bool)
-					go func() { // as slowly as it pleases
+					go func() { // slowly
 						for {
 							select {
 							case <-stop:
@@ -164,7 +163,7 @@ func TestFCGIDrainIsLimitedInTime(t *testing.T) {
 	}
 }
 
-// A goroutine that a handler left waiting for the body does not hold the response up.
+// A goroutine that still waits for the body does not delay the response.
 func TestFCGITimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	for _, part := range []string{rec(stdinStream, 1, "x"), rec(stdinStream, 1, "01234567")[:12]} {
@@ -179,7 +178,7 @@ func TestFCGITimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	}
 }
 
-// A handler whose peer does not read is held for WriteTimeout, and learns of it.
+// WriteTimeout ends a handler whose peer does not read, and the handler gets an error.
 func TestFCGIWriteTimeoutEndsHandler(t *testing.T) {
 	var failed error
 	var after time.Duration
@@ -203,8 +202,8 @@ func TestFCGIWriteTimeoutEndsHandler(t *testing.T) {
 	})
 }
 
-// Questions that are not read the answers of end the connection at the same time, and so do
-// those that arrive one by one.
+// WriteTimeout also ends a connection whose peer sends GET_VALUES and does not read the replies,
+// even if they are sent one by one.
 func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
 		Handler: http.HandlerFunc(dump)}
@@ -221,7 +220,7 @@ func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 	})
 }
 
-// Deadlines that a handler sets hold for its request only.
+// Deadlines set by a handler apply only to its request.
 func TestFCGIHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/next" {
@@ -253,7 +252,7 @@ func TestFCGIHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 	}
 }
 
-// Shutdown waits for a request that runs, and leaves a new connection a little time.
+// Shutdown waits for a running request, and for newGrace for a new connection.
 func TestFCGIShutdownWaitsForRequests(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
@@ -266,7 +265,7 @@ func TestFCGIShutdownWaitsForRequests(t *testing.T) {
 		idle, busy, asked := s.peer(), s.peer(), s.peer()
 		idle.ask(aGET("/"))
 		asked.ask(aGET("/"))
-		io.WriteString(asked, question) // which is no request
+		io.WriteString(asked, question) // which is not a request
 		if kind, _, _, err := asked.record(); kind != getValuesResult || err != nil {
 			s.Errorf("record of type %d, %v", kind, err)
 		}
@@ -299,7 +298,7 @@ func TestFCGIShutdownWaitsForRequests(t *testing.T) {
 	})
 }
 
-// SetKeepAlivesEnabled(false) closes connections that wait, and others when they are done.
+// SetKeepAlivesEnabled(false) closes idle connections at once, and others after their response.
 func TestFCGIKeepAlivesDisabledClosesConnections(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// What a web server makes us work is in proportion to what it sends. Processor time is
-// compared, as TestWorkIsProportionalToInput does.
+// The server's work is in proportion to what a web server sends. CPU time is compared as in
+// TestWorkIsProportionalToInput.
 func TestFCGIWorkIsProportionalToInput(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, h := range fcgiReaders {

@@ -8,7 +8,7 @@ import (
 
 type sleeper struct{ work chan int }
 
-// More goroutines than maxIdle wait for a while, and not for ever.
+// More goroutines than maxFree wait for a limited time.
 func TestSurplusGoroutinesEndAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 4 * maxFree
@@ -63,7 +63,7 @@ func TestSurplusGoroutinesEndAfterTimeout(t *testing.T) {
 	})
 }
 
-// One that is taken when its time is over works all the same.
+// A goroutine that receives work just when its time is over does the work.
 func TestSurplusGoroutineIsUsableAtItsTimeout(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {

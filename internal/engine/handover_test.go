@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whether HTTP/2 is served does not depend on whether the server has just had nothing to do.
+// Whether HTTP/2 is served does not depend on whether the server was just unused.
 func TestUnusedServerStillOffersHTTP2(t *testing.T) {
 	s := New(&http.Server{Handler: http.NotFoundHandler()})
 	if err := s.http2.configure(); err != nil || !s.http2.supported() {
@@ -20,7 +20,7 @@ func TestUnusedServerStillOffersHTTP2(t *testing.T) {
 	}
 }
 
-// A connection of HTTP/2 may end before it is off the list of those that the server serves itself.
+// An HTTP/2 connection may end before moveFromServer has moved it.
 func TestServerIsUnusedAfterShortHTTP2Connection(t *testing.T) {
 	s := New(&http.Server{Handler: http.NotFoundHandler()})
 	unused := 0

@@ -15,8 +15,8 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// TestServerWithoutDescriptors is the process that TestHijackWithoutDescriptorsKeepsConnection starts. Its handlers use up all
-// descriptors before they take their connection over.
+// TestServerWithoutDescriptors is the process that TestHijackWithoutDescriptorsKeepsConnection
+// starts. Its handlers use up all descriptors before they hijack.
 func TestServerWithoutDescriptors(t *testing.T) {
 	if os.Getenv("TARE_NO_DESCRIPTORS") == "" {
 		t.Skip("is run by TestHijackWithoutDescriptorsKeepsConnection")
@@ -80,8 +80,8 @@ func TestServerWithoutDescriptors(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
 }
 
-// A Hijack that fails for want of descriptors leaves the connection as it was: its response is sent, the next request
-// is served, and its end is noticed. Connections that wait are given up for it.
+// If Hijack fails because there are no descriptors, the connection is unchanged: its response is
+// sent, the next request is served, and its end is detected. Idle connections are closed for it.
 func TestHijackWithoutDescriptorsKeepsConnection(t *testing.T) {
 	_, address, found := strings.Cut(strings.TrimSpace(play(t, "TestServerWithoutDescriptors",
 		"TARE_NO_DESCRIPTORS=1")), "listening on ")
@@ -125,7 +125,7 @@ func TestHijackWithoutDescriptorsKeepsConnection(t *testing.T) {
 		}
 	}
 	request := strings.Replace(strings.Replace(get, "/ ", "/plain ", 1), host, host+"Connection: close\r\n", 1)
-	// they wait only soon after their responses
+	// they start to wait shortly after their responses
 	eventually(t, "connections are given up for a Hijack", func() bool {
 		for range 2 {
 			idle := connect()

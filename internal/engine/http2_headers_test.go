@@ -12,16 +12,16 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// h2Frame is a frame of HTTP/2.
+// h2Frame returns an HTTP/2 frame.
 func h2Frame(kind, flags byte, stream uint32, content string) string {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(content))<<8|uint32(kind))
 	b = binary.BigEndian.AppendUint32(append(b, flags), stream)
 	return string(b) + content
 }
 
-// HEADERS that do not end are bounded by the PING that their client cannot acknowledge, even while
-// another stream is open, and however CONTINUATION frames trickle in. A SETTINGS frame with a
-// parameter twice ends the connection.
+// A header section without end is limited by the PING that its client cannot acknowledge, even
+// while another stream is open, and however slowly CONTINUATION frames arrive. A SETTINGS frame
+// with a repeated parameter ends the connection.
 func TestHTTP2EndlessHeadersEndConnection(t *testing.T) {
 	const headers, settings, continuation, endStream, endHeaders = 1, 4, 9, 1, 4
 	const get = "\x82\x86\x84\x41\x01a" // GET http / with :authority a

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// onLoop reports whether a loop runs the handler that calls it.
+// onLoop reports whether the handler that calls it runs on a loop.
 func onLoop() bool {
 	b := make([]byte, 8<<10)
 	return strings.Contains(string(b[:runtime.Stack(b, false)]), ".serveAsLeader(")
@@ -33,7 +33,7 @@ func trained(t *testing.T, dial func() net.Conn, paths ...string) net.Conn {
 	return c
 }
 
-// A route that was quick for long and then hangs leaves the loops when it has held up each of them
+// A route that was quick for long and then hangs leaves the loops after it has held up each of them
 // once, although none of its handlers returns.
 func TestHungRouteLeavesAllLoops(t *testing.T) {
 	const hung = 64
@@ -73,7 +73,7 @@ func TestHungRouteLeavesAllLoops(t *testing.T) {
 	}
 }
 
-// When what many routes share stops, most of them are off the loops before they have held one up.
+// If a resource that many routes share stops, most routes leave the loops before they hold one up.
 func TestOutageTakesAllRoutesOffTheLoops(t *testing.T) {
 	const routes = 48
 	release := make(chan bool)
@@ -114,7 +114,7 @@ func TestOutageTakesAllRoutesOffTheLoops(t *testing.T) {
 	}
 }
 
-// A client that pipelines and is gone when its response is sent does not choose where the next
+// A client that pipelines and disconnects when its response is sent cannot choose where the next
 // handler runs.
 func TestResetClientCannotPutHandlersOnLoop(t *testing.T) {
 	var on, all atomic.Int32
@@ -142,8 +142,9 @@ func TestResetClientCannotPutHandlersOnLoop(t *testing.T) {
 	}
 }
 
-// A client that sends without end leaves the loop to others, even where all handlers run on loops. One whose
-// runner has lost the lead before its turn was over, as on a busy machine, has left it as well, but onLoop does not tell.
+// A client that sends without pause leaves the loop to others, even if all handlers run on loops.
+// If its runner lost the lead before the end of its turn, as on a busy machine, it has also left
+// the loop, although onLoop does not show that.
 func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 	const n = 4000
 	var on atomic.Int32
@@ -174,7 +175,7 @@ func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 	t.Errorf("%d of %d pipelined requests ran on the loop", on.Load(), n)
 }
 
-// GOMAXPROCS may be raised while the server runs: new connections use the new processors.
+// GOMAXPROCS may grow while the server runs: new connections use the new processors.
 func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute,
@@ -191,7 +192,7 @@ func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	serves()
 	before := loops()
 	runtime.GOMAXPROCS(3)
-	kept := dial() // the server looks while it has connections
+	kept := dial() // the server checks only while it has connections
 	io.WriteString(kept, get)
 	answers(t, kept, 1)
 	for start := time.Now(); loops() < before+2; time.Sleep(time.Millisecond) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Whatever a handler keeps stays as it was. In builds with the poison tag all
-// recycled memory is overwritten, so that keeping any of it would show here.
+// What a handler keeps does not change. In builds with the poison tag all reused memory is
+// overwritten, so that this test detects anything that refers to it.
 func TestKeptRequestsDoNotChange(t *testing.T) {
 	type keepsake struct {
 		request *http.Request

@@ -19,7 +19,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Websockets work through a library that knows net/http only.
+// A WebSocket library that only knows net/http works.
 func TestWebSocketLibraryWorks(t *testing.T) {
 	bothPaths(t, handle(echo), func(s *site) { s.talk("http://host/") })
 }
@@ -62,8 +62,7 @@ func (s *site) talk(address string) {
 	}
 }
 
-// A reverse proxy of the standard library streams, upgrades, and aborts when its
-// backend does.
+// A reverse proxy of the standard library streams, upgrades, and aborts when its backend aborts.
 func TestReverseProxyOfStandardLibraryWorks(t *testing.T) {
 	proceed := make(chan bool)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -113,8 +112,8 @@ func TestReverseProxyOfStandardLibraryWorks(t *testing.T) {
 	})
 }
 
-// MaxBytesReader: a rest that is small is read and the connection kept, a large one
-// costs the connection.
+// MaxBytesReader: a small remainder is drained and the connection kept. A large one ends the
+// connection.
 func TestMaxBytesReaderLimitsBody(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 10))
@@ -129,8 +128,8 @@ func TestMaxBytesReaderLimitsBody(t *testing.T) {
 					body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size,
 						strings.Repeat("x", size))
 				}
-				// who sends more than is read has half a second before he is cut
-				// off
+				// a client that sends more than is read has half a second until the
+				// connection is closed
 				testkit.Try(s.T, func() error {
 					got := s.exchangeText("POST / HTTP/1.1\r\n" + host + body + get)
 					if strings.Contains(got, "413 ") != (size > 10) || (strings.Count(got, "HTTP/1.1 ") == 2) != keeps {
@@ -143,7 +142,7 @@ func TestMaxBytesReaderLimitsBody(t *testing.T) {
 	})
 }
 
-// TimeoutHandler answers in time, and its handler, which goes on, harms nobody.
+// TimeoutHandler responds in time, and its handler, which continues, affects nothing else.
 func TestTimeoutHandlerRespondsInTime(t *testing.T) {
 	ended := make(chan error, 1)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +154,7 @@ func TestTimeoutHandlerRespondsInTime(t *testing.T) {
 		}
 		io.WriteString(w, "in time")
 	})
-	paths := http.NewServeMux() // who is not slow has time enough on a busy machine, too
+	paths := http.NewServeMux() // so that fast handlers have enough time on a busy machine
 	paths.Handle("/slow", http.TimeoutHandler(handler, 50*time.Millisecond, "too slow"))
 	paths.Handle("/", http.TimeoutHandler(handler, time.Minute, "too slow"))
 	bothPaths(t, func() *http.Server { return &http.Server{Handler: paths} }, func(s *site) {
@@ -173,8 +172,7 @@ func TestTimeoutHandlerRespondsInTime(t *testing.T) {
 	})
 }
 
-// Trailers, interim responses and both directions at once, as a client of net/http
-// sees them.
+// Trailers, interim responses and full duplex work with a client of net/http.
 func TestTrailersPassInBothDirections(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</a>")
@@ -212,7 +210,7 @@ func TestTrailersPassInBothDirections(t *testing.T) {
 	})
 }
 
-// A handler's own deadlines end its own Read and Write, on either path.
+// A handler's own deadlines end its Read and Write on both paths.
 func TestResponseControllerDeadlinesEndReadAndWrite(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -231,7 +229,7 @@ func TestResponseControllerDeadlinesEndReadAndWrite(t *testing.T) {
 	})
 }
 
-// The context learns of the client's departure in each of the ways there are to ask.
+// The context is canceled when the client leaves, however the handler uses it.
 func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 	entered, ended := make(chan bool), make(chan error, 1)
 	ways := map[string]func(context.Context){
@@ -274,8 +272,8 @@ func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 	})
 }
 
-// Answers to requests that were pipelined before one that takes the connection over
-// arrive before what that writes.
+// Responses to requests that were pipelined before one that hijacks arrive before the handler's own
+// output.
 func TestEarlierResponsesPrecedeHijackedOutput(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/hijack" {
@@ -291,7 +289,7 @@ func TestEarlierResponsesPrecedeHijackedOutput(t *testing.T) {
 		io.WriteString(c, "taken.")
 	}), func(s *site) {
 		c := s.connect()
-		for range 100 { // the loop is earned
+		for range 100 { // so that handlers run on the loop
 			io.WriteString(c, get)
 			answers(s.T, c, 1)
 		}

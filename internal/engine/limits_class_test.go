@@ -21,14 +21,14 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// What one connection may make the server allocate, whatever it sends.
+// The limits of what one connection may make the server allocate, whatever it sends.
 const (
 	allocatedFixed   = 64 << 10
 	allocatedPerByte = 100
 )
 
-// hostile are inputs that are small for what they might cost: those that are refused,
-// those that are not, and what grows with each byte.
+// hostile returns inputs that are small for their potential cost: rejected ones, valid ones, and
+// ones whose cost grows with each byte.
 func hostile() map[string]string {
 	all := map[string]string{
 		"fields":           "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 990) + "\r\n",
@@ -77,8 +77,8 @@ func differentFields(n int) string {
 	return s.String()
 }
 
-// MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion
-// to what it sends.
+// MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion to what it
+// sends.
 func TestAmplification(t *testing.T) {
 	withoutReserve(t)
 	if testkit.Race {
@@ -111,7 +111,7 @@ func TestAmplification(t *testing.T) {
 	}
 }
 
-// oneShot is a connection that sends a text and drops what it is told.
+// oneShot is a connection that sends a text and discards the output.
 type oneShot struct {
 	net.Conn
 	text   string
@@ -154,8 +154,8 @@ func (l *oneListener) Accept() (net.Conn, error) {
 func (l *oneListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// The same over shards, with all of the corpus at once: there is no connection of ours
-// to count by.
+// The same over shards, with the whole corpus at once, because the test cannot measure a single
+// connection.
 func TestAmplificationOnSockets(t *testing.T) {
 	withoutReserve(t)
 	if testkit.Race {
@@ -181,7 +181,7 @@ func TestAmplificationOnSockets(t *testing.T) {
 	})
 }
 
-// MN-40: a client that pipelines without end and reads nothing is bounded in time by
+// MN-40: a client that pipelines without pause and reads nothing is limited in time by
 // WriteTimeout, and in memory in any case.
 func TestEndlessPipeliningIsLimited(t *testing.T) {
 	withoutReserve(t)
@@ -216,14 +216,14 @@ func TestEndlessPipeliningIsLimited(t *testing.T) {
 	})
 }
 
-// withoutReserve keeps servers from reserving memory while a test looks at what is
-// allocated: who sets GOGC is left alone.
+// withoutReserve sets GOGC, so that servers do not reserve memory while a test measures
+// allocations.
 func withoutReserve(t *testing.T) {
 	old := debug.SetGCPercent(99)
 	t.Cleanup(func() { debug.SetGCPercent(old) })
 }
 
-// inUse is the memory that the process's goroutines and heap take.
+// inUse returns the memory of the process's stacks and heap.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -231,9 +231,8 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// MN-40: thousands of clients that trickle, in whichever phase, hold memory in
-// proportion to their number. They are another process: here are descriptors for one
-// side only.
+// MN-40: thousands of slow clients, in any phase, hold memory in proportion to their number. They
+// run in another process, because this one has descriptors for only one side.
 func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	withoutReserve(t)
 	n, perConn := 900, 32<<10
@@ -261,8 +260,8 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	})
 }
 
-// play runs a test of this binary as another process until the test that asks for it
-// ends, and returns the first line that it prints.
+// play runs a test of this binary as another process until the calling test ends, and returns the
+// first line of its output.
 func play(t *testing.T, test, env string) string {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^"+test+"$")
@@ -310,13 +309,12 @@ func TestClientsThatTrickle(t *testing.T) {
 			io.WriteString(c, "x")
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // for the last to be received
+	time.Sleep(50 * time.Millisecond) // so that the last byte is received
 	fmt.Println("trickling")
-	io.Copy(io.Discard, os.Stdin) // until the other process has looked
+	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// MN-40: what a handler left of a body is not waited for without end, whatever
-// deadlines there are.
+// MN-40: draining a body is limited in time, whatever deadlines are set.
 func TestDrainIsLimitedInTime(t *testing.T) {
 	for _, name := range []string{"nothing", "flushed", "duplex", "own deadline"} {
 		t.Run(name, func(t *testing.T) {
@@ -341,8 +339,8 @@ func TestDrainIsLimitedInTime(t *testing.T) {
 	}
 }
 
-// MN-40: a goroutine that a handler left waiting for the body does not hold the
-// response up: http.TimeoutHandler leaves one.
+// MN-40: a goroutine that still waits for the body does not delay the response; http.TimeoutHandler
+// leaves such a goroutine.
 func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue",
@@ -361,8 +359,8 @@ func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	}
 }
 
-// A panic ends the connection also if a goroutine of its handler waits for the body, or
-// for room to write.
+// A panic ends the connection even if a goroutine of its handler waits for the body, or for room to
+// write.
 func TestPanicEndsConnectionDespitePendingCalls(t *testing.T) {
 	for name, wait := range map[string]func(http.ResponseWriter, *http.Request){
 		"read": func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) },

@@ -29,7 +29,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// modes are the kinds of connection that every test body here runs over.
+// modes are the kinds of connection over which tests run.
 var modes = map[string]func(*testing.T) (net.Listener, func() (net.Conn, error)){
 	"tcp": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
 		return listen(t, "tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ var modes = map[string]func(*testing.T) (net.Listener, func() (net.Conn, error))
 	},
 	"net.Conn": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
 		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		// a listener of another type: its connections take the portable path
+		// a listener of another type: its connections take the goroutine path
 		return struct{ net.Listener }{l}, dial
 	},
 	"memory": func(*testing.T) (net.Listener, func() (net.Conn, error)) {
@@ -70,7 +70,7 @@ func listen(t *testing.T, network, address string) (net.Listener, func() (net.Co
 	return l, func() (net.Conn, error) { return net.Dial(network, l.Addr().String()) }
 }
 
-// site is a running server, and a client that reaches it.
+// site is a running server and a client that is connected to it.
 type site struct {
 	*testing.T
 	mode   string
@@ -110,7 +110,7 @@ func someModes(t *testing.T, settings func() *http.Server, test func(*site), nam
 	}
 }
 
-// someServers is someModes for servers that have more than settings.
+// someServers is someModes for servers with fields beyond their settings.
 func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site),
 	names ...string) {
 	t.Helper()
@@ -194,7 +194,7 @@ func TestManyClientsAreServed(t *testing.T) {
 	})
 }
 
-// An upload is streamed to the handler and a download from it, at constant memory.
+// An upload streams to the handler, and a download from it, in constant memory.
 func TestLargeBodiesUseConstantMemory(t *testing.T) {
 	withoutReserve(t)
 	const size = 20 << 20
@@ -211,9 +211,9 @@ func TestLargeBodiesUseConstantMemory(t *testing.T) {
 		io.Copy(sum, io.LimitReader(zeros{}, size))
 		want := fmt.Sprintf("%x %d <nil>", sum.Sum(nil), size)
 		for _, how := range []string{"?length", ""} {
-			var body io.Reader = bytes.NewReader(make([]byte, size)) // by length
+			var body io.Reader = bytes.NewReader(make([]byte, size)) // with a length
 			if how == "" {
-				body = io.LimitReader(zeros{}, size) // by chunks
+				body = io.LimitReader(zeros{}, size) // chunked
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -263,8 +263,8 @@ func TestHandlersSeeConnectionType(t *testing.T) {
 	})
 }
 
-// countingListener counts what its connections' ReadFrom moved: what the kernel may
-// have copied without our seeing a byte.
+// countingListener counts the bytes that ReadFrom of its connections moved: the kernel may have
+// copied them.
 type countingListener struct {
 	net.Listener
 	moved *atomic.Int64
@@ -294,8 +294,7 @@ func (c countingConn) ReadFrom(src io.Reader) (int64, error) {
 
 func isFile(r io.Reader) bool { _, ok := r.(*os.File); return ok }
 
-// A file goes to the connection by the connection's own ReadFrom, all but its
-// beginning.
+// The connection's own ReadFrom sends a file, except its beginning.
 func TestFilesAreCopiedByTheKernel(t *testing.T) {
 	const size = 1 << 20
 	name := filepath.Join(t.TempDir(), "f")
@@ -325,7 +324,7 @@ func TestFilesAreCopiedByTheKernel(t *testing.T) {
 	}
 }
 
-// Files are served by the standard library's handlers.
+// The standard library's handlers serve files.
 func TestServesFiles(t *testing.T) {
 	dir := t.TempDir()
 	content := strings.Repeat("0123456789abcdef", 40<<10)
@@ -434,7 +433,7 @@ func TestCloseEndsConnectionsOfRunningHandlers(t *testing.T) {
 	})
 }
 
-// A handler that leaves by runtime.Goexit ends its connection, and nothing else.
+// runtime.Goexit in a handler ends its connection, and nothing else.
 func TestGoexitEndsOnlyItsConnection(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/exit" {

@@ -20,7 +20,7 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	if runs != startDebt {
 		t.Errorf("earned the loop after %d quick runs, want %d", runs, startDebt)
 	}
-	for range 3 { // each alone is nobody's fault
+	for range 3 { // a single hiccup is not charged
 		if s.learn(slow); !s.isQuick() {
 			t.Error("one hiccup keeps a route off the loop")
 		}
@@ -40,7 +40,7 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 			t.Errorf("%s: paid for by %d quick ones", name, runs)
 		}
 	}
-	slowIn := func(n, of int) (onLoop int) { // runs of the last half
+	slowIn := func(n, of int) (onLoop int) { // runs on the loop in the last half
 		for !s.isQuick() {
 			s.learn(quick)
 		}
@@ -82,7 +82,7 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	}
 }
 
-// Each stall keeps a route off the loop for twice as long, until it has behaved.
+// Each stall keeps a route off the loop for twice as long, until it has been quick for long.
 func TestStallsDoubleTheDebt(t *testing.T) {
 	var s slot
 	stall := func() (runs int) {
@@ -92,7 +92,7 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 		}
 		return runs
 	}
-	stall() // is charged on top of what a new slot owes
+	stall() // charged in addition to a new slot's debt
 	for want := 2 * firstStall; want <= maxDebt; want *= 2 {
 		if got := stall(); got != want {
 			t.Errorf("paid for by %d runs, want %d", got, want)
@@ -127,7 +127,7 @@ func TestTrustNeedsManyRuns(t *testing.T) {
 func TestFlushGateSendsPendingBytes(t *testing.T) {
 	var s flushGate
 	var sent []byte
-	s.send() // nothing is sealed
+	s.send() // the gate is open
 	if n := s.open(); n != 0 {
 		t.Error(n)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// The owner of a server learns of each request that no handler sees, and of no other.
+// Refused is called for each request that no handler sees, and for no other.
 func TestRefusedRequestsAreReported(t *testing.T) {
 	const good = "GET /good HTTP/1.1\r\n" + host + "\r\n"
 	for _, c := range []struct{ name, send, want string }{
@@ -68,7 +68,7 @@ func describeRefusal(t *testing.T, r engine.Refusal) string {
 	return fmt.Sprintf("%s|%s|%s|%d", r.Line, where, r.Request.UserAgent(), r.Status)
 }
 
-// received is what was reported; that is done before the connection ends.
+// received returns what was reported, which happens before the connection ends.
 func received(reports chan string) string {
 	var all []string
 	for len(reports) > 0 {
@@ -77,7 +77,7 @@ func received(reports chan string) string {
 	return strings.Join(all, "; ")
 }
 
-// A head that does not arrive in time is reported, and a client that sends nothing is not.
+// A head that is late is reported. A client that sends nothing is not.
 func TestLateHeadsAreReported(t *testing.T) {
 	for _, c := range []struct{ name, send, want string }{
 		{"part of a line", "GET /x HT", "GET /x HT|||408"},
@@ -104,7 +104,8 @@ func TestLateHeadsAreReported(t *testing.T) {
 	}
 }
 
-// Who speaks HTTP to a server of HTTPS is reported as far as it is known, and who fails to speak TLS is not.
+// A client that speaks HTTP to an HTTPS server is reported as far as its request is known. A client
+// whose TLS handshake fails is not.
 func TestPlaintextOnTLSIsReported(t *testing.T) {
 	for send, want := range map[string]string{
 		"GET /x HTTP/1.1\r\n\r\n": "GET /|||400", "hello\r\n\r\n": "hello|||400", "\x16\x03\x01\x00\x01\x01": "",

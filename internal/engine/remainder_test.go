@@ -15,9 +15,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// MN-46: goroutines that a handler left behind, and that go on using what they were
-// given, touch nobody else's connection. Their writes race with the end of the handler,
-// which is their own fault: so the race detector is not asked.
+// MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
+// other connection. Their writes race with the end of the handler, which is their own fault. The
+// test therefore does not run with the race detector.
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
@@ -83,7 +83,7 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	})
 }
 
-// honest asks, with a body or without one, and checks the answers until the deadline.
+// honest sends requests, with or without a body, and checks the responses until the deadline.
 func (s *site) honest(id int, body string, deadline time.Time) {
 	c, err := s.dial()
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *site) honest(id int, body string, deadline time.Time) {
 	}
 }
 
-// soak is how long a test that looks for rare events looks.
+// soak returns how long a test looks for rare events.
 func soak(short, long time.Duration) time.Duration {
 	if slow() {
 		return long
@@ -111,8 +111,8 @@ func soak(short, long time.Duration) time.Duration {
 	return short
 }
 
-// MN-46: a write that a slow reader blocks, in a goroutine that its handler left
-// behind, ends with its own connection.
+// MN-46: a write that a slow reader blocks, in a goroutine that outlives its handler, ends with its
+// own connection.
 func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")

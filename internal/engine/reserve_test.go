@@ -22,7 +22,7 @@ func TestReserveFollowsCollections(t *testing.T) {
 		want  int
 	}{
 		{time.Hour, maxReserve, 0},
-		{reserveBelow, maxReserve, 0}, // seldom enough
+		{reserveBelow, maxReserve, 0}, // just rarely enough
 		{reserveBelow - 1, maxReserve, firstReserve},
 		{reserveBelow - 1, firstReserve, firstReserve},
 		{reserveBelow - 1, maxReserve, 2 * firstReserve},
@@ -30,7 +30,7 @@ func TestReserveFollowsCollections(t *testing.T) {
 		{reserveBelow - 1, maxReserve, 4 * firstReserve},
 		{reserveBelow - 1, maxReserve, maxReserve},
 		{keepBelow, maxReserve, maxReserve},
-		{reserveBelow - 1, firstReserve, 0}, // there are fewer processors by now
+		{reserveBelow - 1, firstReserve, 0}, // after GOMAXPROCS was lowered
 		{reserveBelow - 1, firstReserve, firstReserve},
 		{keepBelow + 1, firstReserve, 0},
 	} {
@@ -41,7 +41,7 @@ func TestReserveFollowsCollections(t *testing.T) {
 	}
 }
 
-// collect runs the collector until a condition holds: its cleanups run a little later.
+// collect runs the collector until a condition holds, because cleanups run slightly later.
 func collect(t *testing.T, what string, until func() bool) {
 	t.Helper()
 	for start := time.Now(); !until(); {

@@ -14,7 +14,8 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// After Retire each connection serves one more request, whose response announces the end, and none is closed before.
+// After Retire each connection serves one more request, whose response announces the end. No
+// connection is closed before.
 func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
 		c := s.connect()
@@ -40,7 +41,7 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	})
 }
 
-// A response that has begun before Retire without announcing the end is not the last one.
+// A response that began before Retire, without announcing the end, is not the last one.
 func TestRetireSparesResponseInProgress(t *testing.T) {
 	begun, finish := make(chan bool, 1), make(chan bool, 1)
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
@@ -72,7 +73,7 @@ func TestRetireSparesResponseInProgress(t *testing.T) {
 	})
 }
 
-// Over HTTP/2 the end is announced by GOAWAY, and requests that come at the same time find another connection.
+// Over HTTP/2 GOAWAY announces the end, and concurrent requests use another connection.
 func TestRetireSendsGOAWAY(t *testing.T) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
@@ -109,7 +110,7 @@ func TestRetireSendsGOAWAY(t *testing.T) {
 	eventually(t, "another connection", func() bool { return ask() != first })
 }
 
-// Handlers count the requests of their connection.
+// Handlers can count the requests of their connection.
 func TestRequestsOfConnectionAreCounted(t *testing.T) {
 	began := time.Now()
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {

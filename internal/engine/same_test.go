@@ -23,21 +23,20 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// server is what net/http's server and ours have in common.
+// server is the common interface of net/http's server and this engine's.
 type server interface {
 	Serve(net.Listener) error
 	Close() error
 }
 
-// makers are the two that every case below must not tell apart.
+// makers are the two servers that must behave the same in every case below.
 var makers = map[string]func(*http.Server) server{
 	"net/http": func(s *http.Server) server { return s },
 	"tare":     func(s *http.Server) server { return engine.New(s) },
 }
 
-// transcript sends the pieces to a server, each when the server has done all it can
-// with those before, and returns what came back in a form that can be compared,
-// with what the server logged.
+// transcript sends the pieces to a server, each when the server has processed those before. It
+// returns what came back in a comparable form, with what the server logged.
 func transcript(t *testing.T, newServer func(*http.Server) server, settings *http.Server, pieces []string) string {
 	var answer, logged bytes.Buffer
 	var closed bool
@@ -74,7 +73,7 @@ func transcript(t *testing.T, newServer func(*http.Server) server, settings *htt
 		describeLog(logged.String())
 }
 
-// closeWrite stands among the pieces for the client closing its side.
+// closeWrite, as a piece, closes the client's sending side.
 const closeWrite = "\x00close write"
 
 func goServe(s server, l net.Listener) chan error {
@@ -103,7 +102,7 @@ func describe(answer []byte, closed, head bool) string {
 		}
 		body, err := io.ReadAll(resp.Body)
 		if refusal := fmt.Sprint(resp.Status); resp.Close && strings.HasPrefix(string(body), refusal) {
-			body = []byte(refusal) // which words follow is the server's own
+			body = []byte(refusal) // the text is the server's own
 			resp.ContentLength = -1
 			resp.Header.Del("Content-Length")
 		}
@@ -126,7 +125,7 @@ func shorten(b []byte) string {
 	return string(b)
 }
 
-// describeLog keeps what was logged but for stack traces and source lines.
+// describeLog removes stack traces and source lines from what was logged.
 func describeLog(logged string) string {
 	var s strings.Builder
 	for line := range strings.Lines(logged) {
@@ -138,7 +137,7 @@ func describeLog(logged string) string {
 	return s.String()
 }
 
-// dump answers with everything a handler can learn of its request.
+// dump responds with everything that a handler can observe of its request.
 func dump(w http.ResponseWriter, r *http.Request) {
 	before := fmt.Sprint(r.Trailer)
 	body, err := io.ReadAll(r.Body)
@@ -155,7 +154,7 @@ func dump(w http.ResponseWriter, r *http.Request) {
 
 const host = "Host: a\r\n"
 
-// requests are handed to dump. The handler's view of each is what is compared.
+// requests are sent to dump. What the handler observes is compared.
 var requests = map[string][]string{
 	"simple": {"GET /a/b?c=d HTTP/1.1\r\n" + host + "\r\n"},
 	"split":  {"GE", "T /a/b?c=d HTTP/1.1\r", "\n" + host, "\r\n"},
@@ -244,7 +243,7 @@ const (
 	expect  = "POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n"
 )
 
-// handlers each answer get, getOld, getKeep, head and post.
+// handlers are each sent get, getOld, getKeep, head and post.
 var handlers = map[string]http.HandlerFunc{
 	"nothing":     func(http.ResponseWriter, *http.Request) {},
 	"small":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
@@ -383,8 +382,8 @@ var handlers = map[string]http.HandlerFunc{
 	"hijack":    hijack,
 }
 
-// tooSlow takes longer than it may: if it waited for the end of its time it might return just then, and nobody could tell whether that
-// was in time.
+// tooSlow runs until well after its timeout. If it returned exactly at its timeout, either result
+// would be possible.
 func tooSlow(w http.ResponseWriter, r *http.Request) {
 	answered := make(chan struct{})
 	defer close(answered)
@@ -462,8 +461,8 @@ func TestResponsesEqualThoseOfNetHTTP(t *testing.T) {
 	}
 }
 
-// deliberate are the cases, by name or by name and kind, in which we differ, and
-// what the package documentation says of that. Each is checked to differ still.
+// deliberate are the cases, by name or by name and kind, that differ, and what the package
+// documentation states about them. Each must still differ.
 var deliberate = map[string]string{
 	"body cut off":        "A response to a request whose body was cut off says that the connection closes.",
 	"early hints/1.0":     "HTTP/1.0 clients get no interim responses",
@@ -478,7 +477,7 @@ var deliberate = map[string]string{
 
 const tunnelRule = "A connection on which a handler answered 101, or 2xx to a CONNECT, and which it did not take over, is closed."
 
-// Whoever reads the package documentation learns of every difference.
+// The package documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../doc.go")
 	if err != nil {
@@ -492,7 +491,7 @@ func TestDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// A connection's states, as the ConnState hook sees them.
+// The ConnState hook sees the same states.
 func TestStatesEqualThoseOfNetHTTP(t *testing.T) {
 	for name, pieces := range map[string][]string{
 		"two requests": {get, get},

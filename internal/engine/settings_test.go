@@ -23,7 +23,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A handler that appends to one field's values changes no other field's.
+// A handler that appends to one field's values changes no other field.
 func TestAppendToFieldValuesChangesNoOtherField(t *testing.T) {
 	var got string
 	settings := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -40,8 +40,8 @@ func TestAppendToFieldValuesChangesNoOtherField(t *testing.T) {
 	})
 }
 
-// With full duplex the body is still the handler's to read after the response has
-// begun; without, what is left of it was read to make room for the response.
+// With full duplex the handler can read the body after the response has begun. Otherwise the
+// remainder was drained before the response.
 func TestFullDuplexKeepsBodyReadable(t *testing.T) {
 	for _, duplex := range []bool{false, true} {
 		t.Run(fmt.Sprint(duplex), func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestHandlerReceivesOPTIONSIfGeneralHandlerDisabled(t *testing.T) {
 	})
 }
 
-// Files that a multipart form was spooled to are gone once the handler returned.
+// Temporary files of a multipart form are removed once the handler has returned.
 func TestMultipartFilesAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	spooled := 0
@@ -128,7 +128,7 @@ func TestMultipartFilesAreRemoved(t *testing.T) {
 			s.Fatal(err)
 		}
 		resp.Body.Close()
-		s.get("/") // the connection's next request: the first one's end is over
+		s.get("/") // the next request of the connection: the first one has ended
 		if spooled == 0 {
 			s.Error("nothing was spooled, so nothing was tested")
 		}
@@ -146,7 +146,7 @@ func countFiles(t *testing.T) int {
 	return len(names)
 }
 
-// flaky fails to accept a few times, as a process out of descriptors does.
+// flaky is a listener whose Accept fails a few times, as in a process out of descriptors.
 type flaky struct {
 	net.Listener
 	failures int
@@ -227,7 +227,7 @@ func TestTLSConnectionsAreServed(t *testing.T) {
 	}
 }
 
-// A connection that was taken over has none of the server's deadlines.
+// A hijacked connection has none of the server's deadlines.
 func TestHijackClearsDeadlines(t *testing.T) {
 	settings := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -253,7 +253,7 @@ func TestHijackClearsDeadlines(t *testing.T) {
 	})
 }
 
-// What a handler's leftovers do after it returned is refused, and seen by nobody.
+// Calls after the handler has returned fail and have no effect.
 func TestWritesAfterHandlerReturnedFail(t *testing.T) {
 	var kept http.ResponseWriter
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -288,8 +288,7 @@ func TestWritesAfterHandlerReturnedFail(t *testing.T) {
 	})
 }
 
-// A request on a server whose base context has ended begins cancelled, as with
-// net/http.
+// A request of a server whose base context has ended is canceled from the start, as with net/http.
 func TestCanceledBaseContextCancelsRequests(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -307,8 +306,7 @@ func TestCanceledBaseContextCancelsRequests(t *testing.T) {
 	})
 }
 
-// While its context is watched a request may have filled the input buffer to the
-// last byte.
+// Input may fill the buffer to the last byte while the departure watch runs.
 func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 	const bufferSize = 4 << 10
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -333,7 +331,7 @@ func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 	})
 }
 
-// A client that is still sending when it is answered gets the answer, not a reset.
+// A client that is still sending when the response comes receives the response, not a reset.
 func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
 	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -341,19 +339,19 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	})})
 	served := goServe(s, l)
 	defer func() { s.Close(); <-served }()
-	testkit.Try(t, func() error { // it is lingered for half a second
+	testkit.Try(t, func() error { // the server lingers for half a second
 		c, err := dial()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		const size = 400 << 10 // more than is drained, less than is lingered for
+		const size = 400 << 10 // more than the server drains, less than it reads while lingering
 		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
 		for range 20 {
 			if _, err := c.Write(make([]byte, size/20)); err != nil {
 				return fmt.Errorf("sending: %w", err)
 			}
-			time.Sleep(time.Millisecond) // some of it arrives after the answer was sent
+			time.Sleep(time.Millisecond) // some of it arrives after the response was sent
 		}
 		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "413 ") {
 			return fmt.Errorf("%q, %w", b, err)
@@ -362,8 +360,8 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	})
 }
 
-// Who reads the body in another goroutine sets deadlines while the handler writes, and while another one takes the connection over: the
-// race detector is asked.
+// A goroutine that reads the body sets deadlines while the handler writes, and while another one
+// hijacks the connection. The race detector must find nothing.
 func TestConcurrentDeadlinesDoNotRace(t *testing.T) {
 	for _, takes := range []bool{false, true} {
 		t.Run(fmt.Sprint(takes), func(t *testing.T) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// BenchmarkIdleBound bounds how long a connection waits: by an instant that the sweep
-// finds, and by a timer of its own.
+// BenchmarkIdleBound compares two idle timeouts: a deadline that the sweep checks, and a timer for
+// each connection.
 func BenchmarkIdleBound(b *testing.B) {
 	b.Run("sweep", func(b *testing.B) {
 		b.ReportAllocs()

@@ -22,9 +22,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// overSockets is transcript over a listener of the given mode, in real time: the
-// pieces arrive as they may, then the client's side is closed, and all that comes
-// back is described.
+// overSockets is transcript over a listener of the given mode, in real time. The pieces arrive in
+// any way, then the client closes its sending side, and everything that comes back is described.
 func overSockets(t *testing.T, mode string, newServer func(*http.Server) server, h http.Handler,
 	pieces []string) string {
 	l, dial := modes[mode](t)
@@ -55,12 +54,12 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 		return "the server says nothing and does not close"
 	}
 	text := describe(answer, true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
-	// dump tells addresses, and whether it was quicker than the client's closing.
+	// dump shows addresses, and whether it ran before the client closed its side
 	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
 }
 
-// What a client sees and a handler is shown does not depend on the path: what the
-// other tests show of the portable one holds for shards.
+// What clients and handlers observe does not depend on the path, so that other tests of the
+// goroutine path also hold for shards.
 func TestBothPathsGiveSameResponses(t *testing.T) {
 	check := func(t *testing.T, h http.Handler, pieces []string) {
 		t.Parallel()
@@ -79,14 +78,14 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 			"post": {post, get},
 		} {
 			if name == "timeout" || name == "hijack" && len(pieces) > 1 {
-				continue // what these answer depends on when the client does what
+				continue // their responses depend on the client's timing
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces) })
 		}
 	}
 }
 
-// shardSite is a server on shards whose one handler is given.
+// shardSite starts a server on shards with one handler.
 func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
 	t.Helper()
 	l, d := listen(t, "tcp", "127.0.0.1:0")
@@ -105,7 +104,7 @@ func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func
 	}
 }
 
-// answers reads until n responses ended.
+// answers reads until n responses have ended.
 func answers(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
 	got, err := tryAnswers(c, n)
@@ -115,7 +114,7 @@ func answers(t *testing.T, c net.Conn, n int) string {
 	return got
 }
 
-// tryAnswers is answers, for who may get none.
+// tryAnswers is answers for connections that may get no response.
 func tryAnswers(c net.Conn, n int) (string, error) {
 	var got []byte
 	b := make([]byte, 64<<10)
@@ -129,8 +128,7 @@ func tryAnswers(c net.Conn, n int) (string, error) {
 	return string(got), nil
 }
 
-// A handler that blocks on a loop costs that loop a moment, not its other
-// connections.
+// A handler that blocks on a loop holds up other connections of the loop only for a moment.
 func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 	release := make(chan bool)
 	var blocking atomic.Bool
@@ -141,7 +139,7 @@ func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 		io.WriteString(w, "done.")
 	})})
 	quick := dial()
-	for range 200 { // earn the loop's trust
+	for range 200 { // so that the slot is trusted
 		io.WriteString(quick, get)
 		answers(t, quick, 1)
 	}
@@ -162,8 +160,8 @@ func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 	}
 }
 
-// A client that pipelines may need the first answer before it lets the handler of
-// the second request go on.
+// A client that pipelines may need the first response before it allows the handler of the second
+// request to continue.
 func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 	release := make(chan bool)
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +188,7 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 	}
 }
 
-// Thousands of pipelined requests are answered in order and in a few writes.
+// Thousands of pipelined requests get responses in order and in few writes.
 func TestPipelinedResponsesKeepOrder(t *testing.T) {
 	const n = 3000
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,7 +208,7 @@ func TestPipelinedResponsesKeepOrder(t *testing.T) {
 	}
 }
 
-// A reader that is slow holds its own handler, and gets every byte.
+// A slow reader holds up only its own handler, and receives every byte.
 func TestSlowReaderReceivesEverything(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -240,7 +238,7 @@ func TestSlowReaderReceivesEverything(t *testing.T) {
 	}
 }
 
-// Bodies that arrive late, by length and in chunks, with a deadline and without.
+// Bodies that arrive late are read, with a length and chunked, with and without a deadline.
 func TestLateBodiesAreRead(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{ReadTimeout: 300 * time.Millisecond,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -269,7 +267,7 @@ func TestLateBodiesAreRead(t *testing.T) {
 	}
 }
 
-// Connections that wait too long are closed: silent ones, trickled heads, idle ones.
+// Connections that wait too long are closed: silent ones, slow heads, and idle ones.
 func TestWaitingConnectionsTimeOut(t *testing.T) {
 	const bound = 150 * time.Millisecond
 	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
@@ -278,7 +276,7 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 		})})
 	for name, test := range map[string]struct {
 		want     time.Duration
-		answered bool // once, before
+		answered bool // the server has responded once before
 		then     func(net.Conn)
 	}{
 		"silent":      {bound, false, func(net.Conn) {}},
@@ -299,13 +297,13 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			testkit.Try(t, func() error {
-				start := time.Now() // the server begins to wait later
+				start := time.Now() // the server starts to wait later
 				c := dial()
 				if test.answered {
 					start = time.Now()
 					io.WriteString(c, get)
 					if _, err := tryAnswers(c, 1); err != nil {
-						return err // the request came too late
+						return err // the request was late
 					}
 				}
 				test.then(c)
@@ -320,7 +318,7 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 	}
 }
 
-// A head may come a byte at a time, at any size within the limit.
+// A head may arrive byte by byte, at any size within the limit.
 func TestHeadMayArriveByteByByte(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%d.", len(r.Header.Get("X")))
@@ -344,8 +342,7 @@ func TestHeadMayArriveByteByByte(t *testing.T) {
 	}
 }
 
-// The context of a request learns that the client has gone, also when it is asked
-// after that.
+// The request's context is canceled when the client leaves, even if it is first used afterwards.
 func TestDepartureCancelsContextOnShards(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
@@ -377,8 +374,8 @@ func TestDepartureCancelsContextOnShards(t *testing.T) {
 	}
 }
 
-// Panics, Goexit and threads that a handler locks end with its connection; the
-// others on its loop go on.
+// Panics, Goexit and threads locked by a handler end with its connection. Other connections of its
+// loop continue.
 func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -394,7 +391,7 @@ func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 		})})
 	quick := dial()
 	for _, how := range []string{"panic", "abort", "exit"} {
-		for range 100 { // the slot earns the loop
+		for range 100 { // so that handlers run on the loop
 			io.WriteString(quick, get)
 			answers(t, quick, 1)
 		}
@@ -410,7 +407,7 @@ func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	}
 }
 
-// When a server has ended nothing of it is left.
+// Nothing of a server is left when it has ended.
 func TestShardsEndWithServer(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
@@ -453,8 +450,8 @@ func TestShardsEndWithServer(t *testing.T) {
 	}
 }
 
-// Where handlers run can be told. What they earn if it is not is a matter of time, and
-// the predictor's own test.
+// Dispatch selects where handlers run. Predicted depends on timing, which the predictor's own test
+// covers.
 func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 	for dispatch, want := range map[engine.Dispatch]string{engine.OnLoop: "true true",
 		engine.OwnGoroutine: "false false"} {
@@ -477,8 +474,8 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 			defer c.Close()
 			_, last, _ := strings.Cut(want, " ")
 			where := func() (body string) {
-				// a loop that got no processor is another goroutine's, though the
-				// stack looks as before
+				// a loop that got no processor has lost the lead, although the
+				// stack looks the same
 				for range 20 {
 					io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
 					if _, body, _ = strings.Cut(answers(t, c, 1), "\r\n\r\n"); body == last+"." {
@@ -499,8 +496,8 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 	}
 }
 
-// BenchmarkPipelined has sixteen requests arrive at a time. On shards their answers leave
-// together; on the portable path each is written by itself.
+// BenchmarkPipelined sends sixteen requests at a time. On shards their responses are written
+// together. On the goroutine path each is written separately.
 func BenchmarkPipelined(b *testing.B) {
 	const depth = 16
 	for name, newServer := range map[string]func() server{
@@ -526,7 +523,7 @@ func BenchmarkPipelined(b *testing.B) {
 			defer c.Close()
 			io.WriteString(c, get)
 			answer := make([]byte, 64<<10)
-			size, err := c.Read(answer) // it is small, and comes whole
+			size, err := c.Read(answer) // the response is small and arrives whole
 			if err != nil {
 				b.Fatal(err)
 			}

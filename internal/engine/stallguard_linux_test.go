@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// watched returns a group of one shard, without sockets, that has runners enough to be promoted.
+// watched returns a group of one shard without connections, with enough free runners.
 func watched() (*group, *shard) {
 	g := &group{epoch: time.Now(), stopped: make(chan struct{})}
 	g.guard.wakeup = make(chan struct{}, 1)
@@ -40,8 +40,9 @@ func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 		{word(3, id, 0), false, true, false},
 		{word(3, id, 0), false, false, false},
 		{word(4, id, 1), false, true, false},
-		{word(4, id, 1), true, true, false}, // the watcher was late: so was the leader, perhaps
-		{word(4, id, 1), true, true, true},  // but not twice
+		// the check was late, so that the leader may be late, too
+		{word(4, id, 1), true, true, false},
+		{word(4, id, 1), true, true, true}, // but not a second time
 		{word(9, id, 1), true, true, false},
 		{word(9, id, 1), false, true, true},
 	} {
@@ -59,7 +60,7 @@ func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 	}
 }
 
-// A handler that hangs never returns, so its route must be charged when the lead is taken.
+// A handler that hangs never returns, so that its route is charged when the lead is taken.
 func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	g, s := watched()
 	id := slotFor("GET", "/hung")
@@ -126,8 +127,8 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 	}
 }
 
-// A loop that begins to serve just when the watcher falls asleep is watched. Both happen at the same
-// instant of the bubble's clock, in whatever order the processors bring about.
+// A loop that starts to serve just when the stall guard falls asleep is guarded. Both happen at the
+// same instant of the bubble's clock, in any order.
 func TestStallGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 	rounds := 300
 	if testing.Short() {
@@ -156,8 +157,7 @@ func TestStallGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 	}
 }
 
-// A leader that does not run between hearing of sockets and serving them, as other goroutines have the
-// processor, is watched when it does.
+// A leader that gets no processor between an event and serving it is guarded when it serves.
 func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, s := watched()
@@ -178,8 +178,8 @@ func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 	})
 }
 
-// A leader that is replaced between naming its handler and sealing the responses that wait sends these before the
-// handler runs: nobody else would.
+// A leader that is replaced between naming its handler and closing the gate sends the waiting
+// responses before the handler runs, because no other goroutine would.
 func TestResponsesGatedTooLateAreSent(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		_, s := watched()

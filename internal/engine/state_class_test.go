@@ -28,7 +28,7 @@ var hiddenIn = map[string]string{
 		strings.Repeat("x", 300<<10) + smuggled,
 }
 
-// leaveBody are handlers that leave the body, or most of it, unread.
+// leaveBody are handlers that leave all or most of the body unread.
 var leaveBody = map[string]http.HandlerFunc{
 	"nothing":   func(http.ResponseWriter, *http.Request) {},
 	"error":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
@@ -58,8 +58,8 @@ var leaveBody = map[string]http.HandlerFunc{
 	"panic": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 }
 
-// MN-11, MN-13: no byte of a body that its handler left unread is taken for a request:
-// it is read before the next one, or there is no next one.
+// MN-11, MN-13: no byte of a remainder is parsed as a request. It is drained before the next one,
+// or there is no next one.
 func TestUnreadBodyIsNoRequest(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -90,9 +90,8 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 	}
 }
 
-// MN-12, MN-14: a client that was told 101, or 200 to a CONNECT, and a proxy between,
-// take what follows for a tunnel's. If no handler has taken the connection over, nothing
-// in it is a request.
+// MN-12, MN-14: after 101, or 200 to a CONNECT, a client and a proxy between treat what follows as
+// a tunnel. If no handler has hijacked the connection, nothing of it is parsed as a request.
 func TestUnusedTunnelIsNoRequest(t *testing.T) {
 	for name, text := range map[string]string{
 		"upgrade": "GET / HTTP/1.1\r\n" + host + "Connection: upgrade\r\nUpgrade: h2c\r\n\r\n",
@@ -114,7 +113,7 @@ func TestUnusedTunnelIsNoRequest(t *testing.T) {
 	}
 }
 
-// MN-12, MN-16: an Upgrade that a handler answers with 200 is no upgrade.
+// MN-12, MN-16: an Upgrade that gets a 200 response is no upgrade.
 func TestDeclinedUpgradeIsNoTunnel(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }), func(s *site) {
 		got := s.exchangeText("GET /1 HTTP/1.1\r\n" + host +
@@ -126,7 +125,7 @@ func TestDeclinedUpgradeIsNoTunnel(t *testing.T) {
 	})
 }
 
-// evil would end its line, and the head, and begin a page.
+// evil would end its line and the head, and start a page.
 const evil = "x\r\nSet-Cookie: evil\r\n\r\n<html>\x00\x7f"
 
 // MN-18: no field, status or trailer that a handler sets can break out of its line.
@@ -167,14 +166,14 @@ func TestNothingIsInjected(t *testing.T) {
 			w.Header().Set(http.TrailerPrefix+"Transfer-Encoding", "chunked")
 		},
 	}
-	log.SetOutput(io.Discard) // package http tells of bad cookies there
+	log.SetOutput(io.Discard) // package http logs bad cookies there
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
 	for name, set := range setters {
 		t.Run(name, func(t *testing.T) {
 			bothPaths(t, handle(set), func(s *site) {
 				request := get
 				if name == "redirect" || name == "cookie" {
-					request = head // the page shows the target, and escapes what it has to
+					request = head // the page shows the target, escaped
 				}
 				got := s.exchangeText(request)
 				for _, bad := range []string{"\nSet-Cookie: evil", "\nSet-Cookie: y", "\n<html>", "\x00", "\x7f",
@@ -191,7 +190,7 @@ func TestNothingIsInjected(t *testing.T) {
 	}
 }
 
-// MN-25: what a handler or a client gave is logged in one line.
+// MN-25: text from a handler or a client is logged in one line.
 func TestLogsAreEscaped(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Length"] = []string{"5\nforged"}
@@ -203,7 +202,7 @@ func TestLogsAreEscaped(t *testing.T) {
 	})
 }
 
-// MN-10: trailer fields are no header fields, also if their names are known ones.
+// MN-10: trailer fields do not become header fields, even if their names are known.
 func TestTrailersAreNoHeaderFields(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -241,7 +240,7 @@ func TestShrinkingFileEndsConnection(t *testing.T) {
 	})
 }
 
-// MN-47: what is left of one request's timing does not bound the next one.
+// MN-47: the timeouts of one request do not affect the next one.
 func TestTimeoutsApplyToEachRequest(t *testing.T) {
 	slow := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -270,7 +269,7 @@ func TestTimeoutsApplyToEachRequest(t *testing.T) {
 					testkit.Try(s.T, func() error {
 						c := s.connect()
 						io.WriteString(c, first[:10])
-						time.Sleep(20 * time.Millisecond) // so that a head came in pieces
+						time.Sleep(20 * time.Millisecond) // so that a head arrives in pieces
 						io.WriteString(c, first[10:]+second[:cut])
 						if _, err := tryAnswers(c, 1); err != nil {
 							return err
@@ -288,7 +287,7 @@ func TestTimeoutsApplyToEachRequest(t *testing.T) {
 	}
 }
 
-// MN-47: a refusal reaches a client that was idle for longer than a response may take.
+// MN-47: an error response reaches a client that was idle for longer than a response may take.
 func TestRefusalReachesIdleClient(t *testing.T) {
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 100 * time.Millisecond, Handler: handlers["small"]}

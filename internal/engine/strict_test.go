@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A request whose body is large and unread costs its connection, not our memory.
+// A large unread body ends its connection and uses no memory.
 func TestLargeUnreadBodyEndsConnection(t *testing.T) {
 	for _, size := range []int{1000, 200 << 10, 300 << 10} {
 		for _, framing := range []string{"length", "chunks"} {

@@ -17,7 +17,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// inBubble runs a server and one client connection where time is synthetic.
+// inBubble runs a server and one client connection in synthetic time.
 func inBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,13 +35,13 @@ func inBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *en
 	})
 }
 
-// pass lets synthetic time pass, and all that it sets off happen.
+// pass advances synthetic time and waits for everything that results.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// closedAfter returns how long it takes until the server closes c.
+// closedAfter returns how long the server takes to close c.
 func closedAfter(c *testkit.MemConn) time.Duration {
 	start := time.Now()
 	io.Copy(io.Discard, c)
@@ -101,7 +101,7 @@ func timedOut(err error) bool {
 	return ok && ne.Timeout()
 }
 
-// A reader that does not read holds its handler for WriteTimeout, not longer.
+// WriteTimeout ends a handler whose client does not read.
 func TestWriteTimeoutEndsHandler(t *testing.T) {
 	var failed error
 	var after time.Duration
@@ -125,7 +125,7 @@ func TestWriteTimeoutEndsHandler(t *testing.T) {
 	})
 }
 
-// Deadlines that a handler sets hold for its request only.
+// Deadlines set by a handler apply only to its request.
 func TestHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
@@ -158,7 +158,7 @@ func TestHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 	})
 }
 
-// The context is asked in many ways; each must see the client go.
+// Every use of the context detects that the client has left.
 func TestContextIsCanceledWhenClientLeaves(t *testing.T) {
 	ways := map[string]func(ctx context.Context){
 		"Done": func(ctx context.Context) { <-ctx.Done() },
@@ -186,7 +186,7 @@ func TestContextIsCanceledWhenClientLeaves(t *testing.T) {
 				settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					start := time.Now()
 					if r.ContentLength != 0 {
-						go wait(r.Context()) // asked before the body was read, too
+						go wait(r.Context()) // also used before the body was read
 					}
 					io.Copy(io.Discard, r.Body)
 					wait(r.Context())
@@ -206,8 +206,8 @@ func TestContextIsCanceledWhenClientLeaves(t *testing.T) {
 	}
 }
 
-// While a context is watched the next request may already arrive. It must not be
-// lost, and the watch must not cancel anything of it.
+// The next request may arrive while the departure watch runs. It must not be lost, and the watch
+// must not cancel it.
 func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 	var kept []context.Context
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +243,7 @@ func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 	})
 }
 
-// What BaseContext and ConnContext give is passed on, and its end ends requests.
+// The results of BaseContext and ConnContext are passed on, and their end cancels requests.
 func TestBaseContextAndConnContextArePassedOn(t *testing.T) {
 	type key string
 	base, cancel := context.WithCancel(context.WithValue(context.Background(), key("base"), 1))
@@ -272,10 +272,10 @@ func TestBaseContextAndConnContextArePassedOn(t *testing.T) {
 	})
 }
 
-// A connection that was taken over while its context was watched is intact.
+// A connection that was hijacked during the departure watch is intact.
 func TestHijackWorksDuringDepartureWatch(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = r.Context().Err() // starts the watch
+		_ = r.Context().Err() // starts the departure watch
 		time.Sleep(time.Second)
 		c, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -302,7 +302,7 @@ func TestHijackWorksDuringDepartureWatch(t *testing.T) {
 	})
 }
 
-// Shutdown leaves a new connection a little time to send its request.
+// Shutdown waits for newGrace until a new connection sends its request.
 func TestShutdownWaitsForNewConnections(t *testing.T) {
 	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
 		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
@@ -317,7 +317,7 @@ func TestShutdownWaitsForNewConnections(t *testing.T) {
 		})
 }
 
-// A client that sends without end and reads nothing does not hold us for long.
+// A client that sends without pause and reads nothing is served only for a limited time.
 func TestLingerIsLimited(t *testing.T) {
 	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
 		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A goroutine of the portable path that serves one connection after another brings
-// nothing of one handler's to the next, and ends with the server.
+// A worker that serves one connection after another carries nothing over from one handler to the
+// next, and ends with the server.
 func TestWorkersAreReusedWithoutTraces(t *testing.T) {
 	settings := &http.Server{ConnState: func(net.Conn, http.ConnState) {},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -191,7 +191,8 @@ func explain(err error) error {
 	case isInUse(why):
 		return errors.New("in use by another process (stop it, or choose another address)")
 	case errors.Is(why, fs.ErrPermission):
-		return fmt.Errorf("%w (ports below 1024 and some directories require root, or use systemd socket activation)", why)
+		return fmt.Errorf("%w (ports below 1024 and some directories require root, or use systemd socket activation)",
+			why)
 	}
 	return why
 }

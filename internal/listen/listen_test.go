@@ -54,7 +54,7 @@ func all(t *testing.T, specs ...Spec) []net.Listener {
 	return ls
 }
 
-// All or none: what was opened before an error is closed.
+// If All fails, it closes what it has opened.
 func TestAllListensOnAllOrNone(t *testing.T) {
 	free := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
 	addr := free.Addr().String()
@@ -67,7 +67,7 @@ func TestAllListensOnAllOrNone(t *testing.T) {
 	all(t, Spec{"tcp", addr}) // is free again
 }
 
-// A socket that a process left is taken over. One that is served is not, nor is a file.
+// A stale socket is replaced. One in use is not, and neither is a file.
 func TestStaleSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	first, err := net.Listen("unix", path)
@@ -76,7 +76,8 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
 	unix := Spec{"unix", path}
-	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("got %v", err)
 	}
 	first.Close()
@@ -101,7 +102,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	}
 }
 
-// A socket in no folder has neither a mode nor leftovers.
+// An abstract socket has no permissions and is never stale.
 func TestAbstractSocketHasNoPermissions(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has them")
@@ -114,7 +115,7 @@ func TestAbstractSocketHasNoPermissions(t *testing.T) {
 	c.Close()
 }
 
-// Sockets are believed in only if they were passed to this process.
+// Sockets are used only if they were passed to this process.
 func TestInheritIgnoresSocketsOfOtherProcesses(t *testing.T) {
 	t.Setenv("LISTEN_PID", "1")
 	t.Setenv("LISTEN_FDS", "1")
@@ -122,14 +123,16 @@ func TestInheritIgnoresSocketsOfOtherProcesses(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if os.Getenv("LISTEN_FDS") != "" {
-		t.Error("the next one will believe in them")
+		t.Error("the variables are still set")
 	}
-	if _, err := All([]Spec{{Systemd, ""}}, Options{}, new(Passed)); err == nil || !strings.Contains(err.Error(), "no socket was passed") {
+	if _, err := All([]Spec{{Systemd, ""}}, Options{}, new(Passed)); err == nil ||
+		!strings.Contains(err.Error(), "no socket was passed") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// One listens as it is told, again and again at one port if that is to be reused, and on one version of IP.
+// One applies its options: a port is reused if ReusePort is set, and a network is limited to one
+// version of IP.
 func TestOneAppliesOptions(t *testing.T) {
 	l, err := One(Spec{"tcp4", "127.0.0.1:0"}, Options{Backlog: 7, ReusePort: runtime.GOOS != "windows"}, new(Passed))
 	if err != nil {
@@ -149,7 +152,7 @@ func TestOneAppliesOptions(t *testing.T) {
 	}
 }
 
-// A socket that was passed is found by its address.
+// A passed socket is found by its address.
 func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sockets are passed")
@@ -167,7 +170,7 @@ func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	}
 	other.Close()
 	if passed.Rest() == nil {
-		t.Error("it was taken")
+		t.Error("Rest does not report the unused socket")
 	}
 	same, err := One(Spec{"tcp4", l.Addr().String()}, Options{}, passed)
 	if err != nil {

@@ -88,7 +88,8 @@ func (p *Poller) translate(n int) []Event {
 
 // check fills raw with the events that have happened, without waiting.
 func (p *Poller) check() (int, error) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.raw[0])), batch, 0, 0, 0)
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.raw[0])),
+		batch, 0, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

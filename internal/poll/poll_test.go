@@ -28,7 +28,7 @@ func poller(t *testing.T) *poll.Poller {
 	return p
 }
 
-// next waits for one event that satisfies a condition.
+// next waits for an event that satisfies a condition.
 func next(t *testing.T, p *poll.Poller, is func(poll.Event) bool) poll.Event {
 	t.Helper()
 	for range 100 {
@@ -46,7 +46,7 @@ func next(t *testing.T, p *poll.Poller, is func(poll.Event) bool) poll.Event {
 	return poll.Event{}
 }
 
-// connected returns both ends of a connection, ours begun by Connect.
+// connected returns both ends of a connection that Connect started.
 func connected(t testing.TB, address string) (fd int, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -106,7 +106,7 @@ func TestBothSidesExchangeData(t *testing.T) {
 }
 
 func TestConnectErrorReportsRefusedConnection(t *testing.T) {
-	// A free port of those that are given out could be given to somebody.
+	// Another process could be assigned an ephemeral port meanwhile.
 	fd, err := poll.Connect(netip.Addr{}, netip.MustParseAddrPort("127.0.0.1:1"))
 	if err == nil {
 		defer poll.Close(fd)
@@ -139,7 +139,8 @@ func TestFullSocketDoesNotBlock(t *testing.T) {
 
 func TestWaitReturnsAfterTimeout(t *testing.T) {
 	start := time.Now()
-	if events, err := poller(t).Wait(30 * time.Millisecond); len(events) != 0 || err != nil || time.Since(start) < 30*time.Millisecond {
+	if events, err := poller(t).Wait(30 * time.Millisecond); len(events) != 0 || err != nil ||
+		time.Since(start) < 30*time.Millisecond {
 		t.Errorf("%v %v after %v", events, err, time.Since(start))
 	}
 }

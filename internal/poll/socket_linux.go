@@ -125,7 +125,8 @@ func SendAll(fd int, pieces [][]byte) (int, error) {
 	m := syscall.Msghdr{Iov: &vectors[0]}
 	setLength(&m.Iovlen, n)
 	for {
-		sent, _, errno := syscall.RawSyscall(sysSendmsg, uintptr(fd), uintptr(unsafe.Pointer(&m)), syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+		sent, _, errno := syscall.RawSyscall(sysSendmsg, uintptr(fd), uintptr(unsafe.Pointer(&m)),
+			syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 		switch errno {
 		case 0:
 			return int(sent), nil
@@ -144,7 +145,8 @@ const maxPieces = 40
 // the scheduler informed (BenchmarkTransfer).
 func transfer(trap uintptr, fd int, b []byte, flags uintptr) (int, error) {
 	for {
-		n, _, errno := syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags, 0, 0)
+		n, _, errno := syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+			uintptr(len(b)), flags, 0, 0)
 		switch errno {
 		case 0:
 			return int(n), nil

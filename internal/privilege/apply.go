@@ -104,7 +104,8 @@ func (p *Plan) confine(k kernel, folders Folders, out *Outcome) error {
 // attacker who controls the process could leave the root by them.
 func (p *Plan) checkKeep(keep []Folder) error {
 	if p.config.Chroot && len(keep) > 0 {
-		return fmt.Errorf("chroot: cannot keep %q open without Landlock, because it leads out of the root", keep[0].Name())
+		return fmt.Errorf("chroot: cannot keep %q open without Landlock, because it leads out of the root",
+			keep[0].Name())
 	}
 	return nil
 }

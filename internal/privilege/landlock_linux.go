@@ -58,7 +58,8 @@ func restrictions(version int) (a unix.LandlockRulesetAttr) {
 // the open directory is closed.
 func (k *linux) confine(folders Folders) error {
 	attr := restrictions(k.landlock())
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)),
+		unsafe.Sizeof(attr), 0)
 	if errno != 0 {
 		return fmt.Errorf("landlock_create_ruleset: %w", errno)
 	}
@@ -99,7 +100,8 @@ func (a Access) rights() (r uint64) {
 // allow adds a rule: rights for everything below a directory.
 func allow(ruleset uintptr, dir *os.File, rights uint64) error {
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(dir.Fd())}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	runtime.KeepAlive(dir)
 	if errno != 0 {
 		return fmt.Errorf("landlock_add_rule: %q: %w", dir.Name(), errno)

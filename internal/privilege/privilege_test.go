@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// fake is a kernel that does what it is told, and may lie about it.
+// fake is a kernel that does as requested, and may lie about it.
 type fake struct {
 	did     []string
 	version int
 	fail    string // the step that fails
 	liars   []thread
 	dirs    []openDir
-	escape  error // what regain finds
-	outside error // what confined finds
+	escape  error // result of regain
+	outside error // result of confined
 }
 
 var errFake = errors.New("refused by the fake")
@@ -55,13 +55,14 @@ const (
 	gid = 1002
 )
 
-// dropped is what the kernel says of a thread that has nothing left.
+// dropped returns the status of a thread that has lost its privileges.
 func dropped() thread {
 	return thread{id: 7, uids: [4]int{uid, uid, uid, uid}, gids: [4]int{gid, gid, gid, gid}, noNewPrivs: true}
 }
 
 func plan(chroot bool, s Sandbox) *Plan {
-	return &Plan{config: Config{User: "1001", Group: "1002", Chroot: chroot, Sandbox: s}, changesUser: true, uid: uid, gid: gid}
+	return &Plan{config: Config{User: "1001", Group: "1002", Chroot: chroot, Sandbox: s}, changesUser: true, uid: uid,
+		gid: gid}
 }
 
 func folders(t *testing.T) Folders {
@@ -74,7 +75,7 @@ func folders(t *testing.T) Folders {
 	return Folders{Served: dir}
 }
 
-// The order is what makes each step possible, and final.
+// The order makes each step possible and final.
 func TestStepsAreTakenInOrder(t *testing.T) {
 	k := &fake{version: 7, liars: []thread{dropped(), dropped()}}
 	out, err := plan(true, Auto).apply(k, folders(t))
@@ -90,9 +91,10 @@ func TestStepsAreTakenInOrder(t *testing.T) {
 	}
 }
 
-// Nothing is served if any step fails.
+// Apply fails if any step fails.
 func TestAnyFailedStepFailsApply(t *testing.T) {
-	for _, step := range []string{"proc", "chroot", "setgroups", "setgid", "setuid", "threads", "dirs", "no_new_privs", "landlock"} {
+	for _, step := range []string{"proc", "chroot", "setgroups", "setgid", "setuid", "threads", "dirs",
+		"no_new_privs", "landlock"} {
 		k := &fake{version: 7, liars: []thread{dropped()}, fail: step}
 		if _, err := plan(true, Require).apply(k, folders(t)); !errors.Is(err, errFake) {
 			t.Errorf("%s: got %v", step, err)
@@ -100,7 +102,7 @@ func TestAnyFailedStepFailsApply(t *testing.T) {
 	}
 }
 
-// A kernel that says it did and did not is found out.
+// A kernel that falsely reports success is detected.
 func TestVerificationDetectsFalseSuccess(t *testing.T) {
 	root, err := os.Open("/")
 	if err != nil {
@@ -132,32 +134,37 @@ func TestVerificationDetectsFalseSuccess(t *testing.T) {
 		k := &fake{version: 7, liars: []thread{dropped()}}
 		lie(k)
 		_, err := plan(true, Auto).apply(k, folders(t))
-		if err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), "privileges were not dropped: ") {
+		if err == nil || !strings.Contains(err.Error(), why) ||
+			!strings.HasPrefix(err.Error(), "privileges were not dropped: ") {
 			t.Errorf("got %v, want %s", err, why)
 		}
 	}
 }
 
-// Where the kernel has no Landlock it is said, or an error, as was asked; and then no folder outside of the root is kept.
+// If the kernel has no Landlock, it is reported or an error, depending on Sandbox. No directory
+// outside of the root is then kept.
 func TestMissingLandlockIsReportedOrAnError(t *testing.T) {
 	k := &fake{liars: []thread{dropped()}}
 	out, err := plan(false, Auto).apply(k, folders(t))
 	if err != nil || out.Landlock != 0 || !out.NoNewPrivs || !strings.Contains(out.Unconfined, "without Landlock") {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, err := plan(false, Require).apply(k, folders(t)); err == nil || !strings.HasPrefix(err.Error(), "sandbox is required: ") {
+	if _, err := plan(false, Require).apply(k, folders(t)); err == nil ||
+		!strings.HasPrefix(err.Error(), "sandbox is required: ") {
 		t.Errorf("got %v", err)
 	}
 	liar := dropped()
 	liar.noNewPrivs = false
 	k = &fake{version: 7, liars: []thread{liar}}
-	if out, err := plan(false, Off).apply(k, folders(t)); err != nil || out.NoNewPrivs || slices.Contains(k.did, "landlock") {
+	if out, err := plan(false, Off).apply(k, folders(t)); err != nil || out.NoNewPrivs ||
+		slices.Contains(k.did, "landlock") {
 		t.Errorf("%+v, %v", out, err)
 	}
 	f := folders(t)
 	f.Keep = []Folder{{File: f.Served, For: Read}}
 	for _, s := range []Sandbox{Off, Auto} {
-		if _, err := plan(true, s).apply(&fake{liars: []thread{liar}}, f); err == nil || !strings.Contains(err.Error(), "because it leads out of the root") {
+		if _, err := plan(true, s).apply(&fake{liars: []thread{liar}}, f); err == nil ||
+			!strings.Contains(err.Error(), "because it leads out of the root") {
 			t.Errorf("%s: got %v", s, err)
 		}
 	}
@@ -166,13 +173,14 @@ func TestMissingLandlockIsReportedOrAnError(t *testing.T) {
 	}
 }
 
-// Who has to reach what is not known yet has new privileges refused, and no more.
+// With Reaching only new privileges are refused.
 func TestReachingOnlyRefusesNewPrivileges(t *testing.T) {
 	p := plan(false, Auto)
 	p.config.Reaching = true
 	k := &fake{version: 7, liars: []thread{dropped()}}
 	out, err := p.apply(k, Folders{})
-	if want := "proc no_new_privs setgroups setgid setuid threads regain end"; err != nil || strings.Join(k.did, " ") != want {
+	if want := "proc no_new_privs setgroups setgid setuid threads regain end"; err != nil ||
+		strings.Join(k.did, " ") != want {
 		t.Errorf("%v, %v", k.did, err)
 	}
 	if out.Landlock != 0 || !out.NoNewPrivs || out.Unconfined != "" {
@@ -180,7 +188,7 @@ func TestReachingOnlyRefusesNewPrivileges(t *testing.T) {
 	}
 }
 
-// Who is no root, and stays himself, loses the capabilities that he may have been given.
+// A process that is not root and keeps its user loses its capabilities.
 func TestUnprivilegedProcessDropsCapabilities(t *testing.T) {
 	p := &Plan{config: Config{Sandbox: Auto}, uid: uid, gid: gid}
 	member := dropped()

@@ -44,7 +44,8 @@ func directoryOf(fd int) (directory, error) {
 	if err := unix.Fstat(fd, &s); err != nil {
 		return directory{}, err
 	}
-	const others = 0o022 // a group may have other members, and its bit also represents an access control list
+	// a group may have other members, and its bit also represents an access control list
+	const others = 0o022
 	private := s.Uid == 0 && s.Mode&others == 0
 	return directory{fd, private || s.Uid == 0 && s.Mode&unix.S_ISVTX != 0, private}, nil
 }
@@ -105,7 +106,8 @@ func (w *walker) step(mkdir func(dir directory, name string) error) error {
 			next, err = openDirectory(w.dir.fd, name)
 		}
 	}
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK) { // the systems' errors for a link
+	// the systems' errors for a link
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK) {
 		if linked, linkErr := w.follow(); linked || linkErr != nil {
 			return linkErr
 		}
@@ -127,7 +129,8 @@ func (w *walker) enter(next directory, name string) {
 // followed.
 func (w *walker) follow() (linked bool, err error) {
 	var s unix.Stat_t
-	if err := unix.Fstatat(w.dir.fd, w.names[0], &s, unix.AT_SYMLINK_NOFOLLOW); err != nil || s.Mode&unix.S_IFMT != unix.S_IFLNK {
+	if err := unix.Fstatat(w.dir.fd, w.names[0], &s, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
+		s.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return false, nil
 	}
 	if !w.dir.trusted {
@@ -220,7 +223,8 @@ func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, er
 // open opens the last name, which is not a link. It creates a file only if nothing has that name.
 func (w *walker) open(flag int, perm fs.FileMode) (*os.File, File, error) {
 	info := File{Linked: w.links > 0, Trusted: w.dir.trusted}
-	if strings.HasPrefix(w.path+"/", "/proc/") { // /dev/stderr leads here: these links are the kernel's
+	// /dev/stderr leads here: these links are the kernel's
+	if strings.HasPrefix(w.path+"/", "/proc/") {
 		f, err := os.OpenFile(filepath.Join(w.path, w.names[0]), flag&^os.O_CREATE, 0)
 		return f, info, err
 	}
@@ -270,14 +274,18 @@ func GiveDir(path string, perm fs.FileMode, uid int) error {
 func giveDir(path string, perm fs.FileMode, uid int) error {
 	w, err := walk(path, nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w (create %s first, with permissions that allow the serving user to enter it)", err, filepath.Dir(path))
+		return fmt.Errorf("%w (create %s first, with permissions that allow the serving user to enter it)", err,
+			filepath.Dir(path))
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { w.close() }()
 	for len(w.names) > 0 {
-		if err := w.step(func(dir directory, name string) error { return unix.Mkdirat(dir.fd, name, uint32(perm.Perm())) }); err != nil {
+		if err := w.step(func(dir directory, name string) error {
+			return unix.Mkdirat(dir.fd, name,
+				uint32(perm.Perm()))
+		}); err != nil {
 			return err
 		}
 	}

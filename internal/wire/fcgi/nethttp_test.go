@@ -23,28 +23,33 @@ const getParams = "\x0e\x03REQUEST_METHODGET\x0f\x08SERVER_PROTOCOLHTTP/1.1\x0b\
 
 var aGET = request(keeping, getParams, "")
 
-// differences are what we and net/http/fcgi make differently of the same bytes, with what each
-// makes of them. All are deliberate.
+// differences are inputs for which this package and net/http/fcgi give different results, with both
+// results. All are deliberate.
 var differences = []struct{ why, in, ours, theirs string }{
 	{"net/http/fcgi takes type 0 like any other that it does not know",
 		plain(0, 1, "") + aGET, "0 served, 0 told; invalid record type 0", "1 served, 0 told"},
 	{"net/http/fcgi reads messages of any length",
-		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)) + aGET, "0 served, 0 told; message too long", "1 served, 1 told"},
+		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)) + aGET, "0 served, 0 told; message too long",
+		"1 served, 1 told"},
 	{"net/http/fcgi serves what is complete of the parameters when STDIN begins: nothing",
-		plain(BeginRequest, 1, keeping) + plain(Params, 1, getParams) + plain(Stdin, 1, ""), "0 served, 0 told; STDIN before the end of PARAMS", "1 served, 0 told"},
+		plain(BeginRequest, 1, keeping) + plain(Params, 1, getParams) + plain(Stdin, 1, ""),
+		"0 served, 0 told; STDIN before the end of PARAMS", "1 served, 0 told"},
 	{"net/http/fcgi adds parameters that come after their end",
-		listed(keeping, ab) + plain(Params, 1, getParams) + plain(Params, 1, "") + plain(Stdin, 1, ""), "0 served, 0 told; PARAMS record after the end of PARAMS", "1 served, 0 told"},
+		listed(keeping, ab) + plain(Params, 1, getParams) + plain(Params, 1, "") + plain(Stdin, 1, ""),
+		"0 served, 0 told; PARAMS record after the end of PARAMS", "1 served, 0 told"},
 	{"net/http/fcgi serves requests that interleave, which no web server sends",
-		plain(BeginRequest, 1, keeping) + plain(BeginRequest, 2, keeping) + rename(aGET[16:], 2), "0 served, 0 told; requests interleave", "1 served, 0 told"},
+		plain(BeginRequest, 1, keeping) + plain(BeginRequest, 2, keeping) + rename(aGET[16:], 2),
+		"0 served, 0 told; requests interleave", "1 served, 0 told"},
 	{"net/http/fcgi takes 0 for a request's id",
 		rename(aGET, 0), "0 served, 0 told; request 0", "1 served, 0 told"},
 	{"net/http/fcgi tells values to a request, too",
 		plain(GetValues, 1, "") + aGET, "1 served, 0 told; a request asks", "1 served, 1 told"},
 }
 
-// stricter lists the errors after which net/http/fcgi reads on. Of the other differences
-// nothing can be said behind them: the faults of an outcome that are no errors.
-var stricter = []string{"invalid record type 0", "message too long", "STDIN before the end of PARAMS", "PARAMS record after the end of PARAMS"}
+// stricter lists the errors after which net/http/fcgi continues to read. After the other
+// differences, the faults of an outcome that are not errors, nothing can be compared.
+var stricter = []string{"invalid record type 0", "message too long", "STDIN before the end of PARAMS",
+	"PARAMS record after the end of PARAMS"}
 
 func TestDifferencesFromNetHTTPAreListed(t *testing.T) {
 	shown := make(map[string]bool)
@@ -62,14 +67,14 @@ func TestDifferencesFromNetHTTPAreListed(t *testing.T) {
 	}
 }
 
-// An outcome is what was made of a connection's bytes.
+// An outcome is the result for a connection's bytes.
 type outcome struct {
-	served    []string // with all that a handler learns, in any order
-	told      int      // answers to GET_VALUES
-	misplaced int      // requests refused for their role
+	served    []string // with everything that a handler observes, in any order
+	told      int      // responses to GET_VALUES
+	misplaced int      // requests rejected because of their role
 	closed    bool     // nothing more is read
-	fault     string   // what is wrong, of ours
-	read      int      // bytes that the outcome is of, of ours
+	fault     string   // this package's error
+	read      int      // bytes that this package has processed
 }
 
 func (o *outcome) String() string {
@@ -80,15 +85,15 @@ func (o *outcome) String() string {
 	return s
 }
 
-// What cannot be compared, though it is no error of ours.
+// What cannot be compared although it is no error of this package.
 const (
 	interleaved = "requests interleave"
 	numberZero  = "request 0"
 	asking      = "a request asks"
 )
 
-// compareNetHTTP gives the same bytes to net/http/fcgi and says where it and we differ without
-// a known reason.
+// compareNetHTTP passes the same bytes to net/http/fcgi, and returns an error if the results differ
+// without a known reason.
 func compareNetHTTP(t *testing.T, in []byte) (ours *outcome, err error) {
 	ours = readOurs(in)
 	if slices.Contains([]string{interleaved, numberZero, asking}, ours.fault) {
@@ -106,7 +111,7 @@ func compareNetHTTP(t *testing.T, in []byte) (ours *outcome, err error) {
 	return ours, nil
 }
 
-// subset reports whether all of a is in b, as often.
+// subset reports whether b contains all of a, as often.
 func subset(a, b []string) bool {
 	b = slices.Clone(b)
 	for _, s := range a {
@@ -119,12 +124,13 @@ func subset(a, b []string) bool {
 	return true
 }
 
-// readOurs reads the records that are complete: net/http/fcgi looks at no others.
+// readOurs reads the complete records: net/http/fcgi processes no others.
 func readOurs(in []byte) *outcome {
 	ends := recordEnds(in)
 	in = in[:ends[len(ends)-1]]
 	a := application{limit: roomy, drops: true, once: true}
-	o := &outcome{closed: !a.receive(in), told: a.counts[ValuesRequested], misplaced: a.counts[Misplaced], read: len(in)}
+	o := &outcome{closed: !a.receive(in), told: a.counts[ValuesRequested], misplaced: a.counts[Misplaced],
+		read: len(in)}
 	for _, x := range a.all {
 		o.served = append(o.served, x.asServed())
 	}
@@ -153,8 +159,8 @@ func readOurs(in []byte) *outcome {
 	return o
 }
 
-// recordEnds returns where the records begin and end that are complete. One of another version
-// is complete with its header.
+// recordEnds returns the boundaries of the complete records. One of another version is complete
+// with its header.
 func recordEnds(in []byte) (ends []int) {
 	for at := 0; ; {
 		ends = append(ends, at)
@@ -171,8 +177,8 @@ func recordEnds(in []byte) (ends []int) {
 	}
 }
 
-// asServed says what a handler of net/http/fcgi would be given. A list that is malformed ends
-// where it is: what to do then is for the user of NextPair to decide.
+// asServed describes what a handler of net/http/fcgi would receive. A malformed list ends at its
+// fault: a user of NextPair decides what to do then.
 func (x *exchange) asServed() string {
 	params := make(map[string]string)
 	for at := 0; at < len(x.list); {
@@ -189,7 +195,8 @@ func (x *exchange) asServed() string {
 	}
 	maps.DeleteFunc(params, func(name, _ string) bool {
 		return strings.HasPrefix(name, "HTTP_") || slices.Contains([]string{
-			"CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "PATH_INFO", "QUERY_STRING", "REMOTE_ADDR", "REMOTE_HOST", "REMOTE_PORT",
+			"CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "PATH_INFO", "QUERY_STRING", "REMOTE_ADDR", "REMOTE_HOST",
+			"REMOTE_PORT",
 			"REQUEST_METHOD", "REQUEST_URI", "SCRIPT_NAME", "SERVER_PROTOCOL",
 		}, name)
 	})
@@ -202,15 +209,15 @@ func (x *exchange) asServed() string {
 
 func asServed(r *http.Request, env map[string]string, body []byte, end string) string {
 	for _, values := range r.Header {
-		slices.Sort(values) // names that become one field come in any order
+		slices.Sort(values) // values of names that become the same field come in any order
 	}
-	return fmt.Sprintf("%s %s %s host %q, %d bytes from %s, TLS %v, %q, %q, body %q %s", r.Method, r.URL, r.Proto, r.Host,
+	return fmt.Sprintf("%s %s %s host %q, %d bytes from %s, TLS %v, %q, %q, body %q %s", r.Method, r.URL, r.Proto,
+		r.Host,
 		r.ContentLength, r.RemoteAddr, r.TLS != nil, r.Header, env, body, end)
 }
 
-// serveTheirs hands records to net/http/fcgi. Behind each it waits until nothing more is done:
-// requests on one connection are served at the same time there, and one may close it before
-// another has answered.
+// serveTheirs passes records to net/http/fcgi, and waits after each until it is idle. There,
+// requests of one connection run concurrently, and one may close it before another has responded.
 func serveTheirs(t *testing.T, in []byte) *outcome {
 	o := new(outcome)
 	synctest.Test(t, func(t *testing.T) {
@@ -240,7 +247,7 @@ func serveTheirs(t *testing.T, in []byte) *outcome {
 	return o
 }
 
-// calls are what a handler was called with.
+// calls record what a handler was called with.
 type calls struct {
 	mu  sync.Mutex
 	all []*call
@@ -294,7 +301,7 @@ func (o *outcome) answers(t *testing.T, b []byte) {
 		case Stderr:
 			o.served = append(o.served, "refused: "+string(p.Content))
 		case GetValuesResult:
-			if p.Length > 0 { // and not the end of what it takes for a stream
+			if p.Length > 0 { // not the end of a stream
 				o.told++
 			}
 		case EndRequest:
@@ -307,7 +314,7 @@ func (o *outcome) answers(t *testing.T, b []byte) {
 	}
 }
 
-// rename gives a request's records another id.
+// rename changes the id of a request's records.
 func rename(in string, id byte) string {
 	b := []byte(in)
 	ends := recordEnds(b)
@@ -329,7 +336,7 @@ func TestRequestVectorsGiveSameResultAsNetHTTP(t *testing.T) {
 	}
 }
 
-// A maker makes connections that a web server might have, and some that none would.
+// A maker makes connections that a web server might make, and some that none would.
 type maker struct {
 	*rand.Rand
 	b []byte
@@ -350,7 +357,7 @@ func (m *maker) stream(t Type, id uint16, content string) {
 	m.record(t, id, "")
 }
 
-// chatter is what may come between any two records of a request.
+// chatter adds what may come between any two records of a request.
 func (m *maker) chatter(id uint16) {
 	switch m.IntN(20) {
 	case 0:
@@ -384,7 +391,8 @@ func (m *maker) params(body int) (list string) {
 		case 0:
 			add("HTTP_"+strings.ToUpper(text(1+m.IntN(9))), text(m.IntN(200)))
 		case 1:
-			add([]string{"HTTP_HOST", "REMOTE_ADDR", "REMOTE_PORT", "CONTENT_TYPE", "HTTPS", "QUERY_STRING"}[m.IntN(6)], []string{"on", "127.0.0.1", "80", "a.b"}[m.IntN(4)])
+			add([]string{"HTTP_HOST", "REMOTE_ADDR", "REMOTE_PORT", "CONTENT_TYPE", "HTTPS",
+				"QUERY_STRING"}[m.IntN(6)], []string{"on", "127.0.0.1", "80", "a.b"}[m.IntN(4)])
 		case 2:
 			add(text(m.IntN(300)), text(m.IntN(5)))
 		}
@@ -419,7 +427,7 @@ func (m *maker) request() {
 	m.stream(Stdin, id, body)
 }
 
-// connection makes a few requests, and spoils some.
+// connection makes a few requests, and corrupts some.
 func (m *maker) connection() []byte {
 	m.b = nil
 	for range 1 + m.IntN(3) {
@@ -457,14 +465,15 @@ func TestConnectionsGiveSameResultAsNetHTTP(t *testing.T) {
 		}
 	}
 	t.Log(met)
-	for _, what := range []string{"", "served", "told", "misplaced", "refused: ", " aborted", " cut off", "unsupported FastCGI version"} {
+	for _, what := range []string{"", "served", "told", "misplaced", "refused: ", " aborted", " cut off",
+		"unsupported FastCGI version"} {
 		if met[what] < connections/200 {
 			t.Errorf("%q was met %d times", what, met[what])
 		}
 	}
 }
 
-// What net/http/fcgi answers, a Reader and CGI read.
+// A Reader and CGI read the responses of net/http/fcgi.
 func TestResponsesOfNetHTTPAreRead(t *testing.T) {
 	for _, size := range []int{0, 1, 100, MaxContent, 100_000} {
 		page := strings.Repeat("0123456789", size/10+1)[:size]
@@ -495,7 +504,8 @@ func TestResponsesOfNetHTTPAreRead(t *testing.T) {
 			if ok, err := head.Parse(out, http1.Limits{Bytes: 1 << 10, Fields: 10}); !ok || err != nil {
 				t.Fatalf("%.200q: %v %v", out, ok, err)
 			}
-			if head.Status != http.StatusTeapot || string(head.Reason.In(out)) != "I'm a teapot" || len(head.Fields) != 4 ||
+			if head.Status != http.StatusTeapot || string(head.Reason.In(out)) != "I'm a teapot" ||
+				len(head.Fields) != 4 ||
 				string(out[head.Size:]) != page || end != (End{Status: Complete}) {
 				t.Errorf("status %d, %d fields, %d bytes, %+v", head.Status, len(head.Fields), len(out)-head.Size, end)
 			}
@@ -503,7 +513,7 @@ func TestResponsesOfNetHTTPAreRead(t *testing.T) {
 	}
 }
 
-// readAnswer returns what an application writes to STDOUT, and how it ends.
+// readAnswer returns what an application writes to STDOUT, and its END_REQUEST.
 func readAnswer(t *testing.T, b []byte) (out []byte, end End) {
 	t.Helper()
 	var r Reader

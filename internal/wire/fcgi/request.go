@@ -125,7 +125,8 @@ func (r *Request) body(b []byte) (event Event, ok bool) {
 
 // handle processes a record before the first of STDIN.
 func (r *Request) handle(p Piece) (Event, error) {
-	start := r.Size - len(p.Content) - HeaderSize // offset of the record, if this is its first piece
+	// offset of the record, if this is its first piece
+	start := r.Size - len(p.Content) - HeaderSize
 	switch {
 	case p.Type == GetValues && p.ID == 0:
 		return ValuesRequested, nil

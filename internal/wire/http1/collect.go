@@ -32,5 +32,6 @@ func (c *Collector) Add(known Name, name, value string) {
 	}
 	c.values = append(c.values, value)
 	last := len(c.values)
-	c.Fields[name] = c.values[last-1 : last : last] // capacity 1: an append to it must not change another
+	// capacity 1: an append to it must not change another
+	c.Fields[name] = c.values[last-1 : last : last]
 }

@@ -268,7 +268,8 @@ func ipv4(b []byte) bool {
 		for _, c := range part[:min(len(part), 3)] {
 			n = n*10 + int(c-'0')
 		}
-		if len(part) == 0 || len(part) > 3 || span(part, digitByte) < len(part) || n > 255 || len(part) > 1 && part[0] == '0' {
+		if len(part) == 0 || len(part) > 3 || span(part, digitByte) < len(part) || n > 255 || len(part) > 1 &&
+			part[0] == '0' {
 			return false
 		}
 	}

@@ -27,7 +27,8 @@ const (
 var names = [...]string{
 	"", "Connection", "Content-Length", "Expect", "Host", "Trailer", "Transfer-Encoding", "Upgrade",
 
-	"Content-Type", "Content-Encoding", "Pragma", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
+	"Content-Type", "Content-Encoding", "Pragma", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language",
+	"Accept-Ranges",
 	"Access-Control-Allow-Origin", "Access-Control-Request-Headers", "Access-Control-Request-Method",
 	"Age", "Allow", "Alt-Svc", "Authorization", "Cache-Control", "Cdn-Loop", "Content-Disposition",
 	"Content-Language", "Content-Location", "Content-Range", "Content-Security-Policy",
@@ -91,7 +92,8 @@ func nameSlot(b []byte) int {
 
 // slotBy is nameSlot with variable factors, for the search for new ones.
 func slotBy(b []byte, length, first, middle, second int) int {
-	return (len(b)*length + int(b[0]|0x20)*first + int(b[len(b)/2]|0x20)*middle + int(b[len(b)-2]|0x20)*second) % nameSlots
+	return (len(b)*length + int(b[0]|0x20)*first + int(b[len(b)/2]|0x20)*middle +
+		int(b[len(b)-2]|0x20)*second) % nameSlots
 }
 
 // LookupName returns the Name of a field name in any case. b must be a token.
