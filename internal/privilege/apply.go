@@ -187,7 +187,8 @@ func verifyDirs(k kernel, folders Folders) error {
 	}
 	for _, d := range dirs {
 		if !isOneOf(d.info, known) {
-			return fmt.Errorf("descriptor %d is the directory %q, which leads out of the root (close it before starting this program)", d.fd, d.path)
+			return fmt.Errorf("descriptor %d is the directory %q, which leads out of the root (close it first)", d.fd,
+				d.path)
 		}
 	}
 	return nil

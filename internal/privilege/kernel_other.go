@@ -14,7 +14,8 @@ func LandlockVersion() int { return 0 }
 // Apply fails if the plan changes anything: it is only implemented for Linux.
 func (p *Plan) Apply(Folders) (*Outcome, error) {
 	if p.changesUser || p.config.Chroot {
-		return nil, fmt.Errorf("changing user, group or root directory requires Linux, not %s (start as the serving user)", runtime.GOOS)
+		return nil, fmt.Errorf("changing user, group or root requires Linux, not %s (start as the serving user)",
+			runtime.GOOS)
 	}
 	if p.config.Sandbox == Require {
 		return nil, errors.New("sandbox is required, but needs Landlock of Linux")

@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	errSymlink   = errors.New("symbolic link in a directory that other users may write to (remove it, or make root the owner of the directory)")
-	errHardLinks = errors.New("file with several hard links in a directory that other users may write to (remove it, or make root the owner of the directory)")
+	errSymlink   = errors.New("symbolic link in a directory that others may write to (remove it, or chown the directory)")
+	errHardLinks = errors.New("file with several hard links in a directory that others may write to (remove it)")
 	errLoop      = errors.New("too many symbolic links")
 )
 

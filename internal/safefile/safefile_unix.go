@@ -228,7 +228,8 @@ func (w *walker) open(flag int, perm fs.FileMode) (*os.File, File, error) {
 		f, err := os.OpenFile(filepath.Join(w.path, w.names[0]), flag&^os.O_CREATE, 0)
 		return f, info, err
 	}
-	flags := flag&^(os.O_CREATE|os.O_EXCL|os.O_TRUNC) | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	flags := flag&^(os.O_CREATE|os.O_EXCL|os.O_TRUNC) | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY |
+		unix.O_CLOEXEC
 	open := func(more int) (int, error) {
 		return retry(func() (int, error) { return unix.Openat(w.dir.fd, w.names[0], flags|more, uint32(perm.Perm())) })
 	}
