@@ -160,7 +160,7 @@ func TestFCGIAbortedHandlerSendsNoEndRequest(t *testing.T) {
 		for _, target := range badEndings() {
 			p := s.peer()
 			p.send(aGET(target))
-			if a, err := p.tryAnswer(); err == nil {
+			if a, err := p.tryReadResponse(); err == nil {
 				s.Errorf("%s: ended: %v", target, a)
 			}
 			begun := !strings.Contains(target, "size=0") &&

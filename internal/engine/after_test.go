@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// leftovers are calls that a goroutine may make after its handler has returned.
-var leftovers = map[string]func(w http.ResponseWriter, r *http.Request){
+// lateCalls are calls that a goroutine may make after its handler has returned.
+var lateCalls = map[string]func(w http.ResponseWriter, r *http.Request){
 	"WriteHeader": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
 	"early hints": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) },
 	"Write":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "late") },
@@ -23,8 +23,7 @@ var leftovers = map[string]func(w http.ResponseWriter, r *http.Request){
 	"SetWriteDeadline": func(w http.ResponseWriter, _ *http.Request) {
 		http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 	},
-	"EnableFullDuplex": func(w http.ResponseWriter,
-		_ *http.Request) {
+	"EnableFullDuplex": func(w http.ResponseWriter, _ *http.Request) {
 		http.NewResponseController(w).EnableFullDuplex()
 	},
 	"Hijack":      func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).Hijack() },
@@ -42,7 +41,7 @@ var leftovers = map[string]func(w http.ResponseWriter, r *http.Request){
 // Calls that a goroutine makes after its handler has returned affect neither the next request on
 // the connection nor, once that has ended, another connection.
 func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
-	for name, call := range leftovers {
+	for name, call := range lateCalls {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup
 			// the response: later calls come after the handler
@@ -66,7 +65,7 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 					for range 5 {
 						for _, request := range []string{get, post, strings.Replace(post, "/ ", "/next ", 1)} {
 							io.WriteString(c, request)
-							if got := answers(s.T, c, 1); !strings.Contains(got, " 200 ") ||
+							if got := readResponses(s.T, c, 1); !strings.Contains(got, " 200 ") ||
 								!strings.HasSuffix(got, " <nil>.") {
 								s.Fatalf("%q", got)
 							}
@@ -107,7 +106,7 @@ func TestCloseNotifyReportsOnlyDeparture(t *testing.T) {
 	}), func(s *site) {
 		c := s.connect()
 		io.WriteString(c, get+get)
-		answers(s.T, c, 2)
+		readResponses(s.T, c, 2)
 		for _, request := range []string{get, post} {
 			io.WriteString(c, strings.Replace(request, "/ ", "/wait ", 1))
 			for b := make([]byte, 1); b[0] != '.'; {
@@ -119,7 +118,7 @@ func TestCloseNotifyReportsOnlyDeparture(t *testing.T) {
 			select {
 			case <-departed:
 			case <-time.After(time.Minute):
-				s.Fatal("not told")
+				s.Fatal("no value")
 			}
 			c = s.connect()
 		}
@@ -146,7 +145,7 @@ func TestHijackWorksAfterCloseNotify(t *testing.T) {
 	}), func(s *site) {
 		c := s.connect()
 		io.WriteString(c, get)
-		answers(s.T, c, 1)
+		readResponses(s.T, c, 1)
 		io.WriteString(c, strings.Replace(get, "/ ", "/hijack ", 1)+"mine")
 		if b, err := io.ReadAll(c); string(b) != "mine <nil>" {
 			s.Errorf("%q %v", b, err)

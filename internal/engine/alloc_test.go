@@ -180,8 +180,7 @@ func BenchmarkServe(b *testing.B) {
 
 func TestRepeaterSendsEachRequest(t *testing.T) {
 	var seen bytes.Buffer
-	serveRepeatedly(engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
-		r *http.Request) {
+	serveRepeatedly(engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		seen.WriteString(r.Method)
 	})}), get, 3)
 	if seen.String() != "GETGETGET" {

@@ -192,7 +192,7 @@ func TestHostileHeadsAreRejected(t *testing.T) {
 				}
 				if n := calls.Swap(0); n != 0 || strings.Count(got, "HTTP/1.1 ") != 1 ||
 					strings.Contains(got, "smuggled") {
-					t.Errorf("%d calls, answers %q", n, got)
+					t.Errorf("%d calls, responses %q", n, got)
 				}
 			})
 		}
@@ -259,7 +259,7 @@ func TestHostileBodiesAreRejected(t *testing.T) {
 				}
 				if strings.Count(got, "HTTP/1.1 ") != 1 || !strings.Contains(got, "Connection: close") ||
 					len(failed) != 0 {
-					t.Errorf("answers %q", got)
+					t.Errorf("responses %q", got)
 				}
 			})
 		}
@@ -274,7 +274,7 @@ func TestUnreadHostileBodiesAreNoRequest(t *testing.T) {
 			s.Run(a.name, func(t *testing.T) {
 				got := (&site{T: t, dial: s.dial}).exchangeText(chunkedPost + a.text + smuggled)
 				if n := calls.Swap(0); n != 1 || strings.Count(got, "HTTP/1.1 ") != 1 {
-					t.Errorf("%d calls, answers %q", n, got)
+					t.Errorf("%d calls, responses %q", n, got)
 				}
 			})
 		}

@@ -203,8 +203,7 @@ func TestWriteDeadlineReplacesWriteTimeout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			beside(t, func() *http.Server {
 				return &http.Server{WriteTimeout: bound / 8,
-					Handler: http.HandlerFunc(func(w http.ResponseWriter,
-						r *http.Request) {
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						failed <- after(fill, order...)(w, r)
 					})}
 			}, func(s *site) {

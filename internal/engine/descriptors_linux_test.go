@@ -57,14 +57,14 @@ func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		io.WriteString(c, get)
-		if got := answers(t, c, 1); !strings.HasSuffix(got, "done.") {
+		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "done.") {
 			t.Fatalf("connection %d: %q", i, got)
 		}
 		all = append(all, c)
 		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
 	}
 	io.WriteString(all[len(all)-1], get)
-	answers(t, all[len(all)-1], 1) // the last is still served
+	readResponses(t, all[len(all)-1], 1) // the last is still served
 	if _, err := all[0].Read(make([]byte, 1)); err == nil {
 		t.Error("the first connection was kept")
 	}

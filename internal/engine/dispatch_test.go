@@ -41,7 +41,7 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 				// stack looks the same
 				for range 20 {
 					io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
-					if _, body, _ = strings.Cut(answers(t, c, 1), "\r\n\r\n"); body == last+"." {
+					if _, body, _ = strings.Cut(readResponses(t, c, 1), "\r\n\r\n"); body == last+"." {
 						break
 					}
 				}
@@ -50,7 +50,7 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 			first := where()
 			for range 100 {
 				io.WriteString(c, get)
-				answers(t, c, 1)
+				readResponses(t, c, 1)
 			}
 			if got := first + " " + where(); got != want {
 				t.Errorf("the first and the last on the loop: %s, want %s", got, want)

@@ -63,22 +63,22 @@ func TestFCGIAllocations(t *testing.T) {
 // hostileFCGI returns streams that are small for their potential cost.
 func hostileFCGI() map[string]string {
 	all := fcgiCorpus()
-	list := nameValues(ask{}.list()...)
+	list := nameValues(fcgiRequest{}.list()...)
 	for name, text := range map[string]string{
 		"list in records of a byte": begins(1, true) + strings.Repeat(rec(paramsStream, 1, "\x00"), 110_000) +
 			rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
 		"list in records of two": begins(1, true) + inRecords(paramsStream, 1, 99, list) +
 			strings.Repeat(rec(paramsStream, 1, "\x00\x00"), 100_000) + rec(paramsStream, 1, "") +
 			rec(stdinStream, 1, ""),
-		"empty parameters": listed(append(ask{}.list(), make([]string, 500_000)...)...),
-		"fields":           listed(append(ask{}.list(), fcgiFields(1000)...)...),
-		"too many fields":  listed(append(ask{}.list(), fcgiFields(20_000)...)...),
-		"one field":        listed(append(ask{}.list(), repeated(990, "HTTP_A", "")...)...),
-		"types":            listed(append(ask{}.list(), repeated(50_000, "CONTENT_TYPE", "a")...)...),
-		"a large list":     ask{params: []string{"HTTP_X", strings.Repeat("x", 900<<10)}}.String(),
-		"too large a list": ask{params: []string{"HTTP_X", strings.Repeat("x", 2<<20)}}.String(),
-		"a query":          ask{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
-		"escapes":          ask{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
+		"empty parameters": listed(append(fcgiRequest{}.list(), make([]string, 500_000)...)...),
+		"fields":           listed(append(fcgiRequest{}.list(), fcgiFields(1000)...)...),
+		"too many fields":  listed(append(fcgiRequest{}.list(), fcgiFields(20_000)...)...),
+		"one field":        listed(append(fcgiRequest{}.list(), repeated(990, "HTTP_A", "")...)...),
+		"types":            listed(append(fcgiRequest{}.list(), repeated(50_000, "CONTENT_TYPE", "a")...)...),
+		"a large list":     fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 900<<10)}}.String(),
+		"too large a list": fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 2<<20)}}.String(),
+		"a query":          fcgiRequest{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
+		"escapes":          fcgiRequest{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
 		"unescaped":        located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
 		"pipelined":        strings.Repeat(aGET("/"), 2000),
 		"pipelined posts":  strings.Repeat(aPOST("x"), 2000),
@@ -93,13 +93,13 @@ func hostileFCGI() map[string]string {
 		"unknown types":         strings.Repeat(rec(99, 0, ""), 20_000),
 		"strangers":             strings.Repeat(rec(stdinStream, 9, ""), 20_000),
 		"strangers' padding":    strings.Repeat(padded(stdinStream, 9, "", 255), 1000),
-		"body of one byte each": ask{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
+		"body of one byte each": fcgiRequest{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
 		"strangers in a body": sized(1) + rec(stdinStream, 1, "x") +
 			strings.Repeat(rec(stdinStream, 9, ""), 20_000) + rec(stdinStream, 1, ""),
 		"questions in a body": sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(question, 20_000) +
 			rec(stdinStream, 1, ""),
 		"a large body": aPOST(strings.Repeat("x", 1<<20)),
-		"a length that is large": ask{method: "POST",
+		"a length that is large": fcgiRequest{method: "POST",
 			params: []string{"CONTENT_LENGTH", "9223372036854775807"}, body: strings.Repeat("x", 1<<20)}.String(),
 		"strangers behind a request": aPOST("x") + strings.Repeat(rec(stdinStream, 9, ""), 500) +
 			rec(getValues, 0, strings.Repeat("\x00\x00", 2000)),
@@ -124,7 +124,7 @@ func repeated(n int, pair ...string) (pairs []string) {
 	return pairs
 }
 
-// fcgiReaders are handlers that use a request in potentially expensive ways.
+// fcgiReaders are handlers that use a request in potentially expensive variants.
 var fcgiReaders = map[string]http.HandlerFunc{
 	"read":   func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, struct{ io.Reader }{r.Body}) },
 	"unread": func(http.ResponseWriter, *http.Request) {},

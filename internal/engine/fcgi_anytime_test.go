@@ -65,12 +65,12 @@ func TestFCGINextRequestAfterUnreadStdin(t *testing.T) {
 		for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), question,
 			rec(200, 0, ""), rec(abortRequest, 1, "")} {
 			for id := 1; id <= 2; id++ {
-				write(ask{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
-				if a := p.answer(); a.body != "/unread <nil>" {
+				write(fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
+				if a := p.readResponse(); a.body != "/unread <nil>" {
 					p.Errorf("%q: %v", left, a)
 				}
-				write(left + ask{id: id, method: "POST", body: "hello", length: true}.String())
-				if a := p.answer(); a.id != id || a.body != "/ hello<nil>" {
+				write(left + fcgiRequest{id: id, method: "POST", body: "hello", length: true}.String())
+				if a := p.readResponse(); a.id != id || a.body != "/ hello<nil>" {
 					p.Errorf("%q, id %d: %v", left, id, a)
 				}
 			}
@@ -84,12 +84,12 @@ func TestFCGIConnectionIsKeptAfterMuchUnreadStdin(t *testing.T) {
 		for _, size := range []int{200 << 10, 256 << 10, 300 << 10, 2 << 20} {
 			for _, length := range []bool{false, true} {
 				p := s.peer()
-				sent := p.send(ask{method: "POST", uri: "/unread", body: strings.Repeat("x", size),
+				sent := p.send(fcgiRequest{method: "POST", uri: "/unread", body: strings.Repeat("x", size),
 					length: length}.String() + aPOST("next"))
-				if a := p.answer(); a.body != "/unread <nil>" {
+				if a := p.readResponse(); a.body != "/unread <nil>" {
 					s.Errorf("%d: %v", size, a)
 				}
-				if a := p.answer(); a.body != "/ next<nil>" {
+				if a := p.readResponse(); a.body != "/ next<nil>" {
 					s.Errorf("%d: then %v", size, a)
 				}
 				if err := <-sent; err != nil {
@@ -107,24 +107,24 @@ func TestFCGIAbortInStdinEndsRequest(t *testing.T) {
 		for _, path := range []string{"/read", "/unread"} {
 			for _, length := range []string{"", "9"} {
 				for _, behind := range []string{"", rec(stdinStream, 1, "late"), rec(stdinStream, 1, "")} {
-					write(ask{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() +
+					write(fcgiRequest{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() +
 						rec(stdinStream, 1, "he") + abort + behind)
 					want := "/read hefcgi: request aborted by web server"
 					if path == "/unread" {
 						want = "/unread <nil>"
 					}
-					if a := p.answer(); a.body != want || a.status != requestComplete {
+					if a := p.readResponse(); a.body != want || a.status != requestComplete {
 						p.Errorf("%s, %q: %v", path, behind, a)
 					}
 				}
 			}
 		}
 		write(aPOST("next"))
-		if a := p.answer(); a.body != "/ next<nil>" {
+		if a := p.readResponse(); a.body != "/ next<nil>" {
 			p.Errorf("then %v", a)
 		}
-		write(ask{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort)
-		p.answer()
+		write(fcgiRequest{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort)
+		p.readResponse()
 		p.mustClose()
 	})
 }
@@ -144,14 +144,14 @@ func TestFCGIAbortedResponseEndsWithEndRequest(t *testing.T) {
 		<-r.Context().Done()
 	}), func(s *fcgiSite) {
 		p := s.peer()
-		for _, request := range []string{aGET("/long"), ask{uri: "/long", method: "POST", body: "hello"}.String()} {
+		for _, request := range []string{aGET("/long"), fcgiRequest{uri: "/long", method: "POST", body: "hello"}.String()} {
 			io.WriteString(p, request)
 			<-entered
 			io.WriteString(p, abort)
-			if a := p.answer(); a.body != "short" {
+			if a := p.readResponse(); a.body != "short" {
 				s.Error(a)
 			}
-			p.ask(aGET("/next"))
+			p.roundTrip(aGET("/next"))
 		}
 	})
 }
@@ -171,8 +171,8 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 				}
 			}
 		}
-		whole := ask{method: "POST", body: "hello", length: true}.String()
-		head, parameters := begins(1, true), len(ask{method: "POST", body: "hello", length: true}.head())
+		whole := fcgiRequest{method: "POST", body: "hello", length: true}.String()
+		head, parameters := begins(1, true), len(fcgiRequest{method: "POST", body: "hello", length: true}.head())
 		for range 2 {
 			write(records)
 			replies("idle")
@@ -183,11 +183,11 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 			write(rec(stdinStream, 1, "he") + records)
 			replies("in STDIN")
 			write(inRecords(stdinStream, 1, 9, "llo"))
-			if a := p.answer(); a.body != "/ hello<nil>" {
+			if a := p.readResponse(); a.body != "/ hello<nil>" {
 				p.Error(a)
 			}
-			write(ask{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
-			p.answer()
+			write(fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
+			p.readResponse()
 			write(records)
 			replies("in unread STDIN")
 			write(rec(stdinStream, 1, ""))
@@ -205,7 +205,7 @@ func TestFCGIReplyDoesNotWaitForHandler(t *testing.T) {
 			s.Errorf("record of type %d, %v", kind, err)
 		}
 		release <- true
-		p.answer()
+		p.readResponse()
 	})
 }
 
@@ -233,12 +233,12 @@ func TestFCGIRepliesDoNotBlockUnreadResponse(t *testing.T) {
 		if n := <-done; n != 300_000 {
 			s.Errorf("%d bytes of the body", n)
 		}
-		if a := p.answer(); len(a.body) != 20<<20 {
+		if a := p.readResponse(); len(a.body) != 20<<20 {
 			s.Errorf("%d bytes", len(a.body))
 		}
-		p.ask(aGET("/next"))
-		if len(p.told) != 30 {
-			s.Errorf("%d replies", len(p.told))
+		p.roundTrip(aGET("/next"))
+		if len(p.management) != 30 {
+			s.Errorf("%d replies", len(p.management))
 		}
 	})
 }

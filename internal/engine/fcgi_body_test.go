@@ -17,7 +17,7 @@ import (
 
 // sized returns a POST with CONTENT_LENGTH n, whatever follows.
 func sized(n int) string {
-	return ask{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
+	return fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
 }
 
 // fcgiBodies are requests, what their handler reads, and whether the connection is closed after it.
@@ -30,12 +30,12 @@ var fcgiBodies = map[string]struct {
 	"byte by byte": {sized(9) + inRecords(stdinStream, 1, 1, "123456789"), `9 false "123456789" <nil>`, false},
 	"padding": {sized(3) + padded(stdinStream, 1, "12", 255) + padded(stdinStream, 1, "3", 1) +
 		padded(stdinStream, 1, "", 7), `3 false "123" <nil>`, false},
-	"no length": {ask{method: "POST", body: "hello"}.String(), `-1 false "hello" <nil>`, false},
-	"empty length": {ask{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(),
+	"no length": {fcgiRequest{method: "POST", body: "hello"}.String(), `-1 false "hello" <nil>`, false},
+	"empty length": {fcgiRequest{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(),
 		`-1 false "hello" <nil>`, false},
-	"no body":         {ask{method: "POST"}.String(), `0 true "" <nil>`, false},
-	"no body, length": {ask{method: "POST", length: true}.String(), `0 true "" <nil>`, false},
-	"of a GET":        {ask{body: "hello", length: true}.String(), `5 false "hello" <nil>`, false},
+	"no body":         {fcgiRequest{method: "POST"}.String(), `0 true "" <nil>`, false},
+	"no body, length": {fcgiRequest{method: "POST", length: true}.String(), `0 true "" <nil>`, false},
+	"of a GET":        {fcgiRequest{body: "hello", length: true}.String(), `5 false "hello" <nil>`, false},
 	"a full record": {aPOST(strings.Repeat("x", largestContent)),
 		fmt.Sprintf("%d false %q <nil>", largestContent, shorten(bytes.Repeat([]byte("x"), largestContent))), false},
 	"more than a record": {aPOST(strings.Repeat("x", largestContent+1)),
@@ -76,12 +76,12 @@ func TestFCGIBodyMatchesStdin(t *testing.T) {
 			s.Run(name, func(t *testing.T) {
 				p := s.in(t).peer()
 				defer p.Close()
-				if a := p.ask(test.request); !strings.HasPrefix(a.body, test.want) {
+				if a := p.roundTrip(test.request); !strings.HasPrefix(a.body, test.want) {
 					t.Errorf("got %s, want %s", a.body, test.want)
 				}
 				if test.closed {
 					p.mustClose()
-				} else if a := p.ask(aPOST("next")); a.body != `4 false "next" <nil>` {
+				} else if a := p.roundTrip(aPOST("next")); a.body != `4 false "next" <nil>` {
 					t.Errorf("then %s", a.body)
 				}
 			})
@@ -114,13 +114,13 @@ func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
 				s.Run(kind+"/"+name, func(t *testing.T) {
 					p := s.in(t).peer()
 					defer p.Close()
-					sent := p.send(ask{method: "POST", body: hidden, length: true,
+					sent := p.send(fcgiRequest{method: "POST", body: hidden, length: true,
 						params: []string{"HTTP_X_LEAVE", name}}.String() + aGET("/next"))
-					a, err := p.tryAnswer()
+					a, err := p.tryReadResponse()
 					if (err != nil) != (name == "panic") {
 						t.Errorf("%+v, %v", a, err)
 					}
-					a, err = p.tryAnswer()
+					a, err = p.tryReadResponse()
 					switch {
 					case name == "panic" && err != nil:
 					case err != nil || a.body != "/next":
@@ -148,7 +148,7 @@ func TestFCGIBodyReadToContentLengthLeavesNothing(t *testing.T) {
 		p := s.peer()
 		for _, size := range []int{1, 5000, 200_000} {
 			text := strings.Repeat("x", size)
-			if a := p.ask(aPOST(text)); a.body != text[:min(size, 9)]+"<nil>" {
+			if a := p.roundTrip(aPOST(text)); a.body != text[:min(size, 9)]+"<nil>" {
 				s.Errorf("%d: %s", size, a.body)
 			}
 		}
@@ -180,7 +180,7 @@ func TestFCGIBodyArrivesWhileHandlerRuns(t *testing.T) {
 			}
 		}
 		io.WriteString(p, text[26:])
-		if a := p.answer(); a.body != "EOF" {
+		if a := p.readResponse(); a.body != "EOF" {
 			s.Errorf("got %q", a.body)
 		}
 		<-read
@@ -207,7 +207,7 @@ func TestFCGIStreamsUseConstantMemory(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			upload := make(chan [sha256.Size]byte, 1)
 			go func() {
-				io.WriteString(p, ask{method: "POST", params: length}.head())
+				io.WriteString(p, fcgiRequest{method: "POST", params: length}.head())
 				upload <- sendStream(p, size)
 			}()
 			n, download, err := receiveStream(p.in)
@@ -219,7 +219,7 @@ func TestFCGIStreamsUseConstantMemory(t *testing.T) {
 			if grown := int64(after.TotalAlloc - before.TotalAlloc); s.mode != "memory" && grown > 3<<20 {
 				s.Errorf("allocated %d bytes to move %d", grown, 2*size)
 			}
-			if a := p.ask(aPOST("next")); a.body != "next" {
+			if a := p.roundTrip(aPOST("next")); a.body != "next" {
 				s.Errorf("then %q", a.body)
 			}
 		}
@@ -280,15 +280,15 @@ func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
 // The spans of a list with many records are released with their request.
 func TestFCGILargeListIsReleased(t *testing.T) {
 	withoutReserve(t)
-	list := nameValues(append(ask{}.list(), "HTTP_X", strings.Repeat("x", 100_000))...)
+	list := nameValues(append(fcgiRequest{}.list(), "HTTP_X", strings.Repeat("x", 100_000))...)
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		p := s.peer()
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
 		before := inUse()
 		for range 3 {
-			p.ask(begins(1, true) + inRecords(paramsStream, 1, 1, list) + rec(stdinStream, 1, ""))
+			p.roundTrip(begins(1, true) + inRecords(paramsStream, 1, 1, list) + rec(stdinStream, 1, ""))
 		}
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
 		if grown := int64(inUse()) - int64(before); grown > 512<<10 {
 			s.Errorf("%d bytes are kept", grown)
 		}

@@ -81,13 +81,13 @@ func TestFCGIPanicEndsProcessOnlyInStd(t *testing.T) {
 				return newFCGIPeer(t, c)
 			}
 			bystander, bad := dial(), dial()
-			bystander.ask(aGET("/"))
+			bystander.roundTrip(aGET("/"))
 			bad.send(aGET("/panic"))
-			if a, err := bad.tryAnswer(); err == nil {
+			if a, err := bad.tryReadResponse(); err == nil {
 				t.Errorf("got %v", a)
 			}
 			bystander.send(aGET("/"))
-			if _, err := bystander.tryAnswer(); (err == nil) != (name == "tare") {
+			if _, err := bystander.tryReadResponse(); (err == nil) != (name == "tare") {
 				t.Errorf("the bystander: %v", err)
 			}
 		})
@@ -106,7 +106,7 @@ func TestFCGIContextIsCanceledUnlikeStd(t *testing.T) {
 				synctest.Wait()
 				p.Close()
 				if err := <-ended; err == nil || errors.Is(err, context.Canceled) != ours {
-					t.Errorf("the handler was told %v", err)
+					t.Errorf("the handler got %v", err)
 				}
 			}
 	})
@@ -122,7 +122,7 @@ func TestFCGIConcurrentRequestsAreLimitedUnlikeStd(t *testing.T) {
 				io.Copy(io.Discard, r.Body)
 			}, func(p *fcgiPeer) {
 				for id := range n {
-					io.WriteString(p, ask{id: 1 + id, method: "POST"}.head()+rec(stdinStream, 1+id, "x"))
+					io.WriteString(p, fcgiRequest{id: 1 + id, method: "POST"}.head()+rec(stdinStream, 1+id, "x"))
 				}
 				synctest.Wait()
 				if got := running.Load(); got != n && !ours || got != 1 && ours {
@@ -137,7 +137,7 @@ func TestFCGIRequestURIIsSetUnlikeStd(t *testing.T) {
 	faulty(t, func(t *testing.T, ours bool) (http.HandlerFunc, func(*fcgiPeer)) {
 		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.RequestURI) }, func(p *fcgiPeer) {
 			want := map[bool]string{true: `"/a%20b?c"`, false: `""`}[ours]
-			if a := p.ask(aGET("/a%20b?c")); a.body != want {
+			if a := p.roundTrip(aGET("/a%20b?c")); a.body != want {
 				t.Error(a)
 			}
 		}
@@ -154,7 +154,7 @@ func TestFCGIHeadAndStatus204HaveNoBodyUnlikeStd(t *testing.T) {
 				io.WriteString(w, "hello")
 			}, func(p *fcgiPeer) {
 				for _, method := range []string{"HEAD", "GET"} {
-					if a := p.ask(ask{method: method}.String()); (a.body == "") != ours {
+					if a := p.roundTrip(fcgiRequest{method: method}.String()); (a.body == "") != ours {
 						t.Errorf("%s: %v", method, a)
 					}
 				}
@@ -170,7 +170,7 @@ func TestFCGIInterimResponseIsNotFinalUnlikeStd(t *testing.T) {
 				w.WriteHeader(http.StatusNotFound)
 			}, func(p *fcgiPeer) {
 				want := map[bool]int{true: http.StatusNotFound, false: http.StatusEarlyHints}[ours]
-				if a := p.ask(aGET("/")); a.code != want {
+				if a := p.roundTrip(aGET("/")); a.code != want {
 					t.Error(a)
 				}
 			}
@@ -192,7 +192,7 @@ func TestFCGIReusedIDGetsOwnResponseUnlikeStd(t *testing.T) {
 				}
 				io.WriteString(w, "second")
 			}, func(p *fcgiPeer) {
-				io.WriteString(p, ask{method: "POST", uri: "/first"}.head()+rec(stdinStream, 1, "x"))
+				io.WriteString(p, fcgiRequest{method: "POST", uri: "/first"}.head()+rec(stdinStream, 1, "x"))
 				synctest.Wait()
 				io.WriteString(p, abort)
 				synctest.Wait()
@@ -201,14 +201,14 @@ func TestFCGIReusedIDGetsOwnResponseUnlikeStd(t *testing.T) {
 				synctest.Wait()
 				first <- true
 				synctest.Wait()
-				io.WriteString(p, ask{uri: "/second"}.String()[len(begun):])
+				io.WriteString(p, fcgiRequest{uri: "/second"}.String()[len(begun):])
 				p.closeWrite()
 				synctest.Wait()
 				all, _ := p.Conn.(*testkit.MemConn).Received()
-				told := strings.Index(string(all), secret)
+				found := strings.Index(string(all), secret)
 				ended := strings.Index(string(all), rec(endRequest, 1, strings.Repeat("\x00", 8)))
-				if told < 0 || ended < 0 || (told < ended) != ours {
-					t.Errorf("answers %q", all)
+				if found < 0 || ended < 0 || (found < ended) != ours {
+					t.Errorf("responses %q", all)
 				}
 			}
 	})
@@ -220,8 +220,8 @@ func TestFCGIParamsAreLimitedUnlikeStd(t *testing.T) {
 		const size = 3 << 20
 		return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, len(r.Header.Get("X"))) },
 			func(p *fcgiPeer) {
-				p.send(ask{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String())
-				a := p.answer()
+				p.send(fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String())
+				a := p.readResponse()
 				if want := map[bool]int{true: http.StatusRequestHeaderFieldsTooLarge,
 					false: http.StatusOK}[ours]; a.code != want {
 					t.Error(a)

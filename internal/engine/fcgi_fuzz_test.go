@@ -28,13 +28,13 @@ func fcgiCorpus() map[string]string {
 	for name, pieces := range fcgiStreams {
 		add("stream/"+name, strings.Join(pieces, ""))
 	}
-	for name, way := range abortions {
-		add("abortion/"+name, aPOST("hello")+way.with+way.before+strings.Join(way.after, "")+aGET("/next"))
+	for name, variant := range abortions {
+		add("abortion/"+name, aPOST("hello")+variant.with+variant.before+strings.Join(variant.after, "")+aGET("/next"))
 	}
-	put := ask{method: "PUT", body: aGET("/smuggled"), length: true}
+	put := fcgiRequest{method: "PUT", body: aGET("/smuggled"), length: true}
 	for name, text := range map[string]string{
 		"unread": put.String() + aGET("/next"),
-		"unread, asked": put.head() + rec(stdinStream, 1, "abc") + question + begins(2, true) +
+		"unread, GET_VALUES": put.head() + rec(stdinStream, 1, "abc") + question + begins(2, true) +
 			inRecords(stdinStream, 1, 5, put.body[3:]) + aGET("/next"),
 		"unread, padded": put.head() + padded(stdinStream, 1, put.body, 200) + padded(stdinStream, 1, "", 200) +
 			aGET("/next"),
@@ -42,8 +42,8 @@ func fcgiCorpus() map[string]string {
 			rec(stdinStream, 1, "h") + question + inRecords(stdinStream, 1, 1, "e") + question,
 		"aborted": begins(1, true) + rec(paramsStream, 1, "\x01\x01Ab") + abort + begins(2, true) +
 			rec(abortRequest, 2, "") + aGET("/"),
-		"interleaved": ask{id: 1}.head()[:40] + ask{id: 2}.String() + ask{id: 1}.head()[40:] +
-			ask{id: 3}.String() + rec(stdinStream, 1, ""),
+		"interleaved": fcgiRequest{id: 1}.head()[:40] + fcgiRequest{id: 2}.String() + fcgiRequest{id: 1}.head()[40:] +
+			fcgiRequest{id: 3}.String() + rec(stdinStream, 1, ""),
 		"strangers": rec(stdinStream, 0, "abcdef") + begins(1, true) + rec(paramsStream, 0, "abcdef") +
 			aGET("/")[16:] + sized(3) + rec(stdinStream, 0, "abcdef") + rec(stdinStream, 1, "abc") +
 			rec(stdoutStream, 0, "x") + rec(stdinStream, 1, ""),
@@ -80,7 +80,7 @@ func inOrder(t *testing.T, all []byte, closed bool) string {
 	for {
 		kind, id, content, err := p.record()
 		if err == nil {
-			var a *answer
+			var a *fcgiResponse
 			switch a, err = p.take(kind, id, content); {
 			case a != nil && a.status == cantMultiplex:
 				fmt.Fprintln(&replies, a)
@@ -89,10 +89,10 @@ func inOrder(t *testing.T, all []byte, closed bool) string {
 				fmt.Fprintln(&s, a)
 			}
 		}
-		for _, told := range p.told {
-			fmt.Fprintln(&replies, told)
+		for _, reply := range p.management {
+			fmt.Fprintln(&replies, reply)
 		}
-		p.told = nil
+		p.management = nil
 		if err != nil {
 			for id, a := range p.open {
 				a.stdout, _, _ = bytes.Cut(a.stdout, []byte("Date: "))

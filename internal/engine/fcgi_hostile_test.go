@@ -35,22 +35,22 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 		io.WriteString(bystander, aGET("/bystander"))
 		<-entered
 		attack(s)
-		if a := s.ask(aGET("/new")); a.body != "/new <nil>" {
+		if a := s.roundTrip(aGET("/new")); a.body != "/new <nil>" {
 			s.Errorf("a new connection got %v", a)
 		}
 		release <- true
-		if a := bystander.answer(); a.body != "/bystander <nil>" {
+		if a := bystander.readResponse(); a.body != "/bystander <nil>" {
 			s.Errorf("the bystander got %v", a)
 		}
-		if a := bystander.ask(aPOST("again")); a.body != "/ again<nil>" {
+		if a := bystander.roundTrip(aPOST("again")); a.body != "/ again<nil>" {
 			s.Errorf("the bystander got %v, then", a)
 		}
 	})
 }
 
-// answersTo sends text, half-closes, and describes all that comes back until the connection is
+// responsesTo sends text, half-closes, and describes all that comes back until the connection is
 // closed.
-func (s *fcgiSite) answersTo(text string) string {
+func (s *fcgiSite) responsesTo(text string) string {
 	s.Helper()
 	p := s.peer()
 	defer p.Close()
@@ -66,12 +66,12 @@ func (p *fcgiPeer) rest() string {
 	p.Helper()
 	var all []string
 	for {
-		a, err := p.tryAnswer()
+		a, err := p.tryReadResponse()
 		if timedOutErr(err) {
 			p.Errorf("not closed; so far %q", all)
 		}
-		all = append(all, p.told...)
-		p.told = nil
+		all = append(all, p.management...)
+		p.management = nil
 		switch {
 		case err != nil && len(p.open) > 0:
 			return strings.Join(append(all, "cut off"), "; ")
@@ -88,7 +88,7 @@ func (p *fcgiPeer) rest() string {
 // want fails unless the responses to text match.
 func (s *fcgiSite) want(text, want string) {
 	s.Helper()
-	if got := s.answersTo(text); got != want {
+	if got := s.responsesTo(text); got != want {
 		s.Errorf("to %.300q\ngot %s\nwant %s", text, got, want)
 	}
 }
@@ -96,7 +96,7 @@ func (s *fcgiSite) want(text, want string) {
 // wantInAnyOrder is want for replies to records in a body, which do not wait for each other.
 func (s *fcgiSite) wantInAnyOrder(text string, want ...string) {
 	s.Helper()
-	got := strings.Split(s.answersTo(text), "; ")
+	got := strings.Split(s.responsesTo(text), "; ")
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
@@ -108,14 +108,14 @@ func TestFCGIRecordsMayArriveByteByByte(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		p := s.peer()
 		text := begins(1, true) + inRecords(paramsStream, 1, 1,
-			nameValues(ask{method: "POST", length: true, body: "hello"}.list()...)) +
+			nameValues(fcgiRequest{method: "POST", length: true, body: "hello"}.list()...)) +
 			inRecords(stdinStream, 1, 1, "hello")
 		for b := range strings.SplitSeq(text, "") {
 			if _, err := io.WriteString(p, b); err != nil {
 				s.Fatal(err)
 			}
 		}
-		if a := p.answer(); a.body != "/ hello<nil>" {
+		if a := p.readResponse(); a.body != "/ hello<nil>" {
 			s.Error(a)
 		}
 	})
@@ -123,15 +123,15 @@ func TestFCGIRecordsMayArriveByteByByte(t *testing.T) {
 
 // A second request on a connection that is busy with one is refused, without harm to the first.
 func TestFCGIInterleavedRequestIsRefused(t *testing.T) {
-	one, two := ask{id: 1, method: "POST", body: "hello", length: true}, ask{id: 2, uri: "/two", body: "xxxxx"}
-	list := func(a ask) string { return nameValues(a.list()...) }
+	one, two := fcgiRequest{id: 1, method: "POST", body: "hello", length: true}, fcgiRequest{id: 2, uri: "/two", body: "xxxxx"}
+	list := func(a fcgiRequest) string { return nameValues(a.list()...) }
 	mixed := func(a, b []string) (s string) { // records of both, alternating
 		for i := range a {
 			s += a[i] + b[i]
 		}
 		return s
 	}
-	records := func(a ask) []string {
+	records := func(a fcgiRequest) []string {
 		l := list(a)
 		return []string{begins(a.id, true), rec(paramsStream, a.id, l[:9]), rec(paramsStream, a.id, l[9:]),
 			rec(paramsStream, a.id, ""),
@@ -153,7 +153,7 @@ func TestFCGIInterleavedRequestIsRefused(t *testing.T) {
 // BEGIN_REQUEST with an active id ends the connection, because the other records would be
 // ambiguous.
 func TestFCGIReusedActiveIDEndsConnection(t *testing.T) {
-	a := ask{method: "POST", body: "hello", length: true}
+	a := fcgiRequest{method: "POST", body: "hello", length: true}
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+begins(1, true)+aGET("/"), "")
 		s.want(a.head()[:40]+a.String(), "")
@@ -189,9 +189,9 @@ func TestFCGIWrongLengthsAreRejected(t *testing.T) {
 		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00\x00"), "")
 		s.want(rec(getValues, 0, strings.Repeat("x", 5000))+aGET("/"), "")
 		s.want(rec(getValues, 0, "\xff\xff\xff\xff")+aGET("/"), `10 ""; 1: 200 / <nil>`)
-		s.want(ask{method: "POST", params: []string{"CONTENT_LENGTH",
+		s.want(fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH",
 			"9223372036854775807"}}.head()+inRecords(stdinStream, 1, 9, "hello"), "1: 200 / hellounexpected EOF")
-		s.want(ask{method: "POST", params: []string{"CONTENT_LENGTH", "3"}}.head()+inRecords(stdinStream, 1, 9,
+		s.want(fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", "3"}}.head()+inRecords(stdinStream, 1, 9,
 			"hello"), "1: 200 / helfcgi: body longer than CONTENT_LENGTH")
 	})
 }
@@ -200,14 +200,16 @@ func TestFCGIWrongLengthsAreRejected(t *testing.T) {
 // smallest records gains nothing.
 func TestFCGIParamsAreLimitedInBytes(t *testing.T) {
 	const most = http.DefaultMaxHeaderBytes
-	large := func(size int) string { return ask{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String() }
+	large := func(size int) string {
+		return fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String()
+	}
 	const refused = "1: 431 431 Request Header Fields Too Large: parameters too large"
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(large(most-1000), "1: 200 / <nil>")
 		s.want(large(most+5000)+aGET("/next"), refused)
 		s.want(begins(1, true)+strings.Repeat(rec(paramsStream, 1, "x"), 200_000), refused)
 		s.want(begins(1, true)+strings.Repeat(rec(stdinStream, 9, "stranger"), 100_000), refused)
-		s.want(ask{}.head()+strings.Repeat(rec(dataStream, 1, "data"), 200_000), refused)
+		s.want(fcgiRequest{}.head()+strings.Repeat(rec(dataStream, 1, "data"), 200_000), refused)
 	})
 	underAttack(t, 1<<10, func(s *fcgiSite) {
 		s.want(large(4500), "1: 200 / <nil>")
@@ -216,7 +218,7 @@ func TestFCGIParamsAreLimitedInBytes(t *testing.T) {
 }
 
 func TestFCGIParamsAreLimitedInNumber(t *testing.T) {
-	pairs := func(n int) string { return nameValues(append(ask{}.list(), fcgiFields(n)...)...) }
+	pairs := func(n int) string { return nameValues(append(fcgiRequest{}.list(), fcgiFields(n)...)...) }
 	list := func(content string) string {
 		return begins(1, true) + inRecords(paramsStream, 1, largestContent, content) + rec(stdinStream, 1, "")
 	}
@@ -250,18 +252,18 @@ func TestFCGIGarbageEndsConnection(t *testing.T) {
 // Records that do not belong to a request get the replies of the specification, however many they
 // are.
 func TestFCGIManagementRecordsGetReplies(t *testing.T) {
-	const told = `10 "\x0f\x01FCGI_MPXS_CONNS0"`
+	const valuesReply = `10 "\x0f\x01FCGI_MPXS_CONNS0"`
 	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(question+aGET("/"), told+"; 1: 200 / <nil>")
-		s.want(aGET("/")+question, "1: 200 / <nil>; "+told)
-		s.want(rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", "", "X", "y")), told)
+		s.want(question+aGET("/"), valuesReply+"; 1: 200 / <nil>")
+		s.want(aGET("/")+question, "1: 200 / <nil>; "+valuesReply)
+		s.want(rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", "", "X", "y")), valuesReply)
 		s.want(rec(getValues, 0, ""), `10 ""`)
 		s.want(rec(200, 0, "xyz"), `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`)
 		s.want(rec(stdinStream, 0, "xyz")+rec(beginRequest, 0, "xyz"),
 			`11 "\x05\x00\x00\x00\x00\x00\x00\x00"; 11 "\x01\x00\x00\x00\x00\x00\x00\x00"`)
 		s.wantInAnyOrder(sized(5)+rec(stdinStream, 1, "he")+question+rec(200, 0, "xyz")+padded(paramsStream, 0,
 			strings.Repeat("x", 20_000), 7)+inRecords(stdinStream, 1, 9, "llo"),
-			"1: 200 / hello<nil>", told, `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`,
+			"1: 200 / hello<nil>", valuesReply, `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`,
 			`11 "\x04\x00\x00\x00\x00\x00\x00\x00"`)
 		for _, role := range []string{"\x00\x00", "\x00\x02", "\x00\x03", "\x01\x01"} {
 			s.want(rec(beginRequest, 7, role+"\x01\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+rec(stdinStream, 7,
@@ -277,11 +279,11 @@ func TestFCGIManagementRecordsInUnreadBodyGetReplies(t *testing.T) {
 	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
 		p := s.peer()
 		io.WriteString(p, sized(5)+rec(stdinStream, 1, "he")+question+inRecords(stdinStream, 1, 9, "llo"))
-		p.answer()
+		p.readResponse()
 		if kind, id, content, err := p.record(); kind != getValuesResult || id != 0 || err != nil {
 			s.Errorf("record of type %d for %d: %q, %v", kind, id, content, err)
 		}
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
 	})
 }
 
@@ -292,8 +294,8 @@ func TestFCGIGetValuesFloodKeepsNothing(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		p := s.peer()
 		p.send(strings.Repeat(question, n) + aGET("/"))
-		if a := p.answer(); a.body != "/ <nil>" || len(p.told) != n {
-			s.Errorf("%v behind %d of %d answers", a, len(p.told), n)
+		if a := p.readResponse(); a.body != "/ <nil>" || len(p.management) != n {
+			s.Errorf("%v behind %d of %d responses", a, len(p.management), n)
 		}
 	})
 }
@@ -305,7 +307,7 @@ func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			underAttack(t, 0, func(s *fcgiSite) {
 				for _, n := range []int{20, 20_000} {
-					got := s.answersTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
+					got := s.responsesTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
 						inRecords(stdinStream, 1, 9, "llo"))
 					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") ||
 						replies != n {
@@ -324,7 +326,7 @@ func TestFCGIRecordsForUnknownIDsAreIgnored(t *testing.T) {
 		s.want(evil+aGET("/"), "1: 200 / <nil>")
 		s.want(strings.Repeat(evil, 20_000)+aGET("/"), "1: 200 / <nil>")
 		s.want(begins(1, true)+strings.Repeat(evil, 100)+aGET("/")[16:], "1: 200 / <nil>")
-		s.want(ask{}.head()+evil+rec(stdinStream, 1, ""), "1: 200 / <nil>")
+		s.want(fcgiRequest{}.head()+evil+rec(stdinStream, 1, ""), "1: 200 / <nil>")
 		s.want(sized(5)+rec(stdinStream, 1, "he")+strings.Repeat(evil, 20_000)+inRecords(stdinStream, 1, 9, "llo"),
 			"1: 200 / hello<nil>")
 	})
@@ -363,7 +365,7 @@ func TestFCGIAbortOfUnknownIDsIsIgnored(t *testing.T) {
 
 // The end of PARAMS comes before the end of STDIN, and each comes once.
 func TestFCGIStreamsOutOfOrderEndConnection(t *testing.T) {
-	list := nameValues(ask{}.list()...)
+	list := nameValues(fcgiRequest{}.list()...)
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+rec(stdinStream, 1, "x"), "")
 		s.want(begins(1, true)+rec(paramsStream, 1, list)+rec(stdinStream, 1, ""), "")
@@ -381,9 +383,9 @@ func TestFCGIHalfClosedConnectionGetsResponses(t *testing.T) {
 		s.want("", "")
 		s.want(aGET("/1")+aPOST("2"), "1: 200 /1 <nil>; 1: 200 / 2<nil>")
 		s.want(begins(1, true), "1: 400 400 Bad Request: incomplete request head")
-		s.want(ask{}.head(), "1: 400 400 Bad Request: incomplete request head")
-		s.want(ask{}.head()[:30], "1: 400 400 Bad Request: incomplete request head")
-		s.want(aGET("/")+ask{id: 2}.head()[:30], "1: 200 / <nil>; 2: 400 400 Bad Request: incomplete request head")
+		s.want(fcgiRequest{}.head(), "1: 400 400 Bad Request: incomplete request head")
+		s.want(fcgiRequest{}.head()[:30], "1: 400 400 Bad Request: incomplete request head")
+		s.want(aGET("/")+fcgiRequest{id: 2}.head()[:30], "1: 200 / <nil>; 2: 400 400 Bad Request: incomplete request head")
 		s.want(begins(3, true)+rec(abortRequest, 3, "")+"\x01", "3 ended as 0")
 		s.want(sized(5)+rec(stdinStream, 1, "he"), "1: 200 / hefcgi: connection to web server closed")
 	})
@@ -430,7 +432,7 @@ func TestFCGIWriteTimeoutEndsPeersThatDoNotRead(t *testing.T) {
 		testkit.Try(s.T, func() error {
 			p := s.peer()
 			p.send(aGET("/"))
-			_, err := p.tryAnswer()
+			_, err := p.tryReadResponse()
 			return err
 		})
 	}, "memory", "unix")
@@ -450,7 +452,7 @@ func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
 			io.WriteString(p, whole[:i%(len(whole)-8)])
 			all = append(all, p)
 		}
-		s.ask(aGET("/"))
+		s.roundTrip(aGET("/"))
 		each := (int64(inUse()) - int64(before)) / int64(n)
 		if bound := int64(96 << 10); each > bound {
 			s.Errorf("%d bytes for each, want at most %d", each, bound)

@@ -98,8 +98,8 @@ func nameValues(pairs ...string) string {
 	return string(b)
 }
 
-// ask is a request.
-type ask struct {
+// fcgiRequest is a request.
+type fcgiRequest struct {
 	id     int    // 0 stands for 1
 	once   bool   // without FCGI_KEEP_CONN
 	method string // "" stands for GET
@@ -110,18 +110,18 @@ type ask struct {
 }
 
 // head returns the request up to its body.
-func (a ask) head() string {
+func (a fcgiRequest) head() string {
 	return begins(a.number(), !a.once) + inRecords(paramsStream, a.number(), largestContent, nameValues(a.list()...))
 }
 
-func (a ask) number() int {
+func (a fcgiRequest) number() int {
 	if a.id == 0 {
 		return 1
 	}
 	return a.id
 }
 
-func (a ask) list() []string {
+func (a fcgiRequest) list() []string {
 	all := []string{"REQUEST_METHOD", a.method, "REQUEST_URI", a.uri, "SERVER_PROTOCOL", "HTTP/1.1"}
 	if a.method == "" {
 		all[1] = http.MethodGet
@@ -135,17 +135,17 @@ func (a ask) list() []string {
 	return append(all, a.params...)
 }
 
-func (a ask) String() string {
+func (a fcgiRequest) String() string {
 	return a.head() + inRecords(stdinStream, a.number(), largestContent, a.body)
 }
 
 // aGET and aPOST return simple requests. The connection is kept.
-func aGET(uri string) string { return ask{uri: uri}.String() }
+func aGET(uri string) string { return fcgiRequest{uri: uri}.String() }
 
-func aPOST(body string) string { return ask{method: "POST", body: body, length: true}.String() }
+func aPOST(body string) string { return fcgiRequest{method: "POST", body: body, length: true}.String() }
 
-// answer is a response.
-type answer struct {
+// fcgiResponse is a response.
+type fcgiResponse struct {
 	id             int
 	stdout, stderr []byte
 	ended          bool // STDOUT has ended
@@ -157,7 +157,7 @@ type answer struct {
 	body   string
 }
 
-func (a *answer) String() string {
+func (a *fcgiResponse) String() string {
 	if a == nil {
 		return "nothing"
 	}
@@ -166,7 +166,7 @@ func (a *answer) String() string {
 }
 
 // parse splits STDOUT as web servers do (RFC 3875, 6.2).
-func (a *answer) parse() error {
+func (a *fcgiResponse) parse() error {
 	head, body, found := strings.Cut(string(a.stdout), "\r\n\r\n")
 	if !found {
 		return fmt.Errorf("no head in %.200q", a.stdout)
@@ -188,13 +188,13 @@ func (a *answer) parse() error {
 type fcgiPeer struct {
 	*testing.T
 	net.Conn
-	in   *bufio.Reader
-	open map[int]*answer
-	told []string // records about the connection
+	in         *bufio.Reader
+	open       map[int]*fcgiResponse
+	management []string // records about the connection
 }
 
 func newFCGIPeer(t *testing.T, c net.Conn) *fcgiPeer {
-	return &fcgiPeer{T: t, Conn: c, in: bufio.NewReader(c), open: make(map[int]*answer)}
+	return &fcgiPeer{T: t, Conn: c, in: bufio.NewReader(c), open: make(map[int]*fcgiResponse)}
 }
 
 // record reads a record.
@@ -214,9 +214,9 @@ func (p *fcgiPeer) record() (kind, id int, content []byte, err error) {
 	return int(h[1]), int(binary.BigEndian.Uint16(h[2:])), content[:len(content)-int(h[6])], err
 }
 
-// tryAnswer reads up to the next END_REQUEST. It returns io.EOF if the connection was closed
+// tryReadResponse reads up to the next END_REQUEST. It returns io.EOF if the connection was closed
 // between two responses.
-func (p *fcgiPeer) tryAnswer() (*answer, error) {
+func (p *fcgiPeer) tryReadResponse() (*fcgiResponse, error) {
 	for {
 		kind, id, content, err := p.record()
 		if err != nil {
@@ -233,14 +233,14 @@ func (p *fcgiPeer) tryAnswer() (*answer, error) {
 }
 
 // take processes a record and returns the response that it ends.
-func (p *fcgiPeer) take(kind, id int, content []byte) (*answer, error) {
+func (p *fcgiPeer) take(kind, id int, content []byte) (*fcgiResponse, error) {
 	if id == 0 {
-		p.told = append(p.told, fmt.Sprintf("%d %q", kind, content))
+		p.management = append(p.management, fmt.Sprintf("%d %q", kind, content))
 		return nil, nil
 	}
 	a := p.open[id]
 	if a == nil {
-		a = &answer{id: id}
+		a = &fcgiResponse{id: id}
 		p.open[id] = a
 	}
 	switch {
@@ -262,12 +262,12 @@ func (p *fcgiPeer) take(kind, id int, content []byte) (*answer, error) {
 	return nil, fmt.Errorf("record of type %d out of place: %q", kind, content)
 }
 
-// answer is tryAnswer for a response that must come.
-func (p *fcgiPeer) answer() *answer {
+// readResponse is tryReadResponse for a response that must come.
+func (p *fcgiPeer) readResponse() *fcgiResponse {
 	p.Helper()
-	a, err := p.tryAnswer()
+	a, err := p.tryReadResponse()
 	if err != nil {
-		p.Fatalf("no answer: %v; so far %v", err, p.open)
+		p.Fatalf("no response: %v; so far %v", err, p.open)
 	}
 	return a
 }
@@ -282,17 +282,17 @@ func (p *fcgiPeer) send(text string) (sent chan error) {
 	return sent
 }
 
-// ask sends a request and returns the response.
-func (p *fcgiPeer) ask(request string) *answer {
+// roundTrip sends a request and returns the response.
+func (p *fcgiPeer) roundTrip(request string) *fcgiResponse {
 	p.Helper()
 	p.send(request)
-	return p.answer()
+	return p.readResponse()
 }
 
 // mustClose fails unless the server closes the connection without another response.
 func (p *fcgiPeer) mustClose() {
 	p.Helper()
-	if a, err := p.tryAnswer(); !errors.Is(err, io.EOF) {
+	if a, err := p.tryReadResponse(); !errors.Is(err, io.EOF) {
 		p.Errorf("not closed: %v, %v", a, err)
 	}
 }
@@ -314,12 +314,12 @@ func (s *fcgiSite) peer() *fcgiPeer {
 	return newFCGIPeer(s.T, s.connect())
 }
 
-// ask sends a request on a connection of its own.
-func (s *fcgiSite) ask(request string) *answer {
+// roundTrip sends a request on a connection of its own.
+func (s *fcgiSite) roundTrip(request string) *fcgiResponse {
 	s.Helper()
 	p := s.peer()
 	defer p.Close()
-	return p.ask(request)
+	return p.roundTrip(request)
 }
 
 // in returns the same site in another test.

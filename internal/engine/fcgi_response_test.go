@@ -21,9 +21,9 @@ var otherwiseByFCGI = map[string]string{
 	"hijack/GET":          noTakingOver,
 	"hijack/POST":         noTakingOver,
 	"hijack/HEAD":         noTakingOver,
-	"max bytes/GET":       tellsOfConnection,
-	"max bytes/HEAD":      tellsOfConnection,
-	"max bytes/POST":      tellsOfConnection,
+	"max bytes/GET":       describesConnection,
+	"max bytes/HEAD":      describesConnection,
+	"max bytes/POST":      describesConnection,
 	"chunked/GET":         noCodings,
 	"chunked/HEAD":        noCodings,
 	"chunked/POST":        noCodings,
@@ -34,13 +34,13 @@ var otherwiseByFCGI = map[string]string{
 }
 
 const (
-	noTakingOver      = "there is no connection to take over"
-	tellsOfConnection = "the answer tells of the connection"
-	noCodings         = "a Transfer-Encoding means nothing, so that type and length are found out"
+	noTakingOver        = "there is no connection to take over"
+	describesConnection = "the answer tells of the connection"
+	noCodings           = "a Transfer-Encoding means nothing, so that type and length are found out"
 )
 
-// told describes a response without fields about the connection.
-func told(code int, header http.Header, body string) string {
+// describeResponse describes a response without fields about the connection.
+func describeResponse(code int, header http.Header, body string) string {
 	header = header.Clone()
 	for _, name := range []string{"Status", "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade",
 		"Date"} {
@@ -61,14 +61,14 @@ func byHTTP(t *testing.T, settings *http.Server) func(name, method, body string)
 		req.Header.Set("X-Pick", name)
 		resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
 		if err != nil {
-			return "no answer"
+			return "no response"
 		}
 		defer resp.Body.Close()
 		b, err := io.ReadAll(resp.Body)
 		if err != nil {
-			return "no answer"
+			return "no response"
 		}
-		return told(resp.StatusCode, resp.Header, string(b))
+		return describeResponse(resp.StatusCode, resp.Header, string(b))
 	}
 }
 
@@ -78,10 +78,10 @@ func TestFCGIResponsesEqualHTTPResponses(t *testing.T) {
 	want := make(map[string]string)
 	bodies := map[string]string{"GET": "", "HEAD": "", "POST": "hello"}
 	t.Run("HTTP", func(t *testing.T) {
-		ask := byHTTP(t, pick())
+		overHTTP := byHTTP(t, pick())
 		for name := range handlers {
 			for method, body := range bodies {
-				want[name+"/"+method] = ask(name, method, body)
+				want[name+"/"+method] = overHTTP(name, method, body)
 			}
 		}
 	})
@@ -89,13 +89,13 @@ func TestFCGIResponsesEqualHTTPResponses(t *testing.T) {
 		for name := range handlers {
 			for method, body := range bodies {
 				s.Run(name+"/"+method, func(t *testing.T) {
-					got, want := "no answer", want[name+"/"+method]
+					got, want := "no response", want[name+"/"+method]
 					p := s.in(t).peer()
 					defer p.Close()
-					p.send(ask{method: method, body: body, length: body != "",
+					p.send(fcgiRequest{method: method, body: body, length: body != "",
 						params: []string{"HTTP_X_PICK", name, "HTTP_HOST", "a"}}.String())
-					if a, err := p.tryAnswer(); err == nil {
-						got = told(a.code, a.header, a.body)
+					if a, err := p.tryReadResponse(); err == nil {
+						got = describeResponse(a.code, a.header, a.body)
 					}
 					switch reason := otherwiseByFCGI[name+"/"+method]; {
 					case got == want && reason != "":
@@ -126,7 +126,7 @@ func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 	}), func(s *fcgiSite) {
 		p := s.peer()
 		for range 2 { // the connection is kept, whatever the handler has set
-			a := p.ask(aGET("/"))
+			a := p.roundTrip(aGET("/"))
 			a.header.Del("Date")
 			want := "map[Content-Type:[text/plain; charset=utf-8] Status:[404 Not Found] X-Mine:[kept  Status: 666 injected]]"
 			if got := fmt.Sprint(a.header); got != want || a.body != "hello" {
@@ -164,7 +164,7 @@ func TestFCGIResponsesOfAnySizeArriveWhole(t *testing.T) {
 		func(s *fcgiSite) {
 			p := s.peer()
 			for name := range writers {
-				a := p.ask(ask{params: []string{"HTTP_X_PICK", name}}.String())
+				a := p.roundTrip(fcgiRequest{params: []string{"HTTP_X_PICK", name}}.String())
 				want, large := text, 0
 				if strings.Contains(name, "head") {
 					want, large = strings.TrimSuffix(text, a.body)+a.body, len(a.header.Get("X-Large"))
@@ -225,10 +225,10 @@ func TestFCGIContentLengthMismatchHasNoEnd(t *testing.T) {
 		for path, whole := range map[string]bool{"/": false, "/1234": false, "/12345": true, "/123456": false} {
 			p := s.peer()
 			p.send(aGET(path) + aGET("/12345"))
-			if a, err := p.tryAnswer(); (err == nil) != whole {
+			if a, err := p.tryReadResponse(); (err == nil) != whole {
 				s.Errorf("%s: %v, %v", path, a, err)
 			}
-			if a, err := p.tryAnswer(); (err == nil) != whole {
+			if a, err := p.tryReadResponse(); (err == nil) != whole {
 				s.Errorf("behind %s: %v, %v", path, a, err)
 			}
 		}
@@ -286,7 +286,7 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 			{"GET", "/none", "", ""},
 		} {
 			p := s.peer()
-			a := p.ask(ask{method: want.method, uri: want.path}.String())
+			a := p.roundTrip(fcgiRequest{method: want.method, uri: want.path}.String())
 			if a.body != want.body || string(a.stderr) != want.stderr {
 				s.Errorf("%s %s: got %q and %q", want.method, want.path, shorten([]byte(a.body)), shorten(a.stderr))
 			}
@@ -295,7 +295,7 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 				s.Errorf("wrote %d after the handler returned, %v", n, err)
 			}
 			mu.Unlock()
-			if a := p.ask(aGET("/none")); len(a.stderr) != 0 || a.body != "" {
+			if a := p.roundTrip(aGET("/none")); len(a.stderr) != 0 || a.body != "" {
 				s.Errorf("then %v", a)
 			}
 			p.Close()
@@ -305,16 +305,15 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 
 // An aborted handler ends its connection and affects nothing else. Earlier responses are not lost.
 func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
-	ways := map[string]func(http.ResponseWriter, *http.Request){
+	variants := map[string]func(http.ResponseWriter, *http.Request){
 		"panic":   func(http.ResponseWriter, *http.Request) { panic("ouch") },
 		"abort":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"Goexit":  func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
 		"nil map": func(http.ResponseWriter, *http.Request) { var m map[int]int; m[0]++ },
-		// nolint:staticcheck // the panic under test
+		//nolint:staticcheck // the panic under test
 		"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
 		"panic, flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
-		"panic, told": func(w http.ResponseWriter,
-			_ *http.Request) {
+		"panic, flushed head": func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(stderrOf(w), "x")
 			panic("ouch")
 		},
@@ -324,31 +323,31 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 		},
 	}
 	pick := handle(func(w http.ResponseWriter, r *http.Request) {
-		if bad, ok := ways[r.Header.Get("X-Pick")]; ok {
+		if bad, ok := variants[r.Header.Get("X-Pick")]; ok {
 			bad(w, r)
 		}
 		io.WriteString(w, r.URL.Path)
 	})
 	everyFCGIMode(t, pick, func(s *fcgiSite) {
 		other := s.peer()
-		other.ask(aGET("/other"))
-		for name := range ways {
+		other.roundTrip(aGET("/other"))
+		for name := range variants {
 			for _, rest := range []string{
 				rec(stdinStream, 1, ""), inRecords(stdinStream, 1, 9, "12345"), rec(stdinStream, 1, "1234"),
 				rec(stdinStream, 1, "1") + question + inRecords(stdinStream, 1, 9, "2345"),
 			} {
 				p := s.peer()
-				p.send(aGET("/before") + ask{method: "POST", params: []string{"HTTP_X_PICK", name}}.head() + rest)
-				if a, err := p.tryAnswer(); err != nil || a.body != "/before" {
+				p.send(aGET("/before") + fcgiRequest{method: "POST", params: []string{"HTTP_X_PICK", name}}.head() + rest)
+				if a, err := p.tryReadResponse(); err != nil || a.body != "/before" {
 					s.Errorf("before %s: %v, %v", name, a, err)
 				}
-				if a, err := p.tryAnswer(); err == nil {
+				if a, err := p.tryReadResponse(); err == nil {
 					s.Errorf("%s: %v", name, a)
 				}
 				p.Close()
 			}
-			if a := other.ask(aGET("/after")); a.body != "/after" || len(other.told) > 0 {
-				s.Errorf("after %s: %v, and %q", name, a, other.told)
+			if a := other.roundTrip(aGET("/after")); a.body != "/after" || len(other.management) > 0 {
+				s.Errorf("after %s: %v, and %q", name, a, other.management)
 			}
 		}
 		if text := s.logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "ouch") ||
@@ -366,7 +365,7 @@ func TestFCGIHijackIsNotSupported(t *testing.T) {
 	}), func(s *fcgiSite) {
 		p := s.peer()
 		for range 2 {
-			if a := p.ask(aGET("/")); a.body != "true" {
+			if a := p.roundTrip(aGET("/")); a.body != "true" {
 				s.Errorf("%v", a)
 			}
 		}
@@ -401,7 +400,7 @@ func TestFCGIDeadlinesApplyToOneRequest(t *testing.T) {
 			fmt.Fprint(w, string(b), err)
 		}
 	}), func(s *fcgiSite) {
-		if a := s.ask(ask{method: "POST", uri: "/read"}.head() + rec(stdinStream, 1, "x")); a.body != "<nil> true" {
+		if a := s.roundTrip(fcgiRequest{method: "POST", uri: "/read"}.head() + rec(stdinStream, 1, "x")); a.body != "<nil> true" {
 			s.Errorf("reading: %v", a)
 		}
 		p := s.peer()
@@ -413,10 +412,10 @@ func TestFCGIDeadlinesApplyToOneRequest(t *testing.T) {
 			s.Error("never closed")
 		}
 		p = s.peer()
-		if a := p.ask(ask{uri: "/past", body: "x"}.String()); a.body != "<nil>" {
+		if a := p.roundTrip(fcgiRequest{uri: "/past", body: "x"}.String()); a.body != "<nil>" {
 			s.Errorf("in the past: %v", a)
 		}
-		if a := p.ask(aPOST("next")); a.body != "next<nil>" {
+		if a := p.roundTrip(aPOST("next")); a.body != "next<nil>" {
 			s.Errorf("next: %v", a)
 		}
 	})
@@ -433,14 +432,14 @@ func TestFCGIPipelinedRequestsGetResponsesInOrder(t *testing.T) {
 		const n = 200
 		for i := range n {
 			body := strings.Repeat("x", i%3*100)
-			all.WriteString(ask{id: 1 + i*327, uri: fmt.Sprint("/", i), body: body, length: i%2 == 0,
+			all.WriteString(fcgiRequest{id: 1 + i*327, uri: fmt.Sprint("/", i), body: body, length: i%2 == 0,
 				once: i == n-1}.String())
 		}
 		p.send(all.String())
 		for i := range n {
 			want := fmt.Sprint("/", i) + strings.Repeat("x", i%3*100)
-			if a := p.answer(); a.id != 1+i*327 || a.body != want {
-				s.Fatalf("answer %d is %v", i, a)
+			if a := p.readResponse(); a.id != 1+i*327 || a.body != want {
+				s.Fatalf("response %d is %v", i, a)
 			}
 		}
 		p.mustClose()
@@ -452,9 +451,9 @@ func TestFCGIKeepConnDecidesPersistence(t *testing.T) {
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		p := s.peer()
 		for range 3 {
-			p.ask(aGET("/"))
+			p.roundTrip(aGET("/"))
 		}
-		if a := p.ask(ask{once: true, body: "hello"}.String()); !strings.Contains(a.body, `body "hello" <nil>`) {
+		if a := p.roundTrip(fcgiRequest{once: true, body: "hello"}.String()); !strings.Contains(a.body, `body "hello" <nil>`) {
 			s.Error(a.body)
 		}
 		p.mustClose()

@@ -46,7 +46,7 @@ func (s *stdServer) Close() error               { return (<-s.started).Close() }
 // fcgiTranscript sends pieces to a server, each when it has processed those before, and describes
 // what came back after correct has adapted the responses.
 func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
-	correct func(*answer)) string {
+	correct func(*fcgiResponse)) string {
 	// Some of the bubble's time passes for each, or net/http/fcgi would start the next one.
 	all, closed := fcgiExchange(t, newServer, h, pieces, 10*time.Millisecond)
 	return describeFCGI(t, all, correct) + fmt.Sprintf("closed=%v\n", closed)
@@ -91,12 +91,12 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 }
 
 // describeFCGI decodes responses in the order of their ids: net/http/fcgi sends them in any order.
-func describeFCGI(t *testing.T, all []byte, correct func(*answer)) string {
+func describeFCGI(t *testing.T, all []byte, correct func(*fcgiResponse)) string {
 	p := newFCGIPeer(t, nil)
 	p.in.Reset(bytes.NewReader(all))
 	texts := make(map[int]string)
 	for {
-		a, err := p.tryAnswer()
+		a, err := p.tryReadResponse()
 		if err != nil {
 			for id, cut := range p.open {
 				texts[id] += fmt.Sprintf("%d: cut off after %q\n", id, shorten(cut.stdout))
@@ -115,8 +115,8 @@ func describeFCGI(t *testing.T, all []byte, correct func(*answer)) string {
 			texts[a.id] += fmt.Sprintf("%v stderr %q\n%s\n", a.header, a.stderr, shorten([]byte(a.body)))
 		}
 	}
-	for _, told := range p.told {
-		texts[0] += told + "\n"
+	for _, reply := range p.management {
+		texts[0] += reply + "\n"
 	}
 	var text strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(texts)) {
@@ -171,22 +171,22 @@ func TestFCGIRequestsEqualThoseOfNetHTTP(t *testing.T) {
 // fcgiStreams are streams of more than one request.
 var fcgiStreams = map[string][]string{
 	"kept":     {aGET("/1"), aPOST("2"), aGET("/3")},
-	"not kept": {ask{once: true}.String(), aGET("/2")},
-	"other ids": {ask{id: 7, uri: "/7"}.String() +
-		ask{id: 8, uri: "/8", body: "x", length: true}.String() + ask{id: 65535}.String()},
+	"not kept": {fcgiRequest{once: true}.String(), aGET("/2")},
+	"other ids": {fcgiRequest{id: 7, uri: "/7"}.String() +
+		fcgiRequest{id: 8, uri: "/8", body: "x", length: true}.String() + fcgiRequest{id: 65535}.String()},
 	"byte by byte":            strings.SplitAfter(aPOST("hello")+aGET("/2"), ""),
 	"nothing":                 {""},
-	"interleaved":             {ask{id: 1}.head() + ask{id: 2, uri: "/2"}.String() + rec(stdinStream, 1, "")},
+	"interleaved":             {fcgiRequest{id: 1}.head() + fcgiRequest{id: 2, uri: "/2"}.String() + rec(stdinStream, 1, "")},
 	"begun twice":             {begins(1, true) + begins(1, true)},
-	"begun twice, later":      {ask{}.head() + aGET("/")},
+	"begun twice, later":      {fcgiRequest{}.head() + aGET("/")},
 	"aborted at once":         {begins(1, true) + abort, aGET("/")},
 	"aborted, not kept":       {begins(1, false) + abort, aGET("/")},
-	"aborted behind the list": {ask{}.head(), abort, aGET("/")},
+	"aborted behind the list": {fcgiRequest{}.head(), abort, aGET("/")},
 	"aborted behind the end":  {aGET("/"), abort, aGET("/2")},
 	"abort of nothing":        {abort + rec(abortRequest, 9, "") + aGET("/")},
 	"unknown ids": {rec(paramsStream, 9, "x") + rec(stdinStream, 9, "x") + rec(stdinStream, 9, "") +
 		aGET("/")},
-	"data":                      {ask{}.head() + inRecords(dataStream, 1, 2, "data") + rec(stdinStream, 1, "")},
+	"data":                      {fcgiRequest{}.head() + inRecords(dataStream, 1, 2, "data") + rec(stdinStream, 1, "")},
 	"filter":                    {rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"), aGET("/")},
 	"filter, not kept":          {rec(beginRequest, 1, "\x00\x03\x00\x00\x00\x00\x00\x00"), aGET("/")},
 	"question":                  {question, aGET("/")},
@@ -194,11 +194,11 @@ var fcgiStreams = map[string][]string{
 	"unknown type of a request": {begins(1, true) + rec(99, 1, "x") + aGET("/")[16:]},
 	"HTTP":                      {get},
 	"garbage behind a request":  {aGET("/"), get},
-	"cut off":                   {ask{}.head()},
+	"cut off":                   {fcgiRequest{}.head()},
 	"cut off in a header":       {aGET("/")[:5]},
 	"cut off in the body":       {sized(5) + rec(stdinStream, 1, "he")},
 	"body before the list":      {begins(1, true) + rec(stdinStream, 1, "x") + rec(stdinStream, 1, "")},
-	"list behind its end": {ask{}.head() + rec(paramsStream, 1, nameValues("A", "b")) +
+	"list behind its end": {fcgiRequest{}.head() + rec(paramsStream, 1, nameValues("A", "b")) +
 		rec(paramsStream, 1, "") + rec(stdinStream, 1, "")},
 	"short beginning": {rec(beginRequest, 1, "\x00\x01")},
 	"a large body":    {aPOST(strings.Repeat("x", 300_000)), aGET("/")},
@@ -219,9 +219,9 @@ func TestFCGIResponsesEqualThoseOfNetHTTP(t *testing.T) {
 		}
 		for method, body := range map[string]string{"GET": "", "HEAD": "", "POST": "hello"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
-				request := ask{method: method, body: body, length: body != ""}.String()
+				request := fcgiRequest{method: method, body: body, length: body != ""}.String()
 				why := cmp.Or(otherwiseThanStd["response/"+name], otherwiseThanStd["response/"+name+"/"+method])
-				sameFCGI(t, why, h, []string{request, request}, func(a *answer) { asWeAnswer(a, method) })
+				sameFCGI(t, why, h, []string{request, request}, func(a *fcgiResponse) { correctToTare(a, method) })
 			})
 		}
 	}
@@ -306,9 +306,9 @@ func TestFCGIDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// asWeAnswer changes a response of net/http/fcgi to what this engine sends, according to the
+// correctToTare changes a response of net/http/fcgi to what this engine sends, according to the
 // package documentation.
-func asWeAnswer(a *answer, method string) {
+func correctToTare(a *fcgiResponse, method string) {
 	for _, name := range []string{"Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		a.header.Del(name)
 	}
@@ -323,11 +323,11 @@ func asWeAnswer(a *answer, method string) {
 }
 
 // sameFCGI compares the two. It first corrects the response of net/http/fcgi.
-func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct func(*answer)) {
+func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct func(*fcgiResponse)) {
 	t.Helper()
-	length := func(a *answer) { a.header.Del("Content-Length") }
+	length := func(a *fcgiResponse) { a.header.Del("Content-Length") }
 	ours := fcgiTranscript(t, fcgiMakers["tare"], h, pieces, length)
-	theirs := fcgiTranscript(t, fcgiMakers["net/http/fcgi"], h, pieces, func(a *answer) {
+	theirs := fcgiTranscript(t, fcgiMakers["net/http/fcgi"], h, pieces, func(a *fcgiResponse) {
 		length(a)
 		if correct != nil {
 			correct(a)

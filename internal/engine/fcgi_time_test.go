@@ -41,7 +41,7 @@ func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%v", timedOut(err))
 	})
-	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(ask{}.list()...))
+	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(fcgiRequest{}.list()...))
 	for _, test := range []struct {
 		name     string
 		settings *http.Server
@@ -53,7 +53,7 @@ func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 		{"default: no list", &http.Server{}, []string{begin}, 29 * second},
 		{"default: part of the list", &http.Server{}, []string{begin, list[:20], list[20:40]}, 27 * second},
 		{"default: no end of the list", &http.Server{}, []string{begin, list}, 28 * second},
-		{"default: no body", &http.Server{}, []string{ask{}.head()}, 29 * second},
+		{"default: no body", &http.Server{}, []string{fcgiRequest{}.head()}, 29 * second},
 		{"default: records of others", &http.Server{},
 			[]string{rec(stdinStream, 7, "x"), rec(dataStream, 7, "x"), rec(stdinStream, 7, "")}, 27 * second},
 		{"default: part of others' record", &http.Server{}, []string{padded(stdinStream, 7, "xxxxx", 99)[:20], "y"},
@@ -136,7 +136,7 @@ func TestFCGIDrainIsLimitedInTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, length := range []string{"1000", ""} {
 				inFCGIBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-					io.WriteString(c, ask{method: "POST",
+					io.WriteString(c, fcgiRequest{method: "POST",
 						params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
 					start, stop := time.Now(), make(chan bool)
 					go func() { // slowly
@@ -150,7 +150,7 @@ func TestFCGIDrainIsLimitedInTime(t *testing.T) {
 						}
 					}()
 					p := newFCGIPeer(t, c)
-					a := p.answer()
+					a := p.readResponse()
 					p.mustClose()
 					close(stop)
 					if took := time.Since(start); took > 31*time.Second || a.code >= 400 &&
@@ -239,12 +239,12 @@ func TestFCGIHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 		inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 			p := newFCGIPeer(t, c)
 			io.WriteString(c, sized(2)+body)
-			if a := p.answer(); strings.HasSuffix(body, rec(stdinStream, 1, "")) {
+			if a := p.readResponse(); strings.HasSuffix(body, rec(stdinStream, 1, "")) {
 				if a.body != "false 0s" {
 					t.Error(a)
 				}
 				pass(3 * time.Hour)
-				p.ask(aGET("/next"))
+				p.roundTrip(aGET("/next"))
 			} else if a.body != "true 1s" {
 				t.Error(a)
 			}
@@ -262,11 +262,11 @@ func TestFCGIShutdownWaitsForRequests(t *testing.T) {
 		}
 		io.WriteString(w, r.URL.Path)
 	}), func(s *fcgiSite) {
-		idle, busy, asked := s.peer(), s.peer(), s.peer()
-		idle.ask(aGET("/"))
-		asked.ask(aGET("/"))
-		io.WriteString(asked, question) // which is not a request
-		if kind, _, _, err := asked.record(); kind != getValuesResult || err != nil {
+		idle, busy, used := s.peer(), s.peer(), s.peer()
+		idle.roundTrip(aGET("/"))
+		used.roundTrip(aGET("/"))
+		io.WriteString(used, question) // which is not a request
+		if kind, _, _, err := used.record(); kind != getValuesResult || err != nil {
 			s.Errorf("record of type %d, %v", kind, err)
 		}
 		io.WriteString(busy, aGET("/long"))
@@ -274,7 +274,7 @@ func TestFCGIShutdownWaitsForRequests(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- s.server.Shutdown(context.Background()) }()
 		idle.mustClose()
-		asked.mustClose()
+		used.mustClose()
 		select {
 		case err := <-done:
 			s.Errorf("did not wait: %v", err)
@@ -288,7 +288,7 @@ func TestFCGIShutdownWaitsForRequests(t *testing.T) {
 			c.Close()
 		}
 		release <- true
-		if a := busy.answer(); a.body != "/long" {
+		if a := busy.readResponse(); a.body != "/long" {
 			s.Error(a)
 		}
 		busy.mustClose()
@@ -309,22 +309,22 @@ func TestFCGIKeepAlivesDisabledClosesConnections(t *testing.T) {
 		io.WriteString(w, r.URL.Path)
 	}), func(s *fcgiSite) {
 		idle, busy := s.peer(), s.peer()
-		idle.ask(aGET("/"))
+		idle.roundTrip(aGET("/"))
 		io.WriteString(busy, aGET("/long"))
 		<-begun
 		s.server.SetKeepAlivesEnabled(false)
 		idle.mustClose()
 		release <- true
-		if a := busy.answer(); a.body != "/long" {
+		if a := busy.readResponse(); a.body != "/long" {
 			s.Error(a)
 		}
 		busy.mustClose()
 		p := s.peer()
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
 		p.mustClose()
 		s.server.SetKeepAlivesEnabled(true)
 		p = s.peer()
-		p.ask(aGET("/"))
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
+		p.roundTrip(aGET("/"))
 	})
 }

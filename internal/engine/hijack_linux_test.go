@@ -98,7 +98,7 @@ func TestHijackWithoutDescriptorsKeepsConnection(t *testing.T) {
 	}
 	count := func(c net.Conn) string {
 		io.WriteString(c, strings.Replace(get, "/ ", "/count ", 1))
-		return answers(t, c, 1)
+		return readResponses(t, c, 1)
 	}
 	body := "Content-Length: 5\r\n\r\nhello"
 	for range 3 {
@@ -109,7 +109,7 @@ func TestHijackWithoutDescriptorsKeepsConnection(t *testing.T) {
 		} {
 			c := connect()
 			io.WriteString(c, request)
-			if got := answers(t, c, 1); !strings.Contains(got, " 500 ") ||
+			if got := readResponses(t, c, 1); !strings.Contains(got, " 500 ") ||
 				!strings.Contains(got, "too many open files") || !strings.HasSuffix(got, "failed.") ||
 				strings.Contains(got, "gone") {
 				t.Fatalf("%.20q: %q", request, got)

@@ -27,7 +27,7 @@ func trained(t *testing.T, dial func() net.Conn, paths ...string) net.Conn {
 	for range 200 {
 		for _, path := range paths {
 			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
-			answers(t, c, 1)
+			readResponses(t, c, 1)
 		}
 	}
 	return c
@@ -66,10 +66,10 @@ func TestHungRouteLeavesAllLoops(t *testing.T) {
 		t.Errorf("%d of %d hung handlers ran on a loop", n, hung)
 	}
 	io.WriteString(quick, "GET /quick HTTP/1.1\r\nHost: a\r\n\r\n")
-	answers(t, quick, 1)
+	readResponses(t, quick, 1)
 	close(release)
 	for _, c := range clients {
-		answers(t, c, 1)
+		readResponses(t, c, 1)
 	}
 }
 
@@ -110,7 +110,7 @@ func TestOutageTakesAllRoutesOffTheLoops(t *testing.T) {
 	}
 	close(release)
 	for _, c := range clients {
-		answers(t, c, 1)
+		readResponses(t, c, 1)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestResetClientCannotPutHandlersOnLoop(t *testing.T) {
 		c.(*net.TCPConn).SetLinger(0)
 		c.Close()
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 	if n := on.Load(); n > 0 {
 		t.Errorf("%d of %d slow handlers ran on a loop", n, all.Load())
@@ -166,7 +166,7 @@ func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 		}
 		c.SetDeadline(time.Now().Add(time.Minute))
 		go io.WriteString(c, strings.Repeat("GET /flood HTTP/1.1\r\nHost: a\r\n\r\n", n))
-		answers(t, c, n)
+		readResponses(t, c, n)
 		c.Close()
 		if on := on.Load(); on > 0 && on <= n/2 {
 			return
@@ -186,7 +186,7 @@ func TestShardsFollowGOMAXPROCS(t *testing.T) {
 		c := dial()
 		defer c.Close()
 		io.WriteString(c, get)
-		answers(t, c, 1)
+		readResponses(t, c, 1)
 	}
 	loops := func() int { return strings.Count(allStacks(), "poll.(*Loop).Wait") }
 	serves()
@@ -194,7 +194,7 @@ func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	runtime.GOMAXPROCS(3)
 	kept := dial() // the server checks only while it has connections
 	io.WriteString(kept, get)
-	answers(t, kept, 1)
+	readResponses(t, kept, 1)
 	for start := time.Now(); loops() < before+2; time.Sleep(time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Fatalf("%d loops wait, after %d with one processor", loops(), before)

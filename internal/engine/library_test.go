@@ -21,7 +21,7 @@ import (
 
 // A WebSocket library that only knows net/http works.
 func TestWebSocketLibraryWorks(t *testing.T) {
-	bothPaths(t, handle(echo), func(s *site) { s.talk("http://host/") })
+	bothPaths(t, handle(echo), func(s *site) { s.sendMessages("http://host/") })
 }
 
 func echo(w http.ResponseWriter, r *http.Request) {
@@ -38,8 +38,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// talk sends messages and expects them back.
-func (s *site) talk(address string) {
+// sendMessages sends messages and expects them back.
+func (s *site) sendMessages(address string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -87,7 +87,7 @@ func TestReverseProxyOfStandardLibraryWorks(t *testing.T) {
 		return &http.Server{Handler: &httputil.ReverseProxy{FlushInterval: -1,
 			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}}
 	}, func(s *site) {
-		s.talk("http://host/echo")
+		s.sendMessages("http://host/echo")
 		resp, err := s.client.Get("http://host/stream")
 		if err != nil {
 			s.Fatal(err)
@@ -232,7 +232,7 @@ func TestResponseControllerDeadlinesEndReadAndWrite(t *testing.T) {
 // The context is canceled when the client leaves, however the handler uses it.
 func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 	entered, ended := make(chan bool), make(chan error, 1)
-	ways := map[string]func(context.Context){
+	variants := map[string]func(context.Context){
 		"/done": func(ctx context.Context) { <-ctx.Done() },
 		"/err": func(ctx context.Context) {
 			for ctx.Err() == nil {
@@ -252,10 +252,10 @@ func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 	}
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		entered <- true
-		ways[r.URL.Path](r.Context())
+		variants[r.URL.Path](r.Context())
 		ended <- r.Context().Err()
 	}), func(s *site) {
-		for path := range ways {
+		for path := range variants {
 			c := s.connect()
 			fmt.Fprintf(c, "GET %s HTTP/1.1\r\n%s\r\n", path, host)
 			<-entered
@@ -291,7 +291,7 @@ func TestEarlierResponsesPrecedeHijackedOutput(t *testing.T) {
 		c := s.connect()
 		for range 100 { // so that handlers run on the loop
 			io.WriteString(c, get)
-			answers(s.T, c, 1)
+			readResponses(s.T, c, 1)
 		}
 		for range 20 {
 			c := s.connect()

@@ -303,8 +303,7 @@ func TestFilesAreCopiedByTheKernel(t *testing.T) {
 	}
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
 	var moved atomic.Int64
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFile(w, r, name)
 	})})
 	served := goServe(s, countingListener{l, &moved})
@@ -404,7 +403,7 @@ func TestShutdownWaitsForHandlers(t *testing.T) {
 	release <- true
 	answer, err := io.ReadAll(busy)
 	if !strings.Contains(string(answer), "Connection: close") || !strings.HasSuffix(string(answer), "done") {
-		t.Errorf("last answer %q, %v", answer, err)
+		t.Errorf("last response %q, %v", answer, err)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("after the handler returned: %v", err)

@@ -21,8 +21,7 @@ const (
 // A hook that panics neither ends the process nor costs a client its due responses.
 func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 	for send, want := range map[string]int{badHead: 1, get + badHead: 2} {
-		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
-			_ *http.Request) {
+		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "good")
 		})}
 		someServers(t, set, func(s *engine.Server, _ *http.Server) {
@@ -62,8 +61,7 @@ func (h *waitingHook) apply(s *engine.Server, set *http.Server) {
 // timeouts. Neither does one that panics for a late head.
 func TestBlockedRefusedHookBlocksNoClient(t *testing.T) {
 	var hook waitingHook
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "good")
 	})}
 	someServers(t, set, hook.apply, func(s *site) {

@@ -23,9 +23,9 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 		t.Skip("the handlers here are racy, on purpose")
 	}
 	var stop atomic.Bool
-	var leftovers sync.WaitGroup
+	var lateCalls sync.WaitGroup
 	leave := func(w http.ResponseWriter, r *http.Request) {
-		leftovers.Go(func() {
+		lateCalls.Go(func() {
 			defer func() { _ = recover() }() // Hijack panics
 			control := http.NewResponseController(w)
 			evil := bytes.Repeat([]byte("EVIL"), 300)
@@ -75,16 +75,16 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 			})
 		}
 		for i := range 4 {
-			wg.Go(func() { s.honest(i, "hello", deadline) })
+			wg.Go(func() { s.sendAndCheck(i, "hello", deadline) })
 		}
 		wg.Wait()
 		stop.Store(true)
-		leftovers.Wait()
+		lateCalls.Wait()
 	})
 }
 
-// honest sends requests, with or without a body, and checks the responses until the deadline.
-func (s *site) honest(id int, body string, deadline time.Time) {
+// sendAndCheck sends requests, with or without a body, and checks the responses until the deadline.
+func (s *site) sendAndCheck(id int, body string, deadline time.Time) {
 	c, err := s.dial()
 	if err != nil {
 		s.Error(err)
@@ -95,7 +95,7 @@ func (s *site) honest(id int, body string, deadline time.Time) {
 	for j := 0; time.Now().Before(deadline); j++ {
 		path := fmt.Sprintf("/%d-%d", id, j)
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", path, host, len(body), body)
-		got, want := answers(s.T, c, 1), path+body+"."
+		got, want := readResponses(s.T, c, 1), path+body+"."
 		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+want) {
 			s.Errorf("got %q, want %s", got, want)
 			return
@@ -153,7 +153,7 @@ func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
 			})
 		}
 		for i := range 2 {
-			wg.Go(func() { s.honest(i, "", deadline) })
+			wg.Go(func() { s.sendAndCheck(i, "", deadline) })
 		}
 		wg.Wait()
 	})

@@ -144,7 +144,7 @@ func TestKeptPartsHoldLittleMemory(t *testing.T) {
 				for i, f := range largeFields(lines) {
 					list = append(list, fmt.Sprintf("HTTP_X_L%d", i), f)
 				}
-				return ask{once: true, method: "POST", uri: "/some/path?q=small&keep=" + of, params: list,
+				return fcgiRequest{once: true, method: "POST", uri: "/some/path?q=small&keep=" + of, params: list,
 					body: "field=small", length: true}.String()
 			}, got)
 		}

@@ -102,8 +102,7 @@ func TestSendTimeoutAppliesToFiles(t *testing.T) {
 	if err := os.WriteFile(name, make([]byte, 32<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFile(w, r, name)
 	})}
 	someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond },

@@ -67,7 +67,7 @@ func TestFullDuplexKeepsBodyReadable(t *testing.T) {
 				synctest.Wait()
 				second, _ := c.Received()
 				if got := strings.Contains(string(first), "one <nil>."); got != duplex {
-					t.Errorf("answered before the body was complete: %v\n%q", got, first)
+					t.Errorf("response before the body was complete: %v\n%q", got, first)
 				}
 				if got := strings.Contains(string(second), "two <nil>."); got != duplex {
 					t.Errorf("read after answering: %v\n%q", got, second)
@@ -99,7 +99,7 @@ func TestHandlerReceivesOPTIONSIfGeneralHandlerDisabled(t *testing.T) {
 		io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
 		synctest.Wait()
 		if b, _ := c.Received(); !strings.Contains(string(b), `OPTIONS "*"`) {
-			t.Errorf("the handler was not asked: %q", b)
+			t.Errorf("the handler did not run: %q", b)
 		}
 	})
 }
@@ -211,7 +211,7 @@ func TestTLSConnectionsAreServed(t *testing.T) {
 	io.WriteString(plain, get)
 	if b, _ := io.ReadAll(plain); !strings.Contains(string(b), "400 Bad Request") ||
 		!strings.Contains(string(b), "HTTPS server") {
-		t.Errorf("HTTP on an HTTPS port is told: %q", b)
+		t.Errorf("response to HTTP on an HTTPS port: %q", b)
 	}
 	if !strings.Contains(logged.String(), "client sent an HTTP request to an HTTPS server") {
 		t.Errorf("logged %q", logged.String())

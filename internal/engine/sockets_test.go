@@ -104,18 +104,18 @@ func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func
 	}
 }
 
-// answers reads until n responses have ended.
-func answers(t *testing.T, c net.Conn, n int) string {
+// readResponses reads until n responses have ended.
+func readResponses(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
-	got, err := tryAnswers(c, n)
+	got, err := tryReadResponses(c, n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return got
 }
 
-// tryAnswers is answers for connections that may get no response.
-func tryAnswers(c net.Conn, n int) (string, error) {
+// tryReadResponses is readResponses for connections that may get no response.
+func tryReadResponses(c net.Conn, n int) (string, error) {
 	var got []byte
 	b := make([]byte, 64<<10)
 	for bytes.Count(got, []byte("HTTP/1.1 ")) < n || !bytes.HasSuffix(got, []byte(".")) {
@@ -141,7 +141,7 @@ func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 	quick := dial()
 	for range 200 { // so that the slot is trusted
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 	blocking.Store(true)
 	var blocked []net.Conn
@@ -152,11 +152,11 @@ func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 	}
 	for range 50 {
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 	close(release)
 	for _, c := range blocked {
-		answers(t, c, 1)
+		readResponses(t, c, 1)
 	}
 }
 
@@ -174,14 +174,14 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 		c := dial()
 		for range round {
 			io.WriteString(c, "GET /?x HTTP/1.1\r\n"+host+"\r\n")
-			answers(t, c, 1)
+			readResponses(t, c, 1)
 		}
 		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third HTTP/1.1\r\n"+host+"\r\n")
-		if got := answers(t, c, 1); !strings.Contains(got, "first.") {
+		if got := readResponses(t, c, 1); !strings.Contains(got, "first.") {
 			t.Fatalf("%q", got)
 		}
 		release <- true
-		if got := answers(t, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
+		if got := readResponses(t, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
 			t.Fatalf("%q", got)
 		}
 		c.Close()
@@ -200,10 +200,10 @@ func TestPipelinedResponsesKeepOrder(t *testing.T) {
 			fmt.Fprintf(c, "GET /?%d HTTP/1.1\r\nHost: a\r\n\r\n", i)
 		}
 	}()
-	got := answers(t, c, n)
+	got := readResponses(t, c, n)
 	for i, part := range strings.Split(got, "HTTP/1.1 ")[1:] {
 		if !strings.HasSuffix(part, fmt.Sprintf("\r\n\r\n%d.", i)) {
-			t.Fatalf("answer %d is %q", i, part)
+			t.Fatalf("response %d is %q", i, part)
 		}
 	}
 }
@@ -227,7 +227,7 @@ func TestSlowReaderReceivesEverything(t *testing.T) {
 	quick := dial()
 	for range 100 {
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 	for _, c := range slow {
 		got, err := io.ReadAll(c)
@@ -255,11 +255,11 @@ func TestLateBodiesAreRead(t *testing.T) {
 			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
 			time.Sleep(20 * time.Millisecond)
 			io.WriteString(c, second)
-			if got, err := tryAnswers(c, 1); err != nil || !strings.Contains(got, `"hello" false`) {
+			if got, err := tryReadResponses(c, 1); err != nil || !strings.Contains(got, `"hello" false`) {
 				return fmt.Errorf("%q %w", got, err)
 			}
 			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
-			if got, err := tryAnswers(c, 1); err != nil || !strings.Contains(got, `"he" true`) {
+			if got, err := tryReadResponses(c, 1); err != nil || !strings.Contains(got, `"he" true`) {
 				return fmt.Errorf("%q %w", got, err)
 			}
 			return nil
@@ -302,7 +302,7 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 				if test.answered {
 					start = time.Now()
 					io.WriteString(c, get)
-					if _, err := tryAnswers(c, 1); err != nil {
+					if _, err := tryReadResponses(c, 1); err != nil {
 						return err // the request was late
 					}
 				}
@@ -332,11 +332,11 @@ func TestHeadMayArriveByteByByte(t *testing.T) {
 			io.WriteString(c, text[i:min(len(text), i+step)])
 			time.Sleep(100 * time.Microsecond)
 		}
-		if got := answers(t, c, 1); !strings.HasSuffix(got, fmt.Sprintf("\r\n\r\n%d.", size)) {
+		if got := readResponses(t, c, 1); !strings.HasSuffix(got, fmt.Sprintf("\r\n\r\n%d.", size)) {
 			t.Errorf("%d: %q", size, got)
 		}
 		io.WriteString(c, get)
-		if got := answers(t, c, 1); !strings.HasSuffix(got, "\r\n\r\n0.") {
+		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "\r\n\r\n0.") {
 			t.Errorf("after %d: %q", size, got)
 		}
 	}
@@ -393,7 +393,7 @@ func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	for _, how := range []string{"panic", "abort", "exit"} {
 		for range 100 { // so that handlers run on the loop
 			io.WriteString(quick, get)
-			answers(t, quick, 1)
+			readResponses(t, quick, 1)
 		}
 		for range 5 {
 			c := dial()
@@ -403,7 +403,7 @@ func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 			}
 		}
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 }
 
@@ -412,8 +412,7 @@ func TestShardsEndWithServer(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
 		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
-			_ *http.Request) {
+		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "done.")
 		})})
 		served := goServe(s, l)
@@ -428,7 +427,7 @@ func TestShardsEndWithServer(t *testing.T) {
 				defer c.Close()
 				for range 30 {
 					io.WriteString(c, get)
-					answers(t, c, 1)
+					readResponses(t, c, 1)
 				}
 			})
 		}

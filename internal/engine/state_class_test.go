@@ -271,12 +271,12 @@ func TestTimeoutsApplyToEachRequest(t *testing.T) {
 						io.WriteString(c, first[:10])
 						time.Sleep(20 * time.Millisecond) // so that a head arrives in pieces
 						io.WriteString(c, first[10:]+second[:cut])
-						if _, err := tryAnswers(c, 1); err != nil {
+						if _, err := tryReadResponses(c, 1); err != nil {
 							return err
 						}
 						time.Sleep(50 * time.Millisecond)
 						io.WriteString(c, second[cut:]+"hello")
-						if got, err := tryAnswers(c, 1); err != nil || !strings.HasSuffix(got, "/second <nil>.") {
+						if got, err := tryReadResponses(c, 1); err != nil || !strings.HasSuffix(got, "/second <nil>.") {
 							return fmt.Errorf("cut at %d: %q %w", cut, got, err)
 						}
 						return nil

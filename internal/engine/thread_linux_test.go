@@ -28,7 +28,7 @@ func TestLockedThreadsEnd(t *testing.T) {
 	quick := dial()
 	ask := func(query string) string {
 		io.WriteString(quick, "GET /?"+query+" HTTP/1.1\r\n"+host+"\r\n")
-		_, body, _ := strings.Cut(answers(t, quick, 1), "\r\n\r\n")
+		_, body, _ := strings.Cut(readResponses(t, quick, 1), "\r\n\r\n")
 		return body
 	}
 	for _, runs := range []int{0, 200} { // off the loop, then on it
@@ -68,7 +68,7 @@ func TestProfilerLabelsDoNotReachOtherConnections(t *testing.T) {
 	})})
 	ask := func(c net.Conn, query string) string {
 		io.WriteString(c, "GET /?"+query+" HTTP/1.1\r\n"+host+"\r\n")
-		_, body, _ := strings.Cut(answers(t, c, 1), "\r\n\r\n")
+		_, body, _ := strings.Cut(readResponses(t, c, 1), "\r\n\r\n")
 		return body
 	}
 	// some of them on the same loop

@@ -160,7 +160,7 @@ func TestHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 
 // Every use of the context detects that the client has left.
 func TestContextIsCanceledWhenClientLeaves(t *testing.T) {
-	ways := map[string]func(ctx context.Context){
+	variants := map[string]func(ctx context.Context){
 		"Done": func(ctx context.Context) { <-ctx.Done() },
 		"Err": func(ctx context.Context) {
 			for ctx.Err() == nil {
@@ -178,7 +178,7 @@ func TestContextIsCanceledWhenClientLeaves(t *testing.T) {
 			<-done
 		},
 	}
-	for name, wait := range ways {
+	for name, wait := range variants {
 		for _, request := range []string{get, post,
 			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"} {
 			t.Run(name, func(t *testing.T) {

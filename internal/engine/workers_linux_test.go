@@ -32,7 +32,7 @@ func TestWorkersAreReusedWithoutTraces(t *testing.T) {
 		c := dial()
 		defer c.Close()
 		io.WriteString(c, "GET /?"+query+" HTTP/1.1\r\nConnection: close\r\n"+host+"\r\n")
-		_, body, _ := strings.Cut(answers(t, c, 1), "\r\n\r\n")
+		_, body, _ := strings.Cut(readResponses(t, c, 1), "\r\n\r\n")
 		io.Copy(io.Discard, c) // until the server has closed it
 		words := strings.SplitN(body, " ", 3)
 		return strings.Join(words[:2], " "), words[2]
