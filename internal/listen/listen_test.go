@@ -58,10 +58,10 @@ func all(t *testing.T, specs ...Spec) []net.Listener {
 func TestAllListensOnAllOrNone(t *testing.T) {
 	free := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
 	addr := free.Addr().String()
-	taken := all(t, Spec{"tcp", "127.0.0.1:0"})[0].Addr().String()
+	inUse := all(t, Spec{"tcp", "127.0.0.1:0"})[0].Addr().String()
 	free.Close()
-	_, err := All([]Spec{{"tcp", addr}, {"tcp", taken}}, Options{SocketMode: 0o600}, new(Passed))
-	if err == nil || !strings.HasPrefix(err.Error(), taken+": in use by another process") {
+	_, err := All([]Spec{{"tcp", addr}, {"tcp", inUse}}, Options{SocketMode: 0o600}, new(Passed))
+	if err == nil || !strings.HasPrefix(err.Error(), inUse+": in use by another process") {
 		t.Fatalf("got %v", err)
 	}
 	all(t, Spec{"tcp", addr}) // is free again

@@ -19,7 +19,7 @@ func socketpair(b *testing.B) [2]int {
 // BenchmarkTransfer sends and receives a byte, with and without informing the scheduler of the
 // calls.
 func BenchmarkTransfer(b *testing.B) {
-	told := func(trap uintptr, fd int, p []byte) {
+	informed := func(trap uintptr, fd int, p []byte) {
 		if _, _, errno := syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
 			uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0); errno != 0 {
 			b.Fatal(errno)
@@ -36,11 +36,11 @@ func BenchmarkTransfer(b *testing.B) {
 			}
 		}
 	})
-	b.Run("told", func(b *testing.B) {
+	b.Run("informed", func(b *testing.B) {
 		pair, p := socketpair(b), make([]byte, 1)
 		for b.Loop() {
-			told(sysSendto, pair[0], p)
-			told(sysRecvfrom, pair[1], p)
+			informed(sysSendto, pair[0], p)
+			informed(sysRecvfrom, pair[1], p)
 		}
 	})
 }

@@ -113,7 +113,7 @@ func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
 			`["FCGI_MAX_CONNS=100" "FCGI_MAX_REQS=50" "FCGI_MPXS_CONNS=1"]`},
 		{"in another order, among others", query("FCGI_MPXS_CONNS", "FCGI_OTHER", "", "FCGI_MAX_CONNS"), all,
 			`["FCGI_MPXS_CONNS=1" "FCGI_MAX_CONNS=100"]`},
-		{"what is not told", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), Values{Multiplex: "0"},
+		{"omitted values", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), Values{Multiplex: "0"},
 			`["FCGI_MPXS_CONNS=0"]`},
 		{"nothing is asked", nil, all, `[]`},
 		{"nothing is known", query("FCGI_max_conns", "MAX_CONNS"), all, `[]`},

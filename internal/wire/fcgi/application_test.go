@@ -20,7 +20,7 @@ type application struct {
 	open    *exchange
 	all     []*exchange
 	counts  map[Event]int
-	told    strings.Builder
+	log     strings.Builder
 	err     error  // what ended it
 	strange string // a result that no input may have
 }
@@ -67,7 +67,7 @@ func (a *application) receive(piece []byte) bool {
 			return false
 		case err != nil:
 			a.err = err
-			a.tell("%s", describe(err, a.at))
+			a.logf("%s", describe(err, a.at))
 			return false
 		case a.last:
 			return false
@@ -77,11 +77,11 @@ func (a *application) receive(piece []byte) bool {
 	}
 }
 
-func (a *application) tell(format string, args ...any) {
-	if a.told.Len() > 0 {
-		a.told.WriteString("; ")
+func (a *application) logf(format string, args ...any) {
+	if a.log.Len() > 0 {
+		a.log.WriteString("; ")
 	}
-	fmt.Fprintf(&a.told, format, args...)
+	fmt.Fprintf(&a.log, format, args...)
 }
 
 // readRequest processes one event and reports whether there may be another.
@@ -99,17 +99,17 @@ func (a *application) readRequest() (again bool, err error) {
 	case Ready:
 		a.begin()
 	case Aborted:
-		a.tell("aborted %d", m.ID)
+		a.logf("aborted %d", m.ID)
 		a.last = a.once && !r.Keep
 	case ValuesRequested:
-		a.tell("asked %s", pairs(m.Content))
+		a.logf("values %s", pairs(m.Content))
 	case Unknown:
-		a.tell("unknown %d", m.Type)
+		a.logf("unknown %d", m.Type)
 	case Second:
-		a.tell("second %d", m.ID)
+		a.logf("second %d", m.ID)
 	case Misplaced:
 		begin, err := ParseBegin(m.Content)
-		a.tell("misplaced %d as %d %v", m.ID, begin.Role, err)
+		a.logf("misplaced %d as %d %v", m.ID, begin.Role, err)
 	}
 	if a.drops {
 		a.consume(r.Drop())
@@ -148,7 +148,7 @@ func (a *application) consume(n int) { a.b, a.at = a.b[n:], a.at+n }
 // end ends the current request and prepares for the next.
 func (a *application) end(how string) {
 	a.open.end = how
-	a.tell("%v", a.open)
+	a.logf("%v", a.open)
 	a.last = a.once && !a.open.keep
 	a.open = nil
 	a.request.Done()
@@ -165,11 +165,11 @@ func (a *application) readBody() (again bool, err error) {
 	case p.Type == 0:
 		return false, nil
 	case p.Type == GetValues && p.ID == 0:
-		a.tell("asked %s", pairs(p.Content))
+		a.logf("values %s", pairs(p.Content))
 		a.counts[ValuesRequested]++
 	// a long list comes in pieces
 	case p.Type == BeginRequest || p.Type == Params && a.request.Records.Left() == 0:
-		a.tell("second %d", p.ID)
+		a.logf("second %d", p.ID)
 		a.counts[Second]++
 	case p.ID != x.id:
 	case p.Type == AbortRequest:
@@ -185,9 +185,9 @@ func (a *application) readBody() (again bool, err error) {
 
 func (a *application) String() string {
 	if a.open != nil {
-		a.tell("%v", a.open)
+		a.logf("%v", a.open)
 	}
-	return a.told.String()
+	return a.log.String()
 }
 
 // readRequests describes everything that an application can observe of a connection, whether or not

@@ -124,7 +124,7 @@ func TestConnectionsGiveSameResultAsNetHTTP(t *testing.T) {
 			t.Errorf("%q\n%v", in, err)
 		}
 		met[ours.fault]++
-		met["told"] += ours.told
+		met["replies"] += ours.replies
 		met["misplaced"] += ours.misplaced
 		for _, x := range ours.served {
 			met["served"]++
@@ -136,7 +136,7 @@ func TestConnectionsGiveSameResultAsNetHTTP(t *testing.T) {
 		}
 	}
 	t.Log(met)
-	for _, what := range []string{"", "served", "told", "misplaced", "refused: ", " aborted", " cut off",
+	for _, what := range []string{"", "served", "replies", "misplaced", "refused: ", " aborted", " cut off",
 		"unsupported FastCGI version"} {
 		if met[what] < connections/200 {
 			t.Errorf("%q was met %d times", what, met[what])

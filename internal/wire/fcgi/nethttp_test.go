@@ -26,23 +26,23 @@ var aGET = request(keeping, getParams, "")
 // results. All are deliberate.
 var differences = []struct{ why, in, ours, theirs string }{
 	{"net/http/fcgi takes type 0 like any other that it does not know",
-		plain(0, 1, "") + aGET, "0 served, 0 told; invalid record type 0", "1 served, 0 told"},
+		plain(0, 1, "") + aGET, "0 served, 0 replies; invalid record type 0", "1 served, 0 replies"},
 	{"net/http/fcgi reads messages of any length",
-		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)) + aGET, "0 served, 0 told; message too long",
-		"1 served, 1 told"},
+		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)) + aGET, "0 served, 0 replies; message too long",
+		"1 served, 1 replies"},
 	{"net/http/fcgi serves what is complete of the parameters when STDIN begins: nothing",
 		plain(BeginRequest, 1, keeping) + plain(Params, 1, getParams) + plain(Stdin, 1, ""),
-		"0 served, 0 told; STDIN before the end of PARAMS", "1 served, 0 told"},
+		"0 served, 0 replies; STDIN before the end of PARAMS", "1 served, 0 replies"},
 	{"net/http/fcgi adds parameters that come after their end",
 		listed(keeping, ab) + plain(Params, 1, getParams) + plain(Params, 1, "") + plain(Stdin, 1, ""),
-		"0 served, 0 told; PARAMS record after the end of PARAMS", "1 served, 0 told"},
+		"0 served, 0 replies; PARAMS record after the end of PARAMS", "1 served, 0 replies"},
 	{"net/http/fcgi serves requests that interleave, which no web server sends",
 		plain(BeginRequest, 1, keeping) + plain(BeginRequest, 2, keeping) + rename(aGET[16:], 2),
-		"0 served, 0 told; requests interleave", "1 served, 0 told"},
+		"0 served, 0 replies; requests interleave", "1 served, 0 replies"},
 	{"net/http/fcgi takes 0 for a request's id",
-		rename(aGET, 0), "0 served, 0 told; request 0", "1 served, 0 told"},
+		rename(aGET, 0), "0 served, 0 replies; request 0", "1 served, 0 replies"},
 	{"net/http/fcgi tells values to a request, too",
-		plain(GetValues, 1, "") + aGET, "1 served, 0 told; a request asks", "1 served, 1 told"},
+		plain(GetValues, 1, "") + aGET, "1 served, 0 replies; GET_VALUES with an id", "1 served, 1 replies"},
 }
 
 // stricter lists the errors after which net/http/fcgi continues to read. After the other
@@ -51,16 +51,16 @@ var stricter = []string{"invalid record type 0", "message too long", "STDIN befo
 	"PARAMS record after the end of PARAMS"}
 
 func TestDifferencesFromNetHTTPAreListed(t *testing.T) {
-	shown := make(map[string]bool)
+	seen := make(map[string]bool)
 	for _, d := range differences {
 		ours := readOurs([]byte(d.in))
-		if theirs := serveTheirs(t, []byte(d.in)); ours.String() != d.ours || theirs.String() != d.theirs {
+		if theirs := serveStd(t, []byte(d.in)); ours.String() != d.ours || theirs.String() != d.theirs {
 			t.Errorf("%s\n  ours %v\n  want %v\ntheirs %v\n  want %v", d.why, ours, d.ours, theirs, d.theirs)
 		}
-		shown[ours.fault] = true
+		seen[ours.fault] = true
 	}
 	for _, what := range stricter {
-		if !shown[what] {
+		if !seen[what] {
 			t.Errorf("no row shows that net/http/fcgi reads on after %q", what)
 		}
 	}
@@ -69,7 +69,7 @@ func TestDifferencesFromNetHTTPAreListed(t *testing.T) {
 // An outcome is the result for a connection's bytes.
 type outcome struct {
 	served    []string // with everything that a handler observes, in any order
-	told      int      // responses to GET_VALUES
+	replies   int      // responses to GET_VALUES
 	misplaced int      // requests rejected because of their role
 	closed    bool     // nothing more is read
 	fault     string   // this package's error
@@ -77,7 +77,7 @@ type outcome struct {
 }
 
 func (o *outcome) String() string {
-	s := fmt.Sprintf("%d served, %d told", len(o.served), o.told)
+	s := fmt.Sprintf("%d served, %d replies", len(o.served), o.replies)
 	if o.fault != "" {
 		s += "; " + o.fault
 	}
@@ -86,25 +86,25 @@ func (o *outcome) String() string {
 
 // What cannot be compared although it is no error of this package.
 const (
-	interleaved = "requests interleave"
-	numberZero  = "request 0"
-	asking      = "a request asks"
+	interleaved   = "requests interleave"
+	numberZero    = "request 0"
+	withRequestID = "GET_VALUES with an id"
 )
 
 // compareNetHTTP passes the same bytes to net/http/fcgi, and returns an error if the results differ
 // without a known reason.
 func compareNetHTTP(t *testing.T, in []byte) (ours *outcome, err error) {
 	ours = readOurs(in)
-	if slices.Contains([]string{interleaved, numberZero, asking}, ours.fault) {
+	if slices.Contains([]string{interleaved, numberZero, withRequestID}, ours.fault) {
 		return ours, nil
 	}
-	theirs := serveTheirs(t, in[:ours.read])
+	theirs := serveStd(t, in[:ours.read])
 	switch laxer := slices.Contains(stricter, ours.fault); {
 	case laxer && subset(ours.served, theirs.served):
 		return ours, nil
 	case laxer || !slices.Equal(ours.served, theirs.served):
 		return ours, fmt.Errorf("%v\n  ours %q\ntheirs %q", ours, ours.served, theirs.served)
-	case ours.told != theirs.told || ours.misplaced != theirs.misplaced || ours.closed != theirs.closed:
+	case ours.replies != theirs.replies || ours.misplaced != theirs.misplaced || ours.closed != theirs.closed:
 		return ours, fmt.Errorf("ours %+v\ntheirs %+v", ours, theirs)
 	}
 	return ours, nil
@@ -128,7 +128,7 @@ func readOurs(in []byte) *outcome {
 	ends := recordEnds(in)
 	in = in[:ends[len(ends)-1]]
 	a := application{limit: roomy, drops: true, once: true}
-	o := &outcome{closed: !a.receive(in), told: a.counts[ValuesRequested], misplaced: a.counts[Misplaced],
+	o := &outcome{closed: !a.receive(in), replies: a.counts[ValuesRequested], misplaced: a.counts[Misplaced],
 		read: len(in)}
 	for _, x := range a.all {
 		o.served = append(o.served, x.asServed())
@@ -152,7 +152,7 @@ func readOurs(in []byte) *outcome {
 		case h.Type == BeginRequest && h.ID == 0:
 			o.fault = numberZero
 		case h.Type == GetValues && h.ID != 0:
-			o.fault = asking
+			o.fault = withRequestID
 		}
 	}
 	return o
@@ -215,9 +215,9 @@ func asServed(r *http.Request, env map[string]string, body []byte, end string) s
 		r.ContentLength, r.RemoteAddr, r.TLS != nil, r.Header, env, body, end)
 }
 
-// serveTheirs passes records to net/http/fcgi, and waits after each until it is idle. There,
+// serveStd passes records to net/http/fcgi, and waits after each until it is idle. There,
 // requests of one connection run concurrently, and one may close it before another has responded.
-func serveTheirs(t *testing.T, in []byte) *outcome {
+func serveStd(t *testing.T, in []byte) *outcome {
 	o := new(outcome)
 	synctest.Test(t, func(t *testing.T) {
 		var network testkit.Network
@@ -237,8 +237,8 @@ func serveTheirs(t *testing.T, in []byte) *outcome {
 			some, o.closed = c.Received()
 			answers = append(answers, some...)
 		}
-		o.served = calls.told()
-		o.answers(t, answers)
+		o.served = calls.observed()
+		o.readResponses(t, answers)
 		c.Close()
 		l.Close()
 	})
@@ -279,15 +279,15 @@ func (c *calls) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (c *calls) told() (all []string) {
+func (c *calls) observed() (all []string) {
 	for _, x := range c.all {
 		all = append(all, asServed(x.request, fcgi.ProcessEnv(x.request), x.body, x.end))
 	}
 	return all
 }
 
-// answers reads what net/http/fcgi writes: its records have padding.
-func (o *outcome) answers(t *testing.T, b []byte) {
+// readResponses reads what net/http/fcgi writes: its records have padding.
+func (o *outcome) readResponses(t *testing.T, b []byte) {
 	var r Reader
 	for len(b) > 0 {
 		p, n, err := r.Next(b)
@@ -301,7 +301,7 @@ func (o *outcome) answers(t *testing.T, b []byte) {
 			o.served = append(o.served, "refused: "+string(p.Content))
 		case GetValuesResult:
 			if p.Length > 0 { // not the end of a stream
-				o.told++
+				o.replies++
 			}
 		case EndRequest:
 			if end, err := ParseEnd(p.Content); err != nil {
@@ -361,7 +361,7 @@ func TestResponsesOfNetHTTPAreRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, end := readAnswer(t, answer)
+			out, end := readResponse(t, answer)
 			var head http1.CGI
 			if ok, err := head.Parse(out, http1.Limits{Bytes: 1 << 10, Fields: 10}); !ok || err != nil {
 				t.Fatalf("%.200q: %v %v", out, ok, err)
@@ -375,8 +375,8 @@ func TestResponsesOfNetHTTPAreRead(t *testing.T) {
 	}
 }
 
-// readAnswer returns what an application writes to STDOUT, and its END_REQUEST.
-func readAnswer(t *testing.T, b []byte) (out []byte, end End) {
+// readResponse returns what an application writes to STDOUT, and its END_REQUEST.
+func readResponse(t *testing.T, b []byte) (out []byte, end End) {
 	t.Helper()
 	var r Reader
 	ended := false

@@ -187,7 +187,7 @@ func TestNginxUnderstandsRecords(t *testing.T) {
 					t.Fatalf("%s: %s, %q, %v", c.name, resp.Status, page, err)
 				}
 				x := <-a.requests
-				if c.check(t, x, keep); resp.Header.Get("X-Application") != "tare" || string(page) != x.answer() {
+				if c.check(t, x, keep); resp.Header.Get("X-Application") != "tare" || string(page) != x.response() {
 					t.Errorf("%s: %v, %q", c.name, resp.Header, page)
 				}
 				if file := captured(&c, keep); *capture && c.name != "large" {

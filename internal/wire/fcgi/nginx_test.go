@@ -208,8 +208,8 @@ func TestCapturedNginxRequestsAreRead(t *testing.T) {
 	}
 }
 
-// answer returns the application's response to a request.
-func (x *received) answer() string {
+// response returns the application's response to a request.
+func (x *received) response() string {
 	return fmt.Sprintf("%s %s with %d bytes", x.params["REQUEST_METHOD"], x.params["REQUEST_URI"], len(x.body))
 }
 
@@ -217,7 +217,7 @@ const logLine = "a line in the log"
 
 // respond returns the whole response: a log line, and a page in two records.
 func respond(x *received) []byte {
-	page := x.answer()
+	page := x.response()
 	head := fmt.Sprintf("Status: %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nX-Application: tare\r\n\r\n", http.StatusCreated, http.StatusText(http.StatusCreated), len(page))
 	b := fcgi.AppendStream(nil, fcgi.Stderr, x.id, []byte(logLine+"\n"))
 	b = fcgi.AppendStreamEnd(b, fcgi.Stderr, x.id)

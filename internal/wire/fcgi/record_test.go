@@ -35,7 +35,7 @@ type recorder struct {
 	rest     []byte
 	consumed int
 	content  []byte // of the current record
-	told     strings.Builder
+	log      strings.Builder
 	strange  string // a result that no input may have
 }
 
@@ -52,7 +52,7 @@ func (r *recorder) receive(piece []byte) bool {
 		r.consumed, r.rest = at+n, r.rest[n:]
 		switch r.content = append(r.content, content...); {
 		case err != nil:
-			r.told.WriteString(describe(err, at))
+			r.log.WriteString(describe(err, at))
 			return false
 		case h.Type == 0:
 			return true
@@ -60,7 +60,7 @@ func (r *recorder) receive(piece []byte) bool {
 			r.strange = fmt.Sprintf("%d bytes of a record of %d", len(r.content), h.Length)
 			return false
 		case r.Left() == 0:
-			fmt.Fprintf(&r.told, "[%d/%d %q]", h.Type, h.ID, r.content)
+			fmt.Fprintf(&r.log, "[%d/%d %q]", h.Type, h.ID, r.content)
 			r.content = nil
 		}
 	}
@@ -99,9 +99,9 @@ func (r *recorder) step() (h Header, n int, content []byte, err error) {
 
 func (r *recorder) String() string {
 	if r.Left() > 0 {
-		fmt.Fprintf(&r.told, "[%q and %d more", r.content, r.Left())
+		fmt.Fprintf(&r.log, "[%q and %d more", r.content, r.Left())
 	}
-	return fmt.Sprintf("%s consumed=%d", r.told.String(), r.consumed)
+	return fmt.Sprintf("%s consumed=%d", r.log.String(), r.consumed)
 }
 
 // describe describes an error, with its offset in the whole input.
@@ -188,7 +188,7 @@ func TestReaderReadsVectorsAtEverySplit(t *testing.T) {
 		t.Run(v.why, func(t *testing.T) {
 			for _, past := range []bool{false, true} {
 				if got := testkit.EverySplit(t, []byte(v.in), readRecords(t, past)); got != v.want {
-					t.Errorf("content taken past: %v\ninput %.80q\n got %s\nwant %s", past, v.in, got, v.want)
+					t.Errorf("content read past: %v\ninput %.80q\n got %s\nwant %s", past, v.in, got, v.want)
 				}
 			}
 		})
@@ -271,9 +271,9 @@ func TestConsumedReturnsContentAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			taken := min(place, len(p.Content))
-			rest := len(p.Content) - taken
-			got += string(p.Content[:taken]) + "|"
+			used := min(place, len(p.Content))
+			rest := len(p.Content) - used
+			got += string(p.Content[:used]) + "|"
 			r.Consumed(-rest)
 			in = in[n-rest:]
 		}

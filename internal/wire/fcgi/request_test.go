@@ -83,9 +83,9 @@ var requestVectors = []vector{
 		`1 keep=false in 1 ["A=b"] body "" empty`},
 
 	{"4.1: asked before", plain(GetValues, 0, "\x0e\x00FCGI_MAX_CONNS") + request(responder, ab, ""),
-		`asked ["FCGI_MAX_CONNS="]; 1 keep=false in 1 ["A=b"] body "" empty`},
+		`values ["FCGI_MAX_CONNS="]; 1 keep=false in 1 ["A=b"] body "" empty`},
 	{"4.1: asked between any two records", between(record(GetValues, 0, "\x01\x00Q", 5)),
-		`asked ["Q="]; asked ["Q="]; asked ["Q="]; asked ["Q="]; 1 keep=false in 1 ["A=b"] body "" empty; asked ["Q="]`},
+		`values ["Q="]; values ["Q="]; values ["Q="]; values ["Q="]; 1 keep=false in 1 ["A=b"] body "" empty; values ["Q="]`},
 	{"asked of a request", plain(BeginRequest, 1, responder) + plain(GetValues, 1, "\x01\x00Q") +
 		plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
 	{"4.2: a type that nobody knows", plain(200, 0, "abc") + request(responder, ab, ""),
@@ -97,7 +97,7 @@ var requestVectors = []vector{
 	{"requests' types of the connection", plain(BeginRequest, 0, responder) + plain(AbortRequest, 0, "") +
 		plain(EndRequest, 0, "12345678") + plain(UnknownType, 0, "12345678") + plain(GetValuesResult, 0, ""),
 		`unknown 1; unknown 2; unknown 3; unknown 11; unknown 10`},
-	{"streams of the connection, told of once each", plain(Params, 0, "abcdefghij") +
+	{"streams of the connection, reported once each", plain(Params, 0, "abcdefghij") +
 		record(Stdin, 0, "abcdefghij", 6) + plain(Stdout, 0, "") + request(responder, ab, ""),
 		`unknown 4; unknown 5; unknown 6; 1 keep=false in 1 ["A=b"] body "" empty`},
 
@@ -151,7 +151,7 @@ var requestVectors = []vector{
 	{"a second end of the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(Params, 1, ""),
 		"fcgi: PARAMS record after the end of PARAMS at 24"},
 	{"5.1: a beginning that is too short", plain(GetValues, 0, "") + plain(BeginRequest, 1, responder[:7]),
-		`asked []; fcgi: BEGIN_REQUEST content is not 8 bytes long at 8`},
+		`values []; fcgi: BEGIN_REQUEST content is not 8 bytes long at 8`},
 	{"5.1: a beginning that is too long", record(AbortRequest, 1, "", 2) + plain(BeginRequest, 1, responder+"x"),
 		`fcgi: BEGIN_REQUEST content is not 8 bytes long at 10`},
 	{"5.1: a second one that is too short", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, ""),

@@ -17,9 +17,9 @@ const (
 )
 
 var specExamples = []struct {
-	why              string
-	received, sent   []string
-	requests, answer string // what the application and the web server read
+	why                string
+	received, sent     []string
+	requests, response string // what the application and the web server read
 }{
 	{
 		"1: a simple request with no data on stdin, and a successful response",
@@ -100,8 +100,8 @@ func TestSpecificationExamplesAreRead(t *testing.T) {
 				readRequests(t, roomy, true)); got != e.requests {
 				t.Errorf("received\n got %s\nwant %s", got, e.requests)
 			}
-			if got := testkit.EverySplit(t, []byte(strings.Join(e.sent, "")), readRecords(t, false)); got != e.answer {
-				t.Errorf("sent\n got %s\nwant %s", got, e.answer)
+			if got := testkit.EverySplit(t, []byte(strings.Join(e.sent, "")), readRecords(t, false)); got != e.response {
+				t.Errorf("sent\n got %s\nwant %s", got, e.response)
 			}
 		})
 	}

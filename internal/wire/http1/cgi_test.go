@@ -194,7 +194,7 @@ func compareCGI(in []byte) error {
 }
 
 func TestCGIGivesSameResultAsTextproto(t *testing.T) {
-	shown := make(map[string]bool)
+	seen := make(map[string]bool)
 	for _, v := range cgiVectors {
 		if err := compareCGI([]byte(v.in)); err != nil {
 			t.Errorf("%s: %.200q: %v", v.why, v.in, err)
@@ -202,10 +202,10 @@ func TestCGIGivesSameResultAsTextproto(t *testing.T) {
 		var r CGI
 		_, err := r.Parse([]byte(v.in), testLimits)
 		_, theirErr := textproto.NewReader(bufio.NewReader(strings.NewReader(v.in))).ReadMIMEHeader()
-		noteShown(shown, err, theirErr)
+		markSeen(seen, err, theirErr)
 	}
 	for what := range stricterCGI {
-		if !shown[what] {
+		if !seen[what] {
 			t.Errorf("no vector shows that net/textproto accepts %q", what)
 		}
 	}

@@ -26,7 +26,7 @@ func TestNamesAreCanonical(t *testing.T) {
 		}
 		if got := LookupName([]byte("x" + name[1:])); got != NameUnknown &&
 			!strings.EqualFold(got.String(), "x"+name[1:]) {
-			t.Errorf("x%s taken for %q", name[1:], got)
+			t.Errorf("x%s looked up as %q", name[1:], got)
 		}
 	}
 	for _, other := range []string{"", "x", "Hosts", "Hos\x14", "Content_Length", "content-lengthy"} {
@@ -60,13 +60,13 @@ func TestNamesDoNotCollide(t *testing.T) {
 }
 
 func collides(length, first, middle, second int) string {
-	var taken [nameSlots]bool
+	var used [nameSlots]bool
 	for _, s := range names[1:] {
 		slot := slotBy([]byte(s), length, first, middle, second)
-		if taken[slot] {
+		if used[slot] {
 			return s
 		}
-		taken[slot] = true
+		used[slot] = true
 	}
 	return ""
 }

@@ -172,18 +172,18 @@ func compareResponse(in []byte) error {
 
 // A listed difference that no vector needs would hide a real one.
 func TestEveryDifferenceIsShown(t *testing.T) {
-	shown := map[string]bool{}
+	seen := map[string]bool{}
 	for _, v := range requestVectors {
 		var r Request
 		_, err := r.Parse([]byte(v.in), testLimits)
 		_, theirErr := http.ReadRequest(bufio.NewReader(strings.NewReader(v.in)))
-		noteShown(shown, err, theirErr)
+		markSeen(seen, err, theirErr)
 	}
 	for _, v := range responseVectors {
 		var r Response
 		_, err := r.Parse([]byte(v.in), testLimits)
 		_, theirErr := http.ReadResponse(bufio.NewReader(strings.NewReader(v.in)), nil)
-		noteShown(shown, err, theirErr)
+		markSeen(seen, err, theirErr)
 	}
 	for _, v := range chunkedVectors {
 		var c Chunked
@@ -194,19 +194,19 @@ func TestEveryDifferenceIsShown(t *testing.T) {
 			rest = rest[n:]
 		}
 		_, theirErr := io.ReadAll(httputil.NewChunkedReader(strings.NewReader(v.in)))
-		noteShown(shown, err, theirErr)
+		markSeen(seen, err, theirErr)
 	}
 	for what := range stricter {
-		if !shown[what] {
+		if !seen[what] {
 			t.Errorf("no vector shows that net/http accepts %q", what)
 		}
 	}
 }
 
-func noteShown(shown map[string]bool, err, theirErr error) {
+func markSeen(seen map[string]bool, err, theirErr error) {
 	var e *Error
 	if errors.As(err, &e) && theirErr == nil {
-		shown[e.What] = true
+		seen[e.What] = true
 	}
 }
 
