@@ -13,8 +13,8 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// The limits: how much CPU time a byte of any input may cost compared to a byte of a small valid
-// request, and how much a connection may cost besides, in such requests.
+// The limits. The first is the CPU time of a byte of any input, compared with a byte of a small
+// valid request. The second is what a connection may cost besides, in such requests.
 const (
 	cpuPerByte = 100
 	cpuFixed   = 100

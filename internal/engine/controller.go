@@ -210,7 +210,7 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 }
 
 // ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
-// the connection copies from it, and the kernel may do the copying.
+// the connection copies from it. The kernel may then do the copying.
 func (w *response) ReadFrom(src io.Reader) (n int64, err error) {
 	// w is wrapped, or io.Copy would call ReadFrom again.
 	plain := struct{ io.Writer }{w}

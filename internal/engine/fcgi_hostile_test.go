@@ -439,7 +439,7 @@ func TestFCGIWriteTimeoutEndsPeersThatDoNotRead(t *testing.T) {
 }
 
 // Thousands of web servers that stall anywhere in a request hold memory in proportion to what they
-// have sent, and their connections close with the server.
+// have sent. Their connections close with the server.
 func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
 	withoutReserve(t)
 	whole := aPOST("hello")

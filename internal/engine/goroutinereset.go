@@ -30,9 +30,9 @@ type threadCheck struct {
 }
 
 // isLocked reports whether a handler has left this goroutine locked to its thread; it checks only
-// at intervals. Such a thread may have been changed in a way that the next handler must not see, so
-// that the goroutine must end, and the thread with it. Only the first line of a stack trace shows
-// the lock.
+// at intervals. The handler may have changed such a thread in a way that the next handler must not
+// see. The goroutine must therefore end, and the thread with it. Only the first line of a stack
+// trace shows the lock.
 func (h *threadCheck) isLocked(now time.Time) bool {
 	if now.Sub(h.lastCheck) < h.interval {
 		return h.locked

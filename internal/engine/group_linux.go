@@ -22,7 +22,7 @@ type group struct {
 	predictor  predictor
 	guard      stallGuard
 	openConns  atomic.Int64
-	nextShard  atomic.Uint32 // index of the shard that receives the next connection
+	nextShard  atomic.Uint32 // counter that selects the shard of the next connection
 	sweepSoon  chan struct{}
 	sweepEvery atomic.Int64 // a time.Duration; 0 until there is a listener
 

@@ -19,9 +19,9 @@ func h2Frame(kind, flags byte, stream uint32, content string) string {
 	return string(b) + content
 }
 
-// A header section without end is limited by the PING that its client cannot acknowledge, even
-// while another stream is open, and however slowly CONTINUATION frames arrive. A SETTINGS frame
-// with a repeated parameter ends the connection.
+// A header section without end is limited by the PING that its client cannot acknowledge. This
+// holds while another stream is open, and however slowly CONTINUATION frames arrive. A SETTINGS
+// frame with a repeated parameter ends the connection.
 func TestHTTP2EndlessHeadersEndConnection(t *testing.T) {
 	const headers, settings, continuation, endStream, endHeaders = 1, 4, 9, 1, 4
 	const get = "\x82\x86\x84\x41\x01a" // GET http / with :authority a

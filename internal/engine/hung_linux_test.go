@@ -34,7 +34,7 @@ func trained(t *testing.T, dial func() net.Conn, paths ...string) net.Conn {
 }
 
 // A route that was quick for long and then hangs leaves the loops after it has held up each of them
-// once, although none of its handlers returns.
+// once. None of its handlers needs to return for that.
 func TestHungRouteLeavesAllLoops(t *testing.T) {
 	const hung = 64
 	release := make(chan bool)
@@ -143,7 +143,7 @@ func TestResetClientCannotPutHandlersOnLoop(t *testing.T) {
 }
 
 // A client that sends without pause leaves the loop to others, even if all handlers run on loops.
-// If its runner lost the lead before the end of its turn, as on a busy machine, it has also left
+// On a busy machine its runner may lose the lead before the end of its turn. Then it has also left
 // the loop, although onLoop does not show that.
 func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 	const n = 4000

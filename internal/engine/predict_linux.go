@@ -10,9 +10,9 @@ import (
 // the same method and the same first path segments share a slot of a table.
 //
 // A slot holds a debt in microseconds. A slow run adds its duration, but no more than mostCharged.
-// A quick run subtracts one. A handler whose slot is in debt runs in a goroutine of its own. So a
-// route that is slow one time in ten stays off the loop, and one that is quick except for rare
-// hiccups returns to it.
+// A quick run subtracts one. A handler whose slot is in debt runs in a goroutine of its own. A
+// route that is slow one time in ten therefore stays off the loop. One that is quick except for
+// rare hiccups returns to it.
 //
 // Two alternatives fail. Counters that weigh all slow runs alike consider a route quick that blocks
 // one time in a hundred, and it stalls the loop each time. Charging the whole duration fails on a

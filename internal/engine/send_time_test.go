@@ -39,8 +39,8 @@ func writeForever(w http.ResponseWriter) {
 	}
 }
 
-// A client that sends requests and reads nothing is disconnected once nothing can be sent for the
-// time that a handler, the server, or WriteTimeout allows, however short the responses are.
+// A client that sends requests and reads nothing is disconnected, however short the responses are.
+// The limit is set by a handler, by the server, or by WriteTimeout.
 func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	const timeout = 50 * time.Millisecond
 	bounds := map[string]func(*engine.Server, *http.Server){

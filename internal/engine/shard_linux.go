@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// yieldAfter is how long a loop that is always busy keeps its processor before it lets
-	// other goroutines run, and lets Go's poller check their sockets.
+	// yieldAfter is how long a loop that is always busy keeps its processor. Then it lets other
+	// goroutines run, and lets Go's poller check their sockets.
 	yieldAfter = 500 * time.Microsecond
 
 	// handOffBatch is how many requests a loop hands off before it lets their runners start.

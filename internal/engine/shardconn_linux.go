@@ -56,9 +56,8 @@ type instant int64
 // States of a shardConn:
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
-//	   ▲                 │                    │
-//	   └──────park───────┘                    │
-//	any ──Close, expire, claimForClosing──▶ closed
+//	served ──park──▶ waiting ──expire, claimForClosing──▶ closed
+//	any ──Close──▶ closed
 //
 // A loop claims a waiting connection when it has an event for it. If the connection is being
 // served, the claim only records the event. The runner finds it when it parks the connection, and

@@ -143,9 +143,9 @@ const (
 )
 
 // wait waits until the loop reports an event in a direction, a deadline changes or passes, or the
-// connection is closed, in which case it reports false. Only one goroutine may wait in each
-// direction; the mutexes of the body and of the response ensure that. most, if not 0, limits the
-// wait.
+// connection is closed. It reports false if the connection was closed. Only one goroutine may wait
+// in each direction; the mutexes of the body and of the response ensure that. most, if not 0,
+// limits the wait.
 //
 // The first call of a Read or Write only registers for the event and gives up the lead. Events that
 // happened before are found by trying once more.

@@ -178,8 +178,8 @@ func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 	})
 }
 
-// A leader that is replaced between naming its handler and closing the gate sends the waiting
-// responses before the handler runs, because no other goroutine would.
+// A leader may be replaced between naming its handler and closing the gate. It then sends the
+// waiting responses before the handler runs, because no other goroutine would.
 func TestResponsesGatedTooLateAreSent(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		_, s := watched()

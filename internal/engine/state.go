@@ -7,11 +7,9 @@ import (
 
 // States of a netConn (http.ConnState):
 //
-//   new ──request──▶ active ──response──▶ idle ──request──▶ active
-//    │                 │                    │
-//    └────────┬────────┴─────────┬──────────┘
-//             ▼                  ▼
-//           closed            hijacked
+//	new ──request──▶ active ──response──▶ idle ──request──▶ active
+//	active ──Hijack──▶ hijacked
+//	new, active, idle ──▶ closed
 //
 // Shutdown closes a connection that is idle, or that is new for longer than newGrace. The serving
 // goroutine makes it active when a request arrives. Both claim it by a compare-and-swap of the

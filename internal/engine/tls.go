@@ -126,7 +126,7 @@ func looksLikeHTTP(record [5]byte) bool {
 }
 
 // selectProtocol hands off a connection that speaks a protocol other than HTTP/1. It reports
-// whether c is to be served as HTTP/1. The TLS handshake is complete.
+// whether c speaks HTTP/1 and the settings allow it. The TLS handshake is complete.
 func (c *netConn) selectProtocol() bool {
 	tc, ok := c.nc.(*tls.Conn)
 	if !ok {

@@ -21,9 +21,9 @@ func newWorkers() *workers {
 	return &workers{starting: make(chan struct{}, runtime.GOMAXPROCS(0)-1)}
 }
 
-// serve makes a worker serve c. It blocks while more workers are starting than there are free
-// processors. If it went on accepting, a burst of clients would need a worker for each, although
-// few suffice when each is soon free again.
+// serve makes a worker serve c. It blocks while GOMAXPROCS connections wait for their workers to
+// start. If it went on accepting, a burst of clients would need a worker for each, although few
+// suffice when each is soon free again.
 func (s *workers) serve(c *netConn) {
 	if w := s.free.get(); w != nil {
 		w.next <- c

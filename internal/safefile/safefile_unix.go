@@ -257,8 +257,8 @@ func (w *walker) open(flag int, perm fs.FileMode) (*os.File, File, error) {
 	return f, info, nil
 }
 
-// GiveDir creates a directory for a user unless it exists, makes the user its owner, and allows the
-// owner everything, as nginx does for cache directories. The parent must exist.
+// GiveDir creates a directory for a user unless it exists, and makes the user its owner. It allows
+// the owner everything, as nginx does for cache directories. The parent must exist.
 func GiveDir(path string, perm fs.FileMode, uid int) error {
 	if os.Geteuid() != 0 {
 		if err := os.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -115,7 +115,7 @@ func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
 			`["FCGI_MPXS_CONNS=1" "FCGI_MAX_CONNS=100"]`},
 		{"omitted values", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), Values{Multiplex: "0"},
 			`["FCGI_MPXS_CONNS=0"]`},
-		{"nothing is asked", nil, all, `[]`},
+		{"empty query", nil, all, `[]`},
 		{"nothing is known", query("FCGI_max_conns", "MAX_CONNS"), all, `[]`},
 		{"a value in the query", AppendPair(nil, "FCGI_MAX_REQS", "7"), all, `["FCGI_MAX_REQS=50"]`},
 		{"up to a fault", append(query("FCGI_MAX_REQS"), "\x7f\x00FCGI_MAX_CONNS"...), all, `["FCGI_MAX_REQS=50"]`},

@@ -1,7 +1,7 @@
 // Package fcgi is the grammar of FastCGI 1.0: bytes in, records, offsets and values out.
 //
 // As in package http1, nothing here reads, writes, waits or keeps a connection. Bytes may arrive in
-// any pieces: whole, byte by byte or cut anywhere, they give the same records and the same error.
+// any pieces: the records and the error are the same whole, byte by byte or cut anywhere.
 //
 // # Glossary
 //

@@ -57,7 +57,7 @@ func (r *Request) Reset() { *r = Request{Params: r.Params[:0]} }
 func (r *Request) Pending() bool { return r.begun || r.Records.left > 0 || r.Records.padding > 0 }
 
 // Drop returns how many of the parsed bytes need not be kept because no request has begun. The next
-// input of Next starts behind them.
+// input of Next starts after them.
 func (r *Request) Drop() int {
 	if r.begun {
 		return 0
@@ -67,7 +67,7 @@ func (r *Request) Drop() int {
 	return n
 }
 
-// Done prepares r for the next request of the connection. The next input of Next starts behind the
+// Done prepares r for the next request of the connection. The next input of Next starts after the
 // body of the last request, which was read with r.Records.
 func (r *Request) Done() { *r = Request{Params: r.Params[:0], Records: r.Records} }
 
@@ -83,7 +83,7 @@ func (r *Request) Next(b []byte, limit int) (Event, error) {
 			}
 		}
 		at, end := r.Size, len(b)
-		if r.begun { // bytes behind the limit do not count: they may not have arrived yet
+		if r.begun { // bytes after the limit do not count: they may not have arrived yet
 			end = max(at, min(end, r.start+limit))
 		}
 		p, n, err := r.Records.Next(b[at:end])

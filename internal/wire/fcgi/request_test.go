@@ -82,11 +82,11 @@ var requestVectors = []vector{
 	{"an abort of nothing", plain(AbortRequest, 1, "") + request(responder, ab, ""),
 		`1 keep=false in 1 ["A=b"] body "" empty`},
 
-	{"4.1: asked before", plain(GetValues, 0, "\x0e\x00FCGI_MAX_CONNS") + request(responder, ab, ""),
+	{"4.1: GET_VALUES before", plain(GetValues, 0, "\x0e\x00FCGI_MAX_CONNS") + request(responder, ab, ""),
 		`values ["FCGI_MAX_CONNS="]; 1 keep=false in 1 ["A=b"] body "" empty`},
-	{"4.1: asked between any two records", between(record(GetValues, 0, "\x01\x00Q", 5)),
+	{"4.1: GET_VALUES between any two records", between(record(GetValues, 0, "\x01\x00Q", 5)),
 		`values ["Q="]; values ["Q="]; values ["Q="]; values ["Q="]; 1 keep=false in 1 ["A=b"] body "" empty; values ["Q="]`},
-	{"asked of a request", plain(BeginRequest, 1, responder) + plain(GetValues, 1, "\x01\x00Q") +
+	{"GET_VALUES with an id", plain(BeginRequest, 1, responder) + plain(GetValues, 1, "\x01\x00Q") +
 		plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
 	{"4.2: a type that nobody knows", plain(200, 0, "abc") + request(responder, ab, ""),
 		`unknown 200; 1 keep=false in 1 ["A=b"] body "" empty`},

@@ -23,8 +23,8 @@ func AppendRequestLine(dst []byte, minor int, method, target string) []byte {
 	return append(dst, '0'+byte(minor), '\r', '\n')
 }
 
-// AppendField appends a field line. It removes spaces and line ends around the value and replaces
-// control bytes in it by spaces, so that no value can end its line early. name must be a token.
+// AppendField appends a field line. It removes spaces and line ends around the value, and replaces
+// control bytes in it by spaces. No value can therefore end its line early. name must be a token.
 func AppendField(dst []byte, name, value string) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)

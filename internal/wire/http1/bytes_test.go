@@ -38,8 +38,8 @@ func TestClassesFollowRFCs(t *testing.T) {
 	}
 }
 
-// Every byte at every place of values of up to three words, among bytes at the limits of what is
-// allowed, and at several offsets within a word.
+// Every byte is tested at every place of values of up to three words, and at several offsets within
+// a word. The other bytes are at the limits of the allowed range.
 func TestValueSpanFindsFirstInvalidByte(t *testing.T) {
 	const longest = 24
 	for _, around := range []byte{' ', 'a', 0x7e, 0x80, 0xff} {

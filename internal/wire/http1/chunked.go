@@ -50,8 +50,8 @@ type Chunked struct {
 // empty line; see Trailer.Parse.
 func (c *Chunked) Done() bool { return c.state == chunkDone }
 
-// Next consumes the first n bytes of src: up to the end of the next piece of data, which it
-// returns, or up to the end of src or of the last chunk's line. data aliases src.
+// Next consumes the first n bytes of src. It stops after the next piece of data, which it returns,
+// after the last chunk's line, or at the end of src. data aliases src.
 func (c *Chunked) Next(src []byte) (data []byte, n int, err error) {
 	for n < len(src) && c.state != chunkDone {
 		if c.state == chunkData {
