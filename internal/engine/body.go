@@ -22,7 +22,7 @@ type body struct {
 	err       error        // sticky; io.EOF once all has been read
 
 	mu         sync.Mutex
-	readToEnd  bool // a departure watch may read the connection from then on
+	readToEnd  bool // read to its end; a departure watch may then read the connection
 	wantsWatch bool // start a departure watch at the body's end
 	noWatch    bool // the exchange is over, or the connection was hijacked
 	endPending bool // FastCGI: a goroutine reads the record that ends the body

@@ -67,9 +67,9 @@ func (w *response) SetWriteDeadline(t time.Time) error {
 // setDeadline sets a deadline of the connection, or of the hijacked connection, until the handler
 // has returned. It does not lock the response's mutex, so that it can end a Write that waits. The
 // context's mutex separates it from the next request: after cancel no call gets this far.
-func (w *response) setDeadline(mark uint32, t time.Time) error {
+func (w *response) setDeadline(flag uint32, t time.Time) error {
 	set := net.Conn.SetReadDeadline
-	if mark == handlerWriteDeadline {
+	if flag == handlerWriteDeadline {
 		set = net.Conn.SetWriteDeadline
 	}
 	if hijacked := w.hijacked.Load(); hijacked != nil {
@@ -81,8 +81,8 @@ func (w *response) setDeadline(mark uint32, t time.Time) error {
 	if w.flags.has(handlerReturned) {
 		return errFinished
 	}
-	w.flags.set(mark)
-	if mark == handlerWriteDeadline {
+	w.flags.set(flag)
+	if flag == handlerWriteDeadline {
 		return setWriteDeadline(ctx.transport, t)
 	}
 	return set(ctx.transport.raw(), t)

@@ -70,9 +70,9 @@ const (
 	largeHead                        // the request's head is large: see exchange.splitRequest
 )
 
-func (m *flags) set(mark uint32)      { m.Or(mark) }
-func (m *flags) clear(mark uint32)    { m.And(^mark) }
-func (m *flags) has(mark uint32) bool { return m.Load()&mark != 0 }
+func (f *flags) set(flag uint32)      { f.Or(flag) }
+func (f *flags) clear(flag uint32)    { f.And(^flag) }
+func (f *flags) has(flag uint32) bool { return f.Load()&flag != 0 }
 
 // detach ends the response. The caller holds mu. A response that the handler keeps then does not
 // keep the connection's buffers, and a goroutine that outlives the handler cannot reach them.

@@ -24,7 +24,9 @@ type Server struct {
 	// FastCGI makes connections speak FastCGI instead of HTTP. Serve reads it.
 	FastCGI bool
 
-	// Server.SendTimeout
+	// SendTimeout limits how long a client may accept none of the response bytes that are being
+	// sent, on every connection of HTTP/1 and FastCGI. 0 is no limit. Handlers change it with
+	// SetSendTimeout. Serve reads it.
 	SendTimeout time.Duration
 
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
@@ -76,7 +78,7 @@ type serveConfig struct {
 	readTimeout        time.Duration // 0 is no limit, here and in the next three
 	writeTimeout       time.Duration
 	idleTimeout        time.Duration
-	defaultSendTimeout time.Duration // SendTimeout
+	defaultSendTimeout time.Duration // Server.SendTimeout
 	onRefused          func(Refusal)
 	handshakeTimeout   time.Duration
 	servesHTTP1        bool

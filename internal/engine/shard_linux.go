@@ -49,9 +49,10 @@ func newShard(g *group) (*shard, error) {
 
 // The states of a shard's word, which is sequence | slot | serving:
 //
-//	idle: even ──serve──▶ serving: odd, no slot ──run a handler──▶ in a handler: odd, slot
-//	  ▲                        │                                      │          │
-//	  └──────── done ──────────┴──────────────────────────────────────┘     next handler
+//	idle (even) ──beginServing──▶ serving (odd, no slot)
+//	serving, in a handler ──enterHandler──▶ in a handler (odd, slot)
+//	serving, in a handler ──serveAsLeader ends──▶ idle
+//	serving, in a handler ──takeLead──▶ idle, of the next sequence and another leader
 //
 // While the leader serves a connection, the word is odd and is the leader's token. The leader
 // stores a new token when it begins to serve a connection. Before each handler it exchanges the

@@ -30,8 +30,8 @@ func NextPair(b []byte, at int) (p Pair, next int, err error) {
 
 func span(start, end int) http1.Span { return http1.Span{Start: uint32(start), End: uint32(end)} }
 
-// length parses a length of one byte, or of four if the first bit is set. n is the number of its
-// bytes, 0 if it is truncated.
+// parseLength parses a length of one byte, or of four if the first bit is set. n is the number of
+// its bytes, 0 if it is truncated.
 func parseLength(b []byte, at int) (v, n int) {
 	switch {
 	case at >= len(b):

@@ -283,7 +283,7 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	return nil
 }
 
-// number returns the value of three digits.
+// threeDigits returns the value of three digits.
 func threeDigits(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
 
 // Trailer is the trailer section after a chunked body. The zero value is ready for Parse.
