@@ -160,7 +160,7 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if !strings.Contains(logged.String(), "unknown version of FastCGI") {
+	if !strings.Contains(logged.String(), "unsupported FastCGI version") {
 		t.Errorf("logged %q", logged.String())
 	}
 }

@@ -142,9 +142,9 @@ func TestResponses(t *testing.T) {
 			`HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
 
 		{"HTTP", "GET", "HTTP/1.1 400 Bad Request\r\n\r\n",
-			"no response: fcgi: unknown version of FastCGI (is pipe:1 a FastCGI application?) | 0 kept"},
+			"no response: fcgi: unsupported FastCGI version (is pipe:1 a FastCGI application?) | 0 kept"},
 		{"type 0", "GET", record(0, 1, ""),
-			"no response: fcgi: record of type 0 (is pipe:1 a FastCGI application?) | 0 kept"},
+			"no response: fcgi: invalid record type 0 (is pipe:1 a FastCGI application?) | 0 kept"},
 		{"another request", "GET", record(wire.Stdout, 2, "\n"),
 			"no response: fcgi: unexpected record of type 6 for request 2 | 0 kept"},
 		{"another request's end", "GET", out("\nbody") + string(wire.AppendEnd(nil, 2, wire.End{})),
@@ -158,11 +158,11 @@ func TestResponses(t *testing.T) {
 		{"STDOUT after its end", "GET", out("\nbody") + out("") + out("x"),
 			`HTTP/1.1 200 OK -1 "" "body" fcgi: unexpected record of type 6 for request 1 | 0 kept`},
 		{"malformed end", "GET", out("\nbody") + record(wire.EndRequest, 1, "short"),
-			`HTTP/1.1 200 OK -1 "" "body" fcgi: END_REQUEST is not of 8 bytes | 0 kept`},
+			`HTTP/1.1 200 OK -1 "" "body" fcgi: END_REQUEST content is not 8 bytes long | 0 kept`},
 		{"long end", "GET", out("\nbody") + record(wire.EndRequest, 1, strings.Repeat("x", 5000)),
 			`HTTP/1.1 200 OK -1 "" "body" fcgi: message too long (is pipe:1 a FastCGI application?) | 0 kept`},
 		{"version within", "GET", out("\nbody") + "\x02",
-			`HTTP/1.1 200 OK -1 "" "body" fcgi: unknown version of FastCGI ` +
+			`HTTP/1.1 200 OK -1 "" "body" fcgi: unsupported FastCGI version ` +
 				"(is pipe:1 a FastCGI application?) | 0 kept"},
 		{"interim", "GET", out("Status: 103\n\n") + end, "no response: fcgi: unexpected interim response 103 | 0 kept"},
 		{"switch", "GET", out("Status: 101\n\n") + end, "no response: fcgi: unexpected interim response 101 | 0 kept"},

@@ -144,7 +144,7 @@ func (p *pattern) Write(b []byte) (n int, err error) {
 }
 
 // Bodies of 64 MB are sent and received at the same time, unchanged, without being buffered.
-func TestLargeBodies(t *testing.T) {
+func TestLargeBodiesUseConstantMemory(t *testing.T) {
 	const size, most = 64 << 20, 16 << 20
 	addr := application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")

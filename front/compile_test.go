@@ -64,7 +64,7 @@ func TestCompileErrors(t *testing.T) {
 }
 
 // A Config that is refused changes nothing, and leaves nothing behind.
-func TestReload(t *testing.T) {
+func TestReloadKeepsOldCertificateOnError(t *testing.T) {
 	dir := site(t, "x")
 	files := func(root string) Config {
 		return Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(root)}}}}}

@@ -327,7 +327,7 @@ func TestBodyTimeout(t *testing.T) {
 }
 
 // A client that takes nothing of a long answer is waited for only so long; one that does is, however long it takes in all.
-func TestSendTimeout(t *testing.T) {
+func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		failed := make(chan error, 1)

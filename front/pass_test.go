@@ -146,7 +146,7 @@ func TestNext(t *testing.T) {
 }
 
 // Nobody listens: another one is asked also for what must not be done twice, and without any it is 502.
-func TestNobodyListens(t *testing.T) {
+func TestConnectErrorReportsRefusedConnection(t *testing.T) {
 	const nobody = "127.0.0.1:1" // a free port of those that are given out could be given to somebody
 	c := oneHost(
 		front.Location{Path: "/", Pass: &front.Pass{To: "up"}},

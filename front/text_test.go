@@ -20,7 +20,7 @@ func newCompiler() *compiler {
 	return c
 }
 
-func TestText(t *testing.T) {
+func TestTextPartsMatchSpans(t *testing.T) {
 	c := newCompiler()
 	r := httptest.NewRequest("GET", "/p/q?a=1&b=%20", nil)
 	r.Header.Set("X-One", "one")

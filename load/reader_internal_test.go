@@ -68,13 +68,13 @@ func TestFastCGIResponses(t *testing.T) {
 		{"unfinished padding", Stdout(head) + Record(3, 1, strings.Repeat("\x00", 8), 2)[:17], "got 2, status 200, until close false &{Resent:0 Exits:0 StderrBytes:0 Stderr:}"},
 		{"only STDERR", Stderr("oh"), "got 1, status 0, until close false &{Resent:0 Exits:0 StderrBytes:2 Stderr:oh}"},
 
-		{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", "fcgi: unknown version of FastCGI"},
+		{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", "fcgi: unsupported FastCGI version"},
 		{"other request", Stdout(head) + Record(6, 2, "a", 0), "a record came for request 2, and 1 is the only one"},
 		{"other request's end", Record(3, 513, strings.Repeat("\x00", 8), 0), "a record came for request 513,"},
 		{"management", Record(11, 0, "\x63\x00\x00\x00\x00\x00\x00\x00", 0), "a record came for request 0,"},
 		{"PARAMS", Record(4, 1, "a", 0), "a record of type 4 came, which no application sends"},
 		{"unknown type", Record(12, 1, "", 0), "a record of type 12 came, which no application sends"},
-		{"type 0", Record(0, 1, "", 0), "fcgi: record of type 0"},
+		{"type 0", Record(0, 1, "", 0), "fcgi: invalid record type 0"},
 		{"STDOUT after its end", Stdout(head) + none + Stdout("a"), "STDOUT goes on after its end"},
 		{"STDOUT ends twice", Stdout(head) + none + none, "STDOUT goes on after its end"},
 		{"no head", Stderr("oh") + none + End(1, 0), "the application ended the request before a complete response head &{Resent:0 Exits:0 StderrBytes:2 Stderr:oh}"},
@@ -90,7 +90,7 @@ func TestFastCGIResponses(t *testing.T) {
 		{"overloaded after all", Stdout(head) + End(0, 2), "the application refused: overloaded"},
 		{"unknown role", End(0, 3), "the application refused: unknown role (protocol status 3)"},
 		{"unknown status", End(0, 9), "the application refused: unknown status (protocol status 9)"},
-		{"short END_REQUEST", Record(3, 1, "\x00\x00\x00\x00", 0), "END_REQUEST is not of 8 bytes"},
+		{"short END_REQUEST", Record(3, 1, "\x00\x00\x00\x00", 0), "END_REQUEST content is not 8 bytes long"},
 		{"long END_REQUEST", Record(3, 1, strings.Repeat("\x00", 5000), 0), "fcgi: message too long"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -267,7 +267,7 @@ func TestServeActivated(t *testing.T) {
 		}
 	}
 	for args, why := range map[string]string{
-		"-p 0":                   `socket 0 \("web"\) was passed and nothing asks for it`,
+		"-p 0":                   `socket 0 \("web"\) was passed, but no listener uses it`,
 		"--listen systemd:other": "no socket of that name was passed",
 	} {
 		s := activated(args)

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// endings are how a handler does not return.
+// endings are ways for a handler to end without returning.
 var endings = map[string]func(){
 	"panic":  func() { panic("on purpose") },
 	"abort":  func() { panic(http.ErrAbortHandler) },
@@ -24,7 +24,7 @@ var endings = map[string]func(){
 	"nil":    func() { var m map[string]int; m["a"] = 1 },
 }
 
-// endsBadly writes what the request says, and then does not return.
+// endsBadly writes what the request describes, and then ends as the request describes.
 func endsBadly(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	size, _ := strconv.Atoi(q.Get("size"))
@@ -50,14 +50,16 @@ func endsBadly(w http.ResponseWriter, r *http.Request) {
 	endings[q.Get("end")]()
 }
 
-// badEndings are requests to endsBadly.
+// badEndings returns requests for endsBadly.
 func badEndings() (all []string) {
 	for _, end := range slices.Sorted(maps.Keys(endings)) {
 		if testkit.Race && end != "abort" {
 			continue
 		}
 		for _, size := range []int{0, 1, 2000, 2048, 2049, 4000, 5000, 100_000} {
-			for _, more := range []string{"", "&flush=before", "&flush=after", "&length=200000", "&length=200000&flush=before", "&length=200000&flush=after", "&piece=1000", "&status=500", "&status=204", "&piece=700&length=200000"} {
+			for _, more := range []string{"", "&flush=before", "&flush=after", "&length=200000",
+				"&length=200000&flush=before", "&length=200000&flush=after", "&piece=1000", "&status=500",
+				"&status=204", "&piece=700&length=200000"} {
 				all = append(all, fmt.Sprintf("/?end=%s&size=%d%s", end, size, more))
 			}
 		}
@@ -65,8 +67,8 @@ func badEndings() (all []string) {
 	return all
 }
 
-// outcomeOf describes what a client got, as far as that is the same for all servers: they may differ in how much of the last
-// 2 KB was sent.
+// outcomeOf describes what a client received, as far as all servers must agree. They may differ in
+// how much of the last 2 KB was sent.
 func outcomeOf(got string) (what string, body int) {
 	head, rest, found := strings.Cut(got, "\r\n\r\n")
 	if !found {
@@ -76,19 +78,23 @@ func outcomeOf(got string) (what string, body int) {
 	return fmt.Sprintf("%s, ended %v", status, strings.HasSuffix(rest, "0\r\n\r\n")), strings.Count(rest, "x")
 }
 
-// What a handler has written before it ended badly reaches the client if it does with net/http, and at least as much of it.
-func TestBadEndings(t *testing.T) {
+// The client receives what an aborted handler has written if it does with net/http, and at least as
+// much of it.
+func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
 	for _, mode := range slices.Sorted(maps.Keys(modes)) {
 		t.Run(mode, func(t *testing.T) {
-			theirs, ours := siteOf(t, "net/http", mode, handle(endsBadly)()), siteOf(t, "tare", mode, handle(endsBadly)())
+			theirs, ours := siteOf(t, "net/http", mode, handle(endsBadly)()),
+				siteOf(t, "tare", mode, handle(endsBadly)())
 			for _, target := range badEndings() {
-				for _, method := range []string{"GET %s HTTP/1.1\r\n" + host + "\r\n", "HEAD %s HTTP/1.1\r\n" + host + "\r\n", "GET %s HTTP/1.0\r\n\r\n", "POST %s HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello"} {
+				for _, method := range []string{"GET %s HTTP/1.1\r\n" + host + "\r\n", "HEAD %s HTTP/1.1\r\n" + host +
+					"\r\n", "GET %s HTTP/1.0\r\n\r\n", "POST %s HTTP/1.1\r\n" + host +
+					"Content-Length: 5\r\n\r\nhello"} {
 					if (testkit.Race || mode == "tls") && !strings.HasPrefix(method, "GET %s HTTP/1.1") {
 						continue
 					}
 					request := fmt.Sprintf(method, target)
-					want, least := outcomeOf(theirs.tell(request))
-					got, body := outcomeOf(ours.tell(request))
+					want, least := outcomeOf(theirs.exchangeText(request))
+					got, body := outcomeOf(ours.exchangeText(request))
 					if got != want || body < least {
 						t.Errorf("%.60q: %s, %d bytes; net/http %s, %d", request, got, body, want, least)
 					}
@@ -98,8 +104,8 @@ func TestBadEndings(t *testing.T) {
 	}
 }
 
-// A client that sends again what it got no response to does so as often as with net/http.
-func TestBadEndingsAreNotRetried(t *testing.T) {
+// A client retries aborted requests as often as with net/http.
+func TestAbortedHandlerIsRetriedAsWithNetHTTP(t *testing.T) {
 	for _, mode := range []string{"tcp", "net.Conn", "tls"} {
 		t.Run(mode, func(t *testing.T) {
 			var runs atomic.Int64
@@ -130,8 +136,8 @@ func TestBadEndingsAreNotRetried(t *testing.T) {
 	}
 }
 
-// Responses to requests before one whose handler ends badly arrive whole.
-func TestBadEndingAfterOthers(t *testing.T) {
+// The responses to earlier requests arrive whole.
+func TestAbortedHandlerKeepsEarlierResponses(t *testing.T) {
 	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			endsBadly(w, r)
@@ -140,7 +146,7 @@ func TestBadEndingAfterOthers(t *testing.T) {
 	}), func(s *site) {
 		fine := strings.Replace(get, "/ ", "/fine ", 1)
 		for _, size := range []int{0, 2000, 3000} {
-			got := s.tell(fine + fine + fmt.Sprintf("GET /?end=abort&size=%d HTTP/1.1\r\n%s\r\n", size, host))
+			got := s.exchangeText(fine + fine + fmt.Sprintf("GET /?end=abort&size=%d HTTP/1.1\r\n%s\r\n", size, host))
 			if strings.Count(got, "fine.") != 2 || strings.Contains(got, "xxx") != (size > 2048) {
 				s.Errorf("%d: %q", size, got)
 			}
@@ -148,16 +154,19 @@ func TestBadEndingAfterOthers(t *testing.T) {
 	})
 }
 
-// Over FastCGI it is the same, and the request is not said to have ended.
-func TestFCGIBadEndings(t *testing.T) {
+// FastCGI behaves the same, and no END_REQUEST is sent.
+func TestFCGIAbortedHandlerSendsNoEndRequest(t *testing.T) {
 	bothFCGIPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { endsBadly(w, r) }), func(s *fcgiSite) {
 		for _, target := range badEndings() {
 			p := s.peer()
 			p.send(aGET(target))
-			if a, err := p.tryAnswer(); err == nil {
+			if a, err := p.tryReadResponse(); err == nil {
 				s.Errorf("%s: ended: %v", target, a)
 			}
-			begun := !strings.Contains(target, "size=0") && (strings.Contains(target, "flush=after") || !strings.Contains(target, "size=2048") && !strings.Contains(target, "size=2000") && !strings.Contains(target, "size=1&") && !strings.HasSuffix(target, "size=1")) || strings.Contains(target, "flush")
+			begun := !strings.Contains(target, "size=0") &&
+				(strings.Contains(target, "flush=after") || !strings.Contains(target, "size=2048") &&
+					!strings.Contains(target, "size=2000") && !strings.Contains(target, "size=1&") &&
+					!strings.HasSuffix(target, "size=1")) || strings.Contains(target, "flush")
 			begun = begun && !strings.Contains(target, "status=204")
 			a := p.open[1]
 			if got := a != nil && bytes.Contains(a.stdout, []byte("\r\n\r\n")); got != begun {

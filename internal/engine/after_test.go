@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// leftovers are what goroutines that a handler left behind may still call.
-var leftovers = map[string]func(w http.ResponseWriter, r *http.Request){
+// lateCalls are calls that a goroutine may make after its handler has returned.
+var lateCalls = map[string]func(w http.ResponseWriter, r *http.Request){
 	"WriteHeader": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
 	"early hints": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) },
 	"Write":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "late") },
@@ -23,30 +23,33 @@ var leftovers = map[string]func(w http.ResponseWriter, r *http.Request){
 	"SetWriteDeadline": func(w http.ResponseWriter, _ *http.Request) {
 		http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
 	},
-	"EnableFullDuplex": func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).EnableFullDuplex() },
-	"Hijack":           func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).Hijack() },
-	"CloseNotify":      func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
-	"Body.Read":        func(_ http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 1)) },
-	"Body.Close":       func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
-	"Done":             func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-	"Err":              func(_ http.ResponseWriter, r *http.Request) { _ = r.Context().Err() },
+	"EnableFullDuplex": func(w http.ResponseWriter, _ *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+	},
+	"Hijack":      func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).Hijack() },
+	"CloseNotify": func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
+	"Body.Read":   func(_ http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 1)) },
+	"Body.Close":  func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
+	"Done":        func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	"Err":         func(_ http.ResponseWriter, r *http.Request) { _ = r.Context().Err() },
 	"Value": func(_ http.ResponseWriter, r *http.Request) {
 		_ = fmt.Sprint(r.Context().Value(http.LocalAddrContextKey), r.Context().Value(http.ServerContextKey) != nil)
 	},
 	"Deadline": func(_ http.ResponseWriter, r *http.Request) { r.Context().Deadline() },
 }
 
-// What a goroutine calls after its handler has returned touches neither the next request on the connection, nor, once that has
-// ended, another connection.
-func TestCallsAfterTheHandler(t *testing.T) {
-	for name, call := range leftovers {
+// Calls that a goroutine makes after its handler has returned affect neither the next request on
+// the connection nor, once that has ended, another connection.
+func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
+	for name, call := range lateCalls {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup
-			received := make(chan bool, 100) // a response: what is called from then on is called too late
+			// the response: later calls come after the handler
+			received := make(chan bool, 100)
 			bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 				b, err := io.ReadAll(r.Body)
 				if r.URL.Path == "/" {
-					w.Header() // so that there is one
+					w.Header() // creates the Header
 					wg.Go(func() {
 						defer func() { _ = recover() }() // some panic, as in net/http
 						<-received
@@ -62,7 +65,8 @@ func TestCallsAfterTheHandler(t *testing.T) {
 					for range 5 {
 						for _, request := range []string{get, post, strings.Replace(post, "/ ", "/next ", 1)} {
 							io.WriteString(c, request)
-							if got := answers(s.T, c, 1); !strings.Contains(got, " 200 ") || !strings.HasSuffix(got, " <nil>.") {
+							if got := readResponses(s.T, c, 1); !strings.Contains(got, " 200 ") ||
+								!strings.HasSuffix(got, " <nil>.") {
 								s.Fatalf("%q", got)
 							}
 							if !strings.Contains(request, "/next") {
@@ -78,8 +82,9 @@ func TestCallsAfterTheHandler(t *testing.T) {
 	}
 }
 
-// http.CloseNotifier tells of the client's departure, not of a pipelined request nor of the handler's return.
-func TestCloseNotifier(t *testing.T) {
+// http.CloseNotifier reports the client's departure, but neither a pipelined request nor the return
+// of the handler.
+func TestCloseNotifyReportsOnlyDeparture(t *testing.T) {
 	departed := make(chan bool, 1)
 	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		gone := w.(http.CloseNotifier).CloseNotify()
@@ -101,7 +106,7 @@ func TestCloseNotifier(t *testing.T) {
 	}), func(s *site) {
 		c := s.connect()
 		io.WriteString(c, get+get)
-		answers(s.T, c, 2)
+		readResponses(s.T, c, 2)
 		for _, request := range []string{get, post} {
 			io.WriteString(c, strings.Replace(request, "/ ", "/wait ", 1))
 			for b := make([]byte, 1); b[0] != '.'; {
@@ -113,15 +118,15 @@ func TestCloseNotifier(t *testing.T) {
 			select {
 			case <-departed:
 			case <-time.After(time.Minute):
-				s.Fatal("not told")
+				s.Fatal("no value")
 			}
 			c = s.connect()
 		}
 	})
 }
 
-// A connection whose departure was looked out for can be taken over by its next request.
-func TestHijackAfterCloseNotifier(t *testing.T) {
+// A request can hijack its connection after an earlier request has used CloseNotify.
+func TestHijackWorksAfterCloseNotify(t *testing.T) {
 	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" {
 			w.(http.CloseNotifier).CloseNotify()
@@ -140,7 +145,7 @@ func TestHijackAfterCloseNotifier(t *testing.T) {
 	}), func(s *site) {
 		c := s.connect()
 		io.WriteString(c, get)
-		answers(s.T, c, 1)
+		readResponses(s.T, c, 1)
 		io.WriteString(c, strings.Replace(get, "/ ", "/hijack ", 1)+"mine")
 		if b, err := io.ReadAll(c); string(b) != "mine <nil>" {
 			s.Errorf("%q %v", b, err)

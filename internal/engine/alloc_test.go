@@ -15,24 +15,24 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Budgets of what is allocated for a request beyond what an empty loop costs: the slab,
-// the head's string, and the map; then, for a response field, its map's
-// two parts and the value's slice. A browser's head needs a larger map, a slice for
-// the values, and strings for the names that the codec does not know.
+// Budgets for the allocations of a request, beyond those of an empty loop: the exchange, the head's
+// string, and the map. A response field adds its map's two parts and the value's slice. A browser's
+// head needs a larger map, a slice for the values, and strings for names that the codec does not
+// know.
 var (
 	budgetSmallGET = spending{3, 784}
 	budgetHeader   = spending{3, 416}
 	budgetBrowser  = spending{7, 2424}
 )
 
-// spending is what is allocated.
+// spending is a number of allocations and bytes.
 type spending struct{ objects, bytes float64 }
 
 func (s spending) plus(more spending) spending {
 	return spending{s.objects + more.objects, s.bytes + more.bytes}
 }
 
-// spent measures what run(n) allocates for each of n.
+// spent measures what run allocates for each of its n iterations.
 func spent(run func(n int)) spending {
 	const n = 2000
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -43,7 +43,7 @@ func spent(run func(n int)) spending {
 		runtime.ReadMemStats(&after)
 		return spending{float64(after.Mallocs - before.Mallocs), float64(after.TotalAlloc - before.TotalAlloc)}
 	}
-	least := func(n int) spending { // whatever else allocates does so in some of the runs
+	least := func(n int) spending { // other allocations appear only in some of the runs
 		s := total(n)
 		for range 2 {
 			again := total(n)
@@ -56,18 +56,17 @@ func spent(run func(n int)) spending {
 	return spending{(twice.objects - once.objects) / n, (twice.bytes - once.bytes) / n}
 }
 
-// checkBudget compares what a request costs with its budget. Some slack is for what the
-// runtime does meanwhile.
+// checkBudget compares the cost of a request with its budget. It allows slack for the runtime.
 func checkBudget(t *testing.T, got, budget spending) {
 	t.Helper()
 	if got.objects > budget.objects+0.1 || got.bytes > budget.bytes+8 {
-		t.Errorf("%.2f allocations of %.0f bytes a request, want at most %v of %v", got.objects, got.bytes, budget.objects, budget.bytes)
+		t.Errorf("%.2f allocations of %.0f bytes a request, want at most %v of %v", got.objects, got.bytes,
+			budget.objects, budget.bytes)
 	}
 	t.Logf("%.2f allocations of %.0f bytes a request", got.objects, got.bytes)
 }
 
-// repeater is a connection that sends the same request again and again, when the
-// last one has been answered.
+// repeater is a connection that sends the same request repeatedly, each after the last response.
 type repeater struct {
 	net.Conn
 	request []byte
@@ -91,7 +90,7 @@ func (c *repeater) SetWriteDeadline(time.Time) error { return nil }
 func (c *repeater) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *repeater) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 
-// oneConn is a listener that accepts one connection, and then only waits.
+// oneConn is a listener that accepts one connection and then waits.
 type oneConn struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -166,7 +165,7 @@ Priority: u=0, i
 
 `, "\n", "\r\n")
 
-// BenchmarkServe compares the cost of everything but the network.
+// BenchmarkServe measures everything except the network.
 func BenchmarkServe(b *testing.B) {
 	handler := http.HandlerFunc(recipeA)
 	for name, newServer := range makers {
@@ -179,9 +178,11 @@ func BenchmarkServe(b *testing.B) {
 	}
 }
 
-func TestRepeaterRepeats(t *testing.T) {
+func TestRepeaterSendsEachRequest(t *testing.T) {
 	var seen bytes.Buffer
-	serveRepeatedly(engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen.WriteString(r.Method) })}), get, 3)
+	serveRepeatedly(engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		seen.WriteString(r.Method)
+	})}), get, 3)
 	if seen.String() != "GETGETGET" {
 		t.Error(seen.String())
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// What a byte of whatever input may cost, beside a byte of a small request that is
-// answered; and what a connection may cost besides, in such requests.
+// The limits. The first is the CPU time of a byte of any input, compared with a byte of a small
+// valid request. The second is what a connection may cost besides, in such requests.
 const (
 	cpuPerByte = 100
 	cpuFixed   = 100
 )
 
-// MN-09, MN-37, MN-38, MN-39: what a client makes the server work is in proportion to
-// what it sends. Processor time is compared, in one process, and with a bound so wide
-// that only work that grows faster than the input exceeds it.
-func TestWorkIsInProportion(t *testing.T) {
+// MN-09, MN-37, MN-38, MN-39: the server's work is in proportion to what a client sends. The test
+// compares CPU time in one process. Its limit is so wide that only work that grows faster than the
+// input exceeds it.
+func TestWorkIsProportionalToInput(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
 		io.WriteString(w, "Hello World\n")
@@ -53,8 +53,8 @@ func TestWorkIsInProportion(t *testing.T) {
 	t.Logf("a small request takes %v; the worst is %q, with %.0f %% of what it may take", hello, worstName, 100*worst)
 }
 
-// leastCPU is the least processor time that the process took for f, of a few runs:
-// whatever else it does is in some of them.
+// leastCPU returns the least CPU time of a few runs of f, because other work affects only some
+// runs.
 func leastCPU(f func()) (least time.Duration) {
 	for i := range 5 {
 		start := cpuTime()

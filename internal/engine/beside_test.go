@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// beside runs a test on net/http's server and on ours, over every kind of connection.
+// beside runs a test on net/http's server and on this engine, over every kind of connection.
 func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
 	for _, maker := range slices.Sorted(maps.Keys(makers)) {
@@ -22,14 +22,15 @@ func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
 	}
 }
 
-// siteOf is a site whose server is of one of the makers.
+// siteOf returns a site with the server of a maker.
 func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	l, dial := modes[mode](t)
 	s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
 	set.ErrorLog = log.New(s.logged, "", 0)
 	server := makers[maker](set)
 	served := goServe(server, l)
-	transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	transport := &http.Transport{DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
@@ -39,5 +40,5 @@ func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	return s
 }
 
-// ours reports whether the server of a site that beside has made is not net/http's.
+// ours reports whether the server of a site made by beside is this engine.
 func (s *site) ours() bool { return !strings.Contains(s.Name(), "/net/http/") }

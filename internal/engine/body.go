@@ -10,68 +10,70 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// body is a request's body. Handlers may read it, ask for cancellation, write the response and take over the
-// connection from different goroutines. Two mutexes keep these apart. reading is held by the goroutine that reads the
-// connection, perhaps for as long as the client sends nothing. mu is never held while anything waits.
+// body is a request's body. Different goroutines of a handler may read it, use the context, write
+// the response and hijack the connection at the same time. Two mutexes separate them. The goroutine
+// that reads the connection holds reading, perhaps for as long as the client sends nothing. No
+// goroutine holds mu while it waits.
 type body struct {
-	x       *exchange
-	reading sync.Mutex // guards what follows up to mu, and the connection's input
-	left    int64      // of a body by length
-	coded   *coded     // of a body by chunks, and of any in FastCGI's records
-	err     error      // sticky; io.EOF once all was read
+	x         *exchange
+	reading   sync.Mutex   // guards the fields up to mu, and the connection's input
+	remaining int64        // bytes, of a body with a length
+	decoder   *bodyDecoder // of a chunked body, and of any FastCGI body
+	err       error        // sticky; io.EOF once all has been read
 
-	mu        sync.Mutex
-	done      bool // the body was read to its end; from then on a watch may read the connection
-	wantWatch bool // start a watch once the body has been read
-	over      bool // the exchange is over, or the connection was taken over: no watch begins
-	ending    bool // of FastCGI: the end is waited for, or whoever reads will meet it
+	mu         sync.Mutex
+	readToEnd  bool // read to its end; a departure watch may then read the connection
+	wantsWatch bool // start a departure watch at the body's end
+	noWatch    bool // the exchange is over, or the connection was hijacked
+	endPending bool // FastCGI: a goroutine reads the record that ends the body
 
-	expects  bool       // the client waits for "100 Continue" before it sends the body
-	mode     http1.Mode // fixed, as is expects
-	bounded  bool       // the read deadline of this exchange is set; guarded by reading
-	draining bool       // the handler will read no more; guarded by reading
-	evicted  bool       // a Read had to be ended, by a deadline; guarded by reading
+	// the client waits for "100 Continue" before it sends the body; never changes
+	expectsContinue bool
+	mode            http1.Mode // never changes
+	deadlineSet     bool       // the read deadline of this exchange is set; guarded by reading
+	draining        bool       // the handler has returned; guarded by reading
+	interrupted     bool       // a deadline has ended a Read; guarded by reading
 
-	marks marks
+	flags flags
 }
 
-// Marks of a body.
+// Flags of a body.
 const (
-	bodyClosed   = 1 << iota // by the handler, or it has returned
-	bodyLeave                // a Read that still waits is to give up
-	bodyContinue             // the client has got "100 Continue", or a final response
-	bodyAborted              // FastCGI: the web server aborted the request; it awaits END_REQUEST, and no whole response
+	bodyClosed      = 1 << iota // the handler has closed it or has returned
+	bodyInterrupted             // a Read that waits must return
+	bodyContinued               // the client has received "100 Continue" or a final response
+	// FastCGI: the web server has aborted the request and expects only END_REQUEST
+	bodyAborted
 )
 
 const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 
 func (b *body) init(x *exchange, f http1.Framing, expects bool) {
-	b.x, b.mode, b.left, b.expects = x, f.Mode, f.Length, expects
+	b.x, b.mode, b.remaining, b.expectsContinue = x, f.Mode, f.Length, expects
 	if f.Mode == http1.ByChunks {
-		b.coded = new(coded)
+		b.decoder = new(bodyDecoder)
 	}
 	if f.Mode == http1.NoBody {
-		b.err, b.done = io.EOF, true
+		b.err, b.readToEnd = io.EOF, true
 	}
 }
 
-// Read implements io.Reader. Each call makes at most one call to the network.
+// Read implements io.Reader. Each call reads from the network at most once.
 func (b *body) Read(p []byte) (int, error) {
-	if b.expects && len(p) > 0 {
+	if b.expectsContinue && len(p) > 0 {
 		b.sendContinue()
 	}
 	b.reading.Lock()
 	defer b.unlock()
-	if b.marks.has(bodyClosed | bodyLeave) {
+	if b.flags.has(bodyClosed | bodyInterrupted) {
 		return 0, http.ErrBodyReadAfterClose
 	}
 	return b.readLocked(p)
 }
 
-// Close implements io.Closer. What is left of the body is read, or not, when the
-// handler returns.
+// Close implements io.Closer. Whether the remainder is read is decided when the handler returns.
 func (b *body) Close() error {
-	b.marks.set(bodyClosed)
+	b.flags.set(bodyClosed)
 	return nil
 }
 
@@ -90,49 +92,50 @@ func (b *body) readLocked(p []byte) (n int, err error) {
 	default:
 		n, err = b.readRecords(p)
 	}
-	if b.err = err; b.complete() {
-		b.finished()
+	if b.err = err; b.atEnd() {
+		b.reachedEnd()
 	}
 	return n, err
 }
 
-// finished is called by the goroutine that has read the body to its end, and reads the connection no more.
-func (b *body) finished() {
+// reachedEnd is called by the goroutine that has read the body to its end. It reads the connection
+// no more.
+func (b *body) reachedEnd() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.done = true
-	if b.wantWatch && !b.over {
-		b.x.ctx.link.beginWatch(b.x)
+	b.readToEnd = true
+	if b.wantsWatch && !b.noWatch {
+		b.x.ctx.transport.watchDeparture(b.x)
 	}
 }
 
-// readLength reads past the input buffer once that is empty: a body is copied
-// once, into the handler's own memory.
+// readLength reads the input buffer first, and then directly into p, so that a body is copied only
+// once.
 func (b *body) readLength(p []byte) (int, error) {
 	c := b.x.conn()
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
+	if int64(len(p)) > b.remaining {
+		p = p[:b.remaining]
 	}
 	n := copy(p, c.in[c.next:c.end])
 	c.next += n
 	var err error
 	if n == 0 {
-		b.bound()
+		b.boundRead()
 		n, err = c.nc.Read(p)
 	}
-	if b.left -= int64(n); b.left == 0 {
+	if b.remaining -= int64(n); b.remaining == 0 {
 		return n, io.EOF
 	}
-	return n, b.lost(err)
+	return n, b.readFailed(err)
 }
 
-// lost is called with what reading the connection returned: an error there means
-// that the client has gone.
-func (b *body) lost(err error) error {
+// readFailed is called with the result of reading the connection. Any error except a timeout means
+// that the client has left.
+func (b *body) readFailed(err error) error {
 	if err == nil || isTimeout(err) {
 		return err
 	}
-	b.x.ctx.depart()
+	b.x.ctx.clientLeft()
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -142,17 +145,17 @@ func (b *body) lost(err error) error {
 func (b *body) readChunks(p []byte) (int, error) {
 	c := b.x.conn()
 	for {
-		if b.coded.chunks.Done() {
+		if b.decoder.chunks.Done() {
 			if err := b.readTrailer(); err != nil {
 				return 0, err
 			}
 			return 0, io.EOF
 		}
 		in := c.in[c.next:c.end]
-		if len(in) > len(p) { // take no more data than there is room for
+		if len(in) > len(p) { // so that all data of one call fits p
 			in = in[:len(p)]
 		}
-		data, n, err := b.coded.chunks.Next(in)
+		data, n, err := b.decoder.chunks.Next(in)
 		c.next += n
 		if err != nil {
 			return 0, err
@@ -171,7 +174,7 @@ func (b *body) readChunks(p []byte) (int, error) {
 // readTrailer reads the trailer section into Request.Trailer.
 func (b *body) readTrailer() error {
 	c := b.x.conn()
-	r := c.shown
+	r := c.handlerRequest
 	var t http1.Trailer
 	for {
 		in := c.in[c.next:c.end]
@@ -201,24 +204,24 @@ func (b *body) fill() error {
 	if c.next == c.end {
 		c.next, c.end = 0, 0
 	}
-	b.bound()
-	return b.lost(c.fill())
+	b.boundRead()
+	return b.readFailed(c.fill())
 }
 
-// bound sets the deadline for reading the request, the first time that reading it
-// may block. The context's mutex keeps that apart from a handler that sets one of its own.
-func (b *body) bound() {
-	if b.bounded {
+// boundRead sets the deadline for reading the request when a read may block for the first time. The
+// context's mutex guards against a handler that sets a deadline of its own.
+func (b *body) boundRead() {
+	if b.deadlineSet {
 		return
 	}
-	b.bounded = true
+	b.deadlineSet = true
 	c := b.x.conn()
 	var deadline time.Time
-	if c.read > 0 {
-		deadline = c.began.Add(c.read)
+	if c.readTimeout > 0 {
+		deadline = c.requestStart.Add(c.readTimeout)
 	}
 	if b.draining {
-		if soon := time.Now().Add(drainTime); c.read <= 0 || soon.Before(deadline) {
+		if soon := time.Now().Add(drainTime); c.readTimeout <= 0 || soon.Before(deadline) {
 			deadline = soon
 		}
 	}
@@ -226,160 +229,160 @@ func (b *body) bound() {
 	defer b.x.ctx.mu.Unlock()
 	switch {
 	case b.draining:
-		c.readDeadline = unknownDeadline() // the handler may have set one
+		c.readDeadline = unknownDeadline() // the handler may have set another
 		c.setReadDeadline(deadline)
-	case b.marks.has(bodyLeave):
-		c.setReadDeadline(longAgo())
-	case !b.x.resp.marks.has(ownReadDeadline):
+	case b.flags.has(bodyInterrupted):
+		c.setReadDeadline(pastTime())
+	case !b.x.resp.flags.has(handlerReadDeadline):
 		c.setReadDeadline(deadline)
 	}
 }
 
-// longAgo is a deadline that makes a Read return.
-func longAgo() time.Time { return time.Unix(1, 0) }
+// pastTime returns a deadline that ends a Read.
+func pastTime() time.Time { return time.Unix(1, 0) }
 
-// dismiss is called when the handler has returned. A Read in which another of its
-// goroutines waits for the client would hold the response up until that sends more.
-func (b *body) dismiss() {
+// release is called when the handler has returned. It ends a Read of another goroutine of the
+// handler, which would delay the response until the client sends more.
+func (b *body) release() {
 	if b.mode == http1.NoBody {
 		return
 	}
-	b.marks.set(bodyClosed)
-	b.takeInput()
+	b.flags.set(bodyClosed)
+	b.claimInput()
 	b.reading.Unlock()
 }
 
-// takeInput locks reading. A goroutine that waits for the client meanwhile gives up.
-func (b *body) takeInput() {
-	b.marks.set(bodyLeave)
+// claimInput locks reading. A goroutine that waits for the client meanwhile gives up.
+func (b *body) claimInput() {
+	b.flags.set(bodyInterrupted)
 	if b.reading.TryLock() {
 		return
 	}
 	c := b.x.conn()
-	b.x.ctx.mu.Lock() // see bound
-	_ = c.nc.SetReadDeadline(longAgo())
+	b.x.ctx.mu.Lock() // see boundRead
+	_ = c.nc.SetReadDeadline(pastTime())
 	b.x.ctx.mu.Unlock()
 	b.reading.Lock()
-	b.evicted = true
+	b.interrupted = true
 }
 
-// sendContinue sends the interim response that the client waits for before it
-// sends its body, unless something else was answered already.
+// sendContinue sends the interim response that the client waits for before it sends its body,
+// unless a response has been sent.
 func (b *body) sendContinue() {
-	if b.marks.has(bodyClosed | bodyContinue) {
+	if b.flags.has(bodyClosed | bodyContinued) {
 		return
 	}
 	w := &b.x.resp
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.usable() == nil && b.dropContinue() {
-		_ = w.conn.send([]byte(continueLine)) // the response will meet the same error
+	if w.checkUsable() == nil && b.endContinue() {
+		_ = w.conn.send([]byte(continueLine)) // the response fails with the same error
 	}
 }
 
-// dropContinue is called when a final response begins. It reports whether the
-// client was still waiting: whether it will send the body is then unknown. The caller holds the response's mutex.
-func (b *body) dropContinue() bool {
-	waiting := b.expects && !b.marks.has(bodyContinue)
+// endContinue is called when a final response begins. It reports whether the client was still
+// waiting. If so, it is unknown whether it will send the body. The caller holds the response's
+// mutex.
+func (b *body) endContinue() bool {
+	waiting := b.expectsContinue && !b.flags.has(bodyContinued)
 	if waiting {
-		b.marks.set(bodyContinue)
+		b.flags.set(bodyContinued)
 	}
 	return waiting
 }
 
-// drain reads what the handler left unread, so that the connection can be used
-// again and a client that sends all before it reads is not stuck. It reports
-// whether it reached the end.
+// drain reads the remainder, so that the connection can be reused, and so that a client that sends
+// everything before it reads does not block. It reports whether it reached the end.
 func (b *body) drain() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	if b.left >= maxDrain && b.mode != http1.UntilClose {
+	if b.remaining >= maxDrain && b.mode != http1.UntilClose {
 		return false
 	}
 	if b.err == nil {
-		b.draining, b.bounded = true, false
-		_, _ = io.CopyN(io.Discard, rest{b}, maxDrain) // b.err says how it ended
+		b.draining, b.deadlineSet = true, false
+		_, _ = io.CopyN(io.Discard, remainder{b}, maxDrain) // the result is in b.err
 	}
 	if b.mode == http1.UntilClose {
 		return b.drainRecords()
 	}
-	return b.complete()
+	return b.atEnd()
 }
 
-// rest is what drain reads. io.Discard has buffers for it.
-type rest struct{ *body }
+// remainder is the reader that drain discards. io.Discard provides the buffers.
+type remainder struct{ *body }
 
-func (r rest) Read(p []byte) (int, error) { return r.readLocked(p) }
+func (r remainder) Read(p []byte) (int, error) { return r.readLocked(p) }
 
-// hasArrived reports whether reading the body will not have to wait.
+// hasArrived reports whether the whole body can be read without waiting.
 func (b *body) hasArrived() bool {
 	switch b.mode {
 	case http1.NoBody:
 		return true
 	case http1.ByLength:
-		return !b.expects && b.left <= int64(b.x.conn().end-b.x.conn().next)
+		return !b.expectsContinue && b.remaining <= int64(b.x.conn().end-b.x.conn().next)
 	case http1.UntilClose:
 		return b.recordsArrived()
 	}
 	return false
 }
 
-// complete reports whether the body has been read to its end: that of one by FastCGI may be an abortion. The caller
-// holds reading.
-func (b *body) complete() bool { return errors.Is(b.err, io.EOF) || errors.Is(b.err, ErrAborted) }
+// atEnd reports whether the body has been read to its end, which in FastCGI may be an abort. The
+// caller holds reading.
+func (b *body) atEnd() bool { return errors.Is(b.err, io.EOF) || errors.Is(b.err, ErrAborted) }
 
-// watch starts looking out for the client's departure, now or when the body has
-// been read.
-func (b *body) watch() {
+// watchDeparture starts to watch for the client's departure, now or when the body has been read.
+func (b *body) watchDeparture() {
 	b.mu.Lock()
-	first := !b.over && !b.wantWatch
+	first := !b.noWatch && !b.wantsWatch
 	if first {
-		b.wantWatch = true
-		if b.done {
-			b.x.ctx.link.beginWatch(b.x)
+		b.wantsWatch = true
+		if b.readToEnd {
+			b.x.ctx.transport.watchDeparture(b.x)
 		}
 	}
 	b.mu.Unlock()
-	if first && b.mode == http1.UntilClose && b.reading.TryLock() { // else who reads will see to it
+	// otherwise the goroutine that reads will call unlock
+	if first && b.mode == http1.UntilClose && b.reading.TryLock() {
 		b.unlock()
 	}
 }
 
-// unlock unlocks reading. If a watch is wanted and nothing is missing but FastCGI's record for the end, that is
-// read, too.
+// unlock unlocks reading. If a departure watch is wanted and only the record that ends a FastCGI
+// body is missing, unlock has it read.
 func (b *body) unlock() {
 	if b.mode != http1.UntilClose {
 		b.reading.Unlock()
 		return
 	}
-	missing := b.onlyEndMissing()
+	readEnd := b.lacksOnlyEnd()
 	b.reading.Unlock()
 	b.mu.Lock()
-	missing = missing && b.wantWatch && !b.ending && !b.over
-	b.ending = b.ending || missing
+	readEnd = readEnd && b.wantsWatch && !b.endPending && !b.noWatch
+	b.endPending = b.endPending || readEnd
 	b.mu.Unlock()
-	if missing {
-		go b.awaitEnd()
+	if readEnd {
+		go b.readEndRecord()
 	}
 }
 
-// suspend ends the watch while the connection is taken over.
-func (b *body) suspend(c *conn) {
+// stopWatch ends the departure watch and prevents another.
+func (b *body) stopWatch(c *conn) {
 	b.mu.Lock()
-	b.over = true
-	watched := b.wantWatch
+	b.noWatch = true
+	watched := b.wantsWatch
 	b.mu.Unlock()
 	if watched {
-		c.link.stopWatch()
+		c.transport.stopWatch()
 	}
 }
 
-// resume undoes takeInput and suspend when taking the connection over has failed. A Read that had to give up has
-// returned its error, but the next one may go on.
+// resume undoes claimInput and stopWatch after Hijack has failed. A Read that was interrupted has
+// returned its error, but the next one may continue.
 func (b *body) resume(c *conn) {
-	b.marks.drop(bodyLeave)
-	if b.evicted {
-		b.evicted, b.bounded = false, false
+	b.flags.clear(bodyInterrupted)
+	if b.interrupted {
+		b.interrupted, b.deadlineSet = false, false
 		c.readDeadline = unknownDeadline()
 	}
 	if isTimeout(b.err) {
@@ -387,26 +390,26 @@ func (b *body) resume(c *conn) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.over = false; b.done && b.wantWatch {
-		b.x.ctx.link.beginWatch(b.x)
+	if b.noWatch = false; b.readToEnd && b.wantsWatch {
+		b.x.ctx.transport.watchDeparture(b.x)
 	}
 }
 
-// end is called when the handler has returned. From then on Read fails and the
-// connection is its goroutine's alone.
+// end is called when the handler has returned. From then on Read fails, and only the serving
+// goroutine uses the connection.
 func (b *body) end(c *conn) {
-	b.suspend(c)
-	if b.evicted {
+	b.stopWatch(c)
+	if b.interrupted {
 		c.readDeadline = unknownDeadline()
 	}
 }
 
-// remains reports whether some of the body was not read.
-func (b *body) remains() bool {
+// hasRemainder reports whether the body has not been read to its end.
+func (b *body) hasRemainder() bool {
 	if b.mode == http1.NoBody {
 		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.done
+	return !b.readToEnd
 }

@@ -12,16 +12,15 @@ import (
 	"time"
 )
 
-// The names of the tests in these files begin with the class of defect that they are
-// about, as SECURITY.md lists them.
+// The comments of the tests in these files name the class of defect that SECURITY.md lists.
 
-// bothPaths runs a test on the portable path and on shards.
+// bothPaths runs a test on the goroutine path and on shards.
 func bothPaths(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
 	someModes(t, settings, test, "tcp", "net.Conn")
 }
 
-// connect returns a raw connection that gives up on a server that hangs.
+// connect returns a raw connection with a deadline.
 func (s *site) connect() net.Conn {
 	s.Helper()
 	c, err := s.dial()
@@ -33,9 +32,9 @@ func (s *site) connect() net.Conn {
 	return c
 }
 
-// tell sends text on a connection of its own, and returns all that comes back. A
-// server that keeps the connection is told that nothing more comes.
-func (s *site) tell(text string) string {
+// exchangeText sends text on a connection of its own and returns everything that comes back. If the
+// server keeps the connection, it closes its sending side.
+func (s *site) exchangeText(text string) string {
 	s.Helper()
 	c := s.connect()
 	sent := make(chan bool)
@@ -54,7 +53,7 @@ func (s *site) tell(text string) string {
 	return string(b)
 }
 
-// attack is bytes that a server has to refuse, and a word of how it does.
+// attack is input that a server must reject, and part of the expected response.
 type attack struct{ name, text, want string }
 
 const smuggled = "GET /smuggled HTTP/1.1\r\n" + host + "\r\n"
@@ -62,11 +61,15 @@ const smuggled = "GET /smuggled HTTP/1.1\r\n" + host + "\r\n"
 func withField(field string) string { return "GET / HTTP/1.1\r\n" + host + field + "\r\n\r\n" }
 func target(text string) string     { return "GET " + text + " HTTP/1.1\r\n" + host + "\r\n" }
 
-// heads are refused before any handler is called.
+// heads are rejected before any handler runs.
 var heads = []attack{
-	{"MN-01 both lengths", "POST / HTTP/1.1\r\n" + host + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 Bad Request: both Transfer-Encoding and Content-Length"},
-	{"MN-01 both lengths, other order", "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n", "400 Bad Request: both"},
-	{"MN-02 coding with a prefix", withField("Transfer-Encoding: xchunked"), "400 Bad Request: chunked is not the last transfer coding"},
+	{"MN-01 both lengths", "POST / HTTP/1.1\r\n" + host +
+		"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"400 Bad Request: both Transfer-Encoding and Content-Length"},
+	{"MN-01 both lengths, other order", "POST / HTTP/1.1\r\n" + host +
+		"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n", "400 Bad Request: both"},
+	{"MN-02 coding with a prefix", withField("Transfer-Encoding: xchunked"),
+		"400 Bad Request: chunked is not the last transfer coding"},
 	{"MN-02 list of codings", withField("Transfer-Encoding: gzip, chunked"), "501"},
 	{"MN-02 chunked twice", withField("Transfer-Encoding: chunked, chunked"), "400"},
 	{"MN-02 empty element", withField("Transfer-Encoding: ,chunked"), "400"},
@@ -77,10 +80,13 @@ var heads = []attack{
 	{"MN-02 vertical tab", withField("Transfer-Encoding: \vchunked"), "400 Bad Request: control byte"},
 	{"MN-02 no-break space", withField("Transfer-Encoding: \xa0chunked"), "400"},
 	{"MN-02 bare CR", withField("Transfer-Encoding: chunked\r x"), "400 Bad Request: control byte"},
-	{"MN-02 repeated line", withField("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"), "400 Bad Request: second Transfer-Encoding"},
+	{"MN-02 repeated line", withField("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"),
+		"400 Bad Request: second Transfer-Encoding"},
 	{"MN-02 folded line", withField("Transfer-Encoding:\r\n chunked"), "400"},
-	{"MN-02 folded behind", withField("Transfer-Encoding: chunked\r\n , identity"), "400 Bad Request: folded field line"},
-	{"MN-03 transfer encoding on HTTP/1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 Bad Request: Transfer-Encoding on HTTP/1.0"},
+	{"MN-02 folded behind", withField("Transfer-Encoding: chunked\r\n , identity"),
+		"400 Bad Request: folded field line"},
+	{"MN-03 transfer encoding on HTTP/1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"400 Bad Request: Transfer-Encoding on HTTP/1.0"},
 	{"MN-03 and keep-alive", "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 Bad Request: Transfer-Encoding on HTTP/1.0"},
 	{"MN-04 plus sign", withField("Content-Length: +5"), "400 Bad Request: malformed Content-Length"},
 	{"MN-04 minus sign", withField("Content-Length: -5"), "400 Bad Request: malformed Content-Length"},
@@ -88,9 +94,12 @@ var heads = []attack{
 	{"MN-04 underscore", withField("Content-Length: 1_0"), "400 Bad Request: malformed Content-Length"},
 	{"MN-04 empty", withField("Content-Length:"), "400 Bad Request: malformed Content-Length"},
 	{"MN-04 list", withField("Content-Length: 5, 5"), "400 Bad Request: malformed Content-Length"},
-	{"MN-04 twice, alike", withField("Content-Length: 3\r\nContent-Length: 3"), "400 Bad Request: second Content-Length"},
-	{"MN-04 twice, unlike", withField("Content-Length: 3\r\ncontent-length: 4"), "400 Bad Request: second Content-Length"},
-	{"MN-04 out of range", withField("Content-Length: 9223372036854775808"), "400 Bad Request: Content-Length out of range"},
+	{"MN-04 twice, alike", withField("Content-Length: 3\r\nContent-Length: 3"),
+		"400 Bad Request: second Content-Length"},
+	{"MN-04 twice, unlike", withField("Content-Length: 3\r\ncontent-length: 4"),
+		"400 Bad Request: second Content-Length"},
+	{"MN-04 out of range", withField("Content-Length: 9223372036854775808"),
+		"400 Bad Request: Content-Length out of range"},
 	{"MN-04 wraps", withField("Content-Length: 18446744073709551617"), "400 Bad Request: Content-Length out of range"},
 	{"MN-04 other digits", withField("Content-Length: \xd9\xa5"), "400 Bad Request: malformed Content-Length"},
 	{"MN-07 bare LF in the request line", "GET / HTTP/1.1\n" + host + "\r\n", "400 Bad Request: LF without CR"},
@@ -101,7 +110,8 @@ var heads = []attack{
 	{"MN-07 NUL in a value", withField("X: a\x00b"), "400 Bad Request: control byte"},
 	{"MN-07 folded line", withField("X: a\r\n folded"), "400 Bad Request: folded field line"},
 	{"MN-07 folded first line", "GET / HTTP/1.1\r\n " + host + "\r\n", "400 Bad Request: folded field line"},
-	{"MN-08 space before the colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", "400 Bad Request: space in field name or before its colon"},
+	{"MN-08 space before the colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+		"400 Bad Request: space in field name or before its colon"},
 	{"MN-08 tab before the colon", withField("Content-Length\t: 5"), "400 Bad Request: space in field name"},
 	{"MN-08 empty name", withField(": x"), "400 Bad Request: empty field name"},
 	{"MN-08 no colon", withField("Content-Length"), "400 Bad Request: field line without a colon"},
@@ -127,28 +137,38 @@ var heads = []attack{
 	{"MN-17 junk in the target's brackets", target("http://[::1].b/"), "400 Bad Request: malformed request target"},
 	{"MN-17 target without a host", target("http:///"), "400 Bad Request: malformed request target"},
 	{"MN-17 comma in the target's host", target("http://a,b/"), "400 Bad Request: malformed request target"},
-	{"MN-17 CONNECT with user information", "CONNECT u@b:1 HTTP/1.1\r\n" + host + "\r\n", "400 Bad Request: malformed request target"},
+	{"MN-17 CONNECT with user information", "CONNECT u@b:1 HTTP/1.1\r\n" + host + "\r\n",
+		"400 Bad Request: malformed request target"},
 	{"MN-17 target of no kind", target("%zz"), "400 Bad Request: malformed request target"},
 	{"MN-17 bad escape", target("/%zz"), "400 Bad Request: malformed request target"},
 	{"MN-17 tab in the target", target("/a\tb"), "400 Bad Request: malformed request target"},
 	{"MN-17 two spaces", target(" /"), "400 Bad Request: malformed request target"},
 	{"MN-17 NUL in the target", target("/\x00"), "400 Bad Request: malformed request target"},
-	{"MN-16 a field in the preface of HTTP/2", "PRI * HTTP/2.0\r\nX: y\r\n\r\n", "505 HTTP Version Not Supported: protocol is not HTTP/1"},
-	{"MN-45 version without digits", "GET / HTTP/x.y\r\n" + host + "\r\n", "400 Bad Request: malformed protocol version"},
+	{"MN-16 a field in the preface of HTTP/2", "PRI * HTTP/2.0\r\nX: y\r\n\r\n",
+		"505 HTTP Version Not Supported: protocol is not HTTP/1"},
+	{"MN-45 version without digits", "GET / HTTP/x.y\r\n" + host + "\r\n",
+		"400 Bad Request: malformed protocol version"},
 	{"MN-45 no version", "GET /\r\n" + host + "\r\n", "400 Bad Request"},
 	{"MN-45 TLS on a plain port", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\n", "400 Bad Request: LF without CR"},
 	{"MN-13 unknown expectation", withField("Expect: wonders"), "417 Expectation Failed: unknown expectation"},
-	{"MN-13 one known of two", withField("Expect: 100-continue, wonders"), "417 Expectation Failed: unknown expectation"},
-	{"MN-38 many fields", withField(strings.Repeat("X:\r\n", 1001) + "Y:"), "431 Request Header Fields Too Large: too many field lines"},
-	{"MN-38 many trailer names", withField("Transfer-Encoding: chunked\r\nTrailer: " + numbered(101)), "400 Bad Request: trailer fields announced that cannot be"},
-	{"MN-10 framing field announced", withField("Transfer-Encoding: chunked\r\nTrailer: Content-Length"), "400 Bad Request: trailer fields announced that cannot be"},
-	{"MN-09 long name", withField(strings.Repeat("x", 70000) + ": y"), "431 Request Header Fields Too Large: section too large"},
-	{"MN-09 long value", withField("X: " + strings.Repeat("x", 70000)), "431 Request Header Fields Too Large: section too large"},
+	{"MN-13 one known of two", withField("Expect: 100-continue, wonders"),
+		"417 Expectation Failed: unknown expectation"},
+	{"MN-38 many fields", withField(strings.Repeat("X:\r\n", 1001) + "Y:"),
+		"431 Request Header Fields Too Large: too many field lines"},
+	{"MN-38 many trailer names", withField("Transfer-Encoding: chunked\r\nTrailer: " + numbered(101)),
+		"400 Bad Request: trailer field not allowed or too many trailer fields"},
+	{"MN-10 framing field announced", withField("Transfer-Encoding: chunked\r\nTrailer: Content-Length"),
+		"400 Bad Request: trailer field not allowed or too many trailer fields"},
+	{"MN-09 long name", withField(strings.Repeat("x", 70000) + ": y"),
+		"431 Request Header Fields Too Large: section too large"},
+	{"MN-09 long value", withField("X: " + strings.Repeat("x", 70000)),
+		"431 Request Header Fields Too Large: section too large"},
 	{"MN-09 long target", target("/" + strings.Repeat("x", 70000)), "414 Request URI Too Long: section too large"},
-	{"MN-09 long method", strings.Repeat("X", 70000) + " / HTTP/1.1\r\n\r\n", "414 Request URI Too Long: section too large"},
+	{"MN-09 long method", strings.Repeat("X", 70000) + " / HTTP/1.1\r\n\r\n",
+		"414 Request URI Too Long: section too large"},
 }
 
-// numbered is a list of n names.
+// numbered returns a list of n names.
 func numbered(n int) string {
 	var names []string
 	for i := range n {
@@ -157,22 +177,22 @@ func numbered(n int) string {
 	return strings.Join(names, ",")
 }
 
-// A head that two readers could take for different things is answered once, its
-// connection is closed, and nothing behind it is taken for a request. Nothing of it is
-// echoed.
-func TestHostileHeads(t *testing.T) {
+// A head that two readers could parse differently gets one response, and its connection is closed.
+// Nothing after it is parsed as a request, and nothing of it is echoed.
+func TestHostileHeadsAreRejected(t *testing.T) {
 	var calls atomic.Int32
 	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls.Add(1) })
 	bothPaths(t, func() *http.Server { return &http.Server{MaxHeaderBytes: 8192, Handler: count} }, func(s *site) {
 		for _, a := range heads {
 			s.Run(a.name, func(t *testing.T) {
-				got := (&site{T: t, dial: s.dial}).tell(a.text + smuggled)
+				got := (&site{T: t, dial: s.dial}).exchangeText(a.text + smuggled)
 				head, body, _ := strings.Cut(got, "\r\n\r\n")
 				if !strings.HasPrefix(body, a.want) || !strings.Contains(head, "Connection: close") {
 					t.Errorf("got %q, want %s", got, a.want)
 				}
-				if n := calls.Swap(0); n != 0 || strings.Count(got, "HTTP/1.1 ") != 1 || strings.Contains(got, "smuggled") {
-					t.Errorf("%d calls, answers %q", n, got)
+				if n := calls.Swap(0); n != 0 || strings.Count(got, "HTTP/1.1 ") != 1 ||
+					strings.Contains(got, "smuggled") {
+					t.Errorf("%d calls, responses %q", n, got)
 				}
 			})
 		}
@@ -181,7 +201,7 @@ func TestHostileHeads(t *testing.T) {
 
 const chunkedPost = "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n"
 
-// chunks are bodies that fail their handler's Read.
+// chunks are bodies that make the handler's Read fail.
 var chunks = []attack{
 	{"MN-05 size out of range", "ffffffffffffffff\r\nabc\r\n0\r\n\r\n", "chunk size out of range"},
 	{"MN-05 size of 17 digits", "00000000000000003\r\nabc\r\n0\r\n\r\n", "chunk size out of range"},
@@ -208,21 +228,24 @@ var chunks = []attack{
 	{"MN-07 last chunk ends in LF", "0\n\r\n", "malformed chunk size"},
 	{"MN-07 trailer section ends in LF", "0\r\n\n", "LF without CR"},
 	{"MN-10 length in the trailer section", "0\r\nContent-Length: 5\r\n\r\n", "field not allowed in a trailer section"},
-	{"MN-10 coding in the trailer section", "0\r\nTransfer-Encoding: chunked\r\n\r\n", "field not allowed in a trailer section"},
+	{"MN-10 coding in the trailer section", "0\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"field not allowed in a trailer section"},
 	{"MN-10 Host in the trailer section", "0\r\nHost: b\r\n\r\n", "field not allowed in a trailer section"},
-	{"MN-10 Connection in the trailer section", "0\r\nConnection: close\r\n\r\n", "field not allowed in a trailer section"},
+	{"MN-10 Connection in the trailer section", "0\r\nConnection: close\r\n\r\n",
+		"field not allowed in a trailer section"},
 	{"MN-10 folded line in the trailer section", "0\r\nX: a\r\n b\r\n\r\n", "folded field line"},
 	{"MN-10 space before a colon in the trailer section", "0\r\nX : a\r\n\r\n", "space in field name"},
-	{"MN-37 long extension", "3;" + strings.Repeat("x", 20000) + "\r\nabc\r\n0\r\n\r\n", "mostly overhead"},
-	{"MN-37 an extension for each chunk", strings.Repeat("1;"+strings.Repeat("x", 200)+"\r\na\r\n", 200) + "0\r\n\r\n", "mostly overhead"},
-	{"MN-37 extension of the last chunk", "0;" + strings.Repeat("x", 20000) + "\r\n\r\n", "mostly overhead"},
+	{"MN-37 long extension", "3;" + strings.Repeat("x", 20000) + "\r\nabc\r\n0\r\n\r\n", "too much overhead"},
+	{"MN-37 an extension for each chunk", strings.Repeat("1;"+strings.Repeat("x", 200)+"\r\na\r\n", 200) +
+		"0\r\n\r\n", "too much overhead"},
+	{"MN-37 extension of the last chunk", "0;" + strings.Repeat("x", 20000) + "\r\n\r\n", "too much overhead"},
 	{"MN-37 large trailer section", "0\r\nX: " + strings.Repeat("x", 9000) + "\r\n\r\n", "section too large"},
 	{"MN-37 many trailer fields", "0\r\n" + strings.Repeat("X: y\r\n", 101) + "\r\n", "too many field lines"},
 }
 
-// A malformed body is an error to its handler, and the end of the connection: nothing
-// of it is taken for a request.
-func TestHostileBodies(t *testing.T) {
+// A malformed body is an error for its handler and ends the connection. Nothing of it is parsed as
+// a request.
+func TestHostileBodiesAreRejected(t *testing.T) {
 	failed := make(chan error, 10)
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
@@ -230,27 +253,28 @@ func TestHostileBodies(t *testing.T) {
 	}), func(s *site) {
 		for _, a := range chunks {
 			s.Run(a.name, func(t *testing.T) {
-				got := (&site{T: t, dial: s.dial}).tell(chunkedPost + a.text + smuggled)
+				got := (&site{T: t, dial: s.dial}).exchangeText(chunkedPost + a.text + smuggled)
 				if err := <-failed; err == nil || !strings.Contains(err.Error(), a.want) {
 					t.Errorf("got %v, want %s", err, a.want)
 				}
-				if strings.Count(got, "HTTP/1.1 ") != 1 || !strings.Contains(got, "Connection: close") || len(failed) != 0 {
-					t.Errorf("answers %q", got)
+				if strings.Count(got, "HTTP/1.1 ") != 1 || !strings.Contains(got, "Connection: close") ||
+					len(failed) != 0 {
+					t.Errorf("responses %q", got)
 				}
 			})
 		}
 	})
 }
 
-// A malformed body that its handler does not read is no request either.
-func TestHostileBodiesUnread(t *testing.T) {
+// A malformed body that its handler does not read is not parsed as a request either.
+func TestUnreadHostileBodiesAreNoRequest(t *testing.T) {
 	var calls atomic.Int32
 	bothPaths(t, handle(func(http.ResponseWriter, *http.Request) { calls.Add(1) }), func(s *site) {
 		for _, a := range chunks {
 			s.Run(a.name, func(t *testing.T) {
-				got := (&site{T: t, dial: s.dial}).tell(chunkedPost + a.text + smuggled)
+				got := (&site{T: t, dial: s.dial}).exchangeText(chunkedPost + a.text + smuggled)
 				if n := calls.Swap(0); n != 1 || strings.Count(got, "HTTP/1.1 ") != 1 {
-					t.Errorf("%d calls, answers %q", n, got)
+					t.Errorf("%d calls, responses %q", n, got)
 				}
 			})
 		}

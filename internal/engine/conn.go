@@ -12,110 +12,114 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// conn is a connection while it is served: its buffers, its parser, and what is
-// being answered. It belongs to a goroutine that serves one connection after another:
-// on the portable path each to its end (netconn.go), on shards each until it has
-// nothing more to say (runner_linux.go).
+// conn serves a connection: it holds the buffers, the parser and the state of the response. It
+// belongs to a goroutine that serves one connection after another. On the goroutine path it serves
+// each to its end (netconn.go). On shards it serves each until no more input has arrived
+// (runner_linux.go).
 //
-// The goroutine that serves owns every field, but for those that a handler's other goroutines may reach: body.reading
-// guards the input, requestContext.mu the read deadline, body.mu the watch, and response.mu the output.
+// The serving goroutine owns every field, except those that a handler's other goroutines may reach.
+// body.reading guards the input, requestContext.mu the read deadline, body.mu the departure watch,
+// and response.mu the output.
 type conn struct {
-	*plan
-	nc   net.Conn
-	link link
-	ctx  context.Context // parent of every request's
+	*serveConfig
+	nc        net.Conn
+	transport transport
+	ctx       context.Context // parent of every request's context
 
-	// Read state. in[next:end] has been received and not been consumed.
-	kept         []byte // the input buffer; in lies in it unless a head was large
+	// Read state. in[next:end] has been received and not yet consumed.
+	inBuffer     []byte // the input buffer; in is part of it unless a head was large
 	in           []byte
 	next, end    int
 	request      http1.Request
-	params       params    // of FastCGI
-	began        time.Time // reading the current request; valid iff plan.read > 0
-	readDeadline time.Time // as last set; zero is none
+	fcgi         fcgiConn  // FastCGI's state
+	requestStart time.Time // of the current request; valid if readTimeout > 0
+	readDeadline time.Time // as last set; zero for none
 
-	// Write state. out holds what has been produced and not been written.
-	out         []byte
-	held        []byte // body bytes held back while the framing is undecided
-	pieces      [][]byte
-	writeErr    error
-	set         fieldsSet // of the current response
-	headAt      int       // in out: where the current response begins, once it is committed
-	begun       bool      // a part of the current response was written, its head included
-	gathers     bool      // answers wait for the path to flush them, a few at a time
-	seal        seal
-	sendTimeout atomic.Int64 // a time.Duration in which the client must take something of what is sent; 0 is none
-	stdout      int          // FastCGI: behind the header of the record that out ends in; 0 if none is open
+	// Write state. out holds the bytes that have been produced and not yet written.
+	out           []byte
+	heldBody      []byte // body bytes that wait until the framing is decided
+	pieces        [][]byte
+	writeErr      error
+	summary       fieldSummary // of the current response
+	responseStart int          // offset in out of the current response, once it is committed
+	partlySent    bool         // part of the current response, its head included, was written
+	batches       bool         // responses may wait in out until several can be flushed together
+	gate          flushGate
+	// a time.Duration: how long the client may accept nothing; 0 for no limit
+	sendTimeout atomic.Int64
+	// FastCGI: offset of the content of the record that out ends in; 0 if none is open
+	stdoutStart int
 
-	template *http.Request // what all requests of this connection have in common
-	current  *exchange     // whose handler runs; guarded by its response's mutex while that does
-	shown    *http.Request // its request, as the handler has it; nil while none runs
+	template       *http.Request // what all requests of this connection share
+	current        *exchange     // whose handler runs; its response's mutex guards it meanwhile
+	handlerRequest *http.Request // the request that the handler received; nil while no handler runs
 
-	onShard
+	shardState
 }
 
 func newConn(inSize int) *conn {
-	c := &conn{kept: make([]byte, inSize), template: newTemplate()}
-	c.in = c.kept
+	c := &conn{inBuffer: make([]byte, inSize), template: newTemplate()}
+	c.in = c.inBuffer
 	return c
 }
 
-// newTemplate is a Request with what all have in common.
+// newTemplate returns a Request with what all requests have in common.
 func newTemplate() *http.Request {
 	return &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
-// reset makes c ready for another connection.
+// reset prepares c for another connection.
 func (c *conn) reset() {
 	poison(c.in[:c.end])
-	c.in, c.next, c.end = c.kept, 0, 0
+	c.in, c.next, c.end = c.inBuffer, 0, 0
 	c.request.Reset()
-	c.params.Reset()
-	c.out, c.held, c.stdout = c.out[:0], c.held[:0], 0
-	c.seal.open()
-	c.writeErr, c.began = nil, time.Time{}
+	c.fcgi.Reset()
+	c.out, c.heldBody, c.stdoutStart = c.out[:0], c.heldBody[:0], 0
+	c.gate.open()
+	c.writeErr, c.requestStart = nil, time.Time{}
 	c.trim()
 }
 
-// link is what a conn asks of its path beyond net.Conn.
-type link interface {
-	// beginWatch starts looking out for the client's departure, which cancels x's
-	// context. The body has been read, and its mu is held.
-	beginWatch(x *exchange)
-	// stopWatch ends that.
+// transport is what a conn needs from the connection beneath it, besides net.Conn.
+type transport interface {
+	// watchDeparture starts to watch for the client's departure, which cancels x's context. The
+	// body has been read, and the caller holds its mu.
+	watchDeparture(x *exchange)
+	// stopWatch stops the watch.
 	stopWatch()
-	// takeOver hands the connection to a handler: a net.Conn that the path is done
-	// with.
-	takeOver() (net.Conn, error)
-	// context is the parent of the contexts of the connection's requests, for ever.
+	// hijack hands the connection to a handler, as a net.Conn that the transport no longer
+	// uses.
+	hijack() (net.Conn, error)
+	// context returns the parent of the contexts of the connection's requests. It stays valid
+	// after the connection has ended.
 	context() context.Context
-	// raw is the connection that the conn served when the link was its.
+	// raw returns the net.Conn beneath.
 	raw() net.Conn
-	// logf writes to the server's error log, for ever.
+	// logf writes to the server's error log. It works after the connection has ended.
 	logf(format string, args ...any)
 }
 
-// exchange runs the handler and finishes its response. It reports whether the
-// connection can be used again.
-func (c *conn) exchange(x *exchange) bool {
-	c.setSendTimeout(c.stallTime)
-	if c.write > 0 {
-		c.setWriteDeadline(time.Now().Add(c.write))
+// runExchange runs the handler and finishes its response. It reports whether the connection can be
+// reused.
+func (c *conn) runExchange(x *exchange) bool {
+	c.setSendTimeout(c.defaultSendTimeout)
+	if c.writeTimeout > 0 {
+		c.setWriteDeadline(time.Now().Add(c.writeTimeout))
 	}
-	c.current, c.begun = x, false
-	if c.shown = &x.request; x.resp.marks.has(isLarge) {
-		c.shown = x.separate()
+	c.current, c.partlySent = x, false
+	if c.handlerRequest = &x.request; x.resp.flags.has(largeHead) {
+		c.handlerRequest = x.splitRequest()
 	}
-	c.handler.ServeHTTP(&x.resp, c.shown)
-	x.resp.marks.set(isOver)
+	c.handler.ServeHTTP(&x.resp, c.handlerRequest)
+	x.resp.flags.set(handlerReturned)
 	reuse := false
-	if x.resp.taken.Load() == nil {
-		x.body.dismiss()
+	if x.resp.hijacked.Load() == nil {
+		x.body.release()
 		reuse = x.resp.finish()
 	}
-	shown := c.shown
-	c.shown = nil
-	if x.resp.taken.Load() != nil {
+	request := c.handlerRequest
+	c.handlerRequest = nil
+	if x.resp.hijacked.Load() != nil {
 		c.current = nil
 		x.ctx.cancel(context.Canceled)
 		return false
@@ -123,22 +127,23 @@ func (c *conn) exchange(x *exchange) bool {
 	if x.ctx.cancel(context.Canceled) || x.body.mode != http1.NoBody {
 		x.body.end(c)
 	}
-	if x.resp.marks.has(ownReadDeadline | ownWriteDeadline) { // none can be set after cancel
+	// no deadline can be set after cancel
+	if x.resp.flags.has(handlerReadDeadline | handlerWriteDeadline) {
 		c.restoreDeadlines()
 	}
-	if shown.MultipartForm != nil {
-		_ = shown.MultipartForm.RemoveAll()
+	if request.MultipartForm != nil {
+		_ = request.MultipartForm.RemoveAll()
 	}
-	if !reuse && (x.body.remains() || c.next < c.end) {
+	if !reuse && (x.body.hasRemainder() || c.next < c.end) {
 		c.linger()
 	}
 	return reuse
 }
 
-// abort ends the exchange that a handler's panic, or runtime.Goexit in it, cut
-// off. err is what recover returned.
-func (c *conn) abort(err any) {
-	c.seal.send() // answers to what came before this request
+// abortExchange ends an exchange whose handler has panicked or called runtime.Goexit. err is what
+// recover returned.
+func (c *conn) abortExchange(err any) {
+	c.gate.send() // the responses to earlier requests
 
 	if err != nil && err != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		stack := make([]byte, 64<<10)
@@ -149,22 +154,22 @@ func (c *conn) abort(err any) {
 	if x == nil {
 		return
 	}
-	x.resp.marks.set(isOver)
+	x.resp.flags.set(handlerReturned)
 	x.ctx.cancel(context.Canceled)
-	if x.resp.taken.Load() != nil {
+	if x.resp.hijacked.Load() != nil {
 		c.current = nil
 		return
 	}
-	x.body.dismiss()
+	x.body.release()
 	sent := x.resp.abandon()
 	x.body.end(c)
-	c.shown = nil
-	if sent && (x.body.remains() || c.next < c.end) {
-		c.linger() // or what was sent may be lost
+	c.handlerRequest = nil
+	if sent && (x.body.hasRemainder() || c.next < c.end) {
+		c.linger() // else a reset may discard what was sent
 	}
 }
 
-// fill receives more input, behind what is there.
+// fill receives more input and appends it to what has not been consumed.
 func (c *conn) fill() error {
 	if c.end == len(c.in) {
 		c.makeRoom()
@@ -180,7 +185,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// makeRoom moves what is left to the front, or into a buffer twice as large.
+// makeRoom moves the unconsumed input to the front of the buffer, or into a buffer twice as large.
 func (c *conn) makeRoom() {
 	room := c.in
 	if c.next == 0 {
@@ -191,22 +196,23 @@ func (c *conn) makeRoom() {
 	c.in = room
 }
 
-// unknownDeadline is a readDeadline that equals none: the next one is set whatever it is.
+// unknownDeadline returns a readDeadline that equals no other, so that the next deadline is always
+// set.
 func unknownDeadline() time.Time { return time.Unix(0, 1) }
 
 func (c *conn) setReadDeadline(t time.Time) {
 	if !t.Equal(c.readDeadline) {
 		c.readDeadline = t
-		_ = c.nc.SetReadDeadline(t) // a connection that cannot will fail to read
+		_ = c.nc.SetReadDeadline(t) // if this fails, the next read fails, too
 	}
 }
 
-// flush writes what has been produced, and tail behind it.
+// flush writes out, and then tail.
 func (c *conn) flush(tail ...[]byte) error {
-	if c.stdout > 0 {
+	if c.stdoutStart > 0 {
 		c.closeRecord()
 	}
-	out := c.out[c.seal.open():]
+	out := c.out[c.gate.open():]
 	err := c.writeErr
 	switch {
 	case err != nil:
@@ -219,8 +225,8 @@ func (c *conn) flush(tail ...[]byte) error {
 		clear(c.pieces)
 	}
 	poison(c.out)
-	c.out, c.headAt = c.out[:0], 0
-	c.begun = c.begun || c.current != nil && c.current.resp.stage == framed
+	c.out, c.responseStart = c.out[:0], 0
+	c.partlySent = c.partlySent || c.current != nil && c.current.resp.stage == stageFramed
 	if err != nil && c.writeErr == nil {
 		c.writeErr = err
 		if c.current != nil {
@@ -230,7 +236,7 @@ func (c *conn) flush(tail ...[]byte) error {
 	return err
 }
 
-// writePieces writes pieces that follow each other, with one system call where it can.
+// writePieces writes pieces in order, with one system call where possible.
 func writePieces(nc net.Conn, pieces [][]byte) error {
 	if v, ok := nc.(interface{ writePieces([][]byte) error }); ok {
 		return v.writePieces(pieces)
@@ -240,17 +246,17 @@ func writePieces(nc net.Conn, pieces [][]byte) error {
 	return err
 }
 
-// gathering reports whether a complete answer may wait in out.
-func (c *conn) gathering() bool { return c.gathers && len(c.out) < outSize }
+// canBatch reports whether a complete response may wait in out.
+func (c *conn) canBatch() bool { return c.batches && len(c.out) < outSize }
 
-// trim gives up what a large request made of the buffers: a connection that waits
-// holds no more than one that never was busy.
+// trim drops buffers that a large request has grown. A connection that waits holds no more memory
+// than one that was never busy.
 func (c *conn) trim() {
 	if cap(c.request.Fields) > keptFields {
 		c.request.Fields = nil
 	}
-	if cap(c.params.Params) > keptFields {
-		c.params.Params = nil
+	if cap(c.fcgi.Params) > keptFields {
+		c.fcgi.Params = nil
 	}
 	if cap(c.out) > keptOut {
 		c.out = nil

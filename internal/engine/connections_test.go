@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// Connections are counted whether they wait or are being served, and no longer when they have gone, or are a handler's.
-func TestConnections(t *testing.T) {
+// Connections are counted while they wait and while they are served, but not after they have closed
+// or were hijacked.
+func TestConnectionsAreCounted(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/taken" {
 			return

@@ -9,108 +9,106 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// requestContext is the context of one request. It is cancelled when the handler
-// returns, when the client goes away, and when the connection's own context is.
+// requestContext is the context of one request. It is canceled when the handler returns, when the
+// client leaves, and when the connection's own context is canceled.
 //
-// Nothing is spent on that until somebody asks: most handlers never look at their
-// context, so the channel, the link to the parent and the watch for the client's
-// departure are made by the first Done, Err or AfterFunc. context.WithCancel per
-// request would cost two allocations and a place in the parent's map.
+// It does nothing until it is used, because most handlers never use their context. The first call
+// of Done, Err or AfterFunc creates the channel, the link to the parent and the departure watch. A
+// context.WithCancel for each request would cost two allocations and an entry in the parent's map.
 type requestContext struct {
-	link link
-	body *body // starts looking out for the client's departure
+	transport transport
+	body      *body // starts the departure watch
 
-	mu       sync.Mutex // guards the handler's deadlines, too: see response.setDeadline
-	ended    bool
-	departed bool   // the client has gone
-	asked    *asked // made when somebody first asks
+	mu    sync.Mutex // also guards the handler's deadlines: see response.setDeadline
+	ended bool
+	left  bool        // the client has left
+	use   *contextUse // nil until the first use
 }
 
-// asked is what a context needs that somebody looks at.
-type asked struct {
-	err    error         // not nil once it has ended
-	done   chan struct{} // made by the first Done
-	detach func() bool   // unlinks it from the parent
-	after  map[*func()]struct{}
-	notify chan bool // made by the first CloseNotify
+// contextUse is the state of a context that is in use.
+type contextUse struct {
+	err        error         // not nil once the context has ended
+	done       chan struct{} // made by the first Done
+	unlink     func() bool   // unlinks the context from its parent
+	afterFuncs map[*func()]struct{}
+	notify     chan bool // made by the first CloseNotify
 }
 
 var _ context.Context = (*requestContext)(nil)
 
-func (c *requestContext) parent() context.Context { return c.link.context() }
+func (c *requestContext) parent() context.Context { return c.transport.context() }
 
 func (c *requestContext) Deadline() (time.Time, bool) { return c.parent().Deadline() }
 
-// Value answers http.LocalAddrContextKey and what package connection asks itself, which
-// saves every connection a context of its own.
+// Value returns the values of http.LocalAddrContextKey and package connection itself. This saves a
+// context for each connection.
 func (c *requestContext) Value(key any) any {
 	if key == http.LocalAddrContextKey {
-		return c.link.raw().LocalAddr()
+		return c.transport.raw().LocalAddr()
 	}
 	if connection.IsKey(key) {
-		info, _ := c.link.(connection.Info)
+		info, _ := c.transport.(connection.Info)
 		return info
 	}
-	if key == (fastCGIKey{}) && c.body.x.fastCGI() != nil {
-		return c.body.x.fastCGI()
+	if key == (fcgiContextKey{}) && c.body.x.fcgiBody() != nil {
+		return c.body.x.fcgiBody()
 	}
 	return c.parent().Value(key)
 }
 
 func (c *requestContext) Done() <-chan struct{} {
-	c.arm()
+	c.activate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked.done == nil {
-		c.asked.done = make(chan struct{})
+	if c.use.done == nil {
+		c.use.done = make(chan struct{})
 		if c.ended {
-			close(c.asked.done)
+			close(c.use.done)
 		}
 	}
-	return c.asked.done
+	return c.use.done
 }
 
 func (c *requestContext) Err() error {
-	c.arm()
+	c.activate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.asked.err
+	return c.use.err
 }
 
-// AfterFunc lets package context derive contexts from this one without starting a
-// goroutine for each.
+// AfterFunc allows package context to derive contexts without a goroutine for each.
 func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
-	c.arm()
+	c.activate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		go f()
 		return func() bool { return false }
 	}
-	key, a := &f, c.asked
-	if a.after == nil {
-		a.after = make(map[*func()]struct{})
+	key, use := &f, c.use
+	if use.afterFuncs == nil {
+		use.afterFuncs = make(map[*func()]struct{})
 	}
-	a.after[key] = struct{}{}
+	use.afterFuncs[key] = struct{}{}
 	return func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		_, pending := a.after[key]
-		delete(a.after, key)
+		_, pending := use.afterFuncs[key]
+		delete(use.afterFuncs, key)
 		return pending
 	}
 }
 
-// arm links the context to its parent and starts the watch, once.
-func (c *requestContext) arm() {
+// activate links the context to its parent and starts the departure watch, once.
+func (c *requestContext) activate() {
 	c.mu.Lock()
-	if c.asked != nil {
+	if c.use != nil {
 		c.mu.Unlock()
 		return
 	}
-	c.asked = new(asked)
+	c.use = new(contextUse)
 	if c.ended {
-		c.asked.err = context.Canceled
+		c.use.err = context.Canceled
 		c.mu.Unlock()
 		return
 	}
@@ -120,62 +118,62 @@ func (c *requestContext) arm() {
 		return
 	}
 	if c.parent().Done() != nil {
-		detach := context.AfterFunc(c.parent(), func() { c.cancel(c.parent().Err()) })
+		unlink := context.AfterFunc(c.parent(), func() { c.cancel(c.parent().Err()) })
 		c.mu.Lock()
-		if c.asked.detach = detach; c.ended {
-			detach()
+		if c.use.unlink = unlink; c.ended {
+			unlink()
 		}
 		c.mu.Unlock()
 	}
-	c.body.watch()
+	c.body.watchDeparture()
 }
 
-// departure returns a channel that receives a value when the client goes away, as http.CloseNotifier demands.
-func (c *requestContext) departure() <-chan bool {
-	c.arm()
+// closeNotify returns a channel that receives a value when the client leaves, for
+// http.CloseNotifier.
+func (c *requestContext) closeNotify() <-chan bool {
+	c.activate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked.notify == nil {
-		c.asked.notify = make(chan bool, 1)
-		if c.departed {
-			c.asked.notify <- true
+	if c.use.notify == nil {
+		c.use.notify = make(chan bool, 1)
+		if c.left {
+			c.use.notify <- true
 		}
 	}
-	return c.asked.notify
+	return c.use.notify
 }
 
-// depart ends the context because the client has gone.
-func (c *requestContext) depart() {
+// clientLeft ends the context because the client has left.
+func (c *requestContext) clientLeft() {
 	c.mu.Lock()
-	again := c.departed
-	c.departed = true
-	if !again && c.asked != nil && c.asked.notify != nil {
-		c.asked.notify <- true
+	again := c.left
+	c.left = true
+	if !again && c.use != nil && c.use.notify != nil {
+		c.use.notify <- true
 	}
 	c.mu.Unlock()
 	c.cancel(context.Canceled)
 }
 
-// cancel ends the context; only the first call counts. It reports whether anybody had
-// asked for it: if not, nobody will start a watch any more, and whoever asks later learns
-// of context.Canceled.
-func (c *requestContext) cancel(err error) (wasAsked bool) {
+// cancel ends the context. Only the first call has an effect. It reports whether the context was
+// used before: if not, no departure watch can start any more, and later uses find context.Canceled.
+func (c *requestContext) cancel(err error) (wasUsed bool) {
 	c.mu.Lock()
-	a, again := c.asked, c.ended
+	use, again := c.use, c.ended
 	c.ended = true
-	if again || a == nil {
+	if again || use == nil {
 		c.mu.Unlock()
-		return a != nil
+		return use != nil
 	}
-	a.err = err
-	if a.done != nil {
-		close(a.done)
+	use.err = err
+	if use.done != nil {
+		close(use.done)
 	}
-	if a.detach != nil {
-		a.detach()
+	if use.unlink != nil {
+		use.unlink()
 	}
-	after := a.after
-	a.after = nil
+	after := use.afterFuncs
+	use.afterFuncs = nil
 	c.mu.Unlock()
 	for f := range after {
 		go (*f)()

@@ -5,25 +5,24 @@ import (
 	"testing"
 )
 
-// baseLink is a link of which only the context is asked.
+// baseLink is a transport that has only a context.
 type baseLink struct {
-	link
+	transport
 	ctx context.Context
 }
 
 func (l baseLink) context() context.Context { return l.ctx }
 
-// BenchmarkContext is a request's context that nobody asks, and what context.WithCancel
-// takes for one.
+// BenchmarkContext measures a request's context that is not used, and context.WithCancel.
 func BenchmarkContext(b *testing.B) {
 	base, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	b.Run("lazy", func(b *testing.B) {
 		b.ReportAllocs()
-		var x exchange // in which the context lies
-		var l link = baseLink{ctx: base}
+		var x exchange // which contains the context
+		var l transport = baseLink{ctx: base}
 		for b.Loop() {
-			x.ctx = requestContext{link: l, body: &x.body}
+			x.ctx = requestContext{transport: l, body: &x.body}
 			x.ctx.cancel(context.Canceled)
 		}
 	})

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// corpus is every raw request that a test or a fuzzer has thought of.
+// corpus returns every raw request of the tests and the fuzzers.
 func corpus(t *testing.T) map[string]string {
 	all := map[string]string{"browser": browserGET}
 	for name, pieces := range requests {
@@ -60,9 +60,8 @@ func dumpCalmly(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, text)
 }
 
-// The corpus to net/http and to both paths, with one handler: what differs is excused
-// by name.
-func TestCorpusAsNetHTTP(t *testing.T) {
+// The corpus gives the same responses by net/http and on both paths. Exceptions are listed by name.
+func TestCorpusGivesSameResponsesAsNetHTTP(t *testing.T) {
 	for name, in := range corpus(t) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

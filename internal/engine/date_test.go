@@ -15,7 +15,7 @@ func TestDateFollowsTheClock(t *testing.T) {
 				t.Errorf("%s, want %s", got, want)
 			}
 			time.Sleep(70 * time.Millisecond)
-			synctest.Wait() // for a timer that strikes at this very instant
+			synctest.Wait() // for a timer that expires at this instant
 		}
 	})
 }

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// deadlineCase is what a handler does with its deadlines, beside a server's bounds.
+// deadlineCase is a sequence of deadlines set by a handler, with the server's timeouts.
 type deadlineCase struct {
 	name     string
 	settings deadlineSettings
-	pieces   []string // late stands for waiting longer than every bound
+	pieces   []string // "late" waits longer than every timeout
 	handler  func(w http.ResponseWriter, r *http.Request) string
 	want     string // of the last response's body
 }
 
-// deadlineSettings are those of a server; they can be compared.
+// deadlineSettings are the timeouts of a server; they are comparable.
 type deadlineSettings struct{ read, head, idle time.Duration }
 
 const (
@@ -35,14 +35,17 @@ func readAll(_ http.ResponseWriter, r *http.Request) string {
 	return fmt.Sprintf("%s %v", b, timedOut(err))
 }
 
-// after sets deadlines, in order, and then does what follows.
-func after(then func(http.ResponseWriter, *http.Request) string, names ...string) func(http.ResponseWriter, *http.Request) string {
+// after returns a handler that sets deadlines in order and then calls then.
+func after(then func(http.ResponseWriter, *http.Request) string, names ...string) func(http.ResponseWriter,
+	*http.Request) string {
 	return func(w http.ResponseWriter, r *http.Request) string {
 		control := http.NewResponseController(w)
 		for _, name := range names {
 			which, when, _ := strings.Cut(name, " ")
-			at := map[string]time.Time{"none": {}, "far": time.Now().Add(time.Hour), "past": time.Unix(1, 0), "soon": time.Now().Add(bound / 4)}[when]
-			set := map[string]func(time.Time) error{"read": control.SetReadDeadline, "write": control.SetWriteDeadline}[which]
+			at := map[string]time.Time{"none": {}, "far": time.Now().Add(time.Hour), "past": time.Unix(1, 0),
+				"soon": time.Now().Add(bound / 4)}[when]
+			set := map[string]func(time.Time) error{"read": control.SetReadDeadline,
+				"write": control.SetWriteDeadline}[which]
 			if err := set(at); err != nil {
 				return err.Error()
 			}
@@ -51,7 +54,7 @@ func after(then func(http.ResponseWriter, *http.Request) string, names ...string
 	}
 }
 
-// fill writes until that fails, to a client that reads nothing.
+// fill writes to a client that reads nothing, until a write fails.
 func fill(w http.ResponseWriter, _ *http.Request) string {
 	for {
 		if _, err := w.Write(make([]byte, 1<<20)); err != nil {
@@ -63,23 +66,31 @@ func fill(w http.ResponseWriter, _ *http.Request) string {
 var deadlineCases = func() (all []deadlineCase) {
 	half, rest := "POST / HTTP/1.1\r\n", host+"Content-Length: 5\r\n\r\n"
 	first := strings.Replace(get, "GET / ", "GET /first ", 1)
-	for _, order := range [][]string{{"write far"}, {"write none"}, {"read far"}, {"read none"}, {"read far", "write far"}, {"write far", "read far"}, {"read past", "write far", "read none"}} {
+	for _, order := range [][]string{{"write far"}, {"write none"}, {"read far"}, {"read none"},
+		{"read far", "write far"}, {"write far", "read far"}, {"read past", "write far", "read none"}} {
 		name := strings.Join(order, ", ")
 		reads, bounded := after(readAll, order...), strings.HasPrefix(name, "write") && !strings.Contains(name, "read")
 		all = append(all,
-			deadlineCase{"stale head: " + name, deadlineSettings{head: bound}, []string{half, "", rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"stale idle: " + name, deadlineSettings{idle: bound}, []string{first, "", half + rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"chunked: " + name, deadlineSettings{idle: bound}, []string{first, "", half + host + "Transfer-Encoding: chunked\r\n\r\n", late, "5\r\nhello\r\n0\r\n\r\n"}, reads, "hello false"},
+			deadlineCase{"stale head: " + name, deadlineSettings{head: bound},
+				[]string{half, "", rest, late, "hello"}, reads, "hello false"},
+			deadlineCase{"stale idle: " + name, deadlineSettings{idle: bound},
+				[]string{first, "", half + rest, late, "hello"}, reads, "hello false"},
+			deadlineCase{"chunked: " + name, deadlineSettings{idle: bound},
+				[]string{first, "", half + host + "Transfer-Encoding: chunked\r\n\r\n", late,
+					"5\r\nhello\r\n0\r\n\r\n"}, reads, "hello false"},
 		)
 		want := "hello false"
 		if bounded {
-			want = " true" // ReadTimeout goes on
+			want = " true" // ReadTimeout still applies
 		}
-		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour}, []string{half + rest, late, "hello"}, reads, want})
+		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour},
+			[]string{half + rest, late, "hello"}, reads, want})
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
-		all = append(all, deadlineCase{"kept: " + name, deadlineSettings{}, []string{half + rest + "hello", late, then, late, "hello"}, reads, "hello false"})
+		all = append(all, deadlineCase{"kept: " + name, deadlineSettings{},
+			[]string{half + rest + "hello", late, then, late, "hello"}, reads, "hello false"})
 	}
-	for _, order := range [][]string{{"read past"}, {"write far"}, {"read past", "write soon"}, {"write soon", "read past"}} {
+	for _, order := range [][]string{{"read past"}, {"write far"}, {"read past", "write soon"},
+		{"write soon", "read past"}} {
 		name := strings.Join(order, ", ")
 		sets := after(func(http.ResponseWriter, *http.Request) string { return "set" }, order...)
 		both := func(w http.ResponseWriter, r *http.Request) string {
@@ -90,27 +101,33 @@ var deadlineCases = func() (all []deadlineCase) {
 		}
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
 		all = append(all,
-			deadlineCase{"after: " + name, deadlineSettings{}, []string{get, late, then, late, "hello"}, both, "hello false"},
-			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour}, []string{get, late, then, late}, both, " true"},
-			deadlineCase{"pipelined: " + name, deadlineSettings{}, []string{get + get + then, late, "hello"}, both, "hello false"},
+			deadlineCase{"after: " + name, deadlineSettings{}, []string{get, late, then, late, "hello"}, both,
+				"hello false"},
+			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour},
+				[]string{get, late, then, late}, both, " true"},
+			deadlineCase{"pipelined: " + name, deadlineSettings{}, []string{get + get + then, late, "hello"}, both,
+				"hello false"},
 		)
 	}
 	all = append(all,
-		deadlineCase{"both wait", deadlineSettings{}, []string{half + rest, late, "hello"}, after(readAll, "write past", "read far", "write none"), "hello false"},
-		deadlineCase{"read soon", deadlineSettings{read: time.Hour}, []string{half + rest, late}, after(readAll, "write far", "read soon"), " true"},
-		deadlineCase{"set while reading", deadlineSettings{read: bound, idle: time.Hour}, []string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
-			b := make([]byte, 2)
-			_, _ = io.ReadFull(r.Body, b)
-			go func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)) }()
-			return string(b) + readAll(w, r)
-		}, "hello false"},
+		deadlineCase{"both wait", deadlineSettings{}, []string{half + rest, late, "hello"},
+			after(readAll, "write past", "read far", "write none"), "hello false"},
+		deadlineCase{"read soon", deadlineSettings{read: time.Hour}, []string{half + rest, late},
+			after(readAll, "write far", "read soon"), " true"},
+		deadlineCase{"set while reading", deadlineSettings{read: bound, idle: time.Hour},
+			[]string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
+				b := make([]byte, 2)
+				_, _ = io.ReadFull(r.Body, b)
+				go func() { _ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)) }()
+				return string(b) + readAll(w, r)
+			}, "hello false"},
 	)
 	return all
 }()
 
-// Deadlines for reading and for writing do not touch each other, nor those of the server beyond what they replace, nor the next request.
-// All cases wait at the same time.
-func TestDeadlinesAreApart(t *testing.T) {
+// Read and write deadlines of a handler affect neither each other, nor server timeouts that they do
+// not replace, nor the next request. All cases wait concurrently.
+func TestDeadlinesAreIndependent(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for maker := range makers {
@@ -121,7 +138,8 @@ func TestDeadlinesAreApart(t *testing.T) {
 				s := sites[test.settings]
 				if s == nil {
 					s = siteOf(t, maker, mode, &http.Server{
-						ReadTimeout: test.settings.read, ReadHeaderTimeout: test.settings.head, IdleTimeout: test.settings.idle,
+						ReadTimeout: test.settings.read, ReadHeaderTimeout: test.settings.head,
+						IdleTimeout: test.settings.idle,
 						Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 							i, _ := strconv.Atoi(r.Header.Get("Case"))
 							io.WriteString(w, "<"+deadlineCases[i].handler(w, r)+">")
@@ -164,8 +182,9 @@ func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
 			time.Sleep(bound / 20)
 		}
 		if p != late {
-			if _, err := io.WriteString(c, strings.ReplaceAll(p, host, fmt.Sprintf("%sCase: %d\r\n", host, id))); err != nil {
-				break // the server has given up
+			if _, err := io.WriteString(c, strings.ReplaceAll(p, host,
+				fmt.Sprintf("%sCase: %d\r\n", host, id))); err != nil {
+				break // the server has closed the connection
 			}
 		}
 	}
@@ -176,13 +195,17 @@ func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
 	return bodies
 }
 
-// A handler's deadline for reading leaves WriteTimeout alone, and one for writing replaces it.
-func TestDeadlinesAndWriteTimeout(t *testing.T) {
+// A handler's read deadline does not affect WriteTimeout; its write deadline replaces it.
+func TestWriteDeadlineReplacesWriteTimeout(t *testing.T) {
 	failed := make(chan string, 1)
-	for name, order := range map[string][]string{"read": {"read far"}, "write": {"write soon"}, "both": {"write far", "read far", "write soon"}, "none": nil} {
+	for name, order := range map[string][]string{"read": {"read far"}, "write": {"write soon"},
+		"both": {"write far", "read far", "write soon"}, "none": nil} {
 		t.Run(name, func(t *testing.T) {
 			beside(t, func() *http.Server {
-				return &http.Server{WriteTimeout: bound / 8, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { failed <- after(fill, order...)(w, r) })}
+				return &http.Server{WriteTimeout: bound / 8,
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						failed <- after(fill, order...)(w, r)
+					})}
 			}, func(s *site) {
 				c := s.connect()
 				io.WriteString(c, get)
@@ -199,8 +222,8 @@ func TestDeadlinesAndWriteTimeout(t *testing.T) {
 	}
 }
 
-// A deadline for reading that passes while a context waits does not hide the client's departure.
-func TestDeadlinesAndDeparture(t *testing.T) {
+// A read deadline that expires while a context is in use does not hide the client's departure.
+func TestReadDeadlineDoesNotHideDeparture(t *testing.T) {
 	entered, ended := make(chan bool, 1), make(chan bool, 1)
 	for name, order := range map[string][]string{"past": {"read past"}, "write": {"write past"}} {
 		t.Run(name, func(t *testing.T) {

@@ -1,40 +1,49 @@
-// Package engine serves HTTP/1.1 connections to an http.Handler: where bytes,
-// time, limits and handlers meet.
+// Package engine serves HTTP/1.1 and FastCGI connections to an http.Handler.
 //
 // # The life of a connection
 //
-// Server.Serve accepts it. A conn reads until internal/wire/http1 says that a head
-// is complete, makes an exchange of it, runs the handler, and writes what the
-// handler answered; then the next one.
+// Server.Serve accepts it. A conn reads until its codec has parsed a complete head, makes an
+// exchange of the head, runs the handler, and writes the response. Then it reads the next head.
 //
 // # Two paths
 //
-// Two things drive a conn. On the portable path a netConn does: any net.Conn, which a
-// worker serves to its end, a goroutine that waits for its input and runs its handlers.
-// TLS, custom listeners, systems other than Linux, and servers whose hooks are shown
-// every net.Conn take it. What TLS needs beside is in tls.go; a connection that speaks
-// HTTP/2 is handed to net/http, in http2.go. Read netconn.go, then workers.go.
+// Two paths drive a conn. On the goroutine path a netConn serves any net.Conn: a worker goroutine
+// waits for its input and runs its handlers until the connection ends. This path serves TLS, custom
+// listeners, systems other than Linux, and servers whose hooks receive every net.Conn. TLS is in
+// tls.go. A connection that speaks HTTP/2 is handed to net/http (http2.go). Read netconn.go, then
+// workers.go.
 //
-// On Linux, TCP and unix sockets are served by shards, one for each P: a poll loop
-// that a runner leads. The leader serves whatever has become ready, and runs the
-// handlers itself. A socket that waits is a sock: a descriptor and what there is of a
-// head, without a goroutine and without a buffer.
+// On Linux, shards serve TCP and unix sockets, one shard for each P. A shard is a poll loop that a
+// runner leads. The leader serves whatever has become ready and runs the handlers itself. A
+// connection that waits is a shardConn: a descriptor and the part of a head that has arrived,
+// without a goroutine and without a buffer.
 //
-// Handlers may block. So a predictor says which have not been quick, and their
-// requests are handed to other runners; and whoever is found to hold a loop up loses
-// the lead of it: another runner leads on, and the old one finishes what it was at.
-// The order to read this in is shard_linux.go, runner_linux.go, sock_linux.go,
-// predict_linux.go, watcher_linux.go.
+// Handlers may block. A predictor therefore guesses which routes block, and their requests are
+// handed to other runners. If a handler holds up a loop, its runner loses the lead: another runner
+// leads the loop, and the old one finishes its connection. Read shard_linux.go, runner_linux.go,
+// shardconn_linux.go, predict_linux.go and stallguard_linux.go in this order.
 //
-// # Who owns what
+// # Ownership
 //
-// Everything a handler is given (Request, Header, URL, context, every string) is
-// made for that request and never used again. It lies in one slab, the exchange,
-// and in one string that holds the whole head. Buffers belong to the conn, which
-// serves one connection after another; no handler ever sees one.
+// Everything that a handler receives (Request, Header, URL, context, every string) is made for that
+// request and never reused. It lies in one allocation, the exchange, and in one string that holds
+// the whole head. Buffers belong to the conn, which serves one connection after another. No handler
+// ever sees a buffer. The garbage that results is the reason for reserve.go.
 //
-// What that leaves to the collector is why there is reserve.go.
+// Semantics are those of net/http, which the tests compare with. Where net/http is lenient about
+// framing, this package is strict: see package http1.
 //
-// Semantics are those of net/http, which the tests compare it with. Where net/http
-// is lax about framing this package is strict: see package http1.
+// # Glossary
+//
+//   - conn: the buffers, the parser state and the response state that serve a connection.
+//   - transport: the connection beneath a conn, a netConn or a shardConn.
+//   - codec: what differs between HTTP/1 and FastCGI.
+//   - exchange: one request and its response, with everything of fixed size in one allocation.
+//   - shard: an event loop and the runners that serve its connections.
+//   - runner: a goroutine of a shard; one runner leads the loop, the others run handlers that block.
+//   - predictor: a table that guesses from past requests whether a route blocks.
+//   - stall guard: a goroutine that takes the lead from a runner whose handler holds up the loop.
+//   - hand-off: the move of an exchange from the loop to another runner.
+//   - remainder: the bytes of a request body that the handler did not read.
+//   - flush gate: complete responses in the output that another goroutine may send.
 package engine

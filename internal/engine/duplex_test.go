@@ -24,8 +24,8 @@ var uploads = map[string]struct{ head, body string }{
 	"expects": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "hello"},
 }
 
-// While a goroutine waits for the body, everything else that a handler does with its request and response goes on.
-func TestNothingWaitsForABody(t *testing.T) {
+// While a goroutine of a handler waits for the body, every other use of request and response works.
+func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 	steps := map[string]func(w http.ResponseWriter, r *http.Request){
 		"write": func(w http.ResponseWriter, _ *http.Request) {},
 		"done": func(_ http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,8 @@ func TestNothingWaitsForABody(t *testing.T) {
 			_ = control.SetReadDeadline(time.Now().Add(time.Hour))
 			_ = control.SetWriteDeadline(time.Now().Add(time.Hour))
 		},
-		"close":  func(_ http.ResponseWriter, r *http.Request) { go r.Body.Close() }, // which waits in net/http
+		// which blocks in net/http
+		"close":  func(_ http.ResponseWriter, r *http.Request) { go r.Body.Close() },
 		"notify": func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
 		"hints": func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusEarlyHints)
@@ -61,7 +62,7 @@ func TestNothingWaitsForABody(t *testing.T) {
 			read <- fmt.Sprintf("%s %v", b, err)
 		}()
 		<-begun
-		time.Sleep(time.Millisecond) // most likely it waits now
+		time.Sleep(time.Millisecond) // so that it most likely waits
 		step := r.Header.Get("Step")
 		steps[step](w, r)
 		io.WriteString(w, "greeting\n")
@@ -92,8 +93,11 @@ func TestNothingWaitsForABody(t *testing.T) {
 					c.Close()
 					continue
 				}
-				io.WriteString(c, upload.body+strings.ReplaceAll(get, host, host+"Step: write\r\nConnection: close\r\n"))
-				if b, err := io.ReadAll(lines); !strings.Contains(string(b), "hello") || name != "expects" && strings.Count(string(b), "<nil>") != 2 || err != nil { // net/http closes one that expects
+				io.WriteString(c, upload.body+strings.ReplaceAll(get, host,
+					host+"Step: write\r\nConnection: close\r\n"))
+				// net/http closes one that expects
+				if b, err := io.ReadAll(lines); !strings.Contains(string(b), "hello") || name != "expects" &&
+					strings.Count(string(b), "<nil>") != 2 || err != nil {
 					s.Errorf("%s %s: %q: %v", step, name, b, err)
 				}
 				c.Close()
@@ -102,8 +106,9 @@ func TestNothingWaitsForABody(t *testing.T) {
 	})
 }
 
-// Hijack ends a Read of the body that waits in another goroutine. What comes then is the handler's.
-func TestHijackWhileABodyIsRead(t *testing.T) {
+// Hijack ends a Read of the body that waits in another goroutine. Later input belongs to the
+// handler.
+func TestHijackEndsPendingRead(t *testing.T) {
 	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		read, begun := make(chan error, 1), make(chan bool)
 		go func() {
@@ -143,8 +148,9 @@ func TestHijackWhileABodyIsRead(t *testing.T) {
 	})
 }
 
-// A deadline that a handler sets ends a Read and a Write that wait already, and one that begins at the same time.
-func TestDeadlineEndsWhatWaits(t *testing.T) {
+// A deadline set by a handler ends a Read or a Write that already waits, or that starts
+// concurrently.
+func TestDeadlineEndsPendingReadAndWrite(t *testing.T) {
 	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		control, ended := http.NewResponseController(w), make(chan error, 1)
 		if r.Method == http.MethodPost {
@@ -193,7 +199,7 @@ func TestDeadlineEndsWhatWaits(t *testing.T) {
 	})
 }
 
-// noDeadlines is a connection on which all deadlines together cannot be set, as Hijack does.
+// noDeadlines is a connection whose SetDeadline, which Hijack calls, fails.
 type noDeadlines struct{ net.Conn }
 
 func (noDeadlines) SetDeadline(time.Time) error { return errors.New("no such deadline") }
@@ -205,8 +211,8 @@ func (l noDeadlinesListener) Accept() (net.Conn, error) {
 	return noDeadlines{c}, err
 }
 
-// A Hijack that fails leaves the response, the body and the context as they were.
-func TestHijackFails(t *testing.T) {
+// A failed Hijack does not change the response, the body or the context.
+func TestFailedHijackChangesNothing(t *testing.T) {
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
 	departed := make(chan bool, 1)
 	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +249,8 @@ func TestHijackFails(t *testing.T) {
 				body = "hello!"
 			}
 			lines := bufio.NewReader(c)
-			if got, err := lines.ReadString('>'); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") || !strings.Contains(got, "deadline") {
+			if got, err := lines.ReadString('>'); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") ||
+				!strings.Contains(got, "deadline") {
 				t.Fatalf("%s %s: %q %v", name, step, got, err)
 			} else if want := "no such deadline: " + body + " <nil>"; !strings.HasSuffix(got, want) {
 				t.Errorf("%s %s: %q, want %q", name, step, got, want)

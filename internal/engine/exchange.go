@@ -10,27 +10,27 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// inlineValues is how many field values an exchange has room for in itself: with these it
-// just fits a size class of 704 bytes (TestExchangeFillsItsClass). Most programs send no
-// more beside Host, and browsers many more; each one's room is everybody's memory.
+// inlineValues is how many field values an exchange has room for. With three it just fits the size
+// class of 704 bytes (TestExchangeFillsItsSizeClass). Most programs send no more fields besides Host.
+// Browsers send many more, and room for those would cost memory for every request.
 const inlineValues = 3
 
-// exchange is one request and its response: the slab that holds everything of
-// them that has a fixed size. It is allocated for the request and left to the
-// garbage collector, because handlers keep what they are given: a Request, a
-// header value or a context may live for ever.
+// exchange is one request and its response: one allocation that holds everything of fixed size. It
+// is made for the request and left to the garbage collector, because handlers may keep a Request, a
+// header value or a context indefinitely.
 type exchange struct {
 	request http.Request
 	url     url.URL
-	values  [inlineValues]string // what the Header's slices point into
+	values  [inlineValues]string // backs the Header's slices
 	body    body
 	ctx     requestContext
 	resp    response
 }
 
-// separate moves what a large head fills out of the slab, and returns the request for the handler. A context, a URL or a
-// body that a program keeps, each of which is in the slab, must not keep it.
-func (x *exchange) separate() *http.Request {
+// splitRequest moves what refers to a large head out of the exchange, and returns the request for
+// the handler. A program that keeps a context, a URL or a body, which are part of the exchange,
+// must not keep the large head with it.
+func (x *exchange) splitRequest() *http.Request {
 	r := new(http.Request)
 	*r = x.request
 	if r.URL == &x.url {
@@ -42,19 +42,18 @@ func (x *exchange) separate() *http.Request {
 	return r
 }
 
-// conn is the connection that the request came by. It is for the time until the
-// handler returns.
+// conn returns the conn that serves the request. It is valid until the handler returns.
 func (x *exchange) conn() *conn { return x.resp.conn }
 
 var (
 	errTarget  = errors.New("malformed request target")
-	errTrailer = errors.New("trailer fields announced that cannot be")
+	errTrailer = errors.New("trailer field not allowed or too many trailer fields")
 )
 
-// newExchange makes the request that a complete head describes. Its error deserves
-// a 400 and holds nothing that the client sent.
+// newExchange makes an exchange of a complete head. Its error calls for a 400 response and contains
+// nothing that the client sent.
 func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
-	text := http1.TextOf(in) // of a small head the one string that all others are parts of
+	text := http1.TextOf(in) // for a small head: the one string that all others are parts of
 	x := &exchange{}
 	x.prepare(c)
 	r := &x.request
@@ -68,30 +67,31 @@ func newExchange(c *conn, h *http1.Request, in []byte) (*exchange, error) {
 	if host, ok := h.Host(); ok {
 		r.Host = text.Of(host)
 	}
-	if err := x.route(); err != nil {
+	if err := x.setURL(); err != nil {
 		return nil, err
 	}
-	x.header(h.Fields, len(h.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey) // one of them is Host
-	if err := x.framing(h); err != nil {
+	// Host is not in the Header
+	x.setHeader(h.Fields, len(h.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey)
+	if err := x.setFraming(h); err != nil {
 		return nil, err
 	}
 	x.resp.init(c, x, h.Minor, h.Persistent)
 	if !text.IsWhole() {
-		x.resp.marks.set(isLarge)
+		x.resp.flags.set(largeHead)
 	}
 	return x, nil
 }
 
-// prepare fills in what all requests of c have in common.
+// prepare sets what all requests of c have in common.
 func (x *exchange) prepare(c *conn) {
-	x.ctx.link, x.ctx.body = c.link, &x.body
-	// WithContext alone can set a Request's context. Its copy does not escape from
-	// here, so that it costs no allocation (TestAllocations).
+	x.ctx.transport, x.ctx.body = c.transport, &x.body
+	// Only WithContext can set a Request's context. Its copy does not escape, so it costs no
+	// allocation (TestAllocations).
 	x.request = *c.template.WithContext(&x.ctx)
 }
 
-// route sets the URL from RequestURI, and Host if that names one.
-func (x *exchange) route() error {
+// setURL sets the URL from RequestURI, and Host if RequestURI names a host.
+func (x *exchange) setURL() error {
 	r := &x.request
 	if path, query, found := strings.Cut(r.RequestURI, "?"); plainPath(path) && (query != "" || !found) {
 		x.url.Path, x.url.RawQuery = path, query
@@ -116,13 +116,13 @@ func (x *exchange) route() error {
 		return errTarget
 	}
 	if u.Host != "" {
-		r.Host = u.Host // RFC 9112, 3.2.2: an absolute target wins over Host
+		r.Host = u.Host // an absolute-form target overrides Host (RFC 9112, 3.2.2)
 	}
 	return nil
 }
 
-// plainPath reports whether url.ParseRequestURI would take s for a path that needs
-// no unescaping and that url.URL would write back as it is.
+// plainPath reports whether s is a path that url.ParseRequestURI would not unescape and that
+// url.URL would write back unchanged.
 func plainPath(s string) bool {
 	if s == "" || s[0] != '/' {
 		return false
@@ -141,12 +141,12 @@ func plainPath(s string) bool {
 	return true
 }
 
-// header fills Request.Header from the fields, with n values most likely. canonical spells a
-// name that the codec does not know.
-func (x *exchange) header(fields []http1.Field, n int, text *http1.Text, canonical func(string) string) {
+// setHeader fills Request.Header from the fields. n is the expected number of values. canonical
+// spells a name that the codec does not know.
+func (x *exchange) setHeader(fields []http1.Field, n int, text *http1.Text, canonical func(string) string) {
 	room := x.values[:0]
 	if !text.IsWhole() {
-		room = nil // a slice that is kept shall not keep the request
+		room = nil // a program that keeps a slice must not keep the exchange with it
 	}
 	c := http1.Collect(nil, n, room)
 	for _, f := range fields {
@@ -168,8 +168,8 @@ func (x *exchange) header(fields []http1.Field, n int, text *http1.Text, canonic
 	x.request.Header = header
 }
 
-// framing sets what the request says about its body.
-func (x *exchange) framing(h *http1.Request) error {
+// setFraming sets the body, ContentLength, TransferEncoding and Trailer of the request.
+func (x *exchange) setFraming(h *http1.Request) error {
 	r, f := &x.request, h.Body()
 	continues, _ := h.ExpectsContinue()
 	x.body.init(x, f, continues && h.Minor > 0 && f.Mode != http1.NoBody)
@@ -187,8 +187,7 @@ func (x *exchange) framing(h *http1.Request) error {
 	return x.announceTrailer()
 }
 
-// announceTrailer moves the Trailer field to Request.Trailer, as keys without
-// values.
+// announceTrailer moves the Trailer field to Request.Trailer, as keys without values.
 func (x *exchange) announceTrailer() error {
 	for _, list := range x.request.Header["Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {

@@ -5,9 +5,8 @@ import (
 	"unsafe"
 )
 
-// An exchange fills the size class that it is allocated in, but for the eight bytes that
-// say where its pointers are, and no more.
-func TestExchangeFillsItsClass(t *testing.T) {
+// An exchange exactly fills its size class, except for the eight bytes of the allocator's header.
+func TestExchangeFillsItsSizeClass(t *testing.T) {
 	const class, header = 704, 8
 	if unsafe.Sizeof(uintptr(0)) < 8 {
 		t.Skip("sizes are those of 64 bits")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// These tests send records at times when servers rarely see them: section 4 of the specification
-// allows management records at any time, and section 3.3 frees an id with END_REQUEST.
+// These tests send records at unusual times. Section 4 of the specification allows management
+// records at any time, and section 3.3 frees an id with END_REQUEST.
 
 // splits are ways for bytes to arrive.
 var splits = map[string]func(string) []string{
@@ -48,7 +48,7 @@ func inSplits(t *testing.T, h http.HandlerFunc, test func(p *fcgiPeer, write fun
 	})
 }
 
-// readsAtPath reads the body unless the path says that it shall not.
+// readsAtPath reads the body unless the path forbids it.
 func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	var b []byte
 	var err error
@@ -58,18 +58,19 @@ func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
 }
 
-// END_REQUEST frees the id, although STDIN has not ended. The next request may have the same id or
-// another one, and STDIN of the first may end behind END_REQUEST, too.
-func TestFCGIBeginsBehindUnreadStdin(t *testing.T) {
+// END_REQUEST frees the id although STDIN has not ended. The next request may have the same id or
+// another one, and STDIN of the first may also end after END_REQUEST.
+func TestFCGINextRequestAfterUnreadStdin(t *testing.T) {
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
-		for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), question, rec(200, 0, ""), rec(abortRequest, 1, "")} {
+		for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), question,
+			rec(200, 0, ""), rec(abortRequest, 1, "")} {
 			for id := 1; id <= 2; id++ {
-				write(ask{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
-				if a := p.answer(); a.body != "/unread <nil>" {
+				write(fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
+				if a := p.readResponse(); a.body != "/unread <nil>" {
 					p.Errorf("%q: %v", left, a)
 				}
-				write(left + ask{id: id, method: "POST", body: "hello", length: true}.String())
-				if a := p.answer(); a.id != id || a.body != "/ hello<nil>" {
+				write(left + fcgiRequest{id: id, method: "POST", body: "hello", length: true}.String())
+				if a := p.readResponse(); a.id != id || a.body != "/ hello<nil>" {
 					p.Errorf("%q, id %d: %v", left, id, a)
 				}
 			}
@@ -77,17 +78,18 @@ func TestFCGIBeginsBehindUnreadStdin(t *testing.T) {
 	})
 }
 
-// However much of STDIN a handler left unread, the connection is kept.
-func TestFCGIMuchUnreadStdin(t *testing.T) {
+// The connection is kept however much of STDIN a handler left unread.
+func TestFCGIConnectionIsKeptAfterMuchUnreadStdin(t *testing.T) {
 	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
 		for _, size := range []int{200 << 10, 256 << 10, 300 << 10, 2 << 20} {
 			for _, length := range []bool{false, true} {
 				p := s.peer()
-				sent := p.send(ask{method: "POST", uri: "/unread", body: strings.Repeat("x", size), length: length}.String() + aPOST("next"))
-				if a := p.answer(); a.body != "/unread <nil>" {
+				sent := p.send(fcgiRequest{method: "POST", uri: "/unread", body: strings.Repeat("x", size),
+					length: length}.String() + aPOST("next"))
+				if a := p.readResponse(); a.body != "/unread <nil>" {
 					s.Errorf("%d: %v", size, a)
 				}
-				if a := p.answer(); a.body != "/ next<nil>" {
+				if a := p.readResponse(); a.body != "/ next<nil>" {
 					s.Errorf("%d: then %v", size, a)
 				}
 				if err := <-sent; err != nil {
@@ -99,36 +101,37 @@ func TestFCGIMuchUnreadStdin(t *testing.T) {
 	})
 }
 
-// ABORT_REQUEST in STDIN ends the request. The connection is kept if FCGI_KEEP_CONN says so.
-func TestFCGIAbortInStdin(t *testing.T) {
+// ABORT_REQUEST in STDIN ends the request. The connection is kept if FCGI_KEEP_CONN is set.
+func TestFCGIAbortInStdinEndsRequest(t *testing.T) {
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
 		for _, path := range []string{"/read", "/unread"} {
 			for _, length := range []string{"", "9"} {
 				for _, behind := range []string{"", rec(stdinStream, 1, "late"), rec(stdinStream, 1, "")} {
-					write(ask{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() + rec(stdinStream, 1, "he") + abort + behind)
+					write(fcgiRequest{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() +
+						rec(stdinStream, 1, "he") + abort + behind)
 					want := "/read hefcgi: request aborted by web server"
 					if path == "/unread" {
 						want = "/unread <nil>"
 					}
-					if a := p.answer(); a.body != want || a.status != requestComplete {
+					if a := p.readResponse(); a.body != want || a.status != requestComplete {
 						p.Errorf("%s, %q: %v", path, behind, a)
 					}
 				}
 			}
 		}
 		write(aPOST("next"))
-		if a := p.answer(); a.body != "/ next<nil>" {
+		if a := p.readResponse(); a.body != "/ next<nil>" {
 			p.Errorf("then %v", a)
 		}
-		write(ask{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort)
-		p.answer()
+		write(fcgiRequest{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort)
+		p.readResponse()
 		p.mustClose()
 	})
 }
 
-// A response that an abortion left shorter than its Content-Length ends with END_REQUEST: the web
-// server has nobody to send it to.
-func TestFCGIAbortCutsAResponse(t *testing.T) {
+// A response that is shorter than its Content-Length because of ABORT_REQUEST still ends with
+// END_REQUEST: the web server has no client for it.
+func TestFCGIAbortedResponseEndsWithEndRequest(t *testing.T) {
 	entered := make(chan bool, 1)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/long" {
@@ -141,34 +144,35 @@ func TestFCGIAbortCutsAResponse(t *testing.T) {
 		<-r.Context().Done()
 	}), func(s *fcgiSite) {
 		p := s.peer()
-		for _, request := range []string{aGET("/long"), ask{uri: "/long", method: "POST", body: "hello"}.String()} {
+		for _, request := range []string{aGET("/long"), fcgiRequest{uri: "/long", method: "POST", body: "hello"}.String()} {
 			io.WriteString(p, request)
 			<-entered
 			io.WriteString(p, abort)
-			if a := p.answer(); a.body != "short" {
+			if a := p.readResponse(); a.body != "short" {
 				s.Error(a)
 			}
-			p.ask(aGET("/next"))
+			p.roundTrip(aGET("/next"))
 		}
 	})
 }
 
-// Management records in each state of a connection get their replies at once: nothing else has to
-// arrive for that, and no response to end.
-func TestFCGIManagementRecordsAtAnyTime(t *testing.T) {
-	// Behind GET_VALUES comes a large record of a type that is unknown.
+// Management records get their replies at once in each state of a connection. No further input and
+// no end of a response is necessary.
+func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
+	// After GET_VALUES comes a large record of an unknown type.
 	records := question + rec(99, 0, strings.Repeat("x", 10_000)) + padded(100, 7, "abc", 5)
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
 		replies := func(state string) {
-			for _, want := range []string{`10 "\x0f\x01FCGI_MPXS_CONNS0"`, `11 "c\x00\x00\x00\x00\x00\x00\x00"`, `11 "d\x00\x00\x00\x00\x00\x00\x00"`} {
+			for _, want := range []string{`10 "\x0f\x01FCGI_MPXS_CONNS0"`, `11 "c\x00\x00\x00\x00\x00\x00\x00"`,
+				`11 "d\x00\x00\x00\x00\x00\x00\x00"`} {
 				kind, id, content, err := p.record()
 				if got := fmt.Sprintf("%d %q", kind, content); got != want || id != 0 || err != nil {
 					p.Errorf("%s: %s for %d, %v", state, got, id, err)
 				}
 			}
 		}
-		whole := ask{method: "POST", body: "hello", length: true}.String()
-		head, parameters := begins(1, true), len(ask{method: "POST", body: "hello", length: true}.head())
+		whole := fcgiRequest{method: "POST", body: "hello", length: true}.String()
+		head, parameters := begins(1, true), len(fcgiRequest{method: "POST", body: "hello", length: true}.head())
 		for range 2 {
 			write(records)
 			replies("idle")
@@ -179,11 +183,11 @@ func TestFCGIManagementRecordsAtAnyTime(t *testing.T) {
 			write(rec(stdinStream, 1, "he") + records)
 			replies("in STDIN")
 			write(inRecords(stdinStream, 1, 9, "llo"))
-			if a := p.answer(); a.body != "/ hello<nil>" {
+			if a := p.readResponse(); a.body != "/ hello<nil>" {
 				p.Error(a)
 			}
-			write(ask{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
-			p.answer()
+			write(fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
+			p.readResponse()
 			write(records)
 			replies("in unread STDIN")
 			write(rec(stdinStream, 1, ""))
@@ -191,8 +195,8 @@ func TestFCGIManagementRecordsAtAnyTime(t *testing.T) {
 	})
 }
 
-// A reply to a record in front of a request does not wait for its handler.
-func TestFCGIReplyBeforeASlowRequest(t *testing.T) {
+// A reply to a record before a request does not wait for the handler.
+func TestFCGIReplyDoesNotWaitForHandler(t *testing.T) {
 	release := make(chan bool)
 	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) { <-release }), func(s *fcgiSite) {
 		p := s.peer()
@@ -201,13 +205,13 @@ func TestFCGIReplyBeforeASlowRequest(t *testing.T) {
 			s.Errorf("record of type %d, %v", kind, err)
 		}
 		release <- true
-		p.answer()
+		p.readResponse()
 	})
 }
 
-// A web server that reads nothing before it has sent all of STDIN is not stuck because a reply is
-// due, nor because the response is under way.
-func TestFCGIRepliesWhileTheResponseIsStuck(t *testing.T) {
+// A web server that reads nothing before it has sent all of STDIN is not blocked by a due reply,
+// nor by the response.
+func TestFCGIRepliesDoNotBlockUnreadResponse(t *testing.T) {
 	done := make(chan int64)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/" {
@@ -224,28 +228,31 @@ func TestFCGIRepliesWhileTheResponseIsStuck(t *testing.T) {
 	}), func(s *fcgiSite) {
 		p := s.peer()
 		p.SetDeadline(time.Now().Add(time.Minute))
-		p.send(sized(300_000) + strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 10_000))+question, 30) + rec(stdinStream, 1, ""))
+		p.send(sized(300_000) + strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 10_000))+question, 30) +
+			rec(stdinStream, 1, ""))
 		if n := <-done; n != 300_000 {
 			s.Errorf("%d bytes of the body", n)
 		}
-		if a := p.answer(); len(a.body) != 20<<20 {
+		if a := p.readResponse(); len(a.body) != 20<<20 {
 			s.Errorf("%d bytes", len(a.body))
 		}
-		p.ask(aGET("/next"))
-		if len(p.told) != 30 {
-			s.Errorf("%d replies", len(p.told))
+		p.roundTrip(aGET("/next"))
+		if len(p.management) != 30 {
+			s.Errorf("%d replies", len(p.management))
 		}
 	})
 }
 
-// All three variables of section 4.1 have values. Names that are unknown are left out.
-func TestFCGIValues(t *testing.T) {
+// All three variables of section 4.1 have values. Unknown names are omitted.
+func TestFCGIGetValuesReturnsAllVariables(t *testing.T) {
 	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
 		p := s.peer()
 		most := fcgiConnections(t)
 		for _, test := range []struct{ names, want []string }{
-			{[]string{"FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"}, []string{"FCGI_MAX_CONNS", most, "FCGI_MAX_REQS", most, "FCGI_MPXS_CONNS", "0"}},
-			{[]string{"FCGI_MPXS_CONNS", "X", "FCGI_MAX_REQS"}, []string{"FCGI_MPXS_CONNS", "0", "FCGI_MAX_REQS", most}},
+			{[]string{"FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"},
+				[]string{"FCGI_MAX_CONNS", most, "FCGI_MAX_REQS", most, "FCGI_MPXS_CONNS", "0"}},
+			{[]string{"FCGI_MPXS_CONNS", "X", "FCGI_MAX_REQS"},
+				[]string{"FCGI_MPXS_CONNS", "0", "FCGI_MAX_REQS", most}},
 			{[]string{"fcgi_max_conns", ""}, nil},
 		} {
 			var query []string
@@ -254,7 +261,8 @@ func TestFCGIValues(t *testing.T) {
 			}
 			io.WriteString(p, rec(getValues, 0, nameValues(query...)))
 			kind, id, content, err := p.record()
-			if want := nameValues(test.want...); kind != getValuesResult || id != 0 || string(content) != want || err != nil {
+			if want := nameValues(test.want...); kind != getValuesResult || id != 0 || string(content) != want ||
+				err != nil {
 				s.Errorf("%q: %d for %d, %q, %v; want %q", test.names, kind, id, content, err, want)
 			}
 		}

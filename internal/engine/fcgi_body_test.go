@@ -15,44 +15,59 @@ import (
 	"time"
 )
 
-// sized is a POST of which CONTENT_LENGTH says n, whatever follows.
+// sized returns a POST with CONTENT_LENGTH n, whatever follows.
 func sized(n int) string {
-	return ask{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
+	return fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
 }
 
-// fcgiBodies are requests, what their handler reads, and whether the connection is closed
-// then.
+// fcgiBodies are requests, what their handler reads, and whether the connection is closed after it.
 var fcgiBodies = map[string]struct {
 	request, want string
 	closed        bool
 }{
-	"one record":           {aPOST("hello"), `5 false "hello" <nil>`, false},
-	"many records":         {sized(9) + inRecords(stdinStream, 1, 2, "123456789"), `9 false "123456789" <nil>`, false},
-	"byte by byte":         {sized(9) + inRecords(stdinStream, 1, 1, "123456789"), `9 false "123456789" <nil>`, false},
-	"padding":              {sized(3) + padded(stdinStream, 1, "12", 255) + padded(stdinStream, 1, "3", 1) + padded(stdinStream, 1, "", 7), `3 false "123" <nil>`, false},
-	"no length":            {ask{method: "POST", body: "hello"}.String(), `-1 false "hello" <nil>`, false},
-	"empty length":         {ask{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(), `-1 false "hello" <nil>`, false},
-	"no body":              {ask{method: "POST"}.String(), `0 true "" <nil>`, false},
-	"no body, length":      {ask{method: "POST", length: true}.String(), `0 true "" <nil>`, false},
-	"of a GET":             {ask{body: "hello", length: true}.String(), `5 false "hello" <nil>`, false},
-	"a full record":        {aPOST(strings.Repeat("x", largestContent)), fmt.Sprintf("%d false %q <nil>", largestContent, shorten(bytes.Repeat([]byte("x"), largestContent))), false},
-	"more than a record":   {aPOST(strings.Repeat("x", largestContent+1)), fmt.Sprintf("%d false %q <nil>", largestContent+1, shorten(bytes.Repeat([]byte("x"), largestContent+1))), false},
-	"others' records":      {sized(4) + rec(stdinStream, 1, "12") + rec(stdinStream, 2, "xx") + rec(stdinStream, 2, "") + rec(abortRequest, 2, "") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
-	"data records":         {sized(4) + rec(stdinStream, 1, "12") + rec(dataStream, 1, "xx") + rec(dataStream, 1, "") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
-	"an application's":     {sized(4) + rec(stdinStream, 1, "12") + rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "xx") + rec(stderrStream, 1, "xx") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
-	"records before it":    {sized(2) + rec(getValues, 0, "") + rec(stdinStream, 9, "xx") + inRecords(stdinStream, 1, 9, "12"), `2 false "12" <nil>`, false},
+	"one record":   {aPOST("hello"), `5 false "hello" <nil>`, false},
+	"many records": {sized(9) + inRecords(stdinStream, 1, 2, "123456789"), `9 false "123456789" <nil>`, false},
+	"byte by byte": {sized(9) + inRecords(stdinStream, 1, 1, "123456789"), `9 false "123456789" <nil>`, false},
+	"padding": {sized(3) + padded(stdinStream, 1, "12", 255) + padded(stdinStream, 1, "3", 1) +
+		padded(stdinStream, 1, "", 7), `3 false "123" <nil>`, false},
+	"no length": {fcgiRequest{method: "POST", body: "hello"}.String(), `-1 false "hello" <nil>`, false},
+	"empty length": {fcgiRequest{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(),
+		`-1 false "hello" <nil>`, false},
+	"no body":         {fcgiRequest{method: "POST"}.String(), `0 true "" <nil>`, false},
+	"no body, length": {fcgiRequest{method: "POST", length: true}.String(), `0 true "" <nil>`, false},
+	"of a GET":        {fcgiRequest{body: "hello", length: true}.String(), `5 false "hello" <nil>`, false},
+	"a full record": {aPOST(strings.Repeat("x", largestContent)),
+		fmt.Sprintf("%d false %q <nil>", largestContent, shorten(bytes.Repeat([]byte("x"), largestContent))), false},
+	"more than a record": {aPOST(strings.Repeat("x", largestContent+1)),
+		fmt.Sprintf("%d false %q <nil>", largestContent+1, shorten(bytes.Repeat([]byte("x"), largestContent+1))),
+		false},
+	"others' records": {sized(4) + rec(stdinStream, 1, "12") + rec(stdinStream, 2, "xx") +
+		rec(stdinStream, 2, "") + rec(abortRequest, 2, "") + inRecords(stdinStream, 1, 9, "34"),
+		`4 false "1234" <nil>`, false},
+	"data records": {sized(4) + rec(stdinStream, 1, "12") + rec(dataStream, 1, "xx") +
+		rec(dataStream, 1, "") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
+	"an application's": {sized(4) + rec(stdinStream, 1, "12") +
+		rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "xx") +
+		rec(stderrStream, 1, "xx") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
+	"records before it": {sized(2) + rec(getValues, 0, "") + rec(stdinStream, 9, "xx") +
+		inRecords(stdinStream, 1, 9, "12"), `2 false "12" <nil>`, false},
 	"shorter":              {sized(5) + inRecords(stdinStream, 1, 9, "1234"), `5 false "1234" unexpected EOF`, true},
 	"shorter, none at all": {sized(5) + rec(stdinStream, 1, ""), `5 false "" unexpected EOF`, true},
-	"longer":               {sized(5) + inRecords(stdinStream, 1, 9, "123456"), `5 false "12345" fcgi: body longer than CONTENT_LENGTH`, true},
-	"longer, by a record":  {sized(5) + inRecords(stdinStream, 1, 5, "1234567890"), `5 false "12345" fcgi: body longer than CONTENT_LENGTH`, true},
-	"longer than nothing":  {sized(0) + inRecords(stdinStream, 1, 5, "1"), `0 false "" fcgi: body longer than CONTENT_LENGTH`, true},
-	"begun again":          {sized(4) + rec(stdinStream, 1, "12") + begins(1, true), `4 false "12" fcgi: BEGIN_REQUEST for a request that has begun`, true},
-	"no record":            {sized(4) + rec(stdinStream, 1, "12") + "HTTP/1.1", `4 false "12" fcgi: unknown version of FastCGI`, true},
+	"longer": {sized(5) + inRecords(stdinStream, 1, 9, "123456"),
+		`5 false "12345" fcgi: body longer than CONTENT_LENGTH`, true},
+	"longer, by a record": {sized(5) + inRecords(stdinStream, 1, 5, "1234567890"),
+		`5 false "12345" fcgi: body longer than CONTENT_LENGTH`, true},
+	"longer than nothing": {sized(0) + inRecords(stdinStream, 1, 5, "1"),
+		`0 false "" fcgi: body longer than CONTENT_LENGTH`, true},
+	"begun again": {sized(4) + rec(stdinStream, 1, "12") + begins(1, true),
+		`4 false "12" fcgi: repeated BEGIN_REQUEST for an active request`, true},
+	"no record": {sized(4) + rec(stdinStream, 1, "12") + "HTTP/1.1",
+		`4 false "12" fcgi: unsupported FastCGI version`, true},
 }
 
-// A body is what STDIN holds, in whatever records. One that is not what CONTENT_LENGTH
-// says is an error to whoever reads it.
-func TestFCGIBodies(t *testing.T) {
+// A body is the content of STDIN, in any records. If it does not match CONTENT_LENGTH, Read returns
+// an error.
+func TestFCGIBodyMatchesStdin(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%d %v %q %v", r.ContentLength, r.Body == http.NoBody, shorten(b), err)
@@ -61,12 +76,12 @@ func TestFCGIBodies(t *testing.T) {
 			s.Run(name, func(t *testing.T) {
 				p := s.in(t).peer()
 				defer p.Close()
-				if a := p.ask(test.request); !strings.HasPrefix(a.body, test.want) {
+				if a := p.roundTrip(test.request); !strings.HasPrefix(a.body, test.want) {
 					t.Errorf("got %s, want %s", a.body, test.want)
 				}
 				if test.closed {
 					p.mustClose()
-				} else if a := p.ask(aPOST("next")); a.body != `4 false "next" <nil>` {
+				} else if a := p.roundTrip(aPOST("next")); a.body != `4 false "next" <nil>` {
 					t.Errorf("then %s", a.body)
 				}
 			})
@@ -81,7 +96,7 @@ var hiddenInRecords = map[string]string{
 	"large":           strings.Repeat("x", 300<<10) + aGET("/smuggled"),
 }
 
-// What a handler left of a body is no request, and the next one is served.
+// The remainder of a body is not parsed as a request, and the next request is served.
 func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
 	var smuggled atomic.Int32
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
@@ -99,12 +114,13 @@ func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
 				s.Run(kind+"/"+name, func(t *testing.T) {
 					p := s.in(t).peer()
 					defer p.Close()
-					sent := p.send(ask{method: "POST", body: hidden, length: true, params: []string{"HTTP_X_LEAVE", name}}.String() + aGET("/next"))
-					a, err := p.tryAnswer()
+					sent := p.send(fcgiRequest{method: "POST", body: hidden, length: true,
+						params: []string{"HTTP_X_LEAVE", name}}.String() + aGET("/next"))
+					a, err := p.tryReadResponse()
 					if (err != nil) != (name == "panic") {
 						t.Errorf("%+v, %v", a, err)
 					}
-					a, err = p.tryAnswer()
+					a, err = p.tryReadResponse()
 					switch {
 					case name == "panic" && err != nil:
 					case err != nil || a.body != "/next":
@@ -121,9 +137,9 @@ func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
 	})
 }
 
-// A handler that reads a body to the last byte of CONTENT_LENGTH and no further leaves
-// nothing: the next request is served.
-func TestFCGIBodyReadToItsLength(t *testing.T) {
+// A handler that reads a body exactly to CONTENT_LENGTH leaves no remainder: the next request is
+// served.
+func TestFCGIBodyReadToContentLengthLeavesNothing(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b := make([]byte, r.ContentLength)
 		_, err := io.ReadFull(r.Body, b)
@@ -132,7 +148,7 @@ func TestFCGIBodyReadToItsLength(t *testing.T) {
 		p := s.peer()
 		for _, size := range []int{1, 5000, 200_000} {
 			text := strings.Repeat("x", size)
-			if a := p.ask(aPOST(text)); a.body != text[:min(size, 9)]+"<nil>" {
+			if a := p.roundTrip(aPOST(text)); a.body != text[:min(size, 9)]+"<nil>" {
 				s.Errorf("%d: %s", size, a.body)
 			}
 		}
@@ -140,7 +156,7 @@ func TestFCGIBodyReadToItsLength(t *testing.T) {
 }
 
 // A body arrives while its handler runs, in pieces that end anywhere.
-func TestFCGILateBodies(t *testing.T) {
+func TestFCGIBodyArrivesWhileHandlerRuns(t *testing.T) {
 	read := make(chan string, 100)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		for b := make([]byte, 100); ; {
@@ -164,14 +180,14 @@ func TestFCGILateBodies(t *testing.T) {
 			}
 		}
 		io.WriteString(p, text[26:])
-		if a := p.answer(); a.body != "EOF" {
+		if a := p.readResponse(); a.body != "EOF" {
 			s.Errorf("got %q", a.body)
 		}
 		<-read
 	})
 }
 
-// streamed is how much TestFCGIStreams moves each way.
+// streamed returns how much TestFCGIStreamsUseConstantMemory sends in each direction.
 func streamed(mode string) int64 {
 	if slow() && mode == "tcp" {
 		return 1 << 30
@@ -179,8 +195,8 @@ func streamed(mode string) int64 {
 	return 12 << 20
 }
 
-// A body is streamed to a handler, and back by it at the same time, at constant memory.
-func TestFCGIStreams(t *testing.T) {
+// A body is streamed to a handler and back at the same time, in constant memory.
+func TestFCGIStreamsUseConstantMemory(t *testing.T) {
 	withoutReserve(t)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }), func(s *fcgiSite) {
 		size := streamed(s.mode)
@@ -191,7 +207,7 @@ func TestFCGIStreams(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			upload := make(chan [sha256.Size]byte, 1)
 			go func() {
-				io.WriteString(p, ask{method: "POST", params: length}.head())
+				io.WriteString(p, fcgiRequest{method: "POST", params: length}.head())
 				upload <- sendStream(p, size)
 			}()
 			n, download, err := receiveStream(p.in)
@@ -199,18 +215,18 @@ func TestFCGIStreams(t *testing.T) {
 			if n != size || err != nil || download != <-upload {
 				s.Errorf("%d bytes came back, %v", n, err)
 			}
-			// The network in memory is made of buffers.
+			// The in-memory network consists of buffers.
 			if grown := int64(after.TotalAlloc - before.TotalAlloc); s.mode != "memory" && grown > 3<<20 {
 				s.Errorf("allocated %d bytes to move %d", grown, 2*size)
 			}
-			if a := p.ask(aPOST("next")); a.body != "next" {
+			if a := p.roundTrip(aPOST("next")); a.body != "next" {
 				s.Errorf("then %q", a.body)
 			}
 		}
 	})
 }
 
-// sendStream sends size bytes of STDIN in large records, without making any.
+// sendStream sends size bytes of STDIN in large records, without allocating them.
 func sendStream(w io.Writer, size int64) [sha256.Size]byte {
 	b := []byte(rec(stdinStream, 1, strings.Repeat("s", largestContent)))
 	sum := sha256.New()
@@ -225,15 +241,15 @@ func sendStream(w io.Writer, size int64) [sha256.Size]byte {
 		size -= n
 	}
 	io.WriteString(w, rec(stdinStream, 1, ""))
-	return finished(sum)
+	return digestOf(sum)
 }
 
-func finished(h hash.Hash) (sum [sha256.Size]byte) {
+func digestOf(h hash.Hash) (sum [sha256.Size]byte) {
 	h.Sum(sum[:0])
 	return sum
 }
 
-// receiveStream reads an answer whose body is as large as it likes.
+// receiveStream reads a response with a body of any size.
 func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
 	h, b := sha256.New(), make([]byte, 8+largestContent)
 	for inHead := true; ; {
@@ -246,7 +262,7 @@ func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
 		}
 		switch {
 		case b[1] == endRequest:
-			return n, finished(h), nil
+			return n, digestOf(h), nil
 		case b[1] != stdoutStream:
 			return n, sum, fmt.Errorf("record % x", b[:8])
 		case inHead:
@@ -261,18 +277,18 @@ func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
 	}
 }
 
-// A list that came in ever so many records is forgotten with its request.
-func TestFCGILargeListIsForgotten(t *testing.T) {
+// The spans of a list with many records are released with their request.
+func TestFCGILargeListIsReleased(t *testing.T) {
 	withoutReserve(t)
-	list := nameValues(append(ask{}.list(), "HTTP_X", strings.Repeat("x", 100_000))...)
+	list := nameValues(append(fcgiRequest{}.list(), "HTTP_X", strings.Repeat("x", 100_000))...)
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		p := s.peer()
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
 		before := inUse()
 		for range 3 {
-			p.ask(begins(1, true) + inRecords(paramsStream, 1, 1, list) + rec(stdinStream, 1, ""))
+			p.roundTrip(begins(1, true) + inRecords(paramsStream, 1, 1, list) + rec(stdinStream, 1, ""))
 		}
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
 		if grown := int64(inUse()) - int64(before); grown > 512<<10 {
 			s.Errorf("%d bytes are kept", grown)
 		}

@@ -14,11 +14,11 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// waiter is a handler that waits for its context's end, and the test that it waits for.
+// waiter is a handler that waits for the end of its context. The test waits for it.
 type waiter struct {
 	entered chan context.Context
-	proceed chan bool // before it asks for its context
-	waits   chan bool // it has asked
+	proceed chan bool // received before it uses its context
+	waits   chan bool // sent when it has used its context
 }
 
 func newWaiter() *waiter {
@@ -33,7 +33,7 @@ func (h *waiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if read == "late" {
-		_ = ctx.Err() // asks
+		_ = ctx.Err() // uses the context
 	}
 	switch read {
 	case "":
@@ -61,65 +61,69 @@ var (
 	question = rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", ""))
 )
 
-// abortions are ways for a request's abortion to arrive.
+// abortions are ways for ABORT_REQUEST to arrive.
 var abortions = map[string]struct {
 	with   string // in the request's own packet
-	before string // behind it, before the handler asks
+	before string // after it, before the handler uses its context
 	after  []string
 }{
-	"before it is asked":             {before: abort},
-	"while it waits":                 {after: []string{abort}},
-	"in the request's packet":        {with: abort},
-	"in pieces":                      {after: strings.SplitAfter(abort, "")},
-	"begun with the request":         {with: abort[:3], after: []string{abort[3:]}},
-	"begun before it is asked":       {before: abort[:5], after: []string{abort[5:]}},
-	"behind a question":              {after: []string{question, abort}},
-	"behind a question, in pieces":   {after: strings.SplitAfter(question+abort, "")},
-	"behind a question in packet":    {with: question, after: []string{abort}},
-	"both in the packet":             {with: question + abort},
-	"behind part of a question":      {with: question[:12], after: []string{question[12:] + abort}},
-	"behind another's":               {with: rec(abortRequest, 2, ""), after: []string{abort}},
-	"behind others' records":         {before: rec(stdinStream, 2, strings.Repeat("\x01", 100)), after: []string{padded(stdinStream, 2, "", 50) + abort}},
-	"behind a stream cut off":        {with: rec(stdinStream, 2, strings.Repeat("\x01", 100))[:50], after: []string{rec(stdinStream, 2, strings.Repeat("\x01", 100))[50:] + abort}},
-	"behind padding":                 {before: padded(paramsStream, 3, "x", 200), after: []string{abort}},
-	"behind the next request":        {with: aGET("/next") + abort},
-	"behind the next one, in pieces": {with: aGET("/next")[:20], after: []string{aGET("/next")[20:], abort[:2], abort[2:]}},
+	"before it is used":            {before: abort},
+	"while it waits":               {after: []string{abort}},
+	"in the request's packet":      {with: abort},
+	"in pieces":                    {after: strings.SplitAfter(abort, "")},
+	"begun with the request":       {with: abort[:3], after: []string{abort[3:]}},
+	"begun before it is used":      {before: abort[:5], after: []string{abort[5:]}},
+	"behind a question":            {after: []string{question, abort}},
+	"behind a question, in pieces": {after: strings.SplitAfter(question+abort, "")},
+	"behind a question in packet":  {with: question, after: []string{abort}},
+	"both in the packet":           {with: question + abort},
+	"behind part of a question":    {with: question[:12], after: []string{question[12:] + abort}},
+	"behind another's":             {with: rec(abortRequest, 2, ""), after: []string{abort}},
+	"behind others' records": {before: rec(stdinStream, 2, strings.Repeat("\x01", 100)),
+		after: []string{padded(stdinStream, 2, "", 50) + abort}},
+	"behind a stream cut off": {with: rec(stdinStream, 2, strings.Repeat("\x01", 100))[:50],
+		after: []string{rec(stdinStream, 2, strings.Repeat("\x01", 100))[50:] + abort}},
+	"behind padding":          {before: padded(paramsStream, 3, "x", 200), after: []string{abort}},
+	"behind the next request": {with: aGET("/next") + abort},
+	"behind the next one, in pieces": {with: aGET("/next")[:20],
+		after: []string{aGET("/next")[20:], abort[:2], abort[2:]}},
 }
 
-// A request's context is cancelled by its abortion, whenever and however that arrives. The
-// connection is kept, and what came with it is answered.
-func TestFCGIAbort(t *testing.T) {
+// ABORT_REQUEST cancels the request's context, whenever it arrives. The connection is kept, and
+// what came with it gets its responses.
+func TestFCGIAbortCancelsContext(t *testing.T) {
 	h := newWaiter()
 	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
 		for kind, request := range map[string]string{
-			"GET": aGET(wait), "POST": ask{uri: wait + "?read=all", body: "hello", length: true}.String(),
-			"asked before": ask{uri: wait + "?read=late", body: "hello"}.String(),
+			"GET": aGET(wait), "POST": fcgiRequest{uri: wait + "?read=all", body: "hello", length: true}.String(),
+			"used before": fcgiRequest{uri: wait + "?read=late", body: "hello"}.String(),
 		} {
-			for name, way := range abortions {
+			for name, variant := range abortions {
 				s.Run(kind+"/"+name, func(t *testing.T) {
 					p := s.in(t).peer()
 					defer p.Close()
-					io.WriteString(p, request+way.with)
+					io.WriteString(p, request+variant.with)
 					<-h.entered
-					io.WriteString(p, way.before)
+					io.WriteString(p, variant.before)
 					h.proceed <- true
 					<-h.waits
-					for _, piece := range way.after {
+					for _, piece := range variant.after {
 						io.WriteString(p, piece)
 					}
-					if a := p.answer(); a.body != context.Canceled.Error() {
+					if a := p.readResponse(); a.body != context.Canceled.Error() {
 						t.Error(a)
 					}
-					if all := way.with + strings.Join(way.after, ""); strings.Contains(all, "/next") {
-						if a := p.answer(); a.body != "/next <nil>" {
+					if all := variant.with + strings.Join(variant.after, ""); strings.Contains(all, "/next") {
+						if a := p.readResponse(); a.body != "/next <nil>" {
 							t.Errorf("next: %v", a)
 						}
 					}
-					if a := p.ask(aPOST("x")); a.body != "/ x<nil>" {
+					if a := p.roundTrip(aPOST("x")); a.body != "/ x<nil>" {
 						t.Errorf("then: %v", a)
 					}
-					if all := way.with + way.before + strings.Join(way.after, ""); strings.Contains(all, "MPXS") != (len(p.told) == 1) {
-						t.Errorf("was told %q", p.told)
+					if all := variant.with + variant.before +
+						strings.Join(variant.after, ""); strings.Contains(all, "MPXS") != (len(p.management) == 1) {
+						t.Errorf("got %q", p.management)
 					}
 				})
 			}
@@ -127,15 +131,15 @@ func TestFCGIAbort(t *testing.T) {
 	})
 }
 
-// A handler that knows the length of a body may never ask for its end. Its context is
-// cancelled all the same, whenever the end arrives.
-func TestFCGIContextBehindABodyOfKnownLength(t *testing.T) {
+// A handler that knows the length of a body may never read its end. Its context is canceled all the
+// same, whenever the end arrives.
+func TestFCGIAbortAfterBodyOfKnownLengthCancelsContext(t *testing.T) {
 	h := newWaiter()
 	end := rec(stdinStream, 1, "")
 	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
 		for _, size := range []int{1, 100, 70_000} {
 			body := strings.TrimSuffix(inRecords(stdinStream, 1, 65528, strings.Repeat("x", size)), end)
-			for name, way := range map[string]struct {
+			for name, variant := range map[string]struct {
 				with, before, after string
 				leave               bool
 			}{
@@ -153,19 +157,20 @@ func TestFCGIContextBehindABodyOfKnownLength(t *testing.T) {
 				s.Run(fmt.Sprint(name, "/", size), func(t *testing.T) {
 					p := s.in(t).peer()
 					defer p.Close()
-					head := ask{method: "POST", uri: wait + "?read=length", params: []string{"CONTENT_LENGTH", fmt.Sprint(size)}}.head()
-					io.WriteString(p, head+body+way.with)
+					head := fcgiRequest{method: "POST", uri: wait + "?read=length",
+						params: []string{"CONTENT_LENGTH", fmt.Sprint(size)}}.head()
+					io.WriteString(p, head+body+variant.with)
 					ctx := <-h.entered
-					io.WriteString(p, way.before)
+					io.WriteString(p, variant.before)
 					h.proceed <- true
 					<-h.waits
-					io.WriteString(p, way.after)
-					if way.leave {
+					io.WriteString(p, variant.after)
+					if variant.leave {
 						p.Close()
 						<-ctx.Done()
 						return
 					}
-					if a := p.answer(); a.body != context.Canceled.Error() {
+					if a := p.readResponse(); a.body != context.Canceled.Error() {
 						t.Error(a)
 					}
 				})
@@ -174,14 +179,14 @@ func TestFCGIContextBehindABodyOfKnownLength(t *testing.T) {
 	})
 }
 
-// Such a handler may also close the body, and return, before the end arrives. The connection is
-// kept for all that.
-func TestFCGIEndBehindTheHandler(t *testing.T) {
+// Such a handler may also close the body and return before the end arrives. The connection is kept
+// nevertheless.
+func TestFCGIConnectionIsKeptIfStdinEndsAfterHandler(t *testing.T) {
 	done := make(chan bool)
 	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		_ = r.Context().Err()
 		io.ReadFull(r.Body, make([]byte, r.ContentLength))
-		for range 100 { // whoever waits for the end shall have begun to
+		for range 100 { // so that a goroutine that waits for the end has started
 			runtime.Gosched()
 		}
 		r.Body.Close()
@@ -192,49 +197,50 @@ func TestFCGIEndBehindTheHandler(t *testing.T) {
 			io.WriteString(p, sized(5)+rec(stdinStream, 1, "hello"))
 			<-done
 			io.WriteString(p, rec(stdinStream, 1, ""))
-			p.answer()
+			p.readResponse()
 		}
 	})
 }
 
-// A request's context is cancelled when the web server leaves, however that is asked.
-func TestFCGIDeparture(t *testing.T) {
-	ways := map[string]func(context.Context, chan bool){
-		"/done": func(ctx context.Context, asked chan bool) { done := ctx.Done(); asked <- true; <-done },
-		"/err": func(ctx context.Context, asked chan bool) {
+// The request's context is canceled when the web server leaves, however the handler uses it.
+func TestFCGIDepartureCancelsContext(t *testing.T) {
+	variants := map[string]func(context.Context, chan bool){
+		"/done": func(ctx context.Context, used chan bool) { done := ctx.Done(); used <- true; <-done },
+		"/err": func(ctx context.Context, used chan bool) {
 			err := ctx.Err()
-			for asked <- true; err == nil; err = ctx.Err() {
+			for used <- true; err == nil; err = ctx.Err() {
 				time.Sleep(time.Millisecond)
 			}
 		},
-		"/derived": func(ctx context.Context, asked chan bool) {
+		"/derived": func(ctx context.Context, used chan bool) {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()
-			asked <- true
+			used <- true
 			<-ctx.Done()
 		},
-		"/after": func(ctx context.Context, asked chan bool) {
+		"/after": func(ctx context.Context, used chan bool) {
 			done := make(chan bool)
 			context.AfterFunc(ctx, func() { close(done) })
-			asked <- true
+			used <- true
 			<-done
 		},
 	}
-	entered, asked, ended := make(chan bool), make(chan bool, 1), make(chan error)
+	entered, used, ended := make(chan bool), make(chan bool, 1), make(chan error)
 	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		entered <- true
 		io.Copy(io.Discard, r.Body)
-		ways[r.URL.Path](r.Context(), asked)
+		variants[r.URL.Path](r.Context(), used)
 		ended <- r.Context().Err()
 	}), func(s *fcgiSite) {
-		for way := range ways {
-			for _, request := range []string{aGET(way), ask{uri: way, body: "hello", length: true}.String(), ask{uri: way, once: true}.String()} {
+		for variant := range variants {
+			for _, request := range []string{aGET(variant), fcgiRequest{uri: variant, body: "hello", length: true}.String(),
+				fcgiRequest{uri: variant, once: true}.String()} {
 				for _, how := range []string{"close", "close early", "closeWrite"} {
 					p := s.peer()
 					io.WriteString(p, request)
 					<-entered
 					if how != "close early" {
-						<-asked
+						<-used
 					}
 					if how == "closeWrite" {
 						p.closeWrite()
@@ -242,10 +248,10 @@ func TestFCGIDeparture(t *testing.T) {
 						p.Close()
 					}
 					if how == "close early" {
-						<-asked
+						<-used
 					}
 					if err := <-ended; !errors.Is(err, context.Canceled) {
-						s.Errorf("%s, %s: %v", way, how, err)
+						s.Errorf("%s, %s: %v", variant, how, err)
 					}
 					p.Close()
 				}
@@ -254,9 +260,9 @@ func TestFCGIDeparture(t *testing.T) {
 	})
 }
 
-// While the web server only waits, or asks for other things, nothing is cancelled. When the
-// handler returns, its context is.
-func TestFCGIContextLives(t *testing.T) {
+// While the web server only waits, or sends other records, no context is canceled. When the handler
+// returns, its context is.
+func TestFCGIContextIsNotCanceledByOtherRecords(t *testing.T) {
 	h := newWaiter()
 	var ctx context.Context
 	release := make(chan bool)
@@ -271,14 +277,14 @@ func TestFCGIContextLives(t *testing.T) {
 		<-release
 		fmt.Fprint(w, r.Context().Err())
 	}), func(s *fcgiSite) {
-		for _, request := range []string{aGET(wait), ask{uri: wait, body: "hello"}.String()} {
+		for _, request := range []string{aGET(wait), fcgiRequest{uri: wait, body: "hello"}.String()} {
 			p := s.peer()
 			io.WriteString(p, request)
 			ctx = <-h.entered
 			io.WriteString(p, question+rec(abortRequest, 2, "")+rec(stdinStream, 5, abort))
 			io.WriteString(p, aGET("/next"))
-			for range 5 { // time for what has arrived to be looked at
-				s.ask(aGET("/other"))
+			for range 5 { // time to process what has arrived
+				s.roundTrip(aGET("/other"))
 			}
 			select {
 			case <-ctx.Done():
@@ -286,19 +292,19 @@ func TestFCGIContextLives(t *testing.T) {
 			default:
 			}
 			release <- true
-			if a := p.answer(); a.body != "<nil>" {
+			if a := p.readResponse(); a.body != "<nil>" {
 				s.Error(a)
 			}
 			<-ctx.Done()
-			if a := p.answer(); a.body != "/next <nil>" {
+			if a := p.readResponse(); a.body != "/next <nil>" {
 				s.Error(a)
 			}
 		}
 	})
 }
 
-// Close ends the contexts of requests that run.
-func TestFCGICloseCancels(t *testing.T) {
+// Close cancels the contexts of running requests.
+func TestFCGICloseCancelsContexts(t *testing.T) {
 	h := newWaiter()
 	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
 		p := s.peer()
@@ -308,20 +314,20 @@ func TestFCGICloseCancels(t *testing.T) {
 		<-h.waits
 		s.server.Close()
 		<-ctx.Done()
-		if a, err := p.tryAnswer(); err == nil {
+		if a, err := p.tryReadResponse(); err == nil {
 			s.Errorf("got %v", a)
 		}
 	})
 }
 
-// Who reads a body learns how the web server gave up on it.
-func TestFCGIBodyIsGivenUp(t *testing.T) {
+// Reading a body returns the reason why the web server gave up.
+func TestFCGIReadReturnsReasonOfFailure(t *testing.T) {
 	entered := make(chan bool)
 	type end struct{ err, ctx error }
 	ended := make(chan end)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			return // of a connection that was kept
+			return // for a connection that was kept
 		}
 		io.ReadFull(r.Body, make([]byte, 2))
 		entered <- true
@@ -346,7 +352,7 @@ func TestFCGIBodyIsGivenUp(t *testing.T) {
 				if strings.HasPrefix(rest, "lo") {
 					part = rec(stdinStream, 1, "hello")[:11]
 				}
-				io.WriteString(p, ask{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head()+part)
+				io.WriteString(p, fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head()+part)
 				<-entered
 				io.WriteString(p, rest)
 				if !errors.Is(test.want, engine.ErrAborted) {
@@ -355,11 +361,11 @@ func TestFCGIBodyIsGivenUp(t *testing.T) {
 				if got := <-ended; !errors.Is(got.err, test.want) || !errors.Is(got.ctx, context.Canceled) {
 					s.Errorf("%s: %v, context %v; want %v", name, got.err, got.ctx, test.want)
 				}
-				if a := p.answer(); a.body != "sorry" {
+				if a := p.readResponse(); a.body != "sorry" {
 					s.Errorf("%s: %v", name, a)
 				}
 				if name == "abort and a request" {
-					p.answer()
+					p.readResponse()
 				}
 				p.Close()
 			}
@@ -367,13 +373,14 @@ func TestFCGIBodyIsGivenUp(t *testing.T) {
 	})
 }
 
-// A request that is aborted before it is complete is answered at once, and no handler sees
-// it. The connection is kept if it was to be.
-func TestFCGIAbortBeforeTheHandler(t *testing.T) {
+// A request that is aborted before it is complete gets END_REQUEST at once, and no handler sees it.
+// The connection is kept if FCGI_KEEP_CONN is set.
+func TestFCGIAbortBeforeHandlerGetsEndRequest(t *testing.T) {
 	everyFCGIMode(t, handle(newWaiter().ServeHTTP), func(s *fcgiSite) {
 		for name, part := range map[string]string{
-			"begun": "", "part of the list": rec(paramsStream, 1, "\x01\x01A"), "all of the list": rec(paramsStream, 1, nameValues(ask{}.list()...)) + rec(paramsStream, 1, ""),
-			"padding": padded(paramsStream, 1, "", 9),
+			"begun": "", "part of the list": rec(paramsStream, 1, "\x01\x01A"),
+			"all of the list": rec(paramsStream, 1, nameValues(fcgiRequest{}.list()...)) + rec(paramsStream, 1, ""),
+			"padding":         padded(paramsStream, 1, "", 9),
 		} {
 			for _, keep := range []bool{true, false} {
 				for _, bytewise := range []bool{false, true} {
@@ -390,12 +397,12 @@ func TestFCGIAbortBeforeTheHandler(t *testing.T) {
 					} else {
 						p.send(text + next)
 					}
-					if a := p.answer(); a.status != requestComplete || a.stdout != nil {
+					if a := p.readResponse(); a.status != requestComplete || a.stdout != nil {
 						s.Errorf("%s: %v", name, a)
 					}
 					if !keep {
 						p.mustClose()
-					} else if a := p.answer(); a.body != "/next <nil>" {
+					} else if a := p.readResponse(); a.body != "/next <nil>" {
 						s.Errorf("%s: then %v", name, a)
 					}
 					p.Close()

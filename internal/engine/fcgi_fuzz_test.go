@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fcgiCorpus is every stream that a test has thought of, but for the large ones.
+// fcgiCorpus returns every stream of the tests, except the large ones.
 func fcgiCorpus() map[string]string {
 	all := make(map[string]string)
 	add := func(name, text string) {
@@ -28,29 +28,38 @@ func fcgiCorpus() map[string]string {
 	for name, pieces := range fcgiStreams {
 		add("stream/"+name, strings.Join(pieces, ""))
 	}
-	for name, way := range abortions {
-		add("abortion/"+name, aPOST("hello")+way.with+way.before+strings.Join(way.after, "")+aGET("/next"))
+	for name, variant := range abortions {
+		add("abortion/"+name, aPOST("hello")+variant.with+variant.before+strings.Join(variant.after, "")+aGET("/next"))
 	}
-	put := ask{method: "PUT", body: aGET("/smuggled"), length: true}
+	put := fcgiRequest{method: "PUT", body: aGET("/smuggled"), length: true}
 	for name, text := range map[string]string{
-		"unread":          put.String() + aGET("/next"),
-		"unread, asked":   put.head() + rec(stdinStream, 1, "abc") + question + begins(2, true) + inRecords(stdinStream, 1, 5, put.body[3:]) + aGET("/next"),
-		"unread, padded":  put.head() + padded(stdinStream, 1, put.body, 200) + padded(stdinStream, 1, "", 200) + aGET("/next"),
-		"questions":       question + begins(1, true) + question + aGET("/")[16:] + question + sized(2) + question + rec(stdinStream, 1, "h") + question + inRecords(stdinStream, 1, 1, "e") + question,
-		"aborted":         begins(1, true) + rec(paramsStream, 1, "\x01\x01Ab") + abort + begins(2, true) + rec(abortRequest, 2, "") + aGET("/"),
-		"interleaved":     ask{id: 1}.head()[:40] + ask{id: 2}.String() + ask{id: 1}.head()[40:] + ask{id: 3}.String() + rec(stdinStream, 1, ""),
-		"strangers":       rec(stdinStream, 0, "abcdef") + begins(1, true) + rec(paramsStream, 0, "abcdef") + aGET("/")[16:] + sized(3) + rec(stdinStream, 0, "abcdef") + rec(stdinStream, 1, "abc") + rec(stdoutStream, 0, "x") + rec(stdinStream, 1, ""),
-		"unknown types":   padded(99, 0, "abc", 9) + sized(3) + padded(99, 1, "abc", 9) + inRecords(stdinStream, 1, 2, "abc"),
-		"cut off":         aGET("/") + aPOST("hello")[:100],
-		"many":            strings.Repeat(aGET("/")+aPOST("x"), 5),
-		"a long question": begins(1, true) + rec(getValues, 0, strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 100)) + aGET("/")[16:],
+		"unread": put.String() + aGET("/next"),
+		"unread, GET_VALUES": put.head() + rec(stdinStream, 1, "abc") + question + begins(2, true) +
+			inRecords(stdinStream, 1, 5, put.body[3:]) + aGET("/next"),
+		"unread, padded": put.head() + padded(stdinStream, 1, put.body, 200) + padded(stdinStream, 1, "", 200) +
+			aGET("/next"),
+		"questions": question + begins(1, true) + question + aGET("/")[16:] + question + sized(2) + question +
+			rec(stdinStream, 1, "h") + question + inRecords(stdinStream, 1, 1, "e") + question,
+		"aborted": begins(1, true) + rec(paramsStream, 1, "\x01\x01Ab") + abort + begins(2, true) +
+			rec(abortRequest, 2, "") + aGET("/"),
+		"interleaved": fcgiRequest{id: 1}.head()[:40] + fcgiRequest{id: 2}.String() + fcgiRequest{id: 1}.head()[40:] +
+			fcgiRequest{id: 3}.String() + rec(stdinStream, 1, ""),
+		"strangers": rec(stdinStream, 0, "abcdef") + begins(1, true) + rec(paramsStream, 0, "abcdef") +
+			aGET("/")[16:] + sized(3) + rec(stdinStream, 0, "abcdef") + rec(stdinStream, 1, "abc") +
+			rec(stdoutStream, 0, "x") + rec(stdinStream, 1, ""),
+		"unknown types": padded(99, 0, "abc", 9) + sized(3) + padded(99, 1, "abc", 9) +
+			inRecords(stdinStream, 1, 2, "abc"),
+		"cut off": aGET("/") + aPOST("hello")[:100],
+		"many":    strings.Repeat(aGET("/")+aPOST("x"), 5),
+		"a long question": begins(1, true) + rec(getValues, 0,
+			strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 100)) + aGET("/")[16:],
 	} {
 		add(name, text)
 	}
 	return all
 }
 
-// fcgiProbe reads a body, or leaves it, and tells all there is to tell.
+// fcgiProbe reads a body, or leaves it, and responds with all that it can observe.
 func fcgiProbe(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPut {
 		io.ReadFull(r.Body, make([]byte, 3))
@@ -58,13 +67,12 @@ func fcgiProbe(w http.ResponseWriter, r *http.Request) {
 		fcgiDump(w, r)
 	}
 	if r.Method != http.MethodGet {
-		_ = r.Context().Err() // begins to watch
+		_ = r.Context().Err() // starts the departure watch
 	}
 }
 
-// inOrder describes what came back: the responses in their order, and then the replies to records
-// that are not a request's in theirs, because these do not wait for responses. Anything but whole
-// records fails the test.
+// inOrder describes what came back: the responses in order, and then the replies to management
+// records in order, because these do not wait for responses. Incomplete records fail the test.
 func inOrder(t *testing.T, all []byte, closed bool) string {
 	p := newFCGIPeer(t, nil)
 	p.in.Reset(bytes.NewReader(all))
@@ -72,7 +80,7 @@ func inOrder(t *testing.T, all []byte, closed bool) string {
 	for {
 		kind, id, content, err := p.record()
 		if err == nil {
-			var a *answer
+			var a *fcgiResponse
 			switch a, err = p.take(kind, id, content); {
 			case a != nil && a.status == cantMultiplex:
 				fmt.Fprintln(&replies, a)
@@ -81,10 +89,10 @@ func inOrder(t *testing.T, all []byte, closed bool) string {
 				fmt.Fprintln(&s, a)
 			}
 		}
-		for _, told := range p.told {
-			fmt.Fprintln(&replies, told)
+		for _, reply := range p.management {
+			fmt.Fprintln(&replies, reply)
 		}
-		p.told = nil
+		p.management = nil
 		if err != nil {
 			for id, a := range p.open {
 				a.stdout, _, _ = bytes.Cut(a.stdout, []byte("Date: "))
@@ -99,7 +107,7 @@ func inOrder(t *testing.T, all []byte, closed bool) string {
 	}
 }
 
-// cutAt cuts text into pieces, at random but the same for the same seed.
+// cutAt cuts text into pieces, at random but reproducibly for a seed.
 func cutAt(text string, seed uint64) (pieces []string) {
 	rnd := rand.New(rand.NewPCG(seed, uint64(len(text))))
 	longest := 1 + rnd.IntN(1+len(text)/2)
@@ -110,8 +118,8 @@ func cutAt(text string, seed uint64) (pieces []string) {
 	return pieces
 }
 
-// FuzzFastCGI sends any bytes whole and in pieces. The answers are the same, and there is
-// nothing in them but records.
+// FuzzFastCGI sends any bytes whole and in pieces. The responses are the same, and consist only of
+// whole records.
 func FuzzFastCGI(f *testing.F) {
 	seed := uint64(0)
 	for _, text := range fcgiCorpus() {
@@ -126,7 +134,7 @@ func FuzzFastCGI(f *testing.F) {
 	})
 }
 
-// samePieces fails unless a stream gets the same answers in pieces as whole.
+// samePieces fails unless a stream in pieces gets the same responses as whole.
 func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
 	t.Helper()
 	whole, closed := fcgiExchange(t, fcgiServer, h, []string{in}, 0)
@@ -136,8 +144,8 @@ func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
 	}
 }
 
-// Every stream of the corpus gives the same answers byte by byte.
-func TestFCGICorpusByteByByte(t *testing.T) {
+// Every stream of the corpus gets the same responses byte by byte.
+func TestFCGICorpusIsIndependentOfSplit(t *testing.T) {
 	for name, text := range fcgiCorpus() {
 		t.Run(name, func(t *testing.T) {
 			samePieces(t, fcgiProbe, text, strings.Split(text, ""))

@@ -12,21 +12,22 @@ import (
 	"time"
 )
 
-// underAttack runs an attack on a connection while another one's handler runs, over every
-// kind of connection. The other one is to be served whatever happens; after the test nothing
-// may be left of the server.
+// underAttack runs an attack on one connection while the handler of another one runs, over every
+// kind of connection. The other connection must be served. After the test nothing of the server may
+// be left.
 func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 	t.Helper()
 	entered, release := make(chan bool, 1), make(chan bool)
 	settings := func() *http.Server {
-		return &http.Server{MaxHeaderBytes: maxParams, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/bystander" {
-				entered <- true
-				<-release
-			}
-			b, err := io.ReadAll(r.Body)
-			fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
-		})}
+		return &http.Server{MaxHeaderBytes: maxParams,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/bystander" {
+					entered <- true
+					<-release
+				}
+				b, err := io.ReadAll(r.Body)
+				fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
+			})}
 	}
 	everyFCGIMode(t, settings, func(s *fcgiSite) {
 		bystander := s.peer()
@@ -34,22 +35,22 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 		io.WriteString(bystander, aGET("/bystander"))
 		<-entered
 		attack(s)
-		if a := s.ask(aGET("/new")); a.body != "/new <nil>" {
+		if a := s.roundTrip(aGET("/new")); a.body != "/new <nil>" {
 			s.Errorf("a new connection got %v", a)
 		}
 		release <- true
-		if a := bystander.answer(); a.body != "/bystander <nil>" {
+		if a := bystander.readResponse(); a.body != "/bystander <nil>" {
 			s.Errorf("the bystander got %v", a)
 		}
-		if a := bystander.ask(aPOST("again")); a.body != "/ again<nil>" {
+		if a := bystander.roundTrip(aPOST("again")); a.body != "/ again<nil>" {
 			s.Errorf("the bystander got %v, then", a)
 		}
 	})
 }
 
-// answersTo sends text, half-closes, and returns all that comes back until the connection is
-// closed, in words.
-func (s *fcgiSite) answersTo(text string) string {
+// responsesTo sends text, half-closes, and describes all that comes back until the connection is
+// closed.
+func (s *fcgiSite) responsesTo(text string) string {
 	s.Helper()
 	p := s.peer()
 	defer p.Close()
@@ -60,17 +61,17 @@ func (s *fcgiSite) answersTo(text string) string {
 	return p.rest()
 }
 
-// rest is all that comes until the connection is closed.
+// rest returns all that comes until the connection is closed.
 func (p *fcgiPeer) rest() string {
 	p.Helper()
 	var all []string
 	for {
-		a, err := p.tryAnswer()
+		a, err := p.tryReadResponse()
 		if timedOutErr(err) {
 			p.Errorf("not closed; so far %q", all)
 		}
-		all = append(all, p.told...)
-		p.told = nil
+		all = append(all, p.management...)
+		p.management = nil
 		switch {
 		case err != nil && len(p.open) > 0:
 			return strings.Join(append(all, "cut off"), "; ")
@@ -84,18 +85,18 @@ func (p *fcgiPeer) rest() string {
 	}
 }
 
-// want fails unless that is what comes back.
+// want fails unless the responses to text match.
 func (s *fcgiSite) want(text, want string) {
 	s.Helper()
-	if got := s.answersTo(text); got != want {
+	if got := s.responsesTo(text); got != want {
 		s.Errorf("to %.300q\ngot %s\nwant %s", text, got, want)
 	}
 }
 
-// wantInAnyOrder is want for responses to records in a body, which do not wait for each other.
+// wantInAnyOrder is want for replies to records in a body, which do not wait for each other.
 func (s *fcgiSite) wantInAnyOrder(text string, want ...string) {
 	s.Helper()
-	got := strings.Split(s.answersTo(text), "; ")
+	got := strings.Split(s.responsesTo(text), "; ")
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
@@ -103,98 +104,112 @@ func (s *fcgiSite) wantInAnyOrder(text string, want ...string) {
 	}
 }
 
-func TestFCGIRecordsByteByByte(t *testing.T) {
+func TestFCGIRecordsMayArriveByteByByte(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		p := s.peer()
-		text := begins(1, true) + inRecords(paramsStream, 1, 1, nameValues(ask{method: "POST", length: true, body: "hello"}.list()...)) + inRecords(stdinStream, 1, 1, "hello")
+		text := begins(1, true) + inRecords(paramsStream, 1, 1,
+			nameValues(fcgiRequest{method: "POST", length: true, body: "hello"}.list()...)) +
+			inRecords(stdinStream, 1, 1, "hello")
 		for b := range strings.SplitSeq(text, "") {
 			if _, err := io.WriteString(p, b); err != nil {
 				s.Fatal(err)
 			}
 		}
-		if a := p.answer(); a.body != "/ hello<nil>" {
+		if a := p.readResponse(); a.body != "/ hello<nil>" {
 			s.Error(a)
 		}
 	})
 }
 
-// A second request on a connection that is busy with one is refused, and does the first no
-// harm.
-func TestFCGIInterleavedRequests(t *testing.T) {
-	one, two := ask{id: 1, method: "POST", body: "hello", length: true}, ask{id: 2, uri: "/two", body: "xxxxx"}
-	list := func(a ask) string { return nameValues(a.list()...) }
-	mixed := func(a, b []string) (s string) { // one of each in turn
+// A second request on a connection that is busy with one is refused, without harm to the first.
+func TestFCGIInterleavedRequestIsRefused(t *testing.T) {
+	one, two := fcgiRequest{id: 1, method: "POST", body: "hello", length: true}, fcgiRequest{id: 2, uri: "/two", body: "xxxxx"}
+	list := func(a fcgiRequest) string { return nameValues(a.list()...) }
+	mixed := func(a, b []string) (s string) { // records of both, alternating
 		for i := range a {
 			s += a[i] + b[i]
 		}
 		return s
 	}
-	records := func(a ask) []string {
+	records := func(a fcgiRequest) []string {
 		l := list(a)
-		return []string{begins(a.id, true), rec(paramsStream, a.id, l[:9]), rec(paramsStream, a.id, l[9:]), rec(paramsStream, a.id, ""),
+		return []string{begins(a.id, true), rec(paramsStream, a.id, l[:9]), rec(paramsStream, a.id, l[9:]),
+			rec(paramsStream, a.id, ""),
 			rec(stdinStream, a.id, a.body[:2]), rec(stdinStream, a.id, a.body[2:]), rec(stdinStream, a.id, "")}
 	}
 	underAttack(t, 0, func(s *fcgiSite) {
 		const refused, served = "2 ended as 1", "1: 200 / hello<nil>"
 		s.want(mixed(records(one), records(two)), refused+"; "+served)
-		s.want(one.head()+begins(2, true)+rec(stdinStream, 2, "x")+inRecords(stdinStream, 1, 3, "hello"), refused+"; "+served)
-		s.wantInAnyOrder(one.head()+rec(stdinStream, 1, "he")+two.String()+inRecords(stdinStream, 1, 3, "llo"), served, refused)
+		s.want(one.head()+begins(2, true)+rec(stdinStream, 2, "x")+inRecords(stdinStream, 1, 3, "hello"),
+			refused+"; "+served)
+		s.wantInAnyOrder(one.head()+rec(stdinStream, 1, "he")+two.String()+inRecords(stdinStream, 1, 3, "llo"),
+			served, refused)
 		s.want(begins(1, true)+begins(2, true)+abort+two.String(), refused+"; 1 ended as 0; 2: 200 /two xxxxx<nil>")
-		s.want(begins(1, true)+strings.Repeat(begins(3, true)+rec(abortRequest, 3, ""), 2)+one.String()[16:], "3 ended as 1; 3 ended as 1; "+served)
+		s.want(begins(1, true)+strings.Repeat(begins(3, true)+rec(abortRequest, 3, ""), 2)+one.String()[16:],
+			"3 ended as 1; 3 ended as 1; "+served)
 	})
 }
 
-// An id that begins again while it is active ends the connection: which of the two the other
-// records are of, nobody knows.
-func TestFCGIIDReusedWhileActive(t *testing.T) {
-	a := ask{method: "POST", body: "hello", length: true}
+// BEGIN_REQUEST with an active id ends the connection, because the other records would be
+// ambiguous.
+func TestFCGIReusedActiveIDEndsConnection(t *testing.T) {
+	a := fcgiRequest{method: "POST", body: "hello", length: true}
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+begins(1, true)+aGET("/"), "")
 		s.want(a.head()[:40]+a.String(), "")
 		s.want(a.head()+a.String(), "")
-		s.want(a.head()+rec(stdinStream, 1, "he")+a.String(), "1: 200 / hefcgi: BEGIN_REQUEST for a request that has begun")
-		s.want(a.String()+a.String(), "1: 200 / hello<nil>; 1: 200 / hello<nil>") // it is no longer active
-		if !strings.Contains(s.logged.String(), "closed: BEGIN_REQUEST for a request that has begun") {
+		s.want(a.head()+rec(stdinStream, 1, "he")+a.String(),
+			"1: 200 / hefcgi: repeated BEGIN_REQUEST for an active request")
+		// the id is no longer active
+		s.want(a.String()+a.String(), "1: 200 / hello<nil>; 1: 200 / hello<nil>")
+		if !strings.Contains(s.logged.String(), "closed: repeated BEGIN_REQUEST for an active request") {
 			s.Errorf("logged %q", s.logged)
 		}
 	})
 }
 
-func TestFCGILengthsThatLie(t *testing.T) {
+func TestFCGIWrongLengthsAreRejected(t *testing.T) {
 	list := func(content string) string {
 		return begins(1, true) + rec(paramsStream, 1, content) + rec(paramsStream, 1, "") + rec(stdinStream, 1, "")
 	}
 	const refused = "1: 400 400 Bad Request: malformed parameters"
 	underAttack(t, 0, func(s *fcgiSite) {
 		for _, content := range []string{
-			"\x7f", "\x01\x7fA", "\x7f\x01Ab", "\xff\xff\xff\xff\x01Ab", "\x01\xff\xff\xff\xffAb", "\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\x00\x00", "\x01\x80\x00\x00",
+			"\x7f", "\x01\x7fA", "\x7f\x01Ab", "\xff\xff\xff\xff\x01Ab", "\x01\xff\xff\xff\xffAb",
+			"\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\x00\x00", "\x01\x80\x00\x00",
 			"\xff\xff\xff\xff\x7f" + strings.Repeat("x", 60000),
 		} {
 			s.want(list(content)+aGET("/next"), refused)
 		}
-		s.want("\x01\x04\x00\x01\xff\xff\x00\x00", "")                                                        // a record before any request
-		s.want(begins(1, true)+"\x01\x04\x00\x01\xff\xff\x00\x00abc", "1: 400 400 Bad Request: head cut off") // longer than what comes
+		// a record before any request
+		s.want("\x01\x04\x00\x01\xff\xff\x00\x00", "")
+		// longer than what follows
+		s.want(begins(1, true)+"\x01\x04\x00\x01\xff\xff\x00\x00abc", "1: 400 400 Bad Request: incomplete request head")
 		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00"), "")
 		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00\x00"), "")
 		s.want(rec(getValues, 0, strings.Repeat("x", 5000))+aGET("/"), "")
 		s.want(rec(getValues, 0, "\xff\xff\xff\xff")+aGET("/"), `10 ""; 1: 200 / <nil>`)
-		s.want(ask{method: "POST", params: []string{"CONTENT_LENGTH", "9223372036854775807"}}.head()+inRecords(stdinStream, 1, 9, "hello"), "1: 200 / hellounexpected EOF")
-		s.want(ask{method: "POST", params: []string{"CONTENT_LENGTH", "3"}}.head()+inRecords(stdinStream, 1, 9, "hello"), "1: 200 / helfcgi: body longer than CONTENT_LENGTH")
+		s.want(fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH",
+			"9223372036854775807"}}.head()+inRecords(stdinStream, 1, 9, "hello"), "1: 200 / hellounexpected EOF")
+		s.want(fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", "3"}}.head()+inRecords(stdinStream, 1, 9,
+			"hello"), "1: 200 / helfcgi: body longer than CONTENT_LENGTH")
 	})
 }
 
-// 1 MB of parameters is accepted from who wants that, and more is refused. Whoever sends
-// it in the smallest records is no better off.
-func TestFCGILargeParams(t *testing.T) {
+// 1 MB of parameters is accepted if the limit allows it, and more is rejected. Sending it in the
+// smallest records gains nothing.
+func TestFCGIParamsAreLimitedInBytes(t *testing.T) {
 	const most = http.DefaultMaxHeaderBytes
-	large := func(size int) string { return ask{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String() }
+	large := func(size int) string {
+		return fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String()
+	}
 	const refused = "1: 431 431 Request Header Fields Too Large: parameters too large"
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(large(most-1000), "1: 200 / <nil>")
 		s.want(large(most+5000)+aGET("/next"), refused)
 		s.want(begins(1, true)+strings.Repeat(rec(paramsStream, 1, "x"), 200_000), refused)
 		s.want(begins(1, true)+strings.Repeat(rec(stdinStream, 9, "stranger"), 100_000), refused)
-		s.want(ask{}.head()+strings.Repeat(rec(dataStream, 1, "data"), 200_000), refused)
+		s.want(fcgiRequest{}.head()+strings.Repeat(rec(dataStream, 1, "data"), 200_000), refused)
 	})
 	underAttack(t, 1<<10, func(s *fcgiSite) {
 		s.want(large(4500), "1: 200 / <nil>")
@@ -202,23 +217,25 @@ func TestFCGILargeParams(t *testing.T) {
 	})
 }
 
-func TestFCGITooManyParams(t *testing.T) {
-	pairs := func(n int) string { return nameValues(append(ask{}.list(), fcgiFields(n)...)...) }
+func TestFCGIParamsAreLimitedInNumber(t *testing.T) {
+	pairs := func(n int) string { return nameValues(append(fcgiRequest{}.list(), fcgiFields(n)...)...) }
 	list := func(content string) string {
 		return begins(1, true) + inRecords(paramsStream, 1, largestContent, content) + rec(stdinStream, 1, "")
 	}
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(list(pairs(1000)), "1: 200 / <nil>")
 		s.want(list(pairs(1001))+aGET("/next"), "1: 400 400 Bad Request: too many parameters")
-		s.want(list(pairs(0)+strings.Repeat("\x00\x00", 400_000)), "1: 200 / <nil>") // nothing is made of those
+		// they become no fields
+		s.want(list(pairs(0)+strings.Repeat("\x00\x00", 400_000)), "1: 200 / <nil>")
 		s.want(list(pairs(0)+strings.Repeat(nameValues("CONTENT_TYPE", "a/b"), 50_000)), "1: 200 / <nil>")
 	})
 }
 
-func TestFCGIGarbage(t *testing.T) {
+func TestFCGIGarbageEndsConnection(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		for _, garbage := range []string{
-			"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\x02" + aGET("/")[1:], "\x00", "\x01\x00\x00\x01\x00\x00\x00\x00",
+			"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\x02" +
+				aGET("/")[1:], "\x00", "\x01\x00\x00\x01\x00\x00\x00\x00",
 			strings.Repeat("\xff", 100_000), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 		} {
 			s.want(garbage, "")
@@ -232,59 +249,68 @@ func TestFCGIGarbage(t *testing.T) {
 	})
 }
 
-// What is not about a request is answered as the specification says, in whatever number.
-func TestFCGIManagementRecords(t *testing.T) {
-	const told = `10 "\x0f\x01FCGI_MPXS_CONNS0"`
+// Records that do not belong to a request get the replies of the specification, however many they
+// are.
+func TestFCGIManagementRecordsGetReplies(t *testing.T) {
+	const valuesReply = `10 "\x0f\x01FCGI_MPXS_CONNS0"`
 	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(question+aGET("/"), told+"; 1: 200 / <nil>")
-		s.want(aGET("/")+question, "1: 200 / <nil>; "+told)
-		s.want(rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", "", "X", "y")), told)
+		s.want(question+aGET("/"), valuesReply+"; 1: 200 / <nil>")
+		s.want(aGET("/")+question, "1: 200 / <nil>; "+valuesReply)
+		s.want(rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", "", "X", "y")), valuesReply)
 		s.want(rec(getValues, 0, ""), `10 ""`)
 		s.want(rec(200, 0, "xyz"), `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`)
-		s.want(rec(stdinStream, 0, "xyz")+rec(beginRequest, 0, "xyz"), `11 "\x05\x00\x00\x00\x00\x00\x00\x00"; 11 "\x01\x00\x00\x00\x00\x00\x00\x00"`)
-		s.wantInAnyOrder(sized(5)+rec(stdinStream, 1, "he")+question+rec(200, 0, "xyz")+padded(paramsStream, 0, strings.Repeat("x", 20_000), 7)+inRecords(stdinStream, 1, 9, "llo"),
-			"1: 200 / hello<nil>", told, `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`, `11 "\x04\x00\x00\x00\x00\x00\x00\x00"`)
+		s.want(rec(stdinStream, 0, "xyz")+rec(beginRequest, 0, "xyz"),
+			`11 "\x05\x00\x00\x00\x00\x00\x00\x00"; 11 "\x01\x00\x00\x00\x00\x00\x00\x00"`)
+		s.wantInAnyOrder(sized(5)+rec(stdinStream, 1, "he")+question+rec(200, 0, "xyz")+padded(paramsStream, 0,
+			strings.Repeat("x", 20_000), 7)+inRecords(stdinStream, 1, 9, "llo"),
+			"1: 200 / hello<nil>", valuesReply, `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`,
+			`11 "\x04\x00\x00\x00\x00\x00\x00\x00"`)
 		for _, role := range []string{"\x00\x00", "\x00\x02", "\x00\x03", "\x01\x01"} {
-			s.want(rec(beginRequest, 7, role+"\x01\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+rec(stdinStream, 7, "")+aGET("/"), "7 ended as 3; 1: 200 / <nil>")
-			s.want(rec(beginRequest, 7, role+"\x00\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+aGET("/"), "7 ended as 3")
+			s.want(rec(beginRequest, 7, role+"\x01\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+rec(stdinStream, 7,
+				"")+aGET("/"), "7 ended as 3; 1: 200 / <nil>")
+			s.want(rec(beginRequest, 7, role+"\x00\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+aGET("/"),
+				"7 ended as 3")
 		}
 	})
 }
 
-// They are also answered where a handler left them unread.
-func TestFCGIManagementRecordsUnread(t *testing.T) {
+// They also get replies if they are in a body that a handler left unread.
+func TestFCGIManagementRecordsInUnreadBodyGetReplies(t *testing.T) {
 	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
 		p := s.peer()
 		io.WriteString(p, sized(5)+rec(stdinStream, 1, "he")+question+inRecords(stdinStream, 1, 9, "llo"))
-		p.answer()
+		p.readResponse()
 		if kind, id, content, err := p.record(); kind != getValuesResult || id != 0 || err != nil {
 			s.Errorf("record of type %d for %d: %q, %v", kind, id, content, err)
 		}
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
 	})
 }
 
-// A flood of questions costs who sends it as much as us: each is answered, and nothing is
+// A flood of GET_VALUES costs the sender as much as the server: each gets a reply, and nothing is
 // kept.
-func TestFCGIQuestionFlood(t *testing.T) {
+func TestFCGIGetValuesFloodKeepsNothing(t *testing.T) {
 	const n = 20_000
 	underAttack(t, 0, func(s *fcgiSite) {
 		p := s.peer()
 		p.send(strings.Repeat(question, n) + aGET("/"))
-		if a := p.answer(); a.body != "/ <nil>" || len(p.told) != n {
-			s.Errorf("%v behind %d of %d answers", a, len(p.told), n)
+		if a := p.readResponse(); a.body != "/ <nil>" || len(p.management) != n {
+			s.Errorf("%v behind %d of %d responses", a, len(p.management), n)
 		}
 	})
 }
 
-// So it does in a body.
-func TestFCGIFloodsInABody(t *testing.T) {
-	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""), "unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
+// The same holds in a body.
+func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
+	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""),
+		"unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
 		t.Run(name, func(t *testing.T) {
 			underAttack(t, 0, func(s *fcgiSite) {
 				for _, n := range []int{20, 20_000} {
-					got := s.answersTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) + inRecords(stdinStream, 1, 9, "llo"))
-					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") || replies != n {
+					got := s.responsesTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
+						inRecords(stdinStream, 1, 9, "llo"))
+					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") ||
+						replies != n {
 						s.Errorf("%d: %d replies: %.200s", n, replies, got)
 					}
 				}
@@ -293,38 +319,42 @@ func TestFCGIFloodsInABody(t *testing.T) {
 	}
 }
 
-// Records of requests that are not active mean nothing, whatever they look like.
-func TestFCGIRecordsForUnknownIDs(t *testing.T) {
+// Records of inactive requests are ignored, whatever they look like.
+func TestFCGIRecordsForUnknownIDsAreIgnored(t *testing.T) {
 	evil := rec(stdinStream, 7, aGET("/smuggled")) + rec(paramsStream, 8, aGET("/smuggled")) + rec(stdinStream, 9, "")
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(evil+aGET("/"), "1: 200 / <nil>")
 		s.want(strings.Repeat(evil, 20_000)+aGET("/"), "1: 200 / <nil>")
 		s.want(begins(1, true)+strings.Repeat(evil, 100)+aGET("/")[16:], "1: 200 / <nil>")
-		s.want(ask{}.head()+evil+rec(stdinStream, 1, ""), "1: 200 / <nil>")
-		s.want(sized(5)+rec(stdinStream, 1, "he")+strings.Repeat(evil, 20_000)+inRecords(stdinStream, 1, 9, "llo"), "1: 200 / hello<nil>")
+		s.want(fcgiRequest{}.head()+evil+rec(stdinStream, 1, ""), "1: 200 / <nil>")
+		s.want(sized(5)+rec(stdinStream, 1, "he")+strings.Repeat(evil, 20_000)+inRecords(stdinStream, 1, 9, "llo"),
+			"1: 200 / hello<nil>")
 	})
 }
 
-// What only applications send means nothing either.
-func TestFCGIApplicationsRecords(t *testing.T) {
-	evil := rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "Status: 200\r\n\r\nx") + rec(stdoutStream, 1, "") +
+// Records that only applications send are ignored, too.
+func TestFCGIApplicationRecordsAreIgnored(t *testing.T) {
+	evil := rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "Status: 200\r\n\r\nx") +
+		rec(stdoutStream, 1, "") +
 		rec(stderrStream, 1, "x") + rec(getValuesResult, 1, "") + rec(unknownType, 1, "")
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(evil+begins(1, true)+evil+aGET("/")[16:]+evil+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(5)+evil+rec(stdinStream, 1, "he")+evil+inRecords(stdinStream, 1, 9, "llo")+evil, "1: 200 / hello<nil>")
+		s.want(sized(5)+evil+rec(stdinStream, 1, "he")+evil+inRecords(stdinStream, 1, 9, "llo")+evil,
+			"1: 200 / hello<nil>")
 	})
 }
 
-// DATA is for filters, and this is none.
-func TestFCGIDataRecords(t *testing.T) {
+// DATA is for filters, and this is a responder.
+func TestFCGIDataRecordsAreIgnored(t *testing.T) {
 	data := inRecords(dataStream, 1, 1000, strings.Repeat("data", 1000))
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+data+aGET("/")[16:]+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(5)+data+rec(stdinStream, 1, "he")+data+inRecords(stdinStream, 1, 9, "llo")+data+aGET("/"), "1: 200 / hello<nil>; 1: 200 / <nil>")
+		s.want(sized(5)+data+rec(stdinStream, 1, "he")+data+inRecords(stdinStream, 1, 9, "llo")+data+aGET("/"),
+			"1: 200 / hello<nil>; 1: 200 / <nil>")
 	})
 }
 
-func TestFCGIAbortOfUnknownIDs(t *testing.T) {
+func TestFCGIAbortOfUnknownIDsIsIgnored(t *testing.T) {
 	evil := rec(abortRequest, 2, "") + padded(abortRequest, 65535, "", 255)
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(abort+evil, "")
@@ -333,56 +363,60 @@ func TestFCGIAbortOfUnknownIDs(t *testing.T) {
 	})
 }
 
-// The end of the list's stream and the body's come in this order, once.
-func TestFCGIStreamsOutOfOrder(t *testing.T) {
-	list := nameValues(ask{}.list()...)
+// The end of PARAMS comes before the end of STDIN, and each comes once.
+func TestFCGIStreamsOutOfOrderEndConnection(t *testing.T) {
+	list := nameValues(fcgiRequest{}.list()...)
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want(begins(1, true)+rec(stdinStream, 1, "x"), "")
 		s.want(begins(1, true)+rec(paramsStream, 1, list)+rec(stdinStream, 1, ""), "")
 		s.want(begins(1, true)+inRecords(paramsStream, 1, 99, list)+rec(paramsStream, 1, "x"), "")
-		s.want(aGET("/")+rec(stdinStream, 1, "more")+rec(paramsStream, 1, "more")+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(2)+rec(stdinStream, 1, "he")+rec(paramsStream, 1, "more")+rec(stdinStream, 1, ""), "1: 200 / he<nil>")
+		s.want(aGET("/")+rec(stdinStream, 1, "more")+rec(paramsStream, 1, "more")+aGET("/"),
+			"1: 200 / <nil>; 1: 200 / <nil>")
+		s.want(sized(2)+rec(stdinStream, 1, "he")+rec(paramsStream, 1, "more")+rec(stdinStream, 1, ""),
+			"1: 200 / he<nil>")
 	})
 }
 
-// Who has said that nothing more comes still gets its answers.
-func TestFCGIHalfClosed(t *testing.T) {
+// A web server that has closed its sending side still gets its responses.
+func TestFCGIHalfClosedConnectionGetsResponses(t *testing.T) {
 	underAttack(t, 0, func(s *fcgiSite) {
 		s.want("", "")
 		s.want(aGET("/1")+aPOST("2"), "1: 200 /1 <nil>; 1: 200 / 2<nil>")
-		s.want(begins(1, true), "1: 400 400 Bad Request: head cut off")
-		s.want(ask{}.head(), "1: 400 400 Bad Request: head cut off")
-		s.want(ask{}.head()[:30], "1: 400 400 Bad Request: head cut off")
-		s.want(aGET("/")+ask{id: 2}.head()[:30], "1: 200 / <nil>; 2: 400 400 Bad Request: head cut off")
+		s.want(begins(1, true), "1: 400 400 Bad Request: incomplete request head")
+		s.want(fcgiRequest{}.head(), "1: 400 400 Bad Request: incomplete request head")
+		s.want(fcgiRequest{}.head()[:30], "1: 400 400 Bad Request: incomplete request head")
+		s.want(aGET("/")+fcgiRequest{id: 2}.head()[:30], "1: 200 / <nil>; 2: 400 400 Bad Request: incomplete request head")
 		s.want(begins(3, true)+rec(abortRequest, 3, "")+"\x01", "3 ended as 0")
 		s.want(sized(5)+rec(stdinStream, 1, "he"), "1: 200 / hefcgi: connection to web server closed")
 	})
 }
 
-// Peers that do not read hold nobody for longer than WriteTimeout: neither a handler nor
-// who answers their questions.
-func TestFCGIPeersThatDoNotRead(t *testing.T) {
+// Peers that do not read block a handler, or a goroutine that replies, for at most WriteTimeout.
+func TestFCGIWriteTimeoutEndsPeersThatDoNotRead(t *testing.T) {
 	var failed atomic.Int32
 	settings := func() *http.Server {
-		return &http.Server{WriteTimeout: 50 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			for r.URL.Path == "/endless" {
-				if _, err := w.Write(make([]byte, 100_000)); err != nil {
-					if r.Context().Err() == nil {
-						t.Error("the context lives")
+		return &http.Server{WriteTimeout: 50 * time.Millisecond,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				for r.URL.Path == "/endless" {
+					if _, err := w.Write(make([]byte, 100_000)); err != nil {
+						if r.Context().Err() == nil {
+							t.Error("the context lives")
+						}
+						failed.Add(1)
+						return
 					}
-					failed.Add(1)
-					return
 				}
-			}
-		})}
+			})}
 	}
-	// Either path, over what holds little: other sockets hold megabytes.
+	// Both paths, over sockets with small buffers: others hold megabytes.
 	someFCGIModes(t, settings, func(s *fcgiSite) {
 		failed.Store(0)
 		p := s.peer()
 		io.WriteString(p, aGET("/endless"))
 		eventually(s.T, "the handler still writes", func() bool { return failed.Load() == 1 })
-		for name, flood := range map[string]string{"questions": question, "requests": aGET("/"), "abortions": begins(1, true) + abort, "other roles": rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00")} {
+		for name, flood := range map[string]string{"questions": question, "requests": aGET("/"),
+			"abortions": begins(1, true) + abort, "other roles": rec(beginRequest, 1,
+				"\x00\x03\x01\x00\x00\x00\x00\x00")} {
 			p := s.peer()
 			text := strings.Repeat(flood, 1000)
 			for {
@@ -398,15 +432,15 @@ func TestFCGIPeersThatDoNotRead(t *testing.T) {
 		testkit.Try(s.T, func() error {
 			p := s.peer()
 			p.send(aGET("/"))
-			_, err := p.tryAnswer()
+			_, err := p.tryReadResponse()
 			return err
 		})
 	}, "memory", "unix")
 }
 
-// Thousands of web servers that stop anywhere in a request hold memory in proportion to
-// what they sent, and go when they are told to.
-func TestFCGIPeersThatStop(t *testing.T) {
+// Thousands of web servers that stall anywhere in a request hold memory in proportion to what they
+// have sent. Their connections close with the server.
+func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
 	withoutReserve(t)
 	whole := aPOST("hello")
 	n := 300
@@ -418,7 +452,7 @@ func TestFCGIPeersThatStop(t *testing.T) {
 			io.WriteString(p, whole[:i%(len(whole)-8)])
 			all = append(all, p)
 		}
-		s.ask(aGET("/"))
+		s.roundTrip(aGET("/"))
 		each := (int64(inUse()) - int64(before)) / int64(n)
 		if bound := int64(96 << 10); each > bound {
 			s.Errorf("%d bytes for each, want at most %d", each, bound)

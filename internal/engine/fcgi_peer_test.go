@@ -22,8 +22,8 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// This file is the web server's side of FastCGI. It is written from the specification and
-// without the codec that the server has: what that gets wrong shall be seen.
+// This file is the web server's side of FastCGI. It is written from the specification and does not
+// use the server's codec, so that faults of the codec are found.
 
 // The types of records (section 8).
 const (
@@ -47,13 +47,13 @@ const (
 	unknownRole     = 3
 )
 
-// largestContent is what fits into a record.
+// largestContent is the maximum content of a record.
 const largestContent = 65535
 
-// rec is a record without padding.
+// rec returns a record without padding.
 func rec(kind int, id int, content string) string { return padded(kind, id, content, 0) }
 
-// padded is a record with some.
+// padded returns a record with padding.
 func padded(kind, id int, content string, padding int) string {
 	n := len(content)
 	if n > largestContent {
@@ -63,7 +63,7 @@ func padded(kind, id int, content string, padding int) string {
 	return string(header) + content + strings.Repeat("\xaa", padding)
 }
 
-// inRecords is content in records of size bytes, and the empty one behind them.
+// inRecords returns content in records of size bytes, and the empty record that ends the stream.
 func inRecords(kind, id, size int, content string) string {
 	var s strings.Builder
 	for len(content) > 0 {
@@ -74,7 +74,7 @@ func inRecords(kind, id, size int, content string) string {
 	return s.String() + rec(kind, id, "")
 }
 
-// begins is the record that begins a responder's request.
+// begins returns the BEGIN_REQUEST of a responder.
 func begins(id int, keep bool) string {
 	if keep {
 		return rec(beginRequest, id, "\x00\x01\x01\x00\x00\x00\x00\x00")
@@ -82,7 +82,7 @@ func begins(id int, keep bool) string {
 	return rec(beginRequest, id, "\x00\x01\x00\x00\x00\x00\x00\x00")
 }
 
-// nameValues is a list of names and values (section 3.4).
+// nameValues returns a list of names and values (section 3.4).
 func nameValues(pairs ...string) string {
 	var b []byte
 	for i := 0; i < len(pairs); i += 2 {
@@ -98,30 +98,30 @@ func nameValues(pairs ...string) string {
 	return string(b)
 }
 
-// ask is a request.
-type ask struct {
-	id     int    // 0 is 1
-	once   bool   // the connection is not to be kept
-	method string // "" is GET
-	uri    string // REQUEST_URI; "" is /
+// fcgiRequest is a request.
+type fcgiRequest struct {
+	id     int    // 0 stands for 1
+	once   bool   // without FCGI_KEEP_CONN
+	method string // "" stands for GET
+	uri    string // REQUEST_URI; "" stands for /
 	params []string
 	body   string
-	length bool // CONTENT_LENGTH is the body's
+	length bool // sends CONTENT_LENGTH
 }
 
-// head is the request up to its body.
-func (a ask) head() string {
+// head returns the request up to its body.
+func (a fcgiRequest) head() string {
 	return begins(a.number(), !a.once) + inRecords(paramsStream, a.number(), largestContent, nameValues(a.list()...))
 }
 
-func (a ask) number() int {
+func (a fcgiRequest) number() int {
 	if a.id == 0 {
 		return 1
 	}
 	return a.id
 }
 
-func (a ask) list() []string {
+func (a fcgiRequest) list() []string {
 	all := []string{"REQUEST_METHOD", a.method, "REQUEST_URI", a.uri, "SERVER_PROTOCOL", "HTTP/1.1"}
 	if a.method == "" {
 		all[1] = http.MethodGet
@@ -135,20 +135,20 @@ func (a ask) list() []string {
 	return append(all, a.params...)
 }
 
-func (a ask) String() string {
+func (a fcgiRequest) String() string {
 	return a.head() + inRecords(stdinStream, a.number(), largestContent, a.body)
 }
 
-// aGET and aPOST are requests that most tests are content with. The connection is kept.
-func aGET(uri string) string { return ask{uri: uri}.String() }
+// aGET and aPOST return simple requests. The connection is kept.
+func aGET(uri string) string { return fcgiRequest{uri: uri}.String() }
 
-func aPOST(body string) string { return ask{method: "POST", body: body, length: true}.String() }
+func aPOST(body string) string { return fcgiRequest{method: "POST", body: body, length: true}.String() }
 
-// answer is what came back for a request.
-type answer struct {
+// fcgiResponse is a response.
+type fcgiResponse struct {
 	id             int
 	stdout, stderr []byte
-	ended          bool // STDOUT is
+	ended          bool // STDOUT has ended
 	app            uint32
 	status         byte // of END_REQUEST
 
@@ -157,15 +157,16 @@ type answer struct {
 	body   string
 }
 
-func (a *answer) String() string {
+func (a *fcgiResponse) String() string {
 	if a == nil {
 		return "nothing"
 	}
-	return fmt.Sprintf("%d for %d (%d): %d %v %q, errors %q", a.status, a.id, a.app, a.code, a.header, shorten([]byte(a.body)), shorten(a.stderr))
+	return fmt.Sprintf("%d for %d (%d): %d %v %q, errors %q", a.status, a.id, a.app, a.code, a.header,
+		shorten([]byte(a.body)), shorten(a.stderr))
 }
 
 // parse splits STDOUT as web servers do (RFC 3875, 6.2).
-func (a *answer) parse() error {
+func (a *fcgiResponse) parse() error {
 	head, body, found := strings.Cut(string(a.stdout), "\r\n\r\n")
 	if !found {
 		return fmt.Errorf("no head in %.200q", a.stdout)
@@ -187,13 +188,13 @@ func (a *answer) parse() error {
 type fcgiPeer struct {
 	*testing.T
 	net.Conn
-	in   *bufio.Reader
-	open map[int]*answer
-	told []string // records about the connection
+	in         *bufio.Reader
+	open       map[int]*fcgiResponse
+	management []string // records about the connection
 }
 
 func newFCGIPeer(t *testing.T, c net.Conn) *fcgiPeer {
-	return &fcgiPeer{T: t, Conn: c, in: bufio.NewReader(c), open: make(map[int]*answer)}
+	return &fcgiPeer{T: t, Conn: c, in: bufio.NewReader(c), open: make(map[int]*fcgiResponse)}
 }
 
 // record reads a record.
@@ -213,9 +214,9 @@ func (p *fcgiPeer) record() (kind, id int, content []byte, err error) {
 	return int(h[1]), int(binary.BigEndian.Uint16(h[2:])), content[:len(content)-int(h[6])], err
 }
 
-// tryAnswer reads up to the next END_REQUEST. io.EOF says that the connection was closed
-// between two answers.
-func (p *fcgiPeer) tryAnswer() (*answer, error) {
+// tryReadResponse reads up to the next END_REQUEST. It returns io.EOF if the connection was closed
+// between two responses.
+func (p *fcgiPeer) tryReadResponse() (*fcgiResponse, error) {
 	for {
 		kind, id, content, err := p.record()
 		if err != nil {
@@ -231,15 +232,15 @@ func (p *fcgiPeer) tryAnswer() (*answer, error) {
 	}
 }
 
-// take takes a record in, and returns the answer that it ends.
-func (p *fcgiPeer) take(kind, id int, content []byte) (*answer, error) {
+// take processes a record and returns the response that it ends.
+func (p *fcgiPeer) take(kind, id int, content []byte) (*fcgiResponse, error) {
 	if id == 0 {
-		p.told = append(p.told, fmt.Sprintf("%d %q", kind, content))
+		p.management = append(p.management, fmt.Sprintf("%d %q", kind, content))
 		return nil, nil
 	}
 	a := p.open[id]
 	if a == nil {
-		a = &answer{id: id}
+		a = &fcgiResponse{id: id}
 		p.open[id] = a
 	}
 	switch {
@@ -261,17 +262,17 @@ func (p *fcgiPeer) take(kind, id int, content []byte) (*answer, error) {
 	return nil, fmt.Errorf("record of type %d out of place: %q", kind, content)
 }
 
-// answer is tryAnswer for an answer that must come.
-func (p *fcgiPeer) answer() *answer {
+// readResponse is tryReadResponse for a response that must come.
+func (p *fcgiPeer) readResponse() *fcgiResponse {
 	p.Helper()
-	a, err := p.tryAnswer()
+	a, err := p.tryReadResponse()
 	if err != nil {
-		p.Fatalf("no answer: %v; so far %v", err, p.open)
+		p.Fatalf("no response: %v; so far %v", err, p.open)
 	}
 	return a
 }
 
-// send sends text while answers are read.
+// send sends text while responses are read.
 func (p *fcgiPeer) send(text string) (sent chan error) {
 	sent = make(chan error, 1)
 	go func() {
@@ -281,22 +282,22 @@ func (p *fcgiPeer) send(text string) (sent chan error) {
 	return sent
 }
 
-// ask sends a request and returns the answer.
-func (p *fcgiPeer) ask(request string) *answer {
+// roundTrip sends a request and returns the response.
+func (p *fcgiPeer) roundTrip(request string) *fcgiResponse {
 	p.Helper()
 	p.send(request)
-	return p.answer()
+	return p.readResponse()
 }
 
-// mustClose fails unless the server closes the connection without another answer.
+// mustClose fails unless the server closes the connection without another response.
 func (p *fcgiPeer) mustClose() {
 	p.Helper()
-	if a, err := p.tryAnswer(); !errors.Is(err, io.EOF) {
+	if a, err := p.tryReadResponse(); !errors.Is(err, io.EOF) {
 		p.Errorf("not closed: %v, %v", a, err)
 	}
 }
 
-// closeWrite says that nothing more comes.
+// closeWrite closes the sending side.
 func (p *fcgiPeer) closeWrite() {
 	p.Helper()
 	if err := p.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
@@ -307,39 +308,39 @@ func (p *fcgiPeer) closeWrite() {
 // fcgiSite is a server that speaks FastCGI.
 type fcgiSite struct{ *site }
 
-// peer connects. The connection gives up on a server that hangs.
+// peer connects. The connection has a deadline.
 func (s *fcgiSite) peer() *fcgiPeer {
 	s.Helper()
 	return newFCGIPeer(s.T, s.connect())
 }
 
-// ask sends a request on a connection of its own.
-func (s *fcgiSite) ask(request string) *answer {
+// roundTrip sends a request on a connection of its own.
+func (s *fcgiSite) roundTrip(request string) *fcgiResponse {
 	s.Helper()
 	p := s.peer()
 	defer p.Close()
-	return p.ask(request)
+	return p.roundTrip(request)
 }
 
-// in is the same site in another test.
+// in returns the same site in another test.
 func (s *fcgiSite) in(t *testing.T) *fcgiSite {
 	other := *s.site
 	other.T = t
 	return &fcgiSite{&other}
 }
 
-// dispatched are the kinds of connection on shards where handlers run elsewhere than they do
-// by default.
+// dispatched are the modes on shards in which handlers do not run where they do by default.
 var dispatched = map[string]engine.Dispatch{"tcp, on loop": engine.OnLoop, "tcp, own goroutine": engine.OwnGoroutine}
 
-// everyFCGIMode runs a test over every kind of connection. Afterwards nothing may be left
-// of the server.
+// everyFCGIMode runs a test over every kind of connection. Nothing of the server may be left
+// afterwards.
 func everyFCGIMode(t *testing.T, settings func() *http.Server, test func(*fcgiSite)) {
 	t.Helper()
-	someFCGIModes(t, settings, test, append(slices.Sorted(maps.Keys(dispatched)), "memory", "net.Conn", "tcp", "unix")...)
+	someFCGIModes(t, settings, test, append(slices.Sorted(maps.Keys(dispatched)), "memory", "net.Conn", "tcp",
+		"unix")...)
 }
 
-// bothFCGIPaths runs it on shards and on the portable path.
+// bothFCGIPaths runs a test on shards and on the goroutine path.
 func bothFCGIPaths(t *testing.T, settings func() *http.Server, test func(*fcgiSite)) {
 	t.Helper()
 	someFCGIModes(t, settings, test, "tcp", "net.Conn")
@@ -375,7 +376,7 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 	}
 }
 
-// engineGoroutines counts the goroutines that run the server's code or were started by it.
+// engineGoroutines counts the goroutines that run the engine's code or were started by it.
 func engineGoroutines() (n int) {
 	all := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
@@ -397,5 +398,5 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// timedOutErr reports whether an error is a deadline's.
+// timedOutErr reports whether a deadline caused an error.
 func timedOutErr(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -6,11 +6,6 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -20,15 +15,15 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// otherwiseByFCGI are the handlers whose answers differ by more than fields about the
-// connection, with the reason. Each is checked to differ still.
+// otherwiseByFCGI are the handlers whose responses differ by more than fields about the connection,
+// with the reason. Each must still differ.
 var otherwiseByFCGI = map[string]string{
 	"hijack/GET":          noTakingOver,
 	"hijack/POST":         noTakingOver,
 	"hijack/HEAD":         noTakingOver,
-	"max bytes/GET":       tellsOfConnection,
-	"max bytes/HEAD":      tellsOfConnection,
-	"max bytes/POST":      tellsOfConnection,
+	"max bytes/GET":       describesConnection,
+	"max bytes/HEAD":      describesConnection,
+	"max bytes/POST":      describesConnection,
 	"chunked/GET":         noCodings,
 	"chunked/HEAD":        noCodings,
 	"chunked/POST":        noCodings,
@@ -39,21 +34,22 @@ var otherwiseByFCGI = map[string]string{
 }
 
 const (
-	noTakingOver      = "there is no connection to take over"
-	tellsOfConnection = "the answer tells of the connection"
-	noCodings         = "a Transfer-Encoding means nothing, so that type and length are found out"
+	noTakingOver        = "there is no connection to take over"
+	describesConnection = "the answer tells of the connection"
+	noCodings           = "a Transfer-Encoding means nothing, so that type and length are found out"
 )
 
-// told is an answer in words, but for what is about the connection.
-func told(code int, header http.Header, body string) string {
+// describeResponse describes a response without fields about the connection.
+func describeResponse(code int, header http.Header, body string) string {
 	header = header.Clone()
-	for _, name := range []string{"Status", "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade", "Date"} {
+	for _, name := range []string{"Status", "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Date"} {
 		header.Del(name)
 	}
 	return fmt.Sprintf("%d %v %s", code, header, shorten([]byte(body)))
 }
 
-// byHTTP returns what a handler answers over HTTP to the request that it is picked by.
+// byHTTP returns a function that describes a handler's response over HTTP.
 func byHTTP(t *testing.T, settings *http.Server) func(name, method, body string) string {
 	settings.ErrorLog = log.New(io.Discard, "", 0)
 	web := engine.New(settings)
@@ -65,27 +61,27 @@ func byHTTP(t *testing.T, settings *http.Server) func(name, method, body string)
 		req.Header.Set("X-Pick", name)
 		resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
 		if err != nil {
-			return "no answer"
+			return "no response"
 		}
 		defer resp.Body.Close()
 		b, err := io.ReadAll(resp.Body)
 		if err != nil {
-			return "no answer"
+			return "no response"
 		}
-		return told(resp.StatusCode, resp.Header, string(b))
+		return describeResponse(resp.StatusCode, resp.Header, string(b))
 	}
 }
 
-// A handler's answer is the same by FastCGI as by HTTP.
-func TestFCGIAnswersAsHTTP(t *testing.T) {
+// A handler's response is the same by FastCGI as by HTTP.
+func TestFCGIResponsesEqualHTTPResponses(t *testing.T) {
 	pick := handle(func(w http.ResponseWriter, r *http.Request) { handlers[r.Header.Get("X-Pick")](w, r) })
 	want := make(map[string]string)
 	bodies := map[string]string{"GET": "", "HEAD": "", "POST": "hello"}
 	t.Run("HTTP", func(t *testing.T) {
-		ask := byHTTP(t, pick())
+		overHTTP := byHTTP(t, pick())
 		for name := range handlers {
 			for method, body := range bodies {
-				want[name+"/"+method] = ask(name, method, body)
+				want[name+"/"+method] = overHTTP(name, method, body)
 			}
 		}
 	})
@@ -93,12 +89,13 @@ func TestFCGIAnswersAsHTTP(t *testing.T) {
 		for name := range handlers {
 			for method, body := range bodies {
 				s.Run(name+"/"+method, func(t *testing.T) {
-					got, want := "no answer", want[name+"/"+method]
+					got, want := "no response", want[name+"/"+method]
 					p := s.in(t).peer()
 					defer p.Close()
-					p.send(ask{method: method, body: body, length: body != "", params: []string{"HTTP_X_PICK", name, "HTTP_HOST", "a"}}.String())
-					if a, err := p.tryAnswer(); err == nil {
-						got = told(a.code, a.header, a.body)
+					p.send(fcgiRequest{method: method, body: body, length: body != "",
+						params: []string{"HTTP_X_PICK", name, "HTTP_HOST", "a"}}.String())
+					if a, err := p.tryReadResponse(); err == nil {
+						got = describeResponse(a.code, a.header, a.body)
 					}
 					switch reason := otherwiseByFCGI[name+"/"+method]; {
 					case got == want && reason != "":
@@ -112,11 +109,12 @@ func TestFCGIAnswersAsHTTP(t *testing.T) {
 	})
 }
 
-// Fields about a connection, or that the web server takes for its own, stay here. So do
+// Fields about the connection, or that the web server would interpret, are not sent. Neither are
 // interim responses.
-func TestFCGIFieldsThatAreDropped(t *testing.T) {
+func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		for _, name := range []string{"Connection", "Status", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive", http.TrailerPrefix + "Sum"} {
+		for _, name := range []string{"Connection", "Status", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive",
+			http.TrailerPrefix + "Sum"} {
 			w.Header().Set(name, "666 close")
 		}
 		w.Header().Set("X-Mine", "kept\r\nStatus: 666 injected")
@@ -127,8 +125,8 @@ func TestFCGIFieldsThatAreDropped(t *testing.T) {
 		w.Header().Set("Sum", "late")
 	}), func(s *fcgiSite) {
 		p := s.peer()
-		for range 2 { // the connection is kept, whatever the handler said
-			a := p.ask(aGET("/"))
+		for range 2 { // the connection is kept, whatever the handler has set
+			a := p.roundTrip(aGET("/"))
 			a.header.Del("Date")
 			want := "map[Content-Type:[text/plain; charset=utf-8] Status:[404 Not Found] X-Mine:[kept  Status: 666 injected]]"
 			if got := fmt.Sprint(a.header); got != want || a.body != "hello" {
@@ -138,9 +136,8 @@ func TestFCGIFieldsThatAreDropped(t *testing.T) {
 	})
 }
 
-// Bodies of any size and in any pieces arrive whole, and a head may be larger than a
-// record.
-func TestFCGIAnswersOfAnySize(t *testing.T) {
+// Bodies of any size and in any pieces arrive whole, and a head may be larger than a record.
+func TestFCGIResponsesOfAnySizeArriveWhole(t *testing.T) {
 	text := strings.Repeat("0123456789abcdef", 1<<16)
 	writers := map[string]http.HandlerFunc{
 		"at once":      func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) },
@@ -163,25 +160,26 @@ func TestFCGIAnswersOfAnySize(t *testing.T) {
 			w.Header().Set("X-Large", text[:largestContent-len("Status: 200 OK\r\nX-Large: \r\nContent-Length: 0\r\n\r\n")])
 		},
 	}
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { writers[r.Header.Get("X-Pick")](w, r) }), func(s *fcgiSite) {
-		p := s.peer()
-		for name := range writers {
-			a := p.ask(ask{params: []string{"HTTP_X_PICK", name}}.String())
-			want, large := text, 0
-			if strings.Contains(name, "head") {
-				want, large = strings.TrimSuffix(text, a.body)+a.body, len(a.header.Get("X-Large"))
-				if name != "large head" {
-					want = text[:len(a.body)]
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { writers[r.Header.Get("X-Pick")](w, r) }),
+		func(s *fcgiSite) {
+			p := s.peer()
+			for name := range writers {
+				a := p.roundTrip(fcgiRequest{params: []string{"HTTP_X_PICK", name}}.String())
+				want, large := text, 0
+				if strings.Contains(name, "head") {
+					want, large = strings.TrimSuffix(text, a.body)+a.body, len(a.header.Get("X-Large"))
+					if name != "large head" {
+						want = text[:len(a.body)]
+					}
+				}
+				if a.body != want || large != 0 && a.header.Get("X-Large") != text[:large] || a.code != 200 {
+					s.Errorf("%s: %d bytes of %d, field of %d", name, len(a.body), len(want), large)
 				}
 			}
-			if a.body != want || large != 0 && a.header.Get("X-Large") != text[:large] || a.code != 200 {
-				s.Errorf("%s: %d bytes of %d, field of %d", name, len(a.body), len(want), large)
-			}
-		}
-	})
+		})
 }
 
-// writeBy writes text in pieces of size bytes, and flushes after each so many.
+// writeBy writes text in pieces of size bytes, and flushes after every flushEvery pieces.
 func writeBy(w http.ResponseWriter, text string, size, flushEvery int) {
 	for i := 1; len(text) > 0; i++ {
 		n := min(len(text), size)
@@ -192,8 +190,8 @@ func writeBy(w http.ResponseWriter, text string, size, flushEvery int) {
 	}
 }
 
-// What was flushed is on its way while the handler runs.
-func TestFCGIFlush(t *testing.T) {
+// Flush sends the response while the handler runs.
+func TestFCGIFlushSendsWhileHandlerRuns(t *testing.T) {
 	release := make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		for _, part := range []string{"", "one", "two"} {
@@ -218,8 +216,8 @@ func TestFCGIFlush(t *testing.T) {
 	})
 }
 
-// An answer that is not as long as its handler said has no end.
-func TestFCGIContentLengthMismatch(t *testing.T) {
+// A response whose length differs from Content-Length has no END_REQUEST.
+func TestFCGIContentLengthMismatchHasNoEnd(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "5")
 		io.WriteString(w, r.URL.Path[1:])
@@ -227,24 +225,23 @@ func TestFCGIContentLengthMismatch(t *testing.T) {
 		for path, whole := range map[string]bool{"/": false, "/1234": false, "/12345": true, "/123456": false} {
 			p := s.peer()
 			p.send(aGET(path) + aGET("/12345"))
-			if a, err := p.tryAnswer(); (err == nil) != whole {
+			if a, err := p.tryReadResponse(); (err == nil) != whole {
 				s.Errorf("%s: %v, %v", path, a, err)
 			}
-			if a, err := p.tryAnswer(); (err == nil) != whole {
+			if a, err := p.tryReadResponse(); (err == nil) != whole {
 				s.Errorf("behind %s: %v, %v", path, a, err)
 			}
 		}
 	})
 }
 
-// stderrOf is a request's error stream.
+// stderrOf returns a request's error stream.
 func stderrOf(w http.ResponseWriter) io.Writer {
 	return w.(interface{ Stderr() io.Writer }).Stderr()
 }
 
-// What a handler writes to the error stream arrives as such, wherever it stands, and never in
-// the body.
-func TestFCGIStderr(t *testing.T) {
+// What a handler writes to the error stream arrives there at any time, and never in the body.
+func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 	large := strings.Repeat("large ", 30_000)
 	var kept http.ResponseWriter
 	var mu sync.Mutex
@@ -289,7 +286,7 @@ func TestFCGIStderr(t *testing.T) {
 			{"GET", "/none", "", ""},
 		} {
 			p := s.peer()
-			a := p.ask(ask{method: want.method, uri: want.path}.String())
+			a := p.roundTrip(fcgiRequest{method: want.method, uri: want.path}.String())
 			if a.body != want.body || string(a.stderr) != want.stderr {
 				s.Errorf("%s %s: got %q and %q", want.method, want.path, shorten([]byte(a.body)), shorten(a.stderr))
 			}
@@ -298,7 +295,7 @@ func TestFCGIStderr(t *testing.T) {
 				s.Errorf("wrote %d after the handler returned, %v", n, err)
 			}
 			mu.Unlock()
-			if a := p.ask(aGET("/none")); len(a.stderr) != 0 || a.body != "" {
+			if a := p.roundTrip(aGET("/none")); len(a.stderr) != 0 || a.body != "" {
 				s.Errorf("then %v", a)
 			}
 			p.Close()
@@ -306,73 +303,77 @@ func TestFCGIStderr(t *testing.T) {
 	})
 }
 
-// A handler that ends badly ends its connection, and concerns nobody else. What was
-// answered before is not lost.
-func TestFCGIHandlersThatEndBadly(t *testing.T) {
-	ways := map[string]func(http.ResponseWriter, *http.Request){
-		"panic":          func(http.ResponseWriter, *http.Request) { panic("ouch") },
-		"abort":          func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"Goexit":         func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
-		"nil map":        func(http.ResponseWriter, *http.Request) { var m map[int]int; m[0]++ }, //nolint:staticcheck // that is the panic
+// An aborted handler ends its connection and affects nothing else. Earlier responses are not lost.
+func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
+	variants := map[string]func(http.ResponseWriter, *http.Request){
+		"panic":   func(http.ResponseWriter, *http.Request) { panic("ouch") },
+		"abort":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"Goexit":  func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
+		"nil map": func(http.ResponseWriter, *http.Request) { var m map[int]int; m[0]++ },
+		//nolint:staticcheck // the panic under test
 		"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
 		"panic, flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
-		"panic, told":    func(w http.ResponseWriter, _ *http.Request) { io.WriteString(stderrOf(w), "x"); panic("ouch") },
+		"panic, flushed head": func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(stderrOf(w), "x")
+			panic("ouch")
+		},
 		"abort, read": func(_ http.ResponseWriter, r *http.Request) {
 			io.ReadFull(r.Body, make([]byte, 2))
 			panic(http.ErrAbortHandler)
 		},
 	}
 	pick := handle(func(w http.ResponseWriter, r *http.Request) {
-		if bad, ok := ways[r.Header.Get("X-Pick")]; ok {
+		if bad, ok := variants[r.Header.Get("X-Pick")]; ok {
 			bad(w, r)
 		}
 		io.WriteString(w, r.URL.Path)
 	})
 	everyFCGIMode(t, pick, func(s *fcgiSite) {
 		other := s.peer()
-		other.ask(aGET("/other"))
-		for name := range ways {
+		other.roundTrip(aGET("/other"))
+		for name := range variants {
 			for _, rest := range []string{
 				rec(stdinStream, 1, ""), inRecords(stdinStream, 1, 9, "12345"), rec(stdinStream, 1, "1234"),
 				rec(stdinStream, 1, "1") + question + inRecords(stdinStream, 1, 9, "2345"),
 			} {
 				p := s.peer()
-				p.send(aGET("/before") + ask{method: "POST", params: []string{"HTTP_X_PICK", name}}.head() + rest)
-				if a, err := p.tryAnswer(); err != nil || a.body != "/before" {
+				p.send(aGET("/before") + fcgiRequest{method: "POST", params: []string{"HTTP_X_PICK", name}}.head() + rest)
+				if a, err := p.tryReadResponse(); err != nil || a.body != "/before" {
 					s.Errorf("before %s: %v, %v", name, a, err)
 				}
-				if a, err := p.tryAnswer(); err == nil {
+				if a, err := p.tryReadResponse(); err == nil {
 					s.Errorf("%s: %v", name, a)
 				}
 				p.Close()
 			}
-			if a := other.ask(aGET("/after")); a.body != "/after" || len(other.told) > 0 {
-				s.Errorf("after %s: %v, and %q", name, a, other.told)
+			if a := other.roundTrip(aGET("/after")); a.body != "/after" || len(other.management) > 0 {
+				s.Errorf("after %s: %v, and %q", name, a, other.management)
 			}
 		}
-		if text := s.logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "ouch") || strings.Contains(text, http.ErrAbortHandler.Error()) {
+		if text := s.logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "ouch") ||
+			strings.Contains(text, http.ErrAbortHandler.Error()) {
 			s.Errorf("logged %.300s", text)
 		}
 	})
 }
 
-// There is no connection to take over.
-func TestFCGIHijack(t *testing.T) {
+// FastCGI does not support Hijack.
+func TestFCGIHijackIsNotSupported(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		_, _, err := http.NewResponseController(w).Hijack()
 		fmt.Fprint(w, errors.Is(err, http.ErrNotSupported))
 	}), func(s *fcgiSite) {
 		p := s.peer()
 		for range 2 {
-			if a := p.ask(aGET("/")); a.body != "true" {
+			if a := p.roundTrip(aGET("/")); a.body != "true" {
 				s.Errorf("%v", a)
 			}
 		}
 	})
 }
 
-// Deadlines that a handler sets hold for its request, and for no other.
-func TestFCGIDeadlines(t *testing.T) {
+// Deadlines set by a handler apply only to its request.
+func TestFCGIDeadlinesApplyToOneRequest(t *testing.T) {
 	failed := make(chan bool, 1)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
@@ -399,7 +400,7 @@ func TestFCGIDeadlines(t *testing.T) {
 			fmt.Fprint(w, string(b), err)
 		}
 	}), func(s *fcgiSite) {
-		if a := s.ask(ask{method: "POST", uri: "/read"}.head() + rec(stdinStream, 1, "x")); a.body != "<nil> true" {
+		if a := s.roundTrip(fcgiRequest{method: "POST", uri: "/read"}.head() + rec(stdinStream, 1, "x")); a.body != "<nil> true" {
 			s.Errorf("reading: %v", a)
 		}
 		p := s.peer()
@@ -411,17 +412,17 @@ func TestFCGIDeadlines(t *testing.T) {
 			s.Error("never closed")
 		}
 		p = s.peer()
-		if a := p.ask(ask{uri: "/past", body: "x"}.String()); a.body != "<nil>" {
+		if a := p.roundTrip(fcgiRequest{uri: "/past", body: "x"}.String()); a.body != "<nil>" {
 			s.Errorf("in the past: %v", a)
 		}
-		if a := p.ask(aPOST("next")); a.body != "next<nil>" {
+		if a := p.roundTrip(aPOST("next")); a.body != "next<nil>" {
 			s.Errorf("next: %v", a)
 		}
 	})
 }
 
-// Requests that come in one packet are answered in their order, each under its id.
-func TestFCGIPipelined(t *testing.T) {
+// Requests in one packet get responses in order, each with its id.
+func TestFCGIPipelinedRequestsGetResponsesInOrder(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s%s", r.URL.Path, b)
@@ -431,105 +432,30 @@ func TestFCGIPipelined(t *testing.T) {
 		const n = 200
 		for i := range n {
 			body := strings.Repeat("x", i%3*100)
-			all.WriteString(ask{id: 1 + i*327, uri: fmt.Sprint("/", i), body: body, length: i%2 == 0, once: i == n-1}.String())
+			all.WriteString(fcgiRequest{id: 1 + i*327, uri: fmt.Sprint("/", i), body: body, length: i%2 == 0,
+				once: i == n-1}.String())
 		}
 		p.send(all.String())
 		for i := range n {
 			want := fmt.Sprint("/", i) + strings.Repeat("x", i%3*100)
-			if a := p.answer(); a.id != 1+i*327 || a.body != want {
-				s.Fatalf("answer %d is %v", i, a)
+			if a := p.readResponse(); a.id != 1+i*327 || a.body != want {
+				s.Fatalf("response %d is %v", i, a)
 			}
 		}
 		p.mustClose()
 	})
 }
 
-// The web server says whether the connection is kept.
-func TestFCGIKeepConn(t *testing.T) {
+// The web server decides whether the connection is kept.
+func TestFCGIKeepConnDecidesPersistence(t *testing.T) {
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		p := s.peer()
 		for range 3 {
-			p.ask(aGET("/"))
+			p.roundTrip(aGET("/"))
 		}
-		if a := p.ask(ask{once: true, body: "hello"}.String()); !strings.Contains(a.body, `body "hello" <nil>`) {
+		if a := p.roundTrip(fcgiRequest{once: true, body: "hello"}.String()); !strings.Contains(a.body, `body "hello" <nil>`) {
 			s.Error(a.body)
 		}
 		p.mustClose()
-	})
-}
-
-// Many web servers ask at the same time.
-func TestFCGIManyPeers(t *testing.T) {
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %s", r.URL.Path, b)
-	}), func(s *fcgiSite) {
-		var wg sync.WaitGroup
-		for i := range 16 {
-			p := s.peer()
-			wg.Go(func() {
-				for j := range 30 {
-					want := fmt.Sprintf("/%d-%d", i, j)
-					body := strings.Repeat(want, j*50)
-					sent := p.send(ask{id: 1 + i, uri: want, body: body, length: j%2 == 0}.String())
-					a, err := p.tryAnswer()
-					if err != nil || a.id != 1+i || a.body != want+" "+body {
-						s.Errorf("%s: %v, %v", want, a, err)
-						return
-					}
-					<-sent
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
-// The standard library's handlers work as they do over HTTP.
-func TestFCGIFiles(t *testing.T) {
-	dir := t.TempDir()
-	content := strings.Repeat("0123456789abcdef", 50<<10)
-	if err := os.WriteFile(filepath.Join(dir, "f"), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	everyFCGIMode(t, func() *http.Server { return &http.Server{Handler: http.FileServer(http.Dir(dir))} }, func(s *fcgiSite) {
-		p := s.peer()
-		whole := p.ask(aGET("/f"))
-		if whole.body != content || whole.header.Get("Content-Length") != fmt.Sprint(len(content)) {
-			s.Errorf("got %d bytes, want %d; %v", len(whole.body), len(content), whole.header)
-		}
-		if a := p.ask(ask{uri: "/f", params: []string{"HTTP_RANGE", "bytes=100000-600000"}}.String()); a.code != 206 || a.body != content[100000:600001] {
-			s.Errorf("range: %d, %d bytes", a.code, len(a.body))
-		}
-		if a := p.ask(ask{uri: "/f", method: "HEAD"}.String()); a.code != 200 || a.body != "" || a.header.Get("Content-Length") != fmt.Sprint(len(content)) {
-			s.Errorf("HEAD: %d, %d bytes, %v", a.code, len(a.body), a.header)
-		}
-		since := []string{"HTTP_IF_MODIFIED_SINCE", whole.header.Get("Last-Modified")}
-		if a := p.ask(ask{uri: "/f", params: since}.String()); a.code != 304 || a.body != "" {
-			s.Errorf("not modified: %d, %d bytes", a.code, len(a.body))
-		}
-		if a := p.ask(aGET("/none")); a.code != 404 {
-			s.Errorf("none: %d", a.code)
-		}
-	})
-}
-
-// A proxy on top passes bodies both ways.
-func TestFCGIReverseProxyOnTop(t *testing.T) {
-	backend := httptest.NewServer(http.HandlerFunc(dump))
-	defer backend.Close()
-	target, _ := url.Parse(backend.URL)
-	everyFCGIMode(t, func() *http.Server {
-		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() }}}
-	}, func(s *fcgiSite) {
-		p := s.peer()
-		for range 3 {
-			a := p.ask(ask{method: "POST", uri: "/x?y", body: "hello", length: true, params: []string{"HTTP_HOST", "host", "REMOTE_ADDR", "192.0.2.1", "HTTPS", "on"}}.String())
-			for _, want := range []string{`POST "/x?y" HTTP/1.1`, "X-Forwarded-For:[192.0.2.1]", "X-Forwarded-Host:[host]", "X-Forwarded-Proto:[https]", "length 5", `body "hello" <nil>`} {
-				if !strings.Contains(a.body, want) {
-					s.Errorf("%s is not in %s", want, a.body)
-				}
-			}
-		}
 	})
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// fcgiMakers are the two that are compared here.
+// fcgiMakers are the two servers that are compared.
 var fcgiMakers = map[string]func(*http.Server) server{
 	"net/http/fcgi": func(s *http.Server) server { return &stdServer{s.Handler, make(chan net.Listener, 1)} },
 	"tare":          fcgiServer,
@@ -34,7 +34,7 @@ func fcgiServer(settings *http.Server) server {
 	return s
 }
 
-// stdServer is net/http/fcgi's, which can only be stopped by way of its listener.
+// stdServer is net/http/fcgi's server, which can only be stopped by closing its listener.
 type stdServer struct {
 	handler http.Handler
 	started chan net.Listener
@@ -43,19 +43,22 @@ type stdServer struct {
 func (s *stdServer) Serve(l net.Listener) error { s.started <- l; return stdfcgi.Serve(l, s.handler) }
 func (s *stdServer) Close() error               { return (<-s.started).Close() }
 
-// fcgiTranscript sends pieces to a server, each when it has done all it can with those before,
-// and returns what came back in words; of answers what correct has made of them.
-func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string, correct func(*answer)) string {
-	// Of the bubble's time some passes for each, or net/http/fcgi would begin with the next.
+// fcgiTranscript sends pieces to a server, each when it has processed those before, and describes
+// what came back after correct has adapted the responses.
+func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
+	correct func(*fcgiResponse)) string {
+	// Some of the bubble's time passes for each, or net/http/fcgi would start the next one.
 	all, closed := fcgiExchange(t, newServer, h, pieces, 10*time.Millisecond)
 	return describeFCGI(t, all, correct) + fmt.Sprintf("closed=%v\n", closed)
 }
 
 // fcgiExchange returns what comes back, and whether the connection was closed.
-func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string, each time.Duration) (all []byte, closed bool) {
+func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
+	each time.Duration) (all []byte, closed bool) {
 	synctest.Test(t, func(t *testing.T) {
 		var nw testkit.Network
-		s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true})
+		s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0),
+			DisableGeneralOptionsHandler: true})
 		done := goServe(s, nw.Listen())
 		c, err := nw.Dial()
 		if err != nil {
@@ -63,13 +66,13 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 		}
 		collect := func(d time.Duration) {
 			pass(d)
-			for more := true; more; pass(0) { // the network holds little at a time
+			for more := true; more; pass(0) { // the network buffers little at a time
 				data, eof := c.Received()
 				all, closed, more = append(all, data...), closed || eof, len(data) > 0
 			}
 		}
 		for _, p := range pieces {
-			for len(p) > 0 && !closed { // no more than the network holds
+			for len(p) > 0 && !closed { // no more than the network buffers
 				n := min(len(p), 60<<10)
 				if _, err := io.WriteString(c, p[:n]); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 					t.Fatal(err)
@@ -87,13 +90,13 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 	return all, closed
 }
 
-// describeFCGI decodes answers, in the order of their ids: net/http/fcgi's come as they like.
-func describeFCGI(t *testing.T, all []byte, correct func(*answer)) string {
+// describeFCGI decodes responses in the order of their ids: net/http/fcgi sends them in any order.
+func describeFCGI(t *testing.T, all []byte, correct func(*fcgiResponse)) string {
 	p := newFCGIPeer(t, nil)
 	p.in.Reset(bytes.NewReader(all))
 	texts := make(map[int]string)
 	for {
-		a, err := p.tryAnswer()
+		a, err := p.tryReadResponse()
 		if err != nil {
 			for id, cut := range p.open {
 				texts[id] += fmt.Sprintf("%d: cut off after %q\n", id, shorten(cut.stdout))
@@ -112,8 +115,8 @@ func describeFCGI(t *testing.T, all []byte, correct func(*answer)) string {
 			texts[a.id] += fmt.Sprintf("%v stderr %q\n%s\n", a.header, a.stderr, shorten([]byte(a.body)))
 		}
 	}
-	for _, told := range p.told {
-		texts[0] += told + "\n"
+	for _, reply := range p.management {
+		texts[0] += reply + "\n"
 	}
 	var text strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(texts)) {
@@ -122,13 +125,14 @@ func describeFCGI(t *testing.T, all []byte, correct func(*answer)) string {
 	return text.String()
 }
 
-// fcgiReport answers with what a handler learns of its request that both servers have the
-// same words for.
+// fcgiReport responds with what a handler observes of its request, as far as both servers agree on
+// the form.
 func fcgiReport(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "text/plain")
-	w.(http.Flusher).Flush() // no length is told
-	fmt.Fprintf(w, "%s %s %d.%d path %q query %q\n", r.Method, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path, r.URL.RawQuery)
+	w.(http.Flusher).Flush() // so that there is no Content-Length
+	fmt.Fprintf(w, "%s %s %d.%d path %q query %q\n", r.Method, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path,
+		r.URL.RawQuery)
 	fmt.Fprintf(w, "host %q remote %q tls %v\n", r.Host, r.RemoteAddr, r.TLS != nil)
 	fmt.Fprintf(w, "header %v\nlength %d\nbody %q %v\n", r.Header, r.ContentLength, shorten(body), err)
 	env := stdfcgi.ProcessEnv(r)
@@ -141,13 +145,13 @@ func fcgiReport(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "env %v\n", env)
 }
 
-// foundInRequest are the parameters that ProcessEnv leaves out.
+// foundInRequest are the parameters that ProcessEnv omits.
 var foundInRequest = []string{
 	"CONTENT_LENGTH", "CONTENT_TYPE", "HTTPS", "PATH_INFO", "QUERY_STRING", "REMOTE_ADDR", "REMOTE_HOST", "REMOTE_PORT",
 	"REQUEST_METHOD", "REQUEST_URI", "SCRIPT_NAME", "SERVER_PROTOCOL",
 }
 
-func TestFCGIRequestsAsNetHTTPShowsThem(t *testing.T) {
+func TestFCGIRequestsEqualThoseOfNetHTTP(t *testing.T) {
 	for name, r := range fcgiRequests {
 		t.Run("request/"+name, func(t *testing.T) {
 			why := otherwiseThanStd["request/"+name]
@@ -164,23 +168,25 @@ func TestFCGIRequestsAsNetHTTPShowsThem(t *testing.T) {
 	}
 }
 
-// fcgiStreams are more than a request.
+// fcgiStreams are streams of more than one request.
 var fcgiStreams = map[string][]string{
-	"kept":                      {aGET("/1"), aPOST("2"), aGET("/3")},
-	"not kept":                  {ask{once: true}.String(), aGET("/2")},
-	"other ids":                 {ask{id: 7, uri: "/7"}.String() + ask{id: 8, uri: "/8", body: "x", length: true}.String() + ask{id: 65535}.String()},
-	"byte by byte":              strings.SplitAfter(aPOST("hello")+aGET("/2"), ""),
-	"nothing":                   {""},
-	"interleaved":               {ask{id: 1}.head() + ask{id: 2, uri: "/2"}.String() + rec(stdinStream, 1, "")},
-	"begun twice":               {begins(1, true) + begins(1, true)},
-	"begun twice, later":        {ask{}.head() + aGET("/")},
-	"aborted at once":           {begins(1, true) + abort, aGET("/")},
-	"aborted, not kept":         {begins(1, false) + abort, aGET("/")},
-	"aborted behind the list":   {ask{}.head(), abort, aGET("/")},
-	"aborted behind the end":    {aGET("/"), abort, aGET("/2")},
-	"abort of nothing":          {abort + rec(abortRequest, 9, "") + aGET("/")},
-	"unknown ids":               {rec(paramsStream, 9, "x") + rec(stdinStream, 9, "x") + rec(stdinStream, 9, "") + aGET("/")},
-	"data":                      {ask{}.head() + inRecords(dataStream, 1, 2, "data") + rec(stdinStream, 1, "")},
+	"kept":     {aGET("/1"), aPOST("2"), aGET("/3")},
+	"not kept": {fcgiRequest{once: true}.String(), aGET("/2")},
+	"other ids": {fcgiRequest{id: 7, uri: "/7"}.String() +
+		fcgiRequest{id: 8, uri: "/8", body: "x", length: true}.String() + fcgiRequest{id: 65535}.String()},
+	"byte by byte":            strings.SplitAfter(aPOST("hello")+aGET("/2"), ""),
+	"nothing":                 {""},
+	"interleaved":             {fcgiRequest{id: 1}.head() + fcgiRequest{id: 2, uri: "/2"}.String() + rec(stdinStream, 1, "")},
+	"begun twice":             {begins(1, true) + begins(1, true)},
+	"begun twice, later":      {fcgiRequest{}.head() + aGET("/")},
+	"aborted at once":         {begins(1, true) + abort, aGET("/")},
+	"aborted, not kept":       {begins(1, false) + abort, aGET("/")},
+	"aborted behind the list": {fcgiRequest{}.head(), abort, aGET("/")},
+	"aborted behind the end":  {aGET("/"), abort, aGET("/2")},
+	"abort of nothing":        {abort + rec(abortRequest, 9, "") + aGET("/")},
+	"unknown ids": {rec(paramsStream, 9, "x") + rec(stdinStream, 9, "x") + rec(stdinStream, 9, "") +
+		aGET("/")},
+	"data":                      {fcgiRequest{}.head() + inRecords(dataStream, 1, 2, "data") + rec(stdinStream, 1, "")},
 	"filter":                    {rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"), aGET("/")},
 	"filter, not kept":          {rec(beginRequest, 1, "\x00\x03\x00\x00\x00\x00\x00\x00"), aGET("/")},
 	"question":                  {question, aGET("/")},
@@ -188,16 +194,17 @@ var fcgiStreams = map[string][]string{
 	"unknown type of a request": {begins(1, true) + rec(99, 1, "x") + aGET("/")[16:]},
 	"HTTP":                      {get},
 	"garbage behind a request":  {aGET("/"), get},
-	"cut off":                   {ask{}.head()},
+	"cut off":                   {fcgiRequest{}.head()},
 	"cut off in a header":       {aGET("/")[:5]},
 	"cut off in the body":       {sized(5) + rec(stdinStream, 1, "he")},
 	"body before the list":      {begins(1, true) + rec(stdinStream, 1, "x") + rec(stdinStream, 1, "")},
-	"list behind its end":       {ask{}.head() + rec(paramsStream, 1, nameValues("A", "b")) + rec(paramsStream, 1, "") + rec(stdinStream, 1, "")},
-	"short beginning":           {rec(beginRequest, 1, "\x00\x01")},
-	"a large body":              {aPOST(strings.Repeat("x", 300_000)), aGET("/")},
+	"list behind its end": {fcgiRequest{}.head() + rec(paramsStream, 1, nameValues("A", "b")) +
+		rec(paramsStream, 1, "") + rec(stdinStream, 1, "")},
+	"short beginning": {rec(beginRequest, 1, "\x00\x01")},
+	"a large body":    {aPOST(strings.Repeat("x", 300_000)), aGET("/")},
 }
 
-func TestFCGIStreamsAsNetHTTPReadsThem(t *testing.T) {
+func TestFCGIStreamsAreReadAsByNetHTTP(t *testing.T) {
 	for name, pieces := range fcgiStreams {
 		t.Run(name, func(t *testing.T) {
 			sameFCGI(t, otherwiseThanStd["stream/"+name], http.HandlerFunc(fcgiReport), pieces, nil)
@@ -205,23 +212,23 @@ func TestFCGIStreamsAsNetHTTPReadsThem(t *testing.T) {
 	}
 }
 
-func TestFCGIResponsesAsNetHTTPWritesThem(t *testing.T) {
+func TestFCGIResponsesEqualThoseOfNetHTTP(t *testing.T) {
 	for name, h := range handlers {
 		if strings.Contains(name, "panic") || name == "abort" || name == "hijack" {
 			continue // net/http/fcgi would end the process
 		}
 		for method, body := range map[string]string{"GET": "", "HEAD": "", "POST": "hello"} {
 			t.Run(name+"/"+method, func(t *testing.T) {
-				request := ask{method: method, body: body, length: body != ""}.String()
+				request := fcgiRequest{method: method, body: body, length: body != ""}.String()
 				why := cmp.Or(otherwiseThanStd["response/"+name], otherwiseThanStd["response/"+name+"/"+method])
-				sameFCGI(t, why, h, []string{request, request}, func(a *answer) { asWeAnswer(a, method) })
+				sameFCGI(t, why, h, []string{request, request}, func(a *fcgiResponse) { correctToTare(a, method) })
 			})
 		}
 	}
 }
 
-// What the package documentation says of differences. Those that begin with "detail: " are not
-// worth a word there.
+// The differences that the package documentation lists. Those that start with "detail: " are too
+// small to be listed.
 const (
 	refusals      = "Parameters, header fields and hosts that are malformed or not valid in HTTP get 400"
 	likeHTTP      = "Requests look like those of an HTTP server"
@@ -236,8 +243,7 @@ const (
 	oneField      = "detail: CONTENT_TYPE and HTTP_CONTENT_TYPE are one field"
 )
 
-// otherwiseThanStd are the cases in which we differ, with the reason. Each is checked to
-// differ still.
+// otherwiseThanStd are the cases that differ, with the reason. Each must still differ.
 var otherwiseThanStd = map[string]string{
 	"request/absolute target":         likeHTTP,
 	"request/both types":              oneField,
@@ -283,7 +289,7 @@ var otherwiseThanStd = map[string]string{
 	"response/max bytes/POST":         likeHTTP,
 }
 
-// Whoever reads the package documentation learns of the differences.
+// The package documentation lists the differences.
 func TestFCGIDifferencesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../fcgi/doc.go")
 	if err != nil {
@@ -300,9 +306,9 @@ func TestFCGIDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// asWeAnswer makes of an answer by net/http/fcgi what ours would be, as the package
-// documentation says.
-func asWeAnswer(a *answer, method string) {
+// correctToTare changes a response of net/http/fcgi to what this engine sends, according to the
+// package documentation.
+func correctToTare(a *fcgiResponse, method string) {
 	for _, name := range []string{"Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		a.header.Del(name)
 	}
@@ -316,12 +322,12 @@ func asWeAnswer(a *answer, method string) {
 	}
 }
 
-// sameFCGI compares the two. An answer of net/http/fcgi's is corrected first.
-func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct func(*answer)) {
+// sameFCGI compares the two. It first corrects the response of net/http/fcgi.
+func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct func(*fcgiResponse)) {
 	t.Helper()
-	length := func(a *answer) { a.header.Del("Content-Length") }
+	length := func(a *fcgiResponse) { a.header.Del("Content-Length") }
 	ours := fcgiTranscript(t, fcgiMakers["tare"], h, pieces, length)
-	theirs := fcgiTranscript(t, fcgiMakers["net/http/fcgi"], h, pieces, func(a *answer) {
+	theirs := fcgiTranscript(t, fcgiMakers["net/http/fcgi"], h, pieces, func(a *fcgiResponse) {
 		length(a)
 		if correct != nil {
 			correct(a)

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// taken waits until the server has taken in what was sent: the kernel tells of a unix socket
-// how much the other side has not.
-func taken(t *testing.T, c *net.UnixConn) {
+// waitUntilReceived waits until the server has received everything: the kernel reports how much of
+// a unix socket's data is unread.
+func waitUntilReceived(t *testing.T, c *net.UnixConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +23,7 @@ func taken(t *testing.T, c *net.UnixConn) {
 		unread := 0
 		rerr := raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })
 		if rerr != nil || err != nil || unread == 0 {
-			return // it was closed, perhaps
+			return // perhaps it was closed
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%d bytes are not taken in", unread)
@@ -31,45 +31,46 @@ func taken(t *testing.T, c *net.UnixConn) {
 	}
 }
 
-// On shards a request that is incomplete leaves its runner, and waits elsewhere for more.
-// Wherever that happens, and however often, the answers are the same.
-func TestFCGISplitsOnShards(t *testing.T) {
-	someFCGIModes(t, func() *http.Server { return &http.Server{Handler: http.HandlerFunc(fcgiProbe)} }, func(s *fcgiSite) {
-		exchange := func(t *testing.T, pieces []string) string {
-			c := s.in(t).connect().(*net.UnixConn)
-			defer c.Close()
-			answered := make(chan []byte)
-			go func() {
-				all, _ := io.ReadAll(c)
-				answered <- all
-			}()
-			for _, p := range pieces {
-				if _, err := io.WriteString(c, p); err != nil {
-					break
-				}
-				taken(t, c)
-			}
-			c.CloseWrite()
-			return inOrder(t, <-answered, true)
-		}
-		rnd := rand.New(rand.NewPCG(1, 1))
-		for name, text := range fcgiCorpus() {
-			s.Run(name, func(t *testing.T) {
-				want := exchange(t, []string{text})
-				splits, n := [][]string{strings.Split(text, "")}, 5
-				if slow() {
-					n = 40
-				}
-				for range n {
-					cut := rnd.IntN(len(text) + 1)
-					splits = append(splits, []string{text[:cut], text[cut:]}, cutAt(text, rnd.Uint64()))
-				}
-				for _, pieces := range splits {
-					if got := exchange(t, pieces); got != want {
-						t.Fatalf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
+// On shards a runner parks a connection whose request is incomplete. The responses are the same
+// wherever and however often that happens.
+func TestFCGIResponsesOnShardsAreIndependentOfSplit(t *testing.T) {
+	someFCGIModes(t, func() *http.Server { return &http.Server{Handler: http.HandlerFunc(fcgiProbe)} },
+		func(s *fcgiSite) {
+			exchange := func(t *testing.T, pieces []string) string {
+				c := s.in(t).connect().(*net.UnixConn)
+				defer c.Close()
+				answered := make(chan []byte)
+				go func() {
+					all, _ := io.ReadAll(c)
+					answered <- all
+				}()
+				for _, p := range pieces {
+					if _, err := io.WriteString(c, p); err != nil {
+						break
 					}
+					waitUntilReceived(t, c)
 				}
-			})
-		}
-	}, "unix")
+				c.CloseWrite()
+				return inOrder(t, <-answered, true)
+			}
+			rnd := rand.New(rand.NewPCG(1, 1))
+			for name, text := range fcgiCorpus() {
+				s.Run(name, func(t *testing.T) {
+					want := exchange(t, []string{text})
+					splits, n := [][]string{strings.Split(text, "")}, 5
+					if slow() {
+						n = 40
+					}
+					for range n {
+						cut := rnd.IntN(len(text) + 1)
+						splits = append(splits, []string{text[:cut], text[cut:]}, cutAt(text, rnd.Uint64()))
+					}
+					for _, pieces := range splits {
+						if got := exchange(t, pieces); got != want {
+							t.Fatalf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
+						}
+					}
+				})
+			}
+		}, "unix")
 }

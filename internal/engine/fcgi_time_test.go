@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// inFCGIBubble is inBubble for a server that speaks FastCGI.
+// inFCGIBubble is inBubble for FastCGI.
 func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,15 +34,14 @@ func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s
 	})
 }
 
-// A request that never becomes complete has its time, and so has a connection that waits
-// for one.
-func TestFCGITimeouts(t *testing.T) {
+// A request that never becomes complete times out, and so does an idle connection.
+func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 	const second = time.Second
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%v", timedOut(err))
 	})
-	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(ask{}.list()...))
+	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(fcgiRequest{}.list()...))
 	for _, test := range []struct {
 		name     string
 		settings *http.Server
@@ -54,19 +53,26 @@ func TestFCGITimeouts(t *testing.T) {
 		{"default: no list", &http.Server{}, []string{begin}, 29 * second},
 		{"default: part of the list", &http.Server{}, []string{begin, list[:20], list[20:40]}, 27 * second},
 		{"default: no end of the list", &http.Server{}, []string{begin, list}, 28 * second},
-		{"default: no body", &http.Server{}, []string{ask{}.head()}, 29 * second},
-		{"default: records of others", &http.Server{}, []string{rec(stdinStream, 7, "x"), rec(dataStream, 7, "x"), rec(stdinStream, 7, "")}, 27 * second},
-		{"default: part of others' record", &http.Server{}, []string{padded(stdinStream, 7, "xxxxx", 99)[:20], "y"}, 28 * second},
+		{"default: no body", &http.Server{}, []string{fcgiRequest{}.head()}, 29 * second},
+		{"default: records of others", &http.Server{},
+			[]string{rec(stdinStream, 7, "x"), rec(dataStream, 7, "x"), rec(stdinStream, 7, "")}, 27 * second},
+		{"default: part of others' record", &http.Server{}, []string{padded(stdinStream, 7, "xxxxx", 99)[:20], "y"},
+			28 * second},
 		{"default: questions", &http.Server{}, []string{question, question, question}, 27 * second},
 		{"default: aborted", &http.Server{}, []string{begin, abort, begin}, 27 * second},
-		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{begin, list[:20], list[20:40]}, 2 * second},
+		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{begin, list[:20], list[20:40]},
+			2 * second},
 		{"ReadTimeout bounds parameters", &http.Server{ReadTimeout: 5 * second}, []string{begin}, 4 * second},
-		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second}, []string{begin}, 6 * second},
-		{"second request", &http.Server{ReadHeaderTimeout: 5 * second}, []string{aGET("/"), "", begin, list[:20]}, 3 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second},
+			[]string{begin}, 6 * second},
+		{"second request", &http.Server{ReadHeaderTimeout: 5 * second}, []string{aGET("/"), "", begin, list[:20]},
+			3 * second},
 		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{aGET("/")}, 4 * second},
-		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second}, []string{aGET("/"), "", aGET("/"), "", aGET("/")}, 4 * second},
+		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second},
+			[]string{aGET("/"), "", aGET("/"), "", aGET("/")}, 4 * second},
 		{"ReadTimeout bounds idleness", &http.Server{ReadTimeout: 9 * second}, []string{aGET("/")}, 8 * second},
-		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second}, []string{sized(9) + rec(stdinStream, 1, "ab"), rec(stdinStream, 1, "c")}, 3 * second},
+		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second},
+			[]string{sized(9) + rec(stdinStream, 1, "ab"), rec(stdinStream, 1, "c")}, 3 * second},
 		{"no bound on idleness", &http.Server{}, []string{aGET("/")}, -1},
 		{"no bound on bodies", &http.Server{}, []string{sized(9) + rec(stdinStream, 1, "ab")}, -1},
 	} {
@@ -92,11 +98,12 @@ func TestFCGITimeouts(t *testing.T) {
 	}
 }
 
-// The same on shards, where another clock bounds the waiting: who stops is told apart from who
-// goes on.
-func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
+// The same on shards, which use another clock. Clients that stall are distinguished from those that
+// continue.
+func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
 	someFCGIModes(t, func() *http.Server {
-		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond, Handler: http.HandlerFunc(dump)}
+		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond,
+			Handler: http.HandlerFunc(dump)}
 	}, func(s *fcgiSite) {
 		whole := aPOST("hello")
 		for _, cut := range []int{0, 1, 8, 16, 30, 60, strings.Index(whole, "hello") - 8, len(whole)} {
@@ -104,7 +111,9 @@ func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
 				p := s.peer()
 				io.WriteString(p, whole[:cut])
 				for _, trickle := range []string{"", question, rec(stdinStream, 9, "x")} {
-					io.WriteString(p, trickle) // after what was sent it is nothing, or breaks a record
+					// the next byte after what was sent is harmless, or breaks
+					// a record
+					io.WriteString(p, trickle)
 				}
 				rest := p.rest()
 				if answered := strings.Contains(rest, "200"); answered && cut < len(whole) {
@@ -118,9 +127,8 @@ func TestFCGIWaitingIsBoundedOnShards(t *testing.T) {
 	}, "tcp", "unix")
 }
 
-// What a handler left of a body is not waited for without end, nor what precedes its
-// records.
-func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
+// Draining a body is limited in time, and so is what precedes its records.
+func TestFCGIDrainIsLimitedInTime(t *testing.T) {
 	for name, h := range leaveBody {
 		if name == "panic" {
 			continue
@@ -128,9 +136,10 @@ func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, length := range []string{"1000", ""} {
 				inFCGIBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-					io.WriteString(c, ask{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
+					io.WriteString(c, fcgiRequest{method: "POST",
+						params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
 					start, stop := time.Now(), make(chan bool)
-					go func() { // as slowly as it pleases
+					go func() { // slowly
 						for {
 							select {
 							case <-stop:
@@ -141,10 +150,11 @@ func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
 						}
 					}()
 					p := newFCGIPeer(t, c)
-					a := p.answer()
+					a := p.readResponse()
 					p.mustClose()
 					close(stop)
-					if took := time.Since(start); took > 31*time.Second || a.code >= 400 && a.code < 500 != (name == "error" || name == "max bytes") {
+					if took := time.Since(start); took > 31*time.Second || a.code >= 400 &&
+						a.code < 500 != (name == "error" || name == "max bytes") {
 						t.Errorf("%v after %v", a, took)
 					}
 				})
@@ -153,8 +163,8 @@ func TestFCGIUnreadBodyThatNeverComes(t *testing.T) {
 	}
 }
 
-// A goroutine that a handler left waiting for the body does not hold the response up.
-func TestFCGITimeoutHandlerAndSlowBody(t *testing.T) {
+// A goroutine that still waits for the body does not delay the response.
+func TestFCGITimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	for _, part := range []string{rec(stdinStream, 1, "x"), rec(stdinStream, 1, "01234567")[:12]} {
 		settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
@@ -168,20 +178,21 @@ func TestFCGITimeoutHandlerAndSlowBody(t *testing.T) {
 	}
 }
 
-// A handler whose peer does not read is held for WriteTimeout, and learns of it.
-func TestFCGIWriteTimeout(t *testing.T) {
+// WriteTimeout ends a handler whose peer does not read, and the handler gets an error.
+func TestFCGIWriteTimeoutEndsHandler(t *testing.T) {
 	var failed error
 	var after time.Duration
-	settings := &http.Server{WriteTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		for failed == nil {
-			_, failed = w.Write(make([]byte, 10000))
-		}
-		after = time.Since(start)
-		if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil || r.Context().Err() == nil {
-			t.Errorf("error stream: %v, context %v", err, r.Context().Err())
-		}
-	})}
+	settings := &http.Server{WriteTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			for failed == nil {
+				_, failed = w.Write(make([]byte, 10000))
+			}
+			after = time.Since(start)
+			if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil || r.Context().Err() == nil {
+				t.Errorf("error stream: %v, context %v", err, r.Context().Err())
+			}
+		})}
 	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, aGET("/"))
 		pass(time.Minute)
@@ -191,10 +202,11 @@ func TestFCGIWriteTimeout(t *testing.T) {
 	})
 }
 
-// Questions that are not read the answers of end the connection at the same time, and so do
-// those that arrive one by one.
-func TestFCGIWriteTimeoutOfReplies(t *testing.T) {
-	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour, Handler: http.HandlerFunc(dump)}
+// WriteTimeout also ends a connection whose peer sends GET_VALUES and does not read the replies,
+// even if they are sent one by one.
+func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
+	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
+		Handler: http.HandlerFunc(dump)}
 	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 		start := time.Now()
 		for text := strings.Repeat(question, 1000); ; {
@@ -208,14 +220,15 @@ func TestFCGIWriteTimeoutOfReplies(t *testing.T) {
 	})
 }
 
-// Deadlines that a handler sets hold for its request only.
-func TestFCGIHandlersDeadlines(t *testing.T) {
+// Deadlines set by a handler apply only to its request.
+func TestFCGIHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/next" {
 			return
 		}
 		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)), control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)),
+			control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
 			t.Error(err)
 		}
 		start := time.Now()
@@ -226,12 +239,12 @@ func TestFCGIHandlersDeadlines(t *testing.T) {
 		inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 			p := newFCGIPeer(t, c)
 			io.WriteString(c, sized(2)+body)
-			if a := p.answer(); strings.HasSuffix(body, rec(stdinStream, 1, "")) {
+			if a := p.readResponse(); strings.HasSuffix(body, rec(stdinStream, 1, "")) {
 				if a.body != "false 0s" {
 					t.Error(a)
 				}
 				pass(3 * time.Hour)
-				p.ask(aGET("/next"))
+				p.roundTrip(aGET("/next"))
 			} else if a.body != "true 1s" {
 				t.Error(a)
 			}
@@ -239,8 +252,8 @@ func TestFCGIHandlersDeadlines(t *testing.T) {
 	}
 }
 
-// Shutdown waits for a request that runs, and leaves a new connection a little time.
-func TestFCGIShutdown(t *testing.T) {
+// Shutdown waits for a running request, and for newGrace for a new connection.
+func TestFCGIShutdownWaitsForRequests(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
@@ -249,11 +262,11 @@ func TestFCGIShutdown(t *testing.T) {
 		}
 		io.WriteString(w, r.URL.Path)
 	}), func(s *fcgiSite) {
-		idle, busy, asked := s.peer(), s.peer(), s.peer()
-		idle.ask(aGET("/"))
-		asked.ask(aGET("/"))
-		io.WriteString(asked, question) // which is no request
-		if kind, _, _, err := asked.record(); kind != getValuesResult || err != nil {
+		idle, busy, used := s.peer(), s.peer(), s.peer()
+		idle.roundTrip(aGET("/"))
+		used.roundTrip(aGET("/"))
+		io.WriteString(used, question) // which is not a request
+		if kind, _, _, err := used.record(); kind != getValuesResult || err != nil {
 			s.Errorf("record of type %d, %v", kind, err)
 		}
 		io.WriteString(busy, aGET("/long"))
@@ -261,7 +274,7 @@ func TestFCGIShutdown(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- s.server.Shutdown(context.Background()) }()
 		idle.mustClose()
-		asked.mustClose()
+		used.mustClose()
 		select {
 		case err := <-done:
 			s.Errorf("did not wait: %v", err)
@@ -275,7 +288,7 @@ func TestFCGIShutdown(t *testing.T) {
 			c.Close()
 		}
 		release <- true
-		if a := busy.answer(); a.body != "/long" {
+		if a := busy.readResponse(); a.body != "/long" {
 			s.Error(a)
 		}
 		busy.mustClose()
@@ -285,8 +298,8 @@ func TestFCGIShutdown(t *testing.T) {
 	})
 }
 
-// SetKeepAlivesEnabled(false) closes connections that wait, and others when they are done.
-func TestFCGIKeepAlivesDisabled(t *testing.T) {
+// SetKeepAlivesEnabled(false) closes idle connections at once, and others after their response.
+func TestFCGIKeepAlivesDisabledClosesConnections(t *testing.T) {
 	begun, release := make(chan bool), make(chan bool)
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
@@ -296,22 +309,22 @@ func TestFCGIKeepAlivesDisabled(t *testing.T) {
 		io.WriteString(w, r.URL.Path)
 	}), func(s *fcgiSite) {
 		idle, busy := s.peer(), s.peer()
-		idle.ask(aGET("/"))
+		idle.roundTrip(aGET("/"))
 		io.WriteString(busy, aGET("/long"))
 		<-begun
 		s.server.SetKeepAlivesEnabled(false)
 		idle.mustClose()
 		release <- true
-		if a := busy.answer(); a.body != "/long" {
+		if a := busy.readResponse(); a.body != "/long" {
 			s.Error(a)
 		}
 		busy.mustClose()
 		p := s.peer()
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
 		p.mustClose()
 		s.server.SetKeepAlivesEnabled(true)
 		p = s.peer()
-		p.ask(aGET("/"))
-		p.ask(aGET("/"))
+		p.roundTrip(aGET("/"))
+		p.roundTrip(aGET("/"))
 	})
 }

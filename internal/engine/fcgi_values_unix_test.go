@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// fcgiConnections is the value of FCGI_MAX_CONNS: what the limit on descriptors allows.
+// fcgiConnections returns the value of FCGI_MAX_CONNS: the limit on descriptors.
 func fcgiConnections(t *testing.T) string {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// What a web server makes us work is in proportion to what it sends. Processor time is
-// compared, as TestWorkIsInProportion does.
-func TestFCGIWorkIsInProportion(t *testing.T) {
+// The server's work is in proportion to what a web server sends. CPU time is compared as in
+// TestWorkIsProportionalToInput.
+func TestFCGIWorkIsProportionalToInput(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for _, h := range fcgiReaders {
 			h(w, r)

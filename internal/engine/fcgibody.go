@@ -13,54 +13,58 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// What Read of a request's body returns when the web server gave up on it.
+// Errors of reading a request's body.
 var (
 	ErrAborted    = errors.New("fcgi: request aborted by web server")
 	ErrConnClosed = errors.New("fcgi: connection to web server closed")
 	errOverlong   = errors.New("fcgi: body longer than CONTENT_LENGTH")
-	errBegun      = errors.New("fcgi: BEGIN_REQUEST for a request that has begun")
+	errBegun      = errors.New("fcgi: repeated BEGIN_REQUEST for an active request")
 )
 
-// records is what of an exchange belongs to FastCGI.
-type records struct {
-	raw      string   // the list of parameters
-	separate bool     // it is long: who keeps a parameter shall not keep all of it
-	own      bool     // the record that is being read is the body's
-	replies  *replies // nil until there is one
+// fcgiBody is the FastCGI state of an exchange.
+type fcgiBody struct {
+	params string // the list of parameters
+	// the list is long: parameters are cloned, so that a program that keeps one does not keep
+	// all
+	clonesParams bool
+	inBody       bool        // the current record belongs to the body
+	replies      *replyQueue // nil until the first reply
 
-	// What a watch needs, which may not look into the conn.
-	id     uint16
-	reader fcgi.Reader // of what follows the body
-	rest   []byte      // of that, what was looked at and is no whole record
+	// State of a departure watch, which must not use the conn.
+	id       uint16
+	reader   fcgi.Reader // reads what follows the body
+	unparsed []byte      // an incomplete record from the last search
 }
 
-func (b *body) initRecords(x *exchange, coded *coded, empty bool) {
-	b.x, b.coded, b.mode, b.left = x, coded, http1.UntilClose, x.request.ContentLength
+func (b *body) initRecords(x *exchange, coded *bodyDecoder, empty bool) {
+	b.x, b.decoder, b.mode, b.remaining = x, coded, http1.UntilClose, x.request.ContentLength
 	switch {
-	case empty && b.left <= 0:
-		b.mode, b.err, b.done = http1.NoBody, io.EOF, true
+	case empty && b.remaining <= 0:
+		b.mode, b.err, b.readToEnd = http1.NoBody, io.EOF, true
 	case empty:
 		b.err = io.ErrUnexpectedEOF
 	}
 }
 
-// readRecords reads the body's bytes out of STDIN.
+// readRecords reads body bytes from STDIN.
 func (b *body) readRecords(p []byte) (int, error) {
 	c := b.x.conn()
-	reader := &c.params.Records
+	reader := &c.fcgi.Records
 	for {
-		if c.next == c.end && reader.Left() > 0 && b.coded.own { // past the input buffer: one copy less
+		// directly into p, which saves a copy
+		if c.next == c.end && reader.Left() > 0 && b.decoder.inBody {
 			if err := b.flushReplies(); err != nil {
 				return 0, err
 			}
-			b.bound()
+			b.boundRead()
 			n, err := c.nc.Read(p[:min(len(p), reader.Left())])
-			reader.Took(n)
-			return b.count(n, b.lostRecords(err))
+			reader.Consumed(n)
+			return b.countBytes(n, b.recordsFailed(err))
 		}
 		before := *reader
 		piece, n, err := reader.Next(c.in[c.next:c.end])
-		if b.draining && piece.Type == fcgi.BeginRequest { // section 3.3: END_REQUEST was sent, which frees all ids
+		// section 3.3: END_REQUEST was sent, which frees all ids
+		if b.draining && piece.Type == fcgi.BeginRequest {
 			*reader = before
 			return 0, io.EOF
 		}
@@ -72,89 +76,90 @@ func (b *body) readRecords(p []byte) (int, error) {
 			if err := b.flushReplies(); err != nil {
 				return 0, err
 			}
-			if err := b.lostRecords(b.fill()); err != nil {
+			if err := b.recordsFailed(b.fill()); err != nil {
 				return 0, err
 			}
-		case piece.Type != fcgi.Stdin || piece.ID != c.params.ID:
-			if err := b.aside(piece); err != nil {
+		case piece.Type != fcgi.Stdin || piece.ID != c.fcgi.ID:
+			if err := b.handleRecord(piece); err != nil {
 				return 0, err
 			}
 		case piece.Ends():
-			return b.streamEnd()
+			return b.endOfStdin()
 		default:
-			b.coded.own = true
+			b.decoder.inBody = true
 			n := copy(p, piece.Content)
 			rest := len(piece.Content) - n
-			reader.Took(-rest)
+			reader.Consumed(-rest)
 			c.next -= rest
-			return b.count(n, nil)
+			return b.countBytes(n, nil)
 		}
 	}
 }
 
-// count takes n bytes of the body off what CONTENT_LENGTH leaves.
-func (b *body) count(n int, err error) (int, error) {
+// countBytes subtracts n from the remaining CONTENT_LENGTH.
+func (b *body) countBytes(n int, err error) (int, error) {
 	if b.x.request.ContentLength < 0 {
 		return n, err
 	}
-	if b.left -= int64(n); b.left < 0 {
-		return n + int(b.left), errOverlong
+	if b.remaining -= int64(n); b.remaining < 0 {
+		return n + int(b.remaining), errOverlong
 	}
 	return n, err
 }
 
-// streamEnd is the end of STDIN: of the whole body, if that had a length.
-func (b *body) streamEnd() (int, error) {
-	if b.left > 0 {
+// endOfStdin returns the result of reading the end of STDIN: io.EOF, or an error if the body is
+// shorter than CONTENT_LENGTH.
+func (b *body) endOfStdin() (int, error) {
+	if b.remaining > 0 {
 		return 0, io.ErrUnexpectedEOF
 	}
 	return 0, io.EOF
 }
 
-// onlyEndMissing reports whether all of a body was read but the record that ends it. Who knows
-// the length may never ask for that.
-func (b *body) onlyEndMissing() bool {
-	return b.mode == http1.UntilClose && b.err == nil && b.left == 0
+// lacksOnlyEnd reports whether all of a body was read except the record that ends it. A handler
+// that knows the length may never read that record.
+func (b *body) lacksOnlyEnd() bool {
+	return b.mode == http1.UntilClose && b.err == nil && b.remaining == 0
 }
 
-// awaitEnd reads that record for the sake of what arrives behind it, unless somebody else is
-// about to.
-func (b *body) awaitEnd() {
+// readEndRecord reads that record, because the departure watch needs what follows. It returns if
+// another goroutine is reading.
+func (b *body) readEndRecord() {
 	if !b.reading.TryLock() {
 		return
 	}
 	defer b.reading.Unlock()
-	if b.marks.has(bodyLeave) {
+	if b.flags.has(bodyInterrupted) {
 		return
 	}
-	if _, err := b.readLocked(make([]byte, 1)); isTimeout(err) && b.marks.has(bodyLeave) {
-		b.err = nil // it was told to leave, and drain will look again
+	if _, err := b.readLocked(make([]byte, 1)); isTimeout(err) && b.flags.has(bodyInterrupted) {
+		b.err = nil // claimInput has interrupted it, and drain will read again
 	}
 }
 
-// lostRecords is lost in FastCGI's words.
-func (b *body) lostRecords(err error) error {
-	if err = b.lost(err); errors.Is(err, io.ErrUnexpectedEOF) {
+// recordsFailed is readFailed with FastCGI's errors.
+func (b *body) recordsFailed(err error) error {
+	if err = b.readFailed(err); errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrConnClosed
 	}
 	return err
 }
 
-// aside deals with a record in the middle of the body that is not the body's.
-func (b *body) aside(p fcgi.Piece) error {
+// handleRecord handles a record in the middle of the body that does not belong to it.
+func (b *body) handleRecord(p fcgi.Piece) error {
 	c := b.x.conn()
-	b.coded.own = false
+	b.decoder.inBody = false
 	event := fcgi.More
 	switch {
-	case p.Type == fcgi.AbortRequest && p.ID == c.params.ID:
-		b.x.abort()
+	case p.Type == fcgi.AbortRequest && p.ID == c.fcgi.ID:
+		b.x.abortRequest()
 		return ErrAborted
 	case p.Type == fcgi.GetValues && p.ID == 0:
-		event = fcgi.Asked
-	case fcgi.IsUnknown(p) && c.params.Records.Left() > 0: // one reply for each record
+		event = fcgi.ValuesRequested
+	case fcgi.IsUnknown(p) && c.fcgi.Records.Left() > 0: // one reply for each record
 	case fcgi.IsUnknown(p):
 		event = fcgi.Unknown
-	case p.Type == fcgi.BeginRequest && p.ID == c.params.ID:
+	case p.Type == fcgi.BeginRequest && p.ID == c.fcgi.ID:
 		return errBegun
 	case p.Type == fcgi.BeginRequest:
 		event = fcgi.Second
@@ -162,60 +167,61 @@ func (b *body) aside(p fcgi.Piece) error {
 	if event == fcgi.More {
 		return nil
 	}
-	return b.reply(event, p)
+	return b.queueReply(event, p)
 }
 
-// abort ends the request's context because the web server aborted the request.
-func (x *exchange) abort() {
-	x.body.marks.set(bodyAborted)
-	x.ctx.depart()
+// abortRequest ends the request's context because the web server has aborted the request.
+func (x *exchange) abortRequest() {
+	x.body.flags.set(bodyAborted)
+	x.ctx.clientLeft()
 }
 
-// drainRecords is drain for STDIN. END_REQUEST was sent: what is left of STDIN when drain ends is
-// ignored, as other records of requests that are not active.
+// drainRecords is drain for STDIN. END_REQUEST was sent, so that what is left of STDIN after drain
+// is ignored, like other records of inactive requests.
 func (b *body) drainRecords() bool {
-	_ = b.flushReplies() // the next write meets the same error
-	return b.err == nil || b.complete()
+	_ = b.flushReplies() // the next write fails with the same error
+	return b.err == nil || b.atEnd()
 }
 
-// recordsArrived reports whether the rest of the body is in the input.
+// recordsArrived reports whether the rest of the body is in the input buffer.
 func (b *body) recordsArrived() bool {
 	c := b.x.conn()
-	reader, in := c.params.Records, c.in[c.next:c.end]
+	reader, in := c.fcgi.Records, c.in[c.next:c.end]
 	for {
 		p, n, err := reader.Next(in)
 		switch in = in[n:]; {
 		case err != nil:
-			return true // reading it will say so
+			return true // reading it will return the error
 		case p.Type == 0:
 			return false
-		case p.Type == fcgi.Stdin && p.ID == c.params.ID && p.Ends():
+		case p.Type == fcgi.Stdin && p.ID == c.fcgi.ID && p.Ends():
 			return true
 		}
 	}
 }
 
-// beginWatch notes where the body has ended, and reports whether the request's abortion is in
-// what has arrived behind it.
-func (r *records) beginWatch(c *conn) (aborted bool) {
-	r.id, r.reader, r.rest = c.params.ID, c.params.Records, nil
-	return r.follow(c.in[c.next:c.end])
+// startWatch records where the body has ended. It reports whether an ABORT_REQUEST for the request
+// has already arrived.
+func (r *fcgiBody) startWatch(c *conn) (aborted bool) {
+	r.id, r.reader, r.unparsed = c.fcgi.ID, c.fcgi.Records, nil
+	return r.findAbort(c.in[c.next:c.end])
 }
 
-// follow reports whether the request's abortion is in what has arrived since.
-func (r *records) follow(b []byte) (aborted bool) {
-	if len(r.rest) > 0 {
-		b = slices.Concat(r.rest, b)
+// findAbort reports whether b, which continues the input, contains the request's ABORT_REQUEST.
+func (r *fcgiBody) findAbort(b []byte) (aborted bool) {
+	if len(r.unparsed) > 0 {
+		b = slices.Concat(r.unparsed, b)
 	}
 	for {
 		p, n, err := r.reader.Next(b)
 		b = b[n:]
 		switch {
 		case err != nil:
-			r.rest = bytes.Clone(b[:min(len(b), fcgi.HeaderSize)]) // and no more: it will not get better
+			// no more is needed: every later search fails, too
+			r.unparsed = bytes.Clone(b[:min(len(b), fcgi.HeaderSize)])
 			return false
 		case p.Type == 0:
-			r.rest = bytes.Clone(b)
+			r.unparsed = bytes.Clone(b)
 			return false
 		case p.Type == fcgi.AbortRequest && p.ID == r.id:
 			return true
@@ -223,42 +229,42 @@ func (r *records) follow(b []byte) (aborted bool) {
 	}
 }
 
-// foresees is follow for what will be looked at again.
-func (r *records) foresees(b []byte) (aborted bool) {
+// peekAbort is findAbort for input that will be searched again.
+func (r *fcgiBody) peekAbort(b []byte) (aborted bool) {
 	ahead := *r
-	return ahead.follow(b)
+	return ahead.findAbort(b)
 }
 
-// fastCGI returns what of x belongs to FastCGI, or nil.
-func (x *exchange) fastCGI() *records {
-	if x.body.coded == nil {
+// fcgiBody returns the FastCGI state of x, or nil.
+func (x *exchange) fcgiBody() *fcgiBody {
+	if x.body.decoder == nil {
 		return nil
 	}
-	return x.body.coded.records
+	return x.body.decoder.fcgiBody
 }
 
-// fastCGIKey is the key of a context's value that is there if the request came by FastCGI.
-type fastCGIKey struct{}
+// fcgiContextKey is the key of a context value that is set if the request came by FastCGI.
+type fcgiContextKey struct{}
 
 // FastCGIParams returns the parameters of a request that came by FastCGI, or nil.
 func FastCGIParams(ctx context.Context) iter.Seq2[string, string] {
-	x, ok := ctx.Value(fastCGIKey{}).(*records)
+	x, ok := ctx.Value(fcgiContextKey{}).(*fcgiBody)
 	if !ok {
 		return nil
 	}
-	return x.all
+	return x.allParams
 }
 
-// all yields the parameters. They are well formed: sortParams has read them.
-func (r *records) all(yield func(name, value string) bool) {
-	list := []byte(r.raw)
+// allParams yields the parameters. They are well formed: sortParams has checked them.
+func (r *fcgiBody) allParams(yield func(name, value string) bool) {
+	list := []byte(r.params)
 	for at := 0; at < len(list); {
 		p, next, err := fcgi.NextPair(list, at)
 		if err != nil {
 			return
 		}
-		name, value := p.Name.Of(r.raw), p.Value.Of(r.raw)
-		if r.separate {
+		name, value := p.Name.Of(r.params), p.Value.Of(r.params)
+		if r.clonesParams {
 			name, value = strings.Clone(name), strings.Clone(value)
 		}
 		if !yield(name, value) {
@@ -268,16 +274,16 @@ func (r *records) all(yield func(name, value string) bool) {
 	}
 }
 
-// Stderr returns what writes to the web server's log, if the request came by FastCGI, or nil.
+// Stderr returns a writer to the web server's error log if the request came by FastCGI, or nil.
 func (w *response) Stderr() io.Writer {
-	if w.x.fastCGI() == nil {
+	if w.x.fcgiBody() == nil {
 		return nil
 	}
 	return stderr{w}
 }
 
-// stderr is a response's error stream, which ends with its handler. It shall have no method of
-// the response's: io.WriteString and io.Copy would prefer those that write the body.
+// stderr is a response's error stream, which ends with its handler. It must not have the response's
+// methods: io.WriteString and io.Copy would prefer those that write the body.
 type stderr struct{ response *response }
 
 // Write implements io.Writer.
@@ -285,14 +291,14 @@ func (s stderr) Write(p []byte) (int, error) {
 	w := s.response
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.usable(); err != nil {
+	if err := w.checkUsable(); err != nil {
 		return 0, err
 	}
 	c := w.conn
-	if c.stdout > 0 {
+	if c.stdoutStart > 0 {
 		c.closeRecord()
 	}
-	c.out = fcgi.AppendStream(c.out, fcgi.Stderr, c.params.ID, p)
+	c.out = fcgi.AppendStream(c.out, fcgi.Stderr, c.fcgi.ID, p)
 	if len(c.out) >= outSize {
 		if err := c.flush(); err != nil {
 			return 0, err
@@ -301,4 +307,4 @@ func (s stderr) Write(p []byte) (int, error) {
 	return len(p), c.writeErr
 }
 
-func (p *plan) fastCGI() bool { _, yes := p.protocol.(overFastCGI); return yes }
+func (p *serveConfig) isFastCGI() bool { _, yes := p.codec.(fcgiCodec); return yes }

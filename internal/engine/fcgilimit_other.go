@@ -2,5 +2,6 @@
 
 package engine
 
-// maxConnections is "": no bound is known, so FCGI_MAX_CONNS and FCGI_MAX_REQS are left out.
+// maxConnections returns "", because the limit is unknown. FCGI_MAX_CONNS and FCGI_MAX_REQS are
+// omitted.
 func maxConnections() string { return "" }

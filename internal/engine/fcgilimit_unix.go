@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// maxConnections is the value of FCGI_MAX_CONNS, and of FCGI_MAX_REQS as a connection carries one
-// request at a time. The process's limit on descriptors is the only bound. It is "" if unknown.
+// maxConnections returns the value of FCGI_MAX_CONNS, and of FCGI_MAX_REQS because a connection
+// carries one request at a time. The only limit is the process's limit on descriptors. It returns
+// "" if that is unknown.
 func maxConnections() string {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

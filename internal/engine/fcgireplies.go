@@ -7,20 +7,20 @@ import (
 	"github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// replies are the responses to records in STDIN that do not belong to the request: management
+// replyQueue holds replies to records in STDIN that do not belong to the request: management
 // records, and other requests that begin. The goroutine that reads the body queues them. Another
 // one writes them, because the web server may not read before it has sent all of STDIN.
-type replies struct {
+type replyQueue struct {
 	mu      sync.Mutex
 	queued  []byte
-	sending bool // a goroutine that writes them was started
+	sending bool // a goroutine that writes them has started
 }
 
-// maxReplies bounds the bytes that are queued. If there are more, the reader of the body writes them.
-const maxReplies = 1 << 10
+// maxReplyBytes limits the queue. If it is longer, the reader of the body writes it.
+const maxReplyBytes = 1 << 10
 
-// take appends what is queued to out.
-func (r *replies) take(out []byte) []byte {
+// appendTo appends the queued replies to out and empties the queue.
+func (r *replyQueue) appendTo(out []byte) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out = append(out, r.queued...)
@@ -28,17 +28,17 @@ func (r *replies) take(out []byte) []byte {
 	return out
 }
 
-// reply queues the reply to a record. The caller holds reading.
-func (b *body) reply(event fcgi.Event, p fcgi.Piece) error {
-	records := b.coded.records
+// queueReply queues the reply to a record. The caller holds reading.
+func (b *body) queueReply(event fcgi.Event, p fcgi.Piece) error {
+	records := b.decoder.fcgiBody
 	r := records.replies
 	if r == nil {
-		r = new(replies)
+		r = new(replyQueue)
 		records.replies = r
 	}
 	r.mu.Lock()
 	r.queued = appendReply(r.queued, event, p)
-	empty, full := len(r.queued) == 0, len(r.queued) > maxReplies
+	empty, full := len(r.queued) == 0, len(r.queued) > maxReplyBytes
 	start := !empty && !full && !b.draining && !r.sending
 	r.sending = r.sending || start
 	r.mu.Unlock()
@@ -53,34 +53,35 @@ func (b *body) reply(event fcgi.Event, p fcgi.Piece) error {
 	return nil
 }
 
-// flushReplies writes what is queued while the body is drained: the response's mutex is held then.
+// flushReplies writes the queue while the body is drained, when the response's mutex is held.
 func (b *body) flushReplies() error {
-	r := b.coded.records.replies
+	r := b.decoder.fcgiBody.replies
 	if r == nil || !b.draining {
 		return nil
 	}
 	c := b.x.conn()
-	if c.out = r.take(c.out); len(c.out) == 0 {
+	if c.out = r.appendTo(c.out); len(c.out) == 0 {
 		return nil
 	}
 	return c.flush()
 }
 
-// sendReplies writes what is queued between two records of the response. If the response has
-// ended, it has them already. A flood is bounded in time even if no setting bounds writes.
-func (w *response) sendReplies(r *replies, flood bool) error {
+// sendReplies writes the queue between two records of the response. If the response has ended, it
+// has already written the queue. If flood is true, a deadline applies even if no setting limits
+// writes.
+func (w *response) sendReplies(r *replyQueue, flood bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err := w.usable(); err != nil {
+	if err := w.checkUsable(); err != nil {
 		return err
 	}
 	c := w.conn
-	if c.stdout > 0 {
+	if c.stdoutStart > 0 {
 		c.closeRecord()
 	}
-	c.out = r.take(c.out)
-	if flood && c.write <= 0 && c.stallTime == 0 && !w.marks.has(ownWriteDeadline) {
-		c.setWriteDeadline(time.Now().Add(c.headTime))
+	c.out = r.appendTo(c.out)
+	if flood && c.writeTimeout <= 0 && c.defaultSendTimeout == 0 && !w.flags.has(handlerWriteDeadline) {
+		c.setWriteDeadline(time.Now().Add(c.headTimeout))
 		defer c.setWriteDeadline(time.Time{})
 	}
 	return c.flush()

@@ -15,11 +15,11 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// fastCGIExchange is an exchange that came by FastCGI: one slab, too.
-type fastCGIExchange struct {
+// fcgiExchange is an exchange that came by FastCGI: also one allocation.
+type fcgiExchange struct {
 	exchange
-	coded   coded
-	records records
+	decoder  bodyDecoder
+	fcgiBody fcgiBody
 }
 
 var (
@@ -32,49 +32,49 @@ var (
 	errManyParam = errors.New("too many parameters")
 )
 
-// variables are the parameters that become something else than fields (RFC 3875, 4.1), and
-// those that servers add to them.
+// variables are the parameters that do not become fields: those of RFC 3875, 4.1, and those that
+// web servers add.
 type variables struct {
 	method, protocol, host                string
 	uri, scriptName, pathInfo, query      string
 	remoteAddr, remotePort, https, length string
 }
 
-// newFastCGIExchange makes the request that a complete list of parameters describes. Its error
-// deserves a 400 and holds nothing that the client sent.
-func newFastCGIExchange(c *conn, list []byte) (*exchange, error) {
+// newFCGIExchange makes an exchange of a complete list of parameters. Its error calls for a 400
+// response and contains nothing that the client sent.
+func newFCGIExchange(c *conn, list []byte) (*exchange, error) {
 	text := http1.TextOf(list)
-	x := &fastCGIExchange{}
+	x := &fcgiExchange{}
 	x.prepare(c)
-	x.coded.records = &x.records
-	x.records.raw, x.records.separate = text.Of(http1.Span{End: uint32(len(list))}), !text.IsWhole()
+	x.decoder.fcgiBody = &x.fcgiBody
+	x.fcgiBody.params, x.fcgiBody.clonesParams = text.Of(http1.Span{End: uint32(len(list))}), !text.IsWhole()
 	var v variables
 	if err := c.sortParams(list, &text, &v); err != nil {
 		return nil, err
 	}
-	if err := x.apply(&v); err != nil {
+	if err := x.applyVariables(&v); err != nil {
 		return nil, err
 	}
-	x.header(c.request.Fields, len(c.request.Fields), &text, canonicalVariable)
+	x.setHeader(c.request.Fields, len(c.request.Fields), &text, canonicalVariable)
 	x.request.Body = http.NoBody
-	if !c.params.Empty || x.request.ContentLength > 0 {
+	if !c.fcgi.Empty || x.request.ContentLength > 0 {
 		x.request.Body = &x.body
 		if v.length == "" {
 			x.request.ContentLength = -1
 		}
 	}
-	x.body.initRecords(&x.exchange, &x.coded, c.params.Empty)
-	x.resp.init(c, &x.exchange, 1, c.params.Keep)
+	x.body.initRecords(&x.exchange, &x.decoder, c.fcgi.Empty)
+	x.resp.init(c, &x.exchange, 1, c.fcgi.Keep)
 	if !text.IsWhole() {
-		x.resp.marks.set(isLarge)
+		x.resp.flags.set(largeHead)
 	}
 	if x.body.mode != http1.NoBody {
-		x.resp.marks.set(fullDuplex) // a web server reads while it sends
+		x.resp.flags.set(fullDuplex) // web servers read while they send
 	}
 	return &x.exchange, nil
 }
 
-// sortParams tells variables from fields, and leaves the fields in c.request.Fields.
+// sortParams separates variables from fields. It leaves the fields in c.request.Fields.
 func (c *conn) sortParams(list []byte, text *http1.Text, v *variables) error {
 	fields, typed := c.request.Fields[:0], false
 	for at := 0; at < len(list); {
@@ -93,7 +93,7 @@ func (c *conn) sortParams(list []byte, text *http1.Text, v *variables) error {
 				v.host = text.Of(p.Value)
 				continue
 			case f.Known == http1.NameContentType && typed:
-				continue // web servers give both
+				continue // web servers send both
 			case !validField(f, list):
 				return errVariable
 			}
@@ -114,7 +114,7 @@ func (c *conn) sortParams(list []byte, text *http1.Text, v *variables) error {
 	return nil
 }
 
-// withoutType drops a HTTP_CONTENT_TYPE that came before the CONTENT_TYPE at the end.
+// withoutType removes an HTTP_CONTENT_TYPE that precedes the CONTENT_TYPE at the end.
 func withoutType(fields []http1.Field) []http1.Field {
 	last := len(fields) - 1
 	for i, f := range fields[:last] {
@@ -125,13 +125,14 @@ func withoutType(fields []http1.Field) []http1.Field {
 	return fields
 }
 
-// validField reports whether a field can be one of a request: a web server has seen to that,
-// unless it is none.
+// validField reports whether a field is valid in a request. A web server has checked that, but the
+// peer may not be a web server.
 func validField(f http1.Field, list []byte) bool {
-	return (f.Known != http1.NameUnknown || http1.ValidToken(viewOf(f.Name.In(list)))) && http1.ValidValue(viewOf(f.Value.In(list)))
+	return (f.Known != http1.NameUnknown || http1.ValidToken(viewOf(f.Name.In(list)))) &&
+		http1.ValidValue(viewOf(f.Value.In(list)))
 }
 
-// viewOf is a string of b's own bytes, for a look at them.
+// viewOf returns a string that shares b's bytes, for temporary use.
 func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func canonicalVariable(name string) string {
@@ -167,16 +168,16 @@ func (v *variables) set(name []byte, value http1.Span, text *http1.Text) {
 	*to = text.Of(value)
 }
 
-// apply makes of variables what they mean in a Request.
-func (x *exchange) apply(v *variables) error {
+// applyVariables sets the fields of the Request from the variables.
+func (x *exchange) applyVariables(v *variables) error {
 	r := &x.request
 	if r.Method = v.method; !http1.ValidToken(v.method) {
 		return errMethod
 	}
-	if v.protocol != r.Proto { // which is HTTP/1.1
+	if v.protocol != r.Proto { // r.Proto is HTTP/1.1
 		var ok bool
 		r.ProtoMajor, r.ProtoMinor, ok = http.ParseHTTPVersion(v.protocol)
-		if v.protocol == "INCLUDED" { // in another document (RFC 3875, 4.1.16); as net/http/cgi has it
+		if v.protocol == "INCLUDED" { // in another document (RFC 3875, 4.1.16); as in net/http/cgi
 			r.ProtoMajor, ok = 1, true
 		}
 		if !ok {
@@ -195,24 +196,24 @@ func (x *exchange) apply(v *variables) error {
 		return errHost
 	}
 	if r.TLS = nil; v.https == "on" || v.https == "ON" || v.https == "1" {
-		r.TLS = &tls.ConnectionState{HandshakeComplete: true} // what net/http/cgi gives
+		r.TLS = &tls.ConnectionState{HandshakeComplete: true} // as in net/http/cgi
 	}
 	if _, err := strconv.ParseUint(v.remotePort, 10, 16); err != nil {
 		v.remotePort = "0"
 	}
 	r.RemoteAddr = net.JoinHostPort(v.remoteAddr, v.remotePort)
-	return x.locate(v)
+	return x.setTarget(v)
 }
 
-// locate sets RequestURI, URL, and Host if the target names one. Not all web servers give
-// REQUEST_URI; what they all give has been unescaped.
-func (x *exchange) locate(v *variables) error {
+// setTarget sets RequestURI and URL, and Host if the target names one. Not all web servers send
+// REQUEST_URI. The variables that all send have been unescaped.
+func (x *exchange) setTarget(v *variables) error {
 	r := &x.request
 	if v.uri != "" {
 		if r.RequestURI = v.uri; !http1.ValidTarget(v.uri) {
 			return errTarget
 		}
-		return x.route()
+		return x.setURL()
 	}
 	x.url = url.URL{Path: v.scriptName + v.pathInfo, RawQuery: v.query}
 	if x.url.Path == "" {

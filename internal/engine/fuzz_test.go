@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzSameAsNetHTTP sends any bytes to net/http and to this engine, with one
-// handler. Up to the point where we refuse, and net/http may be laxer, both must
-// say the same.
+// FuzzSameAsNetHTTP sends any bytes to net/http and to this engine, with one handler. Up to the
+// point where this engine rejects the input, and net/http may be more lenient, both must send the
+// same.
 func FuzzSameAsNetHTTP(f *testing.F) {
 	for _, pieces := range requests {
 		f.Add(strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, ""))
@@ -19,7 +19,7 @@ func FuzzSameAsNetHTTP(f *testing.F) {
 		if len(in) > 1<<10 {
 			return
 		}
-		pieces := []string{in, closeWrite} // net/http refuses some heads before they are complete
+		pieces := []string{in, closeWrite} // net/http rejects some heads before they are complete
 		handler := http.HandlerFunc(dump)
 		ours := transcript(t, makers["tare"], &http.Server{Handler: handler}, pieces)
 		theirs := transcript(t, makers["net/http"], &http.Server{Handler: handler}, pieces)
@@ -30,26 +30,28 @@ func FuzzSameAsNetHTTP(f *testing.F) {
 	})
 }
 
-// excused reports whether two transcripts differ only as they may.
+// excused reports whether two transcripts differ only in permitted ways.
 func excused(in, ours, theirs string) bool {
 	if strings.Contains("\r\n\r\n"+in, "\r\n\r\n\r\n") {
-		return true // an empty line before a request; net/http skips it after a POST only
+		return true // an empty line before a request, which net/http skips only after a POST
 	}
 	if lower := strings.ToLower(in); strings.Contains(lower, "http/1.0") && strings.Contains(lower, "keep-alive") {
-		return true // net/http takes any word of Connection for a token there, "keep-alive 0" for instance
+		// net/http parses any word of Connection as a token, for example "keep-alive 0"
+		return true
 	}
 	open := strings.NewReplacer("close=true", "close=false", "closed=true\n", "", "closed=false\n", "")
 	switch theirs, ours := open.Replace(theirs), open.Replace(ours); {
 	case strings.Contains(in, "CONNECT ") && strings.HasPrefix(theirs, ours):
 		return true // tunnelRule
 	case strings.Contains(in, "OPTIONS * ") && theirs == ours:
-		return true // the body was cut off, and no handler's answer tells
+		return true // the body is incomplete, and the response does not show it
 	}
-	for _, refusal := range []string{"HTTP/1.1 400", "HTTP/1.1 414", "HTTP/1.1 417", "HTTP/1.1 431", "HTTP/1.1 501", "HTTP/1.1 505"} {
+	for _, refusal := range []string{"HTTP/1.1 400", "HTTP/1.1 414", "HTTP/1.1 417", "HTTP/1.1 431", "HTTP/1.1 501",
+		"HTTP/1.1 505"} {
 		if before, _, refused := strings.Cut(ours, refusal); refused && strings.HasPrefix(theirs, before) {
 			return true
 		}
 	}
-	// A malformed body: its handler was called, and the error's words differ.
+	// A malformed body: its handler ran, and the error texts differ.
 	return strings.Contains(ours, "http1: ") || strings.Contains(ours, "unexpected EOF")
 }

@@ -14,44 +14,44 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// group is the shards of a server, one for each P, and the socks on them.
+// group is the shards of a server, one for each P, and the connections on them.
 type group struct {
 	server     *Server
-	start      time.Time
-	socks      table
+	epoch      time.Time
+	conns      connTable
 	predictor  predictor
-	watcher    watcher
-	live       atomic.Int64  // socks
-	next       atomic.Uint32 // shard that gets the next sock
-	sweepNow   chan struct{}
+	guard      stallGuard
+	openConns  atomic.Int64
+	nextShard  atomic.Uint32 // counter that selects the shard of the next connection
+	sweepSoon  chan struct{}
 	sweepEvery atomic.Int64 // a time.Duration; 0 until there is a listener
 
-	shards  atomic.Pointer[[]*shard] // is replaced when shards are added, and none is ever removed
-	active  atomic.Int32             // shards that get new socks: the first ones, one for each P
-	growing sync.Mutex               // held to add shards and homes, and to stop
-	done    bool                     // stopped is closed
-	stopped chan struct{}
+	shards    atomic.Pointer[[]*shard] // replaced when shards are added; shards are never removed
+	active    atomic.Int32             // the first shards, one for each P, receive new connections
+	growing   sync.Mutex               // held to add shards and placements, and to stop
+	isStopped bool                     // reports that stopped is closed
+	stopped   chan struct{}
 }
 
 func newGroup(server *Server) (*group, error) {
-	g := &group{server: server, start: time.Now().Add(-1), stopped: make(chan struct{})}
-	g.watcher.bell = make(chan struct{}, 1)
-	g.sweepNow = make(chan struct{}, 1)
+	g := &group{server: server, epoch: time.Now().Add(-1), stopped: make(chan struct{})}
+	g.guard.wakeup = make(chan struct{}, 1)
+	g.sweepSoon = make(chan struct{}, 1)
 	g.shards.Store(new([]*shard))
 	if err := g.grow(); err != nil {
 		g.stop()
 		return nil, err
 	}
-	go g.watcher.run(g)
+	go g.guard.run(g)
 	go g.sweep()
 	return g, nil
 }
 
-// allShards returns the shards that there are now.
+// allShards returns the current shards.
 func (g *group) allShards() []*shard { return *g.shards.Load() }
 
-// grow adds shards if there are more Ps than shards by now: GOMAXPROCS follows the limits of a
-// container while the program runs. If there are fewer Ps the last shards get no new sockets.
+// grow adds shards if GOMAXPROCS has grown: it follows the limits of a container while the program
+// runs. If GOMAXPROCS has shrunk, the last shards receive no new connections.
 func (g *group) grow() error {
 	want := runtime.GOMAXPROCS(0)
 	if int(g.active.Load()) == want {
@@ -59,7 +59,7 @@ func (g *group) grow() error {
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.done {
+	if g.isStopped {
 		return nil
 	}
 	shards := slices.Clone(g.allShards())
@@ -76,29 +76,29 @@ func (g *group) grow() error {
 	return nil
 }
 
-// homeOfNext returns the home of a listener's next sock.
-func (g *group) homeOfNext(p *plan) *home {
-	i := int(g.next.Add(1) % uint32(g.active.Load()))
-	if homes := p.homes.Load(); homes != nil && i < len(*homes) {
-		return (*homes)[i]
+// nextPlacement returns the placement of a listener's next connection.
+func (g *group) nextPlacement(p *serveConfig) *placement {
+	i := int(g.nextShard.Add(1) % uint32(g.active.Load()))
+	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
+		return (*placements)[i]
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	var homes []*home
-	if old := p.homes.Load(); old != nil {
-		homes = slices.Clone(*old)
+	var placements []*placement
+	if old := p.placements.Load(); old != nil {
+		placements = slices.Clone(*old)
 	}
-	for _, s := range g.allShards()[len(homes):] {
-		homes = append(homes, &home{p, s})
+	for _, s := range g.allShards()[len(placements):] {
+		placements = append(placements, &placement{p, s})
 	}
-	p.homes.Store(&homes)
-	return homes[i]
+	p.placements.Store(&placements)
+	return placements[i]
 }
 
-// socketAcceptor returns what accepts on l for shards, or nil if l's connections
-// have to take the portable path: because they are no sockets, or because the
-// server's hooks are to be shown the net.Conn of each.
-func (s *Server) socketAcceptor(p *plan, l net.Listener) func() error {
+// socketAcceptor returns a function that accepts a connection of l for the shards. It returns nil
+// if l's connections must take the goroutine path: because they are not sockets, or because hooks
+// receive the net.Conn of each.
+func (s *Server) socketAcceptor(p *serveConfig, l net.Listener) func() error {
 	switch l.(type) {
 	case *net.TCPListener, *net.UnixListener:
 	default:
@@ -107,44 +107,44 @@ func (s *Server) socketAcceptor(p *plan, l net.Listener) func() error {
 	if s.settings.ConnContext != nil || s.settings.ConnState != nil {
 		return nil
 	}
-	g, err := s.shardGroup()
+	g, err := s.ensureGroup()
 	if err != nil {
 		s.logf("http: no shards: %v; serving with a goroutine for each connection", err)
 		return nil
 	}
-	g.sweepAtLeast(p)
+	g.sweepFor(p)
 	return func() error {
 		nc, err := l.Accept()
 		if err == nil {
 			return g.adopt(p, nc)
 		}
 		if outOfDescriptors(err) {
-			g.shed()
+			g.shedIdle()
 		}
 		return err
 	}
 }
 
-func (g *group) now() instant { return instant(time.Since(g.start)) }
+func (g *group) now() instant { return instant(time.Since(g.epoch)) }
 
 func (g *group) instant(t time.Time) instant {
 	if t.IsZero() {
 		return 0
 	}
-	return max(1, instant(t.Sub(g.start))) // also for a time long past
+	return max(1, instant(t.Sub(g.epoch))) // a time before the epoch is not 0 either
 }
 
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// adopt puts a connection that package net has accepted on a shard, and leaves
-// nothing of it with package net.
-func (g *group) adopt(p *plan, nc net.Conn) error {
+// adopt puts a connection that package net has accepted on a shard. It duplicates the descriptor
+// and closes package net's.
+func (g *group) adopt(p *serveConfig, nc net.Conn) error {
 	defer nc.Close()
 	raw, err := nc.(syscall.Conn).SyscallConn()
 	if err != nil {
-		return nil // it has gone already
+		return nil // already closed
 	}
 	remote := ""
 	if a := nc.RemoteAddr(); a != nil {
@@ -154,7 +154,7 @@ func (g *group) adopt(p *plan, nc net.Conn) error {
 	var dupErr error
 	err = raw.Control(func(old uintptr) {
 		if fd, dupErr = poll.Dup(int(old)); outOfDescriptors(dupErr) {
-			g.shed()
+			g.shedIdle()
 			fd, dupErr = poll.Dup(int(old))
 		}
 	})
@@ -162,14 +162,15 @@ func (g *group) adopt(p *plan, nc net.Conn) error {
 		return nil
 	}
 	if dupErr != nil {
-		return &net.OpError{Op: "accept", Net: p.listener.Addr().Network(), Addr: p.listener.Addr(), Err: os.NewSyscallError("fcntl", dupErr)}
+		return &net.OpError{Op: "accept", Net: p.listener.Addr().Network(), Addr: p.listener.Addr(),
+			Err: os.NewSyscallError("fcntl", dupErr)}
 	}
 	g.add(p, fd, remote)
 	return nil
 }
 
-// shardGroup returns the server's shards and starts them if need be.
-func (s *Server) shardGroup() (*group, error) {
+// ensureGroup returns the server's shards and starts them if necessary.
+func (s *Server) ensureGroup() (*group, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shards != nil {
@@ -183,15 +184,15 @@ func (s *Server) shardGroup() (*group, error) {
 }
 
 // add puts a new connection on a shard.
-func (g *group) add(p *plan, fd int, remote string) {
-	h := g.homeOfNext(p)
-	k := newSock(h, fd, remote)
-	g.server.accepted.Add(1)
-	if g.live.Add(1) == 1 {
-		ring(g.sweepNow)
+func (g *group) add(p *serveConfig, fd int, remote string) {
+	h := g.nextPlacement(p)
+	k := newShardConn(h, fd, remote)
+	g.server.acceptedConns.Add(1)
+	if g.openConns.Add(1) == 1 {
+		signal(g.sweepSoon)
 	}
-	k.waitUntil(k.opened + instant(p.headTime)) // before anybody can find it
-	if g.server.closing.Load() || !g.socks.put(fd, k) {
+	k.setWaitDeadline(k.opened + instant(p.headTimeout)) // before another goroutine can find it
+	if g.server.closing.Load() || !g.conns.put(fd, k) {
 		_ = k.Close()
 		return
 	}
@@ -201,75 +202,74 @@ func (g *group) add(p *plan, fd int, remote string) {
 	}
 }
 
-// gone is called when a sock's descriptor was closed.
-func (g *group) gone() {
-	last := g.live.Add(-1) == 0
+// connGone is called after a connection's descriptor was closed.
+func (g *group) connGone() {
+	last := g.openConns.Add(-1) == 0
 	if last {
 		g.stopIfDone()
 	}
-	g.server.noteClosed()
+	g.server.signalClosed()
 	if last {
-		g.server.endIfUnused()
+		g.server.stopIfUnused()
 	}
 }
 
-// open counts the socks.
+// open returns how many connections are open.
 func (g *group) open() int64 {
 	if g == nil {
 		return 0
 	}
-	return g.live.Load()
+	return g.openConns.Load()
 }
 
-// stopIfDone ends the shards of a server that is closing, once nothing is left on
-// them.
+// stopIfDone stops the shards of a server that is closing, once no connection is left on them.
 func (g *group) stopIfDone() {
-	if g.server.closing.Load() && g.live.Load() == 0 {
+	if g.server.closing.Load() && g.openConns.Load() == 0 {
 		g.stop()
 	}
 }
 
-// stop ends the shards. Nothing is on them any more.
+// stop stops the shards. No connection is left on them.
 func (g *group) stop() {
 	if g == nil {
 		return
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.done {
+	if g.isStopped {
 		return
 	}
-	g.done = true
+	g.isStopped = true
 	close(g.stopped)
 	for _, s := range g.allShards() {
 		s.stop()
 	}
 }
 
-// How late a sock that waits too long may be closed: a part of what it may wait, and
-// no less than a sweep of all socks is worth.
+// How late an expired connection may be closed: a fraction of its timeout, and no less than
+// minSweepInterval, because each sweep visits all connections.
 const (
-	sweepPart  = 8
-	sweepOften = 10 * time.Millisecond
+	sweepFraction    = 8
+	minSweepInterval = 10 * time.Millisecond
 )
 
-// sweepAtLeast has the sweeper keep up with a listener's bounds.
-func (g *group) sweepAtLeast(p *plan) {
-	shortest := p.headTime
-	if p.idle > 0 {
-		shortest = min(shortest, p.idle)
+// sweepFor makes sweeps frequent enough for a listener's timeouts.
+func (g *group) sweepFor(p *serveConfig) {
+	shortest := p.headTimeout
+	if p.idleTimeout > 0 {
+		shortest = min(shortest, p.idleTimeout)
 	}
-	every := int64(max(sweepOften, shortest/sweepPart))
+	every := int64(max(minSweepInterval, shortest/sweepFraction))
 	for old := g.sweepEvery.Load(); old == 0 || every < old; old = g.sweepEvery.Load() {
 		if g.sweepEvery.CompareAndSwap(old, every) {
-			ring(g.sweepNow)
+			signal(g.sweepSoon)
 		}
 	}
 }
 
-// sweep closes the socks that have waited too long. A walk over all of them now and
-// then costs less than a timer for each: nothing at all for each request, and no
-// memory. While there are none it sleeps.
+// sweep closes the connections that have waited too long. Visiting all of them at intervals costs
+// less than a timer for each: nothing for each request, and no memory. While there are no
+// connections it sleeps.
 func (g *group) sweep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -281,108 +281,107 @@ func (g *group) sweep() {
 		select {
 		case <-g.stopped:
 			return
-		case <-g.sweepNow:
+		case <-g.sweepSoon:
 		case <-timer.C:
 			now := g.now()
-			g.socks.each(func(k *sock) { k.expire(now) })
+			g.conns.each(func(k *shardConn) { k.expire(now) })
 		}
-		if every := g.sweepEvery.Load(); every > 0 && g.live.Load() > 0 {
+		if every := g.sweepEvery.Load(); every > 0 && g.openConns.Load() > 0 {
 			timer.Reset(time.Duration(every))
 		}
 	}
 }
 
-// closeWaiting closes the socks that wait for a request, new ones only if they have
-// for a while, and returns how many there are in all.
-func (g *group) closeWaiting() int {
+// closeIdle closes the connections that wait for a request, new ones only after newGrace. It
+// returns how many connections are left.
+func (g *group) closeIdle() int {
 	if g == nil {
 		return 0
 	}
-	g.socks.each(func(k *sock) {
+	g.conns.each(func(k *shardConn) {
 		if k.claimForClosing() {
 			_ = k.Close()
 		}
 	})
 	g.stopIfDone()
-	return int(g.live.Load())
+	return int(g.openConns.Load())
 }
 
-// closeAll ends all connections. Those whose handlers run are closed when these
-// return.
+// closeAll closes all connections. Those whose handlers run are closed when the handlers return.
 func (g *group) closeAll() {
 	if g == nil {
 		return
 	}
-	g.socks.each(func(k *sock) {
-		if k.state.CompareAndSwap(waiting, dead) {
+	g.conns.each(func(k *shardConn) {
+		if k.state.CompareAndSwap(stateWaiting, stateClosed) {
 			_ = k.Close()
 			return
 		}
-		k.kill()
+		k.shutdown()
 	})
 	g.stopIfDone()
 }
 
-// shed closes the sock that has waited longest among some, to make room for a new
-// one when descriptors have run out.
-func (g *group) shed() {
+// shedIdle closes the connection that has been quiet longest among a sample, when descriptors have
+// run out.
+func (g *group) shedIdle() {
 	const sample = 128
-	var longest *sock
+	var longest *shardConn
 	var waited time.Duration
 	n := 0
-	g.socks.each(func(k *sock) {
-		if n++; n > sample || k.state.Load() != waiting {
+	g.conns.each(func(k *shardConn) {
+		if n++; n > sample || k.state.Load() != stateWaiting {
 			return
 		}
 		if w := k.quietFor(); longest == nil || w > waited {
 			longest, waited = k, w
 		}
 	})
-	if longest != nil && longest.state.CompareAndSwap(waiting, dead) {
+	if longest != nil && longest.state.CompareAndSwap(stateWaiting, stateClosed) {
 		_ = longest.Close()
 	}
 }
 
-// table finds socks by descriptor. The kernel reuses descriptors, so a loop may ask
-// for one that another sock has by now: that sock is then looked at for nothing.
-type table struct {
-	pages [tablePages]atomic.Pointer[page]
+// connTable finds connections by descriptor. The kernel reuses descriptors, so that a loop may look
+// up one that belongs to another connection by now. That connection is then checked needlessly.
+type connTable struct {
+	pages [tablePages]atomic.Pointer[tablePage]
 }
 
 const (
 	tablePages = 1 << 12
-	pageSocks  = 1 << 10
+	pageConns  = 1 << 10
 )
 
-type page [pageSocks]atomic.Pointer[sock]
+type tablePage [pageConns]atomic.Pointer[shardConn]
 
-// put reports false if the table has no place for the descriptor.
-func (t *table) put(fd int, k *sock) bool {
-	if fd >= tablePages*pageSocks {
+// put stores k. It reports false if the table has no place for the descriptor.
+func (t *connTable) put(fd int, k *shardConn) bool {
+	if fd >= tablePages*pageConns {
 		return false
 	}
-	slot := &t.pages[fd/pageSocks]
+	slot := &t.pages[fd/pageConns]
 	for slot.Load() == nil {
-		slot.CompareAndSwap(nil, new(page))
+		slot.CompareAndSwap(nil, new(tablePage))
 	}
-	slot.Load()[fd%pageSocks].Store(k)
+	slot.Load()[fd%pageConns].Store(k)
 	return true
 }
 
-func (t *table) at(fd int) *sock {
-	if p := t.pages[fd/pageSocks].Load(); p != nil {
-		return p[fd%pageSocks].Load()
+func (t *connTable) at(fd int) *shardConn {
+	if p := t.pages[fd/pageConns].Load(); p != nil {
+		return p[fd%pageConns].Load()
 	}
 	return nil
 }
 
-func (t *table) remove(fd int, k *sock) {
-	if p := t.pages[fd/pageSocks].Load(); p != nil {
-		p[fd%pageSocks].CompareAndSwap(k, nil)
+func (t *connTable) remove(fd int, k *shardConn) {
+	if p := t.pages[fd/pageConns].Load(); p != nil {
+		p[fd%pageConns].CompareAndSwap(k, nil)
 	}
 }
 
-func (t *table) each(f func(*sock)) {
+func (t *connTable) each(f func(*shardConn)) {
 	for i := range t.pages {
 		p := t.pages[i].Load()
 		if p == nil {

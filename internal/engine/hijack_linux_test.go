@@ -15,13 +15,14 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// TestServerWithoutDescriptors is the process that TestHijackWithoutDescriptors starts. Its handlers use up all
-// descriptors before they take their connection over.
+// TestServerWithoutDescriptors is the process that TestHijackWithoutDescriptorsKeepsConnection
+// starts. Its handlers use up all descriptors before they hijack.
 func TestServerWithoutDescriptors(t *testing.T) {
 	if os.Getenv("TARE_NO_DESCRIPTORS") == "" {
-		t.Skip("is run by TestHijackWithoutDescriptors")
+		t.Skip("is run by TestHijackWithoutDescriptorsKeepsConnection")
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
+		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,58 +31,60 @@ func TestServerWithoutDescriptors(t *testing.T) {
 	}
 	fmt.Println("listening on", l.Addr())
 	var s *engine.Server
-	s = engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/count" {
-			_, open := s.Connections()
-			fmt.Fprintf(w, "%d open.", open)
-			return
-		}
-		switch r.URL.Path {
-		case "/watched":
-			_ = r.Context().Err()
-		case "/read":
-			begun := make(chan bool)
-			go func() {
-				close(begun)
-				_, _ = r.Body.Read(make([]byte, 1))
-			}()
-			<-begun
-		}
-		var all []*os.File
-		for {
-			f, err := os.Open(os.DevNull)
-			if err != nil {
-				break
+	s = engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/count" {
+				_, open := s.Connections()
+				fmt.Fprintf(w, "%d open.", open)
+				return
 			}
-			all = append(all, f)
-		}
-		c, _, err := http.NewResponseController(w).Hijack()
-		for _, f := range all {
-			f.Close()
-		}
-		if err != nil {
-			http.Error(w, strings.ReplaceAll(err.Error(), ".", ""), http.StatusInternalServerError)
-			if r.URL.Path == "/watched" {
-				select {
-				case <-r.Context().Done():
-					io.WriteString(w, "gone.")
-				default:
+			switch r.URL.Path {
+			case "/watched":
+				_ = r.Context().Err()
+			case "/read":
+				begun := make(chan bool)
+				go func() {
+					close(begun)
+					_, _ = r.Body.Read(make([]byte, 1))
+				}()
+				<-begun
+			}
+			var all []*os.File
+			for {
+				f, err := os.Open(os.DevNull)
+				if err != nil {
+					break
 				}
+				all = append(all, f)
 			}
-			io.WriteString(w, "failed.")
-			return
-		}
-		defer c.Close()
-		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: close\r\n\r\ntaken.")
-	})})
+			c, _, err := http.NewResponseController(w).Hijack()
+			for _, f := range all {
+				f.Close()
+			}
+			if err != nil {
+				http.Error(w, strings.ReplaceAll(err.Error(), ".", ""), http.StatusInternalServerError)
+				if r.URL.Path == "/watched" {
+					select {
+					case <-r.Context().Done():
+						io.WriteString(w, "gone.")
+					default:
+					}
+				}
+				io.WriteString(w, "failed.")
+				return
+			}
+			defer c.Close()
+			io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: close\r\n\r\ntaken.")
+		})})
 	go s.Serve(l)
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
 }
 
-// A Hijack that fails for want of descriptors leaves the connection as it was: its response is sent, the next request
-// is served, and its end is noticed. Connections that wait are given up for it.
-func TestHijackWithoutDescriptors(t *testing.T) {
-	_, address, found := strings.Cut(strings.TrimSpace(play(t, "TestServerWithoutDescriptors", "TARE_NO_DESCRIPTORS=1")), "listening on ")
+// If Hijack fails because there are no descriptors, the connection is unchanged: its response is
+// sent, the next request is served, and its end is detected. Idle connections are closed for it.
+func TestHijackWithoutDescriptorsKeepsConnection(t *testing.T) {
+	_, address, found := strings.Cut(strings.TrimSpace(play(t, "TestServerWithoutDescriptors",
+		"TARE_NO_DESCRIPTORS=1")), "listening on ")
 	if !found {
 		t.Fatal("no address")
 	}
@@ -95,7 +98,7 @@ func TestHijackWithoutDescriptors(t *testing.T) {
 	}
 	count := func(c net.Conn) string {
 		io.WriteString(c, strings.Replace(get, "/ ", "/count ", 1))
-		return answers(t, c, 1)
+		return readResponses(t, c, 1)
 	}
 	body := "Content-Length: 5\r\n\r\nhello"
 	for range 3 {
@@ -106,10 +109,13 @@ func TestHijackWithoutDescriptors(t *testing.T) {
 		} {
 			c := connect()
 			io.WriteString(c, request)
-			if got := answers(t, c, 1); !strings.Contains(got, " 500 ") || !strings.Contains(got, "too many open files") || !strings.HasSuffix(got, "failed.") || strings.Contains(got, "gone") {
+			if got := readResponses(t, c, 1); !strings.Contains(got, " 500 ") ||
+				!strings.Contains(got, "too many open files") || !strings.HasSuffix(got, "failed.") ||
+				strings.Contains(got, "gone") {
 				t.Fatalf("%.20q: %q", request, got)
 			}
-			eventually(t, "the next request is served, and the last connection has gone", func() bool { return strings.HasSuffix(count(c), "\n1 open.") })
+			eventually(t, "the next request is served, and the last connection has gone",
+				func() bool { return strings.HasSuffix(count(c), "\n1 open.") })
 			c.Close()
 			eventually(t, "the end of the connection is noticed", func() bool {
 				c := connect()
@@ -119,7 +125,8 @@ func TestHijackWithoutDescriptors(t *testing.T) {
 		}
 	}
 	request := strings.Replace(strings.Replace(get, "/ ", "/plain ", 1), host, host+"Connection: close\r\n", 1)
-	eventually(t, "connections are given up for a Hijack", func() bool { // they wait only soon after their responses
+	// they start to wait shortly after their responses
+	eventually(t, "connections are given up for a Hijack", func() bool {
 		for range 2 {
 			idle := connect()
 			defer idle.Close()

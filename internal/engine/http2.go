@@ -15,25 +15,25 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// preface is how a client begins HTTP/2 (RFC 9113, 3.4).
-const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+// clientPreface is what a client sends first in HTTP/2 (RFC 9113, 3.4).
+const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// http2 serves the connections that speak HTTP/2. It hands them to net/http: to an
-// http.Server with the same settings, whose listener yields nothing else.
+// http2 serves the connections that speak HTTP/2. It hands them to an inner http.Server with the
+// same settings, whose listener yields only these connections.
 type http2 struct {
 	server *Server
 
-	mu    sync.Mutex
-	inner *http.Server  // nil until it is needed
-	conns *handListener // what inner serves
-	err   error         // why it cannot serve
-	start *sync.Once    // of inner
-	fit   bool          // net/http offers HTTP/2; set by configure
-	open  atomic.Int64  // connections that were handed over
+	mu          sync.Mutex
+	inner       *http.Server     // nil until needed
+	conns       *handOffListener // the listener of inner
+	err         error            // why inner cannot serve
+	startOnce   *sync.Once       // starts inner
+	isSupported bool             // net/http offers HTTP/2; set by configure
+	openConns   atomic.Int64     // connections of inner
 }
 
-// configure makes the inner server unless it exists. It fails if the settings
-// forbid HTTP/2, or with http.ErrServerClosed.
+// configure makes the inner server unless it exists. It fails if the settings forbid HTTP/2, or
+// with http.ErrServerClosed.
 func (h *http2) configure() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,38 +43,37 @@ func (h *http2) configure() error {
 	if h.server.closing.Load() {
 		return http.ErrServerClosed
 	}
-	h.conns = newHandListener()
-	h.start = new(sync.Once)
-	h.inner = h.server.likeSettings(h.conns)
-	h.inner.SetKeepAlivesEnabled(!h.server.noReuse.Load())
-	// Serving a listener that has ended makes net/http say whether it can.
-	ended := newHandListener()
+	h.conns = newHandOffListener()
+	h.startOnce = new(sync.Once)
+	h.inner = h.server.copySettings(h.conns)
+	h.inner.SetKeepAlivesEnabled(!h.server.keepAlivesDisabled.Load())
+	// Serve on a closed listener returns net/http's error if it cannot serve HTTP/2.
+	ended := newHandOffListener()
 	_ = ended.Close()
 	if err := h.inner.Serve(ended); !errors.Is(err, net.ErrClosed) {
 		h.err = err
 	}
-	h.fit = h.inner.TLSNextProto[protoHTTP2] != nil
+	h.isSupported = h.inner.TLSNextProto[protoHTTP2] != nil
 	return h.err
 }
 
-// works reports whether net/http offers HTTP/2: it can be built without, and
-// GODEBUG can turn it off. It is known once configure was called, even if the
-// inner server has ended since.
-func (h *http2) works() bool {
+// supported reports whether net/http offers HTTP/2: a build tag and GODEBUG can disable it. The
+// result is known once configure was called, even if the inner server has ended since.
+func (h *http2) supported() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.fit
+	return h.isSupported
 }
 
-func (h *http2) get() *http.Server {
+func (h *http2) innerServer() *http.Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.inner
 }
 
-// likeSettings is an http.Server with every setting of ours, those of later
-// versions of Go included, but for what has been seen to when it gets a connection.
-func (s *Server) likeSettings(conns *handListener) *http.Server {
+// copySettings returns an http.Server with every exported setting, also those of later versions of
+// Go, except what is done before it receives a connection.
+func (s *Server) copySettings(conns *handOffListener) *http.Server {
 	inner := new(http.Server)
 	from, to := reflect.ValueOf(s.settings).Elem(), reflect.ValueOf(inner).Elem()
 	for i := range from.NumField() {
@@ -82,8 +81,8 @@ func (s *Server) likeSettings(conns *handListener) *http.Server {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	inner.Handler = inServer{server: s, Handler: handlerOf(s.settings)}
-	inner.DisableGeneralOptionsHandler = true // ours has it
+	inner.Handler = contextHandler{server: s, Handler: handlerFor(s.settings)}
+	inner.DisableGeneralOptionsHandler = true // the outer handler does it
 	inner.TLSNextProto = nil
 	inner.TLSConfig = inner.TLSConfig.Clone()
 	if inner.TLSConfig == nil {
@@ -95,10 +94,10 @@ func (s *Server) likeSettings(conns *handListener) *http.Server {
 	inner.ConnState = func(nc net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
-			return // the hook has been told
+			return // the hook has already been called
 		case http.StateClosed, http.StateHijacked:
-			if s.http2.open.Add(-1) == 0 {
-				defer s.endIfUnused()
+			if s.http2.openConns.Add(-1) == 0 {
+				defer s.stopIfUnused()
 			}
 		}
 		if hook := s.settings.ConnState; hook != nil {
@@ -111,8 +110,7 @@ func (s *Server) likeSettings(conns *handListener) *http.Server {
 	return inner
 }
 
-// serve hands a connection over. It reports false if the server is closing or
-// cannot serve it.
+// serve hands nc to the inner server. It reports false if the server is closing or cannot serve it.
 func (h *http2) serve(nc net.Conn, ctx context.Context) bool {
 	if err := h.configure(); err != nil {
 		if !errors.Is(err, http.ErrServerClosed) {
@@ -121,19 +119,19 @@ func (h *http2) serve(nc net.Conn, ctx context.Context) bool {
 		return false
 	}
 	h.mu.Lock()
-	inner, conns, start := h.inner, h.conns, h.start
+	inner, conns, start := h.inner, h.conns, h.startOnce
 	h.mu.Unlock()
 	start.Do(func() { go inner.Serve(conns) }) //nolint:errcheck // ends when it is shut down
 	select {
-	case conns.handed <- handed{nc, ctx}:
+	case conns.handOffs <- handOffConn{nc, ctx}:
 		return true
 	case <-conns.closed:
 		return false
 	}
 }
 
-// rest ends the inner server, which has no connection. The next one makes another.
-func (h *http2) rest() {
+// stopInner stops the inner server, which has no connection. The next connection starts another.
+func (h *http2) stopInner() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.inner != nil {
@@ -142,10 +140,10 @@ func (h *http2) rest() {
 	}
 }
 
-// shutdown begins http.Server.Shutdown and returns what will yield its result.
+// shutdown starts http.Server.Shutdown and returns a channel that receives its result.
 func (h *http2) shutdown(ctx context.Context) <-chan error {
 	result := make(chan error, 1)
-	inner := h.get()
+	inner := h.innerServer()
 	if inner == nil {
 		result <- nil
 		return result
@@ -155,22 +153,21 @@ func (h *http2) shutdown(ctx context.Context) <-chan error {
 }
 
 func (h *http2) close() error {
-	if inner := h.get(); inner != nil {
+	if inner := h.innerServer(); inner != nil {
 		return inner.Close()
 	}
 	return nil
 }
 
 func (h *http2) setKeepAlives(v bool) {
-	if inner := h.get(); inner != nil {
+	if inner := h.innerServer(); inner != nil {
 		inner.SetKeepAlivesEnabled(v)
 	}
 }
 
-// handToHTTP2 gives the connection away. The hook of a connection's states is told
-// by those who get it.
-func (c *netConn) handToHTTP2() {
-	if !c.claim() {
+// handOffToHTTP2 hands the connection to the inner server, which then calls the ConnState hook.
+func (c *netConn) handOffToHTTP2() {
+	if !c.claimNew() {
 		return
 	}
 	nc := c.nc
@@ -181,33 +178,34 @@ func (c *netConn) handToHTTP2() {
 	if !c.http2.serve(nc, connection.With(c.ctx, &http2Conn{opened: c.opened})) {
 		return
 	}
-	c.taken = true
-	c.release()
-	c.http2.adopt(c)
+	c.handedOff = true
+	c.releaseBuffer()
+	c.http2.moveFromServer(c)
 }
 
-// adopt takes a connection that was handed over off the server's list: the inner server has it.
-func (h *http2) adopt(c *netConn) {
+// moveFromServer moves a connection from the server's list to the inner server's count.
+func (h *http2) moveFromServer(c *netConn) {
 	h.server.mu.Lock()
 	h.server.conns.remove(c)
-	hasEnded := h.open.Add(1) == 0 // at once, so that it is always counted once
+	// under the same lock, so that it is always counted exactly once
+	hasEnded := h.openConns.Add(1) == 0
 	h.server.mu.Unlock()
-	h.server.noteClosed()
-	if hasEnded { // before it was counted
-		h.server.endIfUnused()
+	h.server.signalClosed()
+	if hasEnded { // the inner server closed it before it was counted
+		h.server.stopIfUnused()
 	}
 }
 
-// prefaced reports whether the client begins with HTTP/2's preface. It waits for as
-// much as it takes to tell, at most as long as for a head, and consumes nothing.
-func (c *netConn) prefaced() bool {
-	c.setReadDeadline(c.opened.Add(c.headTime))
+// hasPreface reports whether the client sends HTTP/2's preface first. It waits for as many bytes as
+// it needs, at most for the head's timeout, and consumes nothing.
+func (c *netConn) hasPreface() bool {
+	c.setReadDeadline(c.opened.Add(c.headTimeout))
 	for {
-		n := min(len(preface), c.end-c.next)
-		if string(c.in[c.next:c.next+n]) != preface[:n] {
+		n := min(len(clientPreface), c.end-c.next)
+		if string(c.in[c.next:c.next+n]) != clientPreface[:n] {
 			return false
 		}
-		if n == len(preface) {
+		if n == len(clientPreface) {
 			return true
 		}
 		if c.fill() != nil {
@@ -216,7 +214,7 @@ func (c *netConn) prefaced() bool {
 	}
 }
 
-// http2Conn is a connection that was handed over, for its handlers.
+// http2Conn is the connection.Info of a connection of the inner server.
 type http2Conn struct {
 	opened   time.Time
 	requests atomic.Int64
@@ -228,20 +226,21 @@ func (c *http2Conn) Opened() time.Time { return c.opened }
 // CountRequest implements connection.Info.
 func (c *http2Conn) CountRequest() int { return int(c.requests.Add(1)) }
 
-// inServer makes the server's settings the server that the context of a request names.
-type inServer struct {
+// contextHandler sets http.ServerContextKey to the server's own settings.
+type contextHandler struct {
 	server *Server
 	http.Handler
 }
 
-func (h inServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h contextHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if settings := h.server.settings; r.Context().Value(http.ServerContextKey) != settings {
 		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, settings))
 	}
 	if h.server.retired.Load() {
-		w.Header()["Connection"] = []string{"close"} // net/http sends GOAWAY, and takes no more streams
+		// net/http sends GOAWAY and accepts no more streams
+		w.Header()["Connection"] = []string{"close"}
 	}
-	defer func() { // net/http would look into the request that it made itself
+	defer func() { // net/http would check the request that it made itself
 		if r.MultipartForm != nil {
 			_ = r.MultipartForm.RemoveAll()
 		}
@@ -249,27 +248,27 @@ func (h inServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-// handListener is a listener whose connections are handed to it.
-type handListener struct {
-	handed chan handed
-	closed chan struct{}
-	once   sync.Once
-	ctx    context.Context // of the last one accepted; for whoever accepts
+// handOffListener is a listener that returns the connections that are handed to it.
+type handOffListener struct {
+	handOffs chan handOffConn
+	closed   chan struct{}
+	once     sync.Once
+	ctx      context.Context // of the last connection; used by the accepting goroutine
 }
 
-type handed struct {
+type handOffConn struct {
 	nc  net.Conn
 	ctx context.Context
 }
 
-func newHandListener() *handListener {
-	return &handListener{handed: make(chan handed), closed: make(chan struct{})}
+func newHandOffListener() *handOffListener {
+	return &handOffListener{handOffs: make(chan handOffConn), closed: make(chan struct{})}
 }
 
 // Accept implements net.Listener.
-func (l *handListener) Accept() (net.Conn, error) {
+func (l *handOffListener) Accept() (net.Conn, error) {
 	select {
-	case c := <-l.handed:
+	case c := <-l.handOffs:
 		l.ctx = c.ctx
 		return c.nc, nil
 	case <-l.closed:
@@ -278,25 +277,25 @@ func (l *handListener) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (l *handListener) Close() error {
+func (l *handOffListener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	return nil
 }
 
-// Addr implements net.Listener. Nobody asks.
-func (l *handListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
+// Addr implements net.Listener. Its result is not used.
+func (l *handOffListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
 
-// prereadConn is a connection of which something has been read, which is read again.
+// prereadConn is a connection whose first bytes have been read. Read returns them again.
 type prereadConn struct {
 	net.Conn
-	rest []byte
+	unread []byte
 }
 
 func (c *prereadConn) Read(p []byte) (int, error) {
-	if len(c.rest) == 0 {
+	if len(c.unread) == 0 {
 		return c.Conn.Read(p)
 	}
-	n := copy(p, c.rest)
-	c.rest = c.rest[n:]
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
 	return n, nil
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// h2Frame is a frame of HTTP/2.
+// h2Frame returns an HTTP/2 frame.
 func h2Frame(kind, flags byte, stream uint32, content string) string {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(content))<<8|uint32(kind))
 	b = binary.BigEndian.AppendUint32(append(b, flags), stream)
 	return string(b) + content
 }
 
-// HEADERS that do not end are bounded by the PING that their client cannot acknowledge, even while
-// another stream is open, and however CONTINUATION frames trickle in. A SETTINGS frame with a
-// parameter twice ends the connection.
-func TestHTTP2HeadersThatDoNotEnd(t *testing.T) {
+// A header section without end is limited by the PING that its client cannot acknowledge. This
+// holds while another stream is open, and however slowly CONTINUATION frames arrive. A SETTINGS
+// frame with a repeated parameter ends the connection.
+func TestHTTP2EndlessHeadersEndConnection(t *testing.T) {
 	const headers, settings, continuation, endStream, endHeaders = 1, 4, 9, 1, 4
 	const get = "\x82\x86\x84\x41\x01a" // GET http / with :authority a
 	for name, test := range map[string]struct {
@@ -36,13 +36,15 @@ func TestHTTP2HeadersThatDoNotEnd(t *testing.T) {
 		"open":          {true, false, h2Frame(headers, endStream, 3, get), 60 * time.Second},
 		"open, trickle": {true, true, h2Frame(headers, endStream, 3, get), 60 * time.Second},
 		"part of frame": {true, false, h2Frame(headers, endStream, 3, get)[:12], 60 * time.Second},
-		"settings":      {false, false, h2Frame(settings, 0, 0, "\x00\x04\x00\x00\xff\xff\x00\x04\x00\x00\xff\xff"), time.Second},
+		"settings": {false, false, h2Frame(settings, 0, 0, "\x00\x04\x00\x00\xff\xff\x00\x04\x00\x00\xff\xff"),
+			time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			protocols := new(http.Protocols)
 			protocols.SetUnencryptedHTTP2(true)
 			s := &http.Server{
-				Protocols: protocols, IdleTimeout: time.Hour, HTTP2: &http.HTTP2Config{SendPingTimeout: 45 * time.Second, PingTimeout: 15 * time.Second},
+				Protocols: protocols, IdleTimeout: time.Hour,
+				HTTP2:   &http.HTTP2Config{SendPingTimeout: 45 * time.Second, PingTimeout: 15 * time.Second},
 				Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }),
 			}
 			inBubble(t, s, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
@@ -54,7 +56,8 @@ func TestHTTP2HeadersThatDoNotEnd(t *testing.T) {
 				start := time.Now()
 				for closed := false; !closed && time.Since(start) < time.Hour; _, closed = c.Received() {
 					if pass(time.Second); test.trickle {
-						io.WriteString(c, h2Frame(continuation, 0, 1+2*map[bool]uint32{true: 1}[test.open], "\x40\x01a\x01b"))
+						io.WriteString(c, h2Frame(continuation, 0, 1+2*map[bool]uint32{true: 1}[test.open],
+							"\x40\x01a\x01b"))
 					}
 				}
 				if took := time.Since(start); took > test.want+2*time.Second || took < test.want-2*time.Second {

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// onLoop reports whether a loop runs the handler that calls it.
+// onLoop reports whether the handler that calls it runs on a loop.
 func onLoop() bool {
 	b := make([]byte, 8<<10)
 	return strings.Contains(string(b[:runtime.Stack(b, false)]), ".serveAsLeader(")
@@ -27,15 +27,15 @@ func trained(t *testing.T, dial func() net.Conn, paths ...string) net.Conn {
 	for range 200 {
 		for _, path := range paths {
 			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
-			answers(t, c, 1)
+			readResponses(t, c, 1)
 		}
 	}
 	return c
 }
 
-// A route that was quick for long and then hangs leaves the loops when it has held up each of them
-// once, although none of its handlers returns.
-func TestHungRouteLeavesTheLoops(t *testing.T) {
+// A route that was quick for long and then hangs leaves the loops after it has held up each of them
+// once. None of its handlers needs to return for that.
+func TestHungRouteLeavesAllLoops(t *testing.T) {
 	const hung = 64
 	release := make(chan bool)
 	var hangs atomic.Bool
@@ -66,14 +66,14 @@ func TestHungRouteLeavesTheLoops(t *testing.T) {
 		t.Errorf("%d of %d hung handlers ran on a loop", n, hung)
 	}
 	io.WriteString(quick, "GET /quick HTTP/1.1\r\nHost: a\r\n\r\n")
-	answers(t, quick, 1)
+	readResponses(t, quick, 1)
 	close(release)
 	for _, c := range clients {
-		answers(t, c, 1)
+		readResponses(t, c, 1)
 	}
 }
 
-// When what many routes share stops, most of them are off the loops before they have held one up.
+// If a resource that many routes share stops, most routes leave the loops before they hold one up.
 func TestOutageTakesAllRoutesOffTheLoops(t *testing.T) {
 	const routes = 48
 	release := make(chan bool)
@@ -110,13 +110,13 @@ func TestOutageTakesAllRoutesOffTheLoops(t *testing.T) {
 	}
 	close(release)
 	for _, c := range clients {
-		answers(t, c, 1)
+		readResponses(t, c, 1)
 	}
 }
 
-// A client that pipelines and is gone when its response is sent does not choose where the next
+// A client that pipelines and disconnects when its response is sent cannot choose where the next
 // handler runs.
-func TestResetKeepsBlockingHandlersOffTheLoop(t *testing.T) {
+func TestResetClientCannotPutHandlersOnLoop(t *testing.T) {
 	var on, all atomic.Int32
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -130,19 +130,21 @@ func TestResetKeepsBlockingHandlersOffTheLoop(t *testing.T) {
 	quick := trained(t, dial, "/quick")
 	for range 50 {
 		c := dial()
-		io.WriteString(c, strings.Repeat("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n", 4)+"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+		io.WriteString(c, strings.Repeat("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n",
+			4)+"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 		c.(*net.TCPConn).SetLinger(0)
 		c.Close()
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 	if n := on.Load(); n > 0 {
 		t.Errorf("%d of %d slow handlers ran on a loop", n, all.Load())
 	}
 }
 
-// A client that sends without end leaves the loop to others, even where all handlers run on loops. One whose
-// runner has lost the lead before its turn was over, as on a busy machine, has left it as well, but onLoop does not tell.
+// A client that sends without pause leaves the loop to others, even if all handlers run on loops.
+// On a busy machine its runner may lose the lead before the end of its turn. Then it has also left
+// the loop, although onLoop does not show that.
 func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 	const n = 4000
 	var on atomic.Int32
@@ -164,7 +166,7 @@ func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 		}
 		c.SetDeadline(time.Now().Add(time.Minute))
 		go io.WriteString(c, strings.Repeat("GET /flood HTTP/1.1\r\nHost: a\r\n\r\n", n))
-		answers(t, c, n)
+		readResponses(t, c, n)
 		c.Close()
 		if on := on.Load(); on > 0 && on <= n/2 {
 			return
@@ -173,25 +175,26 @@ func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
 	t.Errorf("%d of %d pipelined requests ran on the loop", on.Load(), n)
 }
 
-// GOMAXPROCS may be raised while the server runs: new connections use the new processors.
-func TestLoopsFollowGOMAXPROCS(t *testing.T) {
+// GOMAXPROCS may grow while the server runs: new connections use the new processors.
+func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "done.")
-	})})
+	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, "done.")
+		})})
 	serves := func() {
 		c := dial()
 		defer c.Close()
 		io.WriteString(c, get)
-		answers(t, c, 1)
+		readResponses(t, c, 1)
 	}
 	loops := func() int { return strings.Count(allStacks(), "poll.(*Loop).Wait") }
 	serves()
 	before := loops()
 	runtime.GOMAXPROCS(3)
-	kept := dial() // the server looks while it has connections
+	kept := dial() // the server checks only while it has connections
 	io.WriteString(kept, get)
-	answers(t, kept, 1)
+	readResponses(t, kept, 1)
 	for start := time.Now(); loops() < before+2; time.Sleep(time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Fatalf("%d loops wait, after %d with one processor", loops(), before)

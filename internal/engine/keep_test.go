@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// Whatever a handler keeps stays as it was. In builds with the poison tag all
-// recycled memory is overwritten, so that keeping any of it would show here.
-func TestWhatHandlersKeep(t *testing.T) {
+// What a handler keeps does not change. In builds with the poison tag all reused memory is
+// overwritten, so that this test detects anything that refers to it.
+func TestKeptRequestsDoNotChange(t *testing.T) {
 	type keepsake struct {
 		request *http.Request
 		said    string
@@ -33,7 +33,8 @@ func TestWhatHandlersKeep(t *testing.T) {
 		for i := range 4 {
 			wg.Go(func() {
 				for j := range 20 {
-					req, _ := http.NewRequest("POST", fmt.Sprintf("http://host/%d/%d?q=%d", i, j, j), io.MultiReader(strings.NewReader("body")))
+					req, _ := http.NewRequest("POST", fmt.Sprintf("http://host/%d/%d?q=%d", i, j, j),
+						io.MultiReader(strings.NewReader("body")))
 					req.Header.Set("X-Own", strings.Repeat(fmt.Sprint(i, j), j))
 					req.Header.Set("Custom-Name", "x")
 					req.Trailer = http.Header{"Sum": {fmt.Sprint(j)}}

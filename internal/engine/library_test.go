@@ -19,9 +19,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Websockets work through a library that knows net/http only.
-func TestWebsockets(t *testing.T) {
-	bothPaths(t, handle(echo), func(s *site) { s.talk("http://host/") })
+// A WebSocket library that only knows net/http works.
+func TestWebSocketLibraryWorks(t *testing.T) {
+	bothPaths(t, handle(echo), func(s *site) { s.sendMessages("http://host/") })
 }
 
 func echo(w http.ResponseWriter, r *http.Request) {
@@ -38,8 +38,8 @@ func echo(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// talk sends messages and expects them back.
-func (s *site) talk(address string) {
+// sendMessages sends messages and expects them back.
+func (s *site) sendMessages(address string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -62,9 +62,8 @@ func (s *site) talk(address string) {
 	}
 }
 
-// A reverse proxy of the standard library streams, upgrades, and aborts when its
-// backend does.
-func TestReverseProxy(t *testing.T) {
+// A reverse proxy of the standard library streams, upgrades, and aborts when its backend aborts.
+func TestReverseProxyOfStandardLibraryWorks(t *testing.T) {
 	proceed := make(chan bool)
 	backend := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -85,9 +84,10 @@ func TestReverseProxy(t *testing.T) {
 	defer backend.Close()
 	target, _ := url.Parse(backend.URL)
 	bothPaths(t, func() *http.Server {
-		return &http.Server{Handler: &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}}
+		return &http.Server{Handler: &httputil.ReverseProxy{FlushInterval: -1,
+			Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}}
 	}, func(s *site) {
-		s.talk("http://host/echo")
+		s.sendMessages("http://host/echo")
 		resp, err := s.client.Get("http://host/stream")
 		if err != nil {
 			s.Fatal(err)
@@ -112,9 +112,9 @@ func TestReverseProxy(t *testing.T) {
 	})
 }
 
-// MaxBytesReader: a rest that is small is read and the connection kept, a large one
-// costs the connection.
-func TestMaxBytes(t *testing.T) {
+// MaxBytesReader: a small remainder is drained and the connection kept. A large one ends the
+// connection.
+func TestMaxBytesReaderLimitsBody(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 10))
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
@@ -125,10 +125,13 @@ func TestMaxBytes(t *testing.T) {
 			for size, keeps := range map[int]bool{10: true, 11: true, 100 << 10: true, 300 << 10: false} {
 				body := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
 				if chunked {
-					body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size, strings.Repeat("x", size))
+					body = fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", size,
+						strings.Repeat("x", size))
 				}
-				testkit.Try(s.T, func() error { // who sends more than is read has half a second before he is cut off
-					got := s.tell("POST / HTTP/1.1\r\n" + host + body + get)
+				// a client that sends more than is read has half a second until the
+				// connection is closed
+				testkit.Try(s.T, func() error {
+					got := s.exchangeText("POST / HTTP/1.1\r\n" + host + body + get)
 					if strings.Contains(got, "413 ") != (size > 10) || (strings.Count(got, "HTTP/1.1 ") == 2) != keeps {
 						return fmt.Errorf("%d bytes, chunked %v: %q", size, chunked, got)
 					}
@@ -139,8 +142,8 @@ func TestMaxBytes(t *testing.T) {
 	})
 }
 
-// TimeoutHandler answers in time, and its handler, which goes on, harms nobody.
-func TestTimeoutHandler(t *testing.T) {
+// TimeoutHandler responds in time, and its handler, which continues, affects nothing else.
+func TestTimeoutHandlerRespondsInTime(t *testing.T) {
 	ended := make(chan error, 1)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -151,7 +154,7 @@ func TestTimeoutHandler(t *testing.T) {
 		}
 		io.WriteString(w, "in time")
 	})
-	paths := http.NewServeMux() // who is not slow has time enough on a busy machine, too
+	paths := http.NewServeMux() // so that fast handlers have enough time on a busy machine
 	paths.Handle("/slow", http.TimeoutHandler(handler, 50*time.Millisecond, "too slow"))
 	paths.Handle("/", http.TimeoutHandler(handler, time.Minute, "too slow"))
 	bothPaths(t, func() *http.Server { return &http.Server{Handler: paths} }, func(s *site) {
@@ -169,9 +172,8 @@ func TestTimeoutHandler(t *testing.T) {
 	})
 }
 
-// Trailers, interim responses and both directions at once, as a client of net/http
-// sees them.
-func TestTrailersBothWays(t *testing.T) {
+// Trailers, interim responses and full duplex work with a client of net/http.
+func TestTrailersPassInBothDirections(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", "</a>")
 		w.WriteHeader(http.StatusEarlyHints)
@@ -208,11 +210,12 @@ func TestTrailersBothWays(t *testing.T) {
 	})
 }
 
-// A handler's own deadlines end its own Read and Write, on either path.
-func TestResponseControllerDeadlines(t *testing.T) {
+// A handler's own deadlines end its Read and Write on both paths.
+func TestResponseControllerDeadlinesEndReadAndWrite(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetReadDeadline(time.Now().Add(50*time.Millisecond)), control.SetWriteDeadline(time.Time{})); err != nil {
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(50*time.Millisecond)),
+			control.SetWriteDeadline(time.Time{})); err != nil {
 			t.Error(err)
 		}
 		_, err := io.ReadAll(r.Body)
@@ -226,10 +229,10 @@ func TestResponseControllerDeadlines(t *testing.T) {
 	})
 }
 
-// The context learns of the client's departure in each of the ways there are to ask.
-func TestDepartureOnBothPaths(t *testing.T) {
+// The context is canceled when the client leaves, however the handler uses it.
+func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 	entered, ended := make(chan bool), make(chan error, 1)
-	ways := map[string]func(context.Context){
+	variants := map[string]func(context.Context){
 		"/done": func(ctx context.Context) { <-ctx.Done() },
 		"/err": func(ctx context.Context) {
 			for ctx.Err() == nil {
@@ -249,10 +252,10 @@ func TestDepartureOnBothPaths(t *testing.T) {
 	}
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		entered <- true
-		ways[r.URL.Path](r.Context())
+		variants[r.URL.Path](r.Context())
 		ended <- r.Context().Err()
 	}), func(s *site) {
-		for path := range ways {
+		for path := range variants {
 			c := s.connect()
 			fmt.Fprintf(c, "GET %s HTTP/1.1\r\n%s\r\n", path, host)
 			<-entered
@@ -269,9 +272,9 @@ func TestDepartureOnBothPaths(t *testing.T) {
 	})
 }
 
-// Answers to requests that were pipelined before one that takes the connection over
-// arrive before what that writes.
-func TestAnswersBeforeHijack(t *testing.T) {
+// Responses to requests that were pipelined before one that hijacks arrive before the handler's own
+// output.
+func TestEarlierResponsesPrecedeHijackedOutput(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/hijack" {
 			io.WriteString(w, "before.")
@@ -286,15 +289,16 @@ func TestAnswersBeforeHijack(t *testing.T) {
 		io.WriteString(c, "taken.")
 	}), func(s *site) {
 		c := s.connect()
-		for range 100 { // the loop is earned
+		for range 100 { // so that handlers run on the loop
 			io.WriteString(c, get)
-			answers(s.T, c, 1)
+			readResponses(s.T, c, 1)
 		}
 		for range 20 {
 			c := s.connect()
 			io.WriteString(c, get+get+get+"GET /hijack HTTP/1.1\r\n"+host+"\r\n")
 			b, err := io.ReadAll(c)
-			if got := string(b); strings.Count(got, "before.") != 3 || !strings.HasSuffix(got, "before.taken.") || err != nil {
+			if got := string(b); strings.Count(got, "before.") != 3 || !strings.HasSuffix(got, "before.taken.") ||
+				err != nil {
 				s.Errorf("%q %v", got, err)
 			}
 		}

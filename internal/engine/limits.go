@@ -2,61 +2,58 @@ package engine
 
 import "time"
 
-// What http.Server's zero fields mean here, and what it has no field for.
+// Defaults of http.Server's zero fields, and limits for which it has no field.
 const (
-	// defaultHeadTimeout bounds the time a client may take to send a head, from
-	// its first byte on, and on a new connection from the start. It applies when
-	// neither ReadHeaderTimeout nor ReadTimeout is set; net/http waits for ever.
+	// defaultHeadTimeout limits how long a client may take to send a head: from its first byte
+	// on, or for the first request from the start of the connection. It applies if neither
+	// ReadHeaderTimeout nor ReadTimeout is set. net/http has no limit then.
 	defaultHeadTimeout = 30 * time.Second
 
-	// headSlop is what net/http reads beyond MaxHeaderBytes before it refuses.
+	// headSlop is how many bytes beyond MaxHeaderBytes net/http reads before it rejects a head.
 	headSlop = 4096
 
-	// maxFields bounds the field lines of a head. Bytes alone do not: an empty
-	// field costs a client four bytes and us a map entry.
+	// maxFields limits the field lines of a head. A limit in bytes is not enough: an empty
+	// field costs the client four bytes and the server a map entry.
 	maxFields = 1000
 
-	// maxTrailerBytes and maxTrailerFields bound a trailer section.
+	// maxTrailerBytes and maxTrailerFields limit a trailer section.
 	maxTrailerBytes  = 8 << 10
 	maxTrailerFields = 100
 
-	// maxDrain is how much of a body that its handler left unread is read to
-	// keep the connection; it is net/http's number.
+	// maxDrain is how much of the remainder is read to keep the connection, as in net/http.
 	maxDrain = 256 << 10
 
-	// drainTime bounds how long that may take; net/http has no bound but
-	// ReadTimeout.
+	// drainTime limits how long that may take. net/http limits it only by ReadTimeout.
 	drainTime = 30 * time.Second
 
-	// newGrace is how long Shutdown leaves a connection that has sent nothing
-	// yet; it is net/http's number.
+	// newGrace is how long Shutdown waits for a connection that has sent nothing yet, as in
+	// net/http.
 	newGrace = 5 * time.Second
 
-	// lingerTime and lingerBytes bound how long and how much we read from a
-	// client to which an answer was sent before its request was read to the end:
-	// closing at once would reset the connection and lose the answer.
+	// lingerTime and lingerBytes limit the reading from a client that has received a response
+	// before its request was read to the end. Closing at once would reset the connection and
+	// lose the response.
 	lingerTime  = 500 * time.Millisecond
 	lingerBytes = 1 << 20
 )
 
 // Buffer sizes.
 const (
-	// inSize is a connection's input buffer. It grows for larger heads only.
+	// inSize is the input buffer of a connection. It grows only for larger heads.
 	inSize = 4 << 10
 	// shardInSize is the input buffer of a runner on a shard.
 	shardInSize = 16 << 10
-	// leastPartial is the least that is kept for a head that comes in pieces.
+	// leastPartial is the smallest buffer for a head that arrives in pieces.
 	leastPartial = 256
-	// holdSize is how much of a body of unknown length is held back in the hope
-	// that the handler returns and its length becomes known; net/http's number.
-	// It is the size of a chunk, too.
+	// holdSize is how much of a body of unknown length is held back until the handler returns
+	// and the length is known, as in net/http. It is also the size of a chunk.
 	holdSize = 2 << 10
-	// outSize is how much output gathers before it is written.
+	// outSize is how much output is collected before it is written.
 	outSize = 4 << 10
-	// keptOut and keptFields are how much room for output and for fields an idle
+	// keptOut and keptFields are how much output buffer and how many parsed fields an idle
 	// connection keeps.
 	keptOut    = 16 << 10
 	keptFields = 64
-	// copySize is the buffer that copies a source that cannot be sent directly.
+	// copySize is the buffer for copying a source that the kernel cannot copy.
 	copySize = 32 << 10
 )

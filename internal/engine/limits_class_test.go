@@ -21,20 +21,22 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// What one connection may make the server allocate, whatever it sends.
+// The limits of what one connection may make the server allocate, whatever it sends.
 const (
 	allocatedFixed   = 64 << 10
 	allocatedPerByte = 100
 )
 
-// hostile are inputs that are small for what they might cost: those that are refused,
-// those that are not, and what grows with each byte.
+// hostile returns inputs that are small for their potential cost: rejected ones, valid ones, and
+// ones whose cost grows with each byte.
 func hostile() map[string]string {
 	all := map[string]string{
-		"fields":            "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 990) + "\r\n",
-		"different fields":  "GET / HTTP/1.1\r\n" + host + differentFields(990) + "\r\n",
-		"trailer names":     "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " + numbered(100) + "\r\n\r\n0\r\n\r\n",
-		"trailer commas":    "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " + strings.Repeat(",", 60000) + "\r\n\r\n0\r\n\r\n",
+		"fields":           "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 990) + "\r\n",
+		"different fields": "GET / HTTP/1.1\r\n" + host + differentFields(990) + "\r\n",
+		"trailer names": "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " +
+			numbered(100) + "\r\n\r\n0\r\n\r\n",
+		"trailer commas": "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " +
+			strings.Repeat(",", 60000) + "\r\n\r\n0\r\n\r\n",
 		"connection commas": withField("Connection: " + strings.Repeat(",", 60000)),
 		"expect commas":     withField("Expect: " + strings.Repeat(",", 60000)),
 		"cookies":           withField("Cookie: " + strings.Repeat("a=;", 20000)),
@@ -45,13 +47,15 @@ func hostile() map[string]string {
 		"trailer fields":    chunkedPost + "0\r\n" + strings.Repeat("a:\r\n", 99) + "\r\n",
 		"pipelined":         strings.Repeat("GET / HTTP/1.1\r\nHost:a\r\n\r\n", 2000),
 		"pipelined posts":   strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nContent-Length:1\r\n\r\nx", 2000),
-		"pipelined chunks":  strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding:chunked\r\n\r\n0\r\n\r\n", 1000),
-		"large head":        withField("X: " + strings.Repeat("x", 900<<10)),
-		"too large a head":  withField("X: " + strings.Repeat("x", 2<<20)),
-		"empty lines":       strings.Repeat("\r\n", 30000),
-		"nothing":           "",
-		"large body":        "POST / HTTP/1.1\r\n" + host + "Content-Length: 9223372036854775807\r\n\r\n" + strings.Repeat("x", 1<<20),
-		"large chunk":       chunkedPost + "7fffffffffffffff\r\n" + strings.Repeat("x", 1<<20),
+		"pipelined chunks": strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding:chunked\r\n\r\n0\r\n\r\n",
+			1000),
+		"large head":       withField("X: " + strings.Repeat("x", 900<<10)),
+		"too large a head": withField("X: " + strings.Repeat("x", 2<<20)),
+		"empty lines":      strings.Repeat("\r\n", 30000),
+		"nothing":          "",
+		"large body": "POST / HTTP/1.1\r\n" + host + "Content-Length: 9223372036854775807\r\n\r\n" +
+			strings.Repeat("x", 1<<20),
+		"large chunk": chunkedPost + "7fffffffffffffff\r\n" + strings.Repeat("x", 1<<20),
 	}
 	for _, a := range heads {
 		all[a.name] = a.text
@@ -73,8 +77,8 @@ func differentFields(n int) string {
 	return s.String()
 }
 
-// MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion
-// to what it sends.
+// MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion to what it
+// sends.
 func TestAmplification(t *testing.T) {
 	withoutReserve(t)
 	if testkit.Race {
@@ -107,7 +111,7 @@ func TestAmplification(t *testing.T) {
 	}
 }
 
-// oneShot is a connection that sends a text and drops what it is told.
+// oneShot is a connection that sends a text and discards the output.
 type oneShot struct {
 	net.Conn
 	text   string
@@ -150,8 +154,8 @@ func (l *oneListener) Accept() (net.Conn, error) {
 func (l *oneListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
 func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// The same over shards, with all of the corpus at once: there is no connection of ours
-// to count by.
+// The same over shards, with the whole corpus at once, because the test cannot measure a single
+// connection.
 func TestAmplificationOnSockets(t *testing.T) {
 	withoutReserve(t)
 	if testkit.Race {
@@ -177,16 +181,17 @@ func TestAmplificationOnSockets(t *testing.T) {
 	})
 }
 
-// MN-40: a client that pipelines without end and reads nothing is bounded in time by
+// MN-40: a client that pipelines without pause and reads nothing is limited in time by
 // WriteTimeout, and in memory in any case.
-func TestEndlessPipelining(t *testing.T) {
+func TestEndlessPipeliningIsLimited(t *testing.T) {
 	withoutReserve(t)
 	var calls atomic.Int64
 	bothPaths(t, func() *http.Server {
-		return &http.Server{WriteTimeout: 500 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			calls.Add(1)
-			w.Write(make([]byte, 1000))
-		})}
+		return &http.Server{WriteTimeout: 500 * time.Millisecond,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				calls.Add(1)
+				w.Write(make([]byte, 1000))
+			})}
 	}, func(s *site) {
 		c := s.connect()
 		c.(*net.TCPConn).SetReadBuffer(4096)
@@ -211,14 +216,14 @@ func TestEndlessPipelining(t *testing.T) {
 	})
 }
 
-// withoutReserve keeps servers from reserving memory while a test looks at what is
-// allocated: who sets GOGC is left alone.
+// withoutReserve sets GOGC, so that servers do not reserve memory while a test measures
+// allocations.
 func withoutReserve(t *testing.T) {
 	old := debug.SetGCPercent(99)
 	t.Cleanup(func() { debug.SetGCPercent(old) })
 }
 
-// inUse is the memory that the process's goroutines and heap take.
+// inUse returns the memory of the process's stacks and heap.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -226,10 +231,9 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// MN-40: thousands of clients that trickle, in whichever phase, hold memory in
-// proportion to their number. They are another process: here are descriptors for one
-// side only.
-func TestThousandsTrickle(t *testing.T) {
+// MN-40: thousands of slow clients, in any phase, hold memory in proportion to their number. They
+// run in another process, because this one has descriptors for only one side.
+func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	withoutReserve(t)
 	n, perConn := 900, 32<<10
 	if testkit.Race {
@@ -241,7 +245,8 @@ func TestThousandsTrickle(t *testing.T) {
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }), func(s *site) {
 		first := s.connect()
 		before := inUse()
-		if line := play(s.T, "TestClientsThatTrickle", fmt.Sprintf("TARE_TRICKLE=%d %v", n, first.RemoteAddr())); line != "trickling\n" {
+		if line := play(s.T, "TestClientsThatTrickle",
+			fmt.Sprintf("TARE_TRICKLE=%d %v", n, first.RemoteAddr())); line != "trickling\n" {
 			s.Fatalf("%q", line)
 		}
 		each := (int64(inUse()) - int64(before)) / int64(n)
@@ -255,8 +260,8 @@ func TestThousandsTrickle(t *testing.T) {
 	})
 }
 
-// play runs a test of this binary as another process until the test that asks for it
-// ends, and returns the first line that it prints.
+// play runs a test of this binary as another process until the calling test ends, and returns the
+// first line of its output.
 func play(t *testing.T, test, env string) string {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^"+test+"$")
@@ -278,12 +283,12 @@ func play(t *testing.T, test, env string) string {
 	return line
 }
 
-// TestClientsThatTrickle is the process that TestThousandsTrickle starts.
+// TestClientsThatTrickle is the process that TestSlowClientsHoldMemoryInProportion starts.
 func TestClientsThatTrickle(t *testing.T) {
 	var n int
 	var addr string
 	if _, err := fmt.Sscan(os.Getenv("TARE_TRICKLE"), &n, &addr); err != nil {
-		t.Skip("is run by TestThousandsTrickle")
+		t.Skip("is run by TestSlowClientsHoldMemoryInProportion")
 	}
 	phases := []string{
 		"GET / HTTP/1.1\r\nHost: a\r\nX: ",
@@ -304,14 +309,13 @@ func TestClientsThatTrickle(t *testing.T) {
 			io.WriteString(c, "x")
 		}
 	}
-	time.Sleep(50 * time.Millisecond) // for the last to be received
+	time.Sleep(50 * time.Millisecond) // so that the last byte is received
 	fmt.Println("trickling")
-	io.Copy(io.Discard, os.Stdin) // until the other process has looked
+	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// MN-40: what a handler left of a body is not waited for without end, whatever
-// deadlines there are.
-func TestUnreadBodyThatNeverComes(t *testing.T) {
+// MN-40: draining a body is limited in time, whatever deadlines are set.
+func TestDrainIsLimitedInTime(t *testing.T) {
 	for _, name := range []string{"nothing", "flushed", "duplex", "own deadline"} {
 		t.Run(name, func(t *testing.T) {
 			h, ok := leaveBody[name]
@@ -325,7 +329,8 @@ func TestUnreadBodyThatNeverComes(t *testing.T) {
 					io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
 					start := time.Now()
 					b, err := io.ReadAll(c)
-					if took := time.Since(start); took > 31*time.Second || err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 200 OK\r\n") {
+					if took := time.Since(start); took > 31*time.Second || err != nil ||
+						!strings.HasPrefix(string(b), "HTTP/1.1 200 OK\r\n") {
 						t.Errorf("%q, %v after %v", b, err, took)
 					}
 				})
@@ -334,17 +339,19 @@ func TestUnreadBodyThatNeverComes(t *testing.T) {
 	}
 }
 
-// MN-40: a goroutine that a handler left waiting for the body does not hold the
-// response up: http.TimeoutHandler leaves one.
-func TestTimeoutHandlerAndSlowBody(t *testing.T) {
+// MN-40: a goroutine that still waits for the body does not delay the response; http.TimeoutHandler
+// leaves such a goroutine.
+func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue", "Transfer-Encoding: chunked"} {
+	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue",
+		"Transfer-Encoding: chunked"} {
 		t.Run(framing, func(t *testing.T) {
 			settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
 			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 				io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
 				pass(2 * time.Second)
-				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") || !strings.Contains(string(b), "Connection: close") {
+				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") ||
+					!strings.Contains(string(b), "Connection: close") {
 					t.Errorf("%q", b)
 				}
 			})
@@ -352,9 +359,9 @@ func TestTimeoutHandlerAndSlowBody(t *testing.T) {
 	}
 }
 
-// A panic ends the connection also if a goroutine of its handler waits for the body, or
-// for room to write.
-func TestPanicWhileOthersWait(t *testing.T) {
+// A panic ends the connection even if a goroutine of its handler waits for the body, or for room to
+// write.
+func TestPanicEndsConnectionDespitePendingCalls(t *testing.T) {
 	for name, wait := range map[string]func(http.ResponseWriter, *http.Request){
 		"read": func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) },
 		"write": func(w http.ResponseWriter, _ *http.Request) {

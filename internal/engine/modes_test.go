@@ -29,7 +29,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// modes are the kinds of connection that every test body here runs over.
+// modes are the kinds of connection over which tests run.
 var modes = map[string]func(*testing.T) (net.Listener, func() (net.Conn, error)){
 	"tcp": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
 		return listen(t, "tcp", "127.0.0.1:0")
@@ -39,7 +39,8 @@ var modes = map[string]func(*testing.T) (net.Listener, func() (net.Conn, error))
 	},
 	"net.Conn": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
 		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		return struct{ net.Listener }{l}, dial // a listener of another type: its connections take the portable path
+		// a listener of another type: its connections take the goroutine path
+		return struct{ net.Listener }{l}, dial
 	},
 	"memory": func(*testing.T) (net.Listener, func() (net.Conn, error)) {
 		nw := new(testkit.Network)
@@ -69,7 +70,7 @@ func listen(t *testing.T, network, address string) (net.Listener, func() (net.Co
 	return l, func() (net.Conn, error) { return net.Dial(network, l.Addr().String()) }
 }
 
-// site is a running server, and a client that reaches it.
+// site is a running server and a client that is connected to it.
 type site struct {
 	*testing.T
 	mode   string
@@ -109,8 +110,9 @@ func someModes(t *testing.T, settings func() *http.Server, test func(*site), nam
 	}
 }
 
-// someServers is someModes for servers that have more than settings.
-func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site), names ...string) {
+// someServers is someModes for servers with fields beyond their settings.
+func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site),
+	names ...string) {
 	t.Helper()
 	for _, mode := range names {
 		t.Run(mode, func(t *testing.T) {
@@ -128,7 +130,8 @@ func inMode(t *testing.T, mode string, set *http.Server, apply func(*engine.Serv
 		apply(s.server, set)
 	}
 	s.served = goServe(s.server, l)
-	transport := &http.Transport{DisableCompression: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	transport := &http.Transport{DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
@@ -163,7 +166,7 @@ func (s *site) get(path string) string {
 	return string(b)
 }
 
-func TestManyClients(t *testing.T) {
+func TestManyClientsAreServed(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s", r.URL.Query().Get("n"), b)
@@ -173,7 +176,8 @@ func TestManyClients(t *testing.T) {
 			wg.Go(func() {
 				for j := range 30 {
 					want := fmt.Sprintf("%d-%d", i, j)
-					resp, err := s.client.Post("http://host/?n="+want, "text/plain", strings.NewReader(strings.Repeat(want, j*50)))
+					resp, err := s.client.Post("http://host/?n="+want, "text/plain",
+						strings.NewReader(strings.Repeat(want, j*50)))
 					if err != nil {
 						s.Error(err)
 						return
@@ -190,8 +194,8 @@ func TestManyClients(t *testing.T) {
 	})
 }
 
-// An upload is streamed to the handler and a download from it, at constant memory.
-func TestLargeBodies(t *testing.T) {
+// An upload streams to the handler, and a download from it, in constant memory.
+func TestLargeBodiesUseConstantMemory(t *testing.T) {
 	withoutReserve(t)
 	const size = 20 << 20
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
@@ -207,9 +211,9 @@ func TestLargeBodies(t *testing.T) {
 		io.Copy(sum, io.LimitReader(zeros{}, size))
 		want := fmt.Sprintf("%x %d <nil>", sum.Sum(nil), size)
 		for _, how := range []string{"?length", ""} {
-			var body io.Reader = bytes.NewReader(make([]byte, size)) // by length
+			var body io.Reader = bytes.NewReader(make([]byte, size)) // with a length
 			if how == "" {
-				body = io.LimitReader(zeros{}, size) // by chunks
+				body = io.LimitReader(zeros{}, size) // chunked
 			}
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -223,7 +227,8 @@ func TestLargeBodies(t *testing.T) {
 			if got := resp.Header.Get("X-Sum"); n != size || err != nil || got != want {
 				s.Errorf("downloaded %d, %v; uploaded %s, want %s", n, err, got, want)
 			}
-			if grown := int64(after.TotalAlloc - before.TotalAlloc); (s.mode == "tcp" || s.mode == "unix") && grown > size/4 {
+			if grown := int64(after.TotalAlloc - before.TotalAlloc); (s.mode == "tcp" || s.mode == "unix") &&
+				grown > size/4 {
 				s.Errorf("allocated %d bytes to move %d", grown, 2*size)
 			}
 		}
@@ -237,7 +242,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestTypesOfConnections(t *testing.T) {
+func TestHandlersSeeConnectionType(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		c, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -249,7 +254,8 @@ func TestTypesOfConnections(t *testing.T) {
 		rw.Flush()
 	}), func(s *site) {
 		want := map[string]string{
-			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false", "tls": "*tls.Conn true", "memory": "*testkit.MemConn false",
+			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false",
+			"tls": "*tls.Conn true", "memory": "*testkit.MemConn false",
 		}[s.mode]
 		if got := s.get("/"); got != want {
 			s.Errorf("got %s, want %s", got, want)
@@ -257,8 +263,8 @@ func TestTypesOfConnections(t *testing.T) {
 	})
 }
 
-// countingListener counts what its connections' ReadFrom moved: what the kernel may
-// have copied without our seeing a byte.
+// countingListener counts the bytes that ReadFrom of its connections moved: the kernel may have
+// copied them.
 type countingListener struct {
 	net.Listener
 	moved *atomic.Int64
@@ -288,9 +294,8 @@ func (c countingConn) ReadFrom(src io.Reader) (int64, error) {
 
 func isFile(r io.Reader) bool { _, ok := r.(*os.File); return ok }
 
-// A file goes to the connection by the connection's own ReadFrom, all but its
-// beginning.
-func TestFilesAreLeftToTheKernel(t *testing.T) {
+// The connection's own ReadFrom sends a file, except its beginning.
+func TestFilesAreCopiedByTheKernel(t *testing.T) {
 	const size = 1 << 20
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
@@ -298,7 +303,9 @@ func TestFilesAreLeftToTheKernel(t *testing.T) {
 	}
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
 	var moved atomic.Int64
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })})
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, name)
+	})})
 	served := goServe(s, countingListener{l, &moved})
 	defer func() { s.Close(); <-served }()
 	c, err := dial()
@@ -316,8 +323,8 @@ func TestFilesAreLeftToTheKernel(t *testing.T) {
 	}
 }
 
-// Files are served by the standard library's handlers.
-func TestFiles(t *testing.T) {
+// The standard library's handlers serve files.
+func TestServesFiles(t *testing.T) {
 	dir := t.TempDir()
 	content := strings.Repeat("0123456789abcdef", 40<<10)
 	if err := os.WriteFile(filepath.Join(dir, "f"), []byte(content), 0o600); err != nil {
@@ -341,14 +348,15 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-func TestReverseProxyOnTop(t *testing.T) {
+func TestReverseProxyAsHandlerWorks(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(dump))
 	defer backend.Close()
 	target, _ := url.Parse(backend.URL)
 	everyMode(t, func() *http.Server {
 		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() }}}
 	}, func(s *site) {
-		if got := s.get("/x?y"); !strings.Contains(got, `GET "/x?y" HTTP/1.1`) || !strings.Contains(got, "X-Forwarded-Host:[host]") {
+		if got := s.get("/x?y"); !strings.Contains(got, `GET "/x?y" HTTP/1.1`) ||
+			!strings.Contains(got, "X-Forwarded-Host:[host]") {
 			s.Error(got)
 		}
 	})
@@ -395,7 +403,7 @@ func TestShutdownWaitsForHandlers(t *testing.T) {
 	release <- true
 	answer, err := io.ReadAll(busy)
 	if !strings.Contains(string(answer), "Connection: close") || !strings.HasSuffix(string(answer), "done") {
-		t.Errorf("last answer %q, %v", answer, err)
+		t.Errorf("last response %q, %v", answer, err)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("after the handler returned: %v", err)
@@ -405,7 +413,7 @@ func TestShutdownWaitsForHandlers(t *testing.T) {
 	}
 }
 
-func TestCloseEndsHandlersConnections(t *testing.T) {
+func TestCloseEndsConnectionsOfRunningHandlers(t *testing.T) {
 	entered := make(chan bool, 1)
 	everyMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		entered <- true
@@ -424,8 +432,8 @@ func TestCloseEndsHandlersConnections(t *testing.T) {
 	})
 }
 
-// A handler that leaves by runtime.Goexit ends its connection, and nothing else.
-func TestGoexit(t *testing.T) {
+// runtime.Goexit in a handler ends its connection, and nothing else.
+func TestGoexitEndsOnlyItsConnection(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/exit" {
 			runtime.Goexit()

@@ -12,84 +12,85 @@ import (
 	"time"
 )
 
-// netConn is a connection on the portable path: any net.Conn. A goroutine serves it
-// to its end, waits for its input and runs its handlers.
+// netConn is a connection of the goroutine path: any net.Conn. A goroutine serves it to its end,
+// waits for its input and runs its handlers.
 type netConn struct {
-	*conn // that serves it; the fields below are the connection's for ever
-	*plan
+	*conn // serves it; the fields below belong to the connection itself
+	*serveConfig
 	nc  net.Conn
 	ctx context.Context
 
-	before, after *netConn // of the server's, guarded by its mu
+	prevConn, nextConn *netConn // of the server's list; guarded by its mu
 
-	opened   time.Time
-	requests int           // that were counted
-	state    atomic.Uint32 // an http.ConnState
-	taken    bool          // by a handler
-	watching *watch
-	sends    sendBound
+	opened        time.Time
+	requests      int           // counted by CountRequest
+	state         atomic.Uint32 // an http.ConnState; see state.go
+	handedOff     bool          // to a handler or to net/http
+	watch         *departureWatch
+	sendDeadlines sendDeadlines
 }
 
-func newNetConn(p *plan, nc net.Conn, ctx context.Context) *netConn {
-	return &netConn{plan: p, nc: nc, ctx: ctx, opened: time.Now()}
+func newNetConn(p *serveConfig, nc net.Conn, ctx context.Context) *netConn {
+	return &netConn{serveConfig: p, nc: nc, ctx: ctx, opened: time.Now()}
 }
 
-// attach makes k the connection that c serves.
+// attach makes to serve the connection.
 func (c *netConn) attach(to *conn) {
 	c.conn = to
-	to.plan, to.nc, to.ctx, to.link = c.plan, c.nc, c.ctx, c
+	to.serveConfig, to.nc, to.ctx, to.transport = c.serveConfig, c.nc, c.ctx, c
 	to.readDeadline = time.Time{}
-	to.setSendTimeout(c.stallTime)
+	to.setSendTimeout(c.defaultSendTimeout)
 	to.template.TLS, to.template.RemoteAddr = nil, ""
 	if a := c.nc.RemoteAddr(); a != nil {
 		to.template.RemoteAddr = a.String()
 	}
-	if to.kept == nil {
-		to.kept = make([]byte, inSize)
-		to.in = to.kept
+	if to.inBuffer == nil {
+		to.inBuffer = make([]byte, inSize)
+		to.in = to.inBuffer
 	}
 }
 
-// serve runs the connection from its first byte to its end.
+// serve serves the connection from its first byte to its end.
 func (c *netConn) serve() {
 	defer c.close()
-	if !c.shakeHands() || !c.speaksHTTP1() {
+	if !c.handshakeTLS() || !c.selectProtocol() {
 		return
 	}
 	for first := true; ; first = false {
 		if !c.readHead(first) {
 			return
 		}
-		x := c.protocol.begin(c.conn)
-		if x == nil || !c.exchange(x) || !c.becomeIdle() {
+		x := c.codec.beginExchange(c.conn)
+		if x == nil || !c.runExchange(x) || !c.becomeIdle() {
 			return
 		}
-		c.protocol.next(c.conn)
+		c.codec.nextRequest(c.conn)
 	}
 }
 
-// close ends the connection, whatever ended its serving: a return, a handler's
-// panic, or runtime.Goexit in a handler.
+// close ends the connection after a return, a handler's panic, or runtime.Goexit in a handler.
 func (c *netConn) close() {
-	c.abort(recover())
-	if !c.taken {
+	c.abortExchange(recover())
+	if !c.handedOff {
 		if tc, ok := c.nc.(*tls.Conn); ok && c.writeErr != nil {
-			tc.NetConn().Close() // else Close waits for seconds to send an alert that the client does not take
+			// else Close waits up to five seconds to send an alert that the client does
+			// not read
+			tc.NetConn().Close()
 		}
 		c.nc.Close()
-		c.report(http.StateClosed)
-		c.forget(c)
+		c.setState(http.StateClosed)
+		c.untrack(c)
 	}
 }
 
-// release drops the input buffer: whoever took the connection over may keep its
-// goroutine for long. Nothing of it was shown to a handler.
-func (c *netConn) release() {
-	poison(c.kept)
-	c.kept, c.in, c.next, c.end = nil, nil, 0, 0
+// releaseBuffer drops the input buffer, because the goroutine of a hijacked connection may run for
+// long. No handler has seen the buffer.
+func (c *netConn) releaseBuffer() {
+	poison(c.inBuffer)
+	c.inBuffer, c.in, c.next, c.end = nil, nil, 0, 0
 }
 
-// context implements link.
+// context implements transport.
 func (c *netConn) context() context.Context { return c.ctx }
 
 // Opened implements connection.Info.
@@ -101,29 +102,29 @@ func (c *netConn) CountRequest() int {
 	return c.requests
 }
 
-// raw implements link.
+// raw implements transport.
 func (c *netConn) raw() net.Conn { return c.nc }
 
-// takeOver implements link.
-func (c *netConn) takeOver() (net.Conn, error) {
+// hijack implements transport.
+func (c *netConn) hijack() (net.Conn, error) {
 	if err := c.nc.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c.taken = true
-	c.release()
-	c.report(http.StateHijacked)
-	c.forget(c)
+	c.handedOff = true
+	c.releaseBuffer()
+	c.setState(http.StateHijacked)
+	c.untrack(c)
 	return c.nc, nil
 }
 
-// readHead waits for a request and reads its head into c.request. It answers a
-// malformed one itself and reports whether there is one to serve.
+// readHead waits for a request and reads its head into c.request. It responds to a malformed head
+// itself. It reports whether there is a request to serve.
 func (c *netConn) readHead(first bool) bool {
 	for {
 		if c.next == c.end {
-			c.next, c.end, c.in = 0, 0, c.kept
+			c.next, c.end, c.in = 0, 0, c.inBuffer
 			c.trim()
-			if !c.await(first) {
+			if !c.awaitInput(first) {
 				return false
 			}
 		}
@@ -133,73 +134,74 @@ func (c *netConn) readHead(first bool) bool {
 		if complete, ok := c.receiveHead(first); complete || !ok {
 			return ok
 		}
-		if !c.becomeIdle() { // what came was about the connection
+		if !c.becomeIdle() { // it received only records about the connection
 			return false
 		}
 	}
 }
 
-// receiveHead reads on until a head is complete, or nothing that has arrived is part of one.
+// receiveHead reads until a head is complete, or until nothing that has arrived is part of a head.
 func (c *netConn) receiveHead(first bool) (complete, ok bool) {
 	bounded := false
-	if c.read > 0 {
-		c.began = c.beginning(first)
+	if c.readTimeout > 0 {
+		c.requestStart = c.timeoutStart(first)
 	}
 	for {
-		complete, ok := c.protocol.head(c.conn)
+		complete, ok := c.codec.parseHead(c.conn)
 		if !ok {
 			return false, false
 		}
-		if len(c.out) > 0 && c.flush() != nil { // replies to records before the request: its handler may wait
+		// replies to records before the request; its handler may block
+		if len(c.out) > 0 && c.flush() != nil {
 			return false, false
 		}
 		if complete {
 			return true, true
 		}
-		if c.next == c.end && !c.params.Pending() {
+		if c.next == c.end && !c.fcgi.Pending() {
 			return false, true
 		}
-		if !bounded { // only a head that comes in pieces costs a deadline
+		if !bounded { // a head that arrives whole costs no deadline
 			bounded = true
-			c.setReadDeadline(c.beginning(first).Add(c.headTime))
+			c.setReadDeadline(c.timeoutStart(first).Add(c.headTimeout))
 		}
 		switch err := c.fill(); {
 		case errors.Is(err, io.EOF):
-			c.refuse(http.StatusBadRequest, "head cut off")
+			c.refuse(http.StatusBadRequest, "incomplete request head")
 			return false, false
 		case isTimeout(err):
-			c.reportLate(http.StatusRequestTimeout)
+			c.reportLateHead(http.StatusRequestTimeout)
 			return false, false
 		case err != nil:
-			c.reportLate(http.StatusBadRequest)
+			c.reportLateHead(http.StatusBadRequest)
 			return false, false
 		}
 	}
 }
 
-// beginning is when the time for what is next to arrive starts: now, or, for a
-// connection's first request, when it was opened.
-func (c *netConn) beginning(first bool) time.Time {
+// timeoutStart returns when the timeout for the next input starts: now, or, for a connection's
+// first request, when it was opened.
+func (c *netConn) timeoutStart(first bool) time.Time {
 	if first {
 		return c.opened
 	}
 	return time.Now()
 }
 
-// await waits for the first bytes of a request. On a connection's first request
-// the head's time has begun, on later ones the connection is idle.
-func (c *netConn) await(first bool) bool {
-	bound := c.idle
+// awaitInput waits for the first bytes of a request. For a connection's first request the head's
+// timeout applies, for later ones the idle timeout.
+func (c *netConn) awaitInput(first bool) bool {
+	timeout := c.idleTimeout
 	if first {
-		bound = c.headTime
+		timeout = c.headTimeout
 	}
 	var deadline time.Time
-	if bound > 0 {
-		deadline = c.beginning(first).Add(bound)
+	if timeout > 0 {
+		deadline = c.timeoutStart(first).Add(timeout)
 	}
-	// Setting a deadline costs more than a look at the clock. One that is at most
-	// an eighth too early is left, and put right should it strike.
-	if slack := deadline.Sub(c.readDeadline); slack < 0 || slack > bound/8 {
+	// Setting a deadline costs more than reading the clock. A deadline that is at most an
+	// eighth of the timeout too early is kept, and corrected if it expires.
+	if slack := deadline.Sub(c.readDeadline); slack < 0 || slack > timeout/8 {
 		c.setReadDeadline(deadline)
 	}
 	for {

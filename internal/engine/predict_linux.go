@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// A handler that runs on a shard's loop stalls the loop for as long as it runs.
-// Whether one will is predicted, as processors predict branches, by what requests
-// like it did before: those with the same method and the same first path segments
-// share a slot of a table.
+// A handler that runs on a shard's loop stalls the loop for as long as it runs. Whether it will run
+// long is predicted, as processors predict branches, from earlier requests like it. Requests with
+// the same method and the same first path segments share a slot of a table.
 //
-// A slot holds a debt in microseconds. A slow run adds what it took, but no more than
-// mostCharged; a quick one takes one away. In debt means a goroutine of its own. So a
-// route that is slow one time in ten stays off the loop, and one that is quick but for
-// rare hiccups comes back to it. (Counters that weigh all slow runs alike fail there: a
-// route that blocks one time in a hundred looks quick to them, and stalls the loop for it
-// every time. To add the whole time fails on a busy machine: the kernel, or the
-// collector, stops a run in a hundred for a millisecond, and no route would come back.)
+// A slot holds a debt in microseconds. A slow run adds its duration, but no more than mostCharged.
+// A quick run subtracts one. A handler whose slot is in debt runs in a goroutine of its own. A
+// route that is slow one time in ten therefore stays off the loop. One that is quick except for
+// rare hiccups returns to it.
 //
-// What blocks more rarely than that is found out on the loop, when the watcher has the
-// leader replaced. Each such stall costs far more, and twice as much as the one before. It is
-// charged when the lead is taken, as the handler may never return.
+// Two alternatives fail. Counters that weigh all slow runs alike consider a route quick that blocks
+// one time in a hundred, and it stalls the loop each time. Charging the whole duration fails on a
+// busy machine: the kernel or the collector stops one run in a hundred for a millisecond, so that
+// no route would ever return.
 //
-// When a database or a lock that many routes share stops, they stall one after another. Several
-// stalls in short succession are an outage: for a while no handler runs on a loop.
+// Handlers that block more rarely are detected on the loop, when the stall guard replaces the
+// leader. Each such stall costs far more, and twice as much as the one before. It is charged when
+// the lead is taken, because the handler may never return.
 //
-// A slot that was never seen starts in debt: running on the loop is earned. Clients
-// choose paths; they shall not choose when the loop stalls.
+// If a database or a lock that many routes share stops, they stall one after another. Several
+// stalls in short succession are an outage: for some time no handler runs on a loop.
+//
+// A slot that was never used starts in debt: a route must earn the loop. Clients choose paths, and
+// they must not choose when the loop stalls.
 const (
 	slots       = 4096
 	startDebt   = 16
@@ -34,48 +35,48 @@ const (
 	firstStall  = 2 << 10
 	maxDebt     = 64 << 10
 
-	// slowRun is what a handler may take on the loop. What takes longer gains
-	// from being moved to an idle processor more than it loses by that.
+	// slowRun is how long a handler may run on the loop. A slower one gains more from moving to
+	// an idle processor than the move costs.
 	slowRun = 20 * time.Microsecond
 
-	// hiccup is what a run on the loop may take once in suspectFor timed ones for nothing: where the collector
-	// runs on the same processor it stops one run in a hundred for that long, and a goroutine of its own would
-	// not have ended sooner.
+	// hiccup is how long one run in suspectFor timed runs may take without a charge. A
+	// collector on the same processor stops one run in a hundred for that long. A goroutine of
+	// its own would not have ended sooner.
 	hiccup     = 10 * slowRun
 	suspectFor = 16
 
-	// sampleEvery is how many runs on the loop go by for one that is timed; a power
-	// of two.
+	// sampleEvery is the number of runs on the loop of which one is timed; a power of two.
 	sampleEvery = 16
 
-	// trustAfter is how many runs on the loop a slot needs before the watcher takes
-	// its time with it, and forgiveAfter how many make its stalls forgotten.
+	// trustAfter is after how many runs on the loop the stall guard checks at the slow
+	// interval. forgiveAfter is after how many runs the stalls of a slot are forgotten.
 	trustAfter   = 64
 	forgiveAfter = 4 << 10
 )
 
-// predictor is shared by all shards of a server. Its counters may lose a race
-// between two shards; they are estimates.
+// predictor is shared by all shards of a server. Concurrent updates of its counters may be lost;
+// they are estimates.
 type predictor struct{ slots [slots]slot }
 
-// slotID is a slot's index in the table plus one; noSlot is none.
+// slotID is a slot's index in the table plus one; noSlot is no slot.
 type slotID uint16
 
 const noSlot slotID = 0
 
-// at returns a slot.
+// at returns the slot with an id.
 func (p *predictor) at(id slotID) *slot { return &p.slots[(id-1)%slots] }
 
-// slot's debt is held plus one, so that zero is a slot that was never seen.
+// slot is the history of the requests that share it. Its debt is stored plus one, so that zero is a
+// slot that was never used.
 type slot struct {
 	debt   atomic.Uint32
 	trust  atomic.Uint32 // runs on the loop since the last stall
 	stalls atomic.Uint32
 
-	suspect atomic.Uint32 // timed runs for which another hiccup counts
+	suspect atomic.Uint32 // timed runs during which another hiccup is charged
 }
 
-// slotFor returns the slot of a request line.
+// slotFor returns the slot of a method and a request target.
 func slotFor(method, target string) slotID {
 	h := uint32(2166136261) // FNV-1a
 	for _, b := range method {
@@ -92,10 +93,10 @@ func slotFor(method, target string) slotID {
 	return slotID((h^h>>16)%slots) + 1
 }
 
-// quick reports whether the next run is expected to be.
-func (s *slot) quick() bool { return s.debt.Load() == 1 }
+// isQuick reports whether the next run is expected to be quick.
+func (s *slot) isQuick() bool { return s.debt.Load() == 1 }
 
-// learn notes how long a run took.
+// learn records the duration of a run.
 func (s *slot) learn(took time.Duration) {
 	debt, suspect := s.debt.Load(), s.suspect.Load()
 	switch {
@@ -120,8 +121,8 @@ func (s *slot) charge(us uint32) {
 	s.debt.Store(min(debt+us, maxDebt+1))
 }
 
-// trusted counts a run on the loop and reports whether there were many.
-func (s *slot) trusted() bool {
+// addTrust counts a run on the loop. It reports whether the slot is trusted.
+func (s *slot) addTrust() bool {
 	n := s.trust.Load()
 	if n < forgiveAfter {
 		s.trust.Store(n + 1)
@@ -132,8 +133,8 @@ func (s *slot) trusted() bool {
 	return n >= trustAfter
 }
 
-// stalled charges a run that cost its runner the lead.
-func (s *slot) stalled() {
+// chargeStall charges a run that cost its runner the lead.
+func (s *slot) chargeStall() {
 	s.trust.Store(0)
 	n := s.stalls.Load()
 	s.stalls.Store(n + 1)

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-func TestPredictor(t *testing.T) {
+func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	const quick, slow = time.Microsecond, 100 * time.Microsecond
 	var p predictor
 	at := func(method, target string) *slot { return p.at(slotFor(method, target)) }
 	s := at("GET", "/a/b")
-	if s.quick() {
+	if s.isQuick() {
 		t.Error("a request never seen is expected to be quick")
 	}
 	runs := 0
-	for ; !s.quick(); runs++ {
+	for ; !s.isQuick(); runs++ {
 		s.learn(quick)
 	}
 	if runs != startDebt {
 		t.Errorf("earned the loop after %d quick runs, want %d", runs, startDebt)
 	}
-	for range 3 { // each alone is nobody's fault
-		if s.learn(slow); !s.quick() {
+	for range 3 { // a single hiccup is not charged
+		if s.learn(slow); !s.isQuick() {
 			t.Error("one hiccup keeps a route off the loop")
 		}
 		for range suspectFor {
@@ -33,19 +33,19 @@ func TestPredictor(t *testing.T) {
 		if twice < hiccup {
 			s.learn(twice)
 		}
-		for runs = 0; !s.quick(); runs++ {
+		for runs = 0; !s.isQuick(); runs++ {
 			s.learn(quick)
 		}
 		if runs != mostCharged {
 			t.Errorf("%s: paid for by %d quick ones", name, runs)
 		}
 	}
-	slowIn := func(n, of int) (onLoop int) { // runs of the last half
-		for !s.quick() {
+	slowIn := func(n, of int) (onLoop int) { // runs on the loop in the last half
+		for !s.isQuick() {
 			s.learn(quick)
 		}
 		for i := range of {
-			if i > of/2 && s.quick() {
+			if i > of/2 && s.isQuick() {
 				onLoop++
 			}
 			if s.learn(quick); i%n == 0 {
@@ -60,7 +60,7 @@ func TestPredictor(t *testing.T) {
 	if n := slowIn(1000, 100000); n < 40000 {
 		t.Errorf("a route that has a hiccup one time in a thousand was expected to be quick %d times of 50000", n)
 	}
-	for !s.quick() {
+	for !s.isQuick() {
 		s.learn(quick)
 	}
 	s.learn(time.Hour)
@@ -82,17 +82,17 @@ func TestPredictor(t *testing.T) {
 	}
 }
 
-// Each stall keeps a route off the loop for twice as long, until it has behaved.
-func TestStalls(t *testing.T) {
+// Each stall keeps a route off the loop for twice as long, until it has been quick for long.
+func TestStallsDoubleTheDebt(t *testing.T) {
 	var s slot
 	stall := func() (runs int) {
-		s.stalled()
-		for ; !s.quick(); runs++ {
+		s.chargeStall()
+		for ; !s.isQuick(); runs++ {
 			s.learn(time.Microsecond)
 		}
 		return runs
 	}
-	stall() // is charged on top of what a new slot owes
+	stall() // charged in addition to a new slot's debt
 	for want := 2 * firstStall; want <= maxDebt; want *= 2 {
 		if got := stall(); got != want {
 			t.Errorf("paid for by %d runs, want %d", got, want)
@@ -102,32 +102,32 @@ func TestStalls(t *testing.T) {
 		t.Errorf("paid for by %d runs, want %d at the most", got, maxDebt)
 	}
 	for range forgiveAfter {
-		s.trusted()
+		s.addTrust()
 	}
 	if got := stall(); got != firstStall {
 		t.Errorf("paid for by %d runs after it had behaved, want %d", got, firstStall)
 	}
 }
 
-func TestTrust(t *testing.T) {
+func TestTrustNeedsManyRuns(t *testing.T) {
 	var s slot
 	for i := range trustAfter {
-		if s.trusted() {
+		if s.addTrust() {
 			t.Fatalf("trusted after %d runs", i)
 		}
 	}
-	if !s.trusted() {
+	if !s.addTrust() {
 		t.Error("not trusted")
 	}
-	if s.stalled(); s.trusted() {
+	if s.chargeStall(); s.addTrust() {
 		t.Error("trusted after it stalled a loop")
 	}
 }
 
-func TestSeal(t *testing.T) {
-	var s seal
+func TestFlushGateSendsPendingBytes(t *testing.T) {
+	var s flushGate
 	var sent []byte
-	s.send() // nothing is sealed
+	s.send() // the gate is open
 	if n := s.open(); n != 0 {
 		t.Error(n)
 	}
@@ -149,4 +149,4 @@ func TestSeal(t *testing.T) {
 
 type sendSome func([]byte) int
 
-func (f sendSome) sendNow(b []byte) int { return f(b) }
+func (f sendSome) trySend(b []byte) int { return f(b) }

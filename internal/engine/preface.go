@@ -6,19 +6,19 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// prefaceHead is what of HTTP/2's preface looks like the head of a request. Where the server does not
-// speak HTTP/2 without TLS itself, handlers get it as a request, as they do from net/http: they may
-// take the connection over, and speak it.
+// prefaceHead is the part of HTTP/2's preface that looks like a request's head. If the server does
+// not serve HTTP/2 without TLS itself, handlers receive it as a request, as they do from net/http.
+// They may hijack the connection and speak HTTP/2.
 const prefaceHead = "PRI * HTTP/2.0\r\n\r\n"
 
-// beginsPreface reports in ok whether in is such a head or the beginning of one, and in whole whether
-// it is complete.
+// beginsPreface reports in ok whether in is prefaceHead or its beginning, and in whole whether it
+// is complete.
 func beginsPreface(in []byte) (whole, ok bool) {
 	n := min(len(in), len(prefaceHead))
 	return n == len(prefaceHead), string(in[:n]) == prefaceHead[:n]
 }
 
-// newPrefaceExchange makes the request that net/http makes of it.
+// newPrefaceExchange makes the same request of it as net/http.
 func newPrefaceExchange(c *conn) *exchange {
 	x := &exchange{}
 	x.prepare(c)

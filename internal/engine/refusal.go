@@ -11,45 +11,47 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// Refusal is a request that no handler sees: it is malformed, or its head did not arrive
-// in time or was cut off.
+// Refusal is a request that no handler sees: it is malformed, or its head was late or incomplete.
 type Refusal struct {
-	// Request is the request as far as it was read, for a log. RemoteAddr, TLS, URL, Header and
-	// http.LocalAddrContextKey are always there; Method, RequestURI and Proto if the request line is
-	// well-formed; Host and Header as far as they came before the fault.
+	// Request is the part of the request that was read. RemoteAddr, TLS, URL, Header and
+	// http.LocalAddrContextKey are always set. Method, RequestURI and Proto are set if the
+	// request line is well-formed; Host and Header hold the fields that precede the fault.
 	Request *http.Request
-	// Line is the request line as it was received, well-formed or not, without its end, or as much of
-	// it as has arrived. It has at most 8 KB.
+	// Line is the request line as received, well-formed or not, without its line end, or the
+	// part of it that has arrived. It has at most 8 KB.
 	Line string
-	// Status is that of the response, or 408 or 400 if none was sent as the client is slow or gone.
+	// Status is the status of the response. If the client is slow or has left, no response was
+	// sent, and Status is 408 or 400.
 	Status int
-	// Sent is the length of the response's body; 0 if there is no response.
+	// Sent is the length of the response's body, 0 if there is no response.
 	Sent int64
 }
 
-// maxRefusedLine bounds Refusal.Line.
+// maxRefusedLine limits Refusal.Line.
 const maxRefusedLine = 8 << 10
 
-// report calls the owner's hook with a request that c is at.
-func (c *conn) report(status int, sent int64) {
-	if c.refused == nil {
+// reportRefusal calls the server's hook with the request that c is reading.
+func (c *conn) reportRefusal(status int, sent int64) {
+	if c.onRefused == nil {
 		return
 	}
-	c.giveUpLead() // the hook may wait in spite of what its doc says, as for a log's pipe
+	c.giveUpLead() // the hook may block in spite of its doc, for example on a log's pipe
 	tlsState, remote := c.template.TLS, c.template.RemoteAddr
-	c.plan.report(c.link.raw().LocalAddr(), remote, tlsState, &c.request, c.in[c.next:c.end], status, sent)
+	c.serveConfig.reportRequest(c.transport.raw().LocalAddr(), remote, tlsState, &c.request, c.in[c.next:c.end],
+		status, sent)
 }
 
-// reportLate is report for a head that did not arrive whole, if anything of it did.
-func (c *conn) reportLate(status int) {
+// reportLateHead is reportRefusal for a head that is incomplete, if any of it has arrived.
+func (c *conn) reportLateHead(status int) {
 	if c.next < c.end {
-		c.report(status, 0)
+		c.reportRefusal(status, 0)
 	}
 }
 
-// report calls the hook. in is what has arrived from the request's first byte on.
-func (p *plan) report(local net.Addr, remote string, state *tls.ConnectionState, h *http1.Request, in []byte, status int, sent int64) {
-	if p.refused == nil || p.fastCGI() {
+// reportRequest calls the hook. in is the input from the request's first byte on.
+func (p *serveConfig) reportRequest(local net.Addr, remote string, state *tls.ConnectionState, h *http1.Request,
+	in []byte, status int, sent int64) {
+	if p.onRefused == nil || p.isFastCGI() {
 		return
 	}
 	r := &http.Request{Header: make(http.Header), URL: new(url.URL), Body: http.NoBody, RemoteAddr: remote, TLS: state}
@@ -64,24 +66,25 @@ func (p *plan) report(local net.Addr, remote string, state *tls.ConnectionState,
 			fillHead(r, h, &head)
 		}
 	}
-	ctx := context.WithValue(p.base, http.LocalAddrContextKey, local)
+	ctx := context.WithValue(p.baseContext, http.LocalAddrContextKey, local)
 	text := string(line[:min(len(line), maxRefusedLine)])
-	p.callRefused(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
+	p.callRefusedHook(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
 }
 
-// callRefused calls the hook. Its panic is logged as a handler's is: it must not cost other requests of the
-// connection their responses, nor the process its life.
-func (p *plan) callRefused(r Refusal) {
+// callRefusedHook calls the hook. A panic is logged as a handler's is: it must cost neither other
+// requests of the connection their responses, nor end the process.
+func (p *serveConfig) callRefusedHook(r Refusal) {
 	defer func() {
 		if err := recover(); err != nil {
 			stack := make([]byte, 64<<10)
-			p.logf("http: panic reporting a refused request of %v: %v\n%s", r.Request.RemoteAddr, err, stack[:runtime.Stack(stack, false)])
+			p.logf("http: panic reporting a refused request of %v: %v\n%s", r.Request.RemoteAddr, err,
+				stack[:runtime.Stack(stack, false)])
 		}
 	}()
-	p.refused(r)
+	p.onRefused(r)
 }
 
-// fillHead sets what the fields say that came before the fault.
+// fillHead sets Host and Header from the fields that precede the fault.
 func fillHead(r *http.Request, h *http1.Request, head *http1.Text) {
 	if host, ok := h.Host(); ok {
 		r.Host = head.Of(host)

@@ -12,16 +12,18 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// lateHead is a head that does not arrive whole, and badHead one that is malformed.
+// lateHead is an incomplete head, and badHead a malformed one.
 const (
 	lateHead = "GET /late HTT"
 	badHead  = "bad\r\n\r\n"
 )
 
-// A hook that panics costs neither the process its life nor a client the responses that are due.
-func TestRefusedHookPanics(t *testing.T) {
+// A hook that panics neither ends the process nor costs a client its due responses.
+func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 	for send, want := range map[string]int{badHead: 1, get + badHead: 2} {
-		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "good") })}
+		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "good")
+		})}
 		someServers(t, set, func(s *engine.Server, _ *http.Server) {
 			s.Refused = func(engine.Refusal) { panic("hook's") }
 		}, func(s *site) {
@@ -55,11 +57,13 @@ func (h *waitingHook) apply(s *engine.Server, set *http.Server) {
 	set.ReadHeaderTimeout, set.IdleTimeout = 100*time.Millisecond, 100*time.Millisecond
 }
 
-// A hook that waits, for a log that nobody reads, holds up neither other clients nor the bounds of time,
-// and neither does one that panics for a head that came too late.
-func TestRefusedHookWaits(t *testing.T) {
+// A hook that blocks, for example on a log that nobody reads, delays neither other clients nor
+// timeouts. Neither does one that panics for a late head.
+func TestBlockedRefusedHookBlocksNoClient(t *testing.T) {
 	var hook waitingHook
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "good") })}
+	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "good")
+	})}
 	someServers(t, set, hook.apply, func(s *site) {
 		defer func() { close(hook.release) }()
 		const n = 20
@@ -69,7 +73,7 @@ func TestRefusedHookWaits(t *testing.T) {
 				if time.Since(start) > 30*time.Second {
 					s.Fatalf("%q: %d of %d refused requests are reported", send, hook.waiting.Load()-before, n)
 				}
-				io.WriteString(s.connect(), send) // on a busy machine it may come too late
+				io.WriteString(s.connect(), send) // on a busy machine it may be late
 			}
 		}
 		for start := time.Now(); ; {
@@ -86,8 +90,8 @@ func TestRefusedHookWaits(t *testing.T) {
 	}, "tcp", "net.Conn")
 }
 
-// What is kept of refused requests does not keep all that the clients have sent.
-func TestRefusedKeepLittle(t *testing.T) {
+// A Refusal that a program keeps does not keep all that the client has sent.
+func TestKeptRefusalsHoldLittleMemory(t *testing.T) {
 	const n, size = 200, 256 << 10
 	var kept []string
 	before := heapInUse()

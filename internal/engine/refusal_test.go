@@ -12,22 +12,27 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// The owner of a server learns of each request that no handler sees, and of no other.
-func TestRefusedAreReported(t *testing.T) {
+// Refused is called for each request that no handler sees, and for no other.
+func TestRefusedRequestsAreReported(t *testing.T) {
 	const good = "GET /good HTTP/1.1\r\n" + host + "\r\n"
 	for _, c := range []struct{ name, send, want string }{
 		{"bad line", "hello there\r\n\r\n", "hello there|||400"},
 		{"behind an empty line", "\r\n\x16\x03\x01\r\n", "\x16\x03\x01|||400"},
-		{"two hosts", "GET /x?y HTTP/1.1\r\nHost: a\r\nUser-Agent: ua\r\nHost: b\r\n\r\n", "GET /x?y HTTP/1.1|/x?y a|ua|400"},
+		{"two hosts", "GET /x?y HTTP/1.1\r\nHost: a\r\nUser-Agent: ua\r\nHost: b\r\n\r\n",
+			"GET /x?y HTTP/1.1|/x?y a|ua|400"},
 		{"bad field", "POST /x HTTP/1.0\r\nHost: a\r\nX Y: z\r\nUser-Agent: ua\r\n\r\n", "POST /x HTTP/1.0|/x a||400"},
-		{"two framings", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "POST /x HTTP/1.1|/x a||400"},
+		{"two framings", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+			"POST /x HTTP/1.1|/x a||400"},
 		{"bad target", "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", "GET /%zz HTTP/1.1|/%zz ||400"},
 		{"user in target", "GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET http://u@a/ HTTP/1.1|http://u@a/ ||400"},
-		{"host of target", "GET http://a/x HTTP/1.1\r\nHost: b\r\nX\r\n\r\n", "GET http://a/x HTTP/1.1|http://a/x a||400"},
+		{"host of target", "GET http://a/x HTTP/1.1\r\nHost: b\r\nX\r\n\r\n",
+			"GET http://a/x HTTP/1.1|http://a/x a||400"},
 		{"expectation", "GET /x HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n", "GET /x HTTP/1.1|/x a||417"},
 		{"version", "GET /x HTTP/2.0\r\nHost: a\r\n\r\n", "GET /x HTTP/2.0|||505"},
-		{"large head", "GET /x HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 9000) + "\r\n\r\n", "GET /x HTTP/1.1|/x a||431"},
-		{"large line", "GET /" + strings.Repeat("x", 9000) + " HTTP/1.1\r\n" + host + "\r\n", "GET /" + strings.Repeat("x", 8187) + "|||414"},
+		{"large head", "GET /x HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 9000) + "\r\n\r\n",
+			"GET /x HTTP/1.1|/x a||431"},
+		{"large line", "GET /" + strings.Repeat("x", 9000) + " HTTP/1.1\r\n" + host + "\r\n", "GET /" +
+			strings.Repeat("x", 8187) + "|||414"},
 		{"behind another", good + "bad\r\n\r\n", "bad|||400"},
 		{"cut off", "GET /x HT", "GET /x HT|||400"},
 		{"cut off behind another", good + "GET /x HTTP/1.1\r\nHost: a\r\nUser", "GET /x HTTP/1.1|/x a||400"},
@@ -38,8 +43,11 @@ func TestRefusedAreReported(t *testing.T) {
 			reports := make(chan string, 10)
 			hook := func(r engine.Refusal) { reports <- describeRefusal(t, r) }
 			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-			someServers(t, set, func(s *engine.Server, set *http.Server) { s.Refused, set.MaxHeaderBytes = hook, 4000 }, func(s *site) {
-				s.tell(c.send)
+			someServers(t, set, func(s *engine.Server, set *http.Server) {
+				s.Refused, set.MaxHeaderBytes = hook,
+					4000
+			}, func(s *site) {
+				s.exchangeText(c.send)
 				if got := received(reports); got != c.want {
 					s.Errorf("got %q, want %q", got, c.want)
 				}
@@ -49,7 +57,8 @@ func TestRefusedAreReported(t *testing.T) {
 }
 
 func describeRefusal(t *testing.T, r engine.Refusal) string {
-	if r.Request.RemoteAddr == "" || r.Request.URL == nil || r.Request.Header == nil || r.Request.Context().Value(http.LocalAddrContextKey) == nil {
+	if r.Request.RemoteAddr == "" || r.Request.URL == nil || r.Request.Header == nil ||
+		r.Request.Context().Value(http.LocalAddrContextKey) == nil {
 		t.Errorf("%+v", r.Request)
 	}
 	where := r.Request.RequestURI
@@ -59,7 +68,7 @@ func describeRefusal(t *testing.T, r engine.Refusal) string {
 	return fmt.Sprintf("%s|%s|%s|%d", r.Line, where, r.Request.UserAgent(), r.Status)
 }
 
-// received is what was reported; that is done before the connection ends.
+// received returns what was reported, which happens before the connection ends.
 func received(reports chan string) string {
 	var all []string
 	for len(reports) > 0 {
@@ -68,7 +77,7 @@ func received(reports chan string) string {
 	return strings.Join(all, "; ")
 }
 
-// A head that does not arrive in time is reported, and a client that sends nothing is not.
+// A head that is late is reported. A client that sends nothing is not.
 func TestLateHeadsAreReported(t *testing.T) {
 	for _, c := range []struct{ name, send, want string }{
 		{"part of a line", "GET /x HT", "GET /x HT|||408"},
@@ -95,10 +104,12 @@ func TestLateHeadsAreReported(t *testing.T) {
 	}
 }
 
-// Who speaks HTTP to a server of HTTPS is reported as far as it is known, and who fails to speak TLS is not.
-func TestPlainOnTLSIsReported(t *testing.T) {
+// A client that speaks HTTP to an HTTPS server is reported as far as its request is known. A client
+// whose TLS handshake fails is not.
+func TestPlaintextOnTLSIsReported(t *testing.T) {
 	for send, want := range map[string]string{
-		"GET /x HTTP/1.1\r\n\r\n": "GET /|||400", "hello\r\n\r\n": "hello|||400", "\x16\x03\x01\x00\x01\x01": "", "": "",
+		"GET /x HTTP/1.1\r\n\r\n": "GET /|||400", "hello\r\n\r\n": "hello|||400", "\x16\x03\x01\x00\x01\x01": "",
+		"": "",
 	} {
 		reports := make(chan string, 10)
 		set := &http.Server{Handler: http.NotFoundHandler()}

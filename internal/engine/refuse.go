@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// statuses answers each kind of malformed head.
+// statuses holds the response status for each kind of malformed head.
 var statuses = [...]int{
 	http1.Malformed:     http.StatusBadRequest,
 	http1.TooLarge:      http.StatusRequestHeaderFieldsTooLarge,
@@ -25,39 +25,39 @@ func (c *conn) refuseHead(err error) {
 	}
 	status := statuses[e.Kind]
 	if e.Kind == http1.TooLarge && !c.request.Begun() {
-		status = http.StatusRequestURITooLong // 431 is about fields
+		status = http.StatusRequestURITooLong // 431 is only for fields
 	}
 	c.refuse(status, e.What)
 }
 
-// refuse answers a request that no handler will see, and ends the connection. why
-// is our own text: nothing that the client sent is echoed.
+// refuse responds to a request that no handler sees, and ends the connection. why is never text of
+// the client's: nothing that it sent is echoed.
 func (c *conn) refuse(status int, why string) {
-	c.protocol.refuse(c, status, why)
-	c.report(status, int64(len(refusal(status, why))))
-	c.part()
+	c.codec.refuse(c, status, why)
+	c.reportRefusal(status, int64(len(refusal(status, why))))
+	c.sendAndLinger()
 }
 
-// part sends what is due, and gives the client time to read it.
-func (c *conn) part() {
+// sendAndLinger flushes the output, and allows the client time to read it.
+func (c *conn) sendAndLinger() {
 	switch {
-	case c.write > 0:
-		c.setWriteDeadline(time.Now().Add(c.write))
-	case c.stallTime == 0: // no setting bounds what no handler sends
-		c.setWriteDeadline(time.Now().Add(c.headTime))
+	case c.writeTimeout > 0:
+		c.setWriteDeadline(time.Now().Add(c.writeTimeout))
+	case c.defaultSendTimeout == 0: // no setting limits what no handler sends
+		c.setWriteDeadline(time.Now().Add(c.headTimeout))
 	}
 	if c.flush() == nil {
 		c.linger()
 	}
 }
 
-// refusal is the body of such an answer.
+// refusal returns the body of such a response.
 func refusal(status int, why string) string {
 	return strconv.Itoa(status) + " " + http.StatusText(status) + ": " + why
 }
 
-// linger gives the client time to read the last answer while it may still be
-// sending: what it sends is read and dropped, within bounds.
+// linger allows the client time to read the last response while it may still be sending. It reads
+// and discards what the client sends, within limits.
 func (c *conn) linger() {
 	if half, ok := c.nc.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 		return

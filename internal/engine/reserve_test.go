@@ -13,7 +13,7 @@ func (r *reserve) held() int {
 	return r.size
 }
 
-func TestReserveFollowsTheCollector(t *testing.T) {
+func TestReserveFollowsCollections(t *testing.T) {
 	now := time.Now()
 	var r reserve
 	for _, step := range []struct {
@@ -22,7 +22,7 @@ func TestReserveFollowsTheCollector(t *testing.T) {
 		want  int
 	}{
 		{time.Hour, maxReserve, 0},
-		{reserveBelow, maxReserve, 0}, // seldom enough
+		{reserveBelow, maxReserve, 0}, // just rarely enough
 		{reserveBelow - 1, maxReserve, firstReserve},
 		{reserveBelow - 1, firstReserve, firstReserve},
 		{reserveBelow - 1, maxReserve, 2 * firstReserve},
@@ -30,18 +30,18 @@ func TestReserveFollowsTheCollector(t *testing.T) {
 		{reserveBelow - 1, maxReserve, 4 * firstReserve},
 		{reserveBelow - 1, maxReserve, maxReserve},
 		{keepBelow, maxReserve, maxReserve},
-		{reserveBelow - 1, firstReserve, 0}, // there are fewer processors by now
+		{reserveBelow - 1, firstReserve, 0}, // after GOMAXPROCS was lowered
 		{reserveBelow - 1, firstReserve, firstReserve},
 		{keepBelow + 1, firstReserve, 0},
 	} {
 		now = now.Add(step.after)
-		if r.note(now, step.most); r.size != step.want {
+		if r.adjust(now, step.most); r.size != step.want {
 			t.Errorf("%d bytes after a run %v after the last, want %d", r.size, step.after, step.want)
 		}
 	}
 }
 
-// collect runs the collector until a condition holds: its cleanups run a little later.
+// collect runs the collector until a condition holds, because cleanups run slightly later.
 func collect(t *testing.T, what string, until func() bool) {
 	t.Helper()
 	for start := time.Now(); !until(); {
@@ -54,13 +54,13 @@ func collect(t *testing.T, what string, until func() bool) {
 }
 
 func TestReserveIsHeldWhileServing(t *testing.T) {
-	if !collectorIsUntuned() {
+	if !collectorHasDefaults() {
 		t.Skip("GOGC or GOMEMLIMIT is set")
 	}
 	var r reserve
 	r.retain()
 	r.retain()
-	collect(t, "no reserve", func() bool { return r.held() == mostReserved() })
+	collect(t, "no reserve", func() bool { return r.held() == reserveLimit() })
 	r.release()
 	if r.held() == 0 {
 		t.Error("dropped while somebody serves")
@@ -75,8 +75,8 @@ func TestReserveIsHeldWhileServing(t *testing.T) {
 	})
 }
 
-func TestReserveLeavesTunedCollectorsAlone(t *testing.T) {
-	if !collectorIsUntuned() {
+func TestReserveIsNotUsedIfCollectorIsTuned(t *testing.T) {
+	if !collectorHasDefaults() {
 		t.Skip("GOGC or GOMEMLIMIT is set")
 	}
 	for name, tune := range map[string]func() (undo func()){
@@ -93,7 +93,7 @@ func TestReserveLeavesTunedCollectorsAlone(t *testing.T) {
 		r.retain()
 		collect(t, name+": no reserve", func() bool { return r.held() > 0 })
 		undo := tune()
-		if collectorIsUntuned() {
+		if collectorHasDefaults() {
 			t.Errorf("%s is set, and it is not seen", name)
 		}
 		collect(t, name+": held", func() bool { return r.held() == 0 })

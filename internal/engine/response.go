@@ -16,87 +16,92 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// stage is how far a response has come.
+// stage is the progress of a response:
+//
+//	open ──WriteHeader, Write──▶ committed ──frame──▶ framed ──detach──▶ finished
+//
+// A handler that returns without a Write passes through all stages at once.
 type stage uint8
 
 const (
-	open      stage = iota // the handler may still choose the status and set fields
-	committed              // they are fixed and in conn.out; the body's framing is undecided
-	framed                 // the head is complete in conn.out; body bytes follow it
-	finished               // the handler has returned
+	stageOpen stage = iota // the handler may still choose the status and set fields
+	// status and fields are fixed and in conn.out; the framing is undecided
+	stageCommitted
+	stageFramed   // the head is complete; body bytes follow it
+	stageFinished // the handler has returned
 )
 
-// errFinished is what a handler's leftovers get.
+// errFinished is returned to goroutines that outlive their handler.
 var errFinished = errors.New("http: response written after its handler returned")
 
-// response is the http.ResponseWriter. It produces into conn.out: first the head,
-// as soon as the handler commits to it, then the body. While the length is unknown
-// and small it holds the body back in conn.held, because the handler may return
-// and thereby tell it.
+// response is the http.ResponseWriter. It appends to conn.out, first the head, once the handler
+// commits to it, and then the body. While the length is unknown and the body small, the body waits
+// in conn.heldBody: the handler may return, and the length is then known.
 type response struct {
 	x      *exchange
-	conn   *conn       // nil once the stage is finished
-	header http.Header // nil until the handler asks for it
+	conn   *conn       // nil once finished
+	header http.Header // nil until Header is called
 
-	mu       sync.Mutex // a goroutine that the handler left behind may still write
-	stage    stage
-	minor    uint8 // of the request's version
-	status   uint16
-	head     bool  // the request is a HEAD
-	close    bool  // the connection ends with this response
-	keep10   bool  // an HTTP/1.0 client asked to keep the connection
-	chunked  bool  // once framed
-	noBody   bool  // once committed: the status allows none
-	withheld bool  // once committed: the client was not told to send its body
-	length   int64 // declared or found out; -1 is unknown
-	written  int64 // by the handler
+	mu           sync.Mutex // goroutines that outlive the handler may still write
+	stage        stage
+	minor        uint8 // the request's minor version
+	status       uint16
+	isHEAD       bool  // the request is a HEAD
+	closesConn   bool  // the connection closes after this response
+	keepsHTTP10  bool  // an HTTP/1.0 client requested a persistent connection
+	chunked      bool  // valid once framed
+	noBody       bool  // valid once committed: the status allows no body
+	bodyWithheld bool  // valid once committed: the client received no "100 Continue"
+	length       int64 // declared or computed; -1 for unknown
+	written      int64 // bytes that the handler has written
 
-	marks marks                 // without mu
-	taken atomic.Pointer[taken] // by Hijack
+	flags    flags                        // not guarded by mu
+	hijacked atomic.Pointer[hijackedConn] // set by Hijack
 }
 
-// marks are what is asked without the response's lock.
-type marks struct{ atomic.Uint32 }
+// flags are bits that are read without a lock.
+type flags struct{ atomic.Uint32 }
 
 const (
-	fullDuplex       = 1 << iota // EnableFullDuplex
-	ownReadDeadline              // the handler set one
-	ownWriteDeadline             // the handler set one
-	isOver                       // the handler has returned
-	isLarge                      // the request's head was: see exchange.separate
+	fullDuplex           = 1 << iota // EnableFullDuplex was called
+	handlerReadDeadline              // the handler has set a read deadline
+	handlerWriteDeadline             // the handler has set a write deadline
+	handlerReturned                  // the handler has returned
+	largeHead                        // the request's head is large: see exchange.splitRequest
 )
 
-func (m *marks) set(mark uint32)      { m.Or(mark) }
-func (m *marks) drop(mark uint32)     { m.And(^mark) }
-func (m *marks) has(mark uint32) bool { return m.Load()&mark != 0 }
+func (f *flags) set(flag uint32)      { f.Or(flag) }
+func (f *flags) clear(flag uint32)    { f.And(^flag) }
+func (f *flags) has(flag uint32) bool { return f.Load()&flag != 0 }
 
-// finished ends the response. The caller holds mu. What a handler keeps does not keep the buffers of the
-// connection, and a goroutine that it left behind cannot reach them.
-func (w *response) finished() {
-	w.stage = finished
+// detach ends the response. The caller holds mu. A response that the handler keeps then does not
+// keep the connection's buffers, and a goroutine that outlives the handler cannot reach them.
+func (w *response) detach() {
+	w.stage = stageFinished
 	w.conn = nil
 }
 
-// taken is the connection that a handler took over.
-type taken struct{ net.Conn }
+// hijackedConn is the connection that a handler has hijacked.
+type hijackedConn struct{ net.Conn }
 
-// fieldsSet is what the handler's fields said, noted when they were committed.
-type fieldsSet struct {
-	contentType, contentEncoding, date bool
-	length, trailers                   bool
-	fields                             int      // in the map
-	coding                             string   // Transfer-Encoding
-	connection                         []string // written only once it is known whether we close
+// fieldSummary records what the handler's fields contained when they were committed.
+type fieldSummary struct {
+	hasContentType, hasContentEncoding, hasDate bool
+	hasLength, hasTrailers                      bool
+	fieldCount                                  int // of the Header
+	transferEncoding                            string
+	// values of Connection; written once it is decided whether the connection closes
+	connection []string
 }
 
 func (w *response) init(c *conn, x *exchange, minor int, persistent bool) {
 	w.x, w.conn = x, c
-	c.set = fieldsSet{}
+	c.summary = fieldSummary{}
 	w.length = -1
 	w.minor = uint8(minor)
-	w.head = x.request.Method == http.MethodHead
-	w.keep10 = minor == 0 && persistent
-	w.close = minor > 0 && !persistent
+	w.isHEAD = x.request.Method == http.MethodHead
+	w.keepsHTTP10 = minor == 0 && persistent
+	w.closesConn = minor > 0 && !persistent
 }
 
 // Header implements http.ResponseWriter.
@@ -109,28 +114,29 @@ func (w *response) Header() http.Header {
 
 func (w *response) writeHeader(code int) {
 	switch {
-	case w.taken.Load() != nil:
+	case w.hijacked.Load() != nil:
 		w.logMisuse("response.WriteHeader on hijacked connection")
 		return
-	case w.stage != open:
+	case w.stage != stageOpen:
 		w.logMisuse("superfluous response.WriteHeader call")
 		return
 	case code < 100 || code > 999:
-		panic(fmt.Sprintf("invalid WriteHeader code %v", code)) // the handler's bug; net/http's words
+		// the handler's bug; net/http's text
+		panic(fmt.Sprintf("invalid WriteHeader code %v", code))
 	case code < 200 && code != http.StatusSwitchingProtocols:
-		w.inform(code)
+		w.sendInterim(code)
 		return
 	}
 	w.commit(code)
 }
 
-// inform writes an interim response.
-func (w *response) inform(code int) {
+// sendInterim sends an interim response.
+func (w *response) sendInterim(code int) {
 	if code == http.StatusContinue {
-		w.x.body.dropContinue()
+		w.x.body.endContinue()
 	}
 	c := w.conn
-	if !c.protocol.inform(w, code) {
+	if !c.codec.appendInterim(w, code) {
 		return
 	}
 	w.appendFields(true)
@@ -140,14 +146,14 @@ func (w *response) inform(code int) {
 
 // commit fixes the status and the handler's fields.
 func (w *response) commit(code int) {
-	w.withheld = w.x.body.dropContinue()
-	w.stage, w.status = committed, uint16(code)
+	w.bodyWithheld = w.x.body.endContinue()
+	w.stage, w.status = stageCommitted, uint16(code)
 	w.noBody = !http1.BodyAllowed(code)
 	if code == http.StatusSwitchingProtocols || code < 300 && w.x.request.Method == http.MethodConnect {
-		w.close = true // what follows is a tunnel's; if nobody takes it over, it is nobody's
+		w.closesConn = true // a tunnel follows; without Hijack nothing can
 	}
-	w.conn.headAt = len(w.conn.out)
-	w.conn.protocol.start(w, code)
+	w.conn.responseStart = len(w.conn.out)
+	w.conn.codec.startHead(w, code)
 	if w.header != nil {
 		w.appendFields(false)
 	}
@@ -165,14 +171,14 @@ func (w *response) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.taken.Load() != nil:
+	case w.hijacked.Load() != nil:
 		if len(p) > 0 {
 			w.logMisuse("response.Write on hijacked connection")
 		}
 		return 0, http.ErrHijacked
-	case w.stage == finished:
+	case w.stage == stageFinished:
 		return 0, errFinished
-	case w.stage == open:
+	case w.stage == stageOpen:
 		w.writeHeader(http.StatusOK)
 	}
 	if len(p) == 0 {
@@ -184,45 +190,45 @@ func (w *response) Write(p []byte) (int, error) {
 	if w.written += int64(len(p)); w.length >= 0 && w.written > w.length {
 		return 0, http.ErrContentLength
 	}
-	if err := w.produce(p); err != nil {
+	if err := w.bufferBody(p); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// WriteString implements io.StringWriter. A Write may not change what it is given,
-// so the string's own bytes can be lent to it.
+// WriteString implements io.StringWriter. Write does not modify its argument, so that it can
+// receive the string's own bytes.
 func (w *response) WriteString(s string) (int, error) {
 	return w.Write(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// produce appends p to the response, holding it back if it can.
-func (w *response) produce(p []byte) error {
+// bufferBody appends p to the response, or to the held bytes if it can.
+func (w *response) bufferBody(p []byte) error {
 	c := w.conn
-	if w.stage == committed && w.length >= 0 {
+	if w.stage == stageCommitted && w.length >= 0 {
 		w.frame(p, false)
 	}
-	if w.stage == framed && !w.chunked {
+	if w.stage == stageFramed && !w.chunked {
 		return w.emit(p)
 	}
-	if len(c.held)+len(p) <= holdSize {
-		c.held = append(c.held, p...)
+	if len(c.heldBody)+len(p) <= holdSize {
+		c.heldBody = append(c.heldBody, p...)
 		return c.writeErr
 	}
-	if w.stage == committed {
-		w.frame(sniffable(c.held, p), false)
+	if w.stage == stageCommitted {
+		w.frame(sniffable(c.heldBody, p), false)
 	}
 	if err := w.emitHeld(); err != nil {
 		return err
 	}
 	if len(p) < holdSize && w.chunked {
-		c.held = append(c.held, p...)
+		c.heldBody = append(c.heldBody, p...)
 		return nil
 	}
 	return w.emit(p)
 }
 
-// sniffable is the beginning of the body for http.DetectContentType.
+// sniffable returns the start of the body for http.DetectContentType.
 func sniffable(held, p []byte) []byte {
 	const sniffLen = 512
 	if len(held) == 0 || len(held) >= sniffLen {
@@ -236,56 +242,55 @@ func sniffable(held, p []byte) []byte {
 
 func (w *response) emitHeld() error {
 	c := w.conn
-	if len(c.held) == 0 {
+	if len(c.heldBody) == 0 {
 		return c.writeErr
 	}
-	err := w.emit(c.held)
-	poison(c.held)
-	c.held = c.held[:0]
+	err := w.emit(c.heldBody)
+	poison(c.heldBody)
+	c.heldBody = c.heldBody[:0]
 	return err
 }
 
-// emit appends body bytes to the output in their framing. Large ones are written
-// from where they are.
+// emit appends body bytes to the output with their framing. It writes large ones directly from p.
 func (w *response) emit(p []byte) error {
 	c := w.conn
-	if w.head || len(p) == 0 {
+	if w.isHEAD || len(p) == 0 {
 		return c.writeErr
 	}
-	return c.protocol.emit(w, p)
+	return c.codec.emitBody(w, p)
 }
 
-// finish completes the response after the handler has returned, and reports
-// whether the connection can be used again.
+// finish completes the response after the handler has returned, and reports whether the connection
+// can be reused.
 func (w *response) finish() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.taken.Load() != nil {
+	if w.hijacked.Load() != nil {
 		return false
 	}
 	c := w.conn
 	c.current = nil
-	if w.stage == open {
+	if w.stage == stageOpen {
 		w.commit(http.StatusOK)
 	}
-	if w.stage == committed {
-		w.frame(c.held, true)
+	if w.stage == stageCommitted {
+		w.frame(c.heldBody, true)
 	}
 	_ = w.emitHeld()
-	short := !w.head && !w.noBody && w.length >= 0 && w.written != w.length && !w.x.body.marks.has(bodyAborted)
+	short := !w.isHEAD && !w.noBody && w.length >= 0 && w.written != w.length && !w.x.body.flags.has(bodyAborted)
 	if !short {
-		c.protocol.end(w)
+		c.codec.endBody(w)
 	}
-	duplex := w.marks.has(fullDuplex)
-	if w.close || short || duplex || w.marks.has(ownWriteDeadline) || !c.gathering() {
+	duplex := w.flags.has(fullDuplex)
+	if w.closesConn || short || duplex || w.flags.has(handlerWriteDeadline) || !c.canBatch() {
 		_ = c.flush()
 	}
-	reuse := !w.close && !short && c.writeErr == nil && (!duplex || w.x.body.drain())
-	w.finished()
+	reuse := !w.closesConn && !short && c.writeErr == nil && (!duplex || w.x.body.drain())
+	w.detach()
 	return reuse
 }
 
-// logMisuse names the handler's line that did what cannot be done.
+// logMisuse logs a misuse of the response with the handler's line.
 func (w *response) logMisuse(what string) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
@@ -293,5 +298,5 @@ func (w *response) logMisuse(what string) {
 	for more && strings.Contains(frame.Function, "/internal/engine.") {
 		frame, more = frames.Next()
 	}
-	w.x.ctx.link.logf("http: %s from %s (%s:%d)", what, frame.Function, path.Base(frame.File), frame.Line)
+	w.x.ctx.transport.logf("http: %s from %s (%s:%d)", what, frame.Function, path.Base(frame.File), frame.Line)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// kept is what programs keep of a request: caches, logs, sets of clients.
+// kept are the parts of a request that programs keep in caches, logs or sets of clients.
 var kept = map[string]func(r *http.Request) any{
 	"value":  func(r *http.Request) any { return r.Header.Get("X-Small") },
 	"values": func(r *http.Request) any { return strings.Fields(r.Header.Get("X-Small"))[0] },
@@ -43,7 +43,7 @@ var kept = map[string]func(r *http.Request) any{
 	"params": func(r *http.Request) any { return param(r, "HTTP_X_SMALL") },
 }
 
-// param returns a parameter of FastCGI.
+// param returns a FastCGI parameter.
 func param(r *http.Request, name string) string {
 	if all := engine.FastCGIParams(r.Context()); all != nil {
 		for n, value := range all {
@@ -55,7 +55,7 @@ func param(r *http.Request, name string) string {
 	return ""
 }
 
-// largeFields is a head's other fields: 900 KB of them, in few lines or in many.
+// largeFields returns 900 KB of fields, in few lines or in many.
 func largeFields(lines int) []string {
 	fields := make([]string, lines)
 	for i := range fields {
@@ -64,13 +64,14 @@ func largeFields(lines int) []string {
 	return fields
 }
 
-// keeps reports what the kept parts of n requests take.
-func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), request func(lines int) string, got <-chan any) {
+// keeps measures the memory that kept parts of n requests hold.
+func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), request func(lines int) string,
+	got <-chan any) {
 	t.Helper()
 	var before, after runtime.MemStats
 	all := make([]any, 0, n)
 	for i := range n + 3 {
-		if i == 3 { // the first make what lasts
+		if i == 3 { // the first requests allocate what stays
 			clear(all)
 			all = all[:0]
 			runtime.GC()
@@ -96,8 +97,9 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 	runtime.KeepAlive(all)
 }
 
-// A small part of a large request that a program keeps does not keep the request, nor its connection.
-func TestSmallPartsKeepLittle(t *testing.T) {
+// A small part of a large request that a program keeps holds neither the request nor its
+// connection.
+func TestKeptPartsHoldLittleMemory(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector takes its time with large heads")
 	}
@@ -131,24 +133,26 @@ func TestSmallPartsKeepLittle(t *testing.T) {
 	}), func(s *fcgiSite) {
 		for of := range kept {
 			switch of {
-			case "trailer", "remote": // there is none, and one that is made anew
+			case "trailer", "remote": // there is no trailer, and RemoteAddr is a new string
 				continue
-			case "context", "body": // have the parameters
+			case "context", "body": // they refer to the parameters
 				continue
 			}
 			keeps(s.T, 10, of, s.dial, func(lines int) string {
-				list := []string{"HTTP_HOST", "small.example", "HTTP_X_SMALL", "sixteen bytes ok", "HTTP_COOKIE", "id=small", "CONTENT_TYPE", "application/x-www-form-urlencoded"}
+				list := []string{"HTTP_HOST", "small.example", "HTTP_X_SMALL", "sixteen bytes ok", "HTTP_COOKIE",
+					"id=small", "CONTENT_TYPE", "application/x-www-form-urlencoded"}
 				for i, f := range largeFields(lines) {
 					list = append(list, fmt.Sprintf("HTTP_X_L%d", i), f)
 				}
-				return ask{once: true, method: "POST", uri: "/some/path?q=small&keep=" + of, params: list, body: "field=small", length: true}.String()
+				return fcgiRequest{once: true, method: "POST", uri: "/some/path?q=small&keep=" + of, params: list,
+					body: "field=small", length: true}.String()
 			}, got)
 		}
 	})
 }
 
-// Kept addresses of clients do not keep the records of their connections.
-func TestKeptAddresses(t *testing.T) {
+// Kept client addresses do not hold the records of their connections.
+func TestKeptAddressesHoldNoConnection(t *testing.T) {
 	withoutReserve(t)
 	got := make(chan any, 1)
 	for _, of := range []string{"address", "request"} {
@@ -159,7 +163,10 @@ func TestKeptAddresses(t *testing.T) {
 			}
 			got <- r.RemoteAddr[:3]
 		}), func(s *site) {
-			keeps(s.T, 200, of, s.dial, func(int) string { return strings.Replace(get, host, host+"Connection: close\r\n", 1) }, got)
+			keeps(s.T, 200, of, s.dial, func(int) string {
+				return strings.Replace(get, host,
+					host+"Connection: close\r\n", 1)
+			}, got)
 		})
 	}
 }

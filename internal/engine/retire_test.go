@@ -14,8 +14,9 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// After Retire each connection serves one more request, whose response announces the end, and none is closed before.
-func TestRetire(t *testing.T) {
+// After Retire each connection serves one more request, whose response announces the end. No
+// connection is closed before.
+func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
 		c := s.connect()
 		in := bufio.NewReader(c)
@@ -26,7 +27,8 @@ func TestRetire(t *testing.T) {
 			if err != nil {
 				s.Fatal(err)
 			}
-			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK || resp.Close != wantClose {
+			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
+				resp.Close != wantClose {
 				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
 			}
 		}
@@ -39,8 +41,8 @@ func TestRetire(t *testing.T) {
 	})
 }
 
-// A response that has begun before Retire without announcing the end is not the last one.
-func TestRetireDuringResponse(t *testing.T) {
+// A response that began before Retire, without announcing the end, is not the last one.
+func TestRetireSparesResponseInProgress(t *testing.T) {
 	begun, finish := make(chan bool, 1), make(chan bool, 1)
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/slow" {
@@ -71,14 +73,15 @@ func TestRetireDuringResponse(t *testing.T) {
 	})
 }
 
-// Over HTTP/2 the end is announced by GOAWAY, and requests that come at the same time find another connection.
-func TestRetireHTTP2(t *testing.T) {
+// Over HTTP/2 GOAWAY announces the end, and concurrent requests use another connection.
+func TestRetireSendsGOAWAY(t *testing.T) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	ports := make(chan string, 100)
-	server := engine.New(&http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		ports <- r.RemoteAddr
-	})})
+	server := engine.New(&http.Server{Protocols: protocols,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			ports <- r.RemoteAddr
+		})})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -107,8 +110,8 @@ func TestRetireHTTP2(t *testing.T) {
 	eventually(t, "another connection", func() bool { return ask() != first })
 }
 
-// Handlers count the requests of their connection.
-func TestCountRequests(t *testing.T) {
+// Handlers can count the requests of their connection.
+func TestRequestsOfConnectionAreCounted(t *testing.T) {
 	began := time.Now()
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		info := connection.Of(context.WithValue(r.Context(), http.ServerContextKey, nil))

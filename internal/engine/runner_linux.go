@@ -12,132 +12,132 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// turnRequests is how many requests of one client a runner serves before others have their turn: a
-// client that sends without end is moved to a goroutine of its own, which then yields as often. Without
-// it two such clients keep all others of their loops waiting for as long as the watcher lets them.
+// turnRequests is how many requests of one client a runner serves in a row. A client that sends
+// without pause is then moved to a goroutine of its own, which yields as often. Without this limit
+// two such clients delay all others of their loops for as long as the stall guard allows.
 const turnRequests = 64
 
-// runner is a goroutine that serves sockets, with a conn of its own to do it with.
-// One runner of each shard leads: it listens to the shard's loop and serves what is
-// ready, running handlers itself. The others run handlers that were expected to
-// take long, or lead no more because theirs did; then they wait for work.
+// runner is a goroutine that serves connections of a shard, with a conn of its own. One runner of
+// each shard leads: it waits for the shard's loop and serves the connections that are ready, their
+// handlers included. The others run handlers that were expected to be slow, or lost the lead
+// because theirs was slow. Then they wait for work.
 type runner struct {
-	shard    *shard
-	conn     *conn
-	work     chan job
-	sequence uint64 // of what it served as leader
-	token    uint64 // not zero while it serves as leader; see shard.word
-	runs     uint64 // of handlers on the loop
-	turn     int    // requests of the sock that it serves, since it began to
-	hygiene
+	shard     *shard
+	conn      *conn
+	work      chan job
+	sequence  uint64 // number of what it serves as leader
+	token     uint64 // not zero while it serves as leader; see shard.word
+	runs      uint64 // handlers run on the loop
+	turnCount int    // requests of the current connection served in a row
+	threadCheck
 
-	handedOver int     // requests since it last let those begin
-	heard      instant // when what it serves as leader was reported
+	handOffs   int     // hand-offs since startHandOffs
+	reportedAt instant // when the loop reported what it serves as leader
 }
 
-// job is what an idle runner is woken for: to lead, or to serve a sock from the
-// request on that its new conn is at.
+// job is the work of a free runner: to lead if conn is nil, otherwise to serve conn, beginning with
+// the request that its new conn holds.
 type job struct {
-	sock    *sock
+	conn    *shardConn
 	request *exchange
 	slot    slotID
 }
 
-// onShard is what a conn has more that belongs to a runner.
-type onShard struct {
-	runner *runner
-	more   bool // there may be more to read
+// shardState is the part of a conn that belongs to a shard's runner.
+type shardState struct {
+	runner       *runner
+	mayHaveInput bool // there may be more to read
 
-	resumed *partial // what the head that is being read was resumed from
+	resumedHead *partialHead // the partialHead from which the current head was resumed
 }
 
 func newRunner(s *shard) *runner {
 	r := &runner{shard: s, conn: newConn(shardInSize), work: make(chan job, 1)}
 	r.conn.runner = r
-	r.conn.gathers = true
+	r.conn.batches = true
 	return r
 }
 
-// run works until nobody needs this runner any more.
+// run works until the runner is no longer needed.
 func (r *runner) run(j job) {
-	forgetLabels() // of the handler that it was started in
+	resetLabels() // of the handler in whose goroutine it was started
 	returned := false
 	defer func() {
-		if !returned { // runtime.Goexit, in a handler; its sock was dealt with
-			r.shard.replace(r)
+		if !returned { // runtime.Goexit in a handler; serve has closed the connection
+			r.shard.runnerExited(r)
 		}
 	}()
 	for {
-		if j.sock == nil {
+		if j.conn == nil {
 			r.lead()
 		} else {
-			r.serve(j.sock, j.request, j.slot)
-			r.look(time.Now())
+			r.serve(j.conn, j.request, j.slot)
+			r.isLocked(time.Now())
 		}
 		if r.locked {
 			break
 		}
 		var ok bool
-		if j, ok = await(&r.shard.idle, r, r.work); !ok {
+		if j, ok = awaitWork(&r.shard.freeRunners, r, r.work); !ok {
 			break
 		}
 	}
 	returned = true
 }
 
-// lead listens to the loop until another runner does, or the shard was stopped.
+// lead serves the loop's events until another runner leads, or until the shard was stopped.
 func (r *runner) lead() {
 	s := r.shard
-	r.sequence, r.heard = s.word.Load()>>sequenceShift, s.group.now()
+	r.sequence, r.reportedAt = s.word.Load()>>sequenceShift, s.group.now()
 	for {
-		for s.at < len(s.events) {
-			e := s.events[s.at]
-			s.at++
-			if k := s.group.socks.at(e.ID); k != nil && k.home.shard == s && k.claim(e) {
+		for s.nextEvent < len(s.events) {
+			e := s.events[s.nextEvent]
+			s.nextEvent++
+			if k := s.group.conns.at(e.ID); k != nil && k.place.shard == s && k.claim(e) {
 				if !r.serveAsLeader(k) {
 					return
 				}
-				if r.handedOver >= handOverBatch {
-					r.letBegin()
+				if r.handOffs >= handOffBatch {
+					r.startHandOffs()
 				}
 			}
 		}
-		if r.handedOver > 0 {
-			r.letBegin()
+		if r.handOffs > 0 {
+			r.startHandOffs()
 		}
-		if !s.listen() {
+		if !s.waitEvents() {
 			return
 		}
-		r.heard = s.group.instant(s.heard)
-		if r.look(s.heard) {
-			s.resign()
+		r.reportedAt = s.group.instant(s.reportedAt)
+		if r.isLocked(s.reportedAt) {
+			s.resignLead()
 			return
 		}
 	}
 }
 
 // serveAsLeader serves k and reports whether the runner still leads.
-func (r *runner) serveAsLeader(k *sock) bool {
-	r.begin()
+func (r *runner) serveAsLeader(k *shardConn) bool {
+	r.beginServing()
 	r.serve(k, nil, noSlot)
 	token := r.token
 	r.token = 0
 	return r.shard.word.CompareAndSwap(token, r.sequence<<sequenceShift)
 }
 
-// begin stores the token of a leader that is about to serve a sock, and then wakes the watcher if it sleeps. The watcher marks
-// itself as asleep and then looks at the words: one of the two sees what the other has stored, so that no handler runs on a loop
-// that nobody watches.
-func (r *runner) begin() {
+// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
+// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
+// two sees what the other has stored, so that no handler runs on an unguarded loop.
+func (r *runner) beginServing() {
 	r.sequence++
 	r.token = r.sequence<<sequenceShift | servingBit
 	r.shard.word.Store(r.token)
-	r.shard.group.watcher.wake()
+	r.shard.group.guard.wake()
 }
 
-// enter names the slot of the handler that is about to run in the shard's word. It reports false if
-// the runner does not lead, or leads no more.
-func (r *runner) enter(at slotID) bool {
+// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
+// false if the runner does not lead, or no longer leads.
+func (r *runner) enterHandler(at slotID) bool {
 	if r.token == 0 {
 		return false
 	}
@@ -150,53 +150,53 @@ func (r *runner) enter(at slotID) bool {
 	return true
 }
 
-// serve answers what arrives on k until nothing more has, or x on another runner's
-// behalf and then the rest. Whatever happens, k is waiting or closed afterwards, or
-// another runner's.
-func (r *runner) serve(k *sock, x *exchange, at slotID) {
+// serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
+// serves x first, which another runner has handed off. When serve returns, k waits, is closed, or
+// belongs to another runner.
+func (r *runner) serve(k *shardConn, x *exchange, at slotID) {
 	settled := false
-	r.turn = 0
+	r.turnCount = 0
 	defer func() {
 		if !settled {
-			r.conn.abort(recover())
-			forgetLabels()
-			r.conn.leave()
+			r.conn.abortExchange(recover())
+			resetLabels()
+			r.conn.detach()
 			_ = k.Close()
 		}
 	}()
 	if x == nil {
 		r.conn.attach(k)
 	}
-	switch r.converse(k, x, at) {
-	case over:
-		r.conn.leave()
+	switch r.serveRequests(k, x, at) {
+	case outcomeClose:
+		r.conn.detach()
 		_ = k.Close()
-	case asleep, elsewhere:
+	case outcomeWaits, outcomeHandedOff:
 	}
-	forgetLabels()
+	resetLabels()
 	settled = true
 }
 
-// outcome is how a runner parted from a sock.
+// outcome is what becomes of a connection when its runner leaves it.
 type outcome uint8
 
 const (
-	over      outcome = iota // it is to be closed
-	asleep                   // it waits for input
-	elsewhere                // another runner has it
+	outcomeClose     outcome = iota // it must be closed
+	outcomeWaits                    // it waits for input
+	outcomeHandedOff                // another runner serves it
 )
 
-func (r *runner) converse(k *sock, x *exchange, at slotID) outcome {
+func (r *runner) serveRequests(k *shardConn, x *exchange, at slotID) outcome {
 	c := r.conn
 	for {
 		if x == nil && c.next < c.end {
-			complete, ok := c.protocol.head(c)
+			complete, ok := c.codec.parseHead(c)
 			if !ok {
-				return over
+				return outcomeClose
 			}
 			if complete {
-				if x = c.protocol.begin(c); x == nil {
-					return over
+				if x = c.codec.beginExchange(c); x == nil {
+					return outcomeClose
 				}
 				at = slotFor(x.request.Method, x.request.RequestURI)
 				if how, parted := r.dispatch(k, x, at); parted {
@@ -205,24 +205,24 @@ func (r *runner) converse(k *sock, x *exchange, at slotID) outcome {
 			}
 		}
 		if x != nil {
-			if !r.exchange(k, x, at) {
-				return over
+			if !r.serveExchange(k, x, at) {
+				return outcomeClose
 			}
-			if x.resp.taken.Load() != nil {
-				return over
+			if x.resp.hijacked.Load() != nil {
+				return outcomeClose
 			}
-			x, c.resumed = nil, nil
-			c.protocol.next(c)
-			if c.began = (time.Time{}); c.read > 0 {
-				c.began = time.Now()
+			x, c.resumedHead = nil, nil
+			c.codec.nextRequest(c)
+			if c.requestStart = (time.Time{}); c.readTimeout > 0 {
+				c.requestStart = time.Now()
 			}
-			if k.fresh.Load() {
-				k.fresh.Store(false)
+			if k.isNew.Load() {
+				k.isNew.Store(false)
 			}
 			continue
 		}
 		if len(c.out) > 0 && c.flush() != nil {
-			return over
+			return outcomeClose
 		}
 		switch err := c.receive(k); {
 		case err == nil:
@@ -230,49 +230,49 @@ func (r *runner) converse(k *sock, x *exchange, at slotID) outcome {
 			switch {
 			case c.next == c.end:
 			case errors.Is(err, io.EOF):
-				c.refuse(http.StatusBadRequest, "head cut off")
+				c.refuse(http.StatusBadRequest, "incomplete request head")
 			default:
-				c.report(http.StatusBadRequest, 0)
+				c.reportRefusal(http.StatusBadRequest, 0)
 			}
-			return over
-		case c.detach(k):
-			// Shutdown may have looked at k just before it began to wait.
-			if !r.shard.group.server.reuses() && k.claimForClosing() {
+			return outcomeClose
+		case c.park(k):
+			// Shutdown may have checked k just before it began to wait.
+			if !r.shard.group.server.keepsConnections() && k.claimForClosing() {
 				_ = k.Close()
 			}
-			return asleep
+			return outcomeWaits
 		default:
 			c.attach(k)
 		}
 	}
 }
 
-// dispatch decides who runs a request's handler. It reports whether the runner has parted from k, and
-// how. A connection whose earlier responses cannot be sent is over: its handler does not run at all, on
-// a loop least of all.
-func (r *runner) dispatch(k *sock, x *exchange, at slotID) (how outcome, parted bool) {
+// dispatch decides which goroutine runs a request's handler. parted reports whether the runner has
+// left k, and how is the outcome. If the earlier responses of a connection cannot be sent, it is
+// over: its handler does not run at all.
+func (r *runner) dispatch(k *shardConn, x *exchange, at slotID) (how outcome, parted bool) {
 	c, leads := r.conn, r.leads()
-	if r.turn++; leads && r.runsOnLoop(x, at) || !leads && r.turn <= turnRequests {
+	if r.turnCount++; leads && r.runsOnLoop(x, at) || !leads && r.turnCount <= turnRequests {
 		return 0, false
 	}
 	if len(c.out) > 0 && c.flush() != nil {
-		return over, true
+		return outcomeClose, true
 	}
-	if r.leads() { // to flush may have cost the lead
-		r.handOver(k, x, at)
-		return elsewhere, true
+	if r.leads() { // the flush may have cost the lead
+		r.handOff(k, x, at)
+		return outcomeHandedOff, true
 	}
-	if r.turn > turnRequests {
-		r.turn = 0
+	if r.turnCount > turnRequests {
+		r.turnCount = 0
 		runtime.Gosched()
 	}
 	return 0, false
 }
 
-// runsOnLoop reports whether a request's handler shall run on the loop. It shall not if it would have to
-// wait for the request's body, or if its client has had its turn.
+// runsOnLoop reports whether a request's handler runs on the loop. It does not if it would have to
+// wait for the request's body, or if its client has used up its turn.
 func (r *runner) runsOnLoop(x *exchange, at slotID) bool {
-	if r.turn > turnRequests || !x.body.hasArrived() {
+	if r.turnCount > turnRequests || !x.body.hasArrived() {
 		return false
 	}
 	switch r.conn.dispatch {
@@ -282,65 +282,66 @@ func (r *runner) runsOnLoop(x *exchange, at slotID) bool {
 		return false
 	}
 	g := r.shard.group
-	return g.predictor.at(at).quick() && !g.watcher.outage.Load()
+	return g.predictor.at(at).isQuick() && !g.guard.outage.Load()
 }
 
-// exchange runs a handler, on the loop or off it, and notes how long it took. All
-// runs off the loop are timed, and some on it.
-func (r *runner) exchange(k *sock, x *exchange, id slotID) bool {
+// serveExchange runs a handler, on the loop or off it. It times all runs off the loop, and some
+// runs on it.
+func (r *runner) serveExchange(k *shardConn, x *exchange, id slotID) bool {
 	c, at := r.conn, r.shard.group.predictor.at(id)
-	if !r.enter(id) {
-		if len(c.out) > 0 && c.flush() != nil { // nobody watches this handler
+	if !r.enterHandler(id) {
+		if len(c.out) > 0 && c.flush() != nil { // the stall guard does not watch this handler
 			return false
 		}
-		return r.timed(x, at)
+		return r.timeExchange(x, at)
 	}
-	if len(c.out) > 0 && r.sealOutput(k) != nil {
+	if len(c.out) > 0 && r.gateOutput(k) != nil {
 		return false
 	}
-	if !at.trusted() {
-		r.shard.group.watcher.hurry()
+	if !at.addTrust() {
+		r.shard.group.guard.checkSoon()
 	}
 	if r.runs++; r.runs%sampleEvery == 0 {
-		return r.timed(x, at)
+		return r.timeExchange(x, at)
 	}
-	return c.exchange(x)
+	return c.runExchange(x)
 }
 
-// sealOutput keeps the responses that wait for whoever replaces the leader. If that has happened since
-// enter, they were not sealed when it did, and are sent here.
-func (r *runner) sealOutput(k *sock) error {
-	r.shard.seal(r.conn, k)
+// gateOutput leaves the responses that wait to the runner that replaces the leader. If the leader
+// was replaced since enterHandler, it sends them itself.
+func (r *runner) gateOutput(k *shardConn) error {
+	r.shard.closeGate(r.conn, k)
 	if r.leads() {
 		return nil
 	}
 	return r.conn.flush()
 }
 
-func (r *runner) timed(x *exchange, at *slot) bool {
+func (r *runner) timeExchange(x *exchange, at *slot) bool {
 	start := time.Now()
-	reuse := r.conn.exchange(x)
+	reuse := r.conn.runExchange(x)
 	at.learn(time.Since(start))
 	return reuse
 }
 
-// leads reports whether the runner is its shard's leader, serving.
+// leads reports whether the runner is its shard's leader and is serving.
 func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.token }
 
-// handOver gives k, and the request that it is at, to another runner.
-func (r *runner) handOver(k *sock, x *exchange, at slotID) {
-	r.handedOver++
-	other, fresh := r.shard.idleRunner()
+// handOff gives k and its current request to another runner.
+func (r *runner) handOff(k *shardConn, x *exchange, at slotID) {
+	r.handOffs++
+	other, fresh := r.shard.freeRunner()
 	other.conn, r.conn = r.conn, other.conn
 	other.conn.runner, r.conn.runner = other, r
 	other.start(job{k, x, at}, fresh)
 }
 
-// now is the time, or for a leader when what it serves was reported: a look at the clock for each request is a hundredth of what a
-// small one costs, and a loop that has kept its lead is not late.
+// now returns the time, or for a leader the time when the loop reported what it serves. Reading the
+// clock for each request would cost a hundredth of a small request, and a runner that leads is not
+// late.
 func (r *runner) now() instant {
 	if r.leads() {
-		return r.heard
+		return r.reportedAt
 	}
 	return r.shard.group.now()
 }
@@ -353,14 +354,14 @@ func (r *runner) start(j job, fresh bool) {
 	r.work <- j
 }
 
-// letBegin lets the runners begin that requests were handed to.
-func (r *runner) letBegin() {
-	r.handedOver = 0
+// startHandOffs yields to the runners that have received requests.
+func (r *runner) startHandOffs() {
+	r.handOffs = 0
 	runtime.Gosched()
 }
 
-// giveUpLead is called by whatever is about to wait. If that is in a handler that
-// runs on a loop, another runner takes the loop.
+// giveUpLead is called before a call that may block. If a handler on a loop makes it, another
+// runner takes the loop.
 func (c *conn) giveUpLead() {
 	r := c.runner
 	if r == nil || r.token == 0 {
@@ -369,36 +370,36 @@ func (c *conn) giveUpLead() {
 	r.shard.takeLead(r.token)
 }
 
-// attach makes k the connection that c serves.
-func (c *conn) attach(k *sock) {
-	p := k.home.plan
-	if c.plan != p {
-		c.plan, c.ctx = p, p.base
+// attach makes c serve k.
+func (c *conn) attach(k *shardConn) {
+	p := k.place.config
+	if c.serveConfig != p {
+		c.serveConfig, c.ctx = p, p.baseContext
 	}
-	c.setSendTimeout(p.stallTime)
-	c.nc, c.link = k, k
+	c.setSendTimeout(p.defaultSendTimeout)
+	c.nc, c.transport = k, k
 	c.template.RemoteAddr = k.remote
 	c.readDeadline = unknownDeadline()
-	c.more = true
-	k.runs = c
-	if c.read > 0 {
-		c.began = time.Now()
+	c.mayHaveInput = true
+	k.servedBy = c
+	if c.readTimeout > 0 {
+		c.requestStart = time.Now()
 	}
-	if h := k.partial; h != nil {
+	if h := k.partialHead; h != nil {
 		c.in, c.next, c.end = h.in[:cap(h.in)], 0, len(h.in)
-		c.request, c.began = h.request, h.began
+		c.request, c.requestStart = h.request, h.requestStart
 		if h.params != nil {
-			c.params.Request = *h.params
+			c.fcgi.Request = *h.params
 		}
-		c.resumed, k.partial = h, nil
+		c.resumedHead, k.partialHead = h, nil
 	}
 }
 
-// receive reads what has arrived on k. It returns poll.ErrAgain if nothing more
-// has, which a read that did not fill the buffer tells beforehand: the loop reports
-// what arrives after it.
-func (c *conn) receive(k *sock) error {
-	if !c.more {
+// receive reads what has arrived on k. It returns poll.ErrAgain if nothing more has arrived. A read
+// that did not fill the buffer shows this without a system call: the loop reports input that
+// arrives later.
+func (c *conn) receive(k *shardConn) error {
+	if !c.mayHaveInput {
 		return poll.ErrAgain
 	}
 	if c.next == c.end {
@@ -416,68 +417,68 @@ func (c *conn) receive(k *sock) error {
 		return io.EOF
 	}
 	c.end += n
-	c.more = n == len(room) || k.ended.Load()
+	c.mayHaveInput = n == len(room) || k.inputEnded.Load()
 	return nil
 }
 
-// detach lets k wait, for a request or for the rest of a head, and keeps what there
-// is of it. It reports false if there is something to read by now.
-func (c *conn) detach(k *sock) bool {
+// park makes k wait for a request or for the rest of a head, of which it keeps what has arrived. It
+// reports false if more input has arrived by now.
+func (c *conn) park(k *shardConn) bool {
 	var deadline instant
 	switch {
-	case c.next < c.end || c.params.Pending():
-		k.partial = c.leavePartial(k)
-		deadline = k.group().instant(k.partial.began.Add(c.headTime))
-	case k.fresh.Load():
-		deadline = k.opened + instant(c.headTime)
-	case c.idle > 0:
-		deadline = c.runner.now() + instant(c.idle)
+	case c.next < c.end || c.fcgi.Pending():
+		k.partialHead = c.savePartialHead(k)
+		deadline = k.group().instant(k.partialHead.requestStart.Add(c.headTimeout))
+	case k.isNew.Load():
+		deadline = k.opened + instant(c.headTimeout)
+	case c.idleTimeout > 0:
+		deadline = c.runner.now() + instant(c.idleTimeout)
 	}
-	k.waitUntil(deadline)
-	k.runs = nil
-	c.leave()
-	return k.letGo()
+	k.setWaitDeadline(deadline)
+	k.servedBy = nil
+	c.detach()
+	return k.park()
 }
 
-// leavePartial moves what has arrived of a head out of c. What the connection holds
-// while it waits is in proportion to what it has sent.
-func (c *conn) leavePartial(k *sock) *partial {
-	p := c.resumed // a head that trickles in has one for all its pieces
+// savePartialHead moves the part of a head that has arrived out of c. The memory that a waiting
+// connection holds is in proportion to what its client has sent.
+func (c *conn) savePartialHead(k *shardConn) *partialHead {
+	p := c.resumedHead // a head that arrives in many pieces reuses it
 	if p == nil {
-		p = new(partial)
+		p = new(partialHead)
 	}
-	p.request, p.began = c.request, c.began
-	if !c.params.Pending() {
-		p.params = nil // of a request that was aborted
+	p.request, p.requestStart = c.request, c.requestStart
+	if !c.fcgi.Pending() {
+		p.params = nil // the request was aborted
 	} else {
 		if p.params == nil {
 			p.params = new(fcgi.Request)
 		}
-		*p.params = c.params.Request
+		*p.params = c.fcgi.Request
 	}
 	switch {
-	case c.request.Size == 0 && !c.own(c.in): // it was partial before
+	case c.request.Size == 0 && !c.isOwnBuffer(c.in): // the head was partial before
 		copy(c.in, c.in[c.next:c.end])
 		p.in = c.in[:c.end-c.next]
-		c.in, c.next, c.end = c.kept, 0, 0
+		c.in, c.next, c.end = c.inBuffer, 0, 0
 	default:
 		p.in = append(make([]byte, 0, max(leastPartial, 2*(c.end-c.next))), c.in[c.next:c.end]...)
 	}
-	c.request, c.params.Request = http1.Request{}, fcgi.Request{}
+	c.request, c.fcgi.Request = http1.Request{}, fcgi.Request{}
 	switch {
-	case k.fresh.Load():
-		p.began = k.group().start.Add(time.Duration(k.opened))
-	case p.began.IsZero():
-		p.began = time.Now()
+	case k.isNew.Load():
+		p.requestStart = k.group().epoch.Add(time.Duration(k.opened))
+	case p.requestStart.IsZero():
+		p.requestStart = time.Now()
 	}
 	return p
 }
 
-// leave makes c ready for another sock.
-func (c *conn) leave() {
-	c.resumed = nil
+// detach prepares c for another connection.
+func (c *conn) detach() {
+	c.resumedHead = nil
 	c.reset()
 }
 
-// own reports whether a buffer is the one that the runner keeps.
-func (c *conn) own(in []byte) bool { return &in[0] == &c.kept[0] }
+// isOwnBuffer reports whether in is the buffer that the runner keeps.
+func (c *conn) isOwnBuffer(in []byte) bool { return &in[0] == &c.inBuffer[0] }

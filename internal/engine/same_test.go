@@ -1,142 +1,22 @@
 package engine_test
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/tarehq/tare/internal/engine"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
-// server is what net/http's server and ours have in common.
-type server interface {
-	Serve(net.Listener) error
-	Close() error
-}
-
-// makers are the two that every case below must not tell apart.
-var makers = map[string]func(*http.Server) server{
-	"net/http": func(s *http.Server) server { return s },
-	"tare":     func(s *http.Server) server { return engine.New(s) },
-}
-
-// transcript sends the pieces to a server, each when the server has done all it can
-// with those before, and returns what came back in a form that can be compared,
-// with what the server logged.
-func transcript(t *testing.T, newServer func(*http.Server) server, settings *http.Server, pieces []string) string {
-	var answer, logged bytes.Buffer
-	var closed bool
-	synctest.Test(t, func(t *testing.T) {
-		var nw testkit.Network
-		settings.ErrorLog = log.New(&logged, "", 0)
-		s := newServer(settings)
-		done := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		collect := func() {
-			synctest.Wait()
-			data, eof := c.Received()
-			answer.Write(data)
-			closed = closed || eof
-		}
-		for _, p := range pieces {
-			if p == closeWrite {
-				c.CloseWrite()
-			} else if _, err := io.WriteString(c, p); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-				t.Fatal(err)
-			}
-			collect()
-		}
-		pass(time.Second) // of the bubble's time: servers linger
-		collect()
-		s.Close()
-		c.Close()
-		<-done
-	})
-	return describe(answer.Bytes(), closed, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
-}
-
-// closeWrite stands among the pieces for the client closing its side.
-const closeWrite = "\x00close write"
-
-func goServe(s server, l net.Listener) chan error {
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(l) }()
-	return done
-}
-
-// describe parses responses as a client would.
-func describe(answer []byte, closed, head bool) string {
-	var s strings.Builder
-	r := bufio.NewReader(bytes.NewReader(answer))
-	request := &http.Request{Method: http.MethodGet}
-	if head {
-		request.Method = http.MethodHead
-	}
-	for {
-		if _, err := r.Peek(1); err != nil {
-			break
-		}
-		resp, err := http.ReadResponse(r, request)
-		if err != nil {
-			rest, _ := io.ReadAll(r)
-			fmt.Fprintf(&s, "not a response (%v): %q\n", err, rest)
-			break
-		}
-		body, err := io.ReadAll(resp.Body)
-		if refusal := fmt.Sprint(resp.Status); resp.Close && strings.HasPrefix(string(body), refusal) {
-			body = []byte(refusal) // which words follow is the server's own
-			resp.ContentLength = -1
-			resp.Header.Del("Content-Length")
-		}
-		resp.Header.Del("Date")
-		fmt.Fprintf(&s, "%s %s length=%d coding=%v close=%v\n", resp.Proto, resp.Status, resp.ContentLength, resp.TransferEncoding, resp.Close)
-		for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
-			fmt.Fprintf(&s, "  %s: %q\n", name, resp.Header[name])
-		}
-		fmt.Fprintf(&s, "  body %q %v trailer %v\n", shorten(body), err, resp.Trailer)
-	}
-	fmt.Fprintf(&s, "closed=%v\n", closed)
-	return s.String()
-}
-
-func shorten(b []byte) string {
-	if len(b) > 3000 {
-		return fmt.Sprintf("%s...%d bytes", b[:200], len(b))
-	}
-	return string(b)
-}
-
-// describeLog keeps what was logged but for stack traces and source lines.
-func describeLog(logged string) string {
-	var s strings.Builder
-	for line := range strings.Lines(logged) {
-		if line, ok := strings.CutPrefix(line, "http: "); ok {
-			line, _, _ = strings.Cut(line, " from ")
-			fmt.Fprintf(&s, "log %s\n", strings.TrimSpace(line))
-		}
-	}
-	return s.String()
-}
-
-// dump answers with everything a handler can learn of its request.
+// dump responds with everything that a handler can observe of its request.
 func dump(w http.ResponseWriter, r *http.Request) {
 	before := fmt.Sprint(r.Trailer)
 	body, err := io.ReadAll(r.Body)
@@ -147,58 +27,71 @@ func dump(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "length %d coding %v nobody %v\n", r.ContentLength, r.TransferEncoding, r.Body == http.NoBody)
 	fmt.Fprintf(w, "body %q %v\n", shorten(body), err)
 	fmt.Fprintf(w, "trailer before %s after %v\n", before, r.Trailer)
-	fmt.Fprintf(w, "context %v %v %v\n", r.Context().Err(), r.Context().Value(http.ServerContextKey) != nil, r.Context().Value(http.LocalAddrContextKey))
+	fmt.Fprintf(w, "context %v %v %v\n", r.Context().Err(), r.Context().Value(http.ServerContextKey) != nil,
+		r.Context().Value(http.LocalAddrContextKey))
 }
 
 const host = "Host: a\r\n"
 
-// requests are handed to dump. The handler's view of each is what is compared.
+// requests are sent to dump. What the handler observes is compared.
 var requests = map[string][]string{
-	"simple":              {"GET /a/b?c=d HTTP/1.1\r\n" + host + "\r\n"},
-	"split":               {"GE", "T /a/b?c=d HTTP/1.1\r", "\n" + host, "\r\n"},
-	"pipelined":           {"GET /1 HTTP/1.1\r\n" + host + "\r\nGET /2 HTTP/1.1\r\n" + host + "\r\nGET /3 HTTP/1.1\r\n" + host + "\r\n"},
-	"kept":                {"GET /1 HTTP/1.1\r\n" + host + "\r\n", "GET /2 HTTP/1.1\r\n" + host + "\r\n"},
-	"close":               {"GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\nGET / HTTP/1.1\r\n" + host + "\r\n"},
-	"1.0":                 {"GET / HTTP/1.0\r\n\r\n"},
-	"1.0 keep-alive":      {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"},
-	"head":                {"HEAD / HTTP/1.1\r\n" + host + "\r\n"},
-	"absolute":            {"GET http://b:80/c?d HTTP/1.1\r\n" + host + "\r\n"},
-	"absolute no path":    {"GET http://b HTTP/1.1\r\n" + host + "\r\n"},
-	"connect":             {"CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n"},
-	"connect path":        {"CONNECT /rpc HTTP/1.1\r\n" + host + "\r\n"},
-	"options star":        {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n"},
-	"options star body":   {"OPTIONS * HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", "GET / HTTP/1.1\r\n" + host + "\r\n"},
-	"star":                {"GET * HTTP/1.1\r\n" + host + "\r\n"},
-	"escaped path":        {"GET /a%2Fb%20c/(d)!? HTTP/1.1\r\n" + host + "\r\n"},
-	"plain path":          {"GET /a-b_c.d~e$f&g+h,i/j:k;l=m@n HTTP/1.1\r\n" + host + "\r\n"},
-	"two slashes":         {"GET //a//b HTTP/1.1\r\n" + host + "\r\n"},
-	"question marks":      {"GET /a?b?c?? HTTP/1.1\r\n" + host + "\r\n"},
-	"empty query":         {"GET /a? HTTP/1.1\r\n" + host + "\r\n"},
-	"fragment":            {"GET /a#b?c#d HTTP/1.1\r\n" + host + "\r\n"},
-	"high bytes":          {"GET /\xc3\xa9?\xc3\xa9 HTTP/1.1\r\n" + host + "\r\n"},
-	"repeated fields":     {"GET / HTTP/1.1\r\n" + host + "x-a: 1\r\nX-A: 2\r\nx-A:\r\nAccept: b\r\nCookie: a=b\r\ncookie: c=d\r\n\r\n"},
-	"many fields":         {"GET / HTTP/1.1\r\n" + host + strings.Repeat("X-Many: y\r\n", 30) + "Z: z\r\n\r\n"},
-	"pragma":              {"GET / HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n"},
-	"odd names":           {"GET / HTTP/1.1\r\n" + host + "x_under-score: 1\r\n!#$: 2\r\netag: 3\r\nTE: trailers\r\n\r\n"},
-	"length":              {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhelloGET /next HTTP/1.1\r\n" + host + "\r\n"},
-	"length in pieces":    {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "he", "llo", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
-	"length zero":         {"POST / HTTP/1.1\r\n" + host + "Content-Length: 0\r\n\r\n"},
-	"long body":           {"POST / HTTP/1.1\r\n" + host + "Content-Length: 20000\r\n\r\n" + strings.Repeat("x", 20000)},
-	"body cut off":        {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhe", closeWrite},
-	"chunked":             {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\nGET /next HTTP/1.1\r\n" + host + "\r\n"},
-	"chunked in pieces":   {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r", "\nab", "c\r\n0\r\n", "\r\n"},
+	"simple": {"GET /a/b?c=d HTTP/1.1\r\n" + host + "\r\n"},
+	"split":  {"GE", "T /a/b?c=d HTTP/1.1\r", "\n" + host, "\r\n"},
+	"pipelined": {"GET /1 HTTP/1.1\r\n" + host + "\r\nGET /2 HTTP/1.1\r\n" + host +
+		"\r\nGET /3 HTTP/1.1\r\n" + host + "\r\n"},
+	"kept": {"GET /1 HTTP/1.1\r\n" + host + "\r\n", "GET /2 HTTP/1.1\r\n" + host + "\r\n"},
+	"close": {"GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\nGET / HTTP/1.1\r\n" + host +
+		"\r\n"},
+	"1.0":              {"GET / HTTP/1.0\r\n\r\n"},
+	"1.0 keep-alive":   {"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"},
+	"head":             {"HEAD / HTTP/1.1\r\n" + host + "\r\n"},
+	"absolute":         {"GET http://b:80/c?d HTTP/1.1\r\n" + host + "\r\n"},
+	"absolute no path": {"GET http://b HTTP/1.1\r\n" + host + "\r\n"},
+	"connect":          {"CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n"},
+	"connect path":     {"CONNECT /rpc HTTP/1.1\r\n" + host + "\r\n"},
+	"options star":     {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n"},
+	"options star body": {"OPTIONS * HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", "GET / HTTP/1.1\r\n" +
+		host + "\r\n"},
+	"star":           {"GET * HTTP/1.1\r\n" + host + "\r\n"},
+	"escaped path":   {"GET /a%2Fb%20c/(d)!? HTTP/1.1\r\n" + host + "\r\n"},
+	"plain path":     {"GET /a-b_c.d~e$f&g+h,i/j:k;l=m@n HTTP/1.1\r\n" + host + "\r\n"},
+	"two slashes":    {"GET //a//b HTTP/1.1\r\n" + host + "\r\n"},
+	"question marks": {"GET /a?b?c?? HTTP/1.1\r\n" + host + "\r\n"},
+	"empty query":    {"GET /a? HTTP/1.1\r\n" + host + "\r\n"},
+	"fragment":       {"GET /a#b?c#d HTTP/1.1\r\n" + host + "\r\n"},
+	"high bytes":     {"GET /\xc3\xa9?\xc3\xa9 HTTP/1.1\r\n" + host + "\r\n"},
+	"repeated fields": {"GET / HTTP/1.1\r\n" + host +
+		"x-a: 1\r\nX-A: 2\r\nx-A:\r\nAccept: b\r\nCookie: a=b\r\ncookie: c=d\r\n\r\n"},
+	"many fields": {"GET / HTTP/1.1\r\n" + host + strings.Repeat("X-Many: y\r\n", 30) + "Z: z\r\n\r\n"},
+	"pragma":      {"GET / HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n"},
+	"odd names": {"GET / HTTP/1.1\r\n" + host +
+		"x_under-score: 1\r\n!#$: 2\r\netag: 3\r\nTE: trailers\r\n\r\n"},
+	"length": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhelloGET /next HTTP/1.1\r\n" +
+		host + "\r\n"},
+	"length in pieces": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "he", "llo",
+		"GET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"length zero": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 0\r\n\r\n"},
+	"long body": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 20000\r\n\r\n" +
+		strings.Repeat("x", 20000)},
+	"body cut off": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhe", closeWrite},
+	"chunked": {"POST / HTTP/1.1\r\n" + host +
+		"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\nGET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"chunked in pieces": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r", "\nab",
+		"c\r\n0\r\n", "\r\n"},
 	"chunked with length": {"GET / HTTP/1.1\r\n" + host + "Trailer: Sum\r\n\r\n"},
-	"trailers":            {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: Sum, other\r\n\r\n3\r\nabc\r\n0\r\nSum: 1\r\nMore: 2\r\n\r\n"},
-	"chunked cut off":     {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nab", closeWrite},
-	"continue":            {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "hello", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
-	"continue no body":    {"GET / HTTP/1.1\r\n" + host + "Expect: 100-continue\r\n\r\n"},
-	"continue on 1.0":     {"POST / HTTP/1.0\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello"},
-	"half closed":         {"GET / HTTP/1.1\r\n" + host + "\r\n", closeWrite},
-	"nothing":             {closeWrite},
-	"part of a head":      {"GET / HT", closeWrite},
+	"trailers": {"POST / HTTP/1.1\r\n" + host +
+		"Transfer-Encoding: chunked\r\nTrailer: Sum, other\r\n\r\n3\r\nabc\r\n0\r\nSum: 1\r\nMore: 2\r\n\r\n"},
+	"chunked cut off": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nab", closeWrite},
+	"continue": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n",
+		"hello", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
+	"continue no body": {"GET / HTTP/1.1\r\n" + host + "Expect: 100-continue\r\n\r\n"},
+	"continue on 1.0":  {"POST / HTTP/1.0\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello"},
+	"half closed":      {"GET / HTTP/1.1\r\n" + host + "\r\n", closeWrite},
+	"nothing":          {closeWrite},
+	"part of a head":   {"GET / HT", closeWrite},
 }
 
-func TestRequestsAsNetHTTPShowsThem(t *testing.T) {
+func TestRequestsEqualThoseOfNetHTTP(t *testing.T) {
 	for name, pieces := range requests {
 		t.Run(name, func(t *testing.T) {
 			same(t, deliberate[name], http.HandlerFunc(dump), pieces)
@@ -229,7 +122,7 @@ const (
 	expect  = "POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n"
 )
 
-// handlers each answer get, getOld, getKeep, head and post.
+// handlers are each sent get, getOld, getKeep, head and post.
 var handlers = map[string]http.HandlerFunc{
 	"nothing":     func(http.ResponseWriter, *http.Request) {},
 	"small":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
@@ -240,10 +133,14 @@ var handlers = map[string]http.HandlerFunc{
 			io.WriteString(w, "0123456789")
 		}
 	},
-	"2048 bytes":    func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2048)) },
-	"2049 bytes":    func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2049)) },
-	"large":         func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
-	"small, large":  func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<p>"); w.Write(make([]byte, 30000)) },
+	"2048 bytes": func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2048)) },
+	"2049 bytes": func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2049)) },
+	"large":      func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
+	"small, large": func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w,
+			"<p>")
+		w.Write(make([]byte, 30000))
+	},
 	"recipe A":      recipeA,
 	"length":        withHeader("Content-Length", "5", "hello"),
 	"length, short": withHeader("Content-Length", "9", "hello"),
@@ -364,12 +261,13 @@ var handlers = map[string]http.HandlerFunc{
 	"hijack":    hijack,
 }
 
-// tooSlow takes longer than it may: if it waited for the end of its time it might return just then, and nobody could tell whether that
-// was in time.
+// tooSlow runs until well after its timeout. If it returned exactly at its timeout, either result
+// would be possible.
 func tooSlow(w http.ResponseWriter, r *http.Request) {
 	answered := make(chan struct{})
 	defer close(answered)
-	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }), time.Millisecond, "slow").ServeHTTP(w, r)
+	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }), time.Millisecond,
+		"slow").ServeHTTP(w, r)
 }
 
 func recipeA(w http.ResponseWriter, _ *http.Request) {
@@ -425,7 +323,7 @@ func hijack(w http.ResponseWriter, _ *http.Request) {
 	rw.Flush()
 }
 
-func TestResponsesAsNetHTTPWritesThem(t *testing.T) {
+func TestResponsesEqualThoseOfNetHTTP(t *testing.T) {
 	for name, h := range handlers {
 		for kind, pieces := range map[string][]string{
 			"get":     {get + get},
@@ -442,8 +340,8 @@ func TestResponsesAsNetHTTPWritesThem(t *testing.T) {
 	}
 }
 
-// deliberate are the cases, by name or by name and kind, in which we differ, and
-// what the package documentation says of that. Each is checked to differ still.
+// deliberate are the cases, by name or by name and kind, that differ, and what the package
+// documentation states about them. Each must still differ.
 var deliberate = map[string]string{
 	"body cut off":        "A response to a request with an incomplete body has Connection: close.",
 	"early hints/1.0":     "HTTP/1.0 clients get no interim responses",
@@ -458,7 +356,7 @@ var deliberate = map[string]string{
 
 const tunnelRule = "A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without hijacking the connection."
 
-// Whoever reads the package documentation learns of every difference.
+// The package documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../doc.go")
 	if err != nil {
@@ -472,8 +370,8 @@ func TestDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// A connection's states, as the ConnState hook sees them.
-func TestStatesAsNetHTTPReportsThem(t *testing.T) {
+// The ConnState hook sees the same states.
+func TestStatesEqualThoseOfNetHTTP(t *testing.T) {
 	for name, pieces := range map[string][]string{
 		"two requests": {get, get},
 		"closed":       {getOld},
@@ -485,11 +383,12 @@ func TestStatesAsNetHTTPReportsThem(t *testing.T) {
 			for name, newServer := range makers {
 				var mu sync.Mutex
 				var states []http.ConnState
-				transcript(t, newServer, &http.Server{Handler: http.HandlerFunc(dump), ConnState: func(_ net.Conn, s http.ConnState) {
-					mu.Lock()
-					defer mu.Unlock()
-					states = append(states, s)
-				}}, pieces)
+				transcript(t, newServer, &http.Server{Handler: http.HandlerFunc(dump),
+					ConnState: func(_ net.Conn, s http.ConnState) {
+						mu.Lock()
+						defer mu.Unlock()
+						states = append(states, s)
+					}}, pieces)
 				got[name] = fmt.Sprint(states)
 			}
 			if got["tare"] != got["net/http"] {

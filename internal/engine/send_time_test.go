@@ -18,7 +18,7 @@ import (
 
 const expectsContinue = "POST / HTTP/1.1\r\n" + host + "Expect: 100-continue\r\nContent-Length: 1\r\n\r\n"
 
-// unread are requests whose responses a client does not read, over and over.
+// unread are requests whose responses a client does not read, repeated.
 var unread = map[string]struct {
 	text    string
 	handler http.HandlerFunc
@@ -29,7 +29,8 @@ var unread = map[string]struct {
 	"pieces":   {get, func(w http.ResponseWriter, _ *http.Request) { writeForever(w) }},
 	"interim":  {get, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) }},
 	"continue": {expectsContinue + "x", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }},
-	"refused":  {strings.Repeat(get, 1000) + "malformed\r\n\r\n", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "small") }},
+	"refused": {strings.Repeat(get, 1000) + "malformed\r\n\r\n",
+		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "small") }},
 }
 
 func writeForever(w http.ResponseWriter) {
@@ -38,9 +39,9 @@ func writeForever(w http.ResponseWriter) {
 	}
 }
 
-// A client that sends requests and reads nothing is cut off once nothing can be sent for as
-// long as a handler, or the server, or WriteTimeout allows, however short the responses are.
-func TestSendTimeout(t *testing.T) {
+// A client that sends requests and reads nothing is disconnected, however short the responses are.
+// The limit is set by a handler, by the server, or by WriteTimeout.
+func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	const timeout = 50 * time.Millisecond
 	bounds := map[string]func(*engine.Server, *http.Server){
 		"by handler": func(_ *engine.Server, set *http.Server) {
@@ -71,7 +72,8 @@ func TestSendTimeout(t *testing.T) {
 				set := &http.Server{Handler: u.handler}
 				kinds := []string{"unix", "memory"}
 				if name == "large" || name == "small" {
-					// TCP may come to a halt by itself if a client has no room for many short responses.
+					// TCP may stop by itself if a client has no room for many
+					// short responses.
 					kinds = append(kinds, "tcp", "net.Conn", "tls")
 				}
 				someServers(t, set, apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
@@ -94,19 +96,22 @@ func (s *site) sendUnread(text string) {
 	}
 }
 
-// What the kernel copies is bounded as well.
-func TestSendTimeoutOfFiles(t *testing.T) {
+// The timeout also applies to data that the kernel copies.
+func TestSendTimeoutAppliesToFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, make([]byte, 32<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })}
-	someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond }, func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
+	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.ServeFile(w, r, name)
+	})}
+	someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond },
+		func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
 }
 
-// A client that takes something now and then gets everything, and one that stops is cut off a
-// timeout later.
-func TestSendTimeoutIsBetweenWrites(t *testing.T) {
+// A client that reads a little from time to time receives everything. One that stops is
+// disconnected a timeout later.
+func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 	const timeout, each = 10 * time.Second, 20 << 10
 	for _, reads := range []int{40, 3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -146,19 +151,20 @@ func TestSendTimeoutIsBetweenWrites(t *testing.T) {
 	}
 }
 
-// A send timeout leaves the handler's own deadline as it is, which may be the earlier one.
-func TestSendTimeoutAndDeadline(t *testing.T) {
+// A send timeout does not change the handler's own deadline, which may be earlier.
+func TestSendTimeoutKeepsHandlerDeadline(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.(http.Flusher).Flush()
 			end := func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) }
-			if late { // the handler ends a write that waits
+			if late { // the handler ends a waiting write
 				time.AfterFunc(50*time.Millisecond, end)
 			} else {
 				end()
 			}
 			writeForever(w)
 		})}
-		someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = time.Hour }, func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
+		someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = time.Hour },
+			func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
 	}
 }

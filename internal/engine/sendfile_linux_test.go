@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A large file is sent by the kernel: the process neither reads it nor has it in memory.
-func TestLargeFileIsNotRead(t *testing.T) {
+// The kernel sends a large file: the process neither reads it nor holds it in memory.
+func TestLargeFileIsSentWithoutReading(t *testing.T) {
 	withoutReserve(t)
 	const size, mostReads, mostAllocated = 100 << 20, 500, 8 << 20
 	name := filepath.Join(t.TempDir(), "f")
@@ -47,8 +47,8 @@ func TestLargeFileIsNotRead(t *testing.T) {
 	})
 }
 
-// readCalls is how often the process has called read(2) and its kin; what is received
-// from sockets by recv(2) is not counted.
+// readCalls returns how often the process has called read(2) and similar calls. Input from sockets
+// by recv(2) is not counted.
 func readCalls(t *testing.T) (n int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/io")
@@ -62,7 +62,7 @@ func readCalls(t *testing.T) (n int) {
 	return n
 }
 
-// drain receives all there is, by recv(2), and returns how much that was and how it began.
+// drain receives everything by recv(2), and returns its length and its first bytes.
 func drain(t *testing.T, c *net.TCPConn) (n int, head string) {
 	t.Helper()
 	f, err := c.File()

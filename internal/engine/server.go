@@ -15,46 +15,44 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// Server accepts connections and owns them. Its settings are those of the
-// http.Server it was made for, read when Serve is called.
+// Server accepts connections and owns them. Its settings are those of the http.Server that it was
+// made for. Serve reads them.
 type Server struct {
-	// Dispatch is read when Serve is called.
+	// Dispatch selects where handlers run. Serve reads it.
 	Dispatch Dispatch
 
-	// FastCGI is whether connections speak FastCGI instead of HTTP; read when Serve is
-	// called.
+	// FastCGI makes connections speak FastCGI instead of HTTP. Serve reads it.
 	FastCGI bool
 
-	// SendTimeout bounds the time in which a client takes nothing of what is being sent, on
-	// every connection of HTTP/1 and FastCGI; 0 is no bound. Handlers change it with
-	// SetSendTimeout. Read when Serve is called.
+	// SendTimeout limits how long a client may accept none of the response bytes that are being
+	// sent, on every connection of HTTP/1 and FastCGI. 0 is no limit. Handlers change it with
+	// SetSendTimeout. Serve reads it.
 	SendTimeout time.Duration
 
-	// Unused, if it is not nil, is called when no Serve runs, and no connection is open any more.
+	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
 
-	// Refused, if it is not nil, is called for each request of HTTP/1 that no handler sees. It must not
-	// wait: others are served in the same goroutine. Read when Serve is called.
+	// Refused, if not nil, is called for each HTTP/1 request that no handler sees. It must not
+	// block: the same goroutine serves other requests. Serve reads it.
 	Refused func(Refusal)
 
 	settings *http.Server
 	date     dateCache
 
-	closing    atomic.Bool // Shutdown or Close was called
-	noReuse    atomic.Bool // SetKeepAlivesEnabled(false)
-	retired    atomic.Bool // Retire was called
-	mu         sync.Mutex
-	listeners  map[net.Listener]struct{}
-	conns      netConns
-	shards     *group // nil until a listener needs it
-	http2      http2
-	reserve    reserve
-	accepted   atomic.Int64  // connections
-	connClosed chan struct{} // holds one token when a connection has gone
+	closing            atomic.Bool // after Shutdown or Close
+	keepAlivesDisabled atomic.Bool // after SetKeepAlivesEnabled(false)
+	retired            atomic.Bool // after Retire
+	mu                 sync.Mutex
+	listeners          map[net.Listener]struct{}
+	conns              netConnList
+	shards             *group // nil until a listener needs them
+	http2              http2
+	reserve            reserve
+	acceptedConns      atomic.Int64  // total of accepted connections
+	connClosed         chan struct{} // holds one token after a connection has closed
 }
 
-// New returns a server for the settings, which the caller leaves alone once Serve
-// was called.
+// New returns a server for the settings. The caller must not change them after it has called Serve.
 func New(settings *http.Server) *Server {
 	s := &Server{
 		settings:   settings,
@@ -65,73 +63,76 @@ func New(settings *http.Server) *Server {
 	return s
 }
 
-// plan is what one Serve call needs of the settings, worked out once.
-type plan struct {
+// serveConfig holds the settings of one Serve call in the form in which connections use them.
+type serveConfig struct {
 	*Server
-	protocol  protocol
-	listener  net.Listener
-	homes     atomic.Pointer[[]*home] // by shard
-	workers   *workers                // on the portable path
-	handler   http.Handler
-	base      context.Context // of all its connections
-	limits    http1.Limits
-	dispatch  Dispatch
-	headTime  time.Duration // never 0
-	read      time.Duration // 0 is without bound, as are the following
-	write     time.Duration
-	idle      time.Duration
-	stallTime time.Duration // SendTimeout
-	refused   func(Refusal)
-	handshake time.Duration
-	http1     bool // is served
-	h2c       bool // HTTP/2 without TLS is served, too
+	codec              codec
+	listener           net.Listener
+	placements         atomic.Pointer[[]*placement] // indexed by shard
+	workers            *workers                     // of the goroutine path
+	handler            http.Handler
+	baseContext        context.Context // parent of the contexts of all its connections
+	limits             http1.Limits
+	dispatch           Dispatch
+	headTimeout        time.Duration // never 0
+	readTimeout        time.Duration // 0 is no limit, here and in the next three
+	writeTimeout       time.Duration
+	idleTimeout        time.Duration
+	defaultSendTimeout time.Duration // Server.SendTimeout
+	onRefused          func(Refusal)
+	handshakeTimeout   time.Duration
+	servesHTTP1        bool
+	servesH2C          bool // HTTP/2 without TLS
 }
 
-func (s *Server) plan(l net.Listener) *plan {
+func (s *Server) newServeConfig(l net.Listener) *serveConfig {
 	set := s.settings
-	p := &plan{
-		Server: s, listener: l, workers: newWorkers(), dispatch: s.Dispatch, handler: handlerOf(set), base: context.Background(),
-		read: max(0, set.ReadTimeout), write: max(0, set.WriteTimeout), idle: set.IdleTimeout, stallTime: max(0, s.SendTimeout), refused: s.Refused,
+	p := &serveConfig{
+		Server: s, listener: l, workers: newWorkers(), dispatch: s.Dispatch, handler: handlerFor(set),
+		baseContext: context.Background(),
+		readTimeout: max(0, set.ReadTimeout), writeTimeout: max(0, set.WriteTimeout), idleTimeout: set.IdleTimeout,
+		defaultSendTimeout: max(0, s.SendTimeout), onRefused: s.Refused,
 		limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: maxFields},
 	}
 	if set.BaseContext != nil {
-		if p.base = set.BaseContext(l); p.base == nil {
+		if p.baseContext = set.BaseContext(l); p.baseContext == nil {
 			panic("BaseContext returned a nil context")
 		}
 	}
-	if p.protocol = protocol(overHTTP{}); s.FastCGI {
-		p.protocol = overFastCGI{}
+	if p.codec = codec(http1Codec{}); s.FastCGI {
+		p.codec = fcgiCodec{}
 	} else {
-		p.base = context.WithValue(p.base, http.ServerContextKey, set)
+		p.baseContext = context.WithValue(p.baseContext, http.ServerContextKey, set)
 	}
 	if set.MaxHeaderBytes > 0 {
 		p.limits.Bytes = min(set.MaxHeaderBytes, math.MaxInt32-headSlop) + headSlop
 	}
-	if p.idle == 0 {
-		p.idle = p.read
+	if p.idleTimeout == 0 {
+		p.idleTimeout = p.readTimeout
 	}
-	p.idle = max(0, p.idle)
+	p.idleTimeout = max(0, p.idleTimeout)
 	switch {
 	case set.ReadHeaderTimeout > 0:
-		p.headTime = set.ReadHeaderTimeout
-	case p.read > 0:
-		p.headTime = p.read
+		p.headTimeout = set.ReadHeaderTimeout
+	case p.readTimeout > 0:
+		p.headTimeout = p.readTimeout
 	default:
-		p.headTime = defaultHeadTimeout
+		p.headTimeout = defaultHeadTimeout
 	}
-	p.handshake = p.headTime
-	for _, d := range []time.Duration{p.read, p.write} {
+	p.handshakeTimeout = p.headTimeout
+	for _, d := range []time.Duration{p.readTimeout, p.writeTimeout} {
 		if d > 0 {
-			p.handshake = min(p.handshake, d)
+			p.handshakeTimeout = min(p.handshakeTimeout, d)
 		}
 	}
 	protocols := s.protocols()
-	p.http1, p.h2c = s.FastCGI || protocols.HTTP1(), !s.FastCGI && protocols.UnencryptedHTTP2() && s.http2.works()
+	p.servesHTTP1, p.servesH2C = s.FastCGI || protocols.HTTP1(), !s.FastCGI && protocols.UnencryptedHTTP2() &&
+		s.http2.supported()
 	return p
 }
 
-// handlerOf is the settings' handler, with "OPTIONS *" answered as net/http does.
-func handlerOf(set *http.Server) http.Handler {
+// handlerFor returns the handler of the settings. It handles "OPTIONS *" as net/http does.
+func handlerFor(set *http.Server) http.Handler {
 	h := set.Handler
 	if h == nil {
 		h = http.DefaultServeMux
@@ -148,33 +149,33 @@ func handlerOf(set *http.Server) http.Handler {
 	})
 }
 
-// Serve accepts connections on l until Shutdown or Close, and then returns
-// http.ErrServerClosed, or until Accept fails for good. It closes l.
+// Serve accepts connections on l until Shutdown or Close, and then returns http.ErrServerClosed. It
+// returns early if Accept fails permanently. It closes l.
 func (s *Server) Serve(l net.Listener) error {
 	once := &onceCloseListener{Listener: l}
 	defer func() { _ = once.Close() }()
 	if !s.trackListener(once) {
 		return http.ErrServerClosed
 	}
-	defer s.forgetListener(once)
-	if s.wantsHTTP2() {
+	defer s.untrackListener(once)
+	if s.expectsHTTP2() {
 		if err := s.http2.configure(); err != nil {
 			return err
 		}
 	}
-	p := s.plan(l)
+	p := s.newServeConfig(l)
 	defer p.workers.stop()
 	s.reserve.retain()
 	defer s.reserve.release()
 	var accept func() error
-	if p.http1 && !p.h2c {
+	if p.servesHTTP1 && !p.servesH2C {
 		accept = s.socketAcceptor(p, l)
 	}
 	if accept == nil {
 		accept = func() error {
 			nc, err := once.Accept()
 			if err == nil {
-				s.start(p, nc)
+				s.startConn(p, nc)
 			}
 			return err
 		}
@@ -189,7 +190,7 @@ func (s *Server) Serve(l net.Listener) error {
 		if s.closing.Load() {
 			return http.ErrServerClosed
 		}
-		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // what net/http asks, too
+		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // as net/http does
 			return err
 		}
 		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
@@ -198,19 +199,20 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// wantsHTTP2 reports whether connections that speak HTTP/2 are to be expected, so
-// that it should be known from the start whether they can be served.
-func (s *Server) wantsHTTP2() bool {
+// expectsHTTP2 reports whether the settings enable HTTP/2, so that Serve can fail at once if it
+// cannot be served.
+func (s *Server) expectsHTTP2() bool {
 	config, protocols := s.settings.TLSConfig, s.protocols()
 	if s.FastCGI {
 		return false
 	}
 	return protocols.UnencryptedHTTP2() ||
-		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, protoHTTP2) && s.nextProto(protoHTTP2) == nil
+		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, protoHTTP2) &&
+			s.nextProto(protoHTTP2) == nil
 }
 
-func (s *Server) start(p *plan, nc net.Conn) {
-	ctx := p.base
+func (s *Server) startConn(p *serveConfig, nc net.Conn) {
+	ctx := p.baseContext
 	if s.settings.ConnContext != nil {
 		if ctx = s.settings.ConnContext(ctx, nc); ctx == nil {
 			panic("ConnContext returned nil")
@@ -221,11 +223,12 @@ func (s *Server) start(p *plan, nc net.Conn) {
 		nc.Close()
 		return
 	}
-	c.tell(http.StateNew)
+	c.callStateHook(http.StateNew)
 	p.workers.serve(c)
 }
 
-// StopListening closes the listeners for good, with which Shutdown and Close begin.
+// StopListening closes the listeners. No later Serve accepts connections. Shutdown and Close call
+// it first.
 func (s *Server) StopListening() (err error) {
 	s.closing.Store(true)
 	s.mu.Lock()
@@ -236,15 +239,15 @@ func (s *Server) StopListening() (err error) {
 	return err
 }
 
-// Shutdown stops accepting, closes connections that wait for a request, and
-// returns when the others have finished theirs, or with ctx's error.
+// Shutdown stops accepting and closes connections that wait for a request. It returns when the
+// other connections have finished theirs, or with ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.StopListening()
 	http2 := s.http2.shutdown(ctx)
 	recheck := time.NewTicker(newGrace / 50)
 	defer recheck.Stop()
 	for {
-		if s.closeConns((*netConn).claimForClosing)+s.group().closeWaiting() == 0 {
+		if s.closeConns((*netConn).claimForClosing)+s.group().closeIdle() == 0 {
 			if theirs := <-http2; err == nil {
 				err = theirs
 			}
@@ -259,8 +262,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close closes all listeners and connections at once, but for those that a
-// handler took over.
+// Close closes all listeners and connections at once, except hijacked connections.
 func (s *Server) Close() error {
 	err := s.StopListening()
 	s.closeConns(func(*netConn) bool { return true })
@@ -268,32 +270,34 @@ func (s *Server) Close() error {
 	return errors.Join(err, s.http2.close())
 }
 
-// Connections returns how many connections were accepted, and how many are open. Those that handlers took over are not.
+// Connections returns how many connections were accepted, and how many are open. Hijacked
+// connections are not counted as open.
 func (s *Server) Connections() (accepted, open int64) {
 	onShards := s.group().open()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.accepted.Load(), onShards + int64(s.conns.n) + s.http2.open.Load()
+	return s.acceptedConns.Load(), onShards + int64(s.conns.n) + s.http2.openConns.Load()
 }
 
 // Closed reports whether Shutdown or Close was called.
 func (s *Server) Closed() bool { return s.closing.Load() }
 
-// SetKeepAlivesEnabled is http.Server's method of that name.
+// SetKeepAlivesEnabled does what http.Server.SetKeepAlivesEnabled does.
 func (s *Server) SetKeepAlivesEnabled(v bool) {
-	if s.noReuse.Store(!v); !v {
+	if s.keepAlivesDisabled.Store(!v); !v {
 		s.closeConns((*netConn).claimForClosing)
-		s.group().closeWaiting()
+		s.group().closeIdle()
 	}
 	s.http2.setKeepAlives(v)
 }
 
-// Retire has every connection end behind the response to its next request, which announces that. It closes none.
+// Retire makes every connection end after the response to its next request, which announces that.
+// It closes no connection itself.
 func (s *Server) Retire() { s.retired.Store(true) }
 
-func (s *Server) reuses() bool { return !s.noReuse.Load() && !s.closing.Load() }
+func (s *Server) keepsConnections() bool { return !s.keepAlivesDisabled.Load() && !s.closing.Load() }
 
-// group returns the shards, if there are any.
+// group returns the shards, or nil if there are none.
 func (s *Server) group() *group {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -310,11 +314,11 @@ func (s *Server) trackListener(l net.Listener) bool {
 	return true
 }
 
-func (s *Server) forgetListener(l net.Listener) {
+func (s *Server) untrackListener(l net.Listener) {
 	s.mu.Lock()
 	delete(s.listeners, l)
 	s.mu.Unlock()
-	s.endIfUnused()
+	s.stopIfUnused()
 }
 
 func (s *Server) track(c *netConn) bool {
@@ -324,64 +328,64 @@ func (s *Server) track(c *netConn) bool {
 		return false
 	}
 	s.conns.add(c)
-	s.accepted.Add(1)
+	s.acceptedConns.Add(1)
 	return true
 }
 
-func (s *Server) forget(c *netConn) {
+func (s *Server) untrack(c *netConn) {
 	s.mu.Lock()
 	s.conns.remove(c)
 	s.mu.Unlock()
-	s.noteClosed()
-	s.endIfUnused()
+	s.signalClosed()
+	s.stopIfUnused()
 }
 
-// noteClosed wakes Shutdown.
-func (s *Server) noteClosed() {
+// signalClosed wakes Shutdown.
+func (s *Server) signalClosed() {
 	select {
 	case s.connClosed <- struct{}{}:
 	default:
 	}
 }
 
-// closeConns closes the connections that which picks and returns how many there
-// are in all.
+// closeConns closes the connections for which which returns true. It returns how many connections
+// there are.
 func (s *Server) closeConns(which func(*netConn) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := s.conns.first; c != nil; c = c.after {
+	for c := s.conns.first; c != nil; c = c.nextConn {
 		if which(c) {
-			c.nc.Close() // its goroutine notices, and forgets it
+			c.nc.Close() // its goroutine notices, and untracks it
 		}
 	}
 	return s.conns.n
 }
 
-// netConns is a list of connections, linked through them: a map would have each pay for
-// two hashes and, now and then, for its growth.
-type netConns struct {
+// netConnList is an intrusive list of connections. A map would cost each connection two hash
+// operations and a share of its growth.
+type netConnList struct {
 	first *netConn
 	n     int
 }
 
-func (l *netConns) add(c *netConn) {
-	if c.after = l.first; c.after != nil {
-		c.after.before = c
+func (l *netConnList) add(c *netConn) {
+	if c.nextConn = l.first; c.nextConn != nil {
+		c.nextConn.prevConn = c
 	}
 	l.first = c
 	l.n++
 }
 
-func (l *netConns) remove(c *netConn) {
-	if c.before != nil {
-		c.before.after = c.after
+func (l *netConnList) remove(c *netConn) {
+	if c.prevConn != nil {
+		c.prevConn.nextConn = c.nextConn
 	} else {
-		l.first = c.after
+		l.first = c.nextConn
 	}
-	if c.after != nil {
-		c.after.before = c.before
+	if c.nextConn != nil {
+		c.nextConn.prevConn = c.prevConn
 	}
-	c.before, c.after = nil, nil
+	c.prevConn, c.nextConn = nil, nil
 	l.n--
 }
 
@@ -393,7 +397,7 @@ func (s *Server) logf(format string, args ...any) {
 	log.Printf(format, args...)
 }
 
-// onceCloseListener lets Serve and Shutdown both close a listener.
+// onceCloseListener allows both Serve and Shutdown to close a listener.
 type onceCloseListener struct {
 	net.Listener
 	once sync.Once

@@ -23,8 +23,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A handler that appends to one field's values changes no other field's.
-func TestHeaderValuesDoNotTouch(t *testing.T) {
+// A handler that appends to one field's values changes no other field.
+func TestAppendToFieldValuesChangesNoOtherField(t *testing.T) {
 	var got string
 	settings := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		r.Header["Accept"] = append(r.Header["Accept"], "more")
@@ -40,9 +40,9 @@ func TestHeaderValuesDoNotTouch(t *testing.T) {
 	})
 }
 
-// With full duplex the body is still the handler's to read after the response has
-// begun; without, what is left of it was read to make room for the response.
-func TestFullDuplex(t *testing.T) {
+// With full duplex the handler can read the body after the response has begun. Otherwise the
+// remainder was drained before the response.
+func TestFullDuplexKeepsBodyReadable(t *testing.T) {
 	for _, duplex := range []bool{false, true} {
 		t.Run(fmt.Sprint(duplex), func(t *testing.T) {
 			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,7 @@ func TestFullDuplex(t *testing.T) {
 				synctest.Wait()
 				second, _ := c.Received()
 				if got := strings.Contains(string(first), "one <nil>."); got != duplex {
-					t.Errorf("answered before the body was complete: %v\n%q", got, first)
+					t.Errorf("response before the body was complete: %v\n%q", got, first)
 				}
 				if got := strings.Contains(string(second), "two <nil>."); got != duplex {
 					t.Errorf("read after answering: %v\n%q", got, second)
@@ -77,33 +77,34 @@ func TestFullDuplex(t *testing.T) {
 	}
 }
 
-func TestKeepAlivesDisabled(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, get)
-		synctest.Wait()
-		if b, closed := c.Received(); closed {
-			t.Fatalf("closed after %q", b)
-		}
-		s.SetKeepAlivesEnabled(false)
-		synctest.Wait()
-		if _, closed := c.Received(); !closed {
-			t.Error("idle connection left open")
-		}
-	})
+func TestKeepAlivesDisabledClosesConnections(t *testing.T) {
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
+		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+			io.WriteString(c, get)
+			synctest.Wait()
+			if b, closed := c.Received(); closed {
+				t.Fatalf("closed after %q", b)
+			}
+			s.SetKeepAlivesEnabled(false)
+			synctest.Wait()
+			if _, closed := c.Received(); !closed {
+				t.Error("idle connection left open")
+			}
+		})
 }
 
-func TestGeneralOptionsHandlerDisabled(t *testing.T) {
+func TestHandlerReceivesOPTIONSIfGeneralHandlerDisabled(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(dump), DisableGeneralOptionsHandler: true}
 	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
 		synctest.Wait()
 		if b, _ := c.Received(); !strings.Contains(string(b), `OPTIONS "*"`) {
-			t.Errorf("the handler was not asked: %q", b)
+			t.Errorf("the handler did not run: %q", b)
 		}
 	})
 }
 
-// Files that a multipart form was spooled to are gone once the handler returned.
+// Temporary files of a multipart form are removed once the handler has returned.
 func TestMultipartFilesAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	spooled := 0
@@ -127,7 +128,7 @@ func TestMultipartFilesAreRemoved(t *testing.T) {
 			s.Fatal(err)
 		}
 		resp.Body.Close()
-		s.get("/") // the connection's next request: the first one's end is over
+		s.get("/") // the next request of the connection: the first one has ended
 		if spooled == 0 {
 			s.Error("nothing was spooled, so nothing was tested")
 		}
@@ -145,7 +146,7 @@ func countFiles(t *testing.T) int {
 	return len(names)
 }
 
-// flaky fails to accept a few times, as a process out of descriptors does.
+// flaky is a listener whose Accept fails a few times, as in a process out of descriptors.
 type flaky struct {
 	net.Listener
 	failures int
@@ -166,7 +167,7 @@ func (l *flaky) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestAcceptIsRetried(t *testing.T) {
+func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var nw testkit.Network
 		var logged lockedBuffer
@@ -194,7 +195,7 @@ func TestAcceptIsRetried(t *testing.T) {
 	})
 }
 
-func TestTLSConnections(t *testing.T) {
+func TestTLSConnectionsAreServed(t *testing.T) {
 	listen := modes["tls"]
 	var logged lockedBuffer
 	l, dial := listen(t)
@@ -208,8 +209,9 @@ func TestTLSConnections(t *testing.T) {
 	}
 	defer plain.Close()
 	io.WriteString(plain, get)
-	if b, _ := io.ReadAll(plain); !strings.Contains(string(b), "400 Bad Request") || !strings.Contains(string(b), "HTTPS server") {
-		t.Errorf("HTTP on an HTTPS port is told: %q", b)
+	if b, _ := io.ReadAll(plain); !strings.Contains(string(b), "400 Bad Request") ||
+		!strings.Contains(string(b), "HTTPS server") {
+		t.Errorf("response to HTTP on an HTTPS port: %q", b)
 	}
 	if !strings.Contains(logged.String(), "client sent an HTTP request to an HTTPS server") {
 		t.Errorf("logged %q", logged.String())
@@ -225,21 +227,22 @@ func TestTLSConnections(t *testing.T) {
 	}
 }
 
-// A connection that was taken over has none of the server's deadlines.
+// A hijacked connection has none of the server's deadlines.
 func TestHijackClearsDeadlines(t *testing.T) {
-	settings := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		c, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		go func() {
-			defer c.Close()
-			line, err := rw.ReadString('\n')
-			fmt.Fprintf(rw, "got %q %v", line, err)
-			rw.Flush()
-		}()
-	})}
+	settings := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			c, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go func() {
+				defer c.Close()
+				line, err := rw.ReadString('\n')
+				fmt.Fprintf(rw, "got %q %v", line, err)
+				rw.Flush()
+			}()
+		})}
 	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, get)
 		pass(time.Hour)
@@ -250,8 +253,8 @@ func TestHijackClearsDeadlines(t *testing.T) {
 	})
 }
 
-// What a handler's leftovers do after it returned is refused, and seen by nobody.
-func TestWritesAfterTheHandlerReturned(t *testing.T) {
+// Calls after the handler has returned fail and have no effect.
+func TestWritesAfterHandlerReturnedFail(t *testing.T) {
 	var kept http.ResponseWriter
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if kept == nil {
@@ -285,9 +288,8 @@ func TestWritesAfterTheHandlerReturned(t *testing.T) {
 	})
 }
 
-// A request on a server whose base context has ended begins cancelled, as with
-// net/http.
-func TestBaseContextThatHasEnded(t *testing.T) {
+// A request of a server whose base context has ended is canceled from the start, as with net/http.
+func TestCanceledBaseContextCancelsRequests(t *testing.T) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	var got error
@@ -304,9 +306,8 @@ func TestBaseContextThatHasEnded(t *testing.T) {
 	})
 }
 
-// While its context is watched a request may have filled the input buffer to the
-// last byte.
-func TestWatchWithAFullBuffer(t *testing.T) {
+// Input may fill the buffer to the last byte while the departure watch runs.
+func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 	const bufferSize = 4 << 10
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		gone := r.Context().Done()
@@ -323,33 +324,34 @@ func TestWatchWithAFullBuffer(t *testing.T) {
 		synctest.Wait()
 		io.WriteString(c, "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
 		pass(3 * time.Second)
-		if b, closed := c.Received(); closed || !strings.Contains(string(b), "/1") || !strings.Contains(string(b), "/2") {
+		if b, closed := c.Received(); closed || !strings.Contains(string(b), "/1") ||
+			!strings.Contains(string(b), "/2") {
 			t.Errorf("closed=%v %q", closed, b)
 		}
 	})
 }
 
-// A client that is still sending when it is answered gets the answer, not a reset.
-func TestAnswerBeforeTheBodySurvives(t *testing.T) {
+// A client that is still sending when the response comes receives the response, not a reset.
+func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
 	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "too much", http.StatusRequestEntityTooLarge)
 	})})
 	served := goServe(s, l)
 	defer func() { s.Close(); <-served }()
-	testkit.Try(t, func() error { // it is lingered for half a second
+	testkit.Try(t, func() error { // the server lingers for half a second
 		c, err := dial()
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		const size = 400 << 10 // more than is drained, less than is lingered for
+		const size = 400 << 10 // more than the server drains, less than it reads while lingering
 		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
 		for range 20 {
 			if _, err := c.Write(make([]byte, size/20)); err != nil {
 				return fmt.Errorf("sending: %w", err)
 			}
-			time.Sleep(time.Millisecond) // some of it arrives after the answer was sent
+			time.Sleep(time.Millisecond) // some of it arrives after the response was sent
 		}
 		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "413 ") {
 			return fmt.Errorf("%q, %w", b, err)
@@ -358,9 +360,9 @@ func TestAnswerBeforeTheBodySurvives(t *testing.T) {
 	})
 }
 
-// Who reads the body in another goroutine sets deadlines while the handler writes, and while another one takes the connection over: the
-// race detector is asked.
-func TestDeadlinesBesideTheHandler(t *testing.T) {
+// A goroutine that reads the body sets deadlines while the handler writes, and while another one
+// hijacks the connection. The race detector must find nothing.
+func TestConcurrentDeadlinesDoNotRace(t *testing.T) {
 	for _, takes := range []bool{false, true} {
 		t.Run(fmt.Sprint(takes), func(t *testing.T) {
 			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

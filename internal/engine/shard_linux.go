@@ -8,34 +8,35 @@ import (
 )
 
 const (
-	// yieldAfter is for how long a loop that always has work keeps its processor
-	// before it lets other goroutines run, and their sockets be looked at.
+	// yieldAfter is how long a loop that is always busy keeps its processor. Then it lets other
+	// goroutines run, and lets Go's poller check their sockets.
 	yieldAfter = 500 * time.Microsecond
 
-	// handOverBatch is how many requests a loop hands over before it lets them begin.
-	handOverBatch = 16
+	// handOffBatch is how many requests a loop hands off before it lets their runners start.
+	handOffBatch = 16
 )
 
-// shard is one loop and the runners that serve its sockets.
+// shard is one loop and the runners that serve its connections.
 type shard struct {
 	group *group
 	loop  *poll.Loop
 
-	// word names the leader and what it does; see type word. One store and one exchange
-	// for each sock served, and one more exchange for each handler, is all that it costs.
+	// word identifies the leader and its work; see below. It costs one store and one
+	// compare-and-swap for each connection served, and one more compare-and-swap for each
+	// handler.
 	_    [64]byte
 	word atomic.Uint64
 	_    [56]byte
 
-	// The leader's.
-	events  []poll.Event
-	at      int       // next of events
-	heard   time.Time // when they were reported
-	yielded time.Time
+	// Owned by the leader.
+	events     []poll.Event
+	nextEvent  int       // index of the next event
+	reportedAt time.Time // when events were reported
+	lastYield  time.Time
 
-	sealed atomic.Pointer[conn] // whose answers to send should the leader be replaced
+	gatedConn atomic.Pointer[conn] // whose responses the next leader sends
 
-	idle idle[runner]
+	freeRunners freeList[runner]
 }
 
 func newShard(g *group) (*shard, error) {
@@ -46,18 +47,21 @@ func newShard(g *group) (*shard, error) {
 	return &shard{group: g, loop: loop}, nil
 }
 
-// A shard's word is sequence | slot | serving. While the leader serves a sock, the word is
-// odd and is the leader's token. The leader stores a new token when it begins to serve a sock,
-// exchanges it for one that names the handler's slot in the predictor when it begins to run a
-// handler, and makes it even when it is done with the sock.
+// The states of a shard's word, which is sequence | slot | serving:
 //
-//	even ──serve──▶ odd, no slot ──run a handler──▶ odd, slot ──next handler──▶ odd, slot
-//	  ▲                  │                              │
-//	  └──────done────────┴──────────────────────────────┘   (or: the lead is taken, sequence + 1)
+//	idle (even) ──beginServing──▶ serving (odd, no slot)
+//	serving, in a handler ──enterHandler──▶ in a handler (odd, slot)
+//	serving, in a handler ──serveAsLeader ends──▶ idle
+//	serving, in a handler ──takeLead──▶ idle, of the next sequence and another leader
 //
-// The watcher takes the lead away if it finds the same token twice: it exchanges the token for an
+// While the leader serves a connection, the word is odd and is the leader's token. The leader
+// stores a new token when it begins to serve a connection. Before each handler it exchanges the
+// token for one that contains the handler's slot in the predictor. It makes the word even when it
+// is done.
+//
+// If the stall guard finds the same token twice, it takes the lead: it exchanges the token for an
 // even word of the next sequence, and starts another runner as the leader. The old leader notices
-// when its next exchange fails. Sequences only grow, so that no token is used twice.
+// when its next compare-and-swap fails. Sequences only grow, so that no token is used twice.
 const (
 	servingBit    = 1
 	slotShift     = 1
@@ -65,84 +69,84 @@ const (
 	sequenceShift = slotShift + slotBits
 )
 
-// promoted is the word that takes the lead from the holder of a token.
-func promoted(token uint64) uint64 { return (token>>sequenceShift + 1) << sequenceShift }
+// wordAfter returns the word that takes the lead from the holder of a token.
+func wordAfter(token uint64) uint64 { return (token>>sequenceShift + 1) << sequenceShift }
 
 // slotIn returns the slot of the handler that the holder of a token runs, or noSlot.
 func slotIn(token uint64) slotID { return slotID(token >> slotShift & (1<<slotBits - 1)) }
 
-// takeLead takes the lead from the holder of a token and reports whether that was still the
-// leader. The handler that it runs is charged now and not when it returns: it may hang, and every
-// further request of its route would hold up a loop in the meantime.
+// takeLead takes the lead from the holder of a token. It reports whether the holder was still the
+// leader. The handler that it runs is charged now, not when it returns. It may hang, and meanwhile
+// further requests of its route would hold up loops.
 func (s *shard) takeLead(token uint64) bool {
-	if !s.word.CompareAndSwap(token, promoted(token)) {
+	if !s.word.CompareAndSwap(token, wordAfter(token)) {
 		return false
 	}
 	if id := slotIn(token); id != noSlot {
-		s.group.predictor.at(id).stalled()
+		s.group.predictor.at(id).chargeStall()
 	}
 	s.promote()
 	return true
 }
 
-// promote makes another runner the leader. Its caller has exchanged the word.
+// promote makes another runner the leader. Its caller has changed the word.
 func (s *shard) promote() {
-	if c := s.sealed.Load(); c != nil {
-		c.seal.send()
+	if c := s.gatedConn.Load(); c != nil {
+		c.gate.send()
 	}
-	r, fresh := s.idleRunner()
+	r, fresh := s.freeRunner()
 	r.start(job{}, fresh)
 }
 
-// seal keeps c's complete answers for whoever may replace the leader.
-func (s *shard) seal(c *conn, k *sock) {
-	c.seal.close(c.out, k)
-	s.sealed.Store(c)
+// closeGate leaves c's complete responses to a runner that may replace the leader.
+func (s *shard) closeGate(c *conn, k *shardConn) {
+	c.gate.close(c.out, k)
+	s.gatedConn.Store(c)
 }
 
-// listen waits for events. It reports false when the shard was stopped.
-func (s *shard) listen() bool {
-	if s.heard = time.Now(); s.heard.Sub(s.yielded) > yieldAfter {
+// waitEvents waits for events. It reports false if the shard was stopped.
+func (s *shard) waitEvents() bool {
+	if s.reportedAt = time.Now(); s.reportedAt.Sub(s.lastYield) > yieldAfter {
 		s.loop.Yield()
-		s.heard = time.Now()
-		s.yielded = s.heard
+		s.reportedAt = time.Now()
+		s.lastYield = s.reportedAt
 	}
 	events, waited, err := s.loop.Wait()
 	if err != nil {
 		return false
 	}
 	if waited {
-		s.heard = time.Now()
-		s.yielded = s.heard
+		s.reportedAt = time.Now()
+		s.lastYield = s.reportedAt
 	}
-	s.events, s.at = events, 0
+	s.events, s.nextEvent = events, 0
 	return true
 }
 
-func (s *shard) idleRunner() (r *runner, fresh bool) {
-	if r := s.idle.take(); r != nil {
+func (s *shard) freeRunner() (r *runner, fresh bool) {
+	if r := s.freeRunners.get(); r != nil {
 		return r, false
 	}
 	return newRunner(s), true
 }
 
-// replace is called when a runner's goroutine ends against its will: while it led,
-// another one leads.
-func (s *shard) replace(r *runner) {
+// runnerExited is called when a runner's goroutine ends by Goexit. If the runner led, another one
+// leads.
+func (s *shard) runnerExited(r *runner) {
 	if r.token != 0 {
 		s.takeLead(r.token)
 	}
 }
 
-// resign has another runner lead. Its caller leads, and serves nothing.
-func (s *shard) resign() {
-	s.word.Store(promoted(s.word.Load()))
+// resignLead makes another runner lead. Its caller leads and serves nothing.
+func (s *shard) resignLead() {
+	s.word.Store(wordAfter(s.word.Load()))
 	s.promote()
 }
 
-// stop ends the leader and the idle runners.
+// stop ends the leader and the free runners.
 func (s *shard) stop() {
-	for _, r := range s.idle.stop() {
+	for _, r := range s.freeRunners.stop() {
 		close(r.work)
 	}
 	_ = s.loop.Close()

@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// A waiting connection fills a size class of the allocator.
-func TestSockFillsItsClass(t *testing.T) {
-	if size := unsafe.Sizeof(sock{}); size > 144 {
+// A waiting connection exactly fills a size class of the allocator.
+func TestShardConnFillsItsSizeClass(t *testing.T) {
+	if size := unsafe.Sizeof(shardConn{}); size > 144 {
 		t.Errorf("%d bytes", size)
 	}
 }

@@ -2,5 +2,5 @@ package engine_test
 
 import "os"
 
-// slow reports whether tests may take their time: "make check-slow" lets them.
+// slow reports whether tests may run long, as in "make check-slow".
 func slow() bool { return os.Getenv("TARE_SLOW") != "" }

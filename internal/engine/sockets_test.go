@@ -22,10 +22,10 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// overSockets is transcript over a listener of the given mode, in real time: the
-// pieces arrive as they may, then the client's side is closed, and all that comes
-// back is described.
-func overSockets(t *testing.T, mode string, newServer func(*http.Server) server, h http.Handler, pieces []string) string {
+// overSockets is transcript over a listener of the given mode, in real time. The pieces arrive in
+// any way, then the client closes its sending side, and everything that comes back is described.
+func overSockets(t *testing.T, mode string, newServer func(*http.Server) server, h http.Handler,
+	pieces []string) string {
 	l, dial := modes[mode](t)
 	var logged lockedBuffer
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
@@ -54,13 +54,13 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 		return "the server says nothing and does not close"
 	}
 	text := describe(answer, true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
-	// dump tells addresses, and whether it was quicker than the client's closing.
+	// dump shows addresses, and whether it ran before the client closed its side
 	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
 }
 
-// What a client sees and a handler is shown does not depend on the path: what the
-// other tests show of the portable one holds for shards.
-func TestPathsAreTheSame(t *testing.T) {
+// What clients and handlers observe does not depend on the path, so that other tests of the
+// goroutine path also hold for shards.
+func TestBothPathsGiveSameResponses(t *testing.T) {
 	check := func(t *testing.T, h http.Handler, pieces []string) {
 		t.Parallel()
 		portable := overSockets(t, "net.Conn", makers["tare"], h, pieces)
@@ -74,17 +74,18 @@ func TestPathsAreTheSame(t *testing.T) {
 	}
 	for name, h := range handlers {
 		for kind, pieces := range map[string][]string{
-			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head}, "post": {post, get},
+			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head},
+			"post": {post, get},
 		} {
 			if name == "timeout" || name == "hijack" && len(pieces) > 1 {
-				continue // what these answer depends on when the client does what
+				continue // their responses depend on the client's timing
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces) })
 		}
 	}
 }
 
-// shardSite is a server on shards whose one handler is given.
+// shardSite starts a server on shards with one handler.
 func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
 	t.Helper()
 	l, d := listen(t, "tcp", "127.0.0.1:0")
@@ -103,18 +104,18 @@ func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func
 	}
 }
 
-// answers reads until n responses ended.
-func answers(t *testing.T, c net.Conn, n int) string {
+// readResponses reads until n responses have ended.
+func readResponses(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
-	got, err := tryAnswers(c, n)
+	got, err := tryReadResponses(c, n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return got
 }
 
-// tryAnswers is answers, for who may get none.
-func tryAnswers(c net.Conn, n int) (string, error) {
+// tryReadResponses is readResponses for connections that may get no response.
+func tryReadResponses(c net.Conn, n int) (string, error) {
 	var got []byte
 	b := make([]byte, 64<<10)
 	for bytes.Count(got, []byte("HTTP/1.1 ")) < n || !bytes.HasSuffix(got, []byte(".")) {
@@ -127,9 +128,8 @@ func tryAnswers(c net.Conn, n int) (string, error) {
 	return string(got), nil
 }
 
-// A handler that blocks on a loop costs that loop a moment, not its other
-// connections.
-func TestBlockedHandlersBlockNobody(t *testing.T) {
+// A handler that blocks on a loop holds up other connections of the loop only for a moment.
+func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 	release := make(chan bool)
 	var blocking atomic.Bool
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -139,9 +139,9 @@ func TestBlockedHandlersBlockNobody(t *testing.T) {
 		io.WriteString(w, "done.")
 	})})
 	quick := dial()
-	for range 200 { // earn the loop's trust
+	for range 200 { // so that the slot is trusted
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 	blocking.Store(true)
 	var blocked []net.Conn
@@ -152,17 +152,17 @@ func TestBlockedHandlersBlockNobody(t *testing.T) {
 	}
 	for range 50 {
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 	close(release)
 	for _, c := range blocked {
-		answers(t, c, 1)
+		readResponses(t, c, 1)
 	}
 }
 
-// A client that pipelines may need the first answer before it lets the handler of
-// the second request go on.
-func TestPipelinedAnswersAreNotHeldBack(t *testing.T) {
+// A client that pipelines may need the first response before it allows the handler of the second
+// request to continue.
+func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 	release := make(chan bool)
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "second" {
@@ -174,22 +174,22 @@ func TestPipelinedAnswersAreNotHeldBack(t *testing.T) {
 		c := dial()
 		for range round {
 			io.WriteString(c, "GET /?x HTTP/1.1\r\n"+host+"\r\n")
-			answers(t, c, 1)
+			readResponses(t, c, 1)
 		}
 		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third HTTP/1.1\r\n"+host+"\r\n")
-		if got := answers(t, c, 1); !strings.Contains(got, "first.") {
+		if got := readResponses(t, c, 1); !strings.Contains(got, "first.") {
 			t.Fatalf("%q", got)
 		}
 		release <- true
-		if got := answers(t, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
+		if got := readResponses(t, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
 			t.Fatalf("%q", got)
 		}
 		c.Close()
 	}
 }
 
-// Thousands of pipelined requests are answered in order and in a few writes.
-func TestPipelineOrder(t *testing.T) {
+// Thousands of pipelined requests get responses in order and in few writes.
+func TestPipelinedResponsesKeepOrder(t *testing.T) {
 	const n = 3000
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s.", r.URL.RawQuery)
@@ -200,16 +200,16 @@ func TestPipelineOrder(t *testing.T) {
 			fmt.Fprintf(c, "GET /?%d HTTP/1.1\r\nHost: a\r\n\r\n", i)
 		}
 	}()
-	got := answers(t, c, n)
+	got := readResponses(t, c, n)
 	for i, part := range strings.Split(got, "HTTP/1.1 ")[1:] {
 		if !strings.HasSuffix(part, fmt.Sprintf("\r\n\r\n%d.", i)) {
-			t.Fatalf("answer %d is %q", i, part)
+			t.Fatalf("response %d is %q", i, part)
 		}
 	}
 }
 
-// A reader that is slow holds its own handler, and gets every byte.
-func TestSlowReaders(t *testing.T) {
+// A slow reader holds up only its own handler, and receives every byte.
+func TestSlowReaderReceivesEverything(t *testing.T) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
@@ -227,22 +227,24 @@ func TestSlowReaders(t *testing.T) {
 	quick := dial()
 	for range 100 {
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 	for _, c := range slow {
 		got, err := io.ReadAll(c)
-		if _, got, _ := bytes.Cut(got, []byte("\r\n\r\n")); err != nil || !strings.Contains(string(got), string(body[:100])) || len(got) < len(body) {
+		if _, got, _ := bytes.Cut(got, []byte("\r\n\r\n")); err != nil ||
+			!strings.Contains(string(got), string(body[:100])) || len(got) < len(body) {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
 	}
 }
 
-// Bodies that arrive late, by length and in chunks, with a deadline and without.
-func TestLateBodies(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{ReadTimeout: 300 * time.Millisecond, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%q %v.", b, err != nil && errors.Is(err, os.ErrDeadlineExceeded))
-	})})
+// Bodies that arrive late are read, with a length and chunked, with and without a deadline.
+func TestLateBodiesAreRead(t *testing.T) {
+	_, dial := shardSite(t, &http.Server{ReadTimeout: 300 * time.Millisecond,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%q %v.", b, err != nil && errors.Is(err, os.ErrDeadlineExceeded))
+		})})
 	for _, chunked := range []bool{false, true} {
 		header, first, second := "Content-Length: 5", "he", "llo"
 		if chunked {
@@ -253,11 +255,11 @@ func TestLateBodies(t *testing.T) {
 			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
 			time.Sleep(20 * time.Millisecond)
 			io.WriteString(c, second)
-			if got, err := tryAnswers(c, 1); err != nil || !strings.Contains(got, `"hello" false`) {
+			if got, err := tryReadResponses(c, 1); err != nil || !strings.Contains(got, `"hello" false`) {
 				return fmt.Errorf("%q %w", got, err)
 			}
 			fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n\r\n%s", header, first)
-			if got, err := tryAnswers(c, 1); err != nil || !strings.Contains(got, `"he" true`) {
+			if got, err := tryReadResponses(c, 1); err != nil || !strings.Contains(got, `"he" true`) {
 				return fmt.Errorf("%q %w", got, err)
 			}
 			return nil
@@ -265,15 +267,16 @@ func TestLateBodies(t *testing.T) {
 	}
 }
 
-// Connections that wait too long are closed: silent ones, trickled heads, idle ones.
-func TestWaitingIsBounded(t *testing.T) {
+// Connections that wait too long are closed: silent ones, slow heads, and idle ones.
+func TestWaitingConnectionsTimeOut(t *testing.T) {
 	const bound = 150 * time.Millisecond
-	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "done.")
-	})})
+	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "done.")
+		})})
 	for name, test := range map[string]struct {
 		want     time.Duration
-		answered bool // once, before
+		answered bool // the server has responded once before
 		then     func(net.Conn)
 	}{
 		"silent":      {bound, false, func(net.Conn) {}},
@@ -294,18 +297,19 @@ func TestWaitingIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			testkit.Try(t, func() error {
-				start := time.Now() // the server begins to wait later
+				start := time.Now() // the server starts to wait later
 				c := dial()
 				if test.answered {
 					start = time.Now()
 					io.WriteString(c, get)
-					if _, err := tryAnswers(c, 1); err != nil {
-						return err // the request came too late
+					if _, err := tryReadResponses(c, 1); err != nil {
+						return err // the request was late
 					}
 				}
 				test.then(c)
 				n, err := c.Read(make([]byte, 1))
-				if took := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) || took < test.want*9/10 {
+				if took := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
+					took < test.want*9/10 {
 					t.Errorf("read %d, %v after %v, want the end after %v", n, err, took, test.want)
 				}
 				return nil
@@ -314,8 +318,8 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 }
 
-// A head may come a byte at a time, at any size within the limit.
-func TestTrickledHeads(t *testing.T) {
+// A head may arrive byte by byte, at any size within the limit.
+func TestHeadMayArriveByteByByte(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%d.", len(r.Header.Get("X")))
 	})})
@@ -328,23 +332,23 @@ func TestTrickledHeads(t *testing.T) {
 			io.WriteString(c, text[i:min(len(text), i+step)])
 			time.Sleep(100 * time.Microsecond)
 		}
-		if got := answers(t, c, 1); !strings.HasSuffix(got, fmt.Sprintf("\r\n\r\n%d.", size)) {
+		if got := readResponses(t, c, 1); !strings.HasSuffix(got, fmt.Sprintf("\r\n\r\n%d.", size)) {
 			t.Errorf("%d: %q", size, got)
 		}
 		io.WriteString(c, get)
-		if got := answers(t, c, 1); !strings.HasSuffix(got, "\r\n\r\n0.") {
+		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "\r\n\r\n0.") {
 			t.Errorf("after %d: %q", size, got)
 		}
 	}
 }
 
-// The context of a request learns that the client has gone, also when it is asked
-// after that.
-func TestDepartureOnShards(t *testing.T) {
+// The request's context is canceled when the client leaves, even if it is first used afterwards.
+func TestDepartureCancelsContextOnShards(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			entered, ended := make(chan bool), make(chan error, 1)
-			_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
+				r *http.Request) {
 				if late {
 					entered <- true
 					time.Sleep(50 * time.Millisecond)
@@ -370,25 +374,26 @@ func TestDepartureOnShards(t *testing.T) {
 	}
 }
 
-// Panics, Goexit and threads that a handler locks end with its connection; the
-// others on its loop go on.
-func TestHandlersThatEndBadly(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{ErrorLog: log.New(io.Discard, "", 0), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.RawQuery {
-		case "panic":
-			panic("ouch")
-		case "abort":
-			panic(http.ErrAbortHandler)
-		case "exit":
-			runtime.Goexit()
-		}
-		io.WriteString(w, "done.")
-	})})
+// Panics, Goexit and threads locked by a handler end with its connection. Other connections of its
+// loop continue.
+func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
+	_, dial := shardSite(t, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.RawQuery {
+			case "panic":
+				panic("ouch")
+			case "abort":
+				panic(http.ErrAbortHandler)
+			case "exit":
+				runtime.Goexit()
+			}
+			io.WriteString(w, "done.")
+		})})
 	quick := dial()
 	for _, how := range []string{"panic", "abort", "exit"} {
-		for range 100 { // the slot earns the loop
+		for range 100 { // so that handlers run on the loop
 			io.WriteString(quick, get)
-			answers(t, quick, 1)
+			readResponses(t, quick, 1)
 		}
 		for range 5 {
 			c := dial()
@@ -398,16 +403,18 @@ func TestHandlersThatEndBadly(t *testing.T) {
 			}
 		}
 		io.WriteString(quick, get)
-		answers(t, quick, 1)
+		readResponses(t, quick, 1)
 	}
 }
 
-// When a server has ended nothing of it is left.
-func TestShardsEnd(t *testing.T) {
+// Nothing of a server is left when it has ended.
+func TestShardsEndWithServer(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 5 {
 		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "done.")
+		})})
 		served := goServe(s, l)
 		var wg sync.WaitGroup
 		for range 20 {
@@ -420,7 +427,7 @@ func TestShardsEnd(t *testing.T) {
 				defer c.Close()
 				for range 30 {
 					io.WriteString(c, get)
-					answers(t, c, 1)
+					readResponses(t, c, 1)
 				}
 			})
 		}
@@ -439,90 +446,5 @@ func TestShardsEnd(t *testing.T) {
 	if n := runtime.NumGoroutine(); n > before {
 		b := make([]byte, 1<<16)
 		t.Errorf("%d goroutines before, %d after\n%s", before, n, b[:runtime.Stack(b, true)])
-	}
-}
-
-// Where handlers run can be told. What they earn if it is not is a matter of time, and
-// the predictor's own test.
-func TestDispatch(t *testing.T) {
-	for dispatch, want := range map[engine.Dispatch]string{engine.OnLoop: "true true", engine.OwnGoroutine: "false false"} {
-		t.Run(want, func(t *testing.T) {
-			l, dial := listen(t, "tcp", "127.0.0.1:0")
-			s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.RawQuery == "where" {
-					b := make([]byte, 8<<10)
-					fmt.Fprint(w, bytes.Contains(b[:runtime.Stack(b, false)], []byte(".serveAsLeader(")))
-				}
-				io.WriteString(w, ".")
-			})})
-			s.Dispatch = dispatch
-			served := goServe(s, l)
-			defer func() { s.Close(); <-served }()
-			c, err := dial()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			_, last, _ := strings.Cut(want, " ")
-			where := func() (body string) {
-				for range 20 { // a loop that got no processor is another goroutine's, though the stack looks as before
-					io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
-					if _, body, _ = strings.Cut(answers(t, c, 1), "\r\n\r\n"); body == last+"." {
-						break
-					}
-				}
-				return strings.TrimSuffix(body, ".")
-			}
-			first := where()
-			for range 100 {
-				io.WriteString(c, get)
-				answers(t, c, 1)
-			}
-			if got := first + " " + where(); got != want {
-				t.Errorf("the first and the last on the loop: %s, want %s", got, want)
-			}
-		})
-	}
-}
-
-// BenchmarkPipelined has sixteen requests arrive at a time. On shards their answers leave
-// together; on the portable path each is written by itself.
-func BenchmarkPipelined(b *testing.B) {
-	const depth = 16
-	for name, newServer := range map[string]func() server{
-		"shards": func() server { return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA)}) },
-		"portable": func() server {
-			return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA), ConnState: func(net.Conn, http.ConnState) {}})
-		},
-		"net-http": func() server { return &http.Server{Handler: http.HandlerFunc(recipeA)} },
-	} {
-		b.Run(name, func(b *testing.B) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
-			s := newServer()
-			served := goServe(s, l)
-			defer func() { s.Close(); <-served }()
-			c, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer c.Close()
-			io.WriteString(c, get)
-			answer := make([]byte, 64<<10)
-			size, err := c.Read(answer) // it is small, and comes whole
-			if err != nil {
-				b.Fatal(err)
-			}
-			batch := strings.Repeat(get, depth)
-			for b.Loop() {
-				io.WriteString(c, batch)
-				if _, err := io.ReadFull(c, answer[:depth*size]); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*depth), "ns/request")
-		})
 	}
 }

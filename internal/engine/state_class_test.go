@@ -20,12 +20,15 @@ var hiddenIn = map[string]string{
 	"chunks": chunkedPost + fmt.Sprintf("%x\r\n", len(smuggled)) + smuggled + "\r\n0\r\n\r\n",
 	"put":    "PUT / HTTP/1.1\r\n" + host + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
 	"head":   "HEAD / HTTP/1.1\r\n" + host + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-	"1.0":    "POST / HTTP/1.0\r\nConnection: keep-alive\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-	"expect": "POST / HTTP/1.1\r\n" + host + fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-	"large":  "POST / HTTP/1.1\r\n" + host + fmt.Sprintf("Content-Length: %d\r\n\r\n", 300<<10+len(smuggled)) + strings.Repeat("x", 300<<10) + smuggled,
+	"1.0": "POST / HTTP/1.0\r\nConnection: keep-alive\r\n" +
+		fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
+	"expect": "POST / HTTP/1.1\r\n" + host + fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n",
+		len(smuggled)) + smuggled,
+	"large": "POST / HTTP/1.1\r\n" + host + fmt.Sprintf("Content-Length: %d\r\n\r\n", 300<<10+len(smuggled)) +
+		strings.Repeat("x", 300<<10) + smuggled,
 }
 
-// leaveBody are handlers that leave the body, or most of it, unread.
+// leaveBody are handlers that leave all or most of the body unread.
 var leaveBody = map[string]http.HandlerFunc{
 	"nothing":   func(http.ResponseWriter, *http.Request) {},
 	"error":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
@@ -55,8 +58,8 @@ var leaveBody = map[string]http.HandlerFunc{
 	"panic": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 }
 
-// MN-11, MN-13: no byte of a body that its handler left unread is taken for a request:
-// it is read before the next one, or there is no next one.
+// MN-11, MN-13: no byte of a remainder is parsed as a request. It is drained before the next one,
+// or there is no next one.
 func TestUnreadBodyIsNoRequest(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -74,7 +77,7 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 		t.Run(handler, func(t *testing.T) {
 			bothPaths(t, handle(count(h)), func(s *site) {
 				for name, text := range hiddenIn {
-					got := s.tell(text + "GET /next HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n")
+					got := s.exchangeText(text + "GET /next HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n")
 					mu.Lock()
 					if seen["/"] != 1 || seen["/smuggled"] != 0 || seen["/next"] > 1 {
 						s.Errorf("%s: handlers called %v\n%q", name, seen, shorten([]byte(got)))
@@ -87,10 +90,9 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 	}
 }
 
-// MN-12, MN-14: a client that was told 101, or 200 to a CONNECT, and a proxy between,
-// take what follows for a tunnel's. If no handler has taken the connection over, nothing
-// in it is a request.
-func TestTunnelsThatNobodyTook(t *testing.T) {
+// MN-12, MN-14: after 101, or 200 to a CONNECT, a client and a proxy between treat what follows as
+// a tunnel. If no handler has hijacked the connection, nothing of it is parsed as a request.
+func TestUnusedTunnelIsNoRequest(t *testing.T) {
 	for name, text := range map[string]string{
 		"upgrade": "GET / HTTP/1.1\r\n" + host + "Connection: upgrade\r\nUpgrade: h2c\r\n\r\n",
 		"connect": "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
@@ -103,7 +105,7 @@ func TestTunnelsThatNobodyTook(t *testing.T) {
 					w.WriteHeader(http.StatusSwitchingProtocols)
 				}
 			}), func(s *site) {
-				if got := s.tell(text + smuggled); strings.Count(got, "HTTP/1.1 ") != 1 {
+				if got := s.exchangeText(text + smuggled); strings.Count(got, "HTTP/1.1 ") != 1 {
 					s.Errorf("%q", got)
 				}
 			})
@@ -111,24 +113,27 @@ func TestTunnelsThatNobodyTook(t *testing.T) {
 	}
 }
 
-// MN-12, MN-16: an Upgrade that a handler answers with 200 is no upgrade.
-func TestUpgradeThatIsDeclined(t *testing.T) {
+// MN-12, MN-16: an Upgrade that gets a 200 response is no upgrade.
+func TestDeclinedUpgradeIsNoTunnel(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }), func(s *site) {
-		got := s.tell("GET /1 HTTP/1.1\r\n" + host + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n")
-		if strings.Count(got, "200 OK") != 2 || strings.Contains(got, "101 ") || !strings.Contains(got, "/1") || !strings.Contains(got, "/2") {
+		got := s.exchangeText("GET /1 HTTP/1.1\r\n" + host +
+			"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n")
+		if strings.Count(got, "200 OK") != 2 || strings.Contains(got, "101 ") || !strings.Contains(got, "/1") ||
+			!strings.Contains(got, "/2") {
 			s.Errorf("%q", got)
 		}
 	})
 }
 
-// evil would end its line, and the head, and begin a page.
+// evil would end its line and the head, and start a page.
 const evil = "x\r\nSet-Cookie: evil\r\n\r\n<html>\x00\x7f"
 
 // MN-18: no field, status or trailer that a handler sets can break out of its line.
 func TestNothingIsInjected(t *testing.T) {
 	setters := map[string]http.HandlerFunc{
 		"values": func(w http.ResponseWriter, _ *http.Request) {
-			for _, name := range []string{"X", "Connection", "Content-Type", "Content-Encoding", "Date", "Upgrade", "Trailer"} {
+			for _, name := range []string{"X", "Connection", "Content-Type", "Content-Encoding", "Date", "Upgrade",
+				"Trailer"} {
 				w.Header()[name] = []string{evil}
 			}
 		},
@@ -161,17 +166,18 @@ func TestNothingIsInjected(t *testing.T) {
 			w.Header().Set(http.TrailerPrefix+"Transfer-Encoding", "chunked")
 		},
 	}
-	log.SetOutput(io.Discard) // package http tells of bad cookies there
+	log.SetOutput(io.Discard) // package http logs bad cookies there
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
 	for name, set := range setters {
 		t.Run(name, func(t *testing.T) {
 			bothPaths(t, handle(set), func(s *site) {
 				request := get
 				if name == "redirect" || name == "cookie" {
-					request = head // the page shows the target, and escapes what it has to
+					request = head // the page shows the target, escaped
 				}
-				got := s.tell(request)
-				for _, bad := range []string{"\nSet-Cookie: evil", "\nSet-Cookie: y", "\n<html>", "\x00", "\x7f", "\r\nTransfer-Encoding: chunked\r\nT", "Content-Length: 1\r"} {
+				got := s.exchangeText(request)
+				for _, bad := range []string{"\nSet-Cookie: evil", "\nSet-Cookie: y", "\n<html>", "\x00", "\x7f",
+					"\r\nTransfer-Encoding: chunked\r\nT", "Content-Length: 1\r"} {
 					if strings.Contains(got, bad) {
 						s.Errorf("%q in %q", bad, got)
 					}
@@ -184,25 +190,25 @@ func TestNothingIsInjected(t *testing.T) {
 	}
 }
 
-// MN-25: what a handler or a client gave is logged in one line.
+// MN-25: text from a handler or a client is logged in one line.
 func TestLogsAreEscaped(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["Content-Length"] = []string{"5\nforged"}
 	}), func(s *site) {
-		s.tell(get)
+		s.exchangeText(get)
 		if got := s.logged.String(); strings.Count(got, "\n") != 1 {
 			s.Errorf("%q", got)
 		}
 	})
 }
 
-// MN-10: trailer fields are no header fields, also if their names are known ones.
-func TestTrailersStayApart(t *testing.T) {
+// MN-10: trailer fields do not become header fields, even if their names are known.
+func TestTrailersAreNoHeaderFields(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		fmt.Fprintf(w, "header %q trailer %q", r.Header["Authorization"], r.Trailer["Authorization"])
 	}), func(s *site) {
-		got := s.tell(chunkedPost + "0\r\nAuthorization: root\r\n\r\n")
+		got := s.exchangeText(chunkedPost + "0\r\nAuthorization: root\r\n\r\n")
 		if !strings.HasSuffix(got, `header [] trailer ["root"]`) {
 			s.Errorf("%q", got)
 		}
@@ -210,7 +216,7 @@ func TestTrailersStayApart(t *testing.T) {
 }
 
 // MN-44: a file that shrinks while it is sent ends its response and its connection.
-func TestFileThatShrinks(t *testing.T) {
+func TestShrinkingFileEndsConnection(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		f, err := os.Open(name)
@@ -227,15 +233,15 @@ func TestFileThatShrinks(t *testing.T) {
 		if err := os.WriteFile(name, make([]byte, 1<<20), 0o600); err != nil {
 			s.Fatal(err)
 		}
-		_, body, _ := strings.Cut(s.tell(get+smuggled), "\r\n\r\n")
+		_, body, _ := strings.Cut(s.exchangeText(get+smuggled), "\r\n\r\n")
 		if len(body) != 100<<10 {
 			s.Errorf("%d bytes", len(body))
 		}
 	})
 }
 
-// MN-47: what is left of one request's timing does not bound the next one.
-func TestEachRequestHasItsTime(t *testing.T) {
+// MN-47: the timeouts of one request do not affect the next one.
+func TestTimeoutsApplyToEachRequest(t *testing.T) {
 	slow := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
 			time.Sleep(600 * time.Millisecond)
@@ -248,7 +254,10 @@ func TestEachRequestHasItsTime(t *testing.T) {
 		"ReadTimeout": func() *http.Server {
 			return &http.Server{ReadTimeout: bound, IdleTimeout: 10 * time.Second, Handler: http.HandlerFunc(slow)}
 		},
-		"ReadHeaderTimeout": func() *http.Server { return &http.Server{ReadHeaderTimeout: bound, Handler: http.HandlerFunc(slow)} },
+		"ReadHeaderTimeout": func() *http.Server {
+			return &http.Server{ReadHeaderTimeout: bound,
+				Handler: http.HandlerFunc(slow)}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -260,14 +269,14 @@ func TestEachRequestHasItsTime(t *testing.T) {
 					testkit.Try(s.T, func() error {
 						c := s.connect()
 						io.WriteString(c, first[:10])
-						time.Sleep(20 * time.Millisecond) // so that a head came in pieces
+						time.Sleep(20 * time.Millisecond) // so that a head arrives in pieces
 						io.WriteString(c, first[10:]+second[:cut])
-						if _, err := tryAnswers(c, 1); err != nil {
+						if _, err := tryReadResponses(c, 1); err != nil {
 							return err
 						}
 						time.Sleep(50 * time.Millisecond)
 						io.WriteString(c, second[cut:]+"hello")
-						if got, err := tryAnswers(c, 1); err != nil || !strings.HasSuffix(got, "/second <nil>.") {
+						if got, err := tryReadResponses(c, 1); err != nil || !strings.HasSuffix(got, "/second <nil>.") {
 							return fmt.Errorf("cut at %d: %q %w", cut, got, err)
 						}
 						return nil
@@ -278,8 +287,8 @@ func TestEachRequestHasItsTime(t *testing.T) {
 	}
 }
 
-// MN-47: a refusal reaches a client that was idle for longer than a response may take.
-func TestRefusalHasItsTime(t *testing.T) {
+// MN-47: an error response reaches a client that was idle for longer than a response may take.
+func TestRefusalReachesIdleClient(t *testing.T) {
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 100 * time.Millisecond, Handler: handlers["small"]}
 	}, func(s *site) {

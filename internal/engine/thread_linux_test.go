@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// A handler that locks its goroutine to a thread, and changes that, does not share it
-// with other connections' handlers for long; the thread ends.
+// A thread that a handler has locked and changed is not used for other connections for long; it
+// ends.
 func TestLockedThreadsEnd(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "lock" {
@@ -28,7 +28,7 @@ func TestLockedThreadsEnd(t *testing.T) {
 	quick := dial()
 	ask := func(query string) string {
 		io.WriteString(quick, "GET /?"+query+" HTTP/1.1\r\n"+host+"\r\n")
-		_, body, _ := strings.Cut(answers(t, quick, 1), "\r\n\r\n")
+		_, body, _ := strings.Cut(readResponses(t, quick, 1), "\r\n\r\n")
 		return body
 	}
 	for _, runs := range []int{0, 200} { // off the loop, then on it
@@ -54,8 +54,8 @@ func stackHead() []byte {
 	return head
 }
 
-// Profiler labels that a handler leaves behind are not those of another connection.
-func TestLabelsDoNotSpread(t *testing.T) {
+// Profiler labels of a handler do not reach another connection.
+func TestProfilerLabelsDoNotReachOtherConnections(t *testing.T) {
 	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Has("label") {
 			pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("left", "behind")))
@@ -68,10 +68,11 @@ func TestLabelsDoNotSpread(t *testing.T) {
 	})})
 	ask := func(c net.Conn, query string) string {
 		io.WriteString(c, "GET /?"+query+" HTTP/1.1\r\n"+host+"\r\n")
-		_, body, _ := strings.Cut(answers(t, c, 1), "\r\n\r\n")
+		_, body, _ := strings.Cut(readResponses(t, c, 1), "\r\n\r\n")
 		return body
 	}
-	labelled, others := dial(), []net.Conn{dial(), dial(), dial(), dial()} // some on the same loop
+	// some of them on the same loop
+	labelled, others := dial(), []net.Conn{dial(), dial(), dial(), dial()}
 	for range 30 {
 		ask(labelled, "label")
 		for _, other := range others {
@@ -85,8 +86,8 @@ func TestLabelsDoNotSpread(t *testing.T) {
 	}
 }
 
-// ownLabels is what the goroutine profile says of the goroutine that asks for it. Others
-// may still be between the end of a handler and that of its labels.
+// ownLabels returns the labels of the calling goroutine from the goroutine profile. Other
+// goroutines may still be between the end of a handler and the reset of its labels.
 func ownLabels() string {
 	var profile bytes.Buffer
 	_ = pprof.Lookup("goroutine").WriteTo(&profile, 1)

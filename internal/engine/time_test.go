@@ -17,7 +17,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// inBubble runs a server and one client connection where time is synthetic.
+// inBubble runs a server and one client connection in synthetic time.
 func inBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,20 +35,20 @@ func inBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *en
 	})
 }
 
-// pass lets synthetic time pass, and all that it sets off happen.
+// pass advances synthetic time and waits for everything that results.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// closedAfter returns how long it takes until the server closes c.
+// closedAfter returns how long the server takes to close c.
 func closedAfter(c *testkit.MemConn) time.Duration {
 	start := time.Now()
 	io.Copy(io.Discard, c)
 	return time.Since(start)
 }
 
-func TestTimeouts(t *testing.T) {
+func TestIncompleteRequestTimesOut(t *testing.T) {
 	const second = time.Second
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
@@ -64,7 +64,8 @@ func TestTimeouts(t *testing.T) {
 		{"default: part of a head", &http.Server{}, []string{"G", "E", "T"}, 27 * second},
 		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{"G", "E", "T"}, 2 * second},
 		{"ReadTimeout bounds heads", &http.Server{ReadTimeout: 5 * second}, []string{"G"}, 4 * second},
-		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second}, []string{"G"}, 6 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second},
+			[]string{"G"}, 6 * second},
 		{"second head", &http.Server{ReadHeaderTimeout: 5 * second}, []string{get, "", "G", "E"}, 3 * second},
 		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{get}, 4 * second},
 		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second}, []string{get, "", get, "", get}, 4 * second},
@@ -100,20 +101,21 @@ func timedOut(err error) bool {
 	return ok && ne.Timeout()
 }
 
-// A reader that does not read holds its handler for WriteTimeout, not longer.
-func TestWriteTimeout(t *testing.T) {
+// WriteTimeout ends a handler whose client does not read.
+func TestWriteTimeoutEndsHandler(t *testing.T) {
 	var failed error
 	var after time.Duration
-	settings := &http.Server{WriteTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		start := time.Now()
-		for failed == nil {
-			_, failed = w.Write(make([]byte, 10000))
-		}
-		after = time.Since(start)
-		if r.Context().Err() == nil {
-			t.Error("context not cancelled by the failed write")
-		}
-	})}
+	settings := &http.Server{WriteTimeout: 5 * time.Second,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			for failed == nil {
+				_, failed = w.Write(make([]byte, 10000))
+			}
+			after = time.Since(start)
+			if r.Context().Err() == nil {
+				t.Error("context not cancelled by the failed write")
+			}
+		})}
 	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, get)
 		pass(time.Minute)
@@ -123,14 +125,15 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
-// Deadlines that a handler sets hold for its request only.
-func TestHandlersDeadlines(t *testing.T) {
+// Deadlines set by a handler apply only to its request.
+func TestHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
 			return
 		}
 		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)), control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
+		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)),
+			control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
 			t.Error(err)
 		}
 		start := time.Now()
@@ -155,9 +158,9 @@ func TestHandlersDeadlines(t *testing.T) {
 	})
 }
 
-// The context is asked in many ways; each must see the client go.
-func TestContextSeesTheClientGo(t *testing.T) {
-	ways := map[string]func(ctx context.Context){
+// Every use of the context detects that the client has left.
+func TestContextIsCanceledWhenClientLeaves(t *testing.T) {
+	variants := map[string]func(ctx context.Context){
 		"Done": func(ctx context.Context) { <-ctx.Done() },
 		"Err": func(ctx context.Context) {
 			for ctx.Err() == nil {
@@ -175,14 +178,15 @@ func TestContextSeesTheClientGo(t *testing.T) {
 			<-done
 		},
 	}
-	for name, wait := range ways {
-		for _, request := range []string{get, post, "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"} {
+	for name, wait := range variants {
+		for _, request := range []string{get, post,
+			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"} {
 			t.Run(name, func(t *testing.T) {
 				var ended time.Duration
 				settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					start := time.Now()
 					if r.ContentLength != 0 {
-						go wait(r.Context()) // asked before the body was read, too
+						go wait(r.Context()) // also used before the body was read
 					}
 					io.Copy(io.Discard, r.Body)
 					wait(r.Context())
@@ -202,9 +206,9 @@ func TestContextSeesTheClientGo(t *testing.T) {
 	}
 }
 
-// While a context is watched the next request may already arrive. It must not be
-// lost, and the watch must not cancel anything of it.
-func TestWatchKeepsTheNextRequest(t *testing.T) {
+// The next request may arrive while the departure watch runs. It must not be lost, and the watch
+// must not cancel it.
+func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 	var kept []context.Context
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept = append(kept, r.Context())
@@ -239,14 +243,17 @@ func TestWatchKeepsTheNextRequest(t *testing.T) {
 	})
 }
 
-// What BaseContext and ConnContext give is passed on, and its end ends requests.
-func TestContextsOfTheServer(t *testing.T) {
+// The results of BaseContext and ConnContext are passed on, and their end cancels requests.
+func TestBaseContextAndConnContextArePassedOn(t *testing.T) {
 	type key string
 	base, cancel := context.WithCancel(context.WithValue(context.Background(), key("base"), 1))
 	var seen string
 	settings := &http.Server{
 		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, key("conn"), c) },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx,
+				key("conn"), c)
+		},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, isConn := r.Context().Value(key("conn")).(*testkit.MemConn)
 			seen = fmt.Sprint(r.Context().Value(key("base")), isConn)
@@ -265,10 +272,10 @@ func TestContextsOfTheServer(t *testing.T) {
 	})
 }
 
-// A connection that was taken over while its context was watched is intact.
-func TestHijackWhileWatched(t *testing.T) {
+// A connection that was hijacked during the departure watch is intact.
+func TestHijackWorksDuringDepartureWatch(t *testing.T) {
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = r.Context().Err() // starts the watch
+		_ = r.Context().Err() // starts the departure watch
 		time.Sleep(time.Second)
 		c, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -295,33 +302,35 @@ func TestHijackWhileWatched(t *testing.T) {
 	})
 }
 
-// Shutdown leaves a new connection a little time to send its request.
-func TestShutdownAndNewConnections(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		synctest.Wait()
-		start := time.Now()
-		if err := s.Shutdown(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+// Shutdown waits for newGrace until a new connection sends its request.
+func TestShutdownWaitsForNewConnections(t *testing.T) {
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
+		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+			synctest.Wait()
+			start := time.Now()
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
 }
 
-// A client that sends without end and reads nothing does not hold us for long.
-func TestLingerIsBounded(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)}, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		start := time.Now()
-		io.WriteString(c, "bad\r\n")
-		for {
-			if _, err := io.WriteString(c, "more"); err != nil {
-				break
+// A client that sends without pause and reads nothing is served only for a limited time.
+func TestLingerIsLimited(t *testing.T) {
+	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
+		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+			start := time.Now()
+			io.WriteString(c, "bad\r\n")
+			for {
+				if _, err := io.WriteString(c, "more"); err != nil {
+					break
+				}
+				pass(10 * time.Millisecond)
 			}
-			pass(10 * time.Millisecond)
-		}
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("took %v", took)
-		}
-	})
+			if took := time.Since(start); took > time.Second {
+				t.Errorf("took %v", took)
+			}
+		})
 }

@@ -19,26 +19,25 @@ const (
 	protoHTTP11 = "http/1.1"
 	protoHTTP10 = "http/1.0"
 
-	tlsHandshake = 22 // the type of the first record (RFC 8446, 5.1)
+	recordHandshake = 22 // type of the first TLS record (RFC 8446, 5.1)
 )
 
-// NextProtos returns what a TLS listener should offer by ALPN (RFC 7301): protos,
-// with HTTP/2 and HTTP/1.1 there if the settings serve them and not otherwise.
-// protos itself stays as it is. The error is net/http's: HTTP/2 asked for, and
-// cipher suites that it forbids.
+// NextProtos returns the ALPN protocols for a TLS listener (RFC 7301): protos, with HTTP/2 and
+// HTTP/1.1 added or removed according to the settings. It does not change protos. It returns
+// net/http's error if HTTP/2 is enabled with cipher suites that HTTP/2 forbids.
 func (s *Server) NextProtos(protos []string) ([]string, error) {
 	set := s.protocols()
 	if set.HTTP2() && s.nextProto(protoHTTP2) == nil {
 		if err := s.http2.configure(); err != nil && !errors.Is(err, http.ErrServerClosed) {
 			return nil, err
 		}
-		set.SetHTTP2(s.http2.works())
+		set.SetHTTP2(s.http2.supported())
 	}
-	return offer(offer(slices.Clone(protos), protoHTTP2, set.HTTP2()), protoHTTP11, set.HTTP1()), nil
+	return setOffered(setOffered(slices.Clone(protos), protoHTTP2, set.HTTP2()), protoHTTP11, set.HTTP1()), nil
 }
 
-// offer adds or removes a protocol.
-func offer(protos []string, proto string, wanted bool) []string {
+// setOffered adds or removes a protocol.
+func setOffered(protos []string, proto string, wanted bool) []string {
 	switch have := slices.Contains(protos, proto); {
 	case wanted && !have:
 		return append(protos, proto)
@@ -48,8 +47,8 @@ func offer(protos []string, proto string, wanted bool) []string {
 	return protos
 }
 
-// protocols are those that the settings ask for. A TLSNextProto without HTTP/2 is
-// how one did without it before there were Protocols.
+// protocols returns the protocols that the settings enable. A TLSNextProto without "h2" disables
+// HTTP/2, as it did before http.Server had Protocols.
 func (s *Server) protocols() (p http.Protocols) {
 	if s.settings.Protocols != nil {
 		return *s.settings.Protocols
@@ -60,22 +59,24 @@ func (s *Server) protocols() (p http.Protocols) {
 	return p
 }
 
-// nextProto is what the settings want to be called with connections that speak
-// proto. What net/http itself has put into TLSNextProto is not that: it works, if
-// at all, for connections of net/http's only.
+// nextProto returns the settings' own function for connections that speak proto, or nil. Functions
+// that net/http itself has put into TLSNextProto do not count: they work only for connections of
+// net/http.
 func (s *Server) nextProto(proto string) func(*http.Server, *tls.Conn, http.Handler) {
 	f := s.settings.TLSNextProto[proto]
 	if f == nil {
 		return nil
 	}
-	if code := runtime.FuncForPC(reflect.ValueOf(f).Pointer()); code != nil && strings.HasPrefix(code.Name(), "net/http.") {
+	if code := runtime.FuncForPC(reflect.ValueOf(f).Pointer()); code != nil &&
+		strings.HasPrefix(code.Name(), "net/http.") {
 		return nil
 	}
 	return f
 }
 
-// shakeHands does what TLS needs. It reports whether anything can be served.
-func (c *netConn) shakeHands() bool {
+// handshakeTLS performs the TLS handshake, if c is a TLS connection. It reports whether c can be
+// served.
+func (c *netConn) handshakeTLS() bool {
 	tc, ok := c.nc.(*tls.Conn)
 	if !ok {
 		if stater, ok := c.nc.(interface{ ConnectionState() tls.ConnectionState }); ok {
@@ -84,11 +85,11 @@ func (c *netConn) shakeHands() bool {
 		}
 		return true
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.handshake)
+	ctx, cancel := context.WithTimeout(c.ctx, c.handshakeTimeout)
 	defer cancel()
 	if err := tc.HandshakeContext(ctx); err != nil {
 		if re, ok := errors.AsType[tls.RecordHeaderError](err); ok && re.Conn != nil {
-			err = c.refusePlain(re, err)
+			err = c.refusePlaintext(re, err)
 		}
 		c.logf("http: TLS handshake error from %s: %v", c.template.RemoteAddr, err)
 		return false
@@ -98,11 +99,11 @@ func (c *netConn) shakeHands() bool {
 	return true
 }
 
-// refusePlain responds to a client that speaks HTTP without TLS, and returns the error to be
+// refusePlaintext responds to a client that speaks HTTP without TLS. It returns the error to be
 // logged.
-func (c *netConn) refusePlain(re tls.RecordHeaderError, err error) error {
-	if first := re.RecordHeader[0]; first&0x80 != 0 || first == tlsHandshake {
-		return err // it does speak TLS, or SSL 2
+func (c *netConn) refusePlaintext(re tls.RecordHeaderError, err error) error {
+	if first := re.RecordHeader[0]; first&0x80 != 0 || first == recordHandshake {
+		return err // the client speaks TLS, or SSL 2
 	}
 	sent := int64(0)
 	if looksLikeHTTP(re.RecordHeader) {
@@ -110,11 +111,12 @@ func (c *netConn) refusePlain(re tls.RecordHeaderError, err error) error {
 		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
 		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
 	}
-	c.plan.report(c.nc.LocalAddr(), c.template.RemoteAddr, nil, new(http1.Request), re.RecordHeader[:], http.StatusBadRequest, sent)
+	c.serveConfig.reportRequest(c.nc.LocalAddr(), c.template.RemoteAddr, nil, new(http1.Request), re.RecordHeader[:],
+		http.StatusBadRequest, sent)
 	return err
 }
 
-// looksLikeHTTP reports whether what should be a TLS record begins like a request.
+// looksLikeHTTP reports whether the first record begins like an HTTP request.
 func looksLikeHTTP(record [5]byte) bool {
 	switch string(record[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
@@ -123,44 +125,44 @@ func looksLikeHTTP(record [5]byte) bool {
 	return false
 }
 
-// speaksHTTP1 sees to connections that speak something else, after the handshake,
-// and reports whether this is none of them.
-func (c *netConn) speaksHTTP1() bool {
+// selectProtocol hands off a connection that speaks a protocol other than HTTP/1. It reports
+// whether c speaks HTTP/1 and the settings allow it. The TLS handshake is complete.
+func (c *netConn) selectProtocol() bool {
 	tc, ok := c.nc.(*tls.Conn)
 	if !ok {
-		if c.h2c && c.template.TLS == nil && c.prefaced() {
-			c.handToHTTP2()
+		if c.servesH2C && c.template.TLS == nil && c.hasPreface() {
+			c.handOffToHTTP2()
 			return false
 		}
-		return c.http1
+		return c.servesHTTP1
 	}
 	proto := c.template.TLS.NegotiatedProtocol
 	switch proto {
 	case "", protoHTTP11, protoHTTP10:
-		return c.http1
+		return c.servesHTTP1
 	}
 	switch f := c.nextProto(proto); {
-	case f != nil && c.claim():
+	case f != nil && c.claimNew():
 		ctx := context.WithValue(c.ctx, http.LocalAddrContextKey, tc.LocalAddr())
-		f(c.settings, tc, nextHandler{ctx, tc, c.handler})
+		f(c.settings, tc, nextProtoHandler{ctx, tc, c.handler})
 	case f == nil && proto == protoHTTP2:
-		c.handToHTTP2()
+		c.handOffToHTTP2()
 	}
 	return false
 }
 
-// nextHandler is the handler that functions of TLSNextProto are given.
-type nextHandler struct {
+// nextProtoHandler is the handler that functions of TLSNextProto receive.
+type nextProtoHandler struct {
 	ctx  context.Context
 	conn *tls.Conn
 	http.Handler
 }
 
-// BaseContext is how golang.org/x/net/http2 asks for the connection's context.
-func (h nextHandler) BaseContext() context.Context { return h.ctx }
+// BaseContext returns the connection's context; golang.org/x/net/http2 calls it.
+func (h nextProtoHandler) BaseContext() context.Context { return h.ctx }
 
-// ServeHTTP fills in what implementations of other protocols may leave out.
-func (h nextHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP sets fields of the request that implementations of other protocols may omit.
+func (h nextProtoHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.TLS == nil {
 		state := h.conn.ConnectionState()
 		r.TLS = &state

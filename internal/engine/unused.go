@@ -1,32 +1,32 @@
 package engine
 
-// A server whose listeners have been closed, though neither Shutdown nor Close was called, serves the
-// connections that are open until they end, as net/http does. What it has of goroutines and
-// descriptors beside ends with the last of them, and a later Serve makes it anew.
+// A server whose listeners were closed without Shutdown or Close serves its open connections until
+// they end, as net/http does. Its other goroutines and descriptors end with the last connection. A
+// later Serve creates them again.
 
 // IsUnused reports whether no Serve runs, and no connection is open.
 func (s *Server) IsUnused() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.unused()
+	return s.isUnused()
 }
 
-// unused is IsUnused for a caller that holds the mutex.
-func (s *Server) unused() bool {
-	return len(s.listeners) == 0 && s.conns.n == 0 && s.http2.open.Load() == 0 && s.shards.open() == 0
+// isUnused is IsUnused for a caller that holds the mutex.
+func (s *Server) isUnused() bool {
+	return len(s.listeners) == 0 && s.conns.n == 0 && s.http2.openConns.Load() == 0 && s.shards.open() == 0
 }
 
-// endIfUnused ends what serves connections if there are none and there will be none. Shutdown and
-// Close have their own way of doing so.
-func (s *Server) endIfUnused() {
+// stopIfUnused stops the shards and the HTTP/2 server if there are no connections and no listeners.
+// Shutdown and Close stop them themselves.
+func (s *Server) stopIfUnused() {
 	s.mu.Lock()
-	if s.closing.Load() || !s.unused() {
+	if s.closing.Load() || !s.isUnused() {
 		s.mu.Unlock()
 		return
 	}
 	g := s.shards
 	s.shards = nil
-	s.http2.rest() // under the mutex: the inner server must not end for a connection that comes now
+	s.http2.stopInner() // under the mutex, so that no connection arrives meanwhile
 	s.mu.Unlock()
 	g.stop()
 	if s.Unused != nil {

@@ -13,25 +13,26 @@ import (
 	"time"
 )
 
-// A goroutine of the portable path that serves one connection after another brings
-// nothing of one handler's to the next, and ends with the server.
-func TestGoroutinesAreUsedAgain(t *testing.T) {
-	settings := &http.Server{ConnState: func(net.Conn, http.ConnState) {}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		goroutine, _, _ := strings.Cut(string(stackHead()), " [")
-		fmt.Fprintf(w, "%s %s %v.", goroutine, ownLabels(), lockedThread())
-		switch r.URL.RawQuery {
-		case "label":
-			pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("left", "behind")))
-		case "lock":
-			runtime.LockOSThread()
-		}
-	})}
+// A worker that serves one connection after another carries nothing over from one handler to the
+// next, and ends with the server.
+func TestWorkersAreReusedWithoutTraces(t *testing.T) {
+	settings := &http.Server{ConnState: func(net.Conn, http.ConnState) {},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			goroutine, _, _ := strings.Cut(string(stackHead()), " [")
+			fmt.Fprintf(w, "%s %s %v.", goroutine, ownLabels(), lockedThread())
+			switch r.URL.RawQuery {
+			case "label":
+				pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("left", "behind")))
+			case "lock":
+				runtime.LockOSThread()
+			}
+		})}
 	s, dial := shardSite(t, settings)
 	ask := func(query string) (goroutine, rest string) {
 		c := dial()
 		defer c.Close()
 		io.WriteString(c, "GET /?"+query+" HTTP/1.1\r\nConnection: close\r\n"+host+"\r\n")
-		_, body, _ := strings.Cut(answers(t, c, 1), "\r\n\r\n")
+		_, body, _ := strings.Cut(readResponses(t, c, 1), "\r\n\r\n")
 		io.Copy(io.Discard, c) // until the server has closed it
 		words := strings.SplitN(body, " ", 3)
 		return strings.Join(words[:2], " "), words[2]

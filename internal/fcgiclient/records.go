@@ -148,7 +148,7 @@ func (r *response) readDirect(p []byte) int {
 	if err != nil {
 		_ = r.end(err)
 	}
-	r.records.Took(n)
+	r.records.Consumed(n)
 	if r.remaining >= 0 {
 		r.remaining -= int64(n)
 	}

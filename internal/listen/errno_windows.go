@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// What Windows says of an address that is in use, and of one where nobody listens; package syscall has neither.
+// Windows' errors for an address in use and for a refused connection, which package syscall lacks.
 const (
 	wsaeAddrInUse   syscall.Errno = 10048
 	wsaeConnRefused syscall.Errno = 10061
@@ -14,4 +14,4 @@ const (
 func isInUse(err error) bool   { return errors.Is(err, wsaeAddrInUse) }
 func isRefused(err error) bool { return errors.Is(err, wsaeConnRefused) }
 
-func closeOnExec(int) {} // no descriptors are passed
+func closeOnExec(int) {} // sockets are not passed on Windows

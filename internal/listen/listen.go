@@ -1,5 +1,5 @@
-// Package listen makes listeners of what people write on a command line: TCP addresses, unix sockets, and
-// sockets that the service manager has opened.
+// Package listen makes listeners from the addresses that users write: TCP addresses, unix sockets,
+// and sockets that the service manager has passed (systemd socket activation, sd_listen_fds(3)).
 package listen
 
 import (
@@ -18,29 +18,29 @@ import (
 
 const (
 	unixPrefix = "unix:"
-	// abstract begins the name of a unix socket that is in no folder (unix(7)).
-	abstract = "@"
-	// Systemd asks for all sockets that the service manager passed; with a colon and a name behind it, for those
-	// of that name.
+	// abstractPrefix starts the name of an abstract unix socket, which has no path (unix(7)).
+	abstractPrefix = "@"
+	// Systemd stands for all sockets that the service manager has passed. Systemd, a colon and
+	// a name stand for those with that name.
 	Systemd = "systemd"
-	// maxUnixPath is what the kernel takes, sun_path without its final zero.
+	// maxUnixPath is the longest path of a unix socket: sun_path without its final zero.
 	maxUnixPath = 107
 )
 
-// Spec is where to listen.
+// Spec specifies where to listen.
 type Spec struct {
-	// Network is "tcp", "tcp4" or "tcp6" for addresses of one version only, "unix" or Systemd.
+	// Network is "tcp", "tcp4", "tcp6", "unix" or Systemd.
 	Network string
-	// Address is host:port, the path of a socket, or the name of those that were passed, if only some
-	// are meant.
+	// Address is host:port, the path of a socket, or the name of passed sockets; "" for all of
+	// them.
 	Address string
 }
 
-// Parse reads HOST:PORT, :PORT, [IPV6]:PORT, unix:PATH, systemd or systemd:NAME.
+// Parse parses HOST:PORT, :PORT, [IPV6]:PORT, unix:PATH, systemd or systemd:NAME.
 func Parse(text string) (Spec, error) {
 	if path, ok := strings.CutPrefix(text, unixPrefix); ok {
 		if path == "" || len(path) > maxUnixPath {
-			return Spec{}, fmt.Errorf("%q: want a path of 1 to %d bytes behind %s", text, maxUnixPath, unixPrefix)
+			return Spec{}, fmt.Errorf("%q: want a path of 1 to %d bytes after %s", text, maxUnixPath, unixPrefix)
 		}
 		return Spec{"unix", path}, nil
 	}
@@ -65,7 +65,7 @@ func checkPort(port string) error {
 	return err
 }
 
-// Port is all addresses of the machine at a port.
+// Port returns the Spec of a port on all addresses.
 func Port(port uint16) Spec { return Spec{"tcp", ":" + strconv.Itoa(int(port))} }
 
 func (s Spec) String() string {
@@ -80,27 +80,29 @@ func (s Spec) String() string {
 	return s.Address
 }
 
-// Options are what listeners can be told.
+// Options are settings of listeners.
 type Options struct {
-	// SocketMode are the permissions of unix sockets that are made.
+	// SocketMode is the permissions of new unix sockets.
 	SocketMode fs.FileMode
-	// Stall is how long a TCP client may leave what it was sent unread, or the network undelivered, before its
-	// connection is reset; 0 leaves that to the system. The kernel sees to it, on Linux.
+	// Stall is how long sent data may stay unacknowledged, or a TCP client may accept none,
+	// before the kernel resets the connection. 0 is the system's default. It works only on
+	// Linux.
 	Stall time.Duration
-	// Backlog is how many connections wait to be accepted, at most; 0 is the system's number. ReusePort lets other sockets have
-	// the same TCP address (socket(7)).
+	// Backlog is the maximum number of connections that wait to be accepted; 0 is the system's
+	// default. ReusePort allows other sockets with the same TCP address (socket(7)).
 	Backlog   int
 	ReusePort bool
 }
 
-// One listens on one address that is not Systemd's. If a socket of that address was passed it is that one.
+// One listens on one address, whose network is not Systemd. If a socket with that address was
+// passed, it returns that socket.
 func One(s Spec, o Options, passed *Passed) (net.Listener, error) {
-	l, err := passed.at(s)
+	l, err := passed.listenerFor(s)
 	if l == nil && err == nil {
 		l, err = open(s, o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s, reason(err))
+		return nil, fmt.Errorf("%s: %w", s, explain(err))
 	}
 	if err := o.apply(l); err != nil {
 		l.Close()
@@ -109,8 +111,8 @@ func One(s Spec, o Options, passed *Passed) (net.Listener, error) {
 	return l, nil
 }
 
-// All listens on all of specs, or on none. passed are the sockets that the process was given; those that
-// are asked for become listeners, and it is an error if one is not.
+// All listens on all of specs, or on none. passed are the sockets that the process has received. If
+// specs do not use all of them, All fails.
 func All(specs []Spec, o Options, passed *Passed) (all []net.Listener, err error) {
 	defer func() {
 		if err != nil {
@@ -124,12 +126,12 @@ func All(specs []Spec, o Options, passed *Passed) (all []net.Listener, err error
 		var some []net.Listener
 		switch s.Network {
 		case Systemd:
-			some, err = passed.take(s.Address)
+			some, err = passed.listeners(s.Address)
 		default:
-			some, err = one(open(s, o))
+			some, err = single(open(s, o))
 		}
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", s, reason(err))
+			return all, fmt.Errorf("%s: %w", s, explain(err))
 		}
 		all = append(all, some...)
 		for _, l := range some {
@@ -143,13 +145,14 @@ func All(specs []Spec, o Options, passed *Passed) (all []net.Listener, err error
 
 func open(s Spec, o Options) (net.Listener, error) {
 	if s.Network == "unix" {
-		return onSocket(s.Address, o.SocketMode)
+		return listenUnix(s.Address, o.SocketMode)
 	}
-	return overTCP(s, o)
+	return listenTCP(s, o)
 }
 
-// overTCP listens without Multipath TCP, which package net would use: its sockets know no Stall.
-func overTCP(s Spec, o Options) (net.Listener, error) {
+// listenTCP listens without Multipath TCP, which package net would use: its sockets do not support
+// Stall.
+func listenTCP(s Spec, o Options) (net.Listener, error) {
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
 	if o.ReusePort {
@@ -158,7 +161,7 @@ func overTCP(s Spec, o Options) (net.Listener, error) {
 	return c.Listen(context.Background(), s.Network, s.Address)
 }
 
-// apply sets what a socket that listens can be told.
+// apply applies the options to a listening socket.
 func (o Options) apply(l net.Listener) error {
 	if t, ok := l.(*net.TCPListener); ok && o.Stall > 0 {
 		if err := limitStalls(t, o.Stall); err != nil {
@@ -171,32 +174,33 @@ func (o Options) apply(l net.Listener) error {
 	return nil
 }
 
-func one(l net.Listener, err error) ([]net.Listener, error) {
+func single(l net.Listener, err error) ([]net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
 	return []net.Listener{l}, nil
 }
 
-// reason is what went wrong, without the words that repeat what was asked for, and with what to do.
-func reason(err error) error {
+// explain returns the cause of err, without repeating the address, and with a remedy.
+func explain(err error) error {
 	why := err
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		why = op.Err
 	}
 	switch {
 	case isInUse(why):
-		return errors.New("in use by another process; end it or choose another")
+		return errors.New("in use by another process (stop it, or choose another address)")
 	case errors.Is(why, fs.ErrPermission):
-		return fmt.Errorf("%w; ports below 1024 and some folders need privilege: start as root with --user", why)
+		return fmt.Errorf("%w (ports below 1024 and some directories require root, or use systemd socket activation)",
+			why)
 	}
 	return why
 }
 
-// onSocket listens on a unix socket. One that is left over, to which nobody listens, is removed.
-func onSocket(path string, mode fs.FileMode) (net.Listener, error) {
+// listenUnix listens on a unix socket. It replaces a stale socket, on which no process listens.
+func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	l, err := net.Listen("unix", path)
-	if err != nil && isInUse(err) && isLeftOver(path) {
+	if err != nil && isInUse(err) && isStale(path) {
 		if err := safefile.Remove(path); err != nil {
 			return nil, err
 		}
@@ -205,8 +209,8 @@ func onSocket(path string, mode fs.FileMode) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(path, abstract) {
-		return l, nil // and has no permissions
+	if strings.HasPrefix(path, abstractPrefix) {
+		return l, nil // which has no permissions
 	}
 	if err := safefile.ChmodSocket(path, mode); err != nil {
 		l.Close()
@@ -215,8 +219,8 @@ func onSocket(path string, mode fs.FileMode) (net.Listener, error) {
 	return l, nil
 }
 
-// isLeftOver reports whether path is a socket and nobody listens to it.
-func isLeftOver(path string) bool {
+// isStale reports whether path is a socket on which no process listens.
+func isStale(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {
 		return false

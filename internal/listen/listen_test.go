@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestParse(t *testing.T) {
+func TestParseAcceptsValidAddresses(t *testing.T) {
 	for text, want := range map[string]Spec{
 		"127.0.0.1:80":     {"tcp", "127.0.0.1:80"},
 		":80":              {"tcp", ":80"},
@@ -54,21 +54,21 @@ func all(t *testing.T, specs ...Spec) []net.Listener {
 	return ls
 }
 
-// All or none: what was opened before an error is closed.
-func TestAllOrNone(t *testing.T) {
+// If All fails, it closes what it has opened.
+func TestAllListensOnAllOrNone(t *testing.T) {
 	free := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
 	addr := free.Addr().String()
-	taken := all(t, Spec{"tcp", "127.0.0.1:0"})[0].Addr().String()
+	inUse := all(t, Spec{"tcp", "127.0.0.1:0"})[0].Addr().String()
 	free.Close()
-	_, err := All([]Spec{{"tcp", addr}, {"tcp", taken}}, Options{SocketMode: 0o600}, new(Passed))
-	if err == nil || !strings.HasPrefix(err.Error(), taken+": in use by another process") {
+	_, err := All([]Spec{{"tcp", addr}, {"tcp", inUse}}, Options{SocketMode: 0o600}, new(Passed))
+	if err == nil || !strings.HasPrefix(err.Error(), inUse+": in use by another process") {
 		t.Fatalf("got %v", err)
 	}
 	all(t, Spec{"tcp", addr}) // is free again
 }
 
-// A socket that a process left is taken over. One that is served is not, nor is a file.
-func TestLeftOver(t *testing.T) {
+// A stale socket is replaced. One in use is not, and neither is a file.
+func TestStaleSocketIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	first, err := net.Listen("unix", path)
 	if err != nil {
@@ -76,7 +76,8 @@ func TestLeftOver(t *testing.T) {
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
 	unix := Spec{"unix", path}
-	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("got %v", err)
 	}
 	first.Close()
@@ -101,8 +102,8 @@ func TestLeftOver(t *testing.T) {
 	}
 }
 
-// A socket in no folder has neither a mode nor leftovers.
-func TestAbstract(t *testing.T) {
+// An abstract socket has no permissions and is never stale.
+func TestAbstractSocketHasNoPermissions(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has them")
 	}
@@ -114,23 +115,25 @@ func TestAbstract(t *testing.T) {
 	c.Close()
 }
 
-// Sockets are believed in only if they were passed to this process.
-func TestInherit(t *testing.T) {
+// Sockets are used only if they were passed to this process.
+func TestInheritIgnoresSocketsOfOtherProcesses(t *testing.T) {
 	t.Setenv("LISTEN_PID", "1")
 	t.Setenv("LISTEN_FDS", "1")
 	if p, err := Inherit(); err != nil || p.Any() {
 		t.Errorf("%+v, %v", p, err)
 	}
 	if os.Getenv("LISTEN_FDS") != "" {
-		t.Error("the next one will believe in them")
+		t.Error("the variables are still set")
 	}
-	if _, err := All([]Spec{{Systemd, ""}}, Options{}, new(Passed)); err == nil || !strings.Contains(err.Error(), "no socket was passed") {
+	if _, err := All([]Spec{{Systemd, ""}}, Options{}, new(Passed)); err == nil ||
+		!strings.Contains(err.Error(), "no socket was passed") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// One listens as it is told, again and again at one port if that is to be reused, and on one version of IP.
-func TestOne(t *testing.T) {
+// One applies its options: a port is reused if ReusePort is set, and a network is limited to one
+// version of IP.
+func TestOneAppliesOptions(t *testing.T) {
 	l, err := One(Spec{"tcp4", "127.0.0.1:0"}, Options{Backlog: 7, ReusePort: runtime.GOOS != "windows"}, new(Passed))
 	if err != nil {
 		t.Fatal(err)
@@ -149,8 +152,8 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// A socket that was passed is found by its address.
-func TestPassedAt(t *testing.T) {
+// A passed socket is found by its address.
+func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no sockets are passed")
 	}
@@ -167,7 +170,7 @@ func TestPassedAt(t *testing.T) {
 	}
 	other.Close()
 	if passed.Rest() == nil {
-		t.Error("it was taken")
+		t.Error("Rest does not report the unused socket")
 	}
 	same, err := One(Spec{"tcp4", l.Addr().String()}, Options{}, passed)
 	if err != nil {

@@ -10,21 +10,21 @@ import (
 )
 
 const (
-	// firstPassed is the descriptor of the first socket that is passed (sd_listen_fds(3)).
+	// firstPassed is the descriptor of the first passed socket (sd_listen_fds(3)).
 	firstPassed = 3
-	// maxPassed bounds how many are believed in.
+	// maxPassed limits LISTEN_FDS.
 	maxPassed = 1024
 )
 
-// Passed are the sockets that the service manager has opened for this process, as sd_listen_fds(3) says: by the
-// variables LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES.
+// Passed holds the sockets that the service manager has opened for this process, according to the
+// variables LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES (sd_listen_fds(3)).
 type Passed struct {
-	files []*os.File // nil where taken
+	files []*os.File // nil once in use
 	names []string
 }
 
-// Inherit finds the sockets that were passed. It takes the variables away, so that nobody else believes in them,
-// and must be called once.
+// Inherit finds the passed sockets. It unsets the variables, so that child processes do not use
+// them. It must be called only once.
 func Inherit() (*Passed, error) {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID"} {
@@ -33,11 +33,11 @@ func Inherit() (*Passed, error) {
 		}
 	}
 	if pid != strconv.Itoa(os.Getpid()) {
-		return new(Passed), nil // none, or meant for another process
+		return new(Passed), nil // none, or for another process
 	}
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 0 || n > maxPassed {
-		return nil, fmt.Errorf("LISTEN_FDS %q: want a number up to %d", count, maxPassed)
+		return nil, fmt.Errorf("invalid LISTEN_FDS %q: want a number up to %d", count, maxPassed)
 	}
 	p := new(Passed)
 	all := strings.Split(names, ":")
@@ -53,11 +53,11 @@ func Inherit() (*Passed, error) {
 	return p, nil
 }
 
-// Any reports whether any were passed.
+// Any reports whether any sockets were passed.
 func (p *Passed) Any() bool { return len(p.files) > 0 }
 
-// take makes listeners of those with a name, or of all if that is empty.
-func (p *Passed) take(name string) (all []net.Listener, err error) {
+// listeners makes listeners of the sockets with a name, or of all if name is empty.
+func (p *Passed) listeners(name string) (all []net.Listener, err error) {
 	for i, f := range p.files {
 		if f == nil || name != "" && p.names[i] != name {
 			continue
@@ -75,44 +75,45 @@ func (p *Passed) take(name string) (all []net.Listener, err error) {
 	case len(all) > 0:
 		return all, nil
 	case name != "":
-		return nil, fmt.Errorf("no socket of that name was passed; LISTEN_FDNAMES has %q", strings.Join(p.names, ":"))
+		return nil, fmt.Errorf("no socket of that name was passed (LISTEN_FDNAMES is %q)", strings.Join(p.names, ":"))
 	}
 	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
 }
 
-// listener makes one of a descriptor.
+// listener makes a listener of a passed socket.
 func (p *Passed) listener(i int) (net.Listener, error) {
 	l, err := net.FileListener(p.files[i])
 	if err != nil {
-		return nil, fmt.Errorf("descriptor %d is no listening stream socket: %w", firstPassed+i, err)
+		return nil, fmt.Errorf("descriptor %d is not a listening stream socket: %w", firstPassed+i, err)
 	}
 	p.files[i].Close()
 	p.files[i] = nil
 	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false) // it is the service manager's
+		u.SetUnlinkOnClose(false) // the service manager owns it
 	}
 	return l, nil
 }
 
-// at makes a listener of the one that was passed for an address, or returns nil.
-func (p *Passed) at(s Spec) (net.Listener, error) {
+// listenerFor makes a listener of the socket that was passed for an address. It returns nil if
+// there is none.
+func (p *Passed) listenerFor(s Spec) (net.Listener, error) {
 	for i, f := range p.files {
 		if f == nil {
 			continue
 		}
 		addr, err := localAddr(f)
 		if err != nil {
-			return nil, fmt.Errorf("descriptor %d is no socket: %w", firstPassed+i, err)
+			return nil, fmt.Errorf("descriptor %d is not a socket: %w", firstPassed+i, err)
 		}
-		if s.is(addr) {
+		if s.matches(addr) {
 			return p.listener(i)
 		}
 	}
 	return nil, nil
 }
 
-// is reports whether a socket's address is the Spec's.
-func (s Spec) is(addr net.Addr) bool {
+// matches reports whether a socket's address is that of the Spec.
+func (s Spec) matches(addr net.Addr) bool {
 	switch a := addr.(type) {
 	case *net.UnixAddr:
 		return s.Network == "unix" && s.Address == a.Name
@@ -130,9 +131,9 @@ func (s Spec) is(addr net.Addr) bool {
 	return false
 }
 
-// localAddr is the address of a socket. The file stays open.
+// localAddr returns the address of a socket. The file stays open.
 func localAddr(f *os.File) (net.Addr, error) {
-	l, err := net.FileListener(f) // of a descriptor of its own
+	l, err := net.FileListener(f) // FileListener duplicates the descriptor
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +143,11 @@ func localAddr(f *os.File) (net.Addr, error) {
 	return l.Addr(), l.Close()
 }
 
-// Rest is an error if there are sockets that nobody has asked for: their clients would wait for ever.
+// Rest returns an error if a passed socket is not in use: its clients would wait forever.
 func (p *Passed) Rest() error {
 	for i, f := range p.files {
 		if f != nil {
-			return fmt.Errorf("socket %d (%q) was passed and nothing asks for it; add --listen systemd", i, p.names[i])
+			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on systemd)", i, p.names[i])
 		}
 	}
 	return nil

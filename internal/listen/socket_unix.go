@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reusePort is for net.ListenConfig.
+// reusePort is a net.ListenConfig.Control.
 func reusePort(_, _ string, c syscall.RawConn) error {
 	var setErr error
 	err := c.Control(func(fd uintptr) {
@@ -21,7 +21,7 @@ func reusePort(_, _ string, c syscall.RawConn) error {
 	return setErr
 }
 
-// setBacklog listens again, which changes the number only (listen(2)).
+// setBacklog calls listen again, which changes only the backlog (listen(2)).
 func setBacklog(l net.Listener, n int) error {
 	socket, ok := l.(syscall.Conn)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitStalls sets TCP_USER_TIMEOUT (tcp(7)), which accepted connections inherit. It costs nothing for each
-// request, unlike a deadline, and asks for progress instead of for an end.
+// limitStalls sets TCP_USER_TIMEOUT (tcp(7)), which accepted connections inherit. Unlike a deadline
+// it costs nothing for each request, and it requires progress, not completion.
 func limitStalls(l *net.TCPListener, d time.Duration) error {
 	raw, err := l.SyscallConn()
 	if err != nil {
@@ -20,7 +20,7 @@ func limitStalls(l *net.TCPListener, d time.Duration) error {
 		setErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
 	})
 	if err != nil || errors.Is(setErr, unix.ENOPROTOOPT) {
-		return err // a Multipath socket that was passed has no such option
+		return err // a passed Multipath TCP socket lacks the option
 	}
 	return setErr
 }

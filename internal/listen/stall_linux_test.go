@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A client that reads nothing does not hold its connection for ever.
-func TestStall(t *testing.T) {
+// A client that reads nothing is disconnected.
+func TestStallClosesUnreadConnection(t *testing.T) {
 	ls, err := All([]Spec{{"tcp", "127.0.0.1:0"}}, Options{Stall: 300 * time.Millisecond}, new(Passed))
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestStall(t *testing.T) {
 	for b := make([]byte, 1<<20); err == nil; {
 		_, err = server.Write(b)
 	}
-	if e, ok := err.(net.Error); ok && time.Since(began) >= 30*time.Second { //nolint:errorlint // only whether it was the deadline
+	if e, ok := err.(net.Error); ok && time.Since(began) >= 30*time.Second { //nolint:errorlint // only checks for the deadline
 		t.Errorf("only the deadline ended it: %v", e)
 	}
 }

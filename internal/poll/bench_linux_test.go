@@ -16,11 +16,12 @@ func socketpair(b *testing.B) [2]int {
 	return pair
 }
 
-// BenchmarkTransfer sends a byte and receives it, with the scheduler told of the
-// calls and without.
+// BenchmarkTransfer sends and receives a byte, with and without informing the scheduler of the
+// calls.
 func BenchmarkTransfer(b *testing.B) {
-	told := func(trap uintptr, fd int, p []byte) {
-		if _, _, errno := syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0); errno != 0 {
+	informed := func(trap uintptr, fd int, p []byte) {
+		if _, _, errno := syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0); errno != 0 {
 			b.Fatal(errno)
 		}
 	}
@@ -35,16 +36,16 @@ func BenchmarkTransfer(b *testing.B) {
 			}
 		}
 	})
-	b.Run("told", func(b *testing.B) {
+	b.Run("informed", func(b *testing.B) {
 		pair, p := socketpair(b), make([]byte, 1)
 		for b.Loop() {
-			told(sysSendto, pair[0], p)
-			told(sysRecvfrom, pair[1], p)
+			informed(sysSendto, pair[0], p)
+			informed(sysRecvfrom, pair[1], p)
 		}
 	})
 }
 
-// BenchmarkRecvNothing is what it costs to learn that nothing has arrived.
+// BenchmarkRecvNothing measures a Recv when nothing has arrived.
 func BenchmarkRecvNothing(b *testing.B) {
 	pair, p := socketpair(b), make([]byte, 1)
 	for b.Loop() {
@@ -54,8 +55,8 @@ func BenchmarkRecvNothing(b *testing.B) {
 	}
 }
 
-// BenchmarkWait asks a Poller that has an event, as a busy one does: without waiting
-// first, and with a wait at once.
+// BenchmarkWait measures a Poller that has an event, with a first call that does not wait, and with
+// one call that may wait.
 func BenchmarkWait(b *testing.B) {
 	for _, way := range []struct {
 		name string
@@ -74,8 +75,9 @@ func BenchmarkWait(b *testing.B) {
 			}
 			defer p.Close()
 			pair := socketpair(b)
-			// Level-triggered, so that the one event is there each time.
-			if err := syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, pair[0], &syscall.EpollEvent{Events: syscall.EPOLLOUT}); err != nil {
+			// Level-triggered, so that the event is there each time.
+			if err := syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, pair[0],
+				&syscall.EpollEvent{Events: syscall.EPOLLOUT}); err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
@@ -87,8 +89,8 @@ func BenchmarkWait(b *testing.B) {
 	}
 }
 
-// BenchmarkPingPong has two goroutines answer each other, each waiting for a byte: in Go's
-// poller as a Loop does, and in a system call of its own.
+// BenchmarkPingPong has two goroutines exchange bytes. Each waits in Go's poller as a Loop does, or
+// in a system call.
 func BenchmarkPingPong(b *testing.B) {
 	type waiter interface {
 		Add(fd, id int) error

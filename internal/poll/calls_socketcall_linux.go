@@ -2,7 +2,8 @@
 
 package poll
 
-// Numbers of system calls. Package syscall has none of these here: before Linux 4.3 all of them were one call, socketcall.
+// Numbers of system calls that package syscall lacks on these architectures: before Linux 4.3 all
+// of them were one call, socketcall.
 const (
 	sysGetsockopt = 365
 	sysSendto     = 369

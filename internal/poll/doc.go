@@ -1,5 +1,5 @@
-// Package poll tells which sockets are ready, and has the calls on sockets that go
-// with it and never block.
+// Package poll reports which sockets are ready. It also has the system calls on sockets that never
+// block.
 //
 // It works on Linux. Elsewhere it compiles, and New and all other functions return
 // errors.ErrUnsupported.
@@ -7,8 +7,8 @@ package poll
 
 // Event is what happened to a descriptor since it was last reported.
 type Event struct {
-	ID       int  // as given to Add
-	Readable bool // there is input, or an end of it
-	Writable bool // there is room for output, or a connection was made
-	Ended    bool // the peer has sent all it will, or the connection failed
+	ID       int  // the id passed to Add
+	Readable bool // there is input, or its end
+	Writable bool // there is room for output, or the connection is established
+	Ended    bool // the peer has closed its side, or the connection failed
 }

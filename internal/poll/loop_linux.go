@@ -6,25 +6,25 @@ import (
 	"unsafe"
 )
 
-// Loop is a Poller for a loop that shares its processor with goroutines: it waits
-// through Go's own poller, in which its epoll descriptor is registered, and so holds
-// neither a thread nor a P while it does. Blocking in epoll_wait instead would have
-// the scheduler find the thread missing, and wake another, each time.
+// Loop is a Poller for a loop that shares its processor with goroutines. It waits through Go's own
+// poller, in which its epoll descriptor is registered. While it waits it therefore holds neither a
+// thread nor a P. If it blocked in epoll_wait instead, the scheduler would each time wake another
+// thread.
 //
-// It is for one goroutine at a time.
+// Only one goroutine may use it at a time.
 type Loop struct {
-	poller *Poller
-	file   *os.File // the epoll descriptor's owner; it must outlive its use
-	raw    syscall.RawConn
-	look   func(uintptr) bool
-	looks  int // of Go's poller, since Wait was called
-	n      int // what the last one found
-	err    error
+	poller    *Poller
+	file      *os.File // owns the epoll descriptor, and must stay reachable while that is used
+	raw       syscall.RawConn
+	checkOnce func(uintptr) bool
+	checks    int // calls of check since Wait was called
+	n         int // events that the last check found
+	err       error
 
-	bell     *os.File // an eventfd, for Yield
-	bellRaw  syscall.RawConn
-	rung     bool
-	ringOnce func(uintptr) bool
+	wakeup     *os.File // an eventfd, for Yield
+	wakeupRaw  syscall.RawConn
+	signaled   bool
+	signalOnce func(uintptr) bool
 }
 
 // NewLoop returns a Loop. Close it when it is no longer needed.
@@ -47,77 +47,74 @@ func NewLoop() (*Loop, error) {
 		_ = l.Close()
 		return nil, os.NewSyscallError("eventfd2", errno)
 	}
-	l.bell = os.NewFile(fd, "eventfd")
-	if l.bellRaw, err = l.bell.SyscallConn(); err != nil {
+	l.wakeup = os.NewFile(fd, "eventfd")
+	if l.wakeupRaw, err = l.wakeup.SyscallConn(); err != nil {
 		_ = l.Close()
 		return nil, err
 	}
-	// Made once: a closure for each wait would be garbage for each wait.
-	l.look = func(uintptr) bool {
-		l.looks++
-		l.n, l.err = l.poller.look()
+	// Made once, because a closure for each wait would be garbage.
+	l.checkOnce = func(uintptr) bool {
+		l.checks++
+		l.n, l.err = l.poller.check()
 		return l.n > 0 || l.err != nil
 	}
-	l.ringOnce = l.ring
+	l.signalOnce = l.signal
 	return l, nil
 }
 
-// Add reports under id from now on when something arrives on fd. Closing fd ends that. Room for
-// output is not told of: a unix socket gets some whenever its peer reads, and each answer would
-// be followed by an event that means nothing.
+// Add makes Wait report under id when input arrives on fd, until fd is closed. It does not report
+// room for output: a unix socket gets room whenever its peer reads, so that each response would
+// cause a useless event.
 func (l *Loop) Add(fd, id int) error {
 	return l.poller.AddInput(fd, id)
 }
 
-// AddOutput reports from now on also when there is room for output on a descriptor that was
-// added, and once if there is.
+// AddOutput makes Wait report also when a descriptor that was added has room for output, and once
+// if it has room now.
 func (l *Loop) AddOutput(fd, id int) error { return l.poller.AddOutput(fd, id) }
 
-// Remove ends that for a descriptor that stays open.
+// Remove stops the reports for a descriptor that stays open.
 func (l *Loop) Remove(fd int) error {
 	return syscall.EpollCtl(l.poller.fd, syscall.EPOLL_CTL_DEL, fd, nil)
 }
 
-// Wait returns what has happened, and waits if nothing has, until something does or
-// Close is called. It reports whether it did wait. The events are valid until the next
-// call.
+// Wait returns the events since the last call. If there are none, it waits for some, or for Close,
+// and sets waited. The events are valid until the next call.
 func (l *Loop) Wait() (events []Event, waited bool, err error) {
-	l.looks = 0
-	// Go's poller says only what happens after Read was called, so that Read must look
-	// before it waits. To look ourselves first would be to look twice.
-	err = l.raw.Read(l.look)
+	l.checks = 0
+	// Go's poller reports only events after Read was called, so that Read must check before it
+	// waits. Checking here first would mean checking twice.
+	err = l.raw.Read(l.checkOnce)
 	if err == nil && l.err != nil {
 		err = os.NewSyscallError("epoll_pwait", l.err)
 	}
 	if err != nil {
-		return nil, l.looks > 1, err
+		return nil, l.checks > 1, err
 	}
-	return l.poller.translate(l.n), l.looks > 1, nil
+	return l.poller.translate(l.n), l.checks > 1, nil
 }
 
-// Yield lets all other goroutines of the processor run, also those whose sockets
-// have become ready meanwhile: a plain Gosched would not have Go look for those
-// while its caller stays runnable.
+// Yield lets all other goroutines of the processor run, including those whose sockets have become
+// ready meanwhile. runtime.Gosched would not poll for those while its caller stays runnable.
 func (l *Loop) Yield() {
-	l.rung = false
-	_ = l.bellRaw.Read(l.ringOnce)
+	l.signaled = false
+	_ = l.wakeupRaw.Read(l.signalOnce)
 }
 
-func (l *Loop) ring(fd uintptr) bool {
-	if l.rung {
+func (l *Loop) signal(fd uintptr) bool {
+	if l.signaled {
 		return true
 	}
-	l.rung = true
+	l.signaled = true
 	one := [8]byte{1}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&one[0])), uintptr(len(one)))
 	return false
 }
 
-// Close ends a Park that waits, and releases the Loop. The descriptors it reported
-// stay open.
+// Close ends a Wait that waits, and releases the Loop. The descriptors that were added stay open.
 func (l *Loop) Close() error {
-	if l.bell != nil {
-		_ = l.bell.Close()
+	if l.wakeup != nil {
+		_ = l.wakeup.Close()
 	}
 	return l.file.Close()
 }

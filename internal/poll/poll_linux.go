@@ -7,15 +7,14 @@ import (
 	"unsafe"
 )
 
-// batch is how many events one Wait returns at most.
+// batch is the maximum number of events that one Wait returns.
 const batch = 256
 
-// edge is EPOLLET, which package syscall has as a negative number.
+// edge is EPOLLET, which is a negative number in package syscall.
 const edge = 1 << 31
 
-// Poller reports readiness, edge-triggered: a descriptor is reported when its state
-// changes, so that a caller has to read or write until that would block. It is for one
-// goroutine.
+// Poller reports readiness, edge-triggered: it reports a descriptor when its state changes, so that
+// the caller must read or write until that would block. Only one goroutine may use it at a time.
 type Poller struct {
 	fd     int
 	raw    [batch]syscall.EpollEvent
@@ -31,21 +30,21 @@ func New() (*Poller, error) {
 	return &Poller{fd: fd}, nil
 }
 
-// input is what tells of input, and of the end.
+// input are the events of input and of its end.
 const input = syscall.EPOLLIN | syscall.EPOLLRDHUP | edge
 
-// Add reports fd under id from now on. Closing fd ends that.
+// Add makes Wait report fd under id, until fd is closed.
 func (p *Poller) Add(fd, id int) error {
 	return p.control(syscall.EPOLL_CTL_ADD, fd, id, input|syscall.EPOLLOUT)
 }
 
-// AddInput is Add for when something arrives only.
+// AddInput is Add for input only.
 func (p *Poller) AddInput(fd, id int) error {
 	return p.control(syscall.EPOLL_CTL_ADD, fd, id, input)
 }
 
-// AddOutput reports from now on also when there is room for output on a descriptor that was
-// added by AddInput, and once if there is.
+// AddOutput makes Wait report also when a descriptor that was added by AddInput has room for
+// output, and once if it has room now.
 func (p *Poller) AddOutput(fd, id int) error {
 	return p.control(syscall.EPOLL_CTL_MOD, fd, id, input|syscall.EPOLLOUT)
 }
@@ -54,15 +53,15 @@ func (p *Poller) control(op, fd, id int, events uint32) error {
 	return syscall.EpollCtl(p.fd, op, fd, &syscall.EpollEvent{Events: events, Fd: int32(id)})
 }
 
-// Wait returns what has happened, waiting for at most timeout until something has.
-// The events are valid until the next call.
+// Wait returns the events since the last call. If there are none, it waits for at most timeout. The
+// events are valid until the next call.
 //
-// It asks twice: first without waiting, then, if nothing had happened, for as long as
-// it may. A busy Poller hardly ever needs the second question. The first one cannot
-// block, so that the scheduler need not be told of it. To get an event that is there
-// takes 218 ns this way and 308 by waiting at once (BenchmarkWait).
+// It makes two calls: the first does not wait, and the second is made only if there was no event. A
+// busy Poller rarely needs the second. The first cannot block, so that the scheduler need not know
+// of it. Getting an event that is ready takes 218 ns this way, and 308 with one call that may wait
+// (BenchmarkWait).
 func (p *Poller) Wait(timeout time.Duration) ([]Event, error) {
-	n, err := p.look()
+	n, err := p.check()
 	if n == 0 && err == nil && timeout > 0 {
 		n, err = p.sleep(timeout)
 	}
@@ -72,7 +71,7 @@ func (p *Poller) Wait(timeout time.Duration) ([]Event, error) {
 	return p.translate(n), nil
 }
 
-// translate makes events of the first n of raw.
+// translate converts the first n events of raw.
 func (p *Poller) translate(n int) []Event {
 	const ended = syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
 	for i := range n {
@@ -87,16 +86,17 @@ func (p *Poller) translate(n int) []Event {
 	return p.events[:n]
 }
 
-// look fills raw with what has happened already.
-func (p *Poller) look() (int, error) {
-	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.raw[0])), batch, 0, 0, 0)
+// check fills raw with the events that have happened, without waiting.
+func (p *Poller) check() (int, error) {
+	n, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.raw[0])),
+		batch, 0, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}
 	return int(n), nil
 }
 
-// sleep fills raw with what happens within a time. A signal ends it early.
+// sleep fills raw with events that happen within timeout. A signal ends it early.
 func (p *Poller) sleep(timeout time.Duration) (int, error) {
 	ms := int((timeout + time.Millisecond - 1) / time.Millisecond)
 	n, err := syscall.EpollWait(p.fd, p.raw[:], ms)
@@ -106,5 +106,5 @@ func (p *Poller) sleep(timeout time.Duration) (int, error) {
 	return n, err
 }
 
-// Close releases the Poller. The descriptors it reported stay open.
+// Close releases the Poller. The descriptors that were added stay open.
 func (p *Poller) Close() error { return syscall.Close(p.fd) }

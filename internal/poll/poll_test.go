@@ -28,7 +28,7 @@ func poller(t *testing.T) *poll.Poller {
 	return p
 }
 
-// next waits for one event that satisfies a condition.
+// next waits for an event that satisfies a condition.
 func next(t *testing.T, p *poll.Poller, is func(poll.Event) bool) poll.Event {
 	t.Helper()
 	for range 100 {
@@ -46,7 +46,7 @@ func next(t *testing.T, p *poll.Poller, is func(poll.Event) bool) poll.Event {
 	return poll.Event{}
 }
 
-// connected returns both ends of a connection, ours begun by Connect.
+// connected returns both ends of a connection that Connect started.
 func connected(t testing.TB, address string) (fd int, server net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", address)
@@ -64,7 +64,7 @@ func connected(t testing.TB, address string) (fd int, server net.Conn) {
 	return fd, server
 }
 
-func TestConversation(t *testing.T) {
+func TestBothSidesExchangeData(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		t.Run(address, func(t *testing.T) {
 			fd, server := connected(t, address)
@@ -105,8 +105,8 @@ func TestConversation(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
-	// A free port of those that are given out could be given to somebody.
+func TestConnectErrorReportsRefusedConnection(t *testing.T) {
+	// Another process could be assigned an ephemeral port meanwhile.
 	fd, err := poll.Connect(netip.Addr{}, netip.MustParseAddrPort("127.0.0.1:1"))
 	if err == nil {
 		defer poll.Close(fd)
@@ -137,14 +137,15 @@ func TestFullSocketDoesNotBlock(t *testing.T) {
 	}
 }
 
-func TestWaitTakesItsTime(t *testing.T) {
+func TestWaitReturnsAfterTimeout(t *testing.T) {
 	start := time.Now()
-	if events, err := poller(t).Wait(30 * time.Millisecond); len(events) != 0 || err != nil || time.Since(start) < 30*time.Millisecond {
+	if events, err := poller(t).Wait(30 * time.Millisecond); len(events) != 0 || err != nil ||
+		time.Since(start) < 30*time.Millisecond {
 		t.Errorf("%v %v after %v", events, err, time.Since(start))
 	}
 }
 
-func TestReset(t *testing.T) {
+func TestResetResetsConnection(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
 	if err := poll.Reset(fd); err != nil {
 		t.Error(err)
@@ -155,7 +156,7 @@ func TestReset(t *testing.T) {
 }
 
 // Events that do not fit into one Wait come with the next, each once.
-func TestMoreEventsThanOneWaitReturns(t *testing.T) {
+func TestSurplusEventsComeWithNextWait(t *testing.T) {
 	const sockets = 300
 	p := poller(t)
 	for id := range sockets {
@@ -186,7 +187,7 @@ func TestMoreEventsThanOneWaitReturns(t *testing.T) {
 	}
 }
 
-func TestWaitOnAClosedPoller(t *testing.T) {
+func TestWaitOnClosedPollerFails(t *testing.T) {
 	p, err := poll.New()
 	if err != nil {
 		t.Fatal(err)

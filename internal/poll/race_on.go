@@ -4,10 +4,10 @@ package poll
 
 import "syscall"
 
-// The race detector knows of no system call. Package syscall tells it that whatever
-// was written before is seen by whoever reads after, so that programs may order
-// their goroutines by a conversation, as tests of servers do. Calls for no bytes do
-// nothing but that; received and sending make them in race builds.
+// The race detector does not know raw system calls. Package syscall informs it that whatever was
+// written before a send is visible after the receive. Programs, such as tests of servers, may
+// therefore order their goroutines by messages over a socket. received and sending do the same by
+// calls for no bytes, in race builds only.
 
 func received(fd int) { _, _ = syscall.Read(fd, nil) }
 

@@ -12,13 +12,12 @@ import (
 // ErrAgain is what Recv and Send return when they would block.
 const ErrAgain = syscall.EAGAIN
 
-// ErrNoPort is what Connect returns when the address it connects from has no port left for
-// that peer.
+// ErrNoPort is what Connect returns if no local port is left for the peer.
 const ErrNoPort = syscall.EADDRNOTAVAIL
 
-// Connect begins a connection to a TCP address, from an address of this machine or, if that
-// is the zero value, from where the system thinks best. The result is non-blocking; it is
-// connected once it is writable and ConnectError returns nil.
+// Connect starts a connection to a TCP address, from a local address or, if that is the zero value,
+// from one that the system chooses. The descriptor is non-blocking. The connection is established
+// once it is writable and ConnectError returns nil.
 func Connect(from netip.Addr, address netip.AddrPort) (fd int, err error) {
 	domain, to := sockaddr(address)
 	if fd, err = stream(domain); err != nil {
@@ -38,11 +37,11 @@ func Connect(from netip.Addr, address netip.AddrPort) (fd int, err error) {
 	return fd, nil
 }
 
-// bindAddressNoPort is IP_BIND_ADDRESS_NO_PORT, which package syscall lacks: the port is
-// chosen when the peer is known, so that one port can serve for many peers (ip(7)).
+// bindAddressNoPort is IP_BIND_ADDRESS_NO_PORT, which package syscall lacks. The kernel chooses the
+// port when the peer is known, so that one port can serve several peers (ip(7)).
 const bindAddressNoPort = 24
 
-// bind gives a socket its own address.
+// bind sets a socket's local address.
 func bind(fd int, from netip.Addr) error {
 	if err := syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, bindAddressNoPort, 1); err != nil {
 		return err
@@ -51,9 +50,8 @@ func bind(fd int, from netip.Addr) error {
 	return syscall.Bind(fd, own)
 }
 
-// ConnectUnix is Connect for the unix socket of that path, an absolute one. Where too many
-// connections wait to be accepted it returns ErrAgain and nothing has begun: no event will
-// tell when there is room.
+// ConnectUnix is Connect for a unix socket with an absolute path. If too many connections wait to
+// be accepted, it returns ErrAgain. No connection was started then, and no event will report room.
 func ConnectUnix(path string) (fd int, err error) {
 	if fd, err = stream(syscall.AF_UNIX); err != nil {
 		return -1, err
@@ -69,7 +67,7 @@ func ConnectUnix(path string) (fd int, err error) {
 	return -1, os.NewSyscallError("connect", err)
 }
 
-// stream returns a new socket for a connection.
+// stream returns a new stream socket.
 func stream(domain int) (fd int, err error) {
 	fd, err = syscall.Socket(domain, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -85,7 +83,7 @@ func sockaddr(address netip.AddrPort) (domain int, to syscall.Sockaddr) {
 	return syscall.AF_INET6, &syscall.SockaddrInet6{Port: int(address.Port()), Addr: address.Addr().As16()}
 }
 
-// ConnectError returns how a connection that Connect began has ended.
+// ConnectError returns the result of a connection that Connect started.
 func ConnectError(fd int) error {
 	errno, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_ERROR)
 	if err != nil {
@@ -97,25 +95,25 @@ func ConnectError(fd int) error {
 	return nil
 }
 
-// Recv reads what has arrived into b, which is not empty. It returns 0 and nil when
-// the peer has sent all it will, and ErrAgain when nothing has arrived.
+// Recv reads what has arrived into b, which is not empty. It returns 0 and nil at the end of the
+// input, and ErrAgain if nothing has arrived.
 func Recv(fd int, b []byte) (int, error) {
 	n, err := transfer(sysRecvfrom, fd, b, syscall.MSG_DONTWAIT)
 	received(fd)
 	return n, err
 }
 
-// Send writes as much of b, which is not empty, as there is room for, and returns
-// ErrAgain when there is none.
+// Send writes as much of b, which is not empty, as there is room for. It returns ErrAgain if there
+// is no room.
 func Send(fd int, b []byte) (int, error) {
 	sending()
 	return transfer(sysSendto, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 }
 
-// setLength sets a length of the kernel's, which is as large as the machine's words.
+// setLength sets a length field of the kernel, whose type depends on the architecture.
 func setLength[T uint32 | uint64](length *T, n int) { *length = T(n) }
 
-// SendAll is Send for pieces that follow each other.
+// SendAll is Send for several pieces in order.
 func SendAll(fd int, pieces [][]byte) (int, error) {
 	sending()
 	var vectors [maxPieces]syscall.Iovec
@@ -127,7 +125,8 @@ func SendAll(fd int, pieces [][]byte) (int, error) {
 	m := syscall.Msghdr{Iov: &vectors[0]}
 	setLength(&m.Iovlen, n)
 	for {
-		sent, _, errno := syscall.RawSyscall(sysSendmsg, uintptr(fd), uintptr(unsafe.Pointer(&m)), syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
+		sent, _, errno := syscall.RawSyscall(sysSendmsg, uintptr(fd), uintptr(unsafe.Pointer(&m)),
+			syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 		switch errno {
 		case 0:
 			return int(sent), nil
@@ -138,15 +137,16 @@ func SendAll(fd int, pieces [][]byte) (int, error) {
 	}
 }
 
-// maxPieces is how many pieces one call sends.
+// maxPieces is the maximum number of pieces of one call.
 const maxPieces = 40
 
-// transfer makes a system call without telling the scheduler, which is safe because
-// MSG_DONTWAIT keeps it from blocking. A send and a receive together take 595 ns this
-// way and 717 with the scheduler told (BenchmarkTransfer).
+// transfer makes a system call without informing the scheduler. This is safe because MSG_DONTWAIT
+// keeps the call from blocking. A send and a receive together take 595 ns this way, and 717 with
+// the scheduler informed (BenchmarkTransfer).
 func transfer(trap uintptr, fd int, b []byte, flags uintptr) (int, error) {
 	for {
-		n, _, errno := syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), flags, 0, 0)
+		n, _, errno := syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
+			uintptr(len(b)), flags, 0, 0)
 		switch errno {
 		case 0:
 			return int(n), nil
@@ -160,8 +160,8 @@ func transfer(trap uintptr, fd int, b []byte, flags uintptr) (int, error) {
 // Close closes a descriptor.
 func Close(fd int) error { return syscall.Close(fd) }
 
-// Reset closes a connection at once: the peer gets a reset, and no port of ours is
-// kept in TIME_WAIT.
+// Reset closes a connection at once: the peer receives a reset, and no local port stays in
+// TIME_WAIT.
 func Reset(fd int) error {
 	err := syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
 	if err := syscall.Close(fd); err != nil {
@@ -173,7 +173,7 @@ func Reset(fd int) error {
 	return nil
 }
 
-// Dup returns another descriptor of what fd is one of.
+// Dup duplicates a descriptor.
 func Dup(fd int) (int, error) {
 	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
 	if errno != 0 {
@@ -182,23 +182,23 @@ func Dup(fd int) (int, error) {
 	return int(n), nil
 }
 
-// Ended reports whether the peer has sent all it will, or the connection has failed,
-// and nothing that arrived before is unread. It reads nothing.
+// Ended reports whether the input has ended or the connection has failed, and no input is unread.
+// It consumes nothing.
 func Ended(fd int) bool {
 	var b [1]byte
 	n, err := transfer(sysRecvfrom, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
 	return n == 0 && err != ErrAgain //nolint:errorlint // a bare errno
 }
 
-// Quiet reports whether nothing has arrived that is unread, nor the peer's end, nor a failure. It
-// reads nothing.
+// Quiet reports whether there is neither unread input, nor the end of the input, nor a failure. It
+// consumes nothing.
 func Quiet(fd int) bool {
 	var b [1]byte
 	_, err := transfer(sysRecvfrom, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
 	return err == ErrAgain //nolint:errorlint // a bare errno
 }
 
-// Peek copies to b what has arrived, as much as there is room for, and leaves it unread.
+// Peek copies unread input to b without consuming it.
 func Peek(fd int, b []byte) int {
 	n, err := transfer(sysRecvfrom, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
 	if err != nil {
@@ -207,14 +207,14 @@ func Peek(fd int, b []byte) int {
 	return n
 }
 
-// Shutdown ends both directions of a connection, and with them whatever waits for
-// it. The descriptor stays open.
+// Shutdown shuts down both directions of a connection, which ends calls that wait for it. The
+// descriptor stays open.
 func Shutdown(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_RDWR) }
 
-// CloseWrite tells the peer that nothing more will be sent.
+// CloseWrite shuts down the sending side of a connection.
 func CloseWrite(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) }
 
-// QuietFor returns for how long nothing has arrived on a TCP connection.
+// QuietFor returns how long no input has arrived on a TCP connection.
 func QuietFor(fd int) time.Duration {
 	var info syscall.TCPInfo
 	size := uint32(syscall.SizeofTCPInfo)

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-func TestUnixSocket(t *testing.T) {
+func TestUnixSocketsConnect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -55,7 +55,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-func TestUnixSocketThatTakesNoConnection(t *testing.T) {
+func TestConnectUnixReturnsErrAgainIfBacklogIsFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	for name, want := range map[string]error{path: syscall.ENOENT, "/" + strings.Repeat("s", 107): syscall.EINVAL} {
 		if fd, err := poll.ConnectUnix(name); fd != -1 || !errors.Is(err, want) {

@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// kernel is what the steps are made of, so that tests can have one that lies.
+// kernel performs the steps. Tests replace it by one that lies.
 type kernel interface {
-	landlock() int // version of the interface
+	landlock() int // version of the ABI
 	noNewPrivs() error
 	confine(f Folders) error
 	dropCapabilities() error
@@ -17,42 +17,42 @@ type kernel interface {
 	setGID(gid int) error
 	setUID(uid int) error
 
-	// openProc begins to look at the process; the rest are for after that.
+	// openProc opens /proc for the methods below.
 	openProc() error
 	closeProc()
 	threads() ([]thread, error)
-	confined(f Folders) error     // nil if what should not be within reach is not
-	regain(gid int) error         // nil if root's identity cannot be had
-	openDirs() ([]openDir, error) // but those that belong to kernel
+	confined(f Folders) error     // nil if files outside are inaccessible
+	regain(gid int) error         // nil if root's identity cannot be regained
+	openDirs() ([]openDir, error) // except those of the kernel value
 }
 
-// thread is what the kernel says of one.
+// thread is the status of a thread.
 type thread struct {
 	id           int
-	uids, gids   [4]int // real, effective, saved, of the file system
+	uids, gids   [4]int // real, effective, saved, file system
 	groups       []int
-	capabilities uint64 // all sets but the bounding one
+	capabilities uint64 // union of all sets except the bounding set
 	noNewPrivs   bool
 }
 
-// openDir is a descriptor that is a folder.
+// openDir is a descriptor of a directory.
 type openDir struct {
 	fd   int
 	path string
 	info os.FileInfo
 }
 
-// apply takes the steps in the only order in which they work: whatever needs /proc while it can be reached, whatever
-// needs root while the process is root, and the user last.
+// apply performs the steps in the only order in which they work: first what needs /proc, then what
+// needs root, and the change of user last.
 func (p *Plan) apply(k kernel, folders Folders) (*Outcome, error) {
 	out := &Outcome{UID: p.uid, GID: p.gid, User: p.user, Group: p.group, Chroot: p.config.Chroot}
 	if err := k.openProc(); err != nil {
-		return nil, fmt.Errorf("what this process is cannot be verified without /proc; mount it: %w", err)
+		return nil, fmt.Errorf("cannot verify privileges without /proc (mount it): %w", err)
 	}
 	defer k.closeProc()
-	if !p.change && p.uid != 0 {
+	if !p.changesUser && p.uid != 0 {
 		if err := k.dropCapabilities(); err != nil {
-			return nil, fmt.Errorf("capabilities cannot be dropped: %w", err)
+			return nil, fmt.Errorf("cannot drop capabilities: %w", err)
 		}
 	}
 	if err := p.confine(k, folders, out); err != nil {
@@ -60,32 +60,32 @@ func (p *Plan) apply(k kernel, folders Folders) (*Outcome, error) {
 	}
 	if p.config.Chroot {
 		if err := k.chroot(folders.Served); err != nil {
-			return nil, fmt.Errorf("--chroot: %w", err)
+			return nil, fmt.Errorf("chroot: %w", err)
 		}
 	}
-	if p.change {
-		if err := p.become(k); err != nil {
+	if p.changesUser {
+		if err := p.changeIDs(k); err != nil {
 			return nil, err
 		}
 	}
 	if err := p.verify(k, folders, out); err != nil {
-		return nil, fmt.Errorf("privileges were not dropped as they should be: %w", err)
+		return nil, fmt.Errorf("privileges were not dropped: %w", err)
 	}
 	return out, nil
 }
 
-// confine asks the kernel to.
+// confine makes the kernel confine the process.
 func (p *Plan) confine(k kernel, folders Folders, out *Outcome) error {
 	if p.config.Sandbox == Off {
-		return p.mayKeep(folders.Keep)
+		return p.checkKeep(folders.Keep)
 	}
 	version := k.landlock()
 	err := k.noNewPrivs()
 	if out.NoNewPrivs = err == nil; err == nil && p.config.Reaching {
-		return p.mayKeep(folders.Keep)
+		return p.checkKeep(folders.Keep)
 	}
 	if err == nil && version == 0 {
-		err = errors.New("this kernel has no Landlock, or does not use it")
+		err = errors.New("kernel without Landlock, or Landlock is disabled")
 	}
 	if err == nil {
 		if err = k.confine(folders); err == nil {
@@ -94,43 +94,44 @@ func (p *Plan) confine(k kernel, folders Folders, out *Outcome) error {
 		}
 	}
 	if p.config.Sandbox == Require {
-		return fmt.Errorf("--sandbox require: %w", err)
+		return fmt.Errorf("sandbox is required: %w", err)
 	}
 	out.Unconfined = err.Error()
-	return p.mayKeep(folders.Keep)
+	return p.checkKeep(folders.Keep)
 }
 
-// mayKeep is an error if folders are kept that lead out of the new root: without Landlock anybody who takes over the
-// process could leave by them.
-func (p *Plan) mayKeep(keep []Folder) error {
+// checkKeep returns an error if directories outside of the new root are kept. Without Landlock an
+// attacker who controls the process could leave the root by them.
+func (p *Plan) checkKeep(keep []Folder) error {
 	if p.config.Chroot && len(keep) > 0 {
-		return fmt.Errorf("--chroot: without Landlock %q cannot be kept open, it leads out of the root", keep[0].Name())
+		return fmt.Errorf("chroot: cannot keep %q open without Landlock, because it leads out of the root",
+			keep[0].Name())
 	}
 	return nil
 }
 
-// become changes groups, group and user. Each step is needed for the next to be final.
-func (p *Plan) become(k kernel) error {
+// changeIDs changes supplementary groups, group and user. Each step makes the next one final.
+func (p *Plan) changeIDs(k kernel) error {
 	if err := k.setGroups(nil); err != nil {
-		return fmt.Errorf("supplementary groups cannot be dropped: %w", err)
+		return fmt.Errorf("cannot drop supplementary groups: %w", err)
 	}
 	if err := k.setGID(p.gid); err != nil {
-		return fmt.Errorf("--group: cannot become %d: %w", p.gid, err)
+		return fmt.Errorf("cannot change group to %d: %w", p.gid, err)
 	}
 	if err := k.setUID(p.uid); err != nil {
-		return fmt.Errorf("--user: cannot become %d: %w", p.uid, err)
+		return fmt.Errorf("cannot change user to %d: %w", p.uid, err)
 	}
 	return nil
 }
 
-// verify is an error unless all is as it should be, in all threads, and stays so.
+// verify returns an error unless every thread has lost the privileges and cannot regain them.
 func (p *Plan) verify(k kernel, folders Folders, out *Outcome) error {
 	threads, err := k.threads()
 	if err != nil {
 		return err
 	}
 	if len(threads) == 0 {
-		return errors.New("/proc shows no thread")
+		return errors.New("no threads in /proc")
 	}
 	for _, t := range threads {
 		if err := p.verifyThread(t, out); err != nil {
@@ -155,12 +156,12 @@ func (p *Plan) verify(k kernel, folders Folders, out *Outcome) error {
 
 func (p *Plan) verifyThread(t thread, out *Outcome) error {
 	for i := range t.uids {
-		if t.uids[i] != p.uid || p.change && t.gids[i] != p.gid {
+		if t.uids[i] != p.uid || p.changesUser && t.gids[i] != p.gid {
 			return fmt.Errorf("has users %v and groups %v, want %d and %d", t.uids, t.gids, p.uid, p.gid)
 		}
 	}
 	switch {
-	case p.change && len(t.groups) > 0:
+	case p.changesUser && len(t.groups) > 0:
 		return fmt.Errorf("has supplementary groups %v", t.groups)
 	case p.uid != 0 && t.capabilities != 0:
 		return fmt.Errorf("has capabilities %#x", t.capabilities)
@@ -170,7 +171,7 @@ func (p *Plan) verifyThread(t thread, out *Outcome) error {
 	return nil
 }
 
-// verifyDirs is an error if a folder is open that leads out of the root, and is not one of those to keep.
+// verifyDirs returns an error if a directory outside of the root is open that is not kept.
 func verifyDirs(k kernel, folders Folders) error {
 	known := []os.FileInfo{}
 	for _, f := range append([]Folder{{File: folders.Served}}, folders.Keep...) {
@@ -186,7 +187,8 @@ func verifyDirs(k kernel, folders Folders) error {
 	}
 	for _, d := range dirs {
 		if !isOneOf(d.info, known) {
-			return fmt.Errorf("descriptor %d is the folder %q, which leads out of the root; who started this must not leave it open", d.fd, d.path)
+			return fmt.Errorf("descriptor %d is the directory %q, which leads out of the root (close it first)", d.fd,
+				d.path)
 		}
 	}
 	return nil

@@ -14,27 +14,28 @@ import (
 	"kernel.org/pub/linux/libs/security/libcap/psx"
 )
 
-// Apply gives up what the plan says, for good and in all threads, and verifies it. After an error the process
-// is neither here nor there, and must end. It must be called once, before anything is served.
+// Apply gives up what the plan specifies, permanently and in all threads, and verifies it. After an
+// error the process is in an undefined state and must exit. Apply must be called once, before
+// anything is served.
 func (p *Plan) Apply(folders Folders) (*Outcome, error) { return p.apply(new(linux), folders) }
 
-// LandlockVersion is that of the kernel's interface, 0 if it has none.
+// LandlockVersion returns the version of the kernel's Landlock ABI, 0 if it has none.
 func LandlockVersion() int { return new(linux).landlock() }
 
-// linux is the kernel. Package syscall changes users and groups in all threads; for what it does not know there is
-// psx, which also works in programs with C libraries, where syscall.AllThreadsSyscall does not.
+// linux is the kernel. Package syscall changes users and groups in all threads. Other calls use
+// psx, which also works in programs with C libraries, unlike syscall.AllThreadsSyscall.
 type linux struct {
-	tasks *os.File      // /proc/self/task
-	fds   *os.File      // /proc/self/fd
-	above []os.FileInfo // the folders that have these in them
+	tasks   *os.File      // /proc/self/task
+	fds     *os.File      // /proc/self/fd
+	parents []os.FileInfo // "/" and "/proc", which contain the two
 }
 
-func (*linux) noNewPrivs() error { return everywhere(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0) }
+func (*linux) noNewPrivs() error { return allThreads(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0) }
 
 func (*linux) dropCapabilities() error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var none [2]unix.CapUserData
-	// The pointers must be converted in the call itself, or what they point to may move.
+	// The conversion must be part of the call, or the pointers' targets may move.
 	_, _, errno := psx.Syscall3(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&none[0])), 0)
 	if errno != 0 {
 		return errno
@@ -42,15 +43,15 @@ func (*linux) dropCapabilities() error {
 	return nil
 }
 
-// everywhere makes a system call in all threads. What it does not take is zero, as prctl wants it.
-func everywhere(number, a, b, c uintptr) error {
+// allThreads makes a system call in all threads. Unused arguments are zero, as prctl requires.
+func allThreads(number, a, b, c uintptr) error {
 	if _, _, errno := psx.Syscall6(number, a, b, c, 0, 0, 0); errno != 0 {
 		return errno
 	}
 	return nil
 }
 
-// chroot goes by the open folder, not by its path, which may lead elsewhere by now.
+// chroot uses the open directory, not its path, which may by now lead elsewhere.
 func (*linux) chroot(dir *os.File) error {
 	if err := unix.Fchdir(int(dir.Fd())); err != nil {
 		return err
@@ -65,7 +66,7 @@ func (*linux) setGroups(gids []int) error { return syscall.Setgroups(gids) }
 func (*linux) setGID(gid int) error       { return syscall.Setresgid(gid, gid, gid) }
 func (*linux) setUID(uid int) error       { return syscall.Setresuid(uid, uid, uid) }
 
-// regain tries to become root again, in this thread: if that works the process is to end anyway.
+// regain tries to regain root's identity in this thread. If it succeeds, the process must exit.
 func (*linux) regain(gid int) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -80,7 +81,7 @@ func (*linux) regain(gid int) error {
 	case try(unix.SYS_SETRESUID, 0, 0, 0) || try(unix.SYS_SETUID, 0, 0, 0):
 		return errors.New("this process can become root again")
 	case gid != 0 && (try(unix.SYS_SETRESGID, 0, 0, 0) || try(unix.SYS_SETGID, 0, 0, 0)):
-		return errors.New("this process can have root's group again")
+		return errors.New("this process can regain root's group")
 	case try(unix.SYS_SETGROUPS, 0, 0, 0):
 		return errors.New("this process can change its groups")
 	case try(unix.SYS_CHROOT, uintptr(unsafe.Pointer(root)), 0, 0):
@@ -103,7 +104,7 @@ func (k *linux) openProc() (err error) {
 			k.closeProc()
 			return err
 		}
-		k.above = append(k.above, info)
+		k.parents = append(k.parents, info)
 	}
 	return nil
 }
@@ -118,7 +119,7 @@ func (k *linux) threads() (all []thread, err error) {
 	for _, name := range names {
 		text, err := readAt(k.tasks, name+"/status")
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-			continue // it has ended
+			continue // the thread has exited
 		}
 		if err != nil {
 			return nil, err
@@ -132,17 +133,17 @@ func (k *linux) threads() (all []thread, err error) {
 	return all, err
 }
 
-// confined tries to reach what is outside: a file of /proc beside the folder that may be read. If all of the system is
-// served, nothing is outside.
+// confined tries to read a file outside: one of /proc beside the readable directory. If the whole
+// file system is served, nothing is outside.
 func (k *linux) confined(folders Folders) error {
 	served, err := folders.Served.Stat()
-	if err != nil || isOneOf(served, k.above) {
+	if err != nil || isOneOf(served, k.parents) {
 		return err
 	}
 	_, err = readAt(k.tasks, "../status")
 	switch {
 	case err == nil:
-		return errors.New("files outside of what is served can be read in spite of Landlock")
+		return errors.New("files outside the served directories are readable in spite of Landlock")
 	case errors.Is(err, os.ErrPermission):
 		return nil
 	}
@@ -171,12 +172,12 @@ func (k *linux) openDirs() (all []openDir, err error) {
 	return all, err
 }
 
-// openDirOf describes a descriptor. It has no info if that is no folder.
+// openDirOf describes a descriptor. Its info is nil if the descriptor is not a directory.
 func openDirOf(fd int) (d openDir, err error) {
 	d.fd = fd
 	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 	if errors.Is(err, unix.EBADF) {
-		return d, nil // it was closed meanwhile
+		return d, nil // closed meanwhile
 	}
 	if err != nil {
 		return d, err
@@ -190,7 +191,7 @@ func openDirOf(fd int) (d openDir, err error) {
 	return d, err
 }
 
-// list returns the names in a folder, from its beginning.
+// list returns all names in a directory.
 func list(dir *os.File) ([]string, error) {
 	if _, err := dir.Seek(0, 0); err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ func readAt(dir *os.File, name string) (string, error) {
 	}
 	f := os.NewFile(uintptr(fd), name)
 	defer f.Close()
-	b := make([]byte, 16<<10) // a status has two kilobytes, and a line of groups
+	b := make([]byte, 16<<10) // a status has 2 KB and a line of groups
 	n, err := f.Read(b)
 	return string(b[:n]), err
 }
@@ -219,7 +220,7 @@ func readLinkAt(dir *os.File, name string) string {
 	return string(b[:n])
 }
 
-// parseStatus reads a thread's status (proc_pid_status(5)).
+// parseStatus parses the status of a thread (proc_pid_status(5)).
 func parseStatus(text string) (t thread, err error) {
 	seen := 0
 	for line := range strings.Lines(text) {
@@ -250,7 +251,7 @@ func parseStatus(text string) (t thread, err error) {
 		seen++
 	}
 	if want := 9; seen != want {
-		return t, fmt.Errorf("its status has %d of the %d lines that matter", seen, want)
+		return t, fmt.Errorf("status has %d of %d required lines", seen, want)
 	}
 	return t, nil
 }

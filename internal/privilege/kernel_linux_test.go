@@ -14,8 +14,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// What is verified is read from the kernel: this process has not given up anything, and is found not to have.
-func TestThisProcess(t *testing.T) {
+// Verification reads the state of the kernel: this process has not given up anything, and is found
+// so.
+func TestUnchangedProcessFailsVerification(t *testing.T) {
 	k := new(linux)
 	if err := k.openProc(); err != nil {
 		t.Fatal(err)
@@ -39,7 +40,10 @@ func TestThisProcess(t *testing.T) {
 	}
 	defer dir.Close()
 	dirs, err := k.openDirs()
-	if err != nil || !slices.ContainsFunc(dirs, func(d openDir) bool { return d.path == dir.Name() && d.fd == int(dir.Fd()) }) {
+	if err != nil || !slices.ContainsFunc(dirs, func(d openDir) bool {
+		return d.path == dir.Name() &&
+			d.fd == int(dir.Fd())
+	}) {
 		t.Errorf("%+v, %v", dirs, err)
 	}
 	if slices.ContainsFunc(dirs, func(d openDir) bool { return strings.HasPrefix(d.path, "/proc") }) {
@@ -47,11 +51,12 @@ func TestThisProcess(t *testing.T) {
 	}
 }
 
-func TestParseStatus(t *testing.T) {
+func TestParseStatusReadsEveryLine(t *testing.T) {
 	const status = "Name:\ta b\nPid:\t7\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n" +
 		"CapInh:\t0000000000000001\nCapPrm:\t0000000000000002\nCapEff:\t0000000000000004\nCapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000008\nNoNewPrivs:\t1\n"
 	got, err := parseStatus(status)
-	want := thread{id: 7, uids: [4]int{1, 2, 3, 4}, gids: [4]int{5, 6, 7, 8}, groups: []int{9, 10}, capabilities: 15, noNewPrivs: true}
+	want := thread{id: 7, uids: [4]int{1, 2, 3, 4}, gids: [4]int{5, 6, 7, 8}, groups: []int{9, 10}, capabilities: 15,
+		noNewPrivs: true}
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v: %v", got, want, err)
 	}
@@ -62,13 +67,14 @@ func TestParseStatus(t *testing.T) {
 		if _, err := parseStatus(strings.Replace(status, line, "", 1)); err == nil {
 			t.Errorf("no error without %q", line)
 		}
-		if _, err := parseStatus(strings.Replace(status, line, strings.Replace(line, "\t", "\tx", 1), 1)); err == nil && !strings.HasPrefix(line, "NoNew") {
+		if _, err := parseStatus(strings.Replace(status, line, strings.Replace(line, "\t", "\tx", 1),
+			1)); err == nil && !strings.HasPrefix(line, "NoNew") {
 			t.Errorf("no error with rubbish in %q", line)
 		}
 	}
 }
 
-// givingUp is what tells this test's own program to be what it tests.
+// givingUp is the environment variable that makes this test binary confine itself.
 const givingUp = "TARE_TEST_GIVES_UP"
 
 func TestMain(m *testing.M) {
@@ -78,7 +84,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testkit.Tests{M: m}.Run())
 }
 
-// giveUp confines this process to a folder, in all its threads, and tries what is outside.
+// giveUp confines this process to a directory, in all threads, and tries to access others.
 func giveUp(dir string) int {
 	if err := tryOutside(dir); err != nil {
 		fmt.Println(err)
@@ -109,7 +115,7 @@ func tryOutside(dir string) error {
 		return fmt.Errorf("%+v", out)
 	}
 	results := make(chan error)
-	for range 8 { // more threads than were there
+	for range 8 { // more threads than before
 		go func() {
 			results <- errors.Join(
 				want(nil, opening(dir, "served/file", os.O_RDONLY)),
@@ -146,8 +152,8 @@ func want(target, err error) error {
 	return fmt.Errorf("got %w, want %w", err, target)
 }
 
-// Landlock is really there, in every thread.
-func TestConfined(t *testing.T) {
+// Landlock is in effect in every thread.
+func TestLandlockConfinesEveryThread(t *testing.T) {
 	if LandlockVersion() == 0 {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("this kernel has no Landlock")

@@ -8,16 +8,17 @@ import (
 	"runtime"
 )
 
-// LandlockVersion is 0: only Linux has it.
+// LandlockVersion returns 0: only Linux has Landlock.
 func LandlockVersion() int { return 0 }
 
-// Apply fails if the plan is to change anything: how that is done for good is known here of Linux only.
+// Apply fails if the plan changes anything: it is only implemented for Linux.
 func (p *Plan) Apply(Folders) (*Outcome, error) {
-	if p.change || p.config.Chroot {
-		return nil, fmt.Errorf("--user, --group and --chroot need Linux, not %s: start as the user that is to serve", runtime.GOOS)
+	if p.changesUser || p.config.Chroot {
+		return nil, fmt.Errorf("changing user, group or root requires Linux, not %s (start as the serving user)",
+			runtime.GOOS)
 	}
 	if p.config.Sandbox == Require {
-		return nil, errors.New("--sandbox require: it needs Linux's Landlock")
+		return nil, errors.New("sandbox is required, but needs Landlock of Linux")
 	}
-	return &Outcome{UID: p.uid, GID: p.gid, Unconfined: "Landlock is Linux's"}, nil
+	return &Outcome{UID: p.uid, GID: p.gid, Unconfined: "Landlock requires Linux"}, nil
 }

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What the versions of Landlock's interface can refuse (landlock(7)).
+// The access rights that each version of the Landlock ABI can restrict (landlock(7)).
 const (
-	fsVersion1 = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_READ_FILE |
+	fsVersion1 = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_READ_FILE |
 		unix.LANDLOCK_ACCESS_FS_READ_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
 		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
 		unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK |
@@ -31,9 +32,9 @@ func (*linux) landlock() int {
 	return int(version)
 }
 
-// refusals are all that a version can refuse. Signals are not among them: for the kernels that have no single domain for
-// all threads, they would be signals to other threads.
-func refusals(version int) (a unix.LandlockRulesetAttr) {
+// restrictions returns all that a version of the ABI can restrict. Signals are excluded: kernels
+// without a common domain for all threads would restrict signals between threads.
+func restrictions(version int) (a unix.LandlockRulesetAttr) {
 	a.Handled_access_fs = fsVersion1
 	if version >= 2 {
 		a.Handled_access_fs |= fsVersion2
@@ -53,11 +54,13 @@ func refusals(version int) (a unix.LandlockRulesetAttr) {
 	return a
 }
 
-// confine has the kernel refuse all but reading what is served, what is kept for, and reading of the threads' status, which
-// is needed once more: that exception ends with the open folder.
+// confine makes the kernel deny everything except reading the served directory, the rights of kept
+// directories, and reading the status of threads. The last is needed for verification; it ends when
+// the open directory is closed.
 func (k *linux) confine(folders Folders) error {
-	attr := refusals(k.landlock())
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), unsafe.Sizeof(attr), 0)
+	attr := restrictions(k.landlock())
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)),
+		unsafe.Sizeof(attr), 0)
 	if errno != 0 {
 		return fmt.Errorf("landlock_create_ruleset: %w", errno)
 	}
@@ -76,7 +79,7 @@ func (k *linux) confine(folders Folders) error {
 			return err
 		}
 	}
-	if err := everywhere(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); err != nil {
+	if err := allThreads(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); err != nil {
 		return fmt.Errorf("landlock_restrict_self: %w", err)
 	}
 	return nil
@@ -95,10 +98,11 @@ func (a Access) rights() (r uint64) {
 	return r
 }
 
-// allow adds a rule: rights for whatever is below a folder.
+// allow adds a rule: rights for everything below a directory.
 func allow(ruleset uintptr, dir *os.File, rights uint64) error {
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(dir.Fd())}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	runtime.KeepAlive(dir)
 	if errno != 0 {
 		return fmt.Errorf("landlock_add_rule: %q: %w", dir.Name(), errno)

@@ -1,9 +1,10 @@
-// Package privilege gives up what a server no longer needs once it listens: the rest of the file system,
-// root's identity, its groups, and what the kernel can be told to refuse. Then it verifies that nothing of that can
-// be had again, in any thread.
+// Package privilege gives up what a server no longer needs once it listens: access to other files,
+// root's user and group, and what the kernel can be configured to forbid. It then verifies in all
+// threads that the process cannot regain any of it.
 //
-// There is a Config, which is what somebody wants; a Plan, for which users were looked up while that is possible;
-// Folders, which stay within reach; and an Outcome, which says what the kernel has really done.
+// A Config holds the settings. A Plan is a Config whose users have been looked up while that is
+// possible. Folders are the directories that stay accessible. An Outcome reports what the kernel
+// has done.
 package privilege
 
 import (
@@ -14,20 +15,21 @@ import (
 	"strconv"
 )
 
-// Sandbox says whether the kernel is asked to confine the process beyond its user: no new privileges by execve
-// (PR_SET_NO_NEW_PRIVS), and Landlock, which leaves it no files but those named here and no new TCP connections.
+// Sandbox selects whether the kernel confines the process beyond its user: no new privileges by
+// execve (PR_SET_NO_NEW_PRIVS), and Landlock, which allows only the files in Folders and no new TCP
+// connections.
 type Sandbox string
 
 const (
 	// Auto confines as far as the kernel can.
 	Auto Sandbox = "auto"
-	// Require fails where it cannot.
+	// Require fails if the kernel cannot.
 	Require Sandbox = "require"
 	// Off does not confine.
 	Off Sandbox = "off"
 )
 
-// ParseSandbox finds a Sandbox by its name.
+// ParseSandbox returns the Sandbox with a name.
 func ParseSandbox(name string) (Sandbox, error) {
 	switch s := Sandbox(name); s {
 	case Auto, Require, Off:
@@ -36,76 +38,77 @@ func ParseSandbox(name string) (Sandbox, error) {
 	return "", fmt.Errorf("%q: want %s, %s or %s", name, Auto, Require, Off)
 }
 
-// Config is what is wanted.
+// Config holds the settings.
 type Config struct {
-	// User and Group are names or numbers to become. Without User nothing of that changes; without Group it
-	// is the user's own. Supplementary groups are dropped.
+	// User and Group are the names or numbers to change to. Without User neither is changed;
+	// without Group it is the user's own group. Supplementary groups are dropped.
 	User, Group string
 
-	// Chroot makes the folder that is served the root. It needs a User that is not root, who could leave.
+	// Chroot makes the served directory the root directory. It requires a User other than root,
+	// because root could leave it.
 	Chroot bool
 
 	Sandbox Sandbox
 
-	// Reaching leaves files and connections within reach, for who asks others and reads files that are not known yet: of what
-	// Sandbox would do it has new privileges refused only.
+	// Reaching keeps files and connections accessible, for a server that uses upstreams and
+	// reads files that are not known yet. Of Sandbox only "no new privileges" then applies.
 	Reaching bool
 }
 
-// Folders are those that stay within reach. They are given open, and stay the caller's.
+// Folders are the directories that stay accessible. The caller opens and closes them.
 type Folders struct {
-	// Served may be read, and all below it.
+	// Served is readable, with everything below it.
 	Served *os.File
-	// Keep are others.
+	// Keep are other directories.
 	Keep []Folder
 }
 
-// Folder is one that stays within reach, and for what.
+// Folder is a directory that stays accessible, and how.
 type Folder struct {
 	*os.File
 	For Access
 }
 
-// Access is what may be done to the files of a folder.
+// Access is a set of rights for the files of a directory.
 type Access uint8
 
 const (
-	// Read is reading files.
+	// Read allows reading files.
 	Read Access = 1 << iota
-	// Write is writing files, and making them.
+	// Write allows writing and creating files.
 	Write
-	// Remove is removing files.
+	// Remove allows removing files.
 	Remove
 )
 
-// A Plan is a Config whose names were looked up: once the root has changed, nobody can.
+// A Plan is a Config whose names have been looked up, which is impossible after a chroot.
 type Plan struct {
-	config   Config
-	change   bool // of user and group
-	uid, gid int
-	user     string
-	group    string
+	config      Config
+	changesUser bool // user and group are changed
+	uid, gid    int
+	user        string
+	group       string
 }
 
-// NewPlan looks up the user and the group. Its errors are about what config asks for.
+// NewPlan looks up the user and the group. Its errors are about config.
 func NewPlan(config Config) (*Plan, error) {
-	p := &Plan{config: config, change: config.User != ""}
+	p := &Plan{config: config, changesUser: config.User != ""}
 	if err := p.lookUp(); err != nil {
 		return nil, err
 	}
 	switch {
-	case config.Group != "" && !p.change:
-		return nil, errors.New("--group: it goes with --user; give both")
-	case config.Chroot && (!p.change || p.uid == 0):
-		return nil, errors.New("--chroot: root can leave it; give a --user that is not root")
-	case (p.change || config.Chroot) && os.Geteuid() != 0:
-		return nil, errors.New("--user, --group and --chroot: only root can do that; start as root, or leave them out")
+	case config.Group != "" && !p.changesUser:
+		return nil, errors.New("group requires a user (set both)")
+	case config.Chroot && (!p.changesUser || p.uid == 0):
+		return nil, errors.New("chroot requires a user other than root, because root can leave it")
+	case (p.changesUser || config.Chroot) && os.Geteuid() != 0:
+		return nil, errors.New("only root can change user, group or root directory (start as root, or do not set them)")
 	}
 	return p, nil
 }
 
 func (p *Plan) lookUp() error {
-	if !p.change {
+	if !p.changesUser {
 		p.uid, p.gid = os.Geteuid(), os.Getegid()
 		return nil
 	}
@@ -115,39 +118,40 @@ func (p *Plan) lookUp() error {
 	}
 	group := p.config.Group
 	if group == "" && u.Gid == "" {
-		return fmt.Errorf("--user: %q has no group of its own; add --group", p.config.User)
+		return fmt.Errorf("user %q has no group of its own (set a group)", p.config.User)
 	}
 	p.user = u.Username
-	if p.uid, err = number(u.Uid); err != nil {
-		return fmt.Errorf("--user: %w", err)
+	if p.uid, err = parseID(u.Uid); err != nil {
+		return fmt.Errorf("user: %w", err)
 	}
 	g, err := lookUpGroup(group, u.Gid)
 	if err != nil {
 		return err
 	}
 	p.group = g.Name
-	if p.gid, err = number(g.Gid); err != nil {
-		return fmt.Errorf("--group: %w", err)
+	if p.gid, err = parseID(g.Gid); err != nil {
+		return fmt.Errorf("group: %w", err)
 	}
 	return nil
 }
 
-// lookUpUser finds a user by name, or by number. A number need not be anybody's.
+// lookUpUser returns the user with a name or a number. A number need not belong to any user.
 func lookUpUser(name string) (*user.User, error) {
 	u, err := user.Lookup(name)
 	if err == nil {
 		return u, nil
 	}
-	if _, numErr := number(name); numErr == nil {
+	if _, numErr := parseID(name); numErr == nil {
 		if u, err := user.LookupId(name); err == nil {
 			return u, nil
 		}
 		return &user.User{Uid: name, Username: name}, nil
 	}
-	return nil, fmt.Errorf("--user: %w; want a name or a number that this system knows", trim(err))
+	return nil, fmt.Errorf("%w (want a name or number known to this system)", rewordError(err))
 }
 
-// lookUpGroup finds a group by name or number, or else by the number of the user's own.
+// lookUpGroup returns the group with a name or a number. If name is empty, it returns the user's
+// own group.
 func lookUpGroup(name, own string) (*user.Group, error) {
 	if name == "" {
 		if g, err := user.LookupGroupId(own); err == nil {
@@ -159,17 +163,17 @@ func lookUpGroup(name, own string) (*user.Group, error) {
 	if err == nil {
 		return g, nil
 	}
-	if _, numErr := number(name); numErr == nil {
+	if _, numErr := parseID(name); numErr == nil {
 		if g, err := user.LookupGroupId(name); err == nil {
 			return g, nil
 		}
 		return &user.Group{Gid: name, Name: name}, nil
 	}
-	return nil, fmt.Errorf("--group: %w; want a name or a number that this system knows", trim(err))
+	return nil, fmt.Errorf("%w (want a name or number known to this system)", rewordError(err))
 }
 
-// trim makes the errors of package user read like ours.
-func trim(err error) error {
+// rewordError rewords the errors of package user.
+func rewordError(err error) error {
 	if u, ok := errors.AsType[user.UnknownUserError](err); ok {
 		return fmt.Errorf("unknown user %q", string(u))
 	}
@@ -179,24 +183,24 @@ func trim(err error) error {
 	return err
 }
 
-// number is a user's or a group's. The highest stands for none in system calls.
-func number(text string) (int, error) {
+// parseID parses a user's or a group's number. The highest number stands for none in system calls.
+func parseID(text string) (int, error) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	if err != nil || n == 1<<32-1 {
-		return 0, fmt.Errorf("%q is no number of a user or a group", text)
+		return 0, fmt.Errorf("invalid user or group number %q", text)
 	}
 	return int(n), nil
 }
 
-// IDs are the numbers to become; ok is false if nothing is to change.
-func (p *Plan) IDs() (uid, gid int, ok bool) { return p.uid, p.gid, p.change }
+// IDs returns the user and the group to change to. ok is false if neither is changed.
+func (p *Plan) IDs() (uid, gid int, ok bool) { return p.uid, p.gid, p.changesUser }
 
-// Outcome is what the process has become.
+// Outcome reports the privileges that the process has left.
 type Outcome struct {
 	UID, GID    int
-	User, Group string // empty if nothing changed
+	User, Group string // empty if not changed
 	Chroot      bool
 	NoNewPrivs  bool
-	Landlock    int    // the version of its interface; 0 is without
-	Unconfined  string // why without, if it was not told to be
+	Landlock    int    // version of its ABI; 0 if not in use
+	Unconfined  string // why Landlock is not in use, unless it is off
 }

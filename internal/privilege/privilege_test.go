@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// fake is a kernel that does what it is told, and may lie about it.
+// fake is a kernel that does as requested, and may lie about it.
 type fake struct {
 	did     []string
 	version int
 	fail    string // the step that fails
 	liars   []thread
 	dirs    []openDir
-	escape  error // what regain finds
-	outside error // what confined finds
+	escape  error // result of regain
+	outside error // result of confined
 }
 
 var errFake = errors.New("refused by the fake")
@@ -55,13 +55,14 @@ const (
 	gid = 1002
 )
 
-// dropped is what the kernel says of a thread that has nothing left.
+// dropped returns the status of a thread that has lost its privileges.
 func dropped() thread {
 	return thread{id: 7, uids: [4]int{uid, uid, uid, uid}, gids: [4]int{gid, gid, gid, gid}, noNewPrivs: true}
 }
 
 func plan(chroot bool, s Sandbox) *Plan {
-	return &Plan{config: Config{User: "1001", Group: "1002", Chroot: chroot, Sandbox: s}, change: true, uid: uid, gid: gid}
+	return &Plan{config: Config{User: "1001", Group: "1002", Chroot: chroot, Sandbox: s}, changesUser: true, uid: uid,
+		gid: gid}
 }
 
 func folders(t *testing.T) Folders {
@@ -74,8 +75,8 @@ func folders(t *testing.T) Folders {
 	return Folders{Served: dir}
 }
 
-// The order is what makes each step possible, and final.
-func TestOrder(t *testing.T) {
+// The order makes each step possible and final.
+func TestStepsAreTakenInOrder(t *testing.T) {
 	k := &fake{version: 7, liars: []thread{dropped(), dropped()}}
 	out, err := plan(true, Auto).apply(k, folders(t))
 	if err != nil {
@@ -90,9 +91,10 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Nothing is served if any step fails.
-func TestEveryStepCounts(t *testing.T) {
-	for _, step := range []string{"proc", "chroot", "setgroups", "setgid", "setuid", "threads", "dirs", "no_new_privs", "landlock"} {
+// Apply fails if any step fails.
+func TestAnyFailedStepFailsApply(t *testing.T) {
+	for _, step := range []string{"proc", "chroot", "setgroups", "setgid", "setuid", "threads", "dirs",
+		"no_new_privs", "landlock"} {
 		k := &fake{version: 7, liars: []thread{dropped()}, fail: step}
 		if _, err := plan(true, Require).apply(k, folders(t)); !errors.Is(err, errFake) {
 			t.Errorf("%s: got %v", step, err)
@@ -100,8 +102,8 @@ func TestEveryStepCounts(t *testing.T) {
 	}
 }
 
-// A kernel that says it did and did not is found out.
-func TestVerification(t *testing.T) {
+// A kernel that falsely reports success is detected.
+func TestVerificationDetectsFalseSuccess(t *testing.T) {
 	root, err := os.Open("/")
 	if err != nil {
 		t.Fatal(err)
@@ -124,40 +126,45 @@ func TestVerification(t *testing.T) {
 		"thread 7 has supplementary groups [0 27]":          of(func(t *thread) { t.groups = []int{0, 27} }),
 		"thread 7 has capabilities 0x400":                   of(func(t *thread) { t.capabilities = 1 << 10 }),
 		"thread 7 may gain new privileges":                  of(func(t *thread) { t.noNewPrivs = false }),
-		"/proc shows no thread":                             func(f *fake) { f.liars = nil },
+		"no threads in /proc":                               func(f *fake) { f.liars = nil },
 		"root again":                                        func(f *fake) { f.escape = errors.New("root again") },
 		"read in spite":                                     func(f *fake) { f.outside = errors.New("read in spite") },
-		`descriptor 3 is the folder "/"`:                    func(f *fake) { f.dirs = []openDir{{3, "/", info}} },
+		`descriptor 3 is the directory "/"`:                 func(f *fake) { f.dirs = []openDir{{3, "/", info}} },
 	} {
 		k := &fake{version: 7, liars: []thread{dropped()}}
 		lie(k)
 		_, err := plan(true, Auto).apply(k, folders(t))
-		if err == nil || !strings.Contains(err.Error(), why) || !strings.HasPrefix(err.Error(), "privileges were not dropped as they should be: ") {
+		if err == nil || !strings.Contains(err.Error(), why) ||
+			!strings.HasPrefix(err.Error(), "privileges were not dropped: ") {
 			t.Errorf("got %v, want %s", err, why)
 		}
 	}
 }
 
-// Where the kernel has no Landlock it is said, or an error, as was asked; and then no folder outside of the root is kept.
-func TestWithoutLandlock(t *testing.T) {
+// If the kernel has no Landlock, it is reported or an error, depending on Sandbox. No directory
+// outside of the root is then kept.
+func TestMissingLandlockIsReportedOrAnError(t *testing.T) {
 	k := &fake{liars: []thread{dropped()}}
 	out, err := plan(false, Auto).apply(k, folders(t))
-	if err != nil || out.Landlock != 0 || !out.NoNewPrivs || !strings.Contains(out.Unconfined, "no Landlock") {
+	if err != nil || out.Landlock != 0 || !out.NoNewPrivs || !strings.Contains(out.Unconfined, "without Landlock") {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, err := plan(false, Require).apply(k, folders(t)); err == nil || !strings.HasPrefix(err.Error(), "--sandbox require: ") {
+	if _, err := plan(false, Require).apply(k, folders(t)); err == nil ||
+		!strings.HasPrefix(err.Error(), "sandbox is required: ") {
 		t.Errorf("got %v", err)
 	}
 	liar := dropped()
 	liar.noNewPrivs = false
 	k = &fake{version: 7, liars: []thread{liar}}
-	if out, err := plan(false, Off).apply(k, folders(t)); err != nil || out.NoNewPrivs || slices.Contains(k.did, "landlock") {
+	if out, err := plan(false, Off).apply(k, folders(t)); err != nil || out.NoNewPrivs ||
+		slices.Contains(k.did, "landlock") {
 		t.Errorf("%+v, %v", out, err)
 	}
 	f := folders(t)
 	f.Keep = []Folder{{File: f.Served, For: Read}}
 	for _, s := range []Sandbox{Off, Auto} {
-		if _, err := plan(true, s).apply(&fake{liars: []thread{liar}}, f); err == nil || !strings.Contains(err.Error(), "it leads out of the root") {
+		if _, err := plan(true, s).apply(&fake{liars: []thread{liar}}, f); err == nil ||
+			!strings.Contains(err.Error(), "because it leads out of the root") {
 			t.Errorf("%s: got %v", s, err)
 		}
 	}
@@ -166,13 +173,14 @@ func TestWithoutLandlock(t *testing.T) {
 	}
 }
 
-// Who has to reach what is not known yet has new privileges refused, and no more.
-func TestReaching(t *testing.T) {
+// With Reaching only new privileges are refused.
+func TestReachingOnlyRefusesNewPrivileges(t *testing.T) {
 	p := plan(false, Auto)
 	p.config.Reaching = true
 	k := &fake{version: 7, liars: []thread{dropped()}}
 	out, err := p.apply(k, Folders{})
-	if want := "proc no_new_privs setgroups setgid setuid threads regain end"; err != nil || strings.Join(k.did, " ") != want {
+	if want := "proc no_new_privs setgroups setgid setuid threads regain end"; err != nil ||
+		strings.Join(k.did, " ") != want {
 		t.Errorf("%v, %v", k.did, err)
 	}
 	if out.Landlock != 0 || !out.NoNewPrivs || out.Unconfined != "" {
@@ -180,8 +188,8 @@ func TestReaching(t *testing.T) {
 	}
 }
 
-// Who is no root, and stays himself, loses the capabilities that he may have been given.
-func TestNobodySpecial(t *testing.T) {
+// A process that is not root and keeps its user loses its capabilities.
+func TestUnprivilegedProcessDropsCapabilities(t *testing.T) {
 	p := &Plan{config: Config{Sandbox: Auto}, uid: uid, gid: gid}
 	member := dropped()
 	member.groups = []int{4}
@@ -191,40 +199,40 @@ func TestNobodySpecial(t *testing.T) {
 	}
 }
 
-func TestLookUp(t *testing.T) {
+func TestLookUpFindsUsersAndGroups(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{me.Username, me.Uid} {
-		p := &Plan{config: Config{User: name}, change: true}
+		p := &Plan{config: Config{User: name}, changesUser: true}
 		if err := p.lookUp(); err != nil || p.user != me.Username || p.uid != os.Getuid() {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
 	for _, c := range []struct{ user, group, why string }{
-		{"no-such-user", "", `--user: unknown user "no-such-user"`},
-		{me.Username, "no-such-group", `--group: unknown group "no-such-group"`},
-		{"64123", "", `--user: "64123" has no group of its own`},
-		{"4294967295", "0", `--user: unknown user "4294967295"`},
-		{"-1", "0", `--user: unknown user "-1"`},
+		{"no-such-user", "", `unknown user "no-such-user"`},
+		{me.Username, "no-such-group", `unknown group "no-such-group"`},
+		{"64123", "", `user "64123" has no group of its own`},
+		{"4294967295", "0", `unknown user "4294967295"`},
+		{"-1", "0", `unknown user "-1"`},
 	} {
-		p := &Plan{config: Config{User: c.user, Group: c.group}, change: true}
+		p := &Plan{config: Config{User: c.user, Group: c.group}, changesUser: true}
 		if err := p.lookUp(); err == nil || !strings.HasPrefix(err.Error(), c.why) {
 			t.Errorf("%s, %s: got %v, want %s", c.user, c.group, err, c.why)
 		}
 	}
-	p := &Plan{config: Config{User: "64123", Group: "64124"}, change: true}
+	p := &Plan{config: Config{User: "64123", Group: "64124"}, changesUser: true}
 	if err := p.lookUp(); err != nil || p.uid != 64123 || p.gid != 64124 || p.user != "64123" || p.group != "64124" {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
 
-func TestNewPlan(t *testing.T) {
+func TestNewPlanRejectsImpossibleConfigs(t *testing.T) {
 	for why, c := range map[string]Config{
-		"--group: it goes with --user":     {Group: "0"},
-		"--chroot: root can leave it; giv": {Chroot: true},
-		"--chroot: root can leave":         {Chroot: true, User: "0", Group: "0"},
+		"group requires a user":                     {Group: "0"},
+		"chroot requires a user other than root, b": {Chroot: true},
+		"chroot requires a user other than root":    {Chroot: true, User: "0", Group: "0"},
 	} {
 		if _, err := NewPlan(c); err == nil || !strings.HasPrefix(err.Error(), why) {
 			t.Errorf("%+v: got %v", c, err)

@@ -8,16 +8,17 @@ import (
 	"strings"
 )
 
-// Header is what a proxy reports of the client's connection. Both addresses are invalid if it reports none.
+// Header holds the addresses of the client's connection as reported by a proxy. Both are invalid if
+// it reports none.
 type Header struct{ Source, Destination netip.AddrPort }
 
 const (
-	maxLine   = 107     // of version 1, with CRLF
-	maxHeader = 4 << 10 // of version 2, with the values behind the addresses
+	maxLine   = 107     // of version 1, including CRLF
+	maxHeader = 4 << 10 // of version 2, including the TLVs after the addresses
 	fixedSize = 16      // of version 2, before the addresses
 )
 
-// signature begins a header of version 2.
+// signature is the start of a version 2 header.
 const signature = "\r\n\r\n\x00\r\nQUIT\n"
 
 var (
@@ -26,7 +27,7 @@ var (
 	errTooLong = errors.New("PROXY protocol header too long")
 )
 
-// parse reads the header that b begins with. Its size is 0 if b is too short to tell.
+// parse parses the header at the start of b. size is 0 if the header is incomplete.
 func parse(b []byte) (h Header, size int, err error) {
 	if n := min(len(b), len(signature)); string(b[:n]) == signature[:n] {
 		return parseBinary(b)
@@ -48,7 +49,7 @@ func parse(b []byte) (h Header, size int, err error) {
 	return h, end + 1, err
 }
 
-// parseLine reads what follows PROXY in a header of version 1.
+// parseLine parses the rest of a version 1 header after "PROXY ".
 func parseLine(s string) (h Header, err error) {
 	if strings.HasPrefix(s, "UNKNOWN") {
 		return h, nil
@@ -65,7 +66,7 @@ func parseLine(s string) (h Header, err error) {
 	return Header{source, destination}, nil
 }
 
-// lineAddr reads an address and its port.
+// lineAddr parses an address and its port.
 func lineAddr(host, port string, six bool) (netip.AddrPort, bool) {
 	addr, err := netip.ParseAddr(host)
 	if err != nil || addr.Is6() != six || addr.Zone() != "" {
@@ -80,8 +81,9 @@ func lineAddr(host, port string, six bool) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(n)), port != ""
 }
 
-// parseBinary reads a header of version 2. As in nginx it has addresses only if it is of a proxied TCP connection: for health checks of
-// the proxy's own (LOCAL), datagrams, unix sockets and unknown families there are none.
+// parseBinary parses a version 2 header. As in nginx, only a proxied TCP connection has addresses.
+// Health checks of the proxy itself (LOCAL), datagrams, unix sockets and unknown families have
+// none.
 func parseBinary(b []byte) (h Header, size int, err error) {
 	if len(b) < fixedSize {
 		return h, 0, nil

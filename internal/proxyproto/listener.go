@@ -1,5 +1,6 @@
-// Package proxyproto removes the header of the PROXY protocol, version 1 or 2, from the beginning of connections. It does not decide
-// whether a proxy is trusted: addresses of connections remain those of the sockets.
+// Package proxyproto removes the PROXY protocol header, version 1 or 2, from the start of
+// connections. It does not decide whether a proxy is trusted: RemoteAddr and LocalAddr remain those
+// of the socket.
 package proxyproto
 
 import (
@@ -8,10 +9,10 @@ import (
 	"net"
 )
 
-// Listener accepts connections that begin with a header.
+// Listener accepts connections that start with a PROXY protocol header.
 type Listener struct {
 	net.Listener
-	// Broken is called for each connection without a valid header. It may be nil.
+	// Broken, if not nil, is called for each connection without a valid header.
 	Broken func(remote net.Addr, err error)
 }
 
@@ -21,21 +22,22 @@ func (l Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: nc, broken: l.Broken}, nil
+	return &Conn{Conn: nc, onBroken: l.Broken}, nil
 }
 
-// Conn is a connection that begins with a header, which the first Read removes. The caller's deadline bounds the time for it, too.
+// Conn is a connection that starts with a header, which the first Read removes. A read deadline
+// also limits reading the header.
 type Conn struct {
 	net.Conn
-	Header Header // valid once a Read has returned data
+	Header Header // valid after a Read has returned data
 
-	broken func(net.Addr, error)
-	done   bool // with the header
-	err    error
-	rest   []byte // received and not read: until done, the header's beginning
+	onBroken func(net.Addr, error)
+	done     bool // the header is complete
+	err      error
+	unread   []byte // received and not yet returned; until done, the start of the header
 }
 
-// Read implements net.Conn. If the header is malformed it returns an error, each time.
+// Read implements net.Conn. If the header is malformed, every call returns an error.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -45,51 +47,51 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if len(c.rest) == 0 {
+	if len(c.unread) == 0 {
 		return c.Conn.Read(p)
 	}
-	n := copy(p, c.rest)
-	if c.rest = c.rest[n:]; len(c.rest) == 0 {
-		c.rest = nil
+	n := copy(p, c.unread)
+	if c.unread = c.unread[n:]; len(c.unread) == 0 {
+		c.unread = nil
 	}
 	return n, nil
 }
 
-// receive reads once, and looks whether the header is complete.
+// receive reads once, and parses the header if it is complete.
 func (c *Conn) receive() error {
 	if c.err != nil {
 		return c.err
 	}
-	const usual = 256 // bytes of a header with the client's first
-	if len(c.rest) == cap(c.rest) {
-		c.rest = append(make([]byte, 0, max(usual, 2*len(c.rest))), c.rest...)
+	const usual = 256 // enough for most headers and the client's first bytes
+	if len(c.unread) == cap(c.unread) {
+		c.unread = append(make([]byte, 0, max(usual, 2*len(c.unread))), c.unread...)
 	}
-	n, err := c.Conn.Read(c.rest[len(c.rest):cap(c.rest)])
-	c.rest = c.rest[:len(c.rest)+n]
+	n, err := c.Conn.Read(c.unread[len(c.unread):cap(c.unread)])
+	c.unread = c.unread[:len(c.unread)+n]
 	if n > 0 {
-		h, size, bad := parse(c.rest)
+		h, size, bad := parse(c.unread)
 		if bad != nil {
 			return c.fail(bad)
 		}
 		if size > 0 {
-			c.Header, c.rest, c.done = h, c.rest[size:], true
+			c.Header, c.unread, c.done = h, c.unread[size:], true
 			return nil
 		}
 	}
-	if errors.Is(err, io.EOF) && len(c.rest) > 0 {
+	if errors.Is(err, io.EOF) && len(c.unread) > 0 {
 		return c.fail(io.ErrUnexpectedEOF)
 	}
 	return err
 }
 
 func (c *Conn) fail(err error) error {
-	if c.err = err; c.broken != nil {
-		c.broken(c.RemoteAddr(), err)
+	if c.err = err; c.onBroken != nil {
+		c.onBroken(c.RemoteAddr(), err)
 	}
 	return err
 }
 
-// CloseWrite ends the output, if the connection can.
+// CloseWrite shuts down the sending side, if the connection can.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// v2 is a header of version 2.
+// v2 returns a version 2 header.
 func v2(command, family byte, rest string) string {
 	return signature + string([]byte{command, family, byte(len(rest) >> 8), byte(len(rest))}) + rest
 }
@@ -18,7 +18,7 @@ const (
 	sixAddr   = "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"
 )
 
-func TestParse(t *testing.T) {
+func TestParseReadsBothVersions(t *testing.T) {
 	const none = "invalid AddrPort invalid AddrPort"
 	for text, want := range map[string]string{
 		"PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n":           "192.0.2.1:1000 192.0.2.2:80",
@@ -68,7 +68,7 @@ func TestParse(t *testing.T) {
 		if got != want || err == nil && size != len(text) {
 			t.Errorf("%q: %s, %d bytes, %v; want %s", text, got, size, err, want)
 		}
-		for n := range text { // a beginning is nothing else than a beginning
+		for n := range text { // a prefix is incomplete, never something else
 			if h, size, err := parse([]byte(text[:n])); want != "error" && (size != 0 || err != nil || h != Header{}) {
 				t.Errorf("%q: %d bytes: %v, %v", text, n, size, err)
 			}
@@ -76,7 +76,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is parsed lies within what was received, and more input does not change it.
+// FuzzParse: the parsed header lies within the input, and more input does not change it.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"))
 	f.Add([]byte(v2(0x21, 0x11, fourAddrs)))
@@ -86,15 +86,16 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d of %d bytes, %v, %v", size, len(b), h, err)
 		}
 		if size > 0 || err != nil {
-			if again, n, e := parse(append(b[:len(b):len(b)], 'x')); again != h || n != size || e != err { //nolint:errorlint // the very same
+			if again, n, e := parse(append(b[:len(b):len(b)], 'x')); again != h || n != size ||
+				e != err { //nolint:errorlint // the same value
 				t.Fatalf("with more behind it: %v %d %v; without: %v %d %v", again, n, e, h, size, err)
 			}
 		}
 	})
 }
 
-// The header may come in any pieces, and with what follows.
-func TestConn(t *testing.T) {
+// The header may arrive in any pieces, and together with data.
+func TestConnRemovesHeaderAtEverySplit(t *testing.T) {
 	const text = "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\nhello"
 	for at := 1; at < len(text); at++ {
 		ours, theirs := net.Pipe()
@@ -111,15 +112,16 @@ func TestConn(t *testing.T) {
 	}
 }
 
-func TestBroken(t *testing.T) {
-	for text, want := range map[string]error{"GET / HTTP/1.0\r\n\r\n": errBroken, "PROXY TCP4": io.ErrUnexpectedEOF, "": io.EOF} {
+func TestBrokenIsCalledForInvalidHeader(t *testing.T) {
+	for text, want := range map[string]error{"GET / HTTP/1.0\r\n\r\n": errBroken, "PROXY TCP4": io.ErrUnexpectedEOF,
+		"": io.EOF} {
 		ours, theirs := net.Pipe()
 		go func() {
 			_, _ = io.WriteString(theirs, text)
 			theirs.Close()
 		}()
 		var reported error
-		c := &Conn{Conn: ours, broken: func(_ net.Addr, err error) { reported = errors.Join(reported, err) }}
+		c := &Conn{Conn: ours, onBroken: func(_ net.Addr, err error) { reported = errors.Join(reported, err) }}
 		for range 2 {
 			if n, err := c.Read(make([]byte, 10)); n != 0 || !errors.Is(err, want) {
 				t.Errorf("%q: read %d, %v; want %v", text, n, err, want)

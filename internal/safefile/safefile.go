@@ -1,12 +1,15 @@
-// Package safefile opens and makes files by their paths while the process is root, where other users may write.
+// Package safefile opens and creates files by path while the process is root and other users may
+// write to the directories.
 //
-// Somebody who may write in a folder can put a symbolic link there. A program of root's that follows it creates, changes or gives
-// away a file of the link's choice. So a link is followed only in a trusted folder: one of root's in which nobody else may write, and which
-// nobody else can replace, because the folders above it are root's, too. Elsewhere
-// a link is an error, and so is a file with several hard links. Paths are walked name by name, so that nothing that changes
-// meanwhile leads elsewhere.
+// A user who may write to a directory can create a symbolic link in it. If root follows the link,
+// it creates, changes or gives away a file of that user's choice. Links are therefore followed only
+// in a trusted directory: root owns it, nobody else may write to it, and nobody else can replace
+// it, because the same holds for its parents. In other directories a link is an error, and so is a
+// file with several hard links. Paths are resolved one name at a time, so that concurrent changes
+// cannot redirect them.
 //
-// A process that is not root has the rights of its user only. Then the functions do what those of package os do.
+// If the process is not root, it has only the rights of its user, and the functions do what those
+// of package os do.
 package safefile
 
 import (
@@ -15,20 +18,20 @@ import (
 )
 
 var (
-	errLink   = errors.New("a symbolic link in a folder in which others may write; remove it, or have root own the folder")
-	errLinked = errors.New("a file with several hard links in a folder in which others may write; remove it, or have root own the folder")
-	errLoop   = errors.New("too many symbolic links")
+	errSymlink   = errors.New("symbolic link in a directory that others may write to (remove it, or chown the directory)")
+	errHardLinks = errors.New("file with several hard links in a directory that others may write to (remove it)")
+	errLoop      = errors.New("too many symbolic links")
 )
 
-// A File is what OpenFile did besides opening.
+// A File describes what OpenFile did.
 type File struct {
-	// Created says that the file is new.
+	// Created reports that the file is new.
 	Created bool
-	// Linked says that a symbolic link led to it.
+	// Linked reports that the path contains a symbolic link.
 	Linked bool
-	// Trusted says that nobody but root may write in its folder, or replace that.
+	// Trusted reports that only root may write to the file's directory or replace it.
 	Trusted bool
 }
 
-// OpenError is an error in opening path.
+// openError returns the PathError of opening path.
 func openError(path string, err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }

@@ -9,14 +9,14 @@ import (
 	"path/filepath"
 )
 
-// OpenFile opens a file as os.OpenFile does: there is no root here.
+// OpenFile opens a file as os.OpenFile does: this system has no root user.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, File, error) {
 	_, statErr := os.Stat(path)
 	f, err := os.OpenFile(path, flag, perm)
 	return f, File{Created: errors.Is(statErr, fs.ErrNotExist)}, err
 }
 
-// GiveDir makes a directory, unless it exists.
+// GiveDir creates a directory unless it exists.
 func GiveDir(path string, perm fs.FileMode, _ int) error {
 	if err := os.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -30,7 +30,7 @@ func Remove(path string) error { return os.Remove(path) }
 // ChmodSocket changes the permissions of a unix socket.
 func ChmodSocket(path string, mode fs.FileMode) error { return os.Chmod(path, mode) }
 
-// OpenIn opens a file in a folder.
+// OpenIn opens a file in a directory.
 func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir.Name(), name), flag, perm)
 }

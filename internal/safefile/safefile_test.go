@@ -14,9 +14,9 @@ import (
 	"github.com/tarehq/tare/internal/safefile"
 )
 
-const someUser = 64123 // nobody's
+const someUser = 64123 // belongs to nobody
 
-// needRoot skips a test that is about what root does.
+// needRoot skips a test if the process is not root.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -31,7 +31,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// folders are a folder of root's with a file, and one that the user owns. Others may write in shared.
+// folders returns a directory of root's with a file, one that a user owns, and one that others may
+// write to.
 func folders(t *testing.T) (roots, users, shared string) {
 	t.Helper()
 	top := t.TempDir()
@@ -47,17 +48,20 @@ func folders(t *testing.T) (roots, users, shared string) {
 
 const appending = os.O_WRONLY | os.O_APPEND | os.O_CREATE
 
-// No link that others may have made leads anywhere, be it the file's name or a folder's, and whoever owns the link.
-func TestLinksOfOthers(t *testing.T) {
+// No link that other users may have created is followed, whether it is the last name or a
+// directory, and whoever owns it.
+func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
 	needRoot(t)
 	roots, users, shared := folders(t)
 	for _, dir := range []string{users, shared} {
-		for name, target := range map[string]string{"file": roots + "/file", "dangling": roots + "/new", "dir": roots, "relative": "../root/new2", "twice": "dangling", "self": "self"} {
+		for name, target := range map[string]string{"file": roots + "/file", "dangling": roots + "/new", "dir": roots,
+			"relative": "../root/new2", "twice": "dangling", "self": "self"} {
 			must(t, os.Symlink(target, filepath.Join(dir, name)))
 			must(t, os.Lchown(filepath.Join(dir, name), someUser, someUser))
 		}
 		must(t, os.Symlink(roots+"/rootslink", filepath.Join(dir, "made-by-root")))
-		for _, name := range []string{"file", "dangling", "dir/file", "dir/new", "relative", "twice", "self", "made-by-root", "dir/../new", "dir/sub/new"} {
+		for _, name := range []string{"file", "dangling", "dir/file", "dir/new", "relative", "twice", "self",
+			"made-by-root", "dir/../new", "dir/sub/new"} {
 			path := dir + "/" + name
 			if f, _, err := safefile.OpenFile(path, appending, 0o640); err == nil {
 				f.Close()
@@ -84,8 +88,8 @@ func TestLinksOfOthers(t *testing.T) {
 	}
 }
 
-// Hard links of others are not written to either.
-func TestHardLinks(t *testing.T) {
+// Files with hard links of other users are not written to.
+func TestHardLinksOfOtherUsersAreRejected(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	must(t, os.Link(roots+"/file", users+"/file"))
@@ -102,8 +106,8 @@ func TestHardLinks(t *testing.T) {
 	}
 }
 
-// What root has linked is followed.
-func TestLinksOfRoot(t *testing.T) {
+// Links in root's own directories are followed.
+func TestLinksOfRootAreFollowed(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	must(t, os.Symlink("file", roots+"/relative"))
@@ -111,8 +115,10 @@ func TestLinksOfRoot(t *testing.T) {
 	must(t, os.Symlink(users+"/target", roots+"/far"))
 	must(t, os.Symlink("/dev/null", roots+"/null"))
 	for name, want := range map[string]safefile.File{
-		"relative": {Linked: true, Trusted: true}, "dir/new": {Created: true, Linked: true}, "far": {Created: true, Linked: true},
-		"null": {Linked: true, Trusted: true}, "./../root//file": {Trusted: true}, "fresh": {Created: true, Trusted: true},
+		"relative": {Linked: true, Trusted: true}, "dir/new": {Created: true, Linked: true},
+		"far":  {Created: true, Linked: true},
+		"null": {Linked: true, Trusted: true}, "./../root//file": {Trusted: true},
+		"fresh": {Created: true, Trusted: true},
 	} {
 		f, how, err := safefile.OpenFile(roots+"/"+name, appending, 0o640)
 		if err != nil || how != want {
@@ -131,8 +137,9 @@ func TestLinksOfRoot(t *testing.T) {
 	}
 }
 
-// A directory is made for the user, or given to the user. Those above it must exist.
-func TestGiveDir(t *testing.T) {
+// GiveDir creates a directory for the user, or gives an existing one to the user. Its parents must
+// exist.
+func TestGiveDirMakesUserTheOwner(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	must(t, os.Mkdir(roots+"/old", 0o150))
@@ -152,8 +159,8 @@ func TestGiveDir(t *testing.T) {
 	}
 }
 
-// The permissions of a socket are changed, but not those of what was put in its place.
-func TestChmodSocket(t *testing.T) {
+// The permissions of a socket are changed, but not those of a file put in its place.
+func TestChmodSocketChangesOnlySockets(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	l, err := net.Listen("unix", users+"/socket")
@@ -175,9 +182,10 @@ func TestChmodSocket(t *testing.T) {
 	}
 }
 
-// A folder of root's in a folder of somebody else's is not trusted: its owner can put another one of root's in its place, with another link.
-// Neither is one in which a group may write, because that may be an access control list.
-func TestFoldersOfRootInOthers(t *testing.T) {
+// A directory of root's in another user's directory is not trusted: that user can replace it by
+// another one of root's with another link. Neither is one that a group may write to, because that
+// may be an access control list.
+func TestRootDirectoriesInForeignOnesAreNotTrusted(t *testing.T) {
 	needRoot(t)
 	roots, users, shared := folders(t)
 	must(t, os.Symlink(users, roots+"/way"))
@@ -186,13 +194,14 @@ func TestFoldersOfRootInOthers(t *testing.T) {
 		must(t, os.Symlink(roots+"/file", dir+"/link"))
 	}
 	must(t, os.Chmod(roots+"/group", 0o775))
-	for _, path := range []string{users + "/dir/link", users + "/dir/deep/link", roots + "/way/dir/link", users + "/../root/group/link", roots + "/group/link"} {
+	for _, path := range []string{users + "/dir/link", users + "/dir/deep/link", roots + "/way/dir/link", users +
+		"/../root/group/link", roots + "/group/link"} {
 		if f, _, err := safefile.OpenFile(path, appending, 0o640); err == nil {
 			f.Close()
 			t.Errorf("%s is opened", path)
 		}
 	}
-	must(t, os.Mkdir(shared+"/dir", 0o755)) // nobody else can rename that
+	must(t, os.Mkdir(shared+"/dir", 0o755)) // no other user can rename that
 	must(t, os.Symlink(roots+"/file", shared+"/dir/link"))
 	f, how, err := safefile.OpenFile(shared+"/dir/link", appending, 0o640)
 	must(t, err)
@@ -202,8 +211,8 @@ func TestFoldersOfRootInOthers(t *testing.T) {
 	}
 }
 
-// In a folder that is open links are followed, and hard links opened, as by their paths.
-func TestOpenIn(t *testing.T) {
+// In an open directory links are followed and hard links opened, as by path.
+func TestOpenInFollowsLinksLikePaths(t *testing.T) {
 	needRoot(t)
 	roots, users, shared := folders(t)
 	for _, dir := range []string{users, shared} {

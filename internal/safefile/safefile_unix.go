@@ -14,42 +14,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxLinks is how many symbolic links a path may lead through, as in Linux.
+// maxLinks is the maximum number of symbolic links in a path, as in Linux.
 const maxLinks = 40
 
-const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+const directoryFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// folder is one that is open.
-type folder struct {
-	fd      int
-	held    bool // only root can replace it, and what root has in it
-	trusted bool // besides, only root may write in it
+// directory is an open directory.
+type directory struct {
+	fd        int
+	protected bool // only root can replace it and root's files in it
+	trusted   bool // in addition, only root may write to it
 }
 
-func openFolder(at int, name string) (folder, error) {
-	fd, err := retry(func() (int, error) { return unix.Openat(at, name, folderFlags, 0) })
+func openDirectory(at int, name string) (directory, error) {
+	fd, err := retry(func() (int, error) { return unix.Openat(at, name, directoryFlags, 0) })
 	if err != nil {
-		return folder{}, err
+		return directory{}, err
 	}
-	f, err := folderOf(fd)
+	f, err := directoryOf(fd)
 	if err != nil {
 		_ = unix.Close(fd)
 	}
 	return f, err
 }
 
-// folderOf looks at a folder that is open.
-func folderOf(fd int) (folder, error) {
+// directoryOf returns the directory of an open descriptor.
+func directoryOf(fd int) (directory, error) {
 	var s unix.Stat_t
 	if err := unix.Fstat(fd, &s); err != nil {
-		return folder{}, err
+		return directory{}, err
 	}
-	const others = 0o022 // of a group there may be other users, and its bit also stands for those of an access control list
+	// a group may have other members, and its bit also represents an access control list
+	const others = 0o022
 	private := s.Uid == 0 && s.Mode&others == 0
-	return folder{fd, private || s.Uid == 0 && s.Mode&unix.S_ISVTX != 0, private}, nil
+	return directory{fd, private || s.Uid == 0 && s.Mode&unix.S_ISVTX != 0, private}, nil
 }
 
-// retry calls f until it is not interrupted.
+// retry calls f until it is not interrupted by a signal.
 func retry(f func() (int, error)) (int, error) {
 	for {
 		if n, err := f(); !errors.Is(err, unix.EINTR) {
@@ -58,31 +59,31 @@ func retry(f func() (int, error)) (int, error) {
 	}
 }
 
-// walker goes along a path.
+// walker resolves a path.
 type walker struct {
-	here  folder
-	at    string   // its path
-	rest  []string // names that are still to go
+	dir   directory
+	path  string   // path of dir
+	names []string // the names that remain
 	links int
 }
 
-// walk goes to the folder of a path, and returns with one name left. make is called for a folder that does not exist, if it is
-// not nil.
-func walk(path string, make func(dir folder, name string) error) (*walker, error) {
+// walk resolves a path up to its last name. If mkdir is not nil, walk calls it for a directory that
+// does not exist.
+func walk(path string, mkdir func(dir directory, name string) error) (*walker, error) {
 	if !filepath.IsAbs(path) {
 		here, err := os.Getwd()
 		if err != nil {
 			return nil, err
 		}
-		path = here + "/" + path // "x/.." is left: it may be another folder than this one
+		path = here + "/" + path // "x/.." stays, because it need not be this directory
 	}
 	w, err := &walker{}, error(nil)
-	if w.here, err = openFolder(unix.AT_FDCWD, "/"); err != nil {
+	if w.dir, err = openDirectory(unix.AT_FDCWD, "/"); err != nil {
 		return nil, err
 	}
-	w.at, w.rest = "/", names(path)
-	for len(w.rest) > 1 {
-		if err := w.step(make); err != nil {
+	w.path, w.names = "/", splitPath(path)
+	for len(w.names) > 1 {
+		if err := w.step(mkdir); err != nil {
 			w.close()
 			return nil, err
 		}
@@ -90,22 +91,23 @@ func walk(path string, make func(dir folder, name string) error) (*walker, error
 	return w, nil
 }
 
-func names(path string) []string {
+func splitPath(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, "/"), func(name string) bool { return name == "" || name == "." })
 }
 
-func (w *walker) close() { _ = unix.Close(w.here.fd) }
+func (w *walker) close() { _ = unix.Close(w.dir.fd) }
 
-// step goes to the next folder.
-func (w *walker) step(make func(dir folder, name string) error) error {
-	name := w.rest[0]
-	next, err := openFolder(w.here.fd, name)
-	if errors.Is(err, unix.ENOENT) && make != nil {
-		if err = make(w.here, name); err == nil {
-			next, err = openFolder(w.here.fd, name)
+// step opens the next directory.
+func (w *walker) step(mkdir func(dir directory, name string) error) error {
+	name := w.names[0]
+	next, err := openDirectory(w.dir.fd, name)
+	if errors.Is(err, unix.ENOENT) && mkdir != nil {
+		if err = mkdir(w.dir, name); err == nil {
+			next, err = openDirectory(w.dir.fd, name)
 		}
 	}
-	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK) { // what systems say of a link
+	// the systems' errors for a link
+	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK) {
 		if linked, linkErr := w.follow(); linked || linkErr != nil {
 			return linkErr
 		}
@@ -117,46 +119,48 @@ func (w *walker) step(make func(dir folder, name string) error) error {
 	return nil
 }
 
-func (w *walker) enter(next folder, name string) {
+func (w *walker) enter(next directory, name string) {
 	w.close()
-	next.held, next.trusted = next.held && w.here.held, next.trusted && w.here.held
-	w.here, w.at, w.rest = next, filepath.Join(w.at, name), w.rest[1:]
+	next.protected, next.trusted = next.protected && w.dir.protected, next.trusted && w.dir.protected
+	w.dir, w.path, w.names = next, filepath.Join(w.path, name), w.names[1:]
 }
 
-// follow replaces the next name by what it leads to, if it is a symbolic link that may be followed.
+// follow replaces the next name by the target of a symbolic link, if it is one that may be
+// followed.
 func (w *walker) follow() (linked bool, err error) {
 	var s unix.Stat_t
-	if err := unix.Fstatat(w.here.fd, w.rest[0], &s, unix.AT_SYMLINK_NOFOLLOW); err != nil || s.Mode&unix.S_IFMT != unix.S_IFLNK {
+	if err := unix.Fstatat(w.dir.fd, w.names[0], &s, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
+		s.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return false, nil
 	}
-	if !w.here.trusted {
-		return true, errLink
+	if !w.dir.trusted {
+		return true, errSymlink
 	}
 	if w.links++; w.links > maxLinks {
 		return true, errLoop
 	}
 	target := make([]byte, unix.PathMax)
-	n, err := retry(func() (int, error) { return unix.Readlinkat(w.here.fd, w.rest[0], target) })
+	n, err := retry(func() (int, error) { return unix.Readlinkat(w.dir.fd, w.names[0], target) })
 	if err != nil {
 		return true, err
 	}
 	to := string(target[:n])
-	w.rest = append(names(to), w.rest[1:]...)
+	w.names = append(splitPath(to), w.names[1:]...)
 	if strings.HasPrefix(to, "/") {
-		root, err := openFolder(unix.AT_FDCWD, "/")
+		root, err := openDirectory(unix.AT_FDCWD, "/")
 		if err != nil {
 			return true, err
 		}
 		w.close()
-		w.here, w.at = root, "/"
+		w.dir, w.path = root, "/"
 	}
-	if len(w.rest) == 0 {
-		w.rest = []string{"."}
+	if len(w.names) == 0 {
+		w.names = []string{"."}
 	}
 	return true, nil
 }
 
-// OpenFile opens a file as os.OpenFile does. Devices and pipes are not waited for.
+// OpenFile opens a file as os.OpenFile does. It does not wait for devices or pipes.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, File, error) {
 	if os.Geteuid() != 0 {
 		_, statErr := os.Stat(path)
@@ -169,29 +173,30 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, File, error) {
 	}
 	defer func() { w.close() }()
 	for {
-		f, how, err := w.open(flag, perm)
+		f, info, err := w.open(flag, perm)
 		if err == nil {
-			return f, how, nil
+			return f, info, nil
 		}
 		if !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.EMLINK) {
-			return nil, how, openError(path, err)
+			return nil, info, openError(path, err)
 		}
 		if linked, linkErr := w.follow(); !linked || linkErr != nil {
-			return nil, how, openError(path, errors.Join(linkErr, map[bool]error{false: err}[linked]))
+			return nil, info, openError(path, errors.Join(linkErr, map[bool]error{false: err}[linked]))
 		}
-		for len(w.rest) > 1 {
+		for len(w.names) > 1 {
 			if err := w.step(nil); err != nil {
-				return nil, how, openError(path, err)
+				return nil, info, openError(path, err)
 			}
 		}
 	}
 }
 
-// OpenIn opens a file in a folder that is open, as os.OpenFile does. If the process is root it follows a link only in a folder of root's in which
-// nobody else may write. The folder's path does not matter any more. Devices and pipes are not waited for.
+// OpenIn opens a file in an open directory, as os.OpenFile does. If the process is root, it follows
+// a link only in a directory that root owns and nobody else may write to; the path of the directory
+// no longer matters. It does not wait for devices or pipes.
 func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, error) {
 	path := filepath.Join(dir.Name(), name)
-	here, err := folderOf(int(dir.Fd()))
+	here, err := directoryOf(int(dir.Fd()))
 	if err != nil {
 		return nil, openError(path, err)
 	}
@@ -204,10 +209,10 @@ func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, er
 		}
 		return os.NewFile(uintptr(fd), path), nil
 	}
-	w := &walker{here: here, at: dir.Name(), rest: []string{name}}
+	w := &walker{dir: here, path: dir.Name(), names: []string{name}}
 	f, _, err := w.open(flag, perm)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EMLINK) {
-		err = errLink
+		err = errSymlink
 	}
 	if err != nil {
 		return nil, openError(path, err)
@@ -215,43 +220,45 @@ func OpenIn(dir *os.File, name string, flag int, perm fs.FileMode) (*os.File, er
 	return f, nil
 }
 
-// open opens the last name, which is no link. A new file is made only if nothing has that name.
+// open opens the last name, which is not a link. It creates a file only if nothing has that name.
 func (w *walker) open(flag int, perm fs.FileMode) (*os.File, File, error) {
-	how := File{Linked: w.links > 0, Trusted: w.here.trusted}
-	if strings.HasPrefix(w.at+"/", "/proc/") { // such as /dev/stderr leads to: these links are the kernel's
-		f, err := os.OpenFile(filepath.Join(w.at, w.rest[0]), flag&^os.O_CREATE, 0)
-		return f, how, err
+	info := File{Linked: w.links > 0, Trusted: w.dir.trusted}
+	// /dev/stderr leads here: these links are the kernel's
+	if strings.HasPrefix(w.path+"/", "/proc/") {
+		f, err := os.OpenFile(filepath.Join(w.path, w.names[0]), flag&^os.O_CREATE, 0)
+		return f, info, err
 	}
-	flags := flag&^(os.O_CREATE|os.O_EXCL|os.O_TRUNC) | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
+	flags := flag&^(os.O_CREATE|os.O_EXCL|os.O_TRUNC) | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY |
+		unix.O_CLOEXEC
 	open := func(more int) (int, error) {
-		return retry(func() (int, error) { return unix.Openat(w.here.fd, w.rest[0], flags|more, uint32(perm.Perm())) })
+		return retry(func() (int, error) { return unix.Openat(w.dir.fd, w.names[0], flags|more, uint32(perm.Perm())) })
 	}
 	fd, err := open(0)
 	if errors.Is(err, unix.ENOENT) && flag&os.O_CREATE != 0 {
-		how.Created = true
+		info.Created = true
 		fd, err = open(unix.O_CREAT | unix.O_EXCL)
 	}
 	if err != nil {
-		return nil, how, err
+		return nil, info, err
 	}
-	f := os.NewFile(uintptr(fd), filepath.Join(w.at, w.rest[0]))
+	f := os.NewFile(uintptr(fd), filepath.Join(w.path, w.names[0]))
 	var s unix.Stat_t
 	err = unix.Fstat(fd, &s)
-	if err == nil && !how.Trusted && s.Nlink > 1 {
-		err = errLinked
+	if err == nil && !info.Trusted && s.Nlink > 1 {
+		err = errHardLinks
 	}
 	if err == nil && flag&os.O_TRUNC != 0 && s.Mode&unix.S_IFMT == unix.S_IFREG {
 		err = f.Truncate(0)
 	}
 	if err != nil {
 		_ = f.Close()
-		return nil, how, err
+		return nil, info, err
 	}
-	return f, how, nil
+	return f, info, nil
 }
 
-// GiveDir makes a directory for a user, unless it exists, and gives it to the user with all rights of an owner, as nginx does for those
-// of caches. Its parent must exist.
+// GiveDir creates a directory for a user unless it exists, and makes the user its owner. It allows
+// the owner everything, as nginx does for cache directories. The parent must exist.
 func GiveDir(path string, perm fs.FileMode, uid int) error {
 	if os.Geteuid() != 0 {
 		if err := os.Mkdir(path, perm); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -268,34 +275,38 @@ func GiveDir(path string, perm fs.FileMode, uid int) error {
 func giveDir(path string, perm fs.FileMode, uid int) error {
 	w, err := walk(path, nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w (create %s first, such that the user who serves may enter it)", err, filepath.Dir(path))
+		return fmt.Errorf("%w (create %s first, with permissions that allow the serving user to enter it)", err,
+			filepath.Dir(path))
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { w.close() }()
-	for len(w.rest) > 0 {
-		if err := w.step(func(dir folder, name string) error { return unix.Mkdirat(dir.fd, name, uint32(perm.Perm())) }); err != nil {
+	for len(w.names) > 0 {
+		if err := w.step(func(dir directory, name string) error {
+			return unix.Mkdirat(dir.fd, name,
+				uint32(perm.Perm()))
+		}); err != nil {
 			return err
 		}
 	}
 	var s unix.Stat_t
-	if err := unix.Fstat(w.here.fd, &s); err != nil {
+	if err := unix.Fstat(w.dir.fd, &s); err != nil {
 		return err
 	}
 	if int(s.Uid) != uid {
-		if err := unix.Fchown(w.here.fd, uid, -1); err != nil {
+		if err := unix.Fchown(w.dir.fd, uid, -1); err != nil {
 			return err
 		}
 	}
 	const all = 0o700
 	if s.Mode&all != all {
-		return unix.Fchmod(w.here.fd, uint32(s.Mode&0o7777|all))
+		return unix.Fchmod(w.dir.fd, uint32(s.Mode&0o7777|all))
 	}
 	return nil
 }
 
-// Remove removes a file or a link. It follows no link on the way that others may have made.
+// Remove removes a file or a link. It does not follow links that other users may have created.
 func Remove(path string) error {
 	if os.Geteuid() != 0 {
 		return os.Remove(path)
@@ -305,7 +316,7 @@ func Remove(path string) error {
 		return &fs.PathError{Op: "remove", Path: path, Err: err}
 	}
 	defer w.close()
-	if err := unix.Unlinkat(w.here.fd, w.rest[0], 0); err != nil {
+	if err := unix.Unlinkat(w.dir.fd, w.names[0], 0); err != nil {
 		return &fs.PathError{Op: "remove", Path: path, Err: err}
 	}
 	return nil

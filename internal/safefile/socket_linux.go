@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ChmodSocket changes the permissions of a unix socket, and of nothing that somebody has put in its place.
+// ChmodSocket changes the permissions of a unix socket, but never of a file that another user has
+// put in its place.
 func ChmodSocket(path string, mode fs.FileMode) error {
 	if os.Geteuid() != 0 {
 		return os.Chmod(path, mode)
@@ -27,7 +28,7 @@ func chmodSocket(path string, mode fs.FileMode) error {
 	}
 	defer w.close()
 	fd, err := retry(func() (int, error) {
-		return unix.Openat(w.here.fd, w.rest[0], unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+		return unix.Openat(w.dir.fd, w.names[0], unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	})
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func chmodSocket(path string, mode fs.FileMode) error {
 		return err
 	}
 	if s.Mode&unix.S_IFMT != unix.S_IFSOCK || s.Uid != 0 || s.Nlink != 1 {
-		return fmt.Errorf("not the socket that was made: somebody else has replaced it")
+		return fmt.Errorf("another user has replaced the socket")
 	}
 	return os.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), mode)
 }

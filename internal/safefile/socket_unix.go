@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ChmodSocket changes the permissions of a unix socket. It follows no link on the way that others may have made, nor one in its place.
+// ChmodSocket changes the permissions of a unix socket. It does not follow links that other users
+// may have created, nor a link in place of the socket.
 func ChmodSocket(path string, mode fs.FileMode) error {
 	if os.Geteuid() != 0 {
 		return os.Chmod(path, mode)
@@ -17,7 +18,7 @@ func ChmodSocket(path string, mode fs.FileMode) error {
 	w, err := walk(path, nil)
 	if err == nil {
 		defer w.close()
-		err = unix.Fchmodat(w.here.fd, w.rest[0], uint32(mode.Perm()), unix.AT_SYMLINK_NOFOLLOW)
+		err = unix.Fchmodat(w.dir.fd, w.names[0], uint32(mode.Perm()), unix.AT_SYMLINK_NOFOLLOW)
 	}
 	if err != nil {
 		return &fs.PathError{Op: "chmod", Path: path, Err: err}

@@ -7,10 +7,11 @@ func AppendHeader(b []byte, h Header) []byte {
 	return append(b, version, byte(h.Type), byte(h.ID>>8), byte(h.ID), byte(h.Length>>8), byte(h.Length), h.Padding, 0)
 }
 
-// PutHeader writes a record's header over the first HeaderSize bytes of b.
+// PutHeader overwrites the first HeaderSize bytes of b with a record's header.
 func PutHeader(b []byte, h Header) { AppendHeader(b[:0:HeaderSize], h) }
 
-// AppendStream appends content to a stream, in as many records as it takes: none for none.
+// AppendStream appends content to a stream, in as many records as necessary. It appends nothing if
+// content is empty.
 func AppendStream(b []byte, t Type, id uint16, content []byte) []byte {
 	for len(content) > 0 {
 		n := min(len(content), MaxContent)
@@ -46,7 +47,7 @@ func AppendEnd(b []byte, id uint16, end End) []byte {
 	return append(b, byte(end.Status), 0, 0, 0)
 }
 
-// AppendUnknownType appends the answer to a message of a type that means nothing to us.
+// AppendUnknownType appends the response to a record of an unknown type.
 func AppendUnknownType(b []byte, t Type) []byte {
 	b = AppendHeader(b, Header{Type: UnknownType, Length: 8})
 	return append(b, byte(t), 0, 0, 0, 0, 0, 0, 0)
@@ -65,15 +66,15 @@ func appendLength(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(n)|1<<31)
 }
 
-// Values are what an application tells of itself (section 4.1).
+// Values are the values that an application reports (section 4.1).
 type Values struct {
-	Conns     string // FCGI_MAX_CONNS: connections it will accept; "" is not told
-	Requests  string // FCGI_MAX_REQS: requests at a time
-	Multiplex string // FCGI_MPXS_CONNS: "1" if several may share a connection, else "0"
+	Conns     string // FCGI_MAX_CONNS: maximum of connections; "" to omit it
+	Requests  string // FCGI_MAX_REQS: maximum of concurrent requests
+	Multiplex string // FCGI_MPXS_CONNS: "1" if requests may share a connection, else "0"
 }
 
-// AppendValuesResult appends the answer to a GET_VALUES record. Of names that are unknown,
-// and of malformed ones, nothing is said.
+// AppendValuesResult appends the response to a GET_VALUES record. It omits unknown and malformed
+// names.
 func AppendValuesResult(b, query []byte, v Values) []byte {
 	header := len(b)
 	b = AppendHeader(b, Header{Type: GetValuesResult})

@@ -5,20 +5,25 @@ import (
 	"testing"
 )
 
-// What is written, byte by byte, as sections 3.3, 4 and 5 have it.
-func TestAppendedBytes(t *testing.T) {
+// The appended bytes match sections 3.3, 4 and 5 of the specification.
+func TestAppendedBytesMatchSpecification(t *testing.T) {
 	for _, test := range []struct {
 		what string
 		got  []byte
 		want string
 	}{
-		{"header", AppendHeader(nil, Header{Type: Stdout, ID: 0x1234, Length: 0x5678, Padding: 0x9a}), "\x01\x06\x12\x34\x56\x78\x9a\x00"},
-		{"begin", AppendBegin(nil, 1, Begin{Role: Responder}), "\x01\x01\x00\x01\x00\x08\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00"},
-		{"begin, kept", AppendBegin(nil, 0xfffe, Begin{Role: 0x1203, Keep: true}), "\x01\x01\xff\xfe\x00\x08\x00\x00\x12\x03\x01\x00\x00\x00\x00\x00"},
+		{"header", AppendHeader(nil, Header{Type: Stdout, ID: 0x1234, Length: 0x5678, Padding: 0x9a}),
+			"\x01\x06\x12\x34\x56\x78\x9a\x00"},
+		{"begin", AppendBegin(nil, 1, Begin{Role: Responder}),
+			"\x01\x01\x00\x01\x00\x08\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00"},
+		{"begin, kept", AppendBegin(nil, 0xfffe, Begin{Role: 0x1203, Keep: true}),
+			"\x01\x01\xff\xfe\x00\x08\x00\x00\x12\x03\x01\x00\x00\x00\x00\x00"},
 		{"abort", AppendAbort(nil, 258), "\x01\x02\x01\x02\x00\x00\x00\x00"},
 		{"end", AppendEnd(nil, 1, End{}), "\x01\x03\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
-		{"end, refused", AppendEnd(nil, 258, End{App: 0x12345678, Status: Overloaded}), "\x01\x03\x01\x02\x00\x08\x00\x00\x12\x34\x56\x78\x02\x00\x00\x00"},
-		{"unknown type", AppendUnknownType(nil, 0xfe), "\x01\x0b\x00\x00\x00\x08\x00\x00\xfe\x00\x00\x00\x00\x00\x00\x00"},
+		{"end, refused", AppendEnd(nil, 258, End{App: 0x12345678, Status: Overloaded}),
+			"\x01\x03\x01\x02\x00\x08\x00\x00\x12\x34\x56\x78\x02\x00\x00\x00"},
+		{"unknown type", AppendUnknownType(nil, 0xfe),
+			"\x01\x0b\x00\x00\x00\x08\x00\x00\xfe\x00\x00\x00\x00\x00\x00\x00"},
 		{"params", AppendStream(nil, Params, 1, []byte(ab)), "\x01\x04\x00\x01\x00\x04\x00\x00\x01\x01Ab"},
 		{"stdin", AppendStream(nil, Stdin, 1, []byte("in")), "\x01\x05\x00\x01\x00\x02\x00\x00in"},
 		{"stdout", AppendStream(nil, Stdout, 1, []byte("out")), "\x01\x06\x00\x01\x00\x03\x00\x00out"},
@@ -27,7 +32,8 @@ func TestAppendedBytes(t *testing.T) {
 		{"no content", AppendStream([]byte("before"), Stdout, 1, nil), "before"},
 		{"end of a stream", AppendStreamEnd([]byte("before"), Stdout, 258), "before\x01\x06\x01\x02\x00\x00\x00\x00"},
 		{"get values", AppendHeader(nil, Header{Type: GetValues, Length: 2}), "\x01\x09\x00\x00\x00\x02\x00\x00"},
-		{"values", AppendValuesResult(nil, []byte("\x0f\x00FCGI_MPXS_CONNS"), Values{Multiplex: "0"}), "\x01\x0a\x00\x00\x00\x12\x00\x00\x0f\x01FCGI_MPXS_CONNS0"},
+		{"values", AppendValuesResult(nil, []byte("\x0f\x00FCGI_MPXS_CONNS"), Values{Multiplex: "0"}),
+			"\x01\x0a\x00\x00\x00\x12\x00\x00\x0f\x01FCGI_MPXS_CONNS0"},
 	} {
 		if string(test.got) != test.want {
 			t.Errorf("%s\n got %q\nwant %q", test.what, test.got, test.want)
@@ -35,7 +41,7 @@ func TestAppendedBytes(t *testing.T) {
 	}
 }
 
-func TestPutHeader(t *testing.T) {
+func TestPutHeaderOverwritesHeader(t *testing.T) {
 	b := []byte("--------rest")
 	PutHeader(b, Header{Type: Stdout, ID: 1, Length: 4})
 	if string(b) != "\x01\x06\x00\x01\x00\x04\x00\x00rest" {
@@ -43,7 +49,7 @@ func TestPutHeader(t *testing.T) {
 	}
 }
 
-// What is appended, a Reader reads, record by record.
+// A Reader reads the appended records.
 func TestAppendedRecordsAreRead(t *testing.T) {
 	for _, h := range []Header{
 		{}, {Type: 255, ID: 65535, Length: 65535, Padding: 255}, {Type: Stdin, ID: 1, Length: 2, Padding: 3},
@@ -65,8 +71,8 @@ func TestAppendedRecordsAreRead(t *testing.T) {
 	}
 }
 
-// A stream of any length is cut into as few records as it takes, none of them empty.
-func TestAppendStream(t *testing.T) {
+// A stream of any length is cut into as few records as possible, none of them empty.
+func TestAppendStreamUsesFewestRecords(t *testing.T) {
 	for _, size := range []int{0, 1, MaxContent - 1, MaxContent, MaxContent + 1, 2 * MaxContent, 3*MaxContent + 7} {
 		content := strings.Repeat("0123456789abcdefg", size/17+1)[:size]
 		b := AppendStreamEnd(AppendStream(nil, Stdout, 9, []byte(content)), Stdout, 9)
@@ -89,7 +95,7 @@ func TestAppendStream(t *testing.T) {
 	}
 }
 
-func TestAppendValuesResult(t *testing.T) {
+func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
 	query := func(names ...string) (b []byte) {
 		for _, name := range names {
 			b = AppendPair(b, name, "")
@@ -103,10 +109,13 @@ func TestAppendValuesResult(t *testing.T) {
 		values Values
 		want   string
 	}{
-		{"4.1: all", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), all, `["FCGI_MAX_CONNS=100" "FCGI_MAX_REQS=50" "FCGI_MPXS_CONNS=1"]`},
-		{"in another order, among others", query("FCGI_MPXS_CONNS", "FCGI_OTHER", "", "FCGI_MAX_CONNS"), all, `["FCGI_MPXS_CONNS=1" "FCGI_MAX_CONNS=100"]`},
-		{"what is not told", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), Values{Multiplex: "0"}, `["FCGI_MPXS_CONNS=0"]`},
-		{"nothing is asked", nil, all, `[]`},
+		{"4.1: all", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), all,
+			`["FCGI_MAX_CONNS=100" "FCGI_MAX_REQS=50" "FCGI_MPXS_CONNS=1"]`},
+		{"in another order, among others", query("FCGI_MPXS_CONNS", "FCGI_OTHER", "", "FCGI_MAX_CONNS"), all,
+			`["FCGI_MPXS_CONNS=1" "FCGI_MAX_CONNS=100"]`},
+		{"omitted values", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), Values{Multiplex: "0"},
+			`["FCGI_MPXS_CONNS=0"]`},
+		{"empty query", nil, all, `[]`},
 		{"nothing is known", query("FCGI_max_conns", "MAX_CONNS"), all, `[]`},
 		{"a value in the query", AppendPair(nil, "FCGI_MAX_REQS", "7"), all, `["FCGI_MAX_REQS=50"]`},
 		{"up to a fault", append(query("FCGI_MAX_REQS"), "\x7f\x00FCGI_MAX_CONNS"...), all, `["FCGI_MAX_REQS=50"]`},
@@ -114,12 +123,14 @@ func TestAppendValuesResult(t *testing.T) {
 		b := AppendValuesResult([]byte("before"), test.query, test.values)
 		var r Reader
 		p, n, err := r.Next(b[len("before"):])
-		if err != nil || p.Type != GetValuesResult || p.ID != 0 || n != len(b)-len("before") || pairs(p.Content) != test.want {
+		if err != nil || p.Type != GetValuesResult || p.ID != 0 || n != len(b)-len("before") ||
+			pairs(p.Content) != test.want {
 			t.Errorf("%s: %+v with %s, %d of %d bytes, %v", test.why, p.Header, pairs(p.Content), n, len(b), err)
 		}
 	}
-	// The longest question there can be.
-	b := AppendValuesResult(nil, query(strings.Split(strings.Repeat("FCGI_MAX_REQS,", maxMessage/15), ",")...), Values{Requests: "4294967295"})
+	// The longest possible query.
+	b := AppendValuesResult(nil, query(strings.Split(strings.Repeat("FCGI_MAX_REQS,", maxMessage/15), ",")...),
+		Values{Requests: "4294967295"})
 	if h := parseHeader(b); int(h.Length) != len(b)-HeaderSize {
 		t.Errorf("a length of %d for %d bytes", h.Length, len(b)-HeaderSize)
 	}

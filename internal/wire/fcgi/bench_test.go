@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// capturedFiles hold what nginx sends for a GET and for one of 30 fields.
+// capturedFiles hold what nginx sends for a simple GET and for one with 30 fields.
 var capturedFiles = map[string]string{"GET": "testdata/get-keep.fcgi", "30 fields": "testdata/headers-keep.fcgi"}
 
-// readRequest reads a request that has come at a stroke, and goes through its parameters.
+// readRequest reads a request that has arrived whole, and its parameters.
 func readRequest(tb testing.TB, r *Request, in []byte) (pairs int) {
 	r.Done()
 	if event, err := r.Next(in, 1<<16); event != Ready || err != nil || r.Size != len(in) || len(r.Params) != 1 {
@@ -70,7 +70,7 @@ func TestReadingAllocatesNothing(t *testing.T) {
 			t.Errorf("%s: %v allocations, want none", name, n)
 		}
 	}
-	// And so if it comes byte by byte, in several records, with others between.
+	// The same byte by byte, in several records, with others between.
 	in := []byte(between(record(Stdin, 7, "stranger", 5) + plain(Data, 1, "data")))
 	var r Request
 	trickle := func() {

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// fuzzMax keeps one input's every-split run under a few milliseconds.
+// fuzzMax limits the run of one input at every split to a few milliseconds.
 const fuzzMax = 600
 
 func addVectors(f *testing.F, vectors ...[]vector) {

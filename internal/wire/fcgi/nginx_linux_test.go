@@ -23,9 +23,9 @@ import (
 
 var capture = flag.Bool("capture", false, "keep in testdata what nginx sends")
 
-// nginxConf is what a test's nginx is configured with: one worker, which keeps to the test's
-// folder. The words are where fastcgi_params is, whether connections are kept, the addresses
-// of the application and of nginx, and whom the worker runs as.
+// nginxConf is the configuration of a test's nginx: one worker, which uses only the test's
+// directory. The parameters are the path of fastcgi_params, whether connections are kept, the
+// addresses of the application and of nginx, and the user of the worker.
 const nginxConf = `
 %[5]s
 daemon off;
@@ -55,8 +55,8 @@ http {
 }
 `
 
-// startNginx starts an nginx before an application and returns its address. It is given its
-// listening socket, as one that replaces another is, so that nobody has to wait for it.
+// startNginx starts nginx in front of an application and returns its address. nginx inherits its
+// listening socket, as in an upgrade, so that the test need not wait for it.
 func startNginx(t *testing.T, application string, keep bool) string {
 	t.Helper()
 	tool := programs.Nginx(t)
@@ -75,7 +75,7 @@ func startNginx(t *testing.T, application string, keep bool) string {
 		kept = "on"
 	}
 	if os.Geteuid() == 0 {
-		user = "user root;" // another may not see the folder
+		user = "user root;" // other users may not see the directory
 	}
 	conf := filepath.Join(dir, "nginx.conf")
 	text := fmt.Sprintf(nginxConf, tool.Etc, kept, application, l.Addr(), user)
@@ -96,7 +96,7 @@ func startNginx(t *testing.T, application string, keep bool) string {
 	return l.Addr().String()
 }
 
-// An application answers nginx.
+// An application responds to nginx.
 type application struct {
 	net.Listener
 	requests chan *received
@@ -133,7 +133,7 @@ func startApplication(t *testing.T) *application {
 	return a
 }
 
-// serve answers the requests of a connection until that ends.
+// serve responds to the requests of a connection until it ends.
 func serve(c net.Conn, requests chan *received) error {
 	var r receiver
 	b := make([]byte, 5000)
@@ -158,10 +158,12 @@ func serve(c net.Conn, requests chan *received) error {
 	}
 }
 
-// What nginx sends, we read; and what we write, it does.
-func TestNginx(t *testing.T) {
+// The package reads what nginx sends, and nginx reads what the package writes.
+func TestNginxUnderstandsRecords(t *testing.T) {
 	cases := append(nginxCases(),
-		nginxCase{name: "large", method: "PUT", target: "/large", fields: [][2]string{{"X-Long", strings.Repeat("long ", 600) + "."}}, body: strings.Repeat("0123456789", 10000)})
+		nginxCase{name: "large", method: "PUT", target: "/large",
+			fields: [][2]string{{"X-Long", strings.Repeat("long ", 600) + "."}},
+			body:   strings.Repeat("0123456789", 10000)})
 	for _, keep := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keep=%v", keep), func(t *testing.T) {
 			a := startApplication(t)
@@ -185,7 +187,7 @@ func TestNginx(t *testing.T) {
 					t.Fatalf("%s: %s, %q, %v", c.name, resp.Status, page, err)
 				}
 				x := <-a.requests
-				if c.check(t, x, keep); resp.Header.Get("X-Application") != "tare" || string(page) != x.answer() {
+				if c.check(t, x, keep); resp.Header.Get("X-Application") != "tare" || string(page) != x.response() {
 					t.Errorf("%s: %v, %q", c.name, resp.Header, page)
 				}
 				if file := captured(&c, keep); *capture && c.name != "large" {

@@ -13,30 +13,34 @@ import (
 	"github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// An nginxCase is what a client sends to nginx.
+// An nginxCase is a request of a client to nginx.
 type nginxCase struct {
 	name, method, target string
 	fields               [][2]string
 	body                 string
 }
 
-// nginxCases are those of which testdata holds what nginx made of them.
+// nginxCases returns the cases for which testdata holds nginx's output.
 func nginxCases() []nginxCase {
 	many := nginxCase{name: "headers", method: "GET", target: "/articles/2026/11/?ref=home&page=2", fields: [][2]string{
 		{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"},
-		{"Cookie", "session=8f14e45fceea167a5a36dedd4bea2543; theme=dark; consent=yes; visited=1732147200; " + strings.Repeat("tracked=", 10)},
+		{"Cookie", "session=8f14e45fceea167a5a36dedd4bea2543; theme=dark; consent=yes; visited=1732147200; " +
+			strings.Repeat("tracked=", 10)},
 	}}
 	for i := len(many.fields); i < 30; i++ {
-		many.fields = append(many.fields, [2]string{fmt.Sprintf("X-Field-%02d", i), strings.Repeat(string(rune('a'+i%26)), 5*i)})
+		many.fields = append(many.fields, [2]string{fmt.Sprintf("X-Field-%02d", i),
+			strings.Repeat(string(rune('a'+i%26)), 5*i)})
 	}
 	return []nginxCase{
 		{name: "get", method: "GET", target: "/", fields: [][2]string{{"User-Agent", "curl/8.0"}, {"Accept", "*/*"}}},
-		{name: "post", method: "POST", target: "/form", fields: [][2]string{{"Content-Type", "application/x-www-form-urlencoded"}}, body: "quantity=100&item=3047936"},
+		{name: "post", method: "POST", target: "/form",
+			fields: [][2]string{{"Content-Type", "application/x-www-form-urlencoded"}},
+			body:   "quantity=100&item=3047936"},
 		many,
 	}
 }
 
-// request is what the client sends, byte by byte.
+// request returns the bytes that the client sends.
 func (c *nginxCase) request() string {
 	s := c.method + " " + c.target + " HTTP/1.1\r\nHost: www.example.org\r\n"
 	for _, f := range c.fields {
@@ -48,14 +52,15 @@ func (c *nginxCase) request() string {
 	return s + "\r\n" + c.body
 }
 
-// check says where what was received is not what the client sent.
+// check reports differences between what was received and what the client sent.
 func (c *nginxCase) check(t *testing.T, x *received, keep bool) {
 	t.Helper()
 	path, query, _ := strings.Cut(c.target, "?")
 	want := map[string]string{
 		"REQUEST_METHOD": c.method, "REQUEST_URI": c.target, "SCRIPT_NAME": path, "QUERY_STRING": query,
-		"SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": "127.0.0.1", "DOCUMENT_ROOT": "/srv/www", "GATEWAY_INTERFACE": "CGI/1.1",
-		"CONTENT_LENGTH": "", "CONTENT_TYPE": "", "HTTP_HOST": "www.example.org",
+		"SERVER_PROTOCOL": "HTTP/1.1", "REMOTE_ADDR": "127.0.0.1", "DOCUMENT_ROOT": "/srv/www",
+		"GATEWAY_INTERFACE": "CGI/1.1",
+		"CONTENT_LENGTH":    "", "CONTENT_TYPE": "", "HTTP_HOST": "www.example.org",
 	}
 	for _, f := range c.fields {
 		want["HTTP_"+strings.ReplaceAll(strings.ToUpper(f[0]), "-", "_")] = f[1]
@@ -80,26 +85,25 @@ func (c *nginxCase) check(t *testing.T, x *received, keep bool) {
 	}
 }
 
-// received is a request as an application gets it.
+// received is a request as an application receives it.
 type received struct {
 	id     uint16
 	keep   bool
 	pieces int
 	params map[string]string
 	body   []byte
-	raw    []byte // the bytes it came in
+	raw    []byte // the bytes of its records
 }
 
-// A receiver reads a connection's requests as an application does, with what others see of
-// the package.
+// A receiver reads a connection's requests as an application does, through the exported API.
 type receiver struct {
 	request fcgi.Request
 	in      []byte
-	next    int // of in
+	next    int // offset in in
 	open    *received
 }
 
-// receive takes a piece of the input and returns the requests that are complete.
+// receive processes a piece of the input and returns the requests that are complete.
 func (r *receiver) receive(piece []byte) (all []*received, err error) {
 	r.in = slices.Concat(r.in, piece)
 	for {
@@ -168,7 +172,7 @@ func (r *receiver) body() (ended bool, err error) {
 	return true, nil
 }
 
-// captured returns the file that holds what nginx sent for a case.
+// captured returns the file with nginx's output for a case.
 func captured(c *nginxCase, keep bool) string {
 	name := c.name
 	if keep {
@@ -177,7 +181,7 @@ func captured(c *nginxCase, keep bool) string {
 	return filepath.Join("testdata", name+".fcgi")
 }
 
-func TestCapturesOfNginx(t *testing.T) {
+func TestCapturedNginxRequestsAreRead(t *testing.T) {
 	for _, c := range nginxCases() {
 		for _, keep := range []bool{false, true} {
 			in, err := os.ReadFile(captured(&c, keep))
@@ -204,16 +208,16 @@ func TestCapturesOfNginx(t *testing.T) {
 	}
 }
 
-// answer is what the application says to a request.
-func (x *received) answer() string {
+// response returns the application's response to a request.
+func (x *received) response() string {
 	return fmt.Sprintf("%s %s with %d bytes", x.params["REQUEST_METHOD"], x.params["REQUEST_URI"], len(x.body))
 }
 
 const logLine = "a line in the log"
 
-// respond is the whole answer: a log line, and a page in two records.
+// respond returns the whole response: a log line, and a page in two records.
 func respond(x *received) []byte {
-	page := x.answer()
+	page := x.response()
 	head := fmt.Sprintf("Status: %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nX-Application: tare\r\n\r\n", http.StatusCreated, http.StatusText(http.StatusCreated), len(page))
 	b := fcgi.AppendStream(nil, fcgi.Stderr, x.id, []byte(logLine+"\n"))
 	b = fcgi.AppendStreamEnd(b, fcgi.Stderr, x.id)

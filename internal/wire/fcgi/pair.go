@@ -6,23 +6,23 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// Pair is where a name and its value lie.
+// Pair holds the offsets of a name and of its value.
 type Pair struct{ Name, Value http1.Span }
 
-// NextPair reads the name and the value that begin at an offset of b, and returns the
-// offset of the next (section 3.4). b holds the whole list.
+// NextPair parses the name and the value at an offset of b, and returns the offset of the next pair
+// (section 3.4). b contains the whole list.
 func NextPair(b []byte, at int) (p Pair, next int, err error) {
-	name, n := length(b, at)
+	name, n := parseLength(b, at)
 	if n == 0 {
-		return Pair{}, at, fault(at, "name's length cut off")
+		return Pair{}, at, fault(at, "truncated name length")
 	}
-	value, m := length(b, at+n)
+	value, m := parseLength(b, at+n)
 	if m == 0 {
-		return Pair{}, at, fault(at, "value's length cut off")
+		return Pair{}, at, fault(at, "truncated value length")
 	}
 	start := at + n + m
 	if name > len(b)-start || value > len(b)-start-name {
-		return Pair{}, at, fault(at, "parameter longer than its list")
+		return Pair{}, at, fault(at, "parameter exceeds its list")
 	}
 	mid, end := start+name, start+name+value
 	return Pair{span(start, mid), span(mid, end)}, end, nil
@@ -30,9 +30,9 @@ func NextPair(b []byte, at int) (p Pair, next int, err error) {
 
 func span(start, end int) http1.Span { return http1.Span{Start: uint32(start), End: uint32(end)} }
 
-// length reads a length of one byte, or of four if the first bit is set, and returns how
-// many bytes it has; none if it is cut off.
-func length(b []byte, at int) (v, n int) {
+// parseLength parses a length of one byte, or of four if the first bit is set. n is the number of
+// its bytes, 0 if it is truncated.
+func parseLength(b []byte, at int) (v, n int) {
 	switch {
 	case at >= len(b):
 		return 0, 0

@@ -14,32 +14,38 @@ var long = strings.Repeat("0123456789abcdef", 20)
 
 var pairVectors = []vector{
 	{"an empty list", "", `[]`},
-	{"3.4: lengths of one byte", "\x0b\x02SERVER_PORT80\x0b\x0eSERVER_ADDR199.170.183.42", `["SERVER_PORT=80" "SERVER_ADDR=199.170.183.42"]`},
+	{"3.4: lengths of one byte", "\x0b\x02SERVER_PORT80\x0b\x0eSERVER_ADDR199.170.183.42",
+		`["SERVER_PORT=80" "SERVER_ADDR=199.170.183.42"]`},
 	{"3.4: a value's length of four bytes", "\x01\x80\x00\x01\x40A" + long, `["A=` + long + `"]`},
 	{"3.4: a name's length of four bytes", "\x80\x00\x01\x40\x01" + long + "b", `["` + long + `=b"]`},
 	{"3.4: both", "\x80\x00\x01\x40\x80\x00\x01\x40" + long + long + ab, `["` + long + "=" + long + `" "A=b"]`},
-	{"127 bytes have a length of one", "\x7f\x7f" + long[:127] + long[:127], `["` + long[:127] + "=" + long[:127] + `"]`},
-	{"128 bytes have a length of four", "\x80\x00\x00\x80\x80\x00\x00\x80" + long[:128] + long[:128], `["` + long[:128] + "=" + long[:128] + `"]`},
+	{"127 bytes have a length of one", "\x7f\x7f" + long[:127] + long[:127], `["` + long[:127] + "=" + long[:127] +
+		`"]`},
+	{"128 bytes have a length of four", "\x80\x00\x00\x80\x80\x00\x00\x80" + long[:128] + long[:128], `["` +
+		long[:128] + "=" + long[:128] + `"]`},
 	{"short lengths of four bytes", "\x80\x00\x00\x01\x80\x00\x00\x00A", `["A="]`},
 	{"empty names and values", "\x00\x00\x00\x01b\x01\x00A\x80\x00\x00\x00\x00", `["=" "=b" "A=" "="]`},
-	{"every byte of a length counts", "\x80\x01\x02\x03\x01" + strings.Repeat("n", 0x10203) + "v", `["` + strings.Repeat("n", 0x10203) + `=v"]`},
+	{"every byte of a length counts", "\x80\x01\x02\x03\x01" + strings.Repeat("n", 0x10203) + "v", `["` +
+		strings.Repeat("n", 0x10203) + `=v"]`},
 	{"any bytes", "\x02\x03\x00\xff\r\n\x80", `["\x00\xff=\r\n\x80"]`},
 
-	{"name's length cut off", ab + "\x80\x00\x00", `["A=b" "fcgi: name's length cut off at 4"]`},
-	{"name's length alone", "\x01", `["fcgi: value's length cut off at 0"]`},
-	{"value's length cut off", ab + "\x01\x80\x00\x00", `["A=b" "fcgi: value's length cut off at 4"]`},
-	{"value's length cut off behind a long one", "\x80\x00\x00\x01", `["fcgi: value's length cut off at 0"]`},
-	{"name cut off", ab + "\x03\x00AB", `["A=b" "fcgi: parameter longer than its list at 4"]`},
-	{"value cut off", "\x01\x03Abc", `["fcgi: parameter longer than its list at 0"]`},
-	{"name one byte too long", "\x02\x00A", `["fcgi: parameter longer than its list at 0"]`},
-	{"greatest lengths", "\xff\xff\xff\xff\xff\xff\xff\xffAb", `["fcgi: parameter longer than its list at 0"]`},
-	{"greatest name", "\xff\xff\xff\xff\x01Ab", `["fcgi: parameter longer than its list at 0"]`},
-	{"greatest value", "\x01\xff\xff\xff\xffAb", `["fcgi: parameter longer than its list at 0"]`},
-	{"lengths whose sum wraps at 32 bits", "\xff\xff\xff\xff\x80\x00\x00\x01Ab", `["fcgi: parameter longer than its list at 0"]`},
-	{"lengths whose sum wraps with what is before", ab + "\x01\xff\xff\xff\xfdAb", `["A=b" "fcgi: parameter longer than its list at 4"]`},
+	{"truncated name length", ab + "\x80\x00\x00", `["A=b" "fcgi: truncated name length at 4"]`},
+	{"name's length alone", "\x01", `["fcgi: truncated value length at 0"]`},
+	{"truncated value length", ab + "\x01\x80\x00\x00", `["A=b" "fcgi: truncated value length at 4"]`},
+	{"truncated value length behind a long one", "\x80\x00\x00\x01", `["fcgi: truncated value length at 0"]`},
+	{"name cut off", ab + "\x03\x00AB", `["A=b" "fcgi: parameter exceeds its list at 4"]`},
+	{"value cut off", "\x01\x03Abc", `["fcgi: parameter exceeds its list at 0"]`},
+	{"name one byte too long", "\x02\x00A", `["fcgi: parameter exceeds its list at 0"]`},
+	{"greatest lengths", "\xff\xff\xff\xff\xff\xff\xff\xffAb", `["fcgi: parameter exceeds its list at 0"]`},
+	{"greatest name", "\xff\xff\xff\xff\x01Ab", `["fcgi: parameter exceeds its list at 0"]`},
+	{"greatest value", "\x01\xff\xff\xff\xffAb", `["fcgi: parameter exceeds its list at 0"]`},
+	{"lengths whose sum wraps at 32 bits", "\xff\xff\xff\xff\x80\x00\x00\x01Ab",
+		`["fcgi: parameter exceeds its list at 0"]`},
+	{"lengths whose sum wraps with what is before", ab + "\x01\xff\xff\xff\xfdAb",
+		`["A=b" "fcgi: parameter exceeds its list at 4"]`},
 }
 
-func TestNextPair(t *testing.T) {
+func TestNextPairReadsVectors(t *testing.T) {
 	for _, v := range pairVectors {
 		t.Run(v.why, func(t *testing.T) {
 			if got := pairs(extend(nil, []byte(v.in))); got != v.want {
@@ -49,9 +55,8 @@ func TestNextPair(t *testing.T) {
 	}
 }
 
-// A list that is cut off gives the pairs before the cut, and an error that says where the
-// next one began.
-func TestNextPairCutOff(t *testing.T) {
+// A truncated list returns the pairs before the cut, and an error with the offset of the next one.
+func TestNextPairReportsTruncatedPair(t *testing.T) {
 	for _, v := range pairVectors {
 		for cut := range min(len(v.in), 1000) {
 			list := extend(nil, []byte(v.in[:cut]))
@@ -62,7 +67,7 @@ func TestNextPairCutOff(t *testing.T) {
 	}
 }
 
-// checkPairs reads a list and says what of it cannot be true.
+// checkPairs reads a list and returns an error if the result is impossible.
 func checkPairs(list []byte) error {
 	var again, minimal []byte
 	at := 0
@@ -76,7 +81,8 @@ func checkPairs(list []byte) error {
 			break
 		}
 		head := int(p.Name.Start) - at
-		if head < 2 || head > 8 || p.Name.End < p.Name.Start || p.Value.Start != p.Name.End || p.Value.End < p.Value.Start ||
+		if head < 2 || head > 8 || p.Name.End < p.Name.Start || p.Value.Start != p.Name.End ||
+			p.Value.End < p.Value.Start ||
 			int(p.Value.End) != next || next > len(list) {
 			return fmt.Errorf("pair %v, next %d at %d of %d", p, next, at, len(list))
 		}
@@ -93,7 +99,7 @@ func checkPairs(list []byte) error {
 	return nil
 }
 
-func TestAppendPair(t *testing.T) {
+func TestAppendedPairsAreRead(t *testing.T) {
 	for _, test := range []struct{ name, value, want string }{
 		{"", "", "\x00\x00"},
 		{"A", "b", "\x01\x01Ab"},

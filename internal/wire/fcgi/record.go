@@ -2,7 +2,7 @@ package fcgi
 
 import "encoding/binary"
 
-// Type is what a record is.
+// Type is the type of a record.
 type Type uint8
 
 // The types of section 8.
@@ -20,40 +20,40 @@ const (
 	UnknownType     Type = 11
 )
 
-// isMessage reports whether a record of the type is needed whole. Others may be read in pieces.
+// isMessage reports whether records of the type are only processed whole. Others may be read in
+// pieces.
 func (t Type) isMessage() bool { return !t.streams() && t <= UnknownType }
 
-// IsUnknown reports whether a record has a type that is unknown, or that records about the
-// connection do not have. GET_VALUES is no such record.
+// IsUnknown reports whether a record has an unknown type, or one that records with id 0 must not
+// have. GET_VALUES is valid with id 0.
 func IsUnknown(p Piece) bool {
 	return p.Type > UnknownType || p.ID == 0 && p.Type != GetValues
 }
 
-// streams reports whether records of the type are a stream's.
+// streams reports whether records of the type belong to a stream.
 func (t Type) streams() bool { return t >= Params && t <= Data }
 
 const (
 	// HeaderSize is the length of a record's header.
 	HeaderSize = 8
-	// MaxContent is the most that one record can hold.
+	// MaxContent is the maximum content of a record.
 	MaxContent = 1<<16 - 1
 
 	version = 1
 
-	// maxMessage bounds a record that is needed whole. The longest that means
-	// anything asks for three values.
+	// maxMessage limits a message. The longest useful one requests three values.
 	maxMessage = 4 << 10
 )
 
 // Header is the header of a record.
 type Header struct {
 	Type    Type
-	ID      uint16 // of the request; 0 is the connection
+	ID      uint16 // of the request; 0 for the connection
 	Length  uint16 // of the content
 	Padding uint8
 }
 
-// parseHeader reads a header from b, which holds HeaderSize bytes or more.
+// parseHeader parses a header from b, which has at least HeaderSize bytes.
 func parseHeader(b []byte) Header {
 	return Header{
 		Type: Type(b[1]), ID: binary.BigEndian.Uint16(b[2:]),
@@ -61,27 +61,26 @@ func parseHeader(b []byte) Header {
 	}
 }
 
-// Piece is a record without padding. Of a stream, and of an unknown type, it is as much of one
-// as there is. Type 0 stands for none.
+// Piece is a record without padding. For a stream or an unknown type, it is the part that has
+// arrived. Type 0 stands for no record.
 type Piece struct {
 	Header
-	Content []byte // aliases the input; empty at a stream's end
+	Content []byte // aliases the input; empty at the end of a stream
 }
 
 // Ends reports whether the piece ends its stream.
 func (p Piece) Ends() bool { return p.Type.streams() && p.Length == 0 }
 
-// Reader finds records in input that may still be arriving. The zero value is ready.
+// Reader finds records in input that may be incomplete. The zero value is ready for use.
 type Reader struct {
-	record  Header // whose content is being read
-	left    int    // of it
-	padding int    // to pass over then
+	record  Header // the record whose content is being read
+	left    int    // bytes of content that remain
+	padding int    // bytes of padding that follow
 }
 
-// Next looks at b, which begins with what was not consumed before. It returns the next
-// piece, or none if it takes more input, and how much was consumed with it: the piece's
-// content ends there. A piece of a stream comes as soon as any of its content has, a
-// message when it is complete.
+// Next parses b, which starts with the unconsumed input. It returns the next piece, or none if it
+// needs more input, and the number of bytes consumed. The piece's content ends there. Next returns
+// part of a stream as soon as any of its content has arrived, and a message once it is complete.
 func (r *Reader) Next(b []byte) (p Piece, n int, err error) {
 	if r.left == 0 {
 		h, n, ok, err := r.Peek(b)
@@ -102,7 +101,7 @@ func (r *Reader) Next(b []byte) (p Piece, n int, err error) {
 	return r.content(b)
 }
 
-// content returns what there is of a record that is read in pieces.
+// content returns the part of a record that has arrived.
 func (r *Reader) content(b []byte) (Piece, int, error) {
 	n := min(r.left, len(b))
 	if n == 0 {
@@ -124,35 +123,35 @@ func (r *Reader) message(h Header, b []byte, n int) (Piece, int, error) {
 	return Piece{h, b[n+HeaderSize : end]}, end, nil
 }
 
-// Peek returns the header of the next record without consuming it. n is how much padding
-// of the one before was consumed. It is for where a record's content was read to its end.
+// Peek returns the header of the next record without consuming it. n is how much padding of the
+// previous record was consumed. The content of that record must have been read to its end.
 func (r *Reader) Peek(b []byte) (h Header, n int, ok bool, err error) {
 	n = min(r.padding, len(b))
 	r.padding -= n
 	if b = b[n:]; len(b) > 0 && b[0] != version {
-		return Header{}, n, false, fault(n, "unknown version of FastCGI")
+		return Header{}, n, false, fault(n, "unsupported FastCGI version")
 	}
 	if len(b) < HeaderSize {
 		return Header{}, n, false, nil
 	}
 	if h = parseHeader(b); h.Type == 0 {
-		return Header{}, n, false, fault(n, "record of type 0")
+		return Header{}, n, false, fault(n, "invalid record type 0")
 	}
 	return h, n, true, nil
 }
 
-// Left returns how much of a record that is read in pieces is still to come: the next so many bytes are
-// its content, and may be taken past the Reader with Took.
+// Left returns how much content of the current record remains. The next bytes of the input are this
+// content. They may be read past the Reader; see Consumed.
 func (r *Reader) Left() int { return r.left }
 
-// Took tells that n bytes of what is Left were read elsewhere. If n is negative, so many of
-// those last returned are to be returned again.
-func (r *Reader) Took(n int) { r.left -= n }
+// Consumed records that n bytes of the content that is Left were read elsewhere. If n is negative,
+// the last -n bytes that were returned will be returned again.
+func (r *Reader) Consumed(n int) { r.left -= n }
 
-// Role is what an application shall do for a request (section 6).
+// Role is the role of an application in a request (section 6).
 type Role uint16
 
-// The roles there are.
+// The roles of the specification.
 const (
 	Responder  Role = 1
 	Authorizer Role = 2
@@ -162,23 +161,23 @@ const (
 // Begin is the content of a BEGIN_REQUEST record (section 5.1).
 type Begin struct {
 	Role Role
-	Keep bool // the application shall not close the connection after the response
+	Keep bool // FCGI_KEEP_CONN: the application must not close the connection
 }
 
-const keepConn = 1 // of the flags
+const keepConn = 1 // a bit of the flags
 
 // ParseBegin reads the content of a BEGIN_REQUEST record.
 func ParseBegin(content []byte) (Begin, error) {
 	if len(content) != 8 {
-		return Begin{}, fault(0, "BEGIN_REQUEST is not of 8 bytes")
+		return Begin{}, fault(0, "BEGIN_REQUEST content is not 8 bytes long")
 	}
 	return Begin{Role(binary.BigEndian.Uint16(content)), content[2]&keepConn != 0}, nil
 }
 
-// Status is how an application parted from a request (section 5.5).
+// Status is the protocol status of END_REQUEST (section 5.5).
 type Status uint8
 
-// The statuses there are.
+// The statuses of the specification.
 const (
 	Complete        Status = 0
 	CantMultiplex   Status = 1
@@ -196,22 +195,22 @@ func (s Status) String() string {
 
 // End is the content of an END_REQUEST record.
 type End struct {
-	App    uint32 // the exit status of a CGI program
+	App    uint32 // exit status of the application
 	Status Status
 }
 
 // ParseEnd reads the content of an END_REQUEST record.
 func ParseEnd(content []byte) (End, error) {
 	if len(content) != 8 {
-		return End{}, fault(0, "END_REQUEST is not of 8 bytes")
+		return End{}, fault(0, "END_REQUEST content is not 8 bytes long")
 	}
 	return End{binary.BigEndian.Uint32(content), Status(content[4])}, nil
 }
 
-// Error says what is wrong with the input.
+// Error is a fault in the input.
 type Error struct {
-	Offset   int  // in what the failing call was given
-	TooLarge bool // nothing is wrong but the size
+	Offset   int  // in the input of the failing call
+	TooLarge bool // only the size is wrong
 	What     string
 }
 
@@ -219,9 +218,9 @@ func (e *Error) Error() string { return "fcgi: " + e.What }
 
 func fault(offset int, what string) error { return &Error{Offset: offset, What: what} }
 
-// moved returns an error of this package whose offset counts from so many bytes before.
-func moved(err error, by int) error {
-	e := err.(*Error) //nolint:errorlint // nobody wrapped it
+// shiftError adds by to the offset of an error of this package.
+func shiftError(err error, by int) error {
+	e := err.(*Error) //nolint:errorlint // never wrapped
 	e.Offset += by
 	return e
 }

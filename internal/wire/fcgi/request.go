@@ -2,59 +2,62 @@ package fcgi
 
 import "github.com/tarehq/tare/internal/wire/http1"
 
-// Event is what a Request has come to.
+// Event is the result of Request.Next.
 type Event uint8
 
 const (
 	// More input is needed.
 	More Event = iota
-	// Ready is a request that is complete up to its body.
+	// Ready means that the request is complete except for its body.
 	Ready
-	// Aborted is a request that was aborted before it was ready; it deserves an END_REQUEST.
-	// Nothing of it counts any more.
+	// Aborted means that the request was aborted before it was Ready. It requires an
+	// END_REQUEST. The request's data is dropped.
 	Aborted
-	// Asked is a GET_VALUES record, whose content is in Message.
-	Asked
-	// Unknown is a record of a type that is unknown, or is no type of the connection's. Of
-	// Message only the header means anything.
+	// ValuesRequested is a GET_VALUES record, whose content is in Message.
+	ValuesRequested
+	// Unknown is a record for which IsUnknown is true. Only the header of Message is valid.
 	Unknown
 	// Second is a BEGIN_REQUEST while another request is being read.
 	Second
-	// Misplaced is a BEGIN_REQUEST for another role than Responder's.
+	// Misplaced is a BEGIN_REQUEST for a role other than Responder.
 	Misplaced
 )
 
-// Request is a request up to its body: BEGIN_REQUEST and the whole of PARAMS, and whatever
-// else came between them. The zero value is ready for Next.
+// Request is a request except for its body: BEGIN_REQUEST, all of PARAMS, and the other records
+// between them. The zero value is ready for Next.
+//
+//	no request ──BEGIN_REQUEST──▶ begun ──end of PARAMS──▶ listed ──first STDIN──▶ Ready
+//	     ▲                          │                         │
+//	     └──────ABORT_REQUEST───────┴─────────────────────────┘
 type Request struct {
 	ID   uint16
-	Keep bool // the connection is to be kept
-	Size int  // bytes up to the body's first record or, if there is no body, behind it
+	Keep bool // keep the connection after the response
+	Size int  // bytes up to the body's first record or, without a body, to its end
 
-	// Params is where the list of parameters lies: in one piece unless it comes in several
-	// records or has not come at a stroke. A name or a value may be cut between two.
+	// Params holds the offsets of the list of parameters. It is one span unless the list comes
+	// in several records. A name or a value may be cut between two spans.
 	Params []http1.Span
-	// Empty is set if STDIN has ended without content.
+	// Empty reports that STDIN has ended without content.
 	Empty bool
-	// Records is the state in which STDIN is to be read on, and then the next request: the
-	// padding of the last record may still be to come.
+	// Records reads STDIN and then the next request. Padding of the last record may still
+	// follow.
 	Records Reader
-	// Message is the record that the last event was about, if that was not Ready; its content
-	// aliases the input.
+	// Message is the record of the last event, unless that was Ready. Its content aliases the
+	// input.
 	Message Piece
 
 	begun, listed bool
-	start         int // of a request that has begun
+	start         int // offset of the request that has begun
 }
 
-// Reset makes r ready for another request, keeping its memory.
+// Reset prepares r for another request. It keeps the memory.
 func (r *Request) Reset() { *r = Request{Params: r.Params[:0]} }
 
-// Pending reports whether a request has begun, or something else is incomplete.
+// Pending reports whether a request has begun, or a record is incomplete.
 func (r *Request) Pending() bool { return r.begun || r.Records.left > 0 || r.Records.padding > 0 }
 
-// Drop returns how many of the bytes looked at need not be kept, because no request has
-// begun. The next call of Next is given what follows them.
+// Drop returns how many of the parsed bytes need not be kept because no request has begun. The next
+// input of Next starts after them.
 func (r *Request) Drop() int {
 	if r.begun {
 		return 0
@@ -64,14 +67,14 @@ func (r *Request) Drop() int {
 	return n
 }
 
-// Done makes r ready for the next request of the connection. Next is then given what follows
-// the body of the last one, which was read with r.Records.
+// Done prepares r for the next request of the connection. The next input of Next starts after the
+// body of the last request, which was read with r.Records.
 func (r *Request) Done() { *r = Request{Params: r.Params[:0], Records: r.Records} }
 
-// Next looks at b, which holds everything received since the request began, and reports
-// what it has come to. After any event but Ready call it again. limit bounds the bytes from
-// BEGIN_REQUEST to the end of PARAMS, whatever records are among them. An error at fault with a
-// record has the offset where that begins. After an error only Reset helps.
+// Next parses b, which contains everything received since the request began. After any event except
+// Ready, call it again. limit limits the bytes from BEGIN_REQUEST to the end of PARAMS, including
+// all records between them. An error about a record has the offset of the record's first byte.
+// After an error, call Reset first.
 func (r *Request) Next(b []byte, limit int) (Event, error) {
 	for {
 		if r.listed && r.Records.left == 0 {
@@ -80,20 +83,20 @@ func (r *Request) Next(b []byte, limit int) (Event, error) {
 			}
 		}
 		at, end := r.Size, len(b)
-		if r.begun { // what is behind the limit does not count: it may not have come yet
+		if r.begun { // bytes after the limit do not count: they may not have arrived yet
 			end = max(at, min(end, r.start+limit))
 		}
 		p, n, err := r.Records.Next(b[at:end])
 		r.Size += n
 		switch {
 		case err != nil:
-			return More, moved(err, at)
+			return More, shiftError(err, at)
 		case p.Type == 0 && r.begun && len(b) >= r.start+limit:
 			return More, &Error{r.start + limit, true, "parameters too large"}
 		case p.Type == 0:
 			return More, nil
 		}
-		event, err := r.take(p)
+		event, err := r.handle(p)
 		if event != More || err != nil {
 			r.Message = p
 			return event, err
@@ -107,25 +110,26 @@ func (r *Request) body(b []byte) (event Event, ok bool) {
 	r.Size += n
 	switch {
 	case err != nil:
-		return More, false // Next will meet it again
+		return More, false // Next will return it
 	case !ok:
 		return More, true
 	case h.Type != Stdin || h.ID != r.ID:
 		return More, false
 	}
 	if r.Empty = h.Length == 0; r.Empty {
-		_, n, _ = r.Records.Next(b[r.Size:]) // a header alone
+		_, n, _ = r.Records.Next(b[r.Size:]) // only a header
 		r.Size += n
 	}
 	return Ready, true
 }
 
-// take takes a record in, up to STDIN's first.
-func (r *Request) take(p Piece) (Event, error) {
-	start := r.Size - len(p.Content) - HeaderSize // of the record, if this is its first piece
+// handle processes a record before the first of STDIN.
+func (r *Request) handle(p Piece) (Event, error) {
+	// offset of the record, if this is its first piece
+	start := r.Size - len(p.Content) - HeaderSize
 	switch {
 	case p.Type == GetValues && p.ID == 0:
-		return Asked, nil
+		return ValuesRequested, nil
 	case IsUnknown(p) && r.Records.left > 0:
 		return More, nil // one event for each record
 	case IsUnknown(p):
@@ -133,12 +137,12 @@ func (r *Request) take(p Piece) (Event, error) {
 	case p.Type == BeginRequest:
 		return r.begin(p, start)
 	case p.ID != r.ID || !r.begun:
-		return More, nil // section 3.3: of requests that are not active nothing counts
+		return More, nil // section 3.3: records of inactive requests are ignored
 	case p.Type == AbortRequest:
 		r.begun, r.listed, r.Params = false, false, r.Params[:0]
 		return Aborted, nil
 	case p.Type == Params && r.listed:
-		return More, fault(start, "PARAMS after their end")
+		return More, fault(start, "PARAMS record after the end of PARAMS")
 	case p.Type == Params && p.Ends():
 		r.listed = true
 	case p.Type == Params:
@@ -153,9 +157,9 @@ func (r *Request) begin(p Piece, start int) (Event, error) {
 	begin, err := ParseBegin(p.Content)
 	switch {
 	case err != nil:
-		return More, moved(err, start)
+		return More, shiftError(err, start)
 	case r.begun && p.ID == r.ID:
-		return More, fault(start, "BEGIN_REQUEST for a request that has begun")
+		return More, fault(start, "repeated BEGIN_REQUEST for an active request")
 	case r.begun:
 		return Second, nil
 	case begin.Role != Responder:
@@ -165,7 +169,7 @@ func (r *Request) begin(p Piece, start int) (Event, error) {
 	return More, nil
 }
 
-// add adds a piece of the list.
+// add appends a span to the list.
 func (r *Request) add(s http1.Span) {
 	if n := len(r.Params); n > 0 && r.Params[n-1].End == s.Start {
 		r.Params[n-1].End = s.End // more of the same record

@@ -3,7 +3,6 @@ package fcgi
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -12,215 +11,6 @@ import (
 
 // roomy is a limit that no vector reaches.
 const roomy = 1 << 20
-
-// An application reads a connection's requests as a server does. It keeps what came since
-// the request began until that is ready; then it reads the body on, and the next request
-// begins behind it.
-type application struct {
-	limit int
-	drops bool // what need not be kept is dropped
-	once  bool // nothing is read behind a request that does not keep the connection
-	last  bool // that has been read
-
-	request Request
-	b       []byte // what came since the request began or, of its body, what was not consumed
-	at      int    // where in the input b begins
-	open    *exchange
-	all     []*exchange
-	counts  map[Event]int
-	told    strings.Builder
-	err     error  // what ended it
-	strange string // what cannot be, whatever the input
-}
-
-// An exchange is a request that was ready.
-type exchange struct {
-	id     uint16
-	keep   bool
-	list   []byte // of parameters
-	pieces int    // that the list came in
-	body   []byte
-	end    string // how its body ended
-}
-
-func (x *exchange) String() string {
-	return fmt.Sprintf("%d keep=%v in %d %s body %q %s", x.id, x.keep, x.pieces, pairs(x.list), x.body, x.end)
-}
-
-// pairs says what a list of parameters holds, up to its first fault.
-func pairs(list []byte) string {
-	var all []string
-	for at := 0; at < len(list); {
-		p, next, err := NextPair(list, at)
-		if err != nil {
-			all = append(all, describe(err, 0))
-			break
-		}
-		at = next
-		all = append(all, fmt.Sprintf("%s=%s", p.Name.In(list), p.Value.In(list)))
-	}
-	return fmt.Sprintf("%q", all)
-}
-
-// receive reads on and reports whether more is to be read.
-func (a *application) receive(piece []byte) bool {
-	a.b = extend(a.b, piece)
-	for {
-		step := a.readRequest
-		if a.open != nil {
-			step = a.readBody
-		}
-		switch again, err := step(); {
-		case a.strange != "":
-			return false
-		case err != nil:
-			a.err = err
-			a.tell("%s", describe(err, a.at))
-			return false
-		case a.last:
-			return false
-		case !again:
-			return true
-		}
-	}
-}
-
-func (a *application) tell(format string, args ...any) {
-	if a.told.Len() > 0 {
-		a.told.WriteString("; ")
-	}
-	fmt.Fprintf(&a.told, format, args...)
-}
-
-// readRequest takes one event and reports whether there may be another.
-func (a *application) readRequest() (again bool, err error) {
-	r := &a.request
-	event, err := r.Next(a.b, a.limit)
-	if err != nil {
-		return false, err
-	}
-	if a.counts == nil {
-		a.counts = make(map[Event]int)
-	}
-	a.counts[event]++
-	switch m := r.Message; event {
-	case Ready:
-		a.begin()
-	case Aborted:
-		a.tell("aborted %d", m.ID)
-		a.last = a.once && !r.Keep
-	case Asked:
-		a.tell("asked %s", pairs(m.Content))
-	case Unknown:
-		a.tell("unknown %d", m.Type)
-	case Second:
-		a.tell("second %d", m.ID)
-	case Misplaced:
-		begin, err := ParseBegin(m.Content)
-		a.tell("misplaced %d as %d %v", m.ID, begin.Role, err)
-	}
-	if a.drops {
-		a.consume(r.Drop())
-	}
-	return event != More, nil
-}
-
-// begin takes a request that is ready.
-func (a *application) begin() {
-	r := &a.request
-	x := &exchange{id: r.ID, keep: r.Keep, pieces: len(r.Params), end: "cut off"}
-	from := uint32(0)
-	for _, s := range r.Params {
-		if s.Start < from+HeaderSize || s.End <= s.Start || int(s.End) > r.Size {
-			a.strange = fmt.Sprintf("parameters at %v of %d bytes", r.Params, r.Size)
-			return
-		}
-		x.list, from = append(x.list, s.In(a.b)...), s.End
-	}
-	header := r.Size
-	if r.Empty {
-		header -= HeaderSize
-	}
-	if h := parseHeader(a.b[header:]); h.Type != Stdin || h.ID != r.ID || r.Empty != (h.Length == 0) {
-		a.strange = fmt.Sprintf("the body does not begin at %d", r.Size)
-	}
-	a.consume(r.Size)
-	a.all, a.open = append(a.all, x), x
-	if r.Empty {
-		a.end("empty")
-	}
-}
-
-func (a *application) consume(n int) { a.b, a.at = a.b[n:], a.at+n }
-
-// end ends the request that is being read, and makes ready for the next.
-func (a *application) end(how string) {
-	a.open.end = how
-	a.tell("%v", a.open)
-	a.last = a.once && !a.open.keep
-	a.open = nil
-	a.request.Done()
-}
-
-// readBody takes one piece and reports whether there may be another.
-func (a *application) readBody() (again bool, err error) {
-	p, n, err := a.request.Records.Next(a.b)
-	if err != nil {
-		return false, err
-	}
-	x := a.open
-	switch a.consume(n); {
-	case p.Type == 0:
-		return false, nil
-	case p.Type == GetValues && p.ID == 0:
-		a.tell("asked %s", pairs(p.Content))
-		a.counts[Asked]++
-	case p.Type == BeginRequest || p.Type == Params && a.request.Records.Left() == 0: // a long list comes in pieces
-		a.tell("second %d", p.ID)
-		a.counts[Second]++
-	case p.ID != x.id:
-	case p.Type == AbortRequest:
-		a.end("aborted")
-	case p.Type != Stdin:
-	case p.Ends():
-		a.end("ended")
-	default:
-		x.body = append(x.body, p.Content...)
-	}
-	return true, nil
-}
-
-func (a *application) String() string {
-	if a.open != nil {
-		a.tell("%v", a.open)
-	}
-	return a.told.String()
-}
-
-// readRequests tells all that an application can learn of a connection, whether or not it
-// drops what need not be kept.
-func readRequests(t testing.TB, limit int, drops bool) func([][]byte) string {
-	return func(pieces [][]byte) string {
-		a := application{limit: limit, drops: drops}
-		for _, p := range pieces {
-			if !a.receive(p) {
-				break
-			}
-		}
-		if a.strange != "" {
-			t.Fatalf("%q: %s", pieces, a.strange)
-		}
-		return a.String()
-	}
-}
-
-// The beginnings that most vectors need. What is reserved is not looked at.
-const (
-	responder  = "\x00\x01\x00RESRV"
-	keeping    = "\x00\x01\x01RESRV"
-	authorizer = "\x00\x02\x01RESRV"
-	filter     = "\x00\x03\x01RESRV"
-)
 
 // request makes what nginx sends: parameters in one record, padded to eight bytes.
 func request(begin, list, body string) string {
@@ -231,7 +21,7 @@ func request(begin, list, body string) string {
 	return s + plain(Stdin, 1, "")
 }
 
-// listed is a request without its body.
+// listed returns a request without its body.
 func listed(begin, list string) string {
 	return plain(BeginRequest, 1, begin) + record(Params, 1, list, -len(list)&7) + plain(Params, 1, "")
 }
@@ -245,91 +35,141 @@ const (
 var requestVectors = []vector{
 	{"nothing", "", ""},
 	{"a GET of nginx", request(responder, abcd, ""), `1 keep=false in 1 ["A=b" "CC=d"] body "" empty`},
-	{"a POST of nginx", request(keeping, list, "0123456789"), `1 keep=true in 1 ["A=b" "CC=d" "=xyz" "DDD="] body "0123456789" ended`},
-	{"no parameters at all", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
-	{"a body in several records", listed(responder, ab) + record(Stdin, 1, "012", 5) + plain(Stdin, 1, "345") + record(Stdin, 1, "6", 255) + record(Stdin, 1, "", 255),
+	{"a POST of nginx", request(keeping, list, "0123456789"),
+		`1 keep=true in 1 ["A=b" "CC=d" "=xyz" "DDD="] body "0123456789" ended`},
+	{"no parameters at all", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(Stdin, 1, ""),
+		`1 keep=false in 0 [] body "" empty`},
+	{"a body in several records", listed(responder, ab) + record(Stdin, 1, "012", 5) + plain(Stdin, 1, "345") +
+		record(Stdin, 1, "6", 255) + record(Stdin, 1, "", 255),
 		`1 keep=false in 1 ["A=b"] body "0123456" ended`},
-	{"the list in several records", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + record(Params, 1, ab, 7) + plain(Params, 1, ab) + plain(Params, 1, "") + plain(Stdin, 1, ""),
+	{"the list in several records", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) +
+		record(Params, 1, ab, 7) + plain(Params, 1, ab) + plain(Params, 1, "") + plain(Stdin, 1, ""),
 		`1 keep=false in 3 ["A=b" "A=b" "A=b"] body "" empty`},
-	{"a name that straddles records", plain(BeginRequest, 1, responder) + record(Params, 1, list[:9], 3) + plain(Params, 1, list[9:]) + plain(Params, 1, "") + plain(Stdin, 1, ""),
+	{"a name that straddles records", plain(BeginRequest, 1, responder) + record(Params, 1, list[:9], 3) +
+		plain(Params, 1, list[9:]) + plain(Params, 1, "") + plain(Stdin, 1, ""),
 		`1 keep=false in 2 ["A=b" "CC=d" "=xyz" "DDD="] body "" empty`},
-	{"records of one byte", plain(BeginRequest, 1, responder) + bytewise(Params, abcd) + plain(Params, 1, "") + bytewise(Stdin, "body") + plain(Stdin, 1, ""),
+	{"records of one byte", plain(BeginRequest, 1, responder) + bytewise(Params, abcd) + plain(Params, 1, "") +
+		bytewise(Stdin, "body") + plain(Stdin, 1, ""),
 		`1 keep=false in 12 ["A=b" "CC=d"] body "body" ended`},
-	{"the greatest id, padding of 255 everywhere", record(BeginRequest, 65535, keeping, 255) + record(Params, 65535, ab, 255) + record(Params, 65535, "", 255) +
+	{"the greatest id, padding of 255 everywhere", record(BeginRequest, 65535, keeping, 255) +
+		record(Params, 65535, ab, 255) + record(Params, 65535, "", 255) +
 		record(Stdin, 65535, "x", 255) + record(Stdin, 65535, "", 255), `65535 keep=true in 1 ["A=b"] body "x" ended`},
-	{"several requests on a connection", request(keeping, ab, "") + request(keeping, abcd, "x") + request(responder, list, ""),
+	{"several requests on a connection", request(keeping, ab, "") + request(keeping, abcd, "x") +
+		request(responder, list, ""),
 		`1 keep=true in 1 ["A=b"] body "" empty; 1 keep=true in 1 ["A=b" "CC=d"] body "x" ended; 1 keep=false in 1 ["A=b" "CC=d" "=xyz" "DDD="] body "" empty`},
 	{"padding behind an empty body", listed(keeping, ab) + record(Stdin, 1, "", 5) + request(keeping, abcd, ""),
 		`1 keep=true in 1 ["A=b"] body "" empty; 1 keep=true in 1 ["A=b" "CC=d"] body "" empty`},
 	{"cut off in the list", request(responder, ab, "")[:28], ""},
-	{"cut off in the body", listed(responder, ab) + plain(Stdin, 1, "12345")[:10], `1 keep=false in 1 ["A=b"] body "12" cut off`},
-	{"a list that lies", request(responder, "\x01\x7fAb", ""), `1 keep=false in 1 ["fcgi: parameter longer than its list at 0"] body "" empty`},
+	{"cut off in the body", listed(responder, ab) + plain(Stdin, 1, "12345")[:10],
+		`1 keep=false in 1 ["A=b"] body "12" cut off`},
+	{"a list that lies", request(responder, "\x01\x7fAb", ""),
+		`1 keep=false in 1 ["fcgi: parameter exceeds its list at 0"] body "" empty`},
 
-	{"5.4: aborted before the list", plain(BeginRequest, 1, responder) + plain(AbortRequest, 1, "") + request(keeping, ab, ""),
+	{"5.4: aborted before the list", plain(BeginRequest, 1, responder) + plain(AbortRequest, 1, "") +
+		request(keeping, ab, ""),
 		`aborted 1; 1 keep=true in 1 ["A=b"] body "" empty`},
-	{"5.4: aborted in the list", plain(BeginRequest, 1, responder) + record(Params, 1, list, 2) + plain(AbortRequest, 1, "") + request(keeping, ab, ""),
+	{"5.4: aborted in the list", plain(BeginRequest, 1, responder) + record(Params, 1, list, 2) +
+		plain(AbortRequest, 1, "") + request(keeping, ab, ""),
 		`aborted 1; 1 keep=true in 1 ["A=b"] body "" empty`},
-	{"5.4: aborted behind the list, and behind its padding", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + record(Params, 1, "", 9) + record(AbortRequest, 1, "", 3) + request(keeping, abcd, "x"),
+	{"5.4: aborted behind the list, and behind its padding", plain(BeginRequest, 1, responder) +
+		plain(Params, 1, ab) + record(Params, 1, "", 9) + record(AbortRequest, 1, "", 3) + request(keeping, abcd, "x"),
 		`aborted 1; 1 keep=true in 1 ["A=b" "CC=d"] body "x" ended`},
-	{"5.4: aborted in the body", listed(keeping, ab) + record(Stdin, 1, "xyz", 1) + plain(AbortRequest, 1, "") + request(responder, ab, ""),
+	{"5.4: aborted in the body", listed(keeping, ab) + record(Stdin, 1, "xyz", 1) + plain(AbortRequest, 1, "") +
+		request(responder, ab, ""),
 		`1 keep=true in 1 ["A=b"] body "xyz" aborted; 1 keep=false in 1 ["A=b"] body "" empty`},
-	{"another request's abort", plain(BeginRequest, 1, responder) + plain(AbortRequest, 2, "") + plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
-	{"an abort of nothing", plain(AbortRequest, 1, "") + request(responder, ab, ""), `1 keep=false in 1 ["A=b"] body "" empty`},
+	{"another request's abort", plain(BeginRequest, 1, responder) + plain(AbortRequest, 2, "") +
+		plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
+	{"an abort of nothing", plain(AbortRequest, 1, "") + request(responder, ab, ""),
+		`1 keep=false in 1 ["A=b"] body "" empty`},
 
-	{"4.1: asked before", plain(GetValues, 0, "\x0e\x00FCGI_MAX_CONNS") + request(responder, ab, ""), `asked ["FCGI_MAX_CONNS="]; 1 keep=false in 1 ["A=b"] body "" empty`},
-	{"4.1: asked between any two records", between(record(GetValues, 0, "\x01\x00Q", 5)),
-		`asked ["Q="]; asked ["Q="]; asked ["Q="]; asked ["Q="]; 1 keep=false in 1 ["A=b"] body "" empty; asked ["Q="]`},
-	{"asked of a request", plain(BeginRequest, 1, responder) + plain(GetValues, 1, "\x01\x00Q") + plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
-	{"4.2: a type that nobody knows", plain(200, 0, "abc") + request(responder, ab, ""), `unknown 200; 1 keep=false in 1 ["A=b"] body "" empty`},
-	{"4.2: such between any two records", between(record(12, 0, "abc", 5)), `unknown 12; unknown 12; unknown 12; unknown 12; 1 keep=false in 1 ["A=b"] body "" empty; unknown 12`},
-	{"such of a request", plain(BeginRequest, 1, responder) + plain(12, 1, "abc") + plain(12, 7, "") + plain(Params, 1, "") + plain(Stdin, 1, ""), `unknown 12; unknown 12; 1 keep=false in 0 [] body "" empty`},
-	{"requests' types of the connection", plain(BeginRequest, 0, responder) + plain(AbortRequest, 0, "") + plain(EndRequest, 0, "12345678") + plain(UnknownType, 0, "12345678") + plain(GetValuesResult, 0, ""),
+	{"4.1: GET_VALUES before", plain(GetValues, 0, "\x0e\x00FCGI_MAX_CONNS") + request(responder, ab, ""),
+		`values ["FCGI_MAX_CONNS="]; 1 keep=false in 1 ["A=b"] body "" empty`},
+	{"4.1: GET_VALUES between any two records", between(record(GetValues, 0, "\x01\x00Q", 5)),
+		`values ["Q="]; values ["Q="]; values ["Q="]; values ["Q="]; 1 keep=false in 1 ["A=b"] body "" empty; values ["Q="]`},
+	{"GET_VALUES with an id", plain(BeginRequest, 1, responder) + plain(GetValues, 1, "\x01\x00Q") +
+		plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
+	{"4.2: a type that nobody knows", plain(200, 0, "abc") + request(responder, ab, ""),
+		`unknown 200; 1 keep=false in 1 ["A=b"] body "" empty`},
+	{"4.2: such between any two records", between(record(12, 0, "abc", 5)),
+		`unknown 12; unknown 12; unknown 12; unknown 12; 1 keep=false in 1 ["A=b"] body "" empty; unknown 12`},
+	{"such of a request", plain(BeginRequest, 1, responder) + plain(12, 1, "abc") + plain(12, 7, "") +
+		plain(Params, 1, "") + plain(Stdin, 1, ""), `unknown 12; unknown 12; 1 keep=false in 0 [] body "" empty`},
+	{"requests' types of the connection", plain(BeginRequest, 0, responder) + plain(AbortRequest, 0, "") +
+		plain(EndRequest, 0, "12345678") + plain(UnknownType, 0, "12345678") + plain(GetValuesResult, 0, ""),
 		`unknown 1; unknown 2; unknown 3; unknown 11; unknown 10`},
-	{"streams of the connection, told of once each", plain(Params, 0, "abcdefghij") + record(Stdin, 0, "abcdefghij", 6) + plain(Stdout, 0, "") + request(responder, ab, ""),
+	{"streams of the connection, reported once each", plain(Params, 0, "abcdefghij") +
+		record(Stdin, 0, "abcdefghij", 6) + plain(Stdout, 0, "") + request(responder, ab, ""),
 		`unknown 4; unknown 5; unknown 6; 1 keep=false in 1 ["A=b"] body "" empty`},
 
-	{"3.3: records of inactive ids", plain(Params, 7, list) + between(record(Stdin, 7, "abcdef", 2)), `1 keep=false in 1 ["A=b"] body "" empty`},
-	{"3.3: such that look like ours", between(plain(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, ""))), `1 keep=false in 1 ["A=b"] body "" empty`},
-	{"3.3: such before a body", listed(responder, ab) + plain(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, "")) + plain(Stdin, 1, "real") + plain(Stdin, 1, ""),
-		`1 keep=false in 1 ["A=b"] body "real" ended`},
-	{"3.3: such with padding", between(record(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, ""), 1)), `1 keep=false in 1 ["A=b"] body "" empty`},
-	{"records of ours that a responder has no use for", between(record(Data, 1, "abcdef", 2)), `1 keep=false in 1 ["A=b"] body "" empty`},
-	{"records that only applications send", between(plain(EndRequest, 1, "12345678") + plain(Stdout, 1, "x") + plain(Stderr, 1, "y") + plain(UnknownType, 1, "") + plain(GetValuesResult, 1, "")),
+	{"3.3: records of inactive ids", plain(Params, 7, list) + between(record(Stdin, 7, "abcdef", 2)),
 		`1 keep=false in 1 ["A=b"] body "" empty`},
-	{"3.3: nothing counts before the beginning", plain(Params, 1, list) + plain(Params, 1, "") + plain(Stdin, 1, "x") + plain(Stdin, 1, "") + request(responder, ab, ""),
+	{"3.3: such that look like ours", between(plain(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, ""))),
+		`1 keep=false in 1 ["A=b"] body "" empty`},
+	{"3.3: such before a body", listed(responder, ab) + plain(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, "")) +
+		plain(Stdin, 1, "real") + plain(Stdin, 1, ""),
+		`1 keep=false in 1 ["A=b"] body "real" ended`},
+	{"3.3: such with padding", between(record(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, ""), 1)),
+		`1 keep=false in 1 ["A=b"] body "" empty`},
+	{"records of ours that a responder has no use for", between(record(Data, 1, "abcdef", 2)),
+		`1 keep=false in 1 ["A=b"] body "" empty`},
+	{"records that only applications send", between(plain(EndRequest, 1, "12345678") + plain(Stdout, 1, "x") +
+		plain(Stderr, 1, "y") + plain(UnknownType, 1, "") + plain(GetValuesResult, 1, "")),
+		`1 keep=false in 1 ["A=b"] body "" empty`},
+	{"3.3: nothing counts before the beginning", plain(Params, 1, list) + plain(Params, 1, "") +
+		plain(Stdin, 1, "x") + plain(Stdin, 1, "") + request(responder, ab, ""),
 		`1 keep=false in 1 ["A=b"] body "" empty`},
 
-	{"a second request before the list", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, keeping) + request(responder, ab, "")[16:], `second 2; 1 keep=false in 1 ["A=b"] body "" empty`},
-	{"a second request behind the list, with a list of its own", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + plain(Params, 1, "") + plain(BeginRequest, 2, keeping) +
-		plain(Params, 2, abcd) + plain(Params, 2, "") + plain(Stdin, 2, "xxx") + plain(Stdin, 2, "") + plain(Stdin, 1, "y") + plain(Stdin, 1, ""),
+	{"a second request before the list", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, keeping) +
+		request(responder, ab, "")[16:], `second 2; 1 keep=false in 1 ["A=b"] body "" empty`},
+	{"a second request behind the list, with a list of its own", plain(BeginRequest, 1, responder) +
+		plain(Params, 1, ab) + plain(Params, 1, "") + plain(BeginRequest, 2, keeping) +
+		plain(Params, 2, abcd) + plain(Params, 2, "") + plain(Stdin, 2, "xxx") + plain(Stdin, 2, "") +
+		plain(Stdin, 1, "y") + plain(Stdin, 1, ""),
 		`second 2; 1 keep=false in 1 ["A=b"] body "y" ended`},
-	{"a second request that is aborted", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, keeping) + plain(AbortRequest, 2, "") + request(responder, ab, "")[16:],
+	{"a second request that is aborted", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, keeping) +
+		plain(AbortRequest, 2, "") + request(responder, ab, "")[16:],
 		`second 2; 1 keep=false in 1 ["A=b"] body "" empty`},
-	{"a second request of another role", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, filter), `second 2`},
-	{"6.3: an authorizer's request, and ours behind it", plain(BeginRequest, 1, authorizer) + request(responder, list, "x")[16:] + request(responder, ab, ""),
+	{"a second request of another role", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, filter),
+		`second 2`},
+	{"6.3: an authorizer's request, and ours behind it", plain(BeginRequest, 1, authorizer) +
+		request(responder, list, "x")[16:] + request(responder, ab, ""),
 		`misplaced 1 as 2 <nil>; 1 keep=false in 1 ["A=b"] body "" empty`},
 	{"6.4: a filter's request", plain(BeginRequest, 3, filter), `misplaced 3 as 3 <nil>`},
 	{"a role that nobody knows", plain(BeginRequest, 3, "\x01\x01\x00RESRV"), `misplaced 3 as 257 <nil>`},
 
-	{"the same id begun twice", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + plain(BeginRequest, 1, responder), "fcgi: BEGIN_REQUEST for a request that has begun at 28"},
-	{"the same id begun twice, behind the list and padding", plain(BeginRequest, 1, responder) + record(Params, 1, "", 4) + plain(BeginRequest, 1, filter),
-		"fcgi: BEGIN_REQUEST for a request that has begun at 28"},
-	{"the body before the list", plain(BeginRequest, 1, responder) + plain(Stdin, 1, "xyz"), "fcgi: STDIN before the end of PARAMS at 16"},
-	{"an empty body in the list", plain(BeginRequest, 1, responder) + record(Params, 1, ab, 4) + plain(Stdin, 1, ""), "fcgi: STDIN before the end of PARAMS at 32"},
-	{"more of the list behind its end", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) + record(Params, 1, "", 3) + plain(Params, 1, ab), "fcgi: PARAMS after their end at 39"},
-	{"a second end of the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(Params, 1, ""), "fcgi: PARAMS after their end at 24"},
-	{"5.1: a beginning that is too short", plain(GetValues, 0, "") + plain(BeginRequest, 1, responder[:7]), `asked []; fcgi: BEGIN_REQUEST is not of 8 bytes at 8`},
-	{"5.1: a beginning that is too long", record(AbortRequest, 1, "", 2) + plain(BeginRequest, 1, responder+"x"), `fcgi: BEGIN_REQUEST is not of 8 bytes at 10`},
-	{"5.1: a second one that is too short", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, ""), `fcgi: BEGIN_REQUEST is not of 8 bytes at 16`},
-	{"HTTP", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "fcgi: unknown version of FastCGI at 0"},
-	{"version 2 behind the list", plain(BeginRequest, 1, responder) + record(Params, 1, ab, 0) + record(Params, 1, "", 4) + "\x02", "fcgi: unknown version of FastCGI at 40"},
-	{"type 0 behind the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(0, 1, ""), "fcgi: record of type 0 at 24"},
-	{"a message over the bound", plain(BeginRequest, 1, responder) + plain(GetValues, 0, strings.Repeat("q", maxMessage+1)), "fcgi: message too long at 16"},
-	{"an error in the body", listed(responder, ab) + plain(Stdin, 1, "12345678") + plain(0, 0, ""), `fcgi: record of type 0 at 56; 1 keep=false in 1 ["A=b"] body "12345678" cut off`},
-	{"an error in the next request", request(keeping, ab, "") + plain(BeginRequest, 1, responder) + plain(Stdin, 1, "x"), `1 keep=true in 1 ["A=b"] body "" empty; fcgi: STDIN before the end of PARAMS at 64`},
+	{"the same id begun twice", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) +
+		plain(BeginRequest, 1, responder), "fcgi: repeated BEGIN_REQUEST for an active request at 28"},
+	{"the same id begun twice, behind the list and padding", plain(BeginRequest, 1, responder) +
+		record(Params, 1, "", 4) + plain(BeginRequest, 1, filter),
+		"fcgi: repeated BEGIN_REQUEST for an active request at 28"},
+	{"the body before the list", plain(BeginRequest, 1, responder) + plain(Stdin, 1, "xyz"),
+		"fcgi: STDIN before the end of PARAMS at 16"},
+	{"an empty body in the list", plain(BeginRequest, 1, responder) + record(Params, 1, ab, 4) + plain(Stdin, 1, ""),
+		"fcgi: STDIN before the end of PARAMS at 32"},
+	{"more of the list behind its end", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) +
+		record(Params, 1, "", 3) + plain(Params, 1, ab), "fcgi: PARAMS record after the end of PARAMS at 39"},
+	{"a second end of the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(Params, 1, ""),
+		"fcgi: PARAMS record after the end of PARAMS at 24"},
+	{"5.1: a beginning that is too short", plain(GetValues, 0, "") + plain(BeginRequest, 1, responder[:7]),
+		`values []; fcgi: BEGIN_REQUEST content is not 8 bytes long at 8`},
+	{"5.1: a beginning that is too long", record(AbortRequest, 1, "", 2) + plain(BeginRequest, 1, responder+"x"),
+		`fcgi: BEGIN_REQUEST content is not 8 bytes long at 10`},
+	{"5.1: a second one that is too short", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, ""),
+		`fcgi: BEGIN_REQUEST content is not 8 bytes long at 16`},
+	{"HTTP", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "fcgi: unsupported FastCGI version at 0"},
+	{"version 2 behind the list", plain(BeginRequest, 1, responder) + record(Params, 1, ab, 0) +
+		record(Params, 1, "", 4) + "\x02", "fcgi: unsupported FastCGI version at 40"},
+	{"type 0 behind the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(0, 1, ""),
+		"fcgi: invalid record type 0 at 24"},
+	{"a message over the bound", plain(BeginRequest, 1, responder) +
+		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)), "fcgi: message too long at 16"},
+	{"an error in the body", listed(responder, ab) + plain(Stdin, 1, "12345678") + plain(0, 0, ""),
+		`fcgi: invalid record type 0 at 56; 1 keep=false in 1 ["A=b"] body "12345678" cut off`},
+	{"an error in the next request", request(keeping, ab, "") + plain(BeginRequest, 1, responder) +
+		plain(Stdin, 1, "x"), `1 keep=true in 1 ["A=b"] body "" empty; fcgi: STDIN before the end of PARAMS at 64`},
 }
 
-// bytewise is a stream of which each byte has its record.
+// bytewise returns a stream with one byte in each record.
 func bytewise(t Type, content string) (s string) {
 	for i := range len(content) {
 		s += record(t, 1, content[i:i+1], i%3)
@@ -337,12 +177,13 @@ func bytewise(t Type, content string) (s string) {
 	return s
 }
 
-// between is a request with a record before each of its own, and behind them.
+// between returns a request with another record before and after each of its own.
 func between(r string) string {
-	return r + plain(BeginRequest, 1, responder) + r + plain(Params, 1, ab) + r + record(Params, 1, "", 3) + r + plain(Stdin, 1, "") + r
+	return r + plain(BeginRequest, 1, responder) + r + plain(Params, 1, ab) + r + record(Params, 1, "", 3) + r +
+		plain(Stdin, 1, "") + r
 }
 
-func TestRequest(t *testing.T) {
+func TestRequestReadsVectorsAtEverySplit(t *testing.T) {
 	for _, v := range requestVectors {
 		t.Run(v.why, func(t *testing.T) {
 			for _, drops := range []bool{false, true} {
@@ -354,11 +195,12 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// The limit is of all bytes from the beginning to the end of the list. Whoever sends as many
-// is served, and whoever sends one more is not. What came before does not count.
-func TestRequestLimit(t *testing.T) {
+// The limit applies to all bytes from BEGIN_REQUEST to the end of the list. Exactly as many are
+// accepted, and one more is rejected. Earlier bytes do not count.
+func TestRequestLimitCountsAllBytes(t *testing.T) {
 	before := plain(GetValues, 0, "") + plain(Params, 1, "stranger")
-	head := plain(BeginRequest, 1, responder) + record(Params, 1, abcd, 4) + plain(Params, 7, "stranger") + plain(Params, 1, list)
+	head := plain(BeginRequest, 1, responder) + record(Params, 1, abcd, 4) + plain(Params, 7, "stranger") +
+		plain(Params, 1, list)
 	whole := len(head) + HeaderSize
 	for _, behind := range []string{
 		plain(Params, 1, "") + plain(Stdin, 1, ""),
@@ -386,18 +228,18 @@ func TestRequestLimit(t *testing.T) {
 	}
 }
 
-// firstEvent is what a request comes to, but for questions.
+// firstEvent returns the first event of a request other than ValuesRequested.
 func firstEvent(in []byte, limit int) (event Event, err error) {
 	var r Request
-	for event = Asked; event == Asked && err == nil; {
+	for event = ValuesRequested; event == ValuesRequested && err == nil; {
 		event, err = r.Next(in, limit)
 	}
 	return event, err
 }
 
-// Whatever the limit cuts through, what is told does not depend on what has arrived, nor on
-// what was dropped.
-func TestRequestLimitAtEverySplit(t *testing.T) {
+// Wherever the limit cuts, the result does not depend on how the input arrives, or on what was
+// dropped.
+func TestRequestLimitIsIndependentOfSplit(t *testing.T) {
 	for _, v := range requestVectors {
 		if len(v.in) > 120 {
 			continue
@@ -421,9 +263,10 @@ func TestRequestLimitAtEverySplit(t *testing.T) {
 	}
 }
 
-// What arrives before a request begins can be dropped, however much it is.
-func TestDrop(t *testing.T) {
-	chatter := []byte(record(Stdin, 9, strings.Repeat("x", 1000), 200) + plain(GetValues, 0, "") + record(200, 0, "abc", 1))
+// Input before a request can be dropped, however much it is.
+func TestDropReturnsBytesBeforeRequest(t *testing.T) {
+	chatter := []byte(record(Stdin, 9, strings.Repeat("x", 1000), 200) + plain(GetValues, 0, "") +
+		record(200, 0, "abc", 1))
 	in := append(bytes.Repeat(chatter, 500), request(responder, ab, "")...)
 	var r Request
 	var b []byte
@@ -443,7 +286,8 @@ func TestDrop(t *testing.T) {
 			t.Fatalf("%d bytes held", held)
 		}
 	}
-	if events[Asked] != 500 || events[Unknown] != 500 || events[Ready] != 1 || string(r.Params[0].In(b)) != ab {
+	if events[ValuesRequested] != 500 || events[Unknown] != 500 || events[Ready] != 1 ||
+		string(r.Params[0].In(b)) != ab {
 		t.Errorf("events %v, parameters at %v", events, r.Params)
 	}
 	if n := r.Drop(); n != 0 {
@@ -451,8 +295,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// A connection waits for a request if nothing is pending, and else for the rest of one.
-func TestPending(t *testing.T) {
+// If nothing is pending, a connection waits for a request, otherwise for the rest of one.
+func TestPendingReportsIncompleteInput(t *testing.T) {
 	a := application{limit: roomy, drops: true}
 	for _, step := range []struct {
 		more string
@@ -484,20 +328,22 @@ func TestPending(t *testing.T) {
 	}
 }
 
-// A list of many records is bounded by the limit, not by their number.
-func TestRequestOfManyRecords(t *testing.T) {
+// A list of many records is limited in bytes, not in records.
+func TestRequestMayHaveManyRecords(t *testing.T) {
 	const n = 20000
-	in := []byte(plain(BeginRequest, 1, responder) + strings.Repeat(plain(Params, 1, ab), n) + plain(Params, 1, "") + plain(Stdin, 1, ""))
+	in := []byte(plain(BeginRequest, 1, responder) + strings.Repeat(plain(Params, 1, ab), n) + plain(Params, 1, "") +
+		plain(Stdin, 1, ""))
 	var r Request
 	if event, err := r.Next(in, len(in)); event != Ready || err != nil || len(r.Params) != n || r.Size != len(in) {
 		t.Errorf("event %d, %v, %d pieces, %d bytes of %d", event, err, len(r.Params), r.Size, len(in))
 	}
 }
 
-// A request that kept something of the last one would be another request.
+// Reset keeps nothing of the last request.
 func TestRequestResetForgets(t *testing.T) {
 	var r Request
-	in := []byte(record(BeginRequest, 1, keeping, 3) + record(Params, 1, list, 9) + plain(Params, 1, "") + record(Stdin, 1, "", 7))
+	in := []byte(record(BeginRequest, 1, keeping, 3) + record(Params, 1, list, 9) + plain(Params, 1, "") +
+		record(Stdin, 1, "", 7))
 	if event, err := r.Next(in, roomy); event != Ready || err != nil || !r.Empty || !r.Keep {
 		t.Fatal(event, err)
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// The examples of the specification's appendix B, "Typical protocol message flow". Its
-// records are written {type, id, content}; what it leaves out of long contents (" ... ") is
-// left out here, too.
+// The examples of the specification's appendix B, "Typical protocol message flow". It writes
+// records as {type, id, content}. What it omits from long contents (" ... ") is omitted here, too.
 const (
 	specParams = "\013\002SERVER_PORT80\013\016SERVER_ADDR199.170.183.42"
 	specPage   = "Content-type: text/html\r\n\r\n<html>\n<head>"
@@ -18,9 +17,9 @@ const (
 )
 
 var specExamples = []struct {
-	why              string
-	received, sent   []string
-	requests, answer string // what the application and the web server read
+	why                string
+	received, sent     []string
+	requests, response string // what the application and the web server read
 }{
 	{
 		"1: a simple request with no data on stdin, and a successful response",
@@ -94,23 +93,25 @@ var specExamples = []struct {
 	},
 }
 
-func TestSpecificationExamples(t *testing.T) {
+func TestSpecificationExamplesAreRead(t *testing.T) {
 	for _, e := range specExamples {
 		t.Run(e.why, func(t *testing.T) {
-			if got := testkit.EverySplit(t, []byte(strings.Join(e.received, "")), readRequests(t, roomy, true)); got != e.requests {
+			if got := testkit.EverySplit(t, []byte(strings.Join(e.received, "")),
+				readRequests(t, roomy, true)); got != e.requests {
 				t.Errorf("received\n got %s\nwant %s", got, e.requests)
 			}
-			if got := testkit.EverySplit(t, []byte(strings.Join(e.sent, "")), readRecords(t, false)); got != e.answer {
-				t.Errorf("sent\n got %s\nwant %s", got, e.answer)
+			if got := testkit.EverySplit(t, []byte(strings.Join(e.sent, "")), readRecords(t, false)); got != e.response {
+				t.Errorf("sent\n got %s\nwant %s", got, e.response)
 			}
 		})
 	}
 }
 
-// What the examples send and receive is what we write for it.
-func TestSpecificationExamplesWritten(t *testing.T) {
+// The package writes the bytes of the examples.
+func TestSpecificationExamplesAreWritten(t *testing.T) {
 	first := AppendBegin(nil, 1, Begin{Role: Responder})
-	first = AppendStream(first, Params, 1, AppendPair(AppendPair(nil, "SERVER_PORT", "80"), "SERVER_ADDR", "199.170.183.42"))
+	first = AppendStream(first, Params, 1, AppendPair(AppendPair(nil, "SERVER_PORT", "80"), "SERVER_ADDR",
+		"199.170.183.42"))
 	first = AppendStreamEnd(first, Params, 1)
 	first = AppendStreamEnd(first, Stdin, 1)
 	third := AppendStream(nil, Stdout, 1, []byte("Content-type: text/html\r\n\r\n<ht"))
@@ -123,7 +124,7 @@ func TestSpecificationExamplesWritten(t *testing.T) {
 		want []string
 	}{{first, specExamples[0].received}, {third, specExamples[2].sent}} {
 		want := []byte(strings.Join(test.want, ""))
-		for at := 7; at < len(want); { // what is reserved is 0 in ours
+		for at := 7; at < len(want); { // reserved bytes are 0 in this package
 			want[at] = 0
 			at += HeaderSize + int(want[at-3])<<8 + int(want[at-2])
 		}

@@ -2,8 +2,8 @@ package http1
 
 import "strconv"
 
-// AppendStatusLine appends "HTTP/1.minor code reason CRLF". reason must hold no
-// control byte; an empty one leaves its space, which section 4 requires.
+// AppendStatusLine appends "HTTP/1.minor code reason CRLF". reason must contain no control byte. If
+// it is empty, its space remains, which section 4 requires.
 func AppendStatusLine(dst []byte, minor, code int, reason string) []byte {
 	dst = append(dst, "HTTP/1."...)
 	dst = append(dst, '0'+byte(minor), ' ')
@@ -13,8 +13,8 @@ func AppendStatusLine(dst []byte, minor, code int, reason string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// AppendRequestLine appends "method target HTTP/1.minor CRLF". It writes what it is
-// given: ValidToken and ValidTarget say whether that is a request line.
+// AppendRequestLine appends "method target HTTP/1.minor CRLF". It checks nothing: see ValidToken
+// and ValidTarget.
 func AppendRequestLine(dst []byte, minor int, method, target string) []byte {
 	dst = append(dst, method...)
 	dst = append(dst, ' ')
@@ -23,9 +23,8 @@ func AppendRequestLine(dst []byte, minor int, method, target string) []byte {
 	return append(dst, '0'+byte(minor), '\r', '\n')
 }
 
-// AppendField appends a field line. Space and line ends around the value are
-// dropped and control bytes in it become spaces, so that no value can end its line
-// early. name must be a token.
+// AppendField appends a field line. It removes spaces and line ends around the value, and replaces
+// control bytes in it by spaces. No value can therefore end its line early. name must be a token.
 func AppendField(dst []byte, name, value string) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
@@ -47,17 +46,17 @@ func AppendField(dst []byte, name, value string) []byte {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// AppendChunkSize appends the line that starts a chunk of n bytes, n > 0. The
-// data and AppendChunkEnd follow.
+// AppendChunkSize appends the line that starts a chunk of n bytes, n > 0. The data and
+// AppendChunkEnd follow.
 func AppendChunkSize(dst []byte, n int) []byte {
 	dst = strconv.AppendInt(dst, int64(n), 16)
 	return append(dst, "\r\n"...)
 }
 
-// AppendChunkEnd appends what follows a chunk's data.
+// AppendChunkEnd appends the line end after a chunk's data.
 func AppendChunkEnd(dst []byte) []byte { return append(dst, "\r\n"...) }
 
-// AppendLastChunk appends the line of the chunk of size zero. Trailer fields and
+// AppendLastChunk appends the line of the last chunk, of size zero. Trailer fields and
 // AppendHeadEnd follow.
 func AppendLastChunk(dst []byte) []byte { return append(dst, "0\r\n"...) }
 
@@ -67,11 +66,10 @@ func AppendHeadEnd(dst []byte) []byte { return append(dst, "\r\n"...) }
 // ValidToken reports whether s can be a method or a field name.
 func ValidToken(s string) bool { return s != "" && all(s, tokenByte) }
 
-// ValidTarget reports whether s can stand in a request line.
+// ValidTarget reports whether s can be a request target.
 func ValidTarget(s string) bool { return s != "" && all(s, targetByte) }
 
-// ValidValue reports whether AppendField would write s unchanged but for the
-// space around it.
+// ValidValue reports whether AppendField would write s unchanged except for the space around it.
 func ValidValue(s string) bool { return all(s, valueByte) }
 
 func all(s string, c class) bool {

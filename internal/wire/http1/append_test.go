@@ -27,7 +27,8 @@ func TestAppendedHeadsAreRead(t *testing.T) {
 	if got := string(AppendStatusLine([]byte("x"), 0, 404, "Not Found")); got != "xHTTP/1.0 404 Not Found\r\n" {
 		t.Error(got)
 	}
-	for in, want := range map[string]string{"": "", " ": "", "a": "a", "a ": "a", "a \t\r\n": "a", "\n a": "a", "a\nb": "a b"} {
+	for in, want := range map[string]string{"": "", " ": "", "a": "a", "a ": "a", "a \t\r\n": "a", "\n a": "a",
+		"a\nb": "a b"} {
 		if got := string(AppendField([]byte("x"), "N", in)); got != "xN: "+want+"\r\n" {
 			t.Errorf("%q is written as %q", in, got)
 		}
@@ -37,7 +38,7 @@ func TestAppendedHeadsAreRead(t *testing.T) {
 	}
 }
 
-func TestValid(t *testing.T) {
+func TestValidFunctionsFollowGrammar(t *testing.T) {
 	for s, want := range map[string][3]bool{ // token, target, value
 		"":       {false, false, true},
 		"GET":    {true, true, true},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// heads are what a load generator, a browser and recipe A's server send.
+// heads are those of a load generator, a browser and a simple server.
 var (
 	smallRequest   = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
 	browserRequest = strings.ReplaceAll(`GET /articles/2026/11/how-to-weigh-a-server?ref=home HTTP/1.1
@@ -108,7 +108,7 @@ func TestParsingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkValueSpan compares the two ways of checking a browser's field values.
+// BenchmarkValueSpan compares the two ways to check a browser's field values.
 func BenchmarkValueSpan(b *testing.B) {
 	var r Request
 	in := []byte(browserRequest)
@@ -131,8 +131,8 @@ func BenchmarkValueSpan(b *testing.B) {
 	}
 }
 
-// BenchmarkLookupName compares the ways of recognising the names of a browser's
-// head: the table, a map of names in lower case, and what net/textproto does.
+// BenchmarkLookupName compares ways to look up the names of a browser's head: the table, a map of
+// lower-case names, and net/textproto.
 func BenchmarkLookupName(b *testing.B) {
 	var r Request
 	in := []byte(browserRequest)

@@ -2,20 +2,20 @@ package http1
 
 import "encoding/binary"
 
-// class holds the grammar's character classes as bits, one entry per byte.
+// class is a set of the grammar's character classes, as bits.
 type class uint8
 
 const (
 	tokenByte  class = 1 << iota // tchar, RFC 9110 5.6.2
-	targetByte                   // what a request target may hold: no control byte, no space
+	targetByte                   // allowed in a request target: no control byte, no space
 	valueByte                    // field-vchar, space and tab, RFC 9110 5.5
 	hostByte                     // reg-name without the comma, RFC 3986 3.2.2
 	digitByte
 	hexByte
 )
 
-// classes is only read. A comma is left out of hostByte although RFC 3986 allows
-// it: recipients that split fields at commas would see two hosts.
+// classes is never modified. hostByte excludes the comma although RFC 3986 allows it: recipients
+// that split fields at commas would see two hosts.
 var classes = makeClasses()
 
 func makeClasses() (t [256]class) {
@@ -52,10 +52,10 @@ func span(b []byte, c class) int {
 	return len(b)
 }
 
-// valueSpan is span(b, valueByte), eight bytes at a time: values are most of a
-// head. A word that may hold a byte under 0x20 or a 0x7f goes to the slow loop, which
-// decides; a false alarm costs only that. The values of a browser's head are checked
-// in 160 ns where the loop alone takes 258 (BenchmarkValueSpan).
+// valueSpan is span(b, valueByte), eight bytes at a time, because values are most of a head. A word
+// that may contain a byte under 0x20 or a 0x7f goes to the slow loop, which decides; a false alarm
+// costs only that. It checks the values of a browser's head in 160 ns, the loop alone in 258
+// (BenchmarkValueSpan).
 func valueSpan(b []byte) int {
 	const (
 		ones  = 0x0101010101010101
@@ -77,7 +77,7 @@ func valueSpan(b []byte) int {
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
-// equalFold reports whether b is s under ASCII case folding; s is lower case.
+// equalFold reports whether b equals s, ignoring ASCII case; s is lower case.
 func equalFold(b []byte, s string) bool {
 	if len(b) != len(s) {
 		return false

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The classes are stated here a second time, byte by byte, as the RFCs have them.
-func TestClasses(t *testing.T) {
+// The classes are specified a second time, byte by byte, as in the RFCs.
+func TestClassesFollowRFCs(t *testing.T) {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
 	isAlnum := func(c byte) bool {
 		return strings.IndexByte(letters+strings.ToUpper(letters), c) >= 0 || '0' <= c && c <= '9'
@@ -38,9 +38,9 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// Every byte at every place of values of every length up to three words, among
-// bytes at the borders of what is allowed and at several offsets from a word's start.
-func TestValueSpan(t *testing.T) {
+// Every byte is tested at every place of values of up to three words, and at several offsets within
+// a word. The other bytes are at the limits of the allowed range.
+func TestValueSpanFindsFirstInvalidByte(t *testing.T) {
 	const longest = 24
 	for _, around := range []byte{' ', 'a', 0x7e, 0x80, 0xff} {
 		for _, offset := range []int{0, 1, 4, 7} {
@@ -61,7 +61,7 @@ func TestValueSpan(t *testing.T) {
 	}
 }
 
-func TestEqualFold(t *testing.T) {
+func TestEqualFoldIgnoresASCIICase(t *testing.T) {
 	for _, test := range []struct {
 		b, s string
 		want bool
@@ -76,20 +76,23 @@ func TestEqualFold(t *testing.T) {
 	}
 }
 
-func TestTrimSpace(t *testing.T) {
-	for in, want := range map[string]string{"": "", " ": "", "\t \t": "", "a": "a", " \ta b\t ": "a b", "\ra\n": "\ra\n"} {
+func TestTrimSpaceRemovesSpaceAndTab(t *testing.T) {
+	for in, want := range map[string]string{"": "", " ": "", "\t \t": "", "a": "a", " \ta b\t ": "a b",
+		"\ra\n": "\ra\n"} {
 		if start, end := trimSpace([]byte(in), 0, len(in)); in[start:end] != want {
 			t.Errorf("trimSpace(%q) = %q", in, in[start:end])
 		}
 	}
 }
 
-func TestValidHost(t *testing.T) {
+func TestValidHostFollowsGrammar(t *testing.T) {
 	for host, want := range map[string]bool{
 		"a": true, "a:80": true, "a:": true, "a.b_c~%41": true, "127.0.0.1:1": true, "[::1]": true, "[::1]:80": true,
 		"[fe80::1.2.3.4]": true, "[::A]:": true,
-		"": false, ":80": false, "a:8a": false, "a:80:80": false, "[": false, "[]": false, "[::1": false, "[::1]80": false,
-		"[::g]": false, "::1": false, "a b": false, "a,b": false, "a/b": false, "u@a": false, "a\x00": false, "[::1]:8a": false,
+		"": false, ":80": false, "a:8a": false, "a:80:80": false, "[": false, "[]": false, "[::1": false,
+		"[::1]80": false,
+		"[::g]":   false, "::1": false, "a b": false, "a,b": false, "a/b": false, "u@a": false, "a\x00": false,
+		"[::1]:8a": false,
 	} {
 		if got := ValidHost([]byte(host)); got != want {
 			t.Errorf("ValidHost(%q) = %v", host, got)
@@ -97,9 +100,10 @@ func TestValidHost(t *testing.T) {
 	}
 }
 
-// An address in brackets is one that package netip takes, too.
-func TestValidHostAddresses(t *testing.T) {
-	parts := []string{":", "::", "0", "1f", "ABCD", "12345", "1.2.3.4", "1.2.3", "256.1.1.1", "01.1.1.1", "0.0.0.0", "g", "."}
+// An address in brackets is valid if package netip accepts it.
+func TestValidHostAgreesWithNetip(t *testing.T) {
+	parts := []string{":", "::", "0", "1f", "ABCD", "12345", "1.2.3.4", "1.2.3", "256.1.1.1", "01.1.1.1", "0.0.0.0",
+		"g", "."}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	valid := 0
 	for range 200000 {
@@ -125,7 +129,7 @@ func TestValidHostAddresses(t *testing.T) {
 	}
 }
 
-func TestElements(t *testing.T) {
+func TestElementsSplitsLists(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "a": "a", "a,b": "a|b", " a ,\tb\t": "a|b", ",,a, ,b,": "a|b", "a b": "a b",
 	} {

@@ -1,15 +1,15 @@
 package http1
 
-// CGI is the head of a CGI program's response (RFC 3875, 6.2 and 6.3): field lines, of which
-// Status is the status line. Lines may end in a bare LF, which most programs' do. Fields
-// about a connection mean nothing there. The zero value is ready for Parse.
+// CGI is the head of a CGI program's response (RFC 3875, 6.2 and 6.3): field lines, of which Status
+// stands for the status line. Lines may end in a bare LF, as those of most programs do. Fields
+// about the connection have no meaning in it. The zero value is ready for Parse.
 type CGI struct {
 	Head
-	Status int // three digits, 100 to 999; 200 or 302 if the program left it out
+	Status int // 100 to 999; 200 or 302 if the program omits it
 	Reason Span
 }
 
-// Reset makes r ready for another response, keeping its memory.
+// Reset prepares r for another response. It keeps the memory.
 func (r *CGI) Reset() {
 	r.reset()
 	r.Status, r.Reason = 0, Span{}
@@ -17,14 +17,14 @@ func (r *CGI) Reset() {
 
 // Parse is Request.Parse for a CGI response.
 func (r *CGI) Parse(b []byte, limits Limits) (complete bool, err error) {
-	r.lax = true
+	r.allowsBareLF = true
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}
 	return true, r.findStatus(b)
 }
 
-// Length returns what Content-Length says, and whether there is one.
+// Length returns the value of Content-Length, and whether there is one.
 func (r *CGI) Length() (n int64, ok bool) { return r.length, r.hasLength }
 
 func (r *CGI) findStatus(b []byte) error {
@@ -52,13 +52,13 @@ func (r *CGI) findStatus(b []byte) error {
 	return nil
 }
 
-// status reads "code [SP reason]".
+// status parses "code [SP reason]".
 func (r *CGI) status(at Span, b []byte) error {
 	value := at.In(b)
 	if len(value) < 3 || span(value[:3], digitByte) != 3 || value[0] == '0' || len(value) > 3 && value[3] != ' ' {
 		return malformed(int(at.Start), "malformed Status")
 	}
-	r.Status = number(value)
+	r.Status = threeDigits(value)
 	r.Reason = Span{at.Start + uint32(min(4, len(value))), at.End}
 	return nil
 }

@@ -23,10 +23,14 @@ func parseCGI(pieces [][]byte) string {
 
 // Sections are those of RFC 3875.
 var cgiVectors = []vector{
-	{"6.2.1: a document", "Content-Type: text/plain\n\nbody", `200 "" length 0 false, 1.0 persistent=false size=26 [Content-Type: "text/plain"]`},
-	{"6: lines end in LF", "Status: 404 Not Found\nA: b\n\nbody", `404 "Not Found" length 0 false, 1.0 persistent=false size=28 [Status: "404 Not Found"] [A: "b"]`},
-	{"6: lines end in CRLF", "Status: 404 Not Found\r\nA: b\r\n\r\nbody", `404 "Not Found" length 0 false, 1.0 persistent=false size=31 [Status: "404 Not Found"] [A: "b"]`},
-	{"6: lines end in either", "Status: 404 Not Found\r\nA: b\n\r\nbody", `404 "Not Found" length 0 false, 1.0 persistent=false size=30 [Status: "404 Not Found"] [A: "b"]`},
+	{"6.2.1: a document", "Content-Type: text/plain\n\nbody",
+		`200 "" length 0 false, 1.0 persistent=false size=26 [Content-Type: "text/plain"]`},
+	{"6: lines end in LF", "Status: 404 Not Found\nA: b\n\nbody",
+		`404 "Not Found" length 0 false, 1.0 persistent=false size=28 [Status: "404 Not Found"] [A: "b"]`},
+	{"6: lines end in CRLF", "Status: 404 Not Found\r\nA: b\r\n\r\nbody",
+		`404 "Not Found" length 0 false, 1.0 persistent=false size=31 [Status: "404 Not Found"] [A: "b"]`},
+	{"6: lines end in either", "Status: 404 Not Found\r\nA: b\n\r\nbody",
+		`404 "Not Found" length 0 false, 1.0 persistent=false size=30 [Status: "404 Not Found"] [A: "b"]`},
 	{"and the other way round", "A: b\nC: d\r\n\nbody", `size=12 [A: "b"] [C: "d"]`},
 	{"no fields", "\nA: b\n\n", `200 "" length 0 false, 1.0 persistent=false size=1`},
 	{"no fields, CRLF", "\r\nA: b\n\n", `200 "" length 0 false, 1.0 persistent=false size=2`},
@@ -53,8 +57,9 @@ var cgiVectors = []vector{
 	{"signed length", "Content-Length: +1\n\n", "malformed Content-Length at byte 16"},
 	{"empty length", "Content-Length:\n\n", "malformed Content-Length at byte 15"},
 	{"second length", "Content-Length: 1\nContent-Length: 1\n\n", "second Content-Length at byte 34"},
-	{"6.3.4: what is about the connection means nothing", "Connection: keep-alive, x\nTransfer-Encoding: gzip\nTransfer-Encoding: chunked\nHost: a b\nHost: c\nExpect: tea\n" +
-		"Trailer: Host\nUpgrade: h2c\nContent-Length: 5\n\n",
+	{"6.3.4: what is about the connection means nothing",
+		"Connection: keep-alive, x\nTransfer-Encoding: gzip\nTransfer-Encoding: chunked\nHost: a b\nHost: c\nExpect: tea\n" +
+			"Trailer: Host\nUpgrade: h2c\nContent-Length: 5\n\n",
 		`200 "" length 5 true, 1.0 persistent=false size=153 [Connection: "keep-alive, x"] [Transfer-Encoding: "gzip"] [Transfer-Encoding: "chunked"] [Host: "a b"] [Host: "c"] ` +
 			`[Expect: "tea"] [Trailer: "Host"] [Upgrade: "h2c"] [Content-Length: "5"]`},
 
@@ -90,7 +95,7 @@ var cgiVectors = []vector{
 	{"limit: one field more", strings.Repeat("A: b\n", 33) + "\n", "too many field lines at byte 160"},
 }
 
-func TestCGI(t *testing.T) {
+func TestCGIParsesVectorsAtEverySplit(t *testing.T) {
 	for _, v := range cgiVectors {
 		t.Run(v.why, func(t *testing.T) {
 			if got := testkit.EverySplit(t, []byte(v.in), parseCGI); !strings.Contains(got, v.want) {
@@ -115,9 +120,8 @@ func TestCGIResetForgets(t *testing.T) {
 	}
 }
 
-// Lines that end in a bare LF are for CGI alone: what reads a response after one does not
-// remember it.
-func TestCGIOnlyIsLax(t *testing.T) {
+// Only CGI allows a bare LF: a Response parsed after one does not.
+func TestOnlyCGIAllowsBareLF(t *testing.T) {
 	for _, parse := range []func([][]byte) string{parseRequest, parseResponse, parseTrailer} {
 		if got := parse([][]byte{[]byte("\n")}); !strings.Contains(got, "LF without CR at byte 0") {
 			t.Error(got)
@@ -125,7 +129,7 @@ func TestCGIOnlyIsLax(t *testing.T) {
 	}
 }
 
-func TestCGIErrorKinds(t *testing.T) {
+func TestCGIErrorsHaveKinds(t *testing.T) {
 	for in, want := range map[string]Kind{
 		"Status: x\n\n":               Malformed,
 		"A\n":                         Malformed,
@@ -156,8 +160,8 @@ func TestParsingCGIAllocatesNothing(t *testing.T) {
 	}
 }
 
-// stricterCGI lists what we refuse of a program's head and net/textproto reads: it knows no
-// field by its name, nor a limit.
+// stricterCGI lists what this package rejects and net/textproto accepts, because it knows neither
+// field names nor limits.
 var stricterCGI = map[string]bool{
 	"malformed Status": true, "second Status": true,
 	"malformed Content-Length": true, "second Content-Length": true, "Content-Length out of range": true,
@@ -165,7 +169,7 @@ var stricterCGI = map[string]bool{
 	"folded field line": true, "space in field name or before its colon": true,
 }
 
-// compareCGI reads the fields as net/textproto does, which takes a bare LF, too.
+// compareCGI compares the fields with those of net/textproto, which also accepts a bare LF.
 func compareCGI(in []byte) error {
 	var r CGI
 	complete, err := r.Parse(in, testLimits)
@@ -189,8 +193,8 @@ func compareCGI(in []byte) error {
 	return nil
 }
 
-func TestCGIAgainstTextproto(t *testing.T) {
-	shown := make(map[string]bool)
+func TestCGIGivesSameResultAsTextproto(t *testing.T) {
+	seen := make(map[string]bool)
 	for _, v := range cgiVectors {
 		if err := compareCGI([]byte(v.in)); err != nil {
 			t.Errorf("%s: %.200q: %v", v.why, v.in, err)
@@ -198,10 +202,10 @@ func TestCGIAgainstTextproto(t *testing.T) {
 		var r CGI
 		_, err := r.Parse([]byte(v.in), testLimits)
 		_, theirErr := textproto.NewReader(bufio.NewReader(strings.NewReader(v.in))).ReadMIMEHeader()
-		noteShown(shown, err, theirErr)
+		markSeen(seen, err, theirErr)
 	}
 	for what := range stricterCGI {
-		if !shown[what] {
+		if !seen[what] {
 			t.Errorf("no vector shows that net/textproto accepts %q", what)
 		}
 	}

@@ -2,19 +2,21 @@ package http1
 
 import "math"
 
-// maxChunkOverhead bounds what a chunked body may carry besides its data: size
-// lines and extensions. It applies to the whole body, not to each chunk. Each
-// chunk earns some overhead of its own (see earn), so that honest bodies in many
-// small chunks never meet it.
+// maxChunkOverhead limits the bytes of a chunked body besides its data: size lines and extensions.
+// It applies to the whole body, not to each chunk. Each chunk allows some overhead of its own (see
+// allowOverhead), so that valid bodies in many small chunks never exceed it.
 const maxChunkOverhead = 16 << 10
 
-// chunkGrant is how much overhead a chunk earns for being one.
-const chunkGrant = 16
+// chunkAllowance is the overhead that each chunk allows, whatever its size.
+const chunkAllowance = 16
 
-// maxSizeDigits is enough for every size; a longer one has zeros in front.
+// maxSizeDigits is enough for every size; a longer number has leading zeros.
 const maxSizeDigits = 16
 
-// chunkState is a position in the grammar of a chunked body (RFC 9112, 7.1).
+// chunkState is a position in the grammar of a chunked body (RFC 9112, 7.1):
+//
+//	size ──[extensions]──CR──▶ lineLF ──LF──▶ data ──▶ dataCR ──▶ dataLF ──▶ size
+//	                              └──LF, size is 0──▶ done
 type chunkState uint8
 
 const (
@@ -34,23 +36,22 @@ const (
 	chunkDone                        // after the last chunk's line
 )
 
-// Chunked decodes the chunks of a body. The zero value stands before the first
-// one. Bytes are handed over as they come, each exactly once.
+// Chunked decodes the chunks of a body. The zero value is ready for the first one. It returns data
+// as it arrives, each byte exactly once.
 type Chunked struct {
 	state    chunkState
 	digits   uint8
-	size     int64 // of the chunk whose line is being read; left of it in chunkData
+	size     int64 // of the chunk whose line is parsed; in chunkData, bytes that remain
 	overhead int64
 	offset   int64 // bytes consumed
 }
 
-// Done reports whether the last chunk has been read. The trailer section follows,
-// for Trailer.Parse: at least its empty line.
+// Done reports whether the last chunk has been read. The trailer section follows, at least its
+// empty line; see Trailer.Parse.
 func (c *Chunked) Done() bool { return c.state == chunkDone }
 
-// Next consumes the first n bytes of src: up to and with the next piece of data,
-// which it returns and which aliases src, or up to the end of src or of the last
-// chunk's line.
+// Next consumes the first n bytes of src. It stops after the next piece of data, which it returns,
+// after the last chunk's line, or at the end of src. data aliases src.
 func (c *Chunked) Next(src []byte) (data []byte, n int, err error) {
 	for n < len(src) && c.state != chunkDone {
 		if c.state == chunkData {
@@ -69,13 +70,13 @@ func (c *Chunked) Next(src []byte) (data []byte, n int, err error) {
 		n++
 		c.offset++
 		if c.overhead++; c.overhead > maxChunkOverhead {
-			return nil, n, &Error{Kind: TooLarge, What: "chunked body is mostly overhead", Offset: c.offset}
+			return nil, n, &Error{Kind: TooLarge, What: "chunked body has too much overhead", Offset: c.offset}
 		}
 	}
 	return nil, n, nil
 }
 
-// step consumes one byte that is not data. It returns what is wrong with it.
+// step consumes one byte that is not data. It returns the fault, or "".
 func (c *Chunked) step(b byte) string {
 	switch c.state {
 	case chunkSize:
@@ -84,7 +85,7 @@ func (c *Chunked) step(b byte) string {
 		if b != '\n' {
 			return "CR without LF in chunk line"
 		}
-		c.earn()
+		c.allowOverhead()
 		c.digits = 0
 		if c.state = chunkData; c.size == 0 {
 			c.state = chunkDone
@@ -130,10 +131,9 @@ func (c *Chunked) stepSize(b byte) string {
 	return ""
 }
 
-// stepExtension checks chunk-ext = *( BWS ";" BWS name [ BWS "=" BWS value ] )
-// byte by byte. The extension itself is ignored, as section 7.1.1 asks. The one
-// thing refused that the grammar allows is space between the size and the first
-// semicolon, where readers differ on what the size is.
+// stepExtension checks chunk-ext = *( BWS ";" BWS name [ BWS "=" BWS value ] ) byte by byte. It
+// ignores the extension itself, as section 7.1.1 requires. It rejects space between the size and
+// the first semicolon, which the grammar allows, because readers differ on the size then.
 func (c *Chunked) stepExtension(b byte) string {
 	space := b == ' ' || b == '\t'
 	token := classes[b]&tokenByte != 0
@@ -199,11 +199,11 @@ func (c *Chunked) endExtension(b byte) string {
 	return ""
 }
 
-// earn takes off the overhead that a chunk of n bytes may bring: chunkGrant + 2n. A
-// sender of one-byte chunks without extensions is therefore never refused.
-func (c *Chunked) earn() {
-	n := min(c.size, maxChunkOverhead) // more would earn no more, and could overflow
-	c.overhead = max(0, c.overhead-chunkGrant-2*n)
+// allowOverhead subtracts the overhead that a chunk of n bytes allows: chunkAllowance + 2n.
+// One-byte chunks without extensions are therefore never rejected.
+func (c *Chunked) allowOverhead() {
+	n := min(c.size, maxChunkOverhead) // a larger n changes nothing, and could overflow
+	c.overhead = max(0, c.overhead-chunkAllowance-2*n)
 }
 
 func hexValue(b byte) byte {

@@ -1,16 +1,16 @@
 package http1
 
-// Collector makes of field lines what net/http has as a header: a map from canonical names
-// to values.
+// Collector makes the form of net/http's Header from field lines: a map from canonical names to
+// values.
 type Collector struct {
 	Fields map[string][]string
 
-	values []string // what the slices of Fields are parts of
-	seen   NameSet  // spares most names the question whether the map has them
+	values []string // backs the slices of Fields
+	seen   NameSet  // saves most names a lookup in the map
 }
 
-// Collect returns a Collector for n values, most likely. They go where there is room for
-// them, if that is enough. fields is an empty map to be filled; nil makes one.
+// Collect returns a Collector for about n values. They are stored in room if that is large enough.
+// fields is an empty map to be filled; nil makes one.
 func Collect(fields map[string][]string, n int, room []string) Collector {
 	n = max(0, n)
 	if n > cap(room) {
@@ -22,7 +22,7 @@ func Collect(fields map[string][]string, n int, room []string) Collector {
 	return Collector{Fields: fields, values: room[:0]}
 }
 
-// Add adds a line. name is spelled as known is, unless that is NameUnknown.
+// Add adds a field line. name is the canonical spelling of known, unless known is NameUnknown.
 func (c *Collector) Add(known Name, name, value string) {
 	if known == NameUnknown || !c.seen.Add(known) {
 		if before, ok := c.Fields[name]; ok {
@@ -32,5 +32,6 @@ func (c *Collector) Add(known Name, name, value string) {
 	}
 	c.values = append(c.values, value)
 	last := len(c.values)
-	c.Fields[name] = c.values[last-1 : last : last] // without room: to append to it must not change another
+	// capacity 1: an append to it must not change another
+	c.Fields[name] = c.values[last-1 : last : last]
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCollector(t *testing.T) {
+func TestCollectorGroupsValues(t *testing.T) {
 	for _, room := range []int{0, 2, 4, 9} {
 		c := Collect(nil, 3, make([]string, 0, room))
 		c.Add(NameUnknown, "X-A", "1")

@@ -2,7 +2,7 @@ package http1
 
 import "strconv"
 
-// Kind says what sort of answer a bad message deserves.
+// Kind classifies faults by the status of the response.
 type Kind uint8
 
 const (
@@ -12,15 +12,15 @@ const (
 	TooLarge
 	// BadVersion is a well-formed start line of another HTTP major version (505).
 	BadVersion
-	// UnknownCoding is a transfer coding other than chunked, with chunked as the last (501).
+	// UnknownCoding is an unknown transfer coding before a final chunked (501).
 	UnknownCoding
 )
 
-// Error is a fault in a message. It is never about input or output.
+// Error is a fault in a message. It never reports failed input or output.
 type Error struct {
 	Kind   Kind
-	What   string // what is wrong, lower case, without foreign bytes
-	Offset int64  // where, in bytes since the start of the head or chunked body
+	What   string // the fault, lower case, without bytes of the message
+	Offset int64  // of the fault, in bytes from the start of the head or chunked body
 }
 
 func (e *Error) Error() string {

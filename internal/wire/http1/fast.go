@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// Lines that have arrived whole and are written as most are written are parsed in one pass.
-// Any other is left for the slow path, which looks at it from the start and decides: so what
-// is here has to be right about the lines that it takes, and about nothing else. A line that
-// was looked at before is not tried again, so that a head that trickles in costs no more.
+// The fast path parses lines that have arrived whole and have the usual form in one pass. It leaves
+// any other line to the slow path, which parses it from the start and decides. The fast path must
+// therefore only be right about the lines that it accepts. It does not retry a line that was
+// already searched, so that a head that arrives in many pieces costs no more.
 
-// plainFields parses field lines as long as they are plain.
+// plainFields parses field lines as long as they have the usual form.
 func (h *Head) plainFields(b []byte, limits Limits) error {
 	b = b[:min(len(b), limits.Bytes)]
 	for h.seen == h.next && len(h.Fields) < limits.Fields {
@@ -35,7 +35,7 @@ func (h *Head) plainFields(b []byte, limits Limits) error {
 	return nil
 }
 
-// plainRequestLine parses a request line if it is plain.
+// plainRequestLine parses a request line if it has the usual form.
 func (r *Request) plainRequestLine(b []byte, limits Limits) bool {
 	const version = " HTTP/1.1"
 	b = b[:min(len(b), limits.Bytes)]
@@ -57,12 +57,12 @@ func (r *Request) plainRequestLine(b []byte, limits Limits) bool {
 	return true
 }
 
-// endsAt reports whether b has CRLF at an offset.
+// endsAt reports whether CRLF is at offset i of b.
 func endsAt(b []byte, i int) bool { return i+1 < len(b) && b[i] == '\r' && b[i+1] == '\n' }
 
-// plainRun returns where, from an offset on, the first byte is that is under least or is 0x7f,
-// or the length of b. It looks at eight bytes at a time. What it computes marks that byte
-// rightly; a byte above it may be marked wrongly, by a carry.
+// plainRun returns the offset, from i on, of the first byte that is less than least or is 0x7f, or
+// the length of b. It checks eight bytes at a time. The computed mask is right for that byte; a
+// carry may also set it for bytes after it.
 func plainRun(b []byte, i int, least byte) int {
 	const (
 		ones  = 0x0101010101010101

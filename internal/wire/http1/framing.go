@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// Mode is how the end of a body is found (RFC 9112, 6.3).
+// Mode is how the end of a body is marked (RFC 9112, 6.3).
 type Mode uint8
 
 const (
-	NoBody     Mode = iota // there is none
+	NoBody     Mode = iota // there is no body
 	ByLength               // after Framing.Length bytes
 	ByChunks               // after the chunk of size zero and the trailer section
 	UntilClose             // when the connection closes; responses only
@@ -21,28 +21,28 @@ type Framing struct {
 	Length int64 // for ByLength; else 0
 }
 
-// facts is what the field lines said about framing, routing and the connection.
+// facts is what the field lines specify about framing, routing and the connection.
 type facts struct {
 	hasLength, hasCoding, hasHost bool
 	close, keepAlive              bool
 	expectContinue, expectOther   bool
-	inTrailer                     bool // the fields are a trailer section's
+	inTrailer                     bool // the fields belong to a trailer section
 
 	length int64 // valid iff hasLength
 	host   Span  // valid iff hasHost
 }
 
-// Host returns where the Host field's value lies, and whether there is one.
+// Host returns the offsets of the Host field's value, and whether there is one.
 func (f *facts) Host() (Span, bool) { return f.host, f.hasHost }
 
-// ExpectsContinue reports "Expect: 100-continue" in yes, and an expectation that
-// this package does not know in unmet.
+// ExpectsContinue reports in yes whether there is "Expect: 100-continue", and in unmet whether
+// there is any other expectation.
 func (f *facts) ExpectsContinue() (yes, unmet bool) { return f.expectContinue, f.expectOther }
 
-func (f *facts) note(name Name, value []byte, offset int) error {
+func (f *facts) record(name Name, value []byte, offset int) error {
 	switch name {
 	case NameContentLength:
-		return f.noteLength(value, offset)
+		return f.recordLength(value, offset)
 	case NameTransferEncoding:
 		if f.hasCoding {
 			return malformed(offset, "second Transfer-Encoding")
@@ -76,9 +76,9 @@ func (f *facts) note(name Name, value []byte, offset int) error {
 	return nil
 }
 
-// codingFault says what is wrong with a Transfer-Encoding that is not chunked. Where chunked is not the
-// last coding, nobody knows how long the body is (RFC 9112, 6.3); before it, any coding is one that
-// this package does not know, but for chunked itself, which may be applied once.
+// codingFault returns the error for a Transfer-Encoding other than "chunked". If chunked is not the
+// last coding, the length of the body is unknown (RFC 9112, 6.3). Codings before it are unknown to
+// this package; chunked itself may be applied only once.
 func codingFault(value []byte, offset int) error {
 	codings, last := 0, false
 	for coding := range elements(value) {
@@ -94,9 +94,9 @@ func codingFault(value []byte, offset int) error {
 	return fault(UnknownCoding, offset, "unknown transfer coding")
 }
 
-// noteLength accepts digits only: no sign, no list, nothing that another reader
-// of the same bytes might take for another number.
-func (f *facts) noteLength(value []byte, offset int) error {
+// recordLength accepts digits only: no sign, no list, nothing that another reader of the same bytes
+// might parse as another number.
+func (f *facts) recordLength(value []byte, offset int) error {
 	if f.hasLength {
 		return malformed(offset, "second Content-Length")
 	}
@@ -134,8 +134,8 @@ func (r *Response) finish() error {
 	return nil
 }
 
-// checkCoding refuses the combinations by which two readers of one message come
-// to see two different bodies.
+// checkCoding rejects the combinations for which two readers of one message may see different
+// bodies.
 func (h *Head) checkCoding() error {
 	switch {
 	case h.hasCoding && h.hasLength:
@@ -146,8 +146,8 @@ func (h *Head) checkCoding() error {
 	return nil
 }
 
-// KeepsAlive reports whether the message says that its sender keeps the connection, as senders
-// did before HTTP/1.1 (RFC 9112, C.2.2). The head must be complete.
+// KeepsAlive reports whether the message requests a persistent connection by keep-alive, as before
+// HTTP/1.1 (RFC 9112, C.2.2). The head must be complete.
 func (h *Head) KeepsAlive() bool { return h.keepAlive && !h.close }
 
 func (h *Head) decidePersistence() {
@@ -165,8 +165,8 @@ func (r *Request) Body() Framing {
 	return Framing{}
 }
 
-// Body returns the extent of the response's body, which depends on whether it
-// answers a HEAD request. The head must be complete.
+// Body returns the extent of the response's body. head reports whether the request was a HEAD. The
+// head must be complete.
 func (r *Response) Body(head bool) Framing {
 	switch {
 	case head || !BodyAllowed(r.Status):
@@ -181,14 +181,13 @@ func (r *Response) Body(head bool) Framing {
 	return Framing{Mode: UntilClose}
 }
 
-// BodyAllowed reports whether a response of this status can have a body.
+// BodyAllowed reports whether a response with this status can have a body.
 func BodyAllowed(status int) bool {
 	return status >= 200 && status != 204 && status != 304
 }
 
-// ValidHost reports whether b can be the value of a Host field: a name or an
-// address literal, and perhaps a port (RFC 9110, 7.2). An empty one is refused:
-// it routes nowhere.
+// ValidHost reports whether b is a valid value of a Host field: a name or an IP literal, and
+// optionally a port (RFC 9110, 7.2). An empty value is invalid, because it cannot be routed.
 func ValidHost(b []byte) bool {
 	n := span(b, hostByte)
 	if len(b) > 0 && b[0] == '[' {
@@ -204,7 +203,7 @@ func ValidHost(b []byte) bool {
 	return n == len(b) || b[n] == ':' && span(b[n+1:], digitByte) == len(b)-n-1
 }
 
-// wholeEscapes reports whether each percent sign begins an escape (RFC 3986, 2.1).
+// wholeEscapes reports whether each percent sign starts a valid escape (RFC 3986, 2.1).
 func wholeEscapes(name []byte) bool {
 	for {
 		i := bytes.IndexByte(name, '%')
@@ -217,7 +216,7 @@ func wholeEscapes(name []byte) bool {
 	}
 }
 
-// ipFuture reports whether b is an address of a version that is not known yet (RFC 3986, 3.2.2).
+// ipFuture reports whether b is an IPvFuture address (RFC 3986, 3.2.2).
 func ipFuture(b []byte) bool {
 	if len(b) == 0 || b[0]|0x20 != 'v' {
 		return false
@@ -242,8 +241,8 @@ func ipv6(b []byte) bool {
 	return ok && okAfter && (m+n == 8 || gap && m+n < 8)
 }
 
-// ipv6Groups counts the groups of one side of an address. The last of the address
-// may be an IPv4 address, which stands for two.
+// ipv6Groups counts the groups on one side of "::". The last group of an address may be an IPv4
+// address, which counts as two.
 func ipv6Groups(side []byte, last bool) (n int, ok bool) {
 	for rest, more := side, len(side) > 0; more; {
 		var group []byte
@@ -269,7 +268,8 @@ func ipv4(b []byte) bool {
 		for _, c := range part[:min(len(part), 3)] {
 			n = n*10 + int(c-'0')
 		}
-		if len(part) == 0 || len(part) > 3 || span(part, digitByte) < len(part) || n > 255 || len(part) > 1 && part[0] == '0' {
+		if len(part) == 0 || len(part) > 3 || span(part, digitByte) < len(part) || n > 255 || len(part) > 1 &&
+			part[0] == '0' {
 			return false
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// fuzzMax keeps one input's every-split run under a millisecond or so.
+// fuzzMax limits the run of one input at every split to about a millisecond.
 const fuzzMax = 600
 
 func fuzz(f *testing.F, vectors []vector, parse func([][]byte) string, compare func([]byte) error) {

@@ -2,15 +2,15 @@ package http1
 
 import "bytes"
 
-// Span is a part of a head: bytes Start to End of what it was parsed from.
+// Span is a part of a head: the bytes from Start to End of the input.
 type Span struct{ Start, End uint32 }
 
 func spanOf(start, end int) Span { return Span{uint32(start), uint32(end)} }
 
-// In returns the part of b that s covers; it aliases b.
+// In returns the part of b that s covers. The result aliases b.
 func (s Span) In(b []byte) []byte { return b[s.Start:s.End] }
 
-// Of is In for a string that holds the same bytes.
+// Of is In for a string that contains the same bytes.
 func (s Span) Of(head string) string { return head[s.Start:s.End] }
 
 // Field is one field line. Value has no space around it.
@@ -19,21 +19,21 @@ type Field struct {
 	Known       Name
 }
 
-// Limits bounds a head or a trailer section.
+// Limits limits a head or a trailer section.
 type Limits struct {
-	Bytes  int // of the whole section, line ends included
+	Bytes  int // of the whole section, including line ends
 	Fields int // field lines
 }
 
-// Head is what requests and responses have in common: everything but the first
-// line. Reset reuses the memory of Fields; a Span is valid as long as the bytes are.
+// Head is what requests and responses have in common: everything except the first line. Reset
+// reuses the memory of Fields. A Span is valid as long as the input is.
 type Head struct {
 	Fields []Field
 	Minor  int // the x of HTTP/1.x
-	Size   int // bytes of the whole head, its empty line included, once it is complete
+	Size   int // bytes of the whole head, including its empty line; set once it is complete
 
-	// Persistent is whether the connection stays usable after this message
-	// (RFC 9112, 9.3).
+	// Persistent reports whether the connection can be reused after this message (RFC 9112,
+	// 9.3).
 	Persistent bool
 
 	lines
@@ -42,15 +42,15 @@ type Head struct {
 
 func (h *Head) reset() { *h = Head{Fields: h.Fields[:0]} }
 
-// lines finds line ends in bytes that may still be arriving. 0 <= next <= seen.
+// lines finds line ends in input that may be incomplete. 0 <= next <= seen.
 type lines struct {
-	next int  // where the line being looked for starts
-	seen int  // bytes before this have no unconsumed LF
-	lax  bool // lines may end in a bare LF
+	next         int  // start of the next line
+	seen         int  // bytes before this offset contain no unconsumed LF
+	allowsBareLF bool // lines may end in a bare LF
 }
 
-// take returns the bounds of the next complete line, without its CRLF.
-func (l *lines) take(b []byte, limit int) (start, end int, ok bool, err error) {
+// nextLine returns the bounds of the next complete line, without its CRLF.
+func (l *lines) nextLine(b []byte, limit int) (start, end int, ok bool, err error) {
 	i := bytes.IndexByte(b[l.seen:], '\n')
 	if i < 0 {
 		if l.seen = len(b); len(b) >= limit {
@@ -64,7 +64,7 @@ func (l *lines) take(b []byte, limit int) (start, end int, ok bool, err error) {
 	}
 	start, end = l.next, lf-1
 	if lf == l.next || b[lf-1] != '\r' {
-		if !l.lax {
+		if !l.allowsBareLF {
 			return 0, 0, false, malformed(lf, "LF without CR")
 		}
 		end = lf
@@ -73,13 +73,13 @@ func (l *lines) take(b []byte, limit int) (start, end int, ok bool, err error) {
 	return start, end, true, nil
 }
 
-// parseFields reads field lines and the empty line that ends them.
+// parseFields parses field lines and the empty line that ends them.
 func (h *Head) parseFields(b []byte, limits Limits) (complete bool, err error) {
 	for {
 		if err := h.plainFields(b, limits); err != nil {
 			return false, err
 		}
-		start, end, ok, err := h.take(b, limits.Bytes)
+		start, end, ok, err := h.nextLine(b, limits.Bytes)
 		if err != nil || !ok {
 			return false, err
 		}
@@ -110,18 +110,18 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 	return h.add(b, start, start+n, v0, v1)
 }
 
-// add adds a field, with its name and its value at b[start:colon] and b[v0:v1], and notes what it
-// says about framing.
+// add adds a field with its name at b[start:colon] and its value at b[v0:v1], and records what it
+// specifies about framing.
 func (h *Head) add(b []byte, start, colon, v0, v1 int) error {
 	f := Field{Name: spanOf(start, colon), Value: spanOf(v0, v1), Known: LookupName(b[start:colon])}
 	h.Fields = append(h.Fields, f)
 	switch {
-	case !f.Known.actedOn(), h.lax && f.Known != NameContentLength:
+	case !f.Known.isRestricted(), h.allowsBareLF && f.Known != NameContentLength:
 		return nil
 	case h.inTrailer:
 		return malformed(start, "field not allowed in a trailer section")
 	}
-	return h.note(f.Known, b[v0:v1], v0)
+	return h.record(f.Known, b[v0:v1], v0)
 }
 
 func fieldNameFault(line []byte, n, start int) error {
@@ -138,7 +138,7 @@ func fieldNameFault(line []byte, n, start int) error {
 	return malformed(start+n, "byte not allowed in field name")
 }
 
-// version reads "HTTP/1.x" and sets Minor.
+// version parses "HTTP/1.x" and sets Minor.
 func (h *Head) version(v []byte, offset int) error {
 	if len(v) != 8 || string(v[:5]) != "HTTP/" || !isDigit(v[5]) || v[6] != '.' || !isDigit(v[7]) {
 		return malformed(offset, "malformed protocol version")
@@ -155,29 +155,29 @@ type Request struct {
 	Head
 	Method, Target Span
 
-	begun, skippedLine bool
+	begun, skippedEmptyLine bool
 }
 
-// Reset makes r ready for another request, keeping its memory.
+// Reset prepares r for another request. It keeps the memory.
 func (r *Request) Reset() {
 	r.reset()
-	r.Method, r.Target, r.begun, r.skippedLine = Span{}, Span{}, false, false
+	r.Method, r.Target, r.begun, r.skippedEmptyLine = Span{}, Span{}, false, false
 }
 
-// Parse looks at b, which holds everything received since the request began, and
-// reports whether the head is complete. If it is not, call again with more: bytes
-// that were looked at are not looked at twice. After an error only Reset helps.
+// Parse parses b, which contains everything received since the request began, and reports whether
+// the head is complete. If it is not, call Parse again with more input; it does not parse bytes
+// twice. After an error, call Reset first.
 func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 	for !r.begun {
 		if r.begun = r.plainRequestLine(b, limits); r.begun {
 			break
 		}
-		start, end, ok, err := r.take(b, limits.Bytes)
+		start, end, ok, err := r.nextLine(b, limits.Bytes)
 		if err != nil || !ok {
 			return false, err
 		}
-		if start == end && !r.skippedLine {
-			r.skippedLine = true // RFC 9112, 2.2
+		if start == end && !r.skippedEmptyLine {
+			r.skippedEmptyLine = true // RFC 9112, 2.2
 			continue
 		}
 		if err := r.requestLine(b, start, end); err != nil {
@@ -194,10 +194,10 @@ func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 // Begun reports whether the request line has arrived and is well-formed.
 func (r *Request) Begun() bool { return r.begun }
 
-// Line returns the request line without its end, or what there is of it: well-formed or not. b is
-// what Parse was given.
+// Line returns the request line without its line end, or the part that has arrived, well-formed or
+// not. b is the input of Parse.
 func (r *Request) Line(b []byte) []byte {
-	if r.skippedLine {
+	if r.skippedEmptyLine {
 		b = b[min(len(b), len("\r\n")):]
 	}
 	line, _, _ := bytes.Cut(b, []byte("\n"))
@@ -224,13 +224,13 @@ func (r *Request) requestLine(b []byte, start, end int) error {
 // Response is the head of a response. The zero value is ready for Parse.
 type Response struct {
 	Head
-	Status int // three digits, 100 to 999
+	Status int // 100 to 999
 	Reason Span
 
 	begun bool
 }
 
-// Reset makes r ready for another response, keeping its memory.
+// Reset prepares r for another response. It keeps the memory.
 func (r *Response) Reset() {
 	r.reset()
 	r.Status, r.Reason, r.begun = 0, Span{}, false
@@ -239,7 +239,7 @@ func (r *Response) Reset() {
 // Parse is Request.Parse for a response.
 func (r *Response) Parse(b []byte, limits Limits) (complete bool, err error) {
 	if !r.begun {
-		start, end, ok, err := r.take(b, limits.Bytes)
+		start, end, ok, err := r.nextLine(b, limits.Bytes)
 		if err != nil || !ok {
 			return false, err
 		}
@@ -254,8 +254,8 @@ func (r *Response) Parse(b []byte, limits Limits) (complete bool, err error) {
 	return true, r.finish()
 }
 
-// statusLine parses "version SP code SP [reason]" (RFC 9112, 4). The second space
-// may be missing when the reason is, which many servers' lines are.
+// statusLine parses "version SP code SP [reason]" (RFC 9112, 4). It accepts a line without the
+// second space if there is no reason, because many servers send one.
 func (r *Response) statusLine(b []byte, start, end int) error {
 	line := b[start:end]
 	if len(line) < len("HTTP/1.1 200") {
@@ -268,7 +268,7 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	if line[8] != ' ' || code[0] == '0' || span(code, digitByte) != 3 {
 		return malformed(start+8, "malformed status code")
 	}
-	r.Status = number(code)
+	r.Status = threeDigits(code)
 	if len(line) == 12 {
 		return nil
 	}
@@ -283,21 +283,19 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	return nil
 }
 
-// number reads three digits.
-func number(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
+// threeDigits returns the value of three digits.
+func threeDigits(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
 
-// Trailer is the trailer section after a chunked body. The zero value is ready
-// for Parse.
+// Trailer is the trailer section after a chunked body. The zero value is ready for Parse.
 type Trailer struct{ Head }
 
-// Parse is Request.Parse for a trailer section; b starts after the last chunk's
-// line. Fields that would change the framing or the route of the message that is
-// already being read are refused (RFC 9110, 6.5.1).
+// Parse is Request.Parse for a trailer section; b starts after the last chunk's line. It rejects
+// fields that would change the framing or the routing of the message (RFC 9110, 6.5.1).
 func (t *Trailer) Parse(b []byte, limits Limits) (complete bool, err error) {
 	t.inTrailer = true
 	return t.parseFields(b, limits)
 }
 
-// TrailerAllowed reports whether a field of this name may stand in a trailer
-// section, as far as framing, routing and the connection go.
-func TrailerAllowed(name string) bool { return !LookupName([]byte(name)).actedOn() }
+// TrailerAllowed reports whether a field of this name may appear in a trailer section, as far as
+// framing, routing and the connection are concerned.
+func TrailerAllowed(name string) bool { return !LookupName([]byte(name)).isRestricted() }

@@ -12,8 +12,8 @@ import (
 
 var testLimits = Limits{Bytes: 4096, Fields: 32}
 
-// grow calls parse with ever more of the input, as a connection would, each time
-// in fresh memory of exactly that size.
+// grow calls parse with more and more of the input, as a connection does, each time in new memory
+// of exactly that size.
 func grow(pieces [][]byte, parse func(b []byte) (bool, error), describe func(b []byte) string) string {
 	var b []byte
 	for _, p := range pieces {
@@ -52,7 +52,8 @@ func parseRequest(pieces [][]byte) string {
 func parseResponse(pieces [][]byte) string {
 	var r Response
 	return grow(pieces, func(b []byte) (bool, error) { return r.Parse(b, testLimits) }, func(b []byte) string {
-		return fmt.Sprintf("%d %q %+v %+v", r.Status, r.Reason.In(b), r.Body(false), r.Body(true)) + describeHead(b, &r.Head)
+		return fmt.Sprintf("%d %q %+v %+v", r.Status, r.Reason.In(b), r.Body(false), r.Body(true)) +
+			describeHead(b, &r.Head)
 	})
 }
 
@@ -63,12 +64,13 @@ func parseTrailer(pieces [][]byte) string {
 	})
 }
 
-// A vector is one input and a part of what must be said of it. The rows name the
-// section of RFC 9112 or RFC 9110 they come from, or the class of defect.
+// A vector is one input and part of the expected description. The names give the section of RFC
+// 9112 or RFC 9110, or the class of defect.
 type vector struct{ why, in, want string }
 
 var requestVectors = []vector{
-	{"9112 3: simplest", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", `GET / {Mode:0 Length:0} 1.1 persistent=true size=27 [Host: "a"]`},
+	{"9112 3: simplest", "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+		`GET / {Mode:0 Length:0} 1.1 persistent=true size=27 [Host: "a"]`},
 	{"9112 2.2: one empty line before", "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "size=29"},
 	{"two empty lines before", "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "malformed method at byte 2"},
 	{"9112 3.2.2: absolute form", "GET http://a/b HTTP/1.1\r\nHost: a\r\n\r\n", "GET http://a/b"},
@@ -85,40 +87,56 @@ var requestVectors = []vector{
 	{"9112 6.2: length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0042\r\n\r\n", "{Mode:1 Length:42}"},
 	{"length zero", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "{Mode:0 Length:0}"},
 	{"length one", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n", "{Mode:1 Length:1}"},
-	{"greatest length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9223372036854775807\r\n\r\n", "Length:9223372036854775807"},
-	{"9112 7.1: chunked in any case", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n", "{Mode:2 Length:0}"},
+	{"greatest length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9223372036854775807\r\n\r\n",
+		"Length:9223372036854775807"},
+	{"9112 7.1: chunked in any case", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n",
+		"{Mode:2 Length:0}"},
 	{"host with port", "GET / HTTP/1.1\r\nHost: a.b-c_d:8080\r\n\r\n", `[Host: "a.b-c_d:8080"]`},
 	{"host is an IPv6 address", "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", `[Host: "[::1]:80"]`},
 	{"nothing yet", "", "incomplete"},
 	{"stops inside a line", "GET / HTTP/1.1\r\nHos", "incomplete"},
 
 	{"smuggling: both lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", "both Transfer-Encoding and Content-Length at byte 75"},
-	{"smuggling: two lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n", "second Content-Length"},
-	{"smuggling: list of lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3, 3\r\n\r\n", "malformed Content-Length"},
-	{"smuggling: signed length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\n", "malformed Content-Length"},
-	{"smuggling: hexadecimal length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x3\r\n\r\n", "malformed Content-Length"},
+	{"smuggling: two lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n",
+		"second Content-Length"},
+	{"smuggling: list of lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3, 3\r\n\r\n",
+		"malformed Content-Length"},
+	{"smuggling: signed length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\n",
+		"malformed Content-Length"},
+	{"smuggling: hexadecimal length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x3\r\n\r\n",
+		"malformed Content-Length"},
 	{"smuggling: empty length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n", "malformed Content-Length"},
-	{"smuggling: length past 63 bits", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9223372036854775808\r\n\r\n", "Content-Length out of range"},
+	{"smuggling: length past 63 bits", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9223372036854775808\r\n\r\n",
+		"Content-Length out of range"},
 	{"smuggling: two codings", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "second Transfer-Encoding"},
 	{"smuggling: coding behind a control byte", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0bchunked\r\n\r\n", "control byte in field value"},
-	{"smuggling: coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n", "Transfer-Encoding on HTTP/1.0"},
-	{"smuggling: other coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: gzip\r\n\r\n", "chunked is not the last transfer coding"},
-	{"smuggling: other coding before chunked on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "unknown transfer coding"},
-	{"smuggling: other coding", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n", "chunked is not the last transfer coding"},
-	{"smuggling: space before colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n", "space in field name or before its colon at byte 20"},
+	{"smuggling: coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"Transfer-Encoding on HTTP/1.0"},
+	{"smuggling: other coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: gzip\r\n\r\n",
+		"chunked is not the last transfer coding"},
+	{"smuggling: other coding before chunked on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+		"unknown transfer coding"},
+	{"smuggling: other coding", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n",
+		"chunked is not the last transfer coding"},
+	{"smuggling: space before colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+		"space in field name or before its colon at byte 20"},
 	{"smuggling: folded line", "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "folded field line"},
 	{"smuggling: folded first line", "GET / HTTP/1.1\r\n Host: a\r\n\r\n", "folded field line at byte 16"},
 	{"smuggling: bare LF", "GET / HTTP/1.1\nHost: a\r\n\r\n", "LF without CR at byte 14"},
 	{"smuggling: bare LF ends the head", "GET / HTTP/1.1\r\nHost: a\r\n\n", "LF without CR at byte 25"},
-	{"smuggling: bare CR in a value", "GET / HTTP/1.1\r\nHost: a\r\nX: b\rc\r\n\r\n", "control byte in field value at byte 29"},
+	{"smuggling: bare CR in a value", "GET / HTTP/1.1\r\nHost: a\r\nX: b\rc\r\n\r\n",
+		"control byte in field value at byte 29"},
 	{"smuggling: CR before CRLF", "GET / HTTP/1.1\r\nHost: a\r\nX: b\r\r\n\r\n", "control byte in field value"},
 	{"smuggling: NUL in a value", "GET / HTTP/1.1\r\nHost: a\r\nX: \x00\r\n\r\n", "control byte in field value"},
-	{"smuggling: NUL in a name", "GET / HTTP/1.1\r\nHost: a\r\nX\x00: b\r\n\r\n", "byte not allowed in field name at byte 26"},
+	{"smuggling: NUL in a name", "GET / HTTP/1.1\r\nHost: a\r\nX\x00: b\r\n\r\n",
+		"byte not allowed in field name at byte 26"},
 	{"smuggling: empty name", "GET / HTTP/1.1\r\nHost: a\r\n: b\r\n\r\n", "empty field name"},
 	{"no colon", "GET / HTTP/1.1\r\nHost: a\r\nfoo\r\n\r\n", "field line without a colon at byte 28"},
 	{"smuggling: line folded by a tab", "GET / HTTP/1.1\r\nHost: a\r\n\tb\r\n\r\n", "folded field line at byte 25"},
-	{"control byte starts a name", "GET / HTTP/1.1\r\nHost: a\r\n\x01X: a\r\n\r\n", "byte not allowed in field name at byte 25"},
-	{"colon of one letter", "GET / HTTP/1.1\r\nHost: a\r\nX\t: a\r\n\r\n", "space in field name or before its colon at byte 26"},
+	{"control byte starts a name", "GET / HTTP/1.1\r\nHost: a\r\n\x01X: a\r\n\r\n",
+		"byte not allowed in field name at byte 25"},
+	{"colon of one letter", "GET / HTTP/1.1\r\nHost: a\r\nX\t: a\r\n\r\n",
+		"space in field name or before its colon at byte 26"},
 	{"routing: no host", "GET / HTTP/1.1\r\n\r\n", "missing Host"},
 	{"routing: empty host", "GET / HTTP/1.1\r\nHost:\r\n\r\n", "malformed Host"},
 	{"routing: two hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", "second Host"},
@@ -147,18 +165,25 @@ var requestVectors = []vector{
 	{"another protocol version", "PRI * HTTP/2.0\r\n\r\n", "protocol is not HTTP/1"},
 	{"TLS hello", "\x16\x03\x01\x02\x00\n", "LF without CR"},
 	{"limit: one long line", "GET /" + strings.Repeat("a", 5000), "section too large at byte 4096"},
-	{"limit: a head that ends behind it", "GET /" + strings.Repeat("a", 4091) + " HTTP/1.1\r\n\r\n", "section too large at byte 4096"},
-	{"limit: a head just within", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 4064) + "\r\n\r\n", "size=4096"},
-	{"limit: a head just over", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 4065) + "\r\n\r\n", "section too large at byte 4096"},
+	{"limit: a head that ends behind it", "GET /" + strings.Repeat("a", 4091) + " HTTP/1.1\r\n\r\n",
+		"section too large at byte 4096"},
+	{"limit: a head just within", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 4064) + "\r\n\r\n",
+		"size=4096"},
+	{"limit: a head just over", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 4065) + "\r\n\r\n",
+		"section too large at byte 4096"},
 	{"limit: a piece just within", strings.Repeat("a", 4095), "incomplete"},
 	{"limit: a piece that fills it", strings.Repeat("a", 4096), "section too large at byte 4096"},
-	{"limit: as many fields as allowed", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", 31) + "\r\n", "size=151"},
-	{"limit: fields", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", 40) + "\r\n", "too many field lines at byte 149"},
-	{"limit: fault before limit", "GET / HTTP/1.1\r\nfoo\r\n" + strings.Repeat("a:b\r\n", 4096), "field line without a colon"},
+	{"limit: as many fields as allowed", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", 31) + "\r\n",
+		"size=151"},
+	{"limit: fields", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", 40) + "\r\n",
+		"too many field lines at byte 149"},
+	{"limit: fault before limit", "GET / HTTP/1.1\r\nfoo\r\n" + strings.Repeat("a:b\r\n", 4096),
+		"field line without a colon"},
 }
 
 var responseVectors = []vector{
-	{"9112 4: simplest", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", `200 "OK" {Mode:1 Length:3} {Mode:0 Length:0} 1.1 persistent=true size=38`},
+	{"9112 4: simplest", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n",
+		`200 "OK" {Mode:1 Length:3} {Mode:0 Length:0} 1.1 persistent=true size=38`},
 	{"9112 4: empty reason", "HTTP/1.1 200 \r\n\r\n", `200 ""`},
 	{"no space before a missing reason", "HTTP/1.1 200\r\n\r\n", `200 ""`},
 	{"length one", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n", `"OK" {Mode:1 Length:1} {Mode:0 Length:0}`},
@@ -168,13 +193,15 @@ var responseVectors = []vector{
 	{"least status with a body", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", `{Mode:1 Length:3}`},
 	{"greatest interim status", "HTTP/1.1 199 OK\r\nContent-Length: 3\r\n\r\n", `"OK" {Mode:0 Length:0}`},
 	{"9112 6.3: until close", "HTTP/1.1 200 OK\r\n\r\n", "{Mode:3 Length:0}"},
-	{"9112 6.3: 204 has no body", "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\n", `"No Content" {Mode:0 Length:0}`},
+	{"9112 6.3: 204 has no body", "HTTP/1.1 204 No Content\r\nContent-Length: 3\r\n\r\n",
+		`"No Content" {Mode:0 Length:0}`},
 	{"9112 6.3: 304 has no body", "HTTP/1.1 304 Not Modified\r\nContent-Length: 3\r\n\r\n", `{Mode:0 Length:0}`},
 	{"9112 6.3: 1xx has no body", "HTTP/1.1 100 Continue\r\n\r\n", `100 "Continue" {Mode:0 Length:0}`},
 	{"chunked", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "{Mode:2 Length:0}"},
 	{"1.0 closes", "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", "persistent=false"},
 	{"other coding", "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", "unknown transfer coding"},
-	{"both lengths", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", "both Transfer-Encoding and Content-Length"},
+	{"both lengths", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
+		"both Transfer-Encoding and Content-Length"},
 	{"bare LF in the first line", "HTTP/1.1 200 OK\nContent-Length: 3\r\n\r\n", "LF without CR at byte 15"},
 	{"leading line", "\r\nHTTP/1.1 200 OK\r\n\r\n", "status line too short"},
 	{"short code", "HTTP/1.1 20 OK\r\n\r\n", "malformed status code at byte 8"},
@@ -196,7 +223,7 @@ var trailerVectors = []vector{
 	{"not yet", "X: 1\r\n", "incomplete"},
 }
 
-func TestVectors(t *testing.T) {
+func TestHeadsParseAtEverySplit(t *testing.T) {
 	for _, group := range []struct {
 		name    string
 		parse   func([][]byte) string
@@ -216,7 +243,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// A parser that kept facts of the last message would answer the next one wrongly.
+// Reset keeps nothing of the last message.
 func TestResetForgets(t *testing.T) {
 	var r Request
 	first := []byte("\r\nPOST / HTTP/1.0\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: keep-alive\r\n\r\n")
@@ -233,7 +260,7 @@ func TestResetForgets(t *testing.T) {
 	}
 }
 
-func TestWhatFieldsSay(t *testing.T) {
+func TestFieldsSetFacts(t *testing.T) {
 	for fields, want := range map[string]string{
 		"Host: \ta:1 \r\n":                                   `host "a:1" true, continue false, unmet false`,
 		"Host: a\r\nExpect: 100-Continue\r\n":                `host "a" true, continue true, unmet false`,
@@ -249,7 +276,8 @@ func TestWhatFieldsSay(t *testing.T) {
 		}
 		host, ok := r.Host()
 		continues, unmet := r.ExpectsContinue()
-		if got := fmt.Sprintf("host %q %v, continue %v, unmet %v", host.Of(string(in)), ok, continues, unmet); got != want {
+		if got := fmt.Sprintf("host %q %v, continue %v, unmet %v", host.Of(string(in)), ok, continues,
+			unmet); got != want {
 			t.Errorf("%q: %s, want %s", fields, got, want)
 		}
 	}
@@ -262,8 +290,8 @@ func TestWhatFieldsSay(t *testing.T) {
 	}
 }
 
-// A forbidden byte is refused wherever it stands, whatever has arrived of the rest.
-func TestForbiddenBytesAnywhere(t *testing.T) {
+// A forbidden byte is rejected at any position, whatever else has arrived.
+func TestForbiddenBytesAreRejectedAnywhere(t *testing.T) {
 	const line = "X-A: 0123456789abcdef 0123\r\n"
 	const name, value, end = 3, 5, len(line) - 2
 	for at := range end {
@@ -288,8 +316,8 @@ func TestForbiddenBytesAnywhere(t *testing.T) {
 	}
 }
 
-// TrailerAllowed says of a name what Trailer.Parse does with it.
-func TestTrailerAllowed(t *testing.T) {
+// TrailerAllowed agrees with Trailer.Parse.
+func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Connection": false, "content-length": false, "Expect": false, "HOST": false, "Trailer": false,
 		"Transfer-Encoding": false, "Upgrade": false, "X-Sum": true, "Etag": true, "Server-Timing": true, "": true,
@@ -309,7 +337,8 @@ func TestTrailerAllowed(t *testing.T) {
 
 func TestResponseResetForgets(t *testing.T) {
 	var r Response
-	if ok, err := r.Parse([]byte("HTTP/1.0 404 Not Found\r\nContent-Length: 3\r\n\r\n"), testLimits); !ok || err != nil {
+	if ok, err := r.Parse([]byte("HTTP/1.0 404 Not Found\r\nContent-Length: 3\r\n\r\n"), testLimits); !ok ||
+		err != nil {
 		t.Fatal(ok, err)
 	}
 	r.Reset()
@@ -319,7 +348,7 @@ func TestResponseResetForgets(t *testing.T) {
 	}
 }
 
-func TestErrorKinds(t *testing.T) {
+func TestErrorsHaveKinds(t *testing.T) {
 	for in, want := range map[string]Kind{
 		"GET /\r\n":          Malformed,
 		"GET / HTTP/3.0\r\n": BadVersion,

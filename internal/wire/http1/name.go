@@ -1,11 +1,11 @@
 package http1
 
-// Name is a field name that this package knows by heart, so that recognising it
-// makes no string. NameUnknown stands for all others.
+// Name is a field name of a fixed table, so that recognizing it allocates no string. NameUnknown
+// stands for all others.
 type Name uint8
 
-// The names that framing, routing and the connection depend on. None of them may stand
-// in a trailer section.
+// The names that affect framing, routing or the connection. None of them may appear in a trailer
+// section.
 const (
 	NameUnknown Name = iota
 	NameConnection
@@ -15,19 +15,20 @@ const (
 	NameTrailer
 	NameTransferEncoding
 	NameUpgrade
-	lastActedOn // the rest of the table is only spelled
+	firstUnrestricted // the rest of the table serves only for spelling
 
-	NameContentType     = lastActedOn // the first of it
+	NameContentType     = firstUnrestricted // the first of the rest
 	NameContentEncoding = NameContentType + 1
 	NamePragma          = NameContentType + 2
 )
 
-// names holds canonical spellings, as net/textproto spells them ("Etag", "Te").
-// It is only read; the first entries follow the constants above.
+// names holds canonical spellings as in net/textproto ("Etag", "Te"). It is never modified. The
+// first entries correspond to the constants above.
 var names = [...]string{
 	"", "Connection", "Content-Length", "Expect", "Host", "Trailer", "Transfer-Encoding", "Upgrade",
 
-	"Content-Type", "Content-Encoding", "Pragma", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Accept-Ranges",
+	"Content-Type", "Content-Encoding", "Pragma", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language",
+	"Accept-Ranges",
 	"Access-Control-Allow-Origin", "Access-Control-Request-Headers", "Access-Control-Request-Method",
 	"Age", "Allow", "Alt-Svc", "Authorization", "Cache-Control", "Cdn-Loop", "Content-Disposition",
 	"Content-Language", "Content-Location", "Content-Range", "Content-Security-Policy",
@@ -44,12 +45,12 @@ var names = [...]string{
 	"X-Real-Ip", "X-Request-Id", "X-Requested-With",
 }
 
-func (n Name) actedOn() bool { return NameUnknown < n && n < lastActedOn }
+func (n Name) isRestricted() bool { return NameUnknown < n && n < firstUnrestricted }
 
 // NameSet is a set of names. The zero value is empty.
 type NameSet [(len(names) + 63) / 64]uint64
 
-// Add adds a name and reports whether it was not there before.
+// Add adds a name and reports whether it is new.
 func (s *NameSet) Add(n Name) bool {
 	word, bit := &s[n/64], uint64(1)<<(n%64)
 	fresh := *word&bit == 0
@@ -60,20 +61,19 @@ func (s *NameSet) Add(n Name) bool {
 // String returns the canonical spelling, or "" for NameUnknown.
 func (n Name) String() string { return names[n] }
 
-// A name is found by one probe of a table, indexed by the name's length and three
-// of its letters. The whole name is compared afterwards, so that a stranger in the
-// same slot is not taken for it. The 15 names of a browser's head take 215 ns, where
-// a map takes 473 (BenchmarkLookupName). TestNamesDoNotCollide finds new factors when
-// a new name needs them.
+// A name is found by one probe of a table. Its index is computed from the name's length and three
+// of its letters. The whole name is compared afterwards. Looking up the 15 names of a browser's
+// head takes 215 ns, and 473 with a map (BenchmarkLookupName). If a new name collides,
+// TestNamesDoNotCollide finds new factors.
 const (
 	nameSlots   = 512
 	lengthScale = 39
 	firstScale  = 226
 	middleScale = 32
-	secondScale = 85 // of the last letter but one
+	secondScale = 85 // of the second to last letter
 )
 
-// nameTable is only read.
+// nameTable is never modified.
 var nameTable = makeNameTable()
 
 func makeNameTable() (t [nameSlots]Name) {
@@ -85,17 +85,18 @@ func makeNameTable() (t [nameSlots]Name) {
 	return t
 }
 
-// nameSlot needs at least two bytes.
+// nameSlot returns the index of a name, which has at least two bytes.
 func nameSlot(b []byte) int {
 	return slotBy(b, lengthScale, firstScale, middleScale, secondScale)
 }
 
-// slotBy is nameSlot with factors to choose, for the search for new ones.
+// slotBy is nameSlot with variable factors, for the search for new ones.
 func slotBy(b []byte, length, first, middle, second int) int {
-	return (len(b)*length + int(b[0]|0x20)*first + int(b[len(b)/2]|0x20)*middle + int(b[len(b)-2]|0x20)*second) % nameSlots
+	return (len(b)*length + int(b[0]|0x20)*first + int(b[len(b)/2]|0x20)*middle +
+		int(b[len(b)-2]|0x20)*second) % nameSlots
 }
 
-// LookupName recognises a field name in any case. b must be a token.
+// LookupName returns the Name of a field name in any case. b must be a token.
 func LookupName(b []byte) Name {
 	if len(b) < 2 {
 		return NameUnknown
@@ -103,13 +104,13 @@ func LookupName(b []byte) Name {
 	n := nameTable[nameSlot(b)]
 	s := names[n]
 	if string(b) == s {
-		return n // as most clients spell it
+		return n // the spelling of most clients
 	}
 	if len(s) != len(b) {
 		return NameUnknown
 	}
-	// The table holds letters, digits and hyphens, and no other byte of a token
-	// becomes one of those when bit 0x20 is set.
+	// The table contains letters, digits and hyphens. No other byte of a token becomes one of
+	// those when bit 0x20 is set.
 	for i, c := range b {
 		if c|0x20 != s[i]|0x20 {
 			return NameUnknown
@@ -118,7 +119,7 @@ func LookupName(b []byte) Name {
 	return n
 }
 
-// LookupVariable recognises a field name as CGI writes it behind HTTP_: in upper case, with
+// LookupVariable returns the Name of a field name in CGI's form after HTTP_: in upper case, with
 // '_' for '-' (RFC 3875, 4.1.18).
 func LookupVariable(b []byte) Name {
 	var name [maxName]byte

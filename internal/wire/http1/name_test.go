@@ -24,8 +24,9 @@ func TestNamesAreCanonical(t *testing.T) {
 		if got := LookupVariable([]byte(variable)); got != Name(n) || len(name) > maxName {
 			t.Errorf("LookupVariable(%q) = %q", variable, got)
 		}
-		if got := LookupName([]byte("x" + name[1:])); got != NameUnknown && !strings.EqualFold(got.String(), "x"+name[1:]) {
-			t.Errorf("x%s taken for %q", name[1:], got)
+		if got := LookupName([]byte("x" + name[1:])); got != NameUnknown &&
+			!strings.EqualFold(got.String(), "x"+name[1:]) {
+			t.Errorf("x%s looked up as %q", name[1:], got)
 		}
 	}
 	for _, other := range []string{"", "x", "Hosts", "Hos\x14", "Content_Length", "content-lengthy"} {
@@ -33,7 +34,8 @@ func TestNamesAreCanonical(t *testing.T) {
 			t.Errorf("LookupName(%q) = %q", other, got)
 		}
 	}
-	for _, other := range []string{"", "X", "_", "HOSTS", "CONTENT__LENGTH", strings.Repeat("X", maxName), strings.Repeat("X", maxName+1), strings.Repeat("_", 1000)} {
+	for _, other := range []string{"", "X", "_", "HOSTS", "CONTENT__LENGTH", strings.Repeat("X", maxName),
+		strings.Repeat("X", maxName+1), strings.Repeat("_", 1000)} {
 		if got := LookupVariable([]byte(other)); got != NameUnknown {
 			t.Errorf("LookupVariable(%q) = %q", other, got)
 		}
@@ -58,13 +60,13 @@ func TestNamesDoNotCollide(t *testing.T) {
 }
 
 func collides(length, first, middle, second int) string {
-	var taken [nameSlots]bool
+	var used [nameSlots]bool
 	for _, s := range names[1:] {
 		slot := slotBy([]byte(s), length, first, middle, second)
-		if taken[slot] {
+		if used[slot] {
 			return s
 		}
-		taken[slot] = true
+		used[slot] = true
 	}
 	return ""
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// stricter lists what we refuse and net/http's own reading accepts, or accepts in
-// some cases. Each is a deliberate difference.
+// stricter lists what this package rejects and net/http accepts, at least in some cases. Each is a
+// deliberate difference.
 var stricter = map[string]string{
 	"malformed request target":                  "net/http takes an empty one for CONNECT",
 	"unknown transfer coding":                   "net/http ignores any coding on HTTP/1.0",
@@ -37,8 +37,8 @@ var stricter = map[string]string{
 	"space in field name or before its colon":   "net/http's client trims it",
 }
 
-// compareRequest reads one request head as net/http does and says where it and we
-// differ without a known reason.
+// compareRequest parses a request head with net/http and returns an error if the results differ
+// without a known reason.
 func compareRequest(in []byte) error {
 	var r Request
 	complete, err := r.Parse(in, testLimits)
@@ -47,7 +47,9 @@ func compareRequest(in []byte) error {
 	case err != nil && theirErr == nil:
 		return knownDifference(err)
 	case err != nil || !complete:
-		return nil // they may be laxer on what is incomplete: a final CRLF missing, say
+		// net/http may be more lenient with incomplete input, for example a missing final
+		// CRLF
+		return nil
 	case theirErr != nil:
 		return weMayAccept(in, theirErr)
 	}
@@ -76,12 +78,13 @@ func compareRequest(in []byte) error {
 		same("host", fields.Get("Host"), theirs.Host)
 	}
 	fields.Del("Host")
-	for _, name := range []string{"Transfer-Encoding", "Trailer"} { // net/http takes these out
+	for _, name := range []string{"Transfer-Encoding", "Trailer"} { // net/http removes these
 		if _, kept := theirs.Header[name]; !kept {
 			fields.Del(name)
 		}
 	}
-	if _, set := fields["Cache-Control"]; !set && fields.Get("Pragma") == "no-cache" { // and adds this
+	// and adds this
+	if _, set := fields["Cache-Control"]; !set && fields.Get("Pragma") == "no-cache" {
 		fields["Cache-Control"] = []string{"no-cache"}
 	}
 	same("fields", fields, theirs.Header)
@@ -102,22 +105,23 @@ func knownDifference(err error) error {
 	return nil
 }
 
-// weMayAccept names what net/http refuses and this package does not look at, or
-// reads otherwise for a reason.
+// weMayAccept returns whether net/http rejects something that this package does not check, or
+// parses differently for a reason.
 func weMayAccept(in []byte, theirErr error) error {
 	text := theirErr.Error()
 	switch {
-	case bytes.HasPrefix(in, []byte("\r\n")): // an empty line before the request, RFC 9112 2.2
-	case strings.HasPrefix(text, "parse "): // the target is a URL: the engine's concern
+	case bytes.HasPrefix(in, []byte("\r\n")): // an empty line before the request (RFC 9112, 2.2)
+	case strings.HasPrefix(text, "parse "): // the engine parses the target as a URL
 	case strings.Contains(text, "invalid URI"):
-	case strings.HasPrefix(text, "bad trailer key"): // a promise, checked when it is kept
+	// an announcement, checked in the trailer section
+	case strings.HasPrefix(text, "bad trailer key"):
 	default:
 		return fmt.Errorf("we accept what net/http refuses: %w", theirErr)
 	}
 	return nil
 }
 
-// compareChunked decodes a body as net/http does.
+// compareChunked decodes a body with net/http and compares.
 func compareChunked(in []byte) error {
 	var c Chunked
 	var ours []byte
@@ -141,7 +145,7 @@ func compareChunked(in []byte) error {
 	return nil
 }
 
-// compareResponse reads one response head as net/http does.
+// compareResponse parses a response head with net/http and compares.
 func compareResponse(in []byte) error {
 	var r Response
 	complete, err := r.Parse(in, testLimits)
@@ -157,7 +161,8 @@ func compareResponse(in []byte) error {
 	theirs.Body.Close()
 	body := r.Body(false)
 	ours := fmt.Sprint(r.Status, r.Minor, body.Mode == ByChunks, body.Length, r.Persistent && body.Mode != UntilClose)
-	want := fmt.Sprint(theirs.StatusCode, theirs.ProtoMinor, slices.Equal(theirs.TransferEncoding, []string{"chunked"}) && BodyAllowed(r.Status),
+	want := fmt.Sprint(theirs.StatusCode, theirs.ProtoMinor,
+		slices.Equal(theirs.TransferEncoding, []string{"chunked"}) && BodyAllowed(r.Status),
 		max(0, theirs.ContentLength), !theirs.Close)
 	if ours != want {
 		return fmt.Errorf("status, minor, chunked, length, persistent: ours %s, net/http %s", ours, want)
@@ -165,20 +170,20 @@ func compareResponse(in []byte) error {
 	return nil
 }
 
-// An excuse that no vector needs would hide a real difference.
+// A listed difference that no vector needs would hide a real one.
 func TestEveryDifferenceIsShown(t *testing.T) {
-	shown := map[string]bool{}
+	seen := map[string]bool{}
 	for _, v := range requestVectors {
 		var r Request
 		_, err := r.Parse([]byte(v.in), testLimits)
 		_, theirErr := http.ReadRequest(bufio.NewReader(strings.NewReader(v.in)))
-		noteShown(shown, err, theirErr)
+		markSeen(seen, err, theirErr)
 	}
 	for _, v := range responseVectors {
 		var r Response
 		_, err := r.Parse([]byte(v.in), testLimits)
 		_, theirErr := http.ReadResponse(bufio.NewReader(strings.NewReader(v.in)), nil)
-		noteShown(shown, err, theirErr)
+		markSeen(seen, err, theirErr)
 	}
 	for _, v := range chunkedVectors {
 		var c Chunked
@@ -189,23 +194,23 @@ func TestEveryDifferenceIsShown(t *testing.T) {
 			rest = rest[n:]
 		}
 		_, theirErr := io.ReadAll(httputil.NewChunkedReader(strings.NewReader(v.in)))
-		noteShown(shown, err, theirErr)
+		markSeen(seen, err, theirErr)
 	}
 	for what := range stricter {
-		if !shown[what] {
+		if !seen[what] {
 			t.Errorf("no vector shows that net/http accepts %q", what)
 		}
 	}
 }
 
-func noteShown(shown map[string]bool, err, theirErr error) {
+func markSeen(seen map[string]bool, err, theirErr error) {
 	var e *Error
 	if errors.As(err, &e) && theirErr == nil {
-		shown[e.What] = true
+		seen[e.What] = true
 	}
 }
 
-func TestVectorsAgainstNetHTTP(t *testing.T) {
+func TestVectorsGiveSameResultAsNetHTTP(t *testing.T) {
 	for _, group := range []struct {
 		vectors []vector
 		compare func([]byte) error

@@ -5,18 +5,21 @@ import (
 	"testing"
 )
 
-// RFC 9112, 6.3: where chunked is not the last coding, the message is malformed. Where it is, other
+// RFC 9112, 6.3: if chunked is not the last coding, the message is malformed. If it is, other
 // codings are not implemented.
-func TestTransferCodings(t *testing.T) {
+func TestTransferCodingFaultsAreDistinguished(t *testing.T) {
 	for value, want := range map[string]Kind{
 		"chunked": 0, "Chunked": 0, " chunked ": 0,
-		"": Malformed, "gzip": Malformed, "identity": Malformed, "chunked, gzip": Malformed, "gzip, chunked, gzip": Malformed,
-		"chunked, chunked": Malformed, "gzip, chunked, chunked": Malformed, ",": Malformed, "chunked,": Malformed, "xchunked": Malformed,
+		"": Malformed, "gzip": Malformed, "identity": Malformed, "chunked, gzip": Malformed,
+		"gzip, chunked, gzip": Malformed,
+		"chunked, chunked":    Malformed, "gzip, chunked, chunked": Malformed, ",": Malformed, "chunked,": Malformed,
+		"xchunked":    Malformed,
 		"chunked;x=y": Malformed, "\r\n chunked": Malformed, "\r\n\tchunked": Malformed,
 		"gzip, chunked": UnknownCoding, "gzip,deflate , CHUNKED": UnknownCoding,
 	} {
 		var r Request
-		_, err := r.Parse([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "+value+"\r\n\r\n"), Limits{1000, 10})
+		_, err := r.Parse([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "+value+"\r\n\r\n"),
+			Limits{1000, 10})
 		got := Kind(0)
 		if e, ok := errors.AsType[*Error](err); ok {
 			got = e.Kind
@@ -27,11 +30,14 @@ func TestTransferCodings(t *testing.T) {
 	}
 }
 
-func TestHosts(t *testing.T) {
+func TestHostsAreValidated(t *testing.T) {
 	for host, want := range map[string]bool{
-		"a": true, "a:80": true, "a:": true, "a%41": true, "%c3%a9": true, "[::1]": true, "[::1]:80": true, "[v1.a:b]": true, "[vF0.~!]:1": true, "..": true,
-		"": false, ":80": false, "a%": false, "a%4": false, "a%zz": false, "%": false, "a%4g:80": false, "a b": false, "a,b": false, "a@b": false, "a\x80": false,
-		"[v.a]": false, "[v1.]": false, "[v1]": false, "[vg.a]": false, "[v1.a%41]": false, "[v1.a/b]": false, "[v1.a": false, "[fe80::1%25a]": false, "[]": false,
+		"a": true, "a:80": true, "a:": true, "a%41": true, "%c3%a9": true, "[::1]": true, "[::1]:80": true,
+		"[v1.a:b]": true, "[vF0.~!]:1": true, "..": true,
+		"": false, ":80": false, "a%": false, "a%4": false, "a%zz": false, "%": false, "a%4g:80": false, "a b": false,
+		"a,b": false, "a@b": false, "a\x80": false,
+		"[v.a]": false, "[v1.]": false, "[v1]": false, "[vg.a]": false, "[v1.a%41]": false, "[v1.a/b]": false,
+		"[v1.a": false, "[fe80::1%25a]": false, "[]": false,
 	} {
 		if got := ValidHost([]byte(host)); got != want {
 			t.Errorf("%q: %v", host, got)
@@ -39,10 +45,11 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// The request line is known as far as it has arrived.
-func TestLine(t *testing.T) {
+// Line returns the part of the request line that has arrived.
+func TestLineReturnsWhatHasArrived(t *testing.T) {
 	for in, want := range map[string]string{
-		"GET / HTTP/1.1\r\nX": "GET / HTTP/1.1", "GET /": "GET /", "GET /\r": "GET /", "": "", "\r\n": "", "\r\nG\r\n": "G", "bad\nx": "bad",
+		"GET / HTTP/1.1\r\nX": "GET / HTTP/1.1", "GET /": "GET /", "GET /\r": "GET /", "": "", "\r\n": "",
+		"\r\nG\r\n": "G", "bad\nx": "bad",
 	} {
 		var r Request
 		_, _ = r.Parse([]byte(in), Limits{1000, 10})

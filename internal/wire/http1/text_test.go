@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// Parts are what their spans cover, in any order, and those of a large text keep little of it.
-func TestText(t *testing.T) {
+// Parts match their spans, in any order, and parts of a large text hold little of it.
+func TestTextPartsMatchSpans(t *testing.T) {
 	for _, size := range []int{0, 1, ownText, wholeText, wholeText + 1, 10 * wholeText, 1 << 20} {
 		b := []byte(strings.Repeat("0123456789abcdef-", size/17+1)[:size])
 		text := TextOf(b)

@@ -8,17 +8,17 @@ import (
 
 type sleeper struct{ work chan int }
 
-// More goroutines than maxIdle wait for a while, and not for ever.
-func TestSurplusGoroutinesRestForAWhile(t *testing.T) {
+// More goroutines than maxFree wait for a limited time.
+func TestSurplusGoroutinesEndAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const n = 4 * maxIdle
-		var l idle[sleeper]
+		const n = 4 * maxFree
+		var l freeList[sleeper]
 		worked, ended := make(chan int, n), make(chan bool, n)
 		for range n {
 			go func() {
 				s := &sleeper{make(chan int, 1)}
 				for {
-					w, ok := await(&l, s, s.work)
+					w, ok := awaitWork(&l, s, s.work)
 					if !ok {
 						ended <- true
 						return
@@ -28,10 +28,10 @@ func TestSurplusGoroutinesRestForAWhile(t *testing.T) {
 			}()
 		}
 		for round := range 5 {
-			time.Sleep(surplusTime * 9 / 10)
+			time.Sleep(surplusTimeout * 9 / 10)
 			var busy []*sleeper
 			for range n {
-				s := l.take()
+				s := l.get()
 				if s == nil {
 					t.Fatalf("round %d: %d of %d wait", round, len(busy), n)
 				}
@@ -45,10 +45,10 @@ func TestSurplusGoroutinesRestForAWhile(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		time.Sleep(2 * surplusTime)
+		time.Sleep(2 * surplusTimeout)
 		synctest.Wait()
-		if len(ended) != n-maxIdle || len(l.all) != maxIdle {
-			t.Errorf("%d ended and %d wait, of %d", len(ended), len(l.all), n)
+		if len(ended) != n-maxFree || len(l.free) != maxFree {
+			t.Errorf("%d ended and %d wait, of %d", len(ended), len(l.free), n)
 		}
 		for _, s := range l.stop() {
 			close(s.work)
@@ -57,26 +57,26 @@ func TestSurplusGoroutinesRestForAWhile(t *testing.T) {
 		if len(ended) != n {
 			t.Errorf("%d of %d have ended", len(ended), n)
 		}
-		if s := (&sleeper{}); func() bool { _, ok := await(&l, s, s.work); return ok }() {
+		if s := (&sleeper{}); func() bool { _, ok := awaitWork(&l, s, s.work); return ok }() {
 			t.Error("a list that was stopped keeps somebody")
 		}
 	})
 }
 
-// One that is taken when its time is over works all the same.
-func TestSurplusGoroutineTakenInTheLastMoment(t *testing.T) {
+// A goroutine that receives work just when its time is over does the work.
+func TestSurplusGoroutineIsUsableAtItsTimeout(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
-			var l idle[sleeper]
-			l.all = make([]*sleeper, maxIdle)
+			var l freeList[sleeper]
+			l.free = make([]*sleeper, maxFree)
 			s := &sleeper{make(chan int, 1)}
 			got := make(chan bool)
 			go func() {
-				_, ok := await(&l, s, s.work)
+				_, ok := awaitWork(&l, s, s.work)
 				got <- ok
 			}()
-			time.Sleep(surplusTime)
-			taken := l.take() == s
+			time.Sleep(surplusTimeout)
+			taken := l.get() == s
 			if taken {
 				s.work <- 1
 			}

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// BenchmarkIdleBound bounds how long a connection waits: by an instant that the sweep
-// finds, and by a timer of its own.
+// BenchmarkIdleBound compares two idle timeouts: a deadline that the sweep checks, and a timer for
+// each connection.
 func BenchmarkIdleBound(b *testing.B) {
 	b.Run("sweep", func(b *testing.B) {
 		b.ReportAllocs()
-		g := &group{start: time.Now()}
-		k := &sock{home: &home{shard: &shard{group: g}}}
+		g := &group{epoch: time.Now()}
+		k := &shardConn{place: &placement{shard: &shard{group: g}}}
 		for b.Loop() {
-			k.waitUntil(g.now() + instant(time.Hour))
+			k.setWaitDeadline(g.now() + instant(time.Hour))
 		}
 	})
 	b.Run("timer", func(b *testing.B) {

@@ -10,20 +10,21 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// overFastCGI is FastCGI in the role of a responder. A connection carries one request at a
-// time, and says so to whoever asks; one that begins before the last has been received is
-// refused, one that has arrived after it waits for its answer.
-type overFastCGI struct{}
+// fcgiCodec is the codec of FastCGI for the responder role. A connection carries one request at a
+// time, and GET_VALUES reports that. A request that begins before the last one has been received is
+// refused. A request that arrives after it waits for the last response.
+type fcgiCodec struct{}
 
-// params is what of a connection belongs to FastCGI.
-type params struct {
+// fcgiConn is the FastCGI state of a connection.
+type fcgiConn struct {
 	fcgi.Request
-	headers [recordsAtOnce * fcgi.HeaderSize]byte
-	records [2 * recordsAtOnce][]byte // large ones while they are written: header, content
+	recordHeaders [recordsAtOnce * fcgi.HeaderSize]byte
+	// header and content of large records while they are written
+	recordPieces [2 * recordsAtOnce][]byte
 }
 
-func (overFastCGI) head(c *conn) (complete, ok bool) {
-	r := &c.params.Request
+func (fcgiCodec) parseHead(c *conn) (complete, ok bool) {
+	r := &c.fcgi.Request
 	for {
 		event, err := r.Next(c.in[c.next:c.end], c.limits.Bytes)
 		if err != nil {
@@ -37,15 +38,15 @@ func (overFastCGI) head(c *conn) (complete, ok bool) {
 		if event == fcgi.More {
 			return false, true
 		}
-		if c.write > 0 && len(c.out) == 0 { // else what is there has its deadline
-			c.setWriteDeadline(time.Now().Add(c.write))
+		if c.writeTimeout > 0 && len(c.out) == 0 { // otherwise the output already has a deadline
+			c.setWriteDeadline(time.Now().Add(c.writeTimeout))
 		}
 		c.out = appendReply(c.out, event, r.Message)
 		if event == fcgi.Aborted {
-			r.ID = 0 // nothing else is to be said to it
+			r.ID = 0 // the request gets no further record
 		}
 		if endsConn(event, r) {
-			c.part()
+			c.sendAndLinger()
 			return false, false
 		}
 		if len(c.out) >= outSize && c.flush() != nil {
@@ -54,7 +55,7 @@ func (overFastCGI) head(c *conn) (complete, ok bool) {
 	}
 }
 
-// endsConn reports whether an event ended a request that did not ask to keep the connection.
+// endsConn reports whether an event ended a request that did not set FCGI_KEEP_CONN.
 func endsConn(event fcgi.Event, r *fcgi.Request) bool {
 	switch event {
 	case fcgi.Aborted:
@@ -66,10 +67,10 @@ func endsConn(event fcgi.Event, r *fcgi.Request) bool {
 	return false
 }
 
-// appendReply appends the answer to what is not a request.
+// appendReply appends the reply to an event that is not a request.
 func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 	switch event {
-	case fcgi.Asked:
+	case fcgi.ValuesRequested:
 		most := maxConnections()
 		return fcgi.AppendValuesResult(out, message.Content, fcgi.Values{Conns: most, Requests: most, Multiplex: "0"})
 	case fcgi.Unknown:
@@ -84,17 +85,17 @@ func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 	return out
 }
 
-func (overFastCGI) begin(c *conn) *exchange {
-	in, p := c.in[c.next:c.end], &c.params
+func (fcgiCodec) beginExchange(c *conn) *exchange {
+	in, p := c.in[c.next:c.end], &c.fcgi
 	var list []byte
-	if len(p.Params) == 1 { // as nearly always
+	if len(p.Params) == 1 { // the usual case
 		list = p.Params[0].In(in)
 	} else {
 		for _, piece := range p.Params {
 			list = append(list, piece.In(in)...)
 		}
 	}
-	x, err := newFastCGIExchange(c, list)
+	x, err := newFCGIExchange(c, list)
 	c.next += p.Size
 	if err != nil {
 		c.refuse(http.StatusBadRequest, err.Error())
@@ -103,12 +104,12 @@ func (overFastCGI) begin(c *conn) *exchange {
 	return x
 }
 
-func (overFastCGI) next(c *conn) {
-	c.params.Done()
+func (fcgiCodec) nextRequest(c *conn) {
+	c.fcgi.Done()
 	c.request.Reset()
 }
 
-// refuseParams answers a request that is malformed, as far as it can be answered.
+// refuseParams responds to a malformed request, if a response is possible.
 func (c *conn) refuseParams(err error) {
 	e, ok := errors.AsType[*fcgi.Error](err)
 	switch {
@@ -116,16 +117,16 @@ func (c *conn) refuseParams(err error) {
 		panic("engine: BUG: codec error of another type: " + err.Error())
 	case e.TooLarge:
 		c.refuse(http.StatusRequestHeaderFieldsTooLarge, e.What)
-	default: // whose records these are is not known
+	default: // the request id is unknown
 		c.logf("fcgi: connection from %s closed: %s", c.template.RemoteAddr, e.What)
-		c.part() // with the answers to what came before
+		c.sendAndLinger() // with the responses to earlier requests
 	}
 }
 
-func (overFastCGI) refuse(c *conn, status int, why string) {
-	id := c.params.ID
+func (fcgiCodec) refuse(c *conn, status int, why string) {
+	id := c.fcgi.ID
 	if id == 0 {
-		return // there was no request
+		return // no request has begun
 	}
 	text := refusal(status, why)
 	c.openRecord()
@@ -137,15 +138,15 @@ func (overFastCGI) refuse(c *conn, status int, why string) {
 	c.endRequest(id)
 }
 
-// inform appends nothing: CGI has no interim responses.
-func (overFastCGI) inform(*response, int) bool { return false }
+// appendInterim appends nothing: CGI has no interim responses.
+func (fcgiCodec) appendInterim(*response, int) bool { return false }
 
-func (overFastCGI) start(w *response, code int) {
+func (fcgiCodec) startHead(w *response, code int) {
 	w.conn.openRecord()
 	w.conn.out = appendStatus(w.conn.out, code)
 }
 
-// appendStatus appends the line that stands for the status line (RFC 3875, 6.3.3).
+// appendStatus appends the Status field, CGI's status line (RFC 3875, 6.3.3).
 func appendStatus(out []byte, code int) []byte {
 	if code == http.StatusOK {
 		return append(out, "Status: 200 OK\r\n"...)
@@ -157,22 +158,22 @@ func appendStatus(out []byte, code int) []byte {
 	return append(out, "\r\n"...)
 }
 
-// carries is false for fields that mean something between the web server and its client only
-// (RFC 3875, 6.3.4), and for the one that is written as the status.
-func (overFastCGI) carries(string) bool { return false }
+// sendsField returns false for fields that concern only the web server and its client (RFC 3875,
+// 6.3.4), and for Status, which startHead writes.
+func (fcgiCodec) sendsField(string) bool { return false }
 
-// delimit has nothing to decide: the stream's end is the body's. Whether the connection is
-// kept is the peer's choice, unless the server is stopping.
-func (overFastCGI) delimit(w *response) {
-	w.conn.openRecord() // for the rest of the head: the error stream may have come between
-	if !w.conn.reuses() {
-		w.close = true
+// delimit keeps the connection unless the server is stopping. The end of the stream marks the end
+// of the body, and FCGI_KEEP_CONN is the web server's choice.
+func (fcgiCodec) delimit(w *response) {
+	w.conn.openRecord() // for the rest of the head; STDERR records may have come between
+	if !w.conn.keepsConnections() {
+		w.closesConn = true
 	}
 }
 
-func (overFastCGI) appendConnection(out []byte, _ *response) []byte { return out }
+func (fcgiCodec) appendConnection(out []byte, _ *response) []byte { return out }
 
-func (overFastCGI) emit(w *response, p []byte) error {
+func (fcgiCodec) emitBody(w *response, p []byte) error {
 	c := w.conn
 	if len(p) >= outSize {
 		return c.writeRecords(p)
@@ -185,61 +186,61 @@ func (overFastCGI) emit(w *response, p []byte) error {
 	return c.writeErr
 }
 
-func (overFastCGI) end(w *response) {
+func (fcgiCodec) endBody(w *response) {
 	c := w.conn
-	c.endRequest(c.params.ID)
-	if r := w.x.fastCGI().replies; r != nil {
-		c.out = r.take(c.out)
+	c.endRequest(c.fcgi.ID)
+	if r := w.x.fcgiBody().replies; r != nil {
+		c.out = r.appendTo(c.out)
 	}
 }
 
-// openRecord begins a record of STDOUT at the end of out, unless out ends in one.
+// openRecord appends the header of a STDOUT record, unless out ends in an open one.
 func (c *conn) openRecord() {
-	if c.stdout == 0 {
-		c.out = fcgi.AppendStreamEnd(c.out, fcgi.Stdout, c.params.ID) // its length follows
-		c.stdout = len(c.out)
+	if c.stdoutStart == 0 {
+		c.out = fcgi.AppendStreamEnd(c.out, fcgi.Stdout, c.fcgi.ID) // closeRecord sets its length
+		c.stdoutStart = len(c.out)
 	}
 }
 
-// closeRecord completes the record that out ends in. Only a response's head can make it too
-// large for one.
+// closeRecord completes the record that out ends in. Only a response's head can be too large for
+// one record; it is split.
 func (c *conn) closeRecord() {
-	start := c.stdout - fcgi.HeaderSize
-	content := c.out[c.stdout:]
-	switch c.stdout = 0; {
+	start := c.stdoutStart - fcgi.HeaderSize
+	content := c.out[c.stdoutStart:]
+	switch c.stdoutStart = 0; {
 	case len(content) == 0:
 		c.out = c.out[:start]
 	case len(content) <= fcgi.MaxContent:
-		fcgi.PutHeader(c.out[start:], fcgi.Header{Type: fcgi.Stdout, ID: c.params.ID, Length: uint16(len(content))})
+		fcgi.PutHeader(c.out[start:], fcgi.Header{Type: fcgi.Stdout, ID: c.fcgi.ID, Length: uint16(len(content))})
 	default:
-		c.out = fcgi.AppendStream(c.out[:start:start], fcgi.Stdout, c.params.ID, content)
+		c.out = fcgi.AppendStream(c.out[:start:start], fcgi.Stdout, c.fcgi.ID, content)
 	}
 }
 
-// endRequest appends the end of STDOUT and of the request.
+// endRequest appends the end of STDOUT and END_REQUEST.
 func (c *conn) endRequest(id uint16) {
-	if c.stdout > 0 {
+	if c.stdoutStart > 0 {
 		c.closeRecord()
 	}
 	c.out = fcgi.AppendStreamEnd(c.out, fcgi.Stdout, id)
 	c.out = fcgi.AppendEnd(c.out, id, fcgi.End{})
 }
 
-// recordsAtOnce is how many records of a large body one write takes.
+// recordsAtOnce is how many records of a large body one write sends.
 const recordsAtOnce = 16
 
-// writeRecords writes a large part of a body from where it is, with what is in out.
+// writeRecords writes out and then a large part of a body, directly from p.
 func (c *conn) writeRecords(p []byte) error {
-	headers, records := &c.params.headers, &c.params.records
+	headers, records := &c.fcgi.recordHeaders, &c.fcgi.recordPieces
 	for len(p) > 0 {
-		if c.stdout > 0 {
+		if c.stdoutStart > 0 {
 			c.closeRecord()
 		}
 		tail, next := records[:0], headers[:0]
 		for len(p) > 0 && len(next) < len(headers) {
 			n := min(len(p), fcgi.MaxContent)
 			at := len(next)
-			next = fcgi.AppendHeader(next, fcgi.Header{Type: fcgi.Stdout, ID: c.params.ID, Length: uint16(n)})
+			next = fcgi.AppendHeader(next, fcgi.Header{Type: fcgi.Stdout, ID: c.fcgi.ID, Length: uint16(n)})
 			tail = append(tail, next[at:], p[:n])
 			p = p[n:]
 		}

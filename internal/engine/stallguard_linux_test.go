@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// watched returns a group of one shard, without sockets, that has runners enough to be promoted.
+// watched returns a group of one shard without connections, with enough free runners.
 func watched() (*group, *shard) {
-	g := &group{start: time.Now(), stopped: make(chan struct{})}
-	g.watcher.bell = make(chan struct{}, 1)
+	g := &group{epoch: time.Now(), stopped: make(chan struct{})}
+	g.guard.wakeup = make(chan struct{}, 1)
 	s := &shard{group: g}
 	for range 8 {
-		s.idle.all = append(s.idle.all, &runner{shard: s, work: make(chan job, 1)})
+		s.freeRunners.free = append(s.freeRunners.free, &runner{shard: s, work: make(chan job, 1)})
 	}
 	g.shards.Store(&[]*shard{s})
 	return g, s
@@ -24,9 +24,9 @@ func word(sequence uint64, id slotID, serving uint64) uint64 {
 	return sequence<<sequenceShift | uint64(id)<<slotShift | serving
 }
 
-func TestLeaderSeenTwiceAtTheSameIsReplaced(t *testing.T) {
+func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 	g, s := watched()
-	var words sightings
+	var words observations
 	id := slotFor("GET", "/hung")
 	for i, step := range []struct {
 		word           uint64
@@ -40,30 +40,31 @@ func TestLeaderSeenTwiceAtTheSameIsReplaced(t *testing.T) {
 		{word(3, id, 0), false, true, false},
 		{word(3, id, 0), false, false, false},
 		{word(4, id, 1), false, true, false},
-		{word(4, id, 1), true, true, false}, // the watcher was late: so was the leader, perhaps
-		{word(4, id, 1), true, true, true},  // but not twice
+		// the check was late, so that the leader may be late, too
+		{word(4, id, 1), true, true, false},
+		{word(4, id, 1), true, true, true}, // but not a second time
 		{word(9, id, 1), true, true, false},
 		{word(9, id, 1), false, true, true},
 	} {
 		s.word.Store(step.word)
-		busy, stalled := words.look(g.allShards(), step.late)
+		busy, stalled := words.check(g.allShards(), step.late)
 		if busy != step.busy || (len(stalled) == 1) != step.replaced || step.replaced && stalled[0] != id {
 			t.Errorf("step %d: busy %v, slots %v replaced", i, busy, stalled)
 		}
-		if got := s.word.Load(); step.replaced && got != promoted(step.word) || !step.replaced && got != step.word {
+		if got := s.word.Load(); step.replaced && got != wordAfter(step.word) || !step.replaced && got != step.word {
 			t.Errorf("step %d: the word is %x after %x", i, got, step.word)
 		}
 	}
-	if next := promoted(word(9, id, 1)); next != word(10, noSlot, 0) {
+	if next := wordAfter(word(9, id, 1)); next != word(10, noSlot, 0) {
 		t.Errorf("the word of the next leader is %x", next)
 	}
 }
 
-// A handler that hangs never returns, so its route must be charged when the lead is taken.
+// A handler that hangs never returns, so that its route is charged when the lead is taken.
 func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	g, s := watched()
 	id := slotFor("GET", "/hung")
-	for !g.predictor.at(id).quick() {
+	for !g.predictor.at(id).isQuick() {
 		g.predictor.at(id).learn(time.Microsecond)
 	}
 	other := slotFor("GET", "/other")
@@ -72,16 +73,16 @@ func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	r := &runner{shard: s, sequence: 7}
 	r.token = word(7, noSlot, 1)
 	s.word.Store(r.token)
-	if !r.enter(id) || !s.takeLead(r.token) {
+	if !r.enterHandler(id) || !s.takeLead(r.token) {
 		t.Fatal("the leader did not lead")
 	}
-	if g.predictor.at(id).quick() {
+	if g.predictor.at(id).isQuick() {
 		t.Error("the route of the hung handler is still expected to be quick")
 	}
 	if g.predictor.at(other).debt.Load() != before {
 		t.Error("another route was charged")
 	}
-	if r.leads() || r.enter(id) || s.takeLead(r.token) {
+	if r.leads() || r.enterHandler(id) || s.takeLead(r.token) {
 		t.Error("the old leader still leads")
 	}
 }
@@ -94,7 +95,7 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 		for id := range routes {
 			stalled = append(stalled, slotID(id+1))
 		}
-		return o.note(start.Add(d), stalled)
+		return o.update(start.Add(d), stalled)
 	}
 	for i := range 10 {
 		if at(time.Duration(i)*outageWindow*2, outageStalls-1) {
@@ -102,13 +103,13 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		if o.note(start.Add(20*outageWindow+time.Duration(i)), []slotID{7, 7}) {
+		if o.update(start.Add(20*outageWindow+time.Duration(i)), []slotID{7, 7}) {
 			t.Fatal("a single route is an outage")
 		}
 	}
 	begins := 30 * outageWindow
 	for i := range outageStalls - 1 {
-		if o.note(start.Add(begins+time.Duration(i)), []slotID{slotID(i + 1)}) {
+		if o.update(start.Add(begins+time.Duration(i)), []slotID{slotID(i + 1)}) {
 			t.Fatalf("%d stalls are an outage", i+1)
 		}
 	}
@@ -126,9 +127,9 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 	}
 }
 
-// A loop that begins to serve just when the watcher falls asleep is watched. Both happen at the same
-// instant of the bubble's clock, in whatever order the processors bring about.
-func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
+// A loop that starts to serve just when the stall guard falls asleep is guarded. Both happen at the
+// same instant of the bubble's clock, in any order.
+func TestStallGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 	rounds := 300
 	if testing.Short() {
 		rounds = 30
@@ -137,17 +138,17 @@ func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g, s := watched()
 			done := make(chan bool)
-			go func() { g.watcher.run(g); close(done) }()
-			asleep := calmAfter*watchClosely + (sleepAfter-calmAfter)*watchCalmly
+			go func() { g.guard.run(g); close(done) }()
+			asleep := slowAfter*fastInterval + (sleepAfter-slowAfter)*slowInterval
 			time.Sleep(asleep)
 			r := &runner{shard: s}
-			r.begin()
-			time.Sleep(3 * watchCalmly)
+			r.beginServing()
+			time.Sleep(3 * slowInterval)
 			if r.leads() {
 				t.Error("nobody took the lead from a handler that hangs")
 			}
 			time.Sleep(time.Minute)
-			if !g.watcher.asleep.Load() {
+			if !g.guard.asleep.Load() {
 				t.Error("the watcher of an idle server does not sleep")
 			}
 			close(g.stopped)
@@ -156,20 +157,19 @@ func TestWatcherFallsAsleepOverNoHandler(t *testing.T) {
 	}
 }
 
-// A leader that does not run between hearing of sockets and serving them, as other goroutines have the
-// processor, is watched when it does.
-func TestWatcherIsWokenByEachSock(t *testing.T) {
+// A leader that gets no processor between an event and serving it is guarded when it serves.
+func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, s := watched()
 		done := make(chan bool)
-		go func() { g.watcher.run(g); close(done) }()
+		go func() { g.guard.run(g); close(done) }()
 		r := &runner{shard: s}
 		time.Sleep(time.Minute)
-		if !g.watcher.asleep.Load() {
+		if !g.guard.asleep.Load() {
 			t.Error("the watcher of an idle server does not sleep")
 		}
-		r.begin()
-		time.Sleep(3 * watchCalmly)
+		r.beginServing()
+		time.Sleep(3 * slowInterval)
 		if r.leads() {
 			t.Error("nobody took the lead from a handler that hangs")
 		}
@@ -178,16 +178,16 @@ func TestWatcherIsWokenByEachSock(t *testing.T) {
 	})
 }
 
-// A leader that is replaced between naming its handler and sealing the responses that wait sends these before the
-// handler runs: nobody else would.
-func TestLateSealIsSent(t *testing.T) {
+// A leader may be replaced between naming its handler and closing the gate. It then sends the
+// waiting responses before the handler runs, because no other goroutine would.
+func TestResponsesGatedTooLateAreSent(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		_, s := watched()
 		ours, theirs := net.Pipe()
 		r := &runner{shard: s, conn: newConn(shardInSize)}
 		r.conn.nc, r.conn.out = ours, []byte("responses")
-		r.begin()
-		if !r.enter(slotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
+		r.beginServing()
+		if !r.enterHandler(slotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
 			t.Fatal("the leader did not lead")
 		}
 		got := make(chan string)
@@ -195,7 +195,7 @@ func TestLateSealIsSent(t *testing.T) {
 			b, _ := io.ReadAll(theirs)
 			got <- string(b)
 		}()
-		err := r.sealOutput(&sock{})
+		err := r.gateOutput(&shardConn{})
 		ours.Close()
 		if sent := <-got; err != nil || (sent == "responses") != late {
 			t.Errorf("late %v: sent %q, %v", late, sent, err)

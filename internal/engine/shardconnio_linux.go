@@ -13,12 +13,12 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// What makes a sock a net.Conn: calls that wait, for a goroutine, without holding
-// the loop up.
-var _ net.Conn = (*sock)(nil)
+// The methods that make a shardConn a net.Conn. They block their goroutine without holding up the
+// loop.
+var _ net.Conn = (*shardConn)(nil)
 
 // Read implements net.Conn.
-func (k *sock) Read(p []byte) (int, error) {
+func (k *shardConn) Read(p []byte) (int, error) {
 	if !k.acquire() {
 		return 0, net.ErrClosed
 	}
@@ -27,7 +27,7 @@ func (k *sock) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	for waited := false; ; waited = true {
-		if k.passed(&k.readDeadline) {
+		if k.deadlinePassed(&k.readDeadline) {
 			return 0, k.opError("read", os.ErrDeadlineExceeded)
 		}
 		n, err := poll.Recv(int(k.fd), p)
@@ -39,19 +39,19 @@ func (k *sock) Read(p []byte) (int, error) {
 		case err != poll.ErrAgain: //nolint:errorlint // a bare errno
 			return 0, k.opError("read", os.NewSyscallError("recv", err))
 		}
-		if !k.wait(forInput, waited, 0) {
+		if !k.wait(waitInput, waited, 0) {
 			return 0, net.ErrClosed
 		}
 	}
 }
 
-// Write implements net.Conn. It is for who serves the sock, and nobody else closes it
-// meanwhile: so unlike Read, which a handler's leftovers may be in, it need not acquire
-// the descriptor.
-func (k *sock) Write(p []byte) (written int, err error) {
+// Write implements net.Conn. Only the goroutine that serves the connection calls it, and no other
+// closes the connection meanwhile. Unlike Read, which a goroutine that outlives its handler may
+// call, it need not acquire the descriptor.
+func (k *shardConn) Write(p []byte) (written int, err error) {
 	var stalled instant
 	for waited := false; ; waited = true {
-		if k.passed(&k.writeDeadline) || k.stalls(stalled) {
+		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
 			return written, k.opError("write", os.ErrDeadlineExceeded)
 		}
 		before := written
@@ -68,18 +68,18 @@ func (k *sock) Write(p []byte) (written int, err error) {
 		if written == len(p) {
 			return written, nil
 		}
-		stalled = k.stallsAt(stalled, written > before)
-		if !k.wait(forOutput, waited, stalled) {
+		stalled = k.stallDeadline(stalled, written > before)
+		if !k.wait(waitOutput, waited, stalled) {
 			return written, net.ErrClosed
 		}
 	}
 }
 
-// writePieces is Write for pieces that follow each other.
-func (k *sock) writePieces(pieces [][]byte) error {
+// writePieces is Write for several pieces in order.
+func (k *shardConn) writePieces(pieces [][]byte) error {
 	var stalled instant
 	for waited := false; ; waited = true {
-		if k.passed(&k.writeDeadline) || k.stalls(stalled) {
+		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
 			return k.opError("write", os.ErrDeadlineExceeded)
 		}
 		moved := false
@@ -103,16 +103,16 @@ func (k *sock) writePieces(pieces [][]byte) error {
 		if len(pieces) == 0 {
 			return nil
 		}
-		stalled = k.stallsAt(stalled, moved)
-		if !k.wait(forOutput, waited, stalled) {
+		stalled = k.stallDeadline(stalled, moved)
+		if !k.wait(waitOutput, waited, stalled) {
 			return net.ErrClosed
 		}
 	}
 }
 
-// passed reports whether a deadline has.
-func (k *sock) passed(deadline *instant) bool {
-	if !k.bounded.Load() {
+// deadlinePassed reports whether a deadline has passed.
+func (k *shardConn) deadlinePassed(deadline *instant) bool {
+	if !k.hasDeadline.Load() {
 		return false
 	}
 	k.mu.Lock()
@@ -120,47 +120,50 @@ func (k *sock) passed(deadline *instant) bool {
 	return *deadline != 0 && k.group().now() >= *deadline
 }
 
-// stallsAt is when a write that waits has waited too long for the client to take something; 0 is
-// never. Before is what it was, and moved whether the client has taken something since.
-func (k *sock) stallsAt(before instant, moved bool) instant {
-	timeout := instant(k.runs.sendTimeout.Load())
+// stallDeadline returns when a waiting write times out because the client has accepted nothing; 0
+// for never. before is the previous result. moved reports whether the client has accepted something
+// since.
+func (k *shardConn) stallDeadline(before instant, moved bool) instant {
+	timeout := instant(k.servedBy.sendTimeout.Load())
 	if timeout == 0 || before != 0 && !moved {
 		return before
 	}
 	return k.group().now() + timeout
 }
 
-// stalls reports whether that is over.
-func (k *sock) stalls(at instant) bool { return at != 0 && k.group().now() >= at }
+// stallPassed reports whether a stall deadline has passed.
+func (k *shardConn) stallPassed(at instant) bool { return at != 0 && k.group().now() >= at }
 
-// direction is what a call waits for.
+// direction is the event that a call waits for.
 type direction uint8
 
 const (
-	forInput direction = iota
-	forOutput
+	waitInput direction = iota
+	waitOutput
 )
 
-// wait waits until the loop notes something on a side, the deadline changes or
-// passes, or the sock is closed, when it reports false. On each side one may wait at a
-// time: the mutexes of the body and of the response see to that. The first call of a Read or
-// Write only makes sure that the loop knows where to ring and gives up the lead:
-// what happened before that is found by trying once more. It waits no longer than until most, if
-// that is not 0.
-func (k *sock) wait(what direction, again bool, most instant) bool {
+// wait waits until the loop reports an event in a direction, a deadline changes or passes, or the
+// connection is closed. It reports false if the connection was closed. Only one goroutine may wait
+// in each direction; the mutexes of the body and of the response ensure that. most, if not 0,
+// limits the wait.
+//
+// The first call of a Read or Write only registers for the event and gives up the lead. Events that
+// happened before are found by trying once more.
+func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	k.mu.Lock()
-	if k.sides == nil {
-		k.sides = &sides{read: make(chan struct{}, 1), write: make(chan struct{}, 1)}
+	if k.waiters == nil {
+		k.waiters = &waiters{read: make(chan struct{}, 1), write: make(chan struct{}, 1)}
 	}
-	bell, until := k.sides.read, k.readDeadline
-	if what == forOutput {
-		bell, until = k.sides.write, k.writeDeadline
-		if !k.sides.told {
-			if k.home.shard.loop.AddOutput(int(k.fd), int(k.fd)) != nil { // nobody would ever ring
+	bell, until := k.waiters.read, k.readDeadline
+	if what == waitOutput {
+		bell, until = k.waiters.write, k.writeDeadline
+		if !k.waiters.outputAdded {
+			// no event would ever arrive
+			if k.place.shard.loop.AddOutput(int(k.fd), int(k.fd)) != nil {
 				k.mu.Unlock()
 				return false
 			}
-			k.sides.told = true
+			k.waiters.outputAdded = true
 		}
 	}
 	k.mu.Unlock()
@@ -168,7 +171,7 @@ func (k *sock) wait(what direction, again bool, most instant) bool {
 		until = most
 	}
 	if !again {
-		k.runs.giveUpLead()
+		k.servedBy.giveUpLead()
 		return k.refs.Load() >= 0
 	}
 	var passed <-chan time.Time
@@ -184,8 +187,8 @@ func (k *sock) wait(what direction, again bool, most instant) bool {
 	return k.refs.Load() >= 0
 }
 
-// ReadFrom implements io.ReaderFrom: the kernel copies what a file holds.
-func (k *sock) ReadFrom(src io.Reader) (n int64, err error) {
+// ReadFrom implements io.ReaderFrom: the kernel copies from a file.
+func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
 	left := int64(1<<63 - 1)
 	file, limited := src, (*io.LimitedReader)(nil)
 	if l, ok := src.(*io.LimitedReader); ok {
@@ -195,7 +198,7 @@ func (k *sock) ReadFrom(src io.Reader) (n int64, err error) {
 	if !ok {
 		return io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, copySize))
 	}
-	k.runs.giveUpLead() // a cold file blocks
+	k.servedBy.giveUpLead() // reading a file that is not cached blocks
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -215,17 +218,17 @@ func (k *sock) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// sendfile sends up to left bytes of a file. unable says that this file cannot be
-// sent so.
-func (k *sock) sendfile(from int, left int64) (sent int64, unable bool, err error) {
-	const most = 1 << 30 // a call's
+// sendfile sends up to left bytes of a file. unable reports that sendfile does not support the
+// file.
+func (k *shardConn) sendfile(from int, left int64) (sent int64, unable bool, err error) {
+	const most = 1 << 30 // of one call
 	if !k.acquire() {
 		return 0, false, net.ErrClosed
 	}
 	defer k.release()
 	var stalled instant
 	for waited := false; left > 0; {
-		if k.passed(&k.writeDeadline) || k.stalls(stalled) {
+		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
 			return sent, false, k.opError("sendfile", os.ErrDeadlineExceeded)
 		}
 		n, err := syscall.Sendfile(int(k.fd), from, nil, int(min(left, most)))
@@ -235,7 +238,7 @@ func (k *sock) sendfile(from int, left int64) (sent int64, unable bool, err erro
 			left -= int64(n)
 			waited, stalled = false, 0
 			continue
-		case err == nil: // the file has ended
+		case err == nil: // the end of the file
 			return sent, false, nil
 		case errors.Is(err, syscall.EINTR):
 			continue
@@ -244,8 +247,8 @@ func (k *sock) sendfile(from int, left int64) (sent int64, unable bool, err erro
 		case !errors.Is(err, syscall.EAGAIN):
 			return sent, false, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 		}
-		stalled = k.stallsAt(stalled, false)
-		if !k.wait(forOutput, waited, stalled) {
+		stalled = k.stallDeadline(stalled, false)
+		if !k.wait(waitOutput, waited, stalled) {
 			return sent, false, net.ErrClosed
 		}
 		waited = true
@@ -253,19 +256,20 @@ func (k *sock) sendfile(from int, left int64) (sent int64, unable bool, err erro
 	return sent, false, nil
 }
 
-func (k *sock) opErrorIf(cond bool, op string, err error) error {
+func (k *shardConn) opErrorIf(cond bool, op string, err error) error {
 	if !cond {
 		return nil
 	}
 	return k.opError(op, err)
 }
 
-func (k *sock) opError(op string, err error) error {
-	return &net.OpError{Op: op, Net: k.home.plan.listener.Addr().Network(), Source: k.LocalAddr(), Addr: k.RemoteAddr(), Err: err}
+func (k *shardConn) opError(op string, err error) error {
+	return &net.OpError{Op: op, Net: k.place.config.listener.Addr().Network(), Source: k.LocalAddr(),
+		Addr: k.RemoteAddr(), Err: err}
 }
 
-// CloseWrite tells the client that nothing more comes.
-func (k *sock) CloseWrite() error {
+// CloseWrite shuts down the sending side.
+func (k *shardConn) CloseWrite() error {
 	if !k.acquire() {
 		return net.ErrClosed
 	}
@@ -274,17 +278,16 @@ func (k *sock) CloseWrite() error {
 }
 
 // RemoteAddr implements net.Conn.
-func (k *sock) RemoteAddr() net.Addr {
+func (k *shardConn) RemoteAddr() net.Addr {
 	if a, err := netip.ParseAddrPort(k.remote); err == nil {
 		return net.TCPAddrFromAddrPort(a)
 	}
 	return &net.UnixAddr{Name: k.remote, Net: "unix"}
 }
 
-// LocalAddr implements net.Conn. After the connection has gone all it knows is the
-// listener's.
-func (k *sock) LocalAddr() net.Addr {
-	a := k.home.plan.listener.Addr()
+// LocalAddr implements net.Conn. After the connection was closed it returns the listener's address.
+func (k *shardConn) LocalAddr() net.Addr {
+	a := k.place.config.listener.Addr()
 	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() && k.acquire() {
 		defer k.release()
 		if sa, err := syscall.Getsockname(int(k.fd)); err == nil {
@@ -296,7 +299,7 @@ func (k *sock) LocalAddr() net.Addr {
 	return a
 }
 
-// addrText is the String of the net.Addr that package net would make of an address.
+// addrText returns an address in the form of package net.
 func addrText(sa syscall.Sockaddr) string {
 	switch sa := sa.(type) {
 	case *syscall.SockaddrInet4:
@@ -321,29 +324,29 @@ func zoneName(index int) string {
 }
 
 // SetDeadline implements net.Conn.
-func (k *sock) SetDeadline(t time.Time) error {
+func (k *shardConn) SetDeadline(t time.Time) error {
 	_ = k.SetReadDeadline(t)
 	return k.SetWriteDeadline(t)
 }
 
 // SetReadDeadline implements net.Conn.
-func (k *sock) SetReadDeadline(t time.Time) error {
-	k.setDeadline(&k.readDeadline, t, func(s *sides) chan struct{} { return s.read })
+func (k *shardConn) SetReadDeadline(t time.Time) error {
+	k.setDeadline(&k.readDeadline, t, func(s *waiters) chan struct{} { return s.read })
 	return nil
 }
 
 // SetWriteDeadline implements net.Conn.
-func (k *sock) SetWriteDeadline(t time.Time) error {
-	k.setDeadline(&k.writeDeadline, t, func(s *sides) chan struct{} { return s.write })
+func (k *shardConn) SetWriteDeadline(t time.Time) error {
+	k.setDeadline(&k.writeDeadline, t, func(s *waiters) chan struct{} { return s.write })
 	return nil
 }
 
-func (k *sock) setDeadline(deadline *instant, t time.Time, side func(*sides) chan struct{}) {
+func (k *shardConn) setDeadline(deadline *instant, t time.Time, side func(*waiters) chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	*deadline = k.group().instant(t)
-	k.bounded.Store(k.readDeadline != 0 || k.writeDeadline != 0)
-	if k.sides != nil {
-		ring(side(k.sides))
+	k.hasDeadline.Store(k.readDeadline != 0 || k.writeDeadline != 0)
+	if k.waiters != nil {
+		signal(side(k.waiters))
 	}
 }

@@ -8,23 +8,23 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// overHTTP is HTTP/1.1.
-type overHTTP struct{}
+// http1Codec is the codec of HTTP/1.
+type http1Codec struct{}
 
-func (overHTTP) head(c *conn) (complete, ok bool) {
+func (http1Codec) parseHead(c *conn) (complete, ok bool) {
 	complete, err := c.request.Parse(c.in[c.next:c.end], c.limits)
 	if err == nil {
 		return complete, true
 	}
-	if whole, ok := beginsPreface(c.in[c.next:c.end]); ok && !c.h2c {
-		c.request.Reset() // its Size is 0, which no other complete head's is
+	if whole, ok := beginsPreface(c.in[c.next:c.end]); ok && !c.servesH2C {
+		c.request.Reset() // Size 0 marks the preface: every other complete head has a size
 		return whole, true
 	}
 	c.refuseHead(err)
 	return false, false
 }
 
-func (overHTTP) begin(c *conn) *exchange {
+func (http1Codec) beginExchange(c *conn) *exchange {
 	if c.request.Size == 0 {
 		c.next += len(prefaceHead)
 		return newPrefaceExchange(c)
@@ -42,9 +42,9 @@ func (overHTTP) begin(c *conn) *exchange {
 	return x
 }
 
-func (overHTTP) next(c *conn) { c.request.Reset() }
+func (http1Codec) nextRequest(c *conn) { c.request.Reset() }
 
-func (overHTTP) refuse(c *conn, status int, why string) {
+func (http1Codec) refuse(c *conn, status int, why string) {
 	text := refusal(status, why)
 	out := http1.AppendStatusLine(c.out, 1, status, http.StatusText(status))
 	out = http1.AppendField(out, "Date", c.date.text())
@@ -55,15 +55,15 @@ func (overHTTP) refuse(c *conn, status int, why string) {
 	c.out = append(out, text...)
 }
 
-func (overHTTP) inform(w *response, code int) bool {
+func (http1Codec) appendInterim(w *response, code int) bool {
 	if w.minor == 0 {
-		return false // HTTP/1.0 has none (RFC 9110, 15.2)
+		return false // HTTP/1.0 has no interim responses (RFC 9110, 15.2)
 	}
 	w.conn.out = http1.AppendStatusLine(w.conn.out, 1, code, statusText(code))
 	return true
 }
 
-func (overHTTP) start(w *response, code int) {
+func (http1Codec) startHead(w *response, code int) {
 	if code == http.StatusOK && w.minor > 0 {
 		w.conn.out = append(w.conn.out, "HTTP/1.1 200 OK\r\n"...)
 		return
@@ -71,14 +71,14 @@ func (overHTTP) start(w *response, code int) {
 	w.conn.out = http1.AppendStatusLine(w.conn.out, int(min(w.minor, 1)), code, statusText(code))
 }
 
-func (overHTTP) carries(string) bool { return true }
+func (http1Codec) sendsField(string) bool { return true }
 
-func (overHTTP) delimit(w *response) {
+func (http1Codec) delimit(w *response) {
 	w.chooseCoding()
 	w.choosePersistence()
 }
 
-func (overHTTP) emit(w *response, p []byte) error {
+func (http1Codec) emitBody(w *response, p []byte) error {
 	c := w.conn
 	if w.chunked {
 		c.out = http1.AppendChunkSize(c.out, len(p))
@@ -99,59 +99,59 @@ func (overHTTP) emit(w *response, p []byte) error {
 	return c.writeErr
 }
 
-func (overHTTP) end(w *response) {
-	if w.chunked && !w.head {
+func (http1Codec) endBody(w *response) {
+	if w.chunked && !w.isHEAD {
 		out := http1.AppendLastChunk(w.conn.out)
 		w.conn.out = http1.AppendHeadEnd(w.appendTrailers(out))
 	}
 }
 
-// chooseCoding sets chunked, or close where only the connection's end can show the
-// body's.
+// chooseCoding sets chunked, or closesConn if only the end of the connection can mark the end of
+// the body.
 func (w *response) chooseCoding() {
 	switch {
-	case w.head || w.noBody || w.length >= 0:
-	case w.minor == 0 || w.conn.set.coding == "identity":
-		w.close = true
+	case w.isHEAD || w.noBody || w.length >= 0:
+	case w.minor == 0 || w.conn.summary.transferEncoding == "identity":
+		w.closesConn = true
 	default:
 		w.chunked = true
 	}
 }
 
-// choosePersistence sets close where the connection cannot or shall not be kept.
+// choosePersistence sets closesConn if the connection cannot be kept.
 func (w *response) choosePersistence() {
 	if w.minor == 0 {
-		switch known := w.head || w.noBody || w.length >= 0; {
-		case !w.keep10 || !known:
-			w.close = true
-		case w.conn.set.connection == nil:
-			w.conn.set.connection = keepAlive
+		switch known := w.isHEAD || w.noBody || w.length >= 0; {
+		case !w.keepsHTTP10 || !known:
+			w.closesConn = true
+		case w.conn.summary.connection == nil:
+			w.conn.summary.connection = keepAlive
 		}
 	}
-	if !w.conn.reuses() || w.conn.retired.Load() {
-		w.close = true
+	if !w.conn.keepsConnections() || w.conn.retired.Load() {
+		w.closesConn = true
 	}
 }
 
 // keepAlive is only read.
 var keepAlive = []string{"keep-alive"}
 
-func (overHTTP) appendConnection(out []byte, w *response) []byte {
-	values := w.conn.set.connection
-	if w.close && w.status != http.StatusSwitchingProtocols && !hasToken(values, "close") {
+func (http1Codec) appendConnection(out []byte, w *response) []byte {
+	values := w.conn.summary.connection
+	if w.closesConn && w.status != http.StatusSwitchingProtocols && !hasToken(values, "close") {
 		if w.minor > 0 {
 			out = http1.AppendField(out, "Connection", "close")
 		}
 		return out
 	}
-	if len(values) == 0 { // as nearly always
+	if len(values) == 0 { // the usual case
 		return out
 	}
 	return appendField(out, "Connection", values)
 }
 
-// appendTrailers appends the trailer fields: those announced in Trailer, and those
-// named with http.TrailerPrefix.
+// appendTrailers appends the trailer fields: those announced in Trailer, and those with
+// http.TrailerPrefix.
 func (w *response) appendTrailers(out []byte) []byte {
 	for _, list := range w.header["Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {

@@ -15,17 +15,17 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// MN-46: goroutines that a handler left behind, and that go on using what they were
-// given, touch nobody else's connection. Their writes race with the end of the handler,
-// which is their own fault: so the race detector is not asked.
-func TestLeftoversTouchNobody(t *testing.T) {
+// MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
+// other connection. Their writes race with the end of the handler, which is their own fault. The
+// test therefore does not run with the race detector.
+func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}
 	var stop atomic.Bool
-	var leftovers sync.WaitGroup
+	var lateCalls sync.WaitGroup
 	leave := func(w http.ResponseWriter, r *http.Request) {
-		leftovers.Go(func() {
+		lateCalls.Go(func() {
 			defer func() { _ = recover() }() // Hijack panics
 			control := http.NewResponseController(w)
 			evil := bytes.Repeat([]byte("EVIL"), 300)
@@ -75,16 +75,16 @@ func TestLeftoversTouchNobody(t *testing.T) {
 			})
 		}
 		for i := range 4 {
-			wg.Go(func() { s.honest(i, "hello", deadline) })
+			wg.Go(func() { s.sendAndCheck(i, "hello", deadline) })
 		}
 		wg.Wait()
 		stop.Store(true)
-		leftovers.Wait()
+		lateCalls.Wait()
 	})
 }
 
-// honest asks, with a body or without one, and checks the answers until the deadline.
-func (s *site) honest(id int, body string, deadline time.Time) {
+// sendAndCheck sends requests, with or without a body, and checks the responses until the deadline.
+func (s *site) sendAndCheck(id int, body string, deadline time.Time) {
 	c, err := s.dial()
 	if err != nil {
 		s.Error(err)
@@ -95,7 +95,7 @@ func (s *site) honest(id int, body string, deadline time.Time) {
 	for j := 0; time.Now().Before(deadline); j++ {
 		path := fmt.Sprintf("/%d-%d", id, j)
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", path, host, len(body), body)
-		got, want := answers(s.T, c, 1), path+body+"."
+		got, want := readResponses(s.T, c, 1), path+body+"."
 		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+want) {
 			s.Errorf("got %q, want %s", got, want)
 			return
@@ -103,7 +103,7 @@ func (s *site) honest(id int, body string, deadline time.Time) {
 	}
 }
 
-// soak is how long a test that looks for rare events looks.
+// soak returns how long a test looks for rare events.
 func soak(short, long time.Duration) time.Duration {
 	if slow() {
 		return long
@@ -111,9 +111,9 @@ func soak(short, long time.Duration) time.Duration {
 	return short
 }
 
-// MN-46: a write that a slow reader blocks, in a goroutine that its handler left
-// behind, ends with its own connection.
-func TestBlockedLeftover(t *testing.T) {
+// MN-46: a write that a slow reader blocks, in a goroutine that outlives its handler, ends with its
+// own connection.
+func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}
@@ -153,7 +153,7 @@ func TestBlockedLeftover(t *testing.T) {
 			})
 		}
 		for i := range 2 {
-			wg.Go(func() { s.honest(i, "", deadline) })
+			wg.Go(func() { s.sendAndCheck(i, "", deadline) })
 		}
 		wg.Wait()
 	})

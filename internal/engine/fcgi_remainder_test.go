@@ -15,16 +15,16 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// MN-46: what TestLeftoversTouchNobody sees to over HTTP. Here leftovers have the error
-// stream besides, and a record that they open in another's answer would cut that in two.
-func TestLeftoversByFCGITouchNobody(t *testing.T) {
+// MN-46: TestLeftoverGoroutinesAffectNoOtherConnection over FastCGI. Here leftover goroutines also
+// use the error stream. A record that one opens in another response would cut that response in two.
+func TestFCGILeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}
 	var stop atomic.Bool
-	var leftovers sync.WaitGroup
+	var lateCalls sync.WaitGroup
 	leave := func(w http.ResponseWriter, r *http.Request) {
-		leftovers.Go(func() {
+		lateCalls.Go(func() {
 			control, errs := http.NewResponseController(w), stderrOf(w)
 			evil := bytes.Repeat([]byte("EVIL"), 300)
 			for i := 0; i < 2000 && !stop.Load(); i++ {
@@ -68,7 +68,8 @@ func TestLeftoversByFCGITouchNobody(t *testing.T) {
 						s.Error(err)
 						return
 					}
-					io.WriteString(c, ask{method: "POST", uri: "/leave", params: []string{"CONTENT_LENGTH", "5"}}.head()+rec(stdinStream, 1, "he"))
+					io.WriteString(c, fcgiRequest{method: "POST", uri: "/leave",
+						params: []string{"CONTENT_LENGTH", "5"}}.head()+rec(stdinStream, 1, "he"))
 					c.SetDeadline(time.Now().Add(5 * time.Millisecond))
 					c.Read(make([]byte, 1000))
 					c.Close()
@@ -76,16 +77,16 @@ func TestLeftoversByFCGITouchNobody(t *testing.T) {
 			})
 		}
 		for i := range 4 {
-			wg.Go(func() { s.honest(i, deadline) })
+			wg.Go(func() { s.sendAndCheck(i, deadline) })
 		}
 		wg.Wait()
 		stop.Store(true)
-		leftovers.Wait()
+		lateCalls.Wait()
 	})
 }
 
-// honest asks and checks the answers until the deadline.
-func (s *fcgiSite) honest(id int, deadline time.Time) {
+// sendAndCheck sends requests and checks the responses until the deadline.
+func (s *fcgiSite) sendAndCheck(id int, deadline time.Time) {
 	c, err := s.dial()
 	if err != nil {
 		s.Error(err)
@@ -96,8 +97,8 @@ func (s *fcgiSite) honest(id int, deadline time.Time) {
 	p := newFCGIPeer(s.T, c)
 	for j := 0; time.Now().Before(deadline); j++ {
 		path, body := fmt.Sprintf("/%d-%d", id, j), strings.Repeat("hello", j%200)
-		sent := p.send(ask{id: 1 + j%1000, method: "POST", uri: path, body: body, length: true}.String())
-		a, err := p.tryAnswer()
+		sent := p.send(fcgiRequest{id: 1 + j%1000, method: "POST", uri: path, body: body, length: true}.String())
+		a, err := p.tryReadResponse()
 		if <-sent; err != nil || a.id != 1+j%1000 || a.body != path+body+"." || len(a.stderr) > 0 {
 			s.Errorf("%s: %v, %v", path, a, err)
 			return

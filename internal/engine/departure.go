@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// A departureWatch reads a connection while its handler runs, to detect that the client has closed
+// it. Any bytes that it receives are the start of the next request and stay in the input buffer. It
+// starts only when the handler uses its context, and never while the body can still be read.
+type departureWatch struct {
+	stopped  chan struct{} // closed when the goroutine no longer uses the buffer
+	received int           // bytes; valid once stopped is closed
+
+	mu       sync.Mutex // guards the read deadline while the goroutine runs
+	stopping bool
+}
+
+// maxDeadlineRetries limits how many deadlines set by a handler a watch survives. A net.Conn could
+// have a deadline of its own that always expires at once.
+const maxDeadlineRetries = 100
+
+// watchDeparture implements transport.
+func (c *netConn) watchDeparture(x *exchange) {
+	records := x.fcgiBody()
+	if records != nil && records.startWatch(c.conn) {
+		x.abortRequest()
+		return
+	}
+	if c.end == len(c.in) {
+		c.makeRoom()
+	}
+	w := &departureWatch{stopped: make(chan struct{})}
+	c.watch = w
+	// ReadTimeout and a handler's deadline limit reading the request, which is complete.
+	_ = c.nc.SetReadDeadline(time.Time{})
+	c.readDeadline = time.Time{}
+	room, nc := c.in[c.end:], c.nc
+	go func() {
+		defer close(w.stopped)
+		for again := true; again; again = records != nil && w.received < len(room) {
+			n, err := nc.Read(room[w.received:])
+			for timeouts := 0; err != nil && n == 0 && isTimeout(err) && timeouts < maxDeadlineRetries &&
+				w.clearDeadline(nc); timeouts++ {
+				n, err = nc.Read(room[w.received:])
+			}
+			switch {
+			case records != nil && records.findAbort(room[w.received:w.received+n]):
+				x.abortRequest()
+			case err != nil && !isTimeout(err):
+				x.ctx.clientLeft()
+			}
+			w.received += n
+			if err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// clearDeadline removes a deadline that the handler has set. It reports false if the watch is being
+// stopped.
+func (w *departureWatch) clearDeadline(nc net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.stopping && nc.SetReadDeadline(time.Time{}) == nil
+}
+
+// stop makes Read return by a deadline in the past. The error that a net.Conn returns for it does
+// not matter: no context is left that it could cancel.
+func (w *departureWatch) stop(nc net.Conn) {
+	w.mu.Lock()
+	w.stopping = true
+	_ = nc.SetReadDeadline(pastTime())
+	w.mu.Unlock()
+	<-w.stopped
+}
+
+// stopWatch implements transport. It keeps what the watch received. No other watch can start when
+// it is called.
+func (c *netConn) stopWatch() {
+	w := c.watch
+	if w == nil {
+		return
+	}
+	c.watch = nil
+	w.stop(c.nc)
+	c.end += w.received
+	_ = c.nc.SetReadDeadline(time.Time{})
+	c.readDeadline = time.Time{}
+}

@@ -1,0 +1,103 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// Dispatch selects where handlers run. Predicted depends on timing, which the predictor's own test
+// covers.
+func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
+	for dispatch, want := range map[engine.Dispatch]string{engine.OnLoop: "true true",
+		engine.OwnGoroutine: "false false"} {
+		t.Run(want, func(t *testing.T) {
+			l, dial := listen(t, "tcp", "127.0.0.1:0")
+			s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.RawQuery == "where" {
+					b := make([]byte, 8<<10)
+					fmt.Fprint(w, bytes.Contains(b[:runtime.Stack(b, false)], []byte(".serveAsLeader(")))
+				}
+				io.WriteString(w, ".")
+			})})
+			s.Dispatch = dispatch
+			served := goServe(s, l)
+			defer func() { s.Close(); <-served }()
+			c, err := dial()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, last, _ := strings.Cut(want, " ")
+			where := func() (body string) {
+				// a loop that got no processor has lost the lead, although the
+				// stack looks the same
+				for range 20 {
+					io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
+					if _, body, _ = strings.Cut(readResponses(t, c, 1), "\r\n\r\n"); body == last+"." {
+						break
+					}
+				}
+				return strings.TrimSuffix(body, ".")
+			}
+			first := where()
+			for range 100 {
+				io.WriteString(c, get)
+				readResponses(t, c, 1)
+			}
+			if got := first + " " + where(); got != want {
+				t.Errorf("the first and the last on the loop: %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// BenchmarkPipelined sends sixteen requests at a time. On shards their responses are written
+// together. On the goroutine path each is written separately.
+func BenchmarkPipelined(b *testing.B) {
+	const depth = 16
+	for name, newServer := range map[string]func() server{
+		"shards": func() server { return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA)}) },
+		"portable": func() server {
+			return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA),
+				ConnState: func(net.Conn, http.ConnState) {}})
+		},
+		"net-http": func() server { return &http.Server{Handler: http.HandlerFunc(recipeA)} },
+	} {
+		b.Run(name, func(b *testing.B) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				b.Fatal(err)
+			}
+			s := newServer()
+			served := goServe(s, l)
+			defer func() { s.Close(); <-served }()
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer c.Close()
+			io.WriteString(c, get)
+			answer := make([]byte, 64<<10)
+			size, err := c.Read(answer) // the response is small and arrives whole
+			if err != nil {
+				b.Fatal(err)
+			}
+			batch := strings.Repeat(get, depth)
+			for b.Loop() {
+				io.WriteString(c, batch)
+				if _, err := io.ReadFull(c, answer[:depth*size]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*depth), "ns/request")
+		})
+	}
+}

@@ -1,0 +1,382 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// shardConn is a connection on a shard, and all that a waiting connection holds. The shard's loop
+// reports events of its descriptor. While a runner serves it, it is the net.Conn of the runner's
+// conn. Its Read and Write may block; before they do, they give up the loop's lead.
+//
+// A request uses mainly the first 64 bytes, because each cache line is a miss if there are
+// thousands of connections. A test pins the whole size.
+type shardConn struct {
+	state       atomic.Uint32 // see states below
+	refs        atomic.Int32  // running calls on fd; Close makes it negative
+	fd          int32
+	inputEnded  atomic.Bool // the loop has reported the end of the input
+	isNew       atomic.Bool // no request has been served
+	hasDeadline atomic.Bool // a deadline is set
+	place       *placement
+	remote      string       // not part of a larger string, because handlers keep it
+	partialHead *partialHead // the part of a head that has arrived
+	servedBy    *conn        // while it is served
+
+	opened          instant
+	watchedExchange atomic.Pointer[exchange] // whose context ends when the client leaves
+
+	mu            sync.Mutex
+	readDeadline  instant
+	writeDeadline instant
+	waiters       *waiters // made by the first call that waits
+
+	requests uint32 // counted by CountRequest
+}
+
+// placement is a listener and a shard; its connections share it.
+type placement struct {
+	config *serveConfig
+	shard  *shard
+}
+
+// instant is a time in nanoseconds since the group's epoch; 0 for none.
+type instant int64
+
+// States of a shardConn:
+//
+//	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
+//	served ──park──▶ waiting ──expire, claimForClosing──▶ closed
+//	any ──Close──▶ closed
+//
+// A loop claims a waiting connection when it has an event for it. If the connection is being
+// served, the claim only records the event. The runner finds it when it parks the connection, and
+// reads once more.
+const (
+	stateWaiting uint32 = iota
+	stateServed
+	stateServedEvent
+	stateClosed
+)
+
+// partialHead is the part of a head that has arrived, and how far it has been parsed.
+type partialHead struct {
+	in           []byte
+	request      http1.Request
+	params       *fcgi.Request // FastCGI's state, else nil
+	requestStart time.Time
+}
+
+// waiters are the channels on which Read and Write wait.
+type waiters struct {
+	read, write chan struct{}
+	outputAdded bool // the loop reports room for output
+}
+
+func newShardConn(h *placement, fd int, remote string) *shardConn {
+	k := &shardConn{place: h, fd: int32(fd), remote: remote, opened: h.shard.group.now()}
+	k.isNew.Store(true)
+	return k
+}
+
+// group returns the group of the connection's shard.
+func (k *shardConn) group() *group { return k.place.shard.group }
+
+// claim reports whether the caller now serves the connection. If it is being served already, claim
+// records the event.
+func (k *shardConn) claim(e poll.Event) bool {
+	if e.Ended {
+		k.inputEnded.Store(true)
+	}
+	if k.state.CompareAndSwap(stateWaiting, stateServed) {
+		return true
+	}
+	for {
+		switch state := k.state.Load(); state {
+		case stateClosed:
+			return false
+		case stateWaiting:
+			if k.state.CompareAndSwap(stateWaiting, stateServed) {
+				return true
+			}
+		default:
+			if k.state.CompareAndSwap(state, stateServedEvent) {
+				k.notifyWaiters(e)
+				return false
+			}
+		}
+	}
+}
+
+// notifyWaiters wakes the calls that wait for the event.
+func (k *shardConn) notifyWaiters(e poll.Event) {
+	k.mu.Lock()
+	if k.waiters != nil {
+		if e.Readable {
+			signal(k.waiters.read)
+		}
+		if e.Writable || e.Ended {
+			signal(k.waiters.write)
+		}
+	}
+	k.mu.Unlock()
+	if e.Readable {
+		k.checkDeparture()
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// peekSize is how many bytes checkDeparture searches for FastCGI's ABORT_REQUEST.
+const peekSize = 1 << 10
+
+// checkDeparture cancels the context of the watched exchange if the client has left.
+func (k *shardConn) checkDeparture() {
+	if x := k.watchedExchange.Load(); x != nil && k.acquire() {
+		gone, aborted := poll.Ended(int(k.fd)), false
+		if records := x.fcgiBody(); records != nil && !gone {
+			var b [peekSize]byte
+			aborted = records.peekAbort(b[:poll.Peek(int(k.fd), b[:])])
+		}
+		k.release()
+		switch {
+		case gone:
+			x.ctx.clientLeft()
+		case aborted:
+			x.abortRequest()
+		}
+	}
+}
+
+// park makes the connection wait. It reports false if an event was recorded since the last read;
+// the caller then still serves it.
+func (k *shardConn) park() bool {
+	if k.state.CompareAndSwap(stateServed, stateWaiting) {
+		return true
+	}
+	k.state.Store(stateServed)
+	return false
+}
+
+// setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
+// sweeper enforces it.
+func (k *shardConn) setWaitDeadline(deadline instant) {
+	if deadline == 0 && !k.hasDeadline.Load() {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.readDeadline, k.writeDeadline = deadline, 0
+	k.hasDeadline.Store(deadline != 0)
+}
+
+// expire closes the connection if it waits and its deadline has passed.
+func (k *shardConn) expire(now instant) {
+	if !k.hasDeadline.Load() || k.state.Load() != stateWaiting {
+		return
+	}
+	k.mu.Lock()
+	passed := k.readDeadline != 0 && k.readDeadline <= now
+	k.mu.Unlock()
+	if !passed || !k.state.CompareAndSwap(stateWaiting, stateClosed) {
+		return
+	}
+	if k.partialHead == nil || k.place.config.onRefused == nil {
+		_ = k.Close()
+		return
+	}
+	go k.closeExpired() // the sweeper must not wait for the hook
+}
+
+// closeExpired closes a connection whose head is late, and reports the refusal.
+func (k *shardConn) closeExpired() {
+	defer k.Close()
+	h := k.partialHead
+	k.place.config.reportRequest(k.LocalAddr(), k.remote, nil, &h.request, h.in, http.StatusRequestTimeout, 0)
+}
+
+// claimForClosing claims a connection that waits, unless it is too new.
+func (k *shardConn) claimForClosing() bool {
+	if k.state.Load() != stateWaiting {
+		return false
+	}
+	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.opened) < newGrace
+	return !tooNew && k.state.CompareAndSwap(stateWaiting, stateClosed)
+}
+
+// quietFor returns how long nothing has arrived.
+func (k *shardConn) quietFor() time.Duration {
+	if !k.acquire() {
+		return 0
+	}
+	defer k.release()
+	return poll.QuietFor(int(k.fd))
+}
+
+// acquire keeps the descriptor open until release. It reports false after Close.
+func (k *shardConn) acquire() bool {
+	for {
+		n := k.refs.Load()
+		if n < 0 {
+			return false
+		}
+		if k.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// closedRefs is what Close adds to refs.
+const closedRefs = -1 << 30
+
+func (k *shardConn) release() {
+	if k.refs.Add(-1) == closedRefs {
+		k.closeFD()
+	}
+}
+
+// Close implements net.Conn.
+func (k *shardConn) Close() error {
+	for {
+		n := k.refs.Load()
+		if n < 0 {
+			return net.ErrClosed
+		}
+		if k.refs.CompareAndSwap(n, n+closedRefs) {
+			k.state.Store(stateClosed)
+			k.wakeAll()
+			if n == 0 {
+				k.closeFD()
+			}
+			return nil
+		}
+	}
+}
+
+// wakeAll wakes the calls that wait, which find that the connection was closed.
+func (k *shardConn) wakeAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiters != nil {
+		signal(k.waiters.read)
+		signal(k.waiters.write)
+	}
+}
+
+// closeFD closes the descriptor, which is no longer in use. A Request that a program keeps refers
+// to the shardConn, but must not keep the buffers that served it.
+func (k *shardConn) closeFD() {
+	k.group().conns.remove(int(k.fd), k)
+	k.servedBy, k.partialHead = nil, nil
+	k.watchedExchange.Store(nil)
+	_ = poll.Close(int(k.fd))
+	k.group().connGone()
+}
+
+// shutdown ends the connection while a runner serves it.
+func (k *shardConn) shutdown() {
+	if k.acquire() {
+		_ = poll.Shutdown(int(k.fd))
+		k.release()
+	}
+}
+
+// Opened implements connection.Info.
+func (k *shardConn) Opened() time.Time { return k.group().epoch.Add(time.Duration(k.opened)) }
+
+// CountRequest implements connection.Info.
+func (k *shardConn) CountRequest() int {
+	if k.requests < math.MaxUint32 {
+		k.requests++
+	}
+	return int(k.requests)
+}
+
+// context implements transport.
+func (k *shardConn) context() context.Context { return k.place.config.baseContext }
+
+// raw implements transport.
+func (k *shardConn) raw() net.Conn { return k }
+
+// logf implements transport.
+func (k *shardConn) logf(format string, args ...any) { k.place.config.logf(format, args...) }
+
+// watchDeparture implements transport. The loop reports later events; earlier ones are checked
+// here.
+func (k *shardConn) watchDeparture(x *exchange) {
+	if records := x.fcgiBody(); records != nil && records.startWatch(k.servedBy) {
+		x.abortRequest()
+		return
+	}
+	k.watchedExchange.Store(x)
+	k.checkDeparture()
+}
+
+// stopWatch implements transport.
+func (k *shardConn) stopWatch() {
+	if k.watchedExchange.Load() != nil {
+		k.watchedExchange.Store(nil)
+	}
+}
+
+// hijack implements transport. The handler receives a connection of package net, with a descriptor
+// of its own. If none can be made, nothing changes, and the loop still serves the connection.
+func (k *shardConn) hijack() (net.Conn, error) {
+	if !k.acquire() {
+		return nil, net.ErrClosed
+	}
+	defer k.release() // closes the descriptor after Close below
+	nc, err := k.duplicate()
+	for range 2 { // FileConn duplicates the descriptor a second time
+		if outOfDescriptors(err) {
+			k.group().shedIdle()
+			nc, err = k.duplicate()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := k.place.shard.loop.Remove(int(k.fd)); err != nil {
+		_ = nc.Close()
+		return nil, os.NewSyscallError("epoll_ctl", err)
+	}
+	k.servedBy.giveUpLead()
+	_ = k.Close() // closes this descriptor; the handler has another
+	return nc, nil
+}
+
+// duplicate makes a connection of package net from a duplicate of the descriptor.
+func (k *shardConn) duplicate() (net.Conn, error) {
+	fd, err := poll.Dup(int(k.fd))
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	f := os.NewFile(uintptr(fd), "")
+	defer f.Close()
+	return net.FileConn(f) // which makes another duplicate
+}
+
+// trySend implements sender.
+func (k *shardConn) trySend(b []byte) int {
+	if !k.acquire() {
+		return 0
+	}
+	defer k.release()
+	n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
+	return n
+}

@@ -1,0 +1,216 @@
+package fcgi
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// An application reads a connection's requests as a server does. It keeps the input of a request
+// until it is ready, then reads the body, and then the next request.
+type application struct {
+	limit int
+	drops bool // drops what need not be kept
+	once  bool // stops after a request that does not keep the connection
+	last  bool // such a request has been read
+
+	request Request
+	b       []byte // the input since the request began or, of its body, the unconsumed input
+	at      int    // offset of b in the input
+	open    *exchange
+	all     []*exchange
+	counts  map[Event]int
+	log     strings.Builder
+	err     error  // what ended it
+	strange string // a result that no input may have
+}
+
+// An exchange is a request that was ready.
+type exchange struct {
+	id     uint16
+	keep   bool
+	list   []byte // of parameters
+	pieces int    // of the list
+	body   []byte
+	end    string // how its body ended
+}
+
+func (x *exchange) String() string {
+	return fmt.Sprintf("%d keep=%v in %d %s body %q %s", x.id, x.keep, x.pieces, pairs(x.list), x.body, x.end)
+}
+
+// pairs describes a list of parameters up to its first fault.
+func pairs(list []byte) string {
+	var all []string
+	for at := 0; at < len(list); {
+		p, next, err := NextPair(list, at)
+		if err != nil {
+			all = append(all, describe(err, 0))
+			break
+		}
+		at = next
+		all = append(all, fmt.Sprintf("%s=%s", p.Name.In(list), p.Value.In(list)))
+	}
+	return fmt.Sprintf("%q", all)
+}
+
+// receive processes a piece and reports whether there is more to read.
+func (a *application) receive(piece []byte) bool {
+	a.b = extend(a.b, piece)
+	for {
+		step := a.readRequest
+		if a.open != nil {
+			step = a.readBody
+		}
+		switch again, err := step(); {
+		case a.strange != "":
+			return false
+		case err != nil:
+			a.err = err
+			a.logf("%s", describe(err, a.at))
+			return false
+		case a.last:
+			return false
+		case !again:
+			return true
+		}
+	}
+}
+
+func (a *application) logf(format string, args ...any) {
+	if a.log.Len() > 0 {
+		a.log.WriteString("; ")
+	}
+	fmt.Fprintf(&a.log, format, args...)
+}
+
+// readRequest processes one event and reports whether there may be another.
+func (a *application) readRequest() (again bool, err error) {
+	r := &a.request
+	event, err := r.Next(a.b, a.limit)
+	if err != nil {
+		return false, err
+	}
+	if a.counts == nil {
+		a.counts = make(map[Event]int)
+	}
+	a.counts[event]++
+	switch m := r.Message; event {
+	case Ready:
+		a.begin()
+	case Aborted:
+		a.logf("aborted %d", m.ID)
+		a.last = a.once && !r.Keep
+	case ValuesRequested:
+		a.logf("values %s", pairs(m.Content))
+	case Unknown:
+		a.logf("unknown %d", m.Type)
+	case Second:
+		a.logf("second %d", m.ID)
+	case Misplaced:
+		begin, err := ParseBegin(m.Content)
+		a.logf("misplaced %d as %d %v", m.ID, begin.Role, err)
+	}
+	if a.drops {
+		a.consume(r.Drop())
+	}
+	return event != More, nil
+}
+
+// begin starts a request that is ready.
+func (a *application) begin() {
+	r := &a.request
+	x := &exchange{id: r.ID, keep: r.Keep, pieces: len(r.Params), end: "cut off"}
+	from := uint32(0)
+	for _, s := range r.Params {
+		if s.Start < from+HeaderSize || s.End <= s.Start || int(s.End) > r.Size {
+			a.strange = fmt.Sprintf("parameters at %v of %d bytes", r.Params, r.Size)
+			return
+		}
+		x.list, from = append(x.list, s.In(a.b)...), s.End
+	}
+	header := r.Size
+	if r.Empty {
+		header -= HeaderSize
+	}
+	if h := parseHeader(a.b[header:]); h.Type != Stdin || h.ID != r.ID || r.Empty != (h.Length == 0) {
+		a.strange = fmt.Sprintf("the body does not begin at %d", r.Size)
+	}
+	a.consume(r.Size)
+	a.all, a.open = append(a.all, x), x
+	if r.Empty {
+		a.end("empty")
+	}
+}
+
+func (a *application) consume(n int) { a.b, a.at = a.b[n:], a.at+n }
+
+// end ends the current request and prepares for the next.
+func (a *application) end(how string) {
+	a.open.end = how
+	a.logf("%v", a.open)
+	a.last = a.once && !a.open.keep
+	a.open = nil
+	a.request.Done()
+}
+
+// readBody processes one piece and reports whether there may be another.
+func (a *application) readBody() (again bool, err error) {
+	p, n, err := a.request.Records.Next(a.b)
+	if err != nil {
+		return false, err
+	}
+	x := a.open
+	switch a.consume(n); {
+	case p.Type == 0:
+		return false, nil
+	case p.Type == GetValues && p.ID == 0:
+		a.logf("values %s", pairs(p.Content))
+		a.counts[ValuesRequested]++
+	// a long list comes in pieces
+	case p.Type == BeginRequest || p.Type == Params && a.request.Records.Left() == 0:
+		a.logf("second %d", p.ID)
+		a.counts[Second]++
+	case p.ID != x.id:
+	case p.Type == AbortRequest:
+		a.end("aborted")
+	case p.Type != Stdin:
+	case p.Ends():
+		a.end("ended")
+	default:
+		x.body = append(x.body, p.Content...)
+	}
+	return true, nil
+}
+
+func (a *application) String() string {
+	if a.open != nil {
+		a.logf("%v", a.open)
+	}
+	return a.log.String()
+}
+
+// readRequests describes everything that an application can observe of a connection, whether or not
+// it drops what need not be kept.
+func readRequests(t testing.TB, limit int, drops bool) func([][]byte) string {
+	return func(pieces [][]byte) string {
+		a := application{limit: limit, drops: drops}
+		for _, p := range pieces {
+			if !a.receive(p) {
+				break
+			}
+		}
+		if a.strange != "" {
+			t.Fatalf("%q: %s", pieces, a.strange)
+		}
+		return a.String()
+	}
+}
+
+// The contents of BEGIN_REQUEST in most vectors. Reserved bytes are ignored.
+const (
+	responder  = "\x00\x01\x00RESRV"
+	keeping    = "\x00\x01\x01RESRV"
+	authorizer = "\x00\x02\x01RESRV"
+	filter     = "\x00\x03\x01RESRV"
+)
