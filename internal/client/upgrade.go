@@ -20,8 +20,8 @@ func (x *slab) switchesProtocol() bool {
 
 // detachConn detaches the connection from the exchange, and returns it as a response's body.
 func (x *slab) detachConn() io.ReadCloser {
-	remainder := append([]byte(nil), x.scratch.in[x.parsed:x.filled]...)
-	u := &upgradedConn{conn: x.conn, remainder: remainder}
+	buffered := append([]byte(nil), x.scratch.in[x.parsed:x.filled]...)
+	u := &upgradedConn{conn: x.conn, buffered: buffered}
 	x.mu.Lock()
 	hasEnded := x.ended
 	x.ended = true
@@ -40,16 +40,16 @@ func (x *slab) detachConn() io.ReadCloser {
 // upgradedConn is the body of a response that switches protocols: an io.ReadWriteCloser on the
 // connection, which belongs to the caller.
 type upgradedConn struct {
-	conn      *conn
-	remainder []byte // bytes received behind the head
+	conn     *conn
+	buffered []byte // bytes received behind the head
 }
 
 var _ io.ReadWriteCloser = (*upgradedConn)(nil)
 
 func (u *upgradedConn) Read(p []byte) (int, error) {
-	if len(u.remainder) > 0 {
-		n := copy(p, u.remainder)
-		u.remainder = u.remainder[n:]
+	if len(u.buffered) > 0 {
+		n := copy(p, u.buffered)
+		u.buffered = u.buffered[n:]
 		return n, nil
 	}
 	return u.conn.Read(p)

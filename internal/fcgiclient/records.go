@@ -31,8 +31,8 @@ func (r *response) advance(wait bool) error {
 	}
 }
 
-// hasBufferedEnd reports whether the end of the request has been received, and only empty records
-// before it.
+// hasBufferedEnd reports whether the regular end of the request has been received, with only empty
+// records before it.
 func (r *response) hasBufferedEnd() bool {
 	ahead := r.records // a copy
 	for b := r.in.b[r.parsed:r.filled]; ; {

@@ -56,7 +56,8 @@ func Listen(load Load) *Listener {
 	return l
 }
 
-// Accept connects a client. It connects at least one, even if the load's time has passed.
+// Accept connects a client. If the load is over, it returns io.EOF, but not before it has connected
+// one client.
 func (l *Listener) Accept() (net.Conn, error) {
 	if l.hasStarted && (l.isTimeUp.Load() || l.Total > 0 && l.remaining == 0) {
 		l.end()
