@@ -122,7 +122,7 @@ func oneHost(locations ...front.Location) front.Config {
 
 // app is the location / of a handler that is bound as "app".
 func app(s front.Settings) front.Location {
-	return front.Location{Path: "/", Pass: &front.Pass{To: "app"}, Settings: s}
+	return front.Location{Path: "/", Proxy: &front.Proxy{To: "app"}, Settings: s}
 }
 
 // frontOf serves a bound handler with settings.

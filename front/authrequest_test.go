@@ -18,10 +18,10 @@ import (
 )
 
 // asking is a Config whose location / asks /auth, which auth answers, and is then answered by content.
-func asking(auth, content front.Pass, set ...front.Set) front.Config {
+func asking(auth, content front.Proxy, set ...front.Set) front.Config {
 	return oneHost(
-		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Pass: &auth},
-		front.Location{Path: "/", Pass: &content, Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
+		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Proxy: &auth},
+		front.Location{Path: "/", Proxy: &content, Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
 	)
 }
 
@@ -43,9 +43,9 @@ func judge(w http.ResponseWriter, r *http.Request) {
 // What the subrequest's status means is the same whoever answers it: an upstream or a bound handler.
 func TestAuthRequestDecides(t *testing.T) {
 	user := front.Set{Name: "user", Value: "$upstream_http_x_user"}
-	content := front.Pass{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
+	content := front.Proxy{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
 	for name, to := range map[string]string{"an upstream": served(t, judge), "bound": "judge"} {
-		c := asking(front.Pass{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content, user)
+		c := asking(front.Proxy{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content, user)
 		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.Header.Get("X-User"))
 		}))))
@@ -79,7 +79,7 @@ func TestAuthRequestIsAnother(t *testing.T) {
 		_, _ = w.Write(make([]byte, 1<<20)) // nobody gets it
 	}
 	text := strings.Repeat("a body", 20000)
-	for name, pair := range map[string][2]front.Pass{
+	for name, pair := range map[string][2]front.Proxy{
 		"upstreams":  {{To: front.Text(served(t, see))}, {To: front.Text(served(t, see))}},
 		"streamed":   {{To: front.Text(served(t, see))}, {To: front.Text(served(t, see)), StreamRequest: true}},
 		"bound":      {{To: "see"}, {To: "see"}},
@@ -113,7 +113,7 @@ func TestAuthRequestIsAnother(t *testing.T) {
 
 // The subrequest has the variables of the request, and tells of the client what the request would.
 func TestAuthRequestVariables(t *testing.T) {
-	c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: "app"},
+	c := asking(front.Proxy{To: front.Text(served(t, judge))}, front.Proxy{To: "app"},
 		front.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
 		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"}, front.Set{Name: "c", Value: "$request_id"})
 	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"}, front.Set{Name: "outer", Value: "$outer again"}}
@@ -135,12 +135,12 @@ func TestAuthRequestVariables(t *testing.T) {
 // An auth request is kept by a cache like any other.
 func TestAuthRequestIsCached(t *testing.T) {
 	var n atomic.Int64
-	auth := front.Pass{To: front.Text(served(t, func(w http.ResponseWriter, r *http.Request) {
+	auth := front.Proxy{To: front.Text(served(t, func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
 		w.Header().Set("Cache-Control", "max-age=600")
 		judge(w, r)
-	})), Cache: &front.PassCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
-	c := asking(auth, front.Pass{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"}, front.Set{Name: "state", Value: "$upstream_cache_status"})
+	})), Cache: &front.ProxyCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
+	c := asking(auth, front.Proxy{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"}, front.Set{Name: "state", Value: "$upstream_cache_status"})
 	c.Caches = []cache.Config{{Name: "z"}}
 	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
@@ -162,7 +162,7 @@ func TestAuthRequestIsCached(t *testing.T) {
 func TestAuthRequestSatisfiesAny(t *testing.T) {
 	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}}, AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
 	var asked atomic.Int64
-	c := oneHost(app(s), front.Location{Path: "/auth", Internal: true, Pass: &front.Pass{To: "judge"}})
+	c := oneHost(app(s), front.Location{Path: "/auth", Internal: true, Proxy: &front.Proxy{To: "judge"}})
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		judge(w, r)
@@ -185,8 +185,8 @@ func TestAuthRequestEnds(t *testing.T) {
 		entered <- struct{}{}
 		<-r.Context().Done()
 	}
-	for name, auth := range map[string]front.Pass{"499": {To: front.Text(served(t, wait))}, "500": {To: "judge"}} {
-		c := asking(auth, front.Pass{To: "app"})
+	for name, auth := range map[string]front.Proxy{"499": {To: front.Text(served(t, wait))}, "500": {To: "judge"}} {
+		c := asking(auth, front.Proxy{To: "app"})
 		c.LogFormats = []front.LogFormat{{Name: "f", Text: "$uri $status"}}
 		file := t.TempDir() + "/log"
 		for i := range c.Hosts[0].Locations {
@@ -219,7 +219,7 @@ func TestAuthRequestEnds(t *testing.T) {
 // What limits the auth location counts is given back with the request.
 func TestAuthRequestHoldsLimits(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	c := asking(front.Pass{To: "judge"}, front.Pass{To: "app"})
+	c := asking(front.Proxy{To: "judge"}, front.Proxy{To: "app"})
 	c.Conns = []limit.Config{{Name: "z", Key: "$host"}}
 	c.Hosts[0].Locations[0].Conns = []front.ConnLimit{{Zone: "z", Max: 1}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -243,7 +243,7 @@ func TestAuthRequestHoldsLimits(t *testing.T) {
 
 // Subrequests of many requests have nothing in common.
 func TestAuthRequestsAtOnce(t *testing.T) {
-	c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: front.Text(served(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
+	c := asking(front.Proxy{To: front.Text(served(t, judge))}, front.Proxy{To: front.Text(served(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -278,7 +278,7 @@ func TestAuthRequestErrors(t *testing.T) {
 // Over HTTP/2 it is the same, also where settings have the answer be watched.
 func TestAuthRequestByHTTP2(t *testing.T) {
 	for _, settings := range []front.Settings{{}, {SendTimeout: time.Minute}} {
-		c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: front.Text(served(t, echo))})
+		c := asking(front.Proxy{To: front.Text(served(t, judge))}, front.Proxy{To: front.Text(served(t, echo))})
 		settings.AuthRequest = c.Hosts[0].Locations[1].AuthRequest
 		c.Hosts[0].Locations[1].Settings = settings
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
@@ -306,7 +306,7 @@ func TestAuthRequestByHTTP2(t *testing.T) {
 
 // Nobody gets in where a pattern that makes a value of the answer has taken too long.
 func TestStuckAuthRequest(t *testing.T) {
-	c := asking(front.Pass{To: "judge"}, front.Pass{To: "app"}, front.Set{Name: "a", Value: "$kind"})
+	c := asking(front.Proxy{To: "judge"}, front.Proxy{To: "app"}, front.Set{Name: "a", Value: "$kind"})
 	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
@@ -322,7 +322,7 @@ func TestAuthRequestWaitsForNoBody(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	a := serveHandler(t, newFront(t, asking(front.Pass{To: front.Text(to), ReadTimeout: time.Second}, front.Pass{To: "app"}), quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	a := serveHandler(t, newFront(t, asking(front.Proxy{To: front.Text(to), ReadTimeout: time.Second}, front.Proxy{To: "app"}), quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	if got := a.get("/"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}

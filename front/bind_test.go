@@ -25,7 +25,7 @@ import (
 func TestBoundLikeServer(t *testing.T) {
 	to := served(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
-	for name, p := range map[string]front.Pass{
+	for name, p := range map[string]front.Proxy{
 		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")}, "variables": {URI: text("/v$uri?x=$arg_x")},
 		"fields":    {Header: []front.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"}, {Name: "X-Same", Value: "same"}}},
 		"method":    {Method: "POST", Body: text("new body")},
@@ -36,7 +36,7 @@ func TestBoundLikeServer(t *testing.T) {
 		if p.Header == nil || p.Header[0].Name != "Host" { // else it is the goal's name, which differs
 			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)], front.Field{Name: "Host", Value: "app"})
 		}
-		h := newFront(t, oneHost(front.Location{Path: "/r/", Pass: &remote}, front.Location{Path: "/l/", Pass: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
+		h := newFront(t, oneHost(front.Location{Path: "/r/", Proxy: &remote}, front.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
 		a := serveHandler(t, h)
 		for _, method := range []string{"GET", "POST"} {
 			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te", "trailers"}
@@ -61,8 +61,8 @@ func TestBoundRequest(t *testing.T) {
 	var got *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })
 	h := newFront(t, oneHost(
-		front.Location{Path: "/same", Pass: &front.Pass{To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}}},
-		front.Location{Path: "/host", Pass: &front.Pass{To: "app"}},
+		front.Location{Path: "/same", Proxy: &front.Proxy{To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}}},
+		front.Location{Path: "/host", Proxy: &front.Proxy{To: "app"}},
 	), front.Bind("app", app))
 	for path, same := range map[string]bool{"/same": true, "/host": false} {
 		r := httptest.NewRequest("GET", path, nil)
@@ -84,7 +84,7 @@ func TestBoundHost(t *testing.T) {
 	var bound *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
 	log := filepath.Join(t.TempDir(), "log")
-	c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: "app"}, Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
+	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "app"}, Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
 	c.LogFormats = []front.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
 	h := newFront(t, c, front.Bind("app", app), quiet())
 	var around *http.Request
@@ -117,8 +117,8 @@ func TestBoundHost(t *testing.T) {
 func TestBoundHostStays(t *testing.T) {
 	var first, second *http.Request
 	h := newFront(t, oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: "app", Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
-		front.Location{Path: "@other", Match: front.Named, Pass: &front.Pass{To: "other"}},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: "app", Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
+		front.Location{Path: "@other", Match: front.Named, Proxy: &front.Proxy{To: "other"}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first = r
 		w.WriteHeader(http.StatusNotFound)
@@ -156,7 +156,7 @@ func TestBoundAnswers(t *testing.T) {
 	})
 	dir := site(t, "i/file.txt")
 	c := oneHost(
-		front.Location{Path: "/a/", Pass: &front.Pass{To: "app", Hide: []string{"X-Secret"}, Intercept: true, CookiePaths: []front.Replace{{From: "/a/", To: "/b/"}}},
+		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true, CookiePaths: []front.Replace{{From: "/a/", To: "/b/"}}},
 			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
 		front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
 	)
@@ -183,7 +183,7 @@ func TestBoundKeepsItsCall(t *testing.T) {
 	var kept []http.ResponseWriter
 	var asked []*http.Request
 	to := []front.Replace{{From: "http://app/", To: "http://$host/"}}
-	h := newFront(t, passed(front.Pass{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := newFront(t, passed(front.Proxy{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept, asked = append(kept, w), append(asked, r)
 		if r.URL.Path == "/first" {
 			return // nothing was written: the rules have not been looked at
@@ -205,7 +205,7 @@ func TestBoundKeepsItsCall(t *testing.T) {
 }
 
 func TestBoundPanics(t *testing.T) {
-	a := serveHandler(t, newFront(t, passed(front.Pass{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a := serveHandler(t, newFront(t, passed(front.Proxy{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
 			panic("ouch")
 		}
@@ -224,7 +224,7 @@ func TestBoundBodies(t *testing.T) {
 	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := passed(front.Pass{To: "app"})
+	c := passed(front.Proxy{To: "app"})
 	c.Hosts[0].Locations[0].MaxBody = 10
 	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "POST" {
@@ -254,7 +254,7 @@ func TestBoundSilent(t *testing.T) {
 	})
 	dir := site(t, "i/file.txt")
 	a := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/a/", Pass: &front.Pass{To: "app", Hide: []string{"X-Secret"}}},
+		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}}},
 		front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
 	), front.Bind("app", app), quiet()))
 	if got := a.get("/a/?X-Secret=x"); got.status != 200 || got.header.Get("X-Secret") != "" {
@@ -269,8 +269,8 @@ func TestBoundSilent(t *testing.T) {
 func TestBoundInsteadOfUpstream(t *testing.T) {
 	to := served(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
 	c := oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1, Target: "@app"}}}},
-		front.Location{Match: front.Named, Path: "@app", Pass: &front.Pass{To: "app"}},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1, Target: "@app"}}}},
+		front.Location{Match: front.Named, Path: "@app", Proxy: &front.Proxy{To: "app"}},
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, r.Method, r.ContentLength)
@@ -299,7 +299,7 @@ func (w *nowhere) SetSendTimeout(time.Duration) error { return nil }
 // What a bound handler costs beside calling it.
 func BenchmarkBound(b *testing.B) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hi") })
-	for name, p := range map[string]front.Pass{
+	for name, p := range map[string]front.Proxy{
 		"usual": {To: "app", Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, "same host": {To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}},
 		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"}, {Name: "X-Real-IP", Value: "$remote_addr"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
 	} {
@@ -327,7 +327,7 @@ func BenchmarkBound(b *testing.B) {
 }
 
 // passCost returns what passes a request on, to a server that answers from the same process without allocating.
-func passCost(t testing.TB, p front.Pass, answer string) (once func()) {
+func passCost(t testing.TB, p front.Proxy, answer string) (once func()) {
 	to := raw(t, func(nc net.Conn) {
 		in, out := make([]byte, 4096), []byte(answer)
 		for {
@@ -356,7 +356,7 @@ func passCost(t testing.TB, p front.Pass, answer string) (once func()) {
 
 // passHTTP and passFastCGI are what passCost measures.
 func passHTTP(t testing.TB) func() {
-	return passCost(t, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+	return passCost(t, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
 		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
 }
 
@@ -366,7 +366,7 @@ func passFastCGI(t testing.TB) func() {
 	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI", "DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
 		params = append(params, front.Param{Name: name, Value: front.Text("$" + strings.ToLower(name))})
 	}
-	return passCost(t, front.Pass{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(answer))
+	return passCost(t, front.Proxy{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(answer))
 }
 
 // passes are the ways of passing on, and what an exchange may allocate there: what is left to the collector because somebody may keep it.

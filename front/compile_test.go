@@ -39,7 +39,7 @@ func TestCompileErrors(t *testing.T) {
 		{"no named location", Config{Hosts: loc(Location{TryFiles: []Text{"/x", "@none"}, Settings: Settings{Files: Files{Root: "/srv"}}})}, `there is no location "@none"`},
 		{"try_files alone", Config{Hosts: loc(Location{TryFiles: []Text{"/x"}})}, "nginx.conf:12: try_files"},
 		{"try_files status", Config{Hosts: loc(Location{TryFiles: []Text{"/x", "=4x"}})}, `"=4x" is no status`},
-		{"two contents", Config{Hosts: loc(Location{Pass: &Pass{To: "app"}, Empty: true})}, "more than one thing answers"},
+		{"two contents", Config{Hosts: loc(Location{Proxy: &Proxy{To: "app"}, Empty: true})}, "more than one thing answers"},
 		{"relative root", Config{Hosts: loc(Location{Settings: Settings{Files: Files{Root: "html"}}})}, `"html" is not absolute`},
 		{"set what is the server's", Config{Hosts: loc(Location{Steps: []Step{Set{"uri", "x"}}})}, "nginx.conf:12: the variable $uri is the server's"},
 		{"group of that name", Config{Hosts: loc(Location{Match: Regex, Path: "(?<host>x)"})}, "$host is the server's"},

@@ -123,10 +123,10 @@ type Location struct {
 	// but where to go if none does: a path, a location's name with its @, or a status as "=404".
 	TryFiles []Text
 
-	Pass    *Pass // an upstream answers
-	Status  bool  // the numbers of stub_status are answered
-	Metrics bool  // and the same, with more, for Prometheus
-	Empty   bool  // a picture of one pixel is
+	Proxy   *Proxy // an upstream answers
+	Status  bool   // the numbers of stub_status are answered
+	Metrics bool   // and the same, with more, for Prometheus
+	Empty   bool   // a picture of one pixel is
 
 	Settings
 	// Pos is where it was configured, for messages.
@@ -150,7 +150,7 @@ type Settings struct {
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
 	// Substitution replaces strings in bodies; nil replaces nothing.
-	Substitution *Substitution
+	SubFilter *SubFilter
 	// NoChunks sends no answer in chunks: one whose length is not known ends with its connection (RFC 9112, 6.3).
 	NoChunks bool
 

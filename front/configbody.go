@@ -16,10 +16,10 @@ type Gzip struct {
 }
 
 // Substitution says what is replaced in bodies that have no Content-Encoding. It is done before they are compressed.
-type Substitution struct {
+type SubFilter struct {
 	// Pairs are looked for from the body's beginning on, without what has been replaced. Of two that match at one place the first
 	// counts.
-	Pairs []Pair
+	Substitutions []Substitution
 	// Types are media types besides text/html; "*" is any.
 	Types []string
 	// Every replaces a string wherever it is. Otherwise each is replaced once.
@@ -29,7 +29,7 @@ type Substitution struct {
 }
 
 // Pair is a string and what takes its place.
-type Pair struct {
+type Substitution struct {
 	From Text // without regard to the case of ASCII letters; one that is empty once variables are filled in is looked for nowhere
 	To   Text
 }

@@ -39,12 +39,12 @@ func costs(t testing.TB) (all []costCase) {
 	for i := range 100 {
 		h := Host{Names: []string{fmt.Sprintf("h%d.example", i)}, Listen: []Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
 		for j := range 100 {
-			h.Locations = append(h.Locations, Location{Path: fmt.Sprintf("/%d/", j), Pass: &Pass{To: "app", NoHeader: false}})
+			h.Locations = append(h.Locations, Location{Path: fmt.Sprintf("/%d/", j), Proxy: &Proxy{To: "app", NoHeader: false}})
 		}
 		many = append(many, h)
 	}
 	dir := site(t, "x.txt", "index.html")
-	bound := newFront(t, Config{Hosts: []Host{{Locations: []Location{{Path: "/", Pass: &Pass{To: "app"}}}}}}, app)
+	bound := newFront(t, Config{Hosts: []Host{{Locations: []Location{{Path: "/", Proxy: &Proxy{To: "app"}}}}}}, app)
 	asked := request("a.example", "/")
 	own := asked.WithContext(context.WithValue(asked.Context(), http.ServerContextKey, &http.Server{Handler: bound}))
 	file := []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}

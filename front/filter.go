@@ -24,7 +24,7 @@ type filters struct {
 
 // filters compiles what happens to answers. They are nil if answers go out as they are and nobody wants to know of them. A
 // bound handler's answers are not bounded in time unless the Settings say so.
-func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
+func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
 	f := &filters{unchunked: s.NoChunks}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
@@ -37,7 +37,7 @@ func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
 	if f.expires, err = c.expires(s.Expires); err != nil {
 		return nil, err
 	}
-	if f.sub, err = c.substitution(s.Substitution); err != nil {
+	if f.sub, err = c.substitution(s.SubFilter); err != nil {
 		return nil, err
 	}
 	if f.gzip, err = c.gzip(s.Gzip); err != nil {

@@ -78,9 +78,9 @@ func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // An application's errors may have a page, and what it said about them goes nowhere; others pass.
 func TestIntercept(t *testing.T) {
-	pass := &front.Pass{To: "app", Intercept: true}
+	pass := &front.Proxy{To: "app", Intercept: true}
 	us := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Pass: pass, Settings: front.Settings{
+		front.Location{Path: "/", Proxy: pass, Settings: front.Settings{
 			ErrorPages: []front.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"}, {Statuses: []int{401}, Target: "/page"}},
 		}},
 		front.Location{Path: "/page", Match: front.Exact, Steps: []front.Step{front.Return{Status: 200, Text: "the page"}}},

@@ -81,7 +81,7 @@ func TestFirst(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
 		{Path: "/", Settings: Settings{Files: Files{Root: Text(dir)}}},
 		{Path: "/r", Steps: []Step{Return{Status: 200, Text: "hi $uri$is_args$args"}}},
-		{Path: "/go/", Pass: &Pass{To: "app"}},
+		{Path: "/go/", Proxy: &Proxy{To: "app"}},
 	}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "app "+r.URL.Path) })))
 	for _, test := range []struct {
 		ask, body string

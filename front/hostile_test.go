@@ -310,8 +310,8 @@ func TestHostileCache(t *testing.T) {
 		}
 		fmt.Fprint(w, n)
 	})
-	c := passed(front.Pass{
-		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.PassCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}}, // the head is there before all is kept
+	c := passed(front.Proxy{
+		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}}, // the head is there before all is kept
 	})
 	c.Caches = []cache.Config{{Name: "z"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -364,7 +364,7 @@ func TestHostileVariables(t *testing.T) {
 	}()
 	defer l.Close()
 	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"}, {Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
-	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
+	a := serveHandler(t, newFront(t, passed(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User", "evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") || !strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
 		t.Errorf("the application was told %s", got)
@@ -376,8 +376,8 @@ func TestBodyOfErrorPages(t *testing.T) {
 	to := served(t, echo)
 	c := oneHost(
 		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 404}}},
-		front.Location{Path: "/big", Pass: &front.Pass{To: front.Text(to)}},
-		front.Location{Match: front.Named, Path: "@page", Pass: &front.Pass{To: front.Text(to)}},
+		front.Location{Path: "/big", Proxy: &front.Proxy{To: front.Text(to)}},
+		front.Location{Match: front.Named, Path: "@page", Proxy: &front.Proxy{To: front.Text(to)}},
 	)
 	for i := range c.Hosts[0].Locations {
 		c.Hosts[0].Locations[i].MaxBody = 10
@@ -414,7 +414,7 @@ func TestAnswerBeforeTheBody(t *testing.T) {
 			<-gone(nc)
 		}
 	})
-	addr := served(t, newFront(t, passed(front.Pass{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
+	addr := served(t, newFront(t, passed(front.Proxy{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()

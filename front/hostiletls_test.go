@@ -72,7 +72,7 @@ func TestHostileStreams(t *testing.T) {
 	settings := front.Settings{BodyTimeout: 100 * time.Millisecond, SendTimeout: 100 * time.Millisecond}
 	dir := site(t, "file")
 	c := oneHost(
-		front.Location{Path: "/pass", Pass: &front.Pass{To: front.Text(to)}, Settings: settings},
+		front.Location{Path: "/pass", Proxy: &front.Proxy{To: front.Text(to)}, Settings: settings},
 		front.Location{Path: "/say", Steps: []front.Step{front.Return{Status: 200, Text: "said"}}, Settings: settings},
 		front.Location{Path: "/error", Steps: []front.Step{front.Return{Status: 404}}, Settings: settings},
 		front.Location{Path: "/file", Settings: withRoot(settings, dir)},

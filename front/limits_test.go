@@ -263,7 +263,7 @@ func TestMaxBodyPage(t *testing.T) {
 	s := front.Settings{MaxBody: 1, ErrorPages: []front.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
 	l := app(s)
 	us := serveHandler(t, newFront(t, oneHost(l, front.Location{
-		Path: "/long", Match: front.Exact, Settings: s, Pass: &front.Pass{To: "page"},
+		Path: "/long", Match: front.Exact, Settings: s, Proxy: &front.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(readAll)), front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "too long") })), quiet()))
 	for _, body := range []io.Reader{strings.NewReader("ab"), struct{ io.Reader }{strings.NewReader("ab")}} {
 		if got := us.ask("POST", "/", body); got.body != "too long" {
@@ -275,9 +275,9 @@ func TestMaxBodyPage(t *testing.T) {
 // The page of an error is asked for by GET: the limit of its location is none of the client's body.
 func TestMaxBodyOfErrorPage(t *testing.T) {
 	app := app(front.Settings{MaxBody: 10, ErrorPages: []front.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
-	app.Pass.Intercept = true
+	app.Proxy.Intercept = true
 	us := serveHandler(t, newFront(t, oneHost(app, front.Location{
-		Path: "/page", Match: front.Exact, Settings: front.Settings{MaxBody: 1}, Pass: &front.Pass{To: "page"},
+		Path: "/page", Match: front.Exact, Settings: front.Settings{MaxBody: 1}, Proxy: &front.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })),
 		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method, " page") })), quiet()))
 	if got := us.ask("POST", "/", strings.NewReader("ab")); got.status != 503 || got.body != "GET page" {

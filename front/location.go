@@ -189,7 +189,7 @@ func (c *compiler) place(h *host, to *locations, loc *location, from *Location) 
 	default:
 		return fmt.Errorf("there is no way of matching %d", from.Match)
 	}
-	if loc.pattern == nil && from.Pass != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
+	if loc.pattern == nil && from.Proxy != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
 		put(&to.slashed, strings.TrimSuffix(from.Path, "/"), loc)
 	}
 	return nested(loc, from)
@@ -276,7 +276,7 @@ func (c *compiler) location(loc *location, from *Location) error {
 		return err
 	}
 	loc.sendTimeout = cmp.Or(s.SendTimeout, defaultTimeout)
-	if loc.filters, err = c.filters(s, from.Pass); err != nil {
+	if loc.filters, err = c.filters(s, from.Proxy); err != nil {
 		return err
 	}
 	if loc.logs, err = c.logs(s); err != nil {
@@ -292,7 +292,7 @@ func (c *compiler) location(loc *location, from *Location) error {
 // content compiles what answers in a location.
 func (c *compiler) content(loc *location, from *Location) (content, error) {
 	kinds := 0
-	for _, is := range []bool{from.Pass != nil, from.Status, from.Metrics, from.Empty} {
+	for _, is := range []bool{from.Proxy != nil, from.Status, from.Metrics, from.Empty} {
 		if is {
 			kinds++
 		}
@@ -301,7 +301,7 @@ func (c *compiler) content(loc *location, from *Location) (content, error) {
 		return nil, errors.New("more than one thing answers here: at most one of Pass, Status, Metrics and Empty may")
 	}
 	switch {
-	case from.Pass != nil:
+	case from.Proxy != nil:
 		return c.pass(from)
 	case from.Status:
 		return c.status(from)

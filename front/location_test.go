@@ -20,7 +20,7 @@ func naive(all []Location, path string) (found *Location, slash bool) {
 	}
 	if best == nil || best.Path != path {
 		for i := range all {
-			if l := &all[i]; l.Pass != nil && l.Path == path+"/" {
+			if l := &all[i]; l.Proxy != nil && l.Path == path+"/" {
 				return l, true
 			}
 		}
@@ -51,7 +51,7 @@ func FuzzLocations(f *testing.F) {
 			case '^':
 				l.Match = FinalPrefix
 			case 's':
-				l.Pass = &Pass{To: "app"}
+				l.Proxy = &Proxy{To: "app"}
 			}
 			key := fmt.Sprint(l.Match == Exact, l.Path)
 			if seen[key] {

@@ -47,7 +47,7 @@ func TestMalformedHTTP2(t *testing.T) {
 
 // net/http leaves a Host field in the header of an HTTP/2 request. An application gets one HTTP_HOST, and no HTTP_PROXY.
 func TestFastCGIHost(t *testing.T) {
-	p := front.Pass{To: front.Text(application(t, nil, "")), Protocol: front.FastCGI}
+	p := front.Proxy{To: front.Text(application(t, nil, "")), Protocol: front.FastCGI}
 	h := newFront(t, passed(p), quiet())
 	defer h.Close()
 	r := httptest.NewRequest("GET", "https://a.example/", nil)

@@ -308,7 +308,7 @@ func (c *compiler) files(loc *location, from *Location) error {
 }
 
 // answersFiles reports whether files are what answers in a location.
-func answersFiles(l *Location) bool { return l.Pass == nil && !l.Status && !l.Metrics && !l.Empty }
+func answersFiles(l *Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
 
 // trustedPart is what disable_symlinks has behind from=. Most often it is $document_root, whose value is mostly known from the start.
 func trustedPart(s *Files, root Text) Text {

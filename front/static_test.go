@@ -142,7 +142,7 @@ func TestErrorPageStatus(t *testing.T) {
 		Defaults: Settings{Files: Files{Root: Text(dir)}},
 		Locations: []Location{
 			{Path: "/404/", Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{404}, Target: "$arg_p"}}, Files: Files{Root: Text(dir)}}},
-			{Path: "/app", Pass: &Pass{To: "app"}},
+			{Path: "/app", Proxy: &Proxy{To: "app"}},
 		},
 	}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-App", "yes")
@@ -182,7 +182,7 @@ func TestRedirectsHaveOneLine(t *testing.T) {
 // The charset goes with answers of every kind that have none.
 func TestCharset(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{{
-		Path: "/", Pass: &Pass{To: "app"}, Settings: Settings{Files: Files{Charset: "utf-8"}},
+		Path: "/", Proxy: &Proxy{To: "app"}, Settings: Settings{Files: Files{Charset: "utf-8"}},
 	}}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.URL.Query().Get("t"))
 		if e := r.URL.Query().Get("e"); e != "" {

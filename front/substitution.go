@@ -19,18 +19,18 @@ type substitution struct {
 }
 
 // substitution compiles a Substitution.
-func (c *compiler) substitution(s *Substitution) (*substitution, error) {
-	if s == nil || len(s.Pairs) == 0 {
+func (c *compiler) substitution(s *SubFilter) (*substitution, error) {
+	if s == nil || len(s.Substitutions) == 0 {
 		return nil, nil
 	}
-	if len(s.Pairs) > maxPairs {
-		return nil, fmt.Errorf("sub_filter: %d strings are too many: want at most %d", len(s.Pairs), maxPairs)
+	if len(s.Substitutions) > maxPairs {
+		return nil, fmt.Errorf("sub_filter: %d strings are too many: want at most %d", len(s.Substitutions), maxPairs)
 	}
 	out := &substitution{types: newBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
-	out.from, out.to = make([]text, len(s.Pairs)), make([]text, len(s.Pairs))
-	fixed := make([]string, len(s.Pairs))
+	out.from, out.to = make([]text, len(s.Substitutions)), make([]text, len(s.Substitutions))
+	fixed := make([]string, len(s.Substitutions))
 	varies := false
-	for i, p := range s.Pairs {
+	for i, p := range s.Substitutions {
 		var errs [2]error
 		out.from[i], errs[0] = c.text(p.From)
 		out.to[i], errs[1] = c.text(p.To)

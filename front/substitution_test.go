@@ -13,7 +13,7 @@ import (
 
 // replacing are settings that replace one string wherever it is.
 func replacing(from, to front.Text) front.Settings {
-	return front.Settings{Substitution: &front.Substitution{Pairs: []front.Pair{{From: from, To: to}}, Every: true}}
+	return front.Settings{SubFilter: &front.SubFilter{Substitutions: []front.Substitution{{From: from, To: to}}, Every: true}}
 }
 
 // What is flushed is sent as far as no string can begin in it, and one that is cut by a flush is found.
@@ -67,7 +67,7 @@ func TestSubstitutionWrites(t *testing.T) {
 	for name, write := range ways {
 		for _, zipped := range []bool{false, true} {
 			s := replacing("needle", "$uri")
-			s.Substitution.Types = []string{"text/plain"}
+			s.SubFilter.Types = []string{"text/plain"}
 			s.Gzip = &front.Gzip{Types: []string{"text/plain"}}
 			us := frontOf(t, s, func(w http.ResponseWriter, _ *http.Request) { write(w) })
 			var fields []string
@@ -101,16 +101,16 @@ func TestSubstitutionEncoded(t *testing.T) {
 
 // What cannot be looked for is an error that says so.
 func TestSubstitutionErrors(t *testing.T) {
-	many := make([]front.Pair, 256)
+	many := make([]front.Substitution, 256)
 	for i := range many {
 		many[i].From = "a"
 	}
-	for want, pairs := range map[string][]front.Pair{
+	for want, pairs := range map[string][]front.Substitution{
 		"empty string":   {{From: "a"}, {From: ""}},
 		"too many":       many,
 		"nosuchvariable": {{From: "a", To: "$nosuchvariable"}},
 	} {
-		s := front.Settings{Substitution: &front.Substitution{Pairs: pairs}}
+		s := front.Settings{SubFilter: &front.SubFilter{Substitutions: pairs}}
 		h, err := front.New(oneHost(app(s)), front.Bind("app", http.NotFoundHandler()))
 		if err == nil {
 			_ = h.Close()

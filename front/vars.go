@@ -174,7 +174,7 @@ func (c *compiler) declarePlace(p Place) error {
 				return err
 			}
 		}
-		if err := c.declarePass(l.Pass); err != nil {
+		if err := c.declarePass(l.Proxy); err != nil {
 			return err
 		}
 	}
@@ -204,7 +204,7 @@ func (c *compiler) declareSet(s Set) error {
 	return c.slot(name)
 }
 
-func (c *compiler) declarePass(p *Pass) error {
+func (c *compiler) declarePass(p *Proxy) error {
 	if p == nil {
 		return nil
 	}

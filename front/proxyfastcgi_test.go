@@ -92,7 +92,7 @@ func readPairs(list []byte) map[string]string {
 // A body without a length gets one before the application is asked.
 func TestFastCGILength(t *testing.T) {
 	to := application(t, nil, "")
-	p := front.Pass{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
+	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
 	a := serveHandler(t, newFront(t, passed(p), quiet()))
 	for _, n := range []int{5, 40_000} {
 		got := a.ask("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
@@ -106,8 +106,8 @@ func TestFastCGILength(t *testing.T) {
 
 // An answer to HEAD is not kept for GET: an application that is told of HEAD gives no body.
 func TestFastCGICacheOfHead(t *testing.T) {
-	c := kept(application(t, nil, ""), front.PassCache{Key: "$host$request_uri", Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
-	p := c.Hosts[0].Locations[0].Pass
+	c := kept(application(t, nil, ""), front.ProxyCache{Key: "$host$request_uri", Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
+	p := c.Hosts[0].Locations[0].Proxy
 	p.Protocol, p.Params = front.FastCGI, []front.Param{{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "METHOD", Value: "$request_method"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.ask("HEAD", "/x", nil).want(t, "MISS", 200, "")
@@ -121,7 +121,7 @@ func TestFastCGIKept(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		conns := make(chan bool, 100)
 		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
-		c := passed(front.Pass{To: "up", Protocol: front.FastCGI, KeepConn: keep})
+		c := passed(front.Proxy{To: "up", Protocol: front.FastCGI, KeepConn: keep})
 		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, KeepaliveRequests: 3, Servers: []upstream.Server{{Addr: to}}}}
 		log := t.TempDir() + "/log"
 		c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
@@ -156,7 +156,7 @@ func TestFastCGIStatus(t *testing.T) {
 		b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	p := front.Pass{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
+	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
 	c, log := passed(p), t.TempDir()+"/log"
 	c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
 	a := serveHandler(t, newFront(t, c))
@@ -187,7 +187,7 @@ func TestCGIUnix(t *testing.T) {
 			}
 			served <- err
 		}()
-		a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
+		a := serveHandler(t, newFront(t, passed(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
 		got := a.get("/")
 		l.Close()
 		if err := <-served; got.body != "hi" || err != nil {

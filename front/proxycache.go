@@ -60,7 +60,7 @@ func (c *compiler) compileCaches() error {
 }
 
 // passCache compiles how a Pass uses a cache; nil if it does not.
-func (c *compiler) passCache(p *Pass) (pc *passCache, err error) {
+func (c *compiler) passCache(p *Proxy) (pc *passCache, err error) {
 	if p.Cache == nil {
 		return nil, nil
 	}

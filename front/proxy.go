@@ -26,7 +26,7 @@ const (
 
 // pass is a Pass, compiled: the content that an upstream answers.
 type pass struct {
-	from *Pass
+	from *Proxy
 	to   goal
 	uri  uriRule
 	sets requestHeader // of HTTP
@@ -49,7 +49,7 @@ type pass struct {
 
 // pass compiles a Pass.
 func (c *compiler) pass(l *Location) (content, error) {
-	from := l.Pass
+	from := l.Proxy
 	if from.Protocol < HTTP || from.Protocol > SchemeOfTo {
 		return nil, fmt.Errorf("there is no protocol %d", from.Protocol)
 	}
@@ -88,7 +88,7 @@ func (c *compiler) pass(l *Location) (content, error) {
 }
 
 // misplaced refuses what means nothing to the protocol.
-func misplaced(p *Pass) error {
+func misplaced(p *Proxy) error {
 	switch {
 	case p.Protocol != HTTPS && p.Protocol != SchemeOfTo && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
 		return errors.New("pass: TLS is said of what is not HTTPS")

@@ -31,9 +31,9 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 // the path of the request.
 func TestCachedAccelRedirect(t *testing.T) {
 	to := served(t, guarded)
-	for name, pc := range map[string]front.PassCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}}, "own key": {Key: "$uri"}} {
+	for name, pc := range map[string]front.ProxyCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}}, "own key": {Key: "$uri"}} {
 		c := kept(to, pc, cache.Config{Name: "one"})
-		inner := front.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true, Pass: c.Hosts[0].Locations[0].Pass}
+		inner := front.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true, Proxy: c.Hosts[0].Locations[0].Proxy}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, inner)
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for range 2 {
@@ -61,8 +61,8 @@ func TestFastCGICachedAccelRedirect(t *testing.T) {
 		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
 		_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	c := kept(to, front.PassCache{Key: "$request_uri"}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations[0].Pass.Protocol = front.FastCGI
+	c := kept(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/protected/", Internal: true, Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	if got := a.get("/x", "Cookie", "session=1"); got.body != "secret" {
@@ -80,9 +80,9 @@ func TestCacheVariesByWhatIsSent(t *testing.T) {
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+"|"+r.Header.Get("X-Set")+"|"+r.Header.Get("X-Gone"))
 	})
 	for _, dir := range []string{"", t.TempDir()} {
-		c := kept(to, front.PassCache{}, cache.Config{Name: "one", Dir: dir})
-		c.Hosts[0].Locations[0].Pass.Header = []front.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"}, {Name: "X-Gone"}}
-		c.Hosts[0].Locations[0].Pass.Cache.Key = "$uri"
+		c := kept(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir})
+		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"}, {Name: "X-Gone"}}
+		c.Hosts[0].Locations[0].Proxy.Cache.Key = "$uri"
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, test := range []struct {
 			path, state, got string
@@ -111,7 +111,7 @@ func TestConnectionPoisonsNoKey(t *testing.T) {
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+r.Header.Get("Cookie"))
 	})
 	for _, key := range []front.Text{"$uri$http_x_lang", "$uri$cookie_lang", "$uri$mapped"} {
-		c := kept(to, front.PassCache{Key: key}, cache.Config{Name: "one"})
+		c := kept(to, front.ProxyCache{Key: key}, cache.Config{Name: "one"})
 		c.Maps = []front.Map{{Name: "mapped", Source: "$http_x_lang", Cases: []front.Case{{From: "de", To: "german"}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, field := range []string{"X-Lang", "Cookie"} {
@@ -137,8 +137,8 @@ func TestCacheAuthorizationThatIsSet(t *testing.T) {
 		{"$http_authorization", "$uri", "MISS"}, {"$http_authorization", "$uri$http_authorization", "HIT"},
 	} {
 		to, _ := numbered(t, nil)
-		c := kept(to, front.PassCache{Key: test.key}, cache.Config{Name: "one"})
-		c.Hosts[0].Locations[0].Pass.Header = []front.Field{{Name: "authorization", Value: test.value}}
+		c := kept(to, front.ProxyCache{Key: test.key}, cache.Config{Name: "one"})
+		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "authorization", Value: test.value}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, want := range []string{"MISS", test.want} {
 			if got := a.get("/x", "Authorization", "Basic YTpi", "Cookie", "token=1").header.Get("X-Cache"); got != want {
@@ -151,7 +151,7 @@ func TestCacheAuthorizationThatIsSet(t *testing.T) {
 // The usual key has what the upstream is asked for: after a rewrite that is another resource.
 func TestCacheKeyHasTarget(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := kept(to, front.PassCache{}, cache.Config{Name: "one"})
+	c := kept(to, front.ProxyCache{}, cache.Config{Name: "one"})
 	l := &c.Hosts[0].Locations[0]
 	l.Steps = []front.Step{front.Rewrite{Pattern: "^/(.*)$", To: "/$1?user=$cookie_user", Flag: front.RewriteBreak}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -167,7 +167,7 @@ func TestCacheKeyHasTarget(t *testing.T) {
 // A key may be the same for all requests, as in nginx.
 func TestConstantCacheKey(t *testing.T) {
 	to, _ := numbered(t, nil)
-	a := serveHandler(t, newFront(t, kept(to, front.PassCache{Key: "x"}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Key: "x"}, cache.Config{Name: "one"}), quiet()))
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	a.get("/y").want(t, "HIT", 200, "1 "+to+" /x")
 }
@@ -178,7 +178,7 @@ func TestCacheKeyHasBody(t *testing.T) {
 		w.Header().Set("Cache-Control", "max-age=600")
 		_, _ = io.Copy(w, r.Body)
 	})
-	a := serveHandler(t, newFront(t, kept(to, front.PassCache{Key: "$uri $request_body"}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Key: "$uri $request_body"}, cache.Config{Name: "one"}), quiet()))
 	for _, state := range []string{"MISS", "HIT"} {
 		for _, body := range []string{"a", "b"} {
 			a.ask("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
@@ -197,8 +197,8 @@ func TestTunnelThroughCache(t *testing.T) {
 			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
 		}
 	})
-	c := kept(to, front.PassCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations[0].Pass.Header = []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}
+	c := kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}
 	server := httptest.NewServer(newFront(t, c, quiet()))
 	t.Cleanup(server.Close)
 	for range 2 {

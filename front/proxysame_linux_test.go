@@ -21,7 +21,7 @@ import (
 func TestPassAsNginx(t *testing.T) {
 	to := served(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
-	pass := func(p front.Pass) *front.Pass {
+	pass := func(p front.Proxy) *front.Proxy {
 		p.To = front.Text(strings.ReplaceAll(string(p.To), "UP", to))
 		p.Version = "1.1"
 		return &p
@@ -36,49 +36,49 @@ func TestPassAsNginx(t *testing.T) {
 		ask      []request
 	}{
 		{
-			`location / { proxy_pass http://UP; }`, front.Location{Path: "/", Pass: pass(front.Pass{To: "UP"})},
+			`location / { proxy_pass http://UP; }`, front.Location{Path: "/", Proxy: pass(front.Proxy{To: "UP"})},
 			[]request{{path: "/"}, {path: "/a%2Fb%20c?x=%20y&z"}, {path: "//a/../b/./c"}, {path: "/a?"}, {method: "POST", path: "/p", body: "hello"}, {method: "DELETE", path: "/d"},
 				{path: "/h", fields: []string{"X-A", "1", "X-A", "2", "Cookie", "a=b", "Te", "trailers", "Keep-Alive", "x", "Under_Score", "y", "Upgrade", "websocket"}}},
 		},
 		{
-			`location /a/ { proxy_pass http://UP/b/; }`, front.Location{Path: "/a/", Pass: pass(front.Pass{To: "UP", URI: text("/b/")})},
+			`location /a/ { proxy_pass http://UP/b/; }`, front.Location{Path: "/a/", Proxy: pass(front.Proxy{To: "UP", URI: text("/b/")})},
 			[]request{{path: "/a/"}, {path: "/a/x%2Fy%20z?q=1"}, {path: "/a/%3Fx%23y%25"}, {path: "/a/../a/x"}, {path: "/a//x"}, {path: "/a/\u00e4"}},
 		},
 		{
-			`location /a { proxy_pass http://UP/b; }`, front.Location{Path: "/a", Pass: pass(front.Pass{To: "UP", URI: text("/b")})},
+			`location /a { proxy_pass http://UP/b; }`, front.Location{Path: "/a", Proxy: pass(front.Proxy{To: "UP", URI: text("/b")})},
 			[]request{{path: "/a"}, {path: "/abc?q"}, {path: "/a/x"}},
 		},
 		{
-			`location = /e { proxy_pass http://UP/; }`, front.Location{Match: front.Exact, Path: "/e", Pass: pass(front.Pass{To: "UP", URI: text("/")})},
+			`location = /e { proxy_pass http://UP/; }`, front.Location{Match: front.Exact, Path: "/e", Proxy: pass(front.Proxy{To: "UP", URI: text("/")})},
 			[]request{{path: "/e?x=1"}},
 		},
 		{
-			`location ~ ^/r/(.*)$ { proxy_pass http://UP/s/$1?k=v; }`, front.Location{Match: front.Regex, Path: "^/r/(.*)$", Pass: pass(front.Pass{To: "UP", URI: text("/s/$1?k=v")})},
+			`location ~ ^/r/(.*)$ { proxy_pass http://UP/s/$1?k=v; }`, front.Location{Match: front.Regex, Path: "^/r/(.*)$", Proxy: pass(front.Proxy{To: "UP", URI: text("/s/$1?k=v")})},
 			[]request{{path: "/r/x/y"}, {path: "/r/x?gone=1"}},
 		},
 		{
 			`location /w/ { rewrite ^/w/(.*)$ /new/$1?a=b break; proxy_pass http://UP/ignored/; }`,
-			front.Location{Path: "/w/", Steps: []front.Step{front.Rewrite{Pattern: "^/w/(.*)$", To: "/new/$1?a=b", Flag: front.RewriteBreak}}, Pass: pass(front.Pass{To: "UP", URI: text("/ignored/")})},
+			front.Location{Path: "/w/", Steps: []front.Step{front.Rewrite{Pattern: "^/w/(.*)$", To: "/new/$1?a=b", Flag: front.RewriteBreak}}, Proxy: pass(front.Proxy{To: "UP", URI: text("/ignored/")})},
 			[]request{{path: "/w/x%20y?c=d"}},
 		},
 		{
 			`location /x/ { rewrite ^/x/(.*)$ /x/n/$1 break; proxy_pass http://UP; }`,
-			front.Location{Path: "/x/", Steps: []front.Step{front.Rewrite{Pattern: "^/x/(.*)$", To: "/x/n/$1", Flag: front.RewriteBreak}}, Pass: pass(front.Pass{To: "UP"})},
+			front.Location{Path: "/x/", Steps: []front.Step{front.Rewrite{Pattern: "^/x/(.*)$", To: "/x/n/$1", Flag: front.RewriteBreak}}, Proxy: pass(front.Proxy{To: "UP"})},
 			[]request{{path: "/x/y%20z?c=d"}},
 		},
 		{
 			`location /v { set $to UP; proxy_pass http://$to$request_uri; }`,
-			front.Location{Path: "/v", Steps: []front.Step{front.Set{Name: "to", Value: front.Text(to)}}, Pass: pass(front.Pass{To: "$to", URI: text("$request_uri")})},
+			front.Location{Path: "/v", Steps: []front.Step{front.Set{Name: "to", Value: front.Text(to)}}, Proxy: pass(front.Proxy{To: "$to", URI: text("$request_uri")})},
 			[]request{{path: "/v/x%20y?c=d"}},
 		},
 		{
 			`location /q { set $to UP; proxy_pass http://$to; }`,
-			front.Location{Path: "/q", Steps: []front.Step{front.Set{Name: "to", Value: front.Text(to)}}, Pass: pass(front.Pass{To: "$to"})},
+			front.Location{Path: "/q", Steps: []front.Step{front.Set{Name: "to", Value: front.Text(to)}}, Proxy: pass(front.Proxy{To: "$to"})},
 			[]request{{path: "/q//x%20y?c=d"}},
 		},
 		{
 			`location /s { proxy_pass http://UP; proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header X-Real-IP ""; proxy_set_header Accept-Encoding ""; proxy_set_header X-Uri $uri; proxy_set_header X-Empty $arg_none; proxy_set_header X-Goal "$proxy_host $proxy_port"; }`,
-			front.Location{Path: "/s", Pass: pass(front.Pass{To: "UP", Header: []front.Field{
+			front.Location{Path: "/s", Proxy: pass(front.Proxy{To: "UP", Header: []front.Field{
 				{Name: "Host", Value: "$host"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}, {Name: "x-real-ip"}, {Name: "Accept-Encoding"}, {Name: "X-Uri", Value: "$uri"},
 				{Name: "X-Empty", Value: "$arg_none"}, {Name: "X-Goal", Value: "$proxy_host $proxy_port"},
 			}})},
@@ -86,12 +86,12 @@ func TestPassAsNginx(t *testing.T) {
 		},
 		{
 			`location /m { proxy_pass http://UP; proxy_method POST; proxy_set_body "[$arg_b]"; proxy_pass_request_headers off; }`,
-			front.Location{Path: "/m", Pass: pass(front.Pass{To: "UP", Method: "POST", Body: text("[$arg_b]"), NoHeader: true})},
+			front.Location{Path: "/m", Proxy: pass(front.Proxy{To: "UP", Method: "POST", Body: text("[$arg_b]"), NoHeader: true})},
 			[]request{{path: "/m?b=x", fields: []string{"X-A", "1"}}},
 		},
 		{
 			`location /n { proxy_pass http://UP; proxy_pass_request_body off; proxy_set_header Content-Length ""; }`,
-			front.Location{Path: "/n", Pass: pass(front.Pass{To: "UP", NoBody: true, Header: []front.Field{{Name: "Content-Length"}}})},
+			front.Location{Path: "/n", Proxy: pass(front.Proxy{To: "UP", NoBody: true, Header: []front.Field{{Name: "Content-Length"}}})},
 			[]request{{method: "POST", path: "/n", body: "dropped"}},
 		},
 	}
@@ -140,8 +140,8 @@ func TestAnswersAsNginx(t *testing.T) {
 		}
 	})
 	text := front.Text("/a/")
-	base := front.Pass{To: front.Text(to), URI: &text, Version: "1.1"}
-	with := func(f func(p *front.Pass)) *front.Pass {
+	base := front.Proxy{To: front.Text(to), URI: &text, Version: "1.1"}
+	with := func(f func(p *front.Proxy)) *front.Proxy {
 		p := base
 		f(&p)
 		return &p
@@ -149,7 +149,7 @@ func TestAnswersAsNginx(t *testing.T) {
 	file := site(t, "i/file.txt")
 	cases := []struct {
 		conf string
-		pass *front.Pass
+		pass *front.Proxy
 		ask  []string
 	}{
 		{"", &base, []string{
@@ -159,14 +159,14 @@ func TestAnswersAsNginx(t *testing.T) {
 			"HEAD /l/200?X-Accel-Redirect=/i/file.txt", "/l/200?X-Accel-Redirect=@named&Content-Type=text/plain", "/l/200?X-Accel-Redirect=/i/../i/none", "/l/200?X-Accel-Redirect=/i/none", "POST /l/200?X-Accel-Redirect=/i/file.txt",
 			"/l/200?X-Accel-Redirect=/l/200?X-B=1",
 		}},
-		{"proxy_hide_header X-A; proxy_pass_header Server; proxy_ignore_headers X-Accel-Redirect;", with(func(p *front.Pass) {
+		{"proxy_hide_header X-A; proxy_pass_header Server; proxy_ignore_headers X-Accel-Redirect;", with(func(p *front.Proxy) {
 			p.Hide, p.Show, p.Ignore = []string{"X-A"}, []string{"Server"}, []string{"X-Accel-Redirect"}
 		}), []string{"/l/200?X-A=1&X-B=2&X-Accel-Redirect=/i/file.txt"}},
-		{"proxy_redirect off;", with(func(p *front.Pass) { p.NoRedirects = true }), []string{"/l/302?Location=http://UP/a/x"}},
-		{`proxy_redirect http://UP/a/ /elsewhere/; proxy_redirect ~^http://(\w+)\.example/(.*)$ https://$1.test/$2; proxy_redirect ~*^HTTP://CASE/ /case/;`, with(func(p *front.Pass) {
+		{"proxy_redirect off;", with(func(p *front.Proxy) { p.NoRedirects = true }), []string{"/l/302?Location=http://UP/a/x"}},
+		{`proxy_redirect http://UP/a/ /elsewhere/; proxy_redirect ~^http://(\w+)\.example/(.*)$ https://$1.test/$2; proxy_redirect ~*^HTTP://CASE/ /case/;`, with(func(p *front.Proxy) {
 			p.Redirects = []front.Replace{{From: "http://" + to + "/a/", To: "/elsewhere/"}, {From: `~^http://(\w+)\.example/(.*)$`, To: "https://$1.test/$2"}, {From: `~*^HTTP://CASE/`, To: "/case/"}}
 		}), []string{"/l/302?Location=http://UP/a/x", "/l/302?Location=http://one.example/x", "/l/302?Location=http://case/gone", "/l/302?Location=http://no/x"}},
-		{`proxy_cookie_domain other.example new.example; proxy_cookie_path /a/ /b/; proxy_cookie_path ~^/r/(.*)$ /s/$1;`, with(func(p *front.Pass) {
+		{`proxy_cookie_domain other.example new.example; proxy_cookie_path /a/ /b/; proxy_cookie_path ~^/r/(.*)$ /s/$1;`, with(func(p *front.Proxy) {
 			p.CookieDomains = []front.Replace{{From: "other.example", To: "new.example"}}
 			p.CookiePaths = []front.Replace{{From: "/a/", To: "/b/"}, {From: "~^/r/(.*)$", To: "/s/$1"}}
 		}), []string{"/l/200?Set-Cookie=a=b;+Path=/a/x;+Domain=other.example", "/l/200?Set-Cookie=a=b;+path=/r/x;+domain=.OTHER.example;+Secure", "/l/200?Set-Cookie=a=b;+Path=/", "/l/200?Set-Cookie=a"}},
@@ -176,7 +176,7 @@ func TestAnswersAsNginx(t *testing.T) {
 		nginx, _ := serveNginx(t, "", fmt.Sprintf(`location /l/ { proxy_http_version 1.1; proxy_pass http://%s/a/; %s }
 location /i/ { internal; root %s; } location @named { return 202 named; }`, to, conf, file))
 		config := oneHost(
-			front.Location{Path: "/l/", Pass: c.pass},
+			front.Location{Path: "/l/", Proxy: c.pass},
 			front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(file)}}},
 			front.Location{Match: front.Named, Path: "@named", Steps: []front.Step{front.Return{Status: 202, Text: "named"}}},
 		)
@@ -232,13 +232,13 @@ func TestFastCGIAsNginx(t *testing.T) {
 	hidden, allHidden := params("HTTP_X_A set")
 	for _, c := range []struct {
 		conf string
-		pass front.Pass
+		pass front.Proxy
 	}{
-		{conf, front.Pass{Params: all}},
-		{conf + "fastcgi_index index.php;", front.Pass{Params: all, ParamIndex: "index.php"}},
-		{conf + `fastcgi_split_path_info ^(.+?\.php)(/.*)$; fastcgi_index i.php;`, front.Pass{Params: all, SplitPath: `^(.+?\.php)(/.*)$`, ParamIndex: "i.php"}},
-		{hidden, front.Pass{Params: allHidden}},
-		{conf + "fastcgi_pass_request_headers off; fastcgi_pass_request_body off;", front.Pass{Params: all, NoHeader: true, NoBody: true}},
+		{conf, front.Proxy{Params: all}},
+		{conf + "fastcgi_index index.php;", front.Proxy{Params: all, ParamIndex: "index.php"}},
+		{conf + `fastcgi_split_path_info ^(.+?\.php)(/.*)$; fastcgi_index i.php;`, front.Proxy{Params: all, SplitPath: `^(.+?\.php)(/.*)$`, ParamIndex: "i.php"}},
+		{hidden, front.Proxy{Params: allHidden}},
+		{conf + "fastcgi_pass_request_headers off; fastcgi_pass_request_body off;", front.Proxy{Params: all, NoHeader: true, NoBody: true}},
 	} {
 		nginx, _ := serveNginx(t, "", "server_name front.test; location / { fastcgi_pass "+to+"; "+c.conf+" }")
 		c.pass.To, c.pass.Protocol = front.Text(to), front.FastCGI
@@ -303,10 +303,10 @@ func TestPHP(t *testing.T) {
 		{Name: "CONTENT_LENGTH", Value: "$content_length"}, {Name: "SERVER_PROTOCOL", Value: "$server_protocol"},
 	}
 	settings := front.Settings{Files: front.Files{Root: front.Text(root), Index: []front.Text{"index.php"}}, MaxBody: -1}
-	pass := front.Pass{To: front.Text("unix:" + socket), Protocol: front.FastCGI, Params: params, SplitPath: `^(.+\.php)(/.+)$`, ParamIndex: "index.php"}
+	pass := front.Proxy{To: front.Text("unix:" + socket), Protocol: front.FastCGI, Params: params, SplitPath: `^(.+\.php)(/.+)$`, ParamIndex: "index.php"}
 	a := serveHandler(t, newFront(t, oneHost(
 		front.Location{Path: "/", TryFiles: []front.Text{"$uri", "$uri/", "/index.php?$args"}, Settings: settings},
-		front.Location{Match: front.Regex, Path: `\.php(/|$)`, Pass: &pass, Settings: settings},
+		front.Location{Match: front.Regex, Path: `\.php(/|$)`, Proxy: &pass, Settings: settings},
 	), quiet()))
 	for _, test := range []struct {
 		method, path string
@@ -337,9 +337,9 @@ func TestAccelRedirectMethod(t *testing.T) {
 		}
 		fmt.Fprintf(w, "%s %q", r.Method, b)
 	})
-	second := front.Pass{To: front.Text(to), Header: []front.Field{{Name: "X-To"}}}
+	second := front.Proxy{To: front.Text(to), Header: []front.Field{{Name: "X-To"}}}
 	us := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to)}}, front.Location{Match: front.Named, Path: "@b", Pass: &second}, front.Location{Path: "/b", Pass: &second},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}}, front.Location{Match: front.Named, Path: "@b", Proxy: &second}, front.Location{Path: "/b", Proxy: &second},
 	), quiet()))
 	theirs, _ := serveNginx(t, "", fmt.Sprintf(`location / { proxy_pass http://%[1]s; } location @b { proxy_set_header X-To ""; proxy_pass http://%[1]s; }`, to))
 	for _, method := range []string{"GET", "POST", "PUT"} {

@@ -17,10 +17,10 @@ func TestCacheWithUnderscores(t *testing.T) {
 			w.Header().Set("Vary", "X-Lang")
 		}
 	})
-	c := kept(to, front.PassCache{Key: "$uri$http_x_lang$http_user_agent"}, cache.Config{Name: "one"})
+	c := kept(to, front.ProxyCache{Key: "$uri$http_x_lang$http_user_agent"}, cache.Config{Name: "one"})
 	c.Hosts[0].UnderscoreFields = true
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/vary", Settings: c.Hosts[0].Locations[0].Settings,
-		Pass: &front.Pass{To: front.Text(to), Cache: &front.PassCache{Zone: "one", Key: "$uri"}}})
+		Proxy: &front.Proxy{To: front.Text(to), Cache: &front.ProxyCache{Zone: "one", Key: "$uri"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, test := range []struct {
 		path, state string
@@ -48,10 +48,10 @@ func TestInterceptedBeforeAccelRedirect(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 		}
 	})
-	for _, pc := range []*front.PassCache{nil, {Zone: "one", Key: "$uri"}} {
-		c := kept(to, front.PassCache{}, cache.Config{Name: "one"})
+	for _, pc := range []*front.ProxyCache{nil, {Zone: "one", Key: "$uri"}} {
+		c := kept(to, front.ProxyCache{}, cache.Config{Name: "one"})
 		l := &c.Hosts[0].Locations[0]
-		l.Pass.Cache, l.Pass.Intercept = pc, true
+		l.Proxy.Cache, l.Proxy.Intercept = pc, true
 		l.Settings.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations,
 			front.Location{Path: "/protected/", Internal: true, Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}},

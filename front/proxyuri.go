@@ -15,7 +15,7 @@ type uriRule struct {
 
 // passURI compiles how targets are made.
 func (c *compiler) passURI(p *pass, l *Location) error {
-	from := l.Pass
+	from := l.Proxy
 	if from.URI == nil {
 		return nil
 	}

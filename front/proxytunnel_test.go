@@ -23,8 +23,8 @@ import (
 )
 
 // upgrading is a Pass that lets connections be switched.
-func upgrading(to string) front.Pass {
-	return front.Pass{To: front.Text(to), Version: "1.1", Header: []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
+func upgrading(to string) front.Proxy {
+	return front.Proxy{To: front.Text(to), Version: "1.1", Header: []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
 }
 
 // A websocket says back what it is told.
@@ -49,9 +49,9 @@ func TestWebsocket(t *testing.T) {
 	bound := upgrading("app")
 	to := served(t, say)
 	for name, c := range map[string]struct {
-		pass front.Pass
+		pass front.Proxy
 		ok   bool
-	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Pass{To: front.Text(to)}, false}, "bound, not asked for": {front.Pass{To: "app"}, false}} {
+	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Proxy{To: front.Text(to)}, false}, "bound, not asked for": {front.Proxy{To: "app"}, false}} {
 		t.Run(name, func(t *testing.T) {
 			a := serveHandler(t, newFront(t, passed(c.pass), front.Bind("app", http.HandlerFunc(say)), quiet()))
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -159,19 +159,19 @@ func TestHTTPSUpstreams(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	for _, test := range []struct {
-		tls    front.PassTLS
+		tls    front.ProxyTLS
 		status int
 		name   string
 	}{
-		{front.PassTLS{}, 200, ""},
-		{front.PassTLS{SNI: true, Name: "any.example"}, 200, "any.example"},
-		{front.PassTLS{Config: &tls.Config{RootCAs: roots}, Name: "example.com"}, 200, ""},
-		{front.PassTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n", SNI: true}, 200, "example.com"},
-		{front.PassTLS{Config: &tls.Config{RootCAs: roots}, Name: "evil.test", SNI: true}, 502, "evil.test"},
-		{front.PassTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
-		{front.PassTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
+		{front.ProxyTLS{}, 200, ""},
+		{front.ProxyTLS{SNI: true, Name: "any.example"}, 200, "any.example"},
+		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "example.com"}, 200, ""},
+		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n", SNI: true}, 200, "example.com"},
+		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "evil.test", SNI: true}, 502, "evil.test"},
+		{front.ProxyTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
+		{front.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
 	} {
-		c := passed(front.Pass{Protocol: front.HTTPS, To: to, TLS: test.tls})
+		c := passed(front.Proxy{Protocol: front.HTTPS, To: to, TLS: test.tls})
 		a := serveHandler(t, newFront(t, c, quiet()))
 		got := a.get("/?n=example.com")
 		name := <-names
@@ -183,7 +183,7 @@ func TestHTTPSUpstreams(t *testing.T) {
 		}
 	}
 	plain := served(t, echo)
-	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
+	a := serveHandler(t, newFront(t, passed(front.Proxy{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
 	if got := a.get("/"); got.status != 502 {
 		t.Errorf("plain bytes where TLS was asked for: %d", got.status)
 	}
@@ -217,7 +217,7 @@ func TestHandshakeTime(t *testing.T) {
 	s.Listener = slowly{s.Listener, time.Second}
 	s.StartTLS()
 	defer s.Close()
-	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
+	a := serveHandler(t, newFront(t, passed(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
 	testkit.Try(t, func() error { // the answer has to be quicker than the handshake
 		if got := a.get("/"); got.status != 200 {
 			return fmt.Errorf("the handshake takes a second: %d", got.status)
@@ -237,7 +237,7 @@ func TestUnixUpstreams(t *testing.T) {
 		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
 		s.Start()
 		t.Cleanup(s.Close)
-		c := passed(front.Pass{To: front.Text("unix:" + path)})
+		c := passed(front.Proxy{To: front.Text("unix:" + path)})
 		c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" && got.header.Get("X-Up") != "unix:"+path+" localhost" {
@@ -250,12 +250,12 @@ func TestUnixUpstreams(t *testing.T) {
 func TestKeepalive(t *testing.T) {
 	for _, test := range []struct {
 		keepalive, requests int
-		pass                front.Pass
+		pass                front.Proxy
 		want                int
 	}{
-		{0, 0, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 6}, {2, 0, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 1},
-		{2, 3, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 2}, {2, 0, front.Pass{}, 6}, {2, 0, front.Pass{Version: "1.1"}, 6},
-		{2, 0, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection", Value: "close"}}}, 6},
+		{0, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 6}, {2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 1},
+		{2, 3, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 2}, {2, 0, front.Proxy{}, 6}, {2, 0, front.Proxy{Version: "1.1"}, 6},
+		{2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection", Value: "close"}}}, 6},
 	} {
 		conns := make(chan bool, 100)
 		s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
@@ -291,7 +291,7 @@ func TestPassReload(t *testing.T) {
 	}
 	s.Start()
 	c := func(weight int) front.Config {
-		c := passed(front.Pass{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+		c := passed(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
 		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
 		return c
 	}

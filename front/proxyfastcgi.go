@@ -34,7 +34,7 @@ type cgiRule struct {
 type cgiParam struct{ name, value string }
 
 // cgi compiles what is said of FastCGI.
-func (c *compiler) cgi(from *Pass) (*cgi, error) {
+func (c *compiler) cgi(from *Proxy) (*cgi, error) {
 	g := &cgi{index: from.ParamIndex, none: from.NoHeader, given: make(map[string]bool)}
 	for _, p := range from.Params {
 		value, err := c.text(p.Value)

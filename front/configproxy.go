@@ -21,7 +21,7 @@ const (
 )
 
 // Pass has an upstream answer: proxy_pass or fastcgi_pass.
-type Pass struct {
+type Proxy struct {
 	Protocol Protocol
 	// To is the name of an Upstream or of a bound handler, or HOST:PORT, or unix:PATH, behind a scheme if the Protocol is SchemeOfTo.
 	To Text
@@ -72,13 +72,13 @@ type Pass struct {
 	// KeepConn keeps connections of FastCGI; those of HTTP are kept if the group's Keepalive says so.
 	KeepConn bool
 
-	TLS PassTLS
+	TLS ProxyTLS
 
-	Cache *PassCache
+	Cache *ProxyCache
 }
 
 // PassTLS is TLS to upstreams.
-type PassTLS struct {
+type ProxyTLS struct {
 	Config *tls.Config // certificates and so on; nil verifies nothing, as nginx
 	Name   Text        // SNI, and what a certificate is verified for; "" is To's host
 	SNI    bool        // sends it
@@ -107,7 +107,7 @@ type Replace struct {
 }
 
 // PassCache says what of an upstream's answers is kept, and when it answers.
-type PassCache struct {
+type ProxyCache struct {
 	Zone string // a Cache's name
 	Key  Text   // "" is $scheme$proxy_host, and path and query of the upstream request
 	// Purge are texts that, if any is neither empty nor "0", have a request be one to forget what is kept of its key, or of all keys that

@@ -24,7 +24,7 @@ type cacheKey struct {
 // cacheKey compiles the key of a Pass. As in nginx the usual one has the target of the upstream request, not that of the client's: after a
 // rewrite or an internal redirect they are different resources. nginx's does not tell the hosts of requests apart, not even if the
 // upstream gets them: two hosts of one upstream would share their responses. Here the Host that is sent belongs to it.
-func (c *compiler) cacheKey(p *Pass) (key cacheKey, err error) {
+func (c *compiler) cacheKey(p *Proxy) (key cacheKey, err error) {
 	from := p.Cache.Key
 	switch {
 	case from != "":
@@ -66,7 +66,7 @@ func (k *cacheKey) lacksBody(x *exchange, p *pass) bool {
 
 // tellsAuthorization reports whether a key has all that the Authorization of upstream requests depends on: the client's field, or the
 // variables of the value that the configuration sets. A constant depends on nothing.
-func tellsAuthorization(p *Pass, key Text) bool {
+func tellsAuthorization(p *Proxy, key Text) bool {
 	var set *Text
 	for i := range p.Header {
 		if strings.EqualFold(p.Header[i].Name, "Authorization") {

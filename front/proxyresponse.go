@@ -95,7 +95,7 @@ func markOf(name string) byte {
 
 // hiddenFields are those of answers that are not passed on. A handler in the same process is nobody that the client knows of, but
 // says the time and so on for us.
-func hiddenFields(from *Pass, bound bool) map[string]bool {
+func hiddenFields(from *Proxy, bound bool) map[string]bool {
 	hidden := make(map[string]bool)
 	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset"}
 	if from.Protocol != FastCGI && !bound {

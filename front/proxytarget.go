@@ -38,10 +38,10 @@ var errNoScheme = errors.New("the URL begins neither with http:// nor with https
 
 // passGoal compiles where a Pass leads.
 func (c *compiler) passGoal(p *pass, l *Location) (err error) {
-	g, protocol := &p.to, l.Pass.Protocol
+	g, protocol := &p.to, l.Proxy.Protocol
 	g.plan, g.scheme, g.secure = c.plan, protocol == SchemeOfTo, protocol == HTTPS
 	g.cgi = protocol == FastCGI
-	if g.text, err = c.text(l.Pass.To); err != nil {
+	if g.text, err = c.text(l.Proxy.To); err != nil {
 		return err
 	}
 	switch {
@@ -51,7 +51,7 @@ func (c *compiler) passGoal(p *pass, l *Location) (err error) {
 		return errors.New("the scheme of To is known: want HTTP or HTTPS, and To without it")
 	case g.text.constant():
 		g.name = g.nameOf(g.text.literal, usualPort(g.secure))
-		if g.bound = c.boundTo(g.text.literal); g.bound == nil && !c.findsLater(l.Pass) {
+		if g.bound = c.boundTo(g.text.literal); g.bound == nil && !c.findsLater(l.Proxy) {
 			g.group, err = c.target(g.text.literal)
 		}
 	}
@@ -60,14 +60,14 @@ func (c *compiler) passGoal(p *pass, l *Location) (err error) {
 		c.plan.releases = append(c.plan.releases, g.other.close)
 	}
 	if err == nil && (g.secure || g.scheme) && g.bound == nil {
-		p.tls, err = c.tlsLinks(&l.Pass.TLS, g.group)
+		p.tls, err = c.tlsLinks(&l.Proxy.TLS, g.group)
 	}
 	return err
 }
 
 // findsLater reports whether a constant To is looked up when a request comes. As in nginx that is so if the rest of the URL has variables: the
 // configuration is fine while nobody knows the name.
-func (c *compiler) findsLater(p *Pass) bool {
+func (c *compiler) findsLater(p *Proxy) bool {
 	to := string(p.To)
 	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(to)] != nil || strings.HasPrefix(to, "unix:") {
 		return false

@@ -122,7 +122,7 @@ func socketPath(addr string) (string, bool) {
 // tlsLinks are connections by TLS to a group, for a Pass.
 type tlsLinks struct {
 	group *upstream.Config
-	from  *PassTLS
+	from  *ProxyTLS
 	name  text // what certificates are verified for, "" is To's host
 
 	mu    sync.Mutex
@@ -130,7 +130,7 @@ type tlsLinks struct {
 }
 
 // tlsLinks are those of a Pass. They end with the plan.
-func (c *compiler) tlsLinks(from *PassTLS, g *group) (*tlsLinks, error) {
+func (c *compiler) tlsLinks(from *ProxyTLS, g *group) (*tlsLinks, error) {
 	t := &tlsLinks{from: from, links: make(map[string]*client.Client)}
 	if g != nil {
 		t.group = g.peers.Config()

@@ -81,7 +81,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 		"long, chunked": {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(big), big), big, 1999},
 	}
 	for name, answer := range answers {
-		for mode, p := range map[string]front.Pass{"buffered": {}, "stream": {Stream: true}} {
+		for mode, p := range map[string]front.Proxy{"buffered": {}, "stream": {Stream: true}} {
 			var at int
 			to := raw(t, func(nc net.Conn) {
 				if readHead(nc) == nil {
@@ -117,7 +117,7 @@ func TestKilledApplication(t *testing.T) {
 			nc.Write(text[:at])
 		}
 	})
-	a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
+	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
 	for at = range len(text) + 1 {
 		resp, body, err := fetch(a, "/")
 		whole := at == len(text)
@@ -155,7 +155,7 @@ func TestHostileUpstreams(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
-		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to)}), quiet()))
+		a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to)}), quiet()))
 		for range 2 {
 			resp, body, err := fetch(a, "/")
 			if err != nil || resp.StatusCode != test.status || strings.Contains(body, "evil") {
@@ -183,7 +183,7 @@ func TestSilentUpstreams(t *testing.T) {
 				}
 			}
 		})
-		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
+		a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
 		resp, body, err := fetch(a, "/")
 		if _, part, cut := strings.Cut(said, "\r\n\r\n"); cut {
 			if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" || !strings.Contains(part, body) {
@@ -217,7 +217,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
+		a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
 		// Between two reads of the head, nginx begins anew, too: here the head as a whole has the time.
 		testkit.Try(t, func() error { // on a busy machine a pause may be longer than it was to be
 			resp, body, err := fetch(a, "/")
@@ -243,7 +243,7 @@ func TestClientLeaves(t *testing.T) {
 				left <- false
 			}
 		})
-		c := passed(front.Pass{To: front.Text(to), IgnoreAbort: ignore})
+		c := passed(front.Proxy{To: front.Text(to), IgnoreAbort: ignore})
 		name := t.TempDir() + "/log"
 		c.LogFormats = []front.LogFormat{{Name: "s", Text: "$status"}}
 		c.Hosts[0].Locations[0].Logs = []front.Log{{Path: name, Format: "s"}}
@@ -278,7 +278,7 @@ func TestEarlyAnswer(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		c := passed(front.Pass{To: front.Text(to), StreamRequest: stream})
+		c := passed(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].MaxBody = -1
 		a := serveHandler(t, newFront(t, c, quiet()))
 		resp, err := a.client.Post("http://x/", "", bytes.NewReader(make([]byte, 4<<20)))
@@ -305,7 +305,7 @@ func TestBrokenBody(t *testing.T) {
 		seen.Store(r.URL.Path, err == nil)
 	})
 	for _, stream := range []bool{false, true} {
-		c := passed(front.Pass{To: front.Text(to), StreamRequest: stream})
+		c := passed(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].BodyTimeout = 100 * time.Millisecond
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for path, text := range map[string]string{
@@ -351,7 +351,7 @@ func TestRestarts(t *testing.T) {
 		io.Copy(w, r.Body)
 	})
 	servers := []*restarting{newRestarting(t, handler), newRestarting(t, handler)}
-	c := passed(front.Pass{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+	c := passed(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	end := make(chan struct{})
@@ -461,7 +461,7 @@ func TestPassPanics(t *testing.T) {
 		io.WriteString(nc, "HTTP/1.1 200 OK\r\n\r\nhi")
 	})
 	for path, at := range map[string]int{"/hint": 103, "/moved": 404, "/missing": 302, "/ok": 200} {
-		c := passed(front.Pass{To: "up", Intercept: true})
+		c := passed(front.Proxy{To: "up", Intercept: true})
 		c.Hosts[0].Locations[0].ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}
 		if path == "/moved" {
 			c.Hosts[0].Locations[0].ErrorPages = nil
@@ -490,7 +490,7 @@ func TestTrailersAnnouncedInPart(t *testing.T) {
 			io.WriteString(nc, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2\r\nhi\r\n0\r\nX-A: a\r\nX-B: b\r\n\r\n")
 		}
 	})
-	a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), Stream: true}), quiet()))
+	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), Stream: true}), quiet()))
 	resp, err := a.client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)

@@ -32,9 +32,9 @@ func TestPassVariables(t *testing.T) {
 	_, port, _ := strings.Cut(to, ":")
 	page := []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
 	a := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to)}, Settings: variables("$upstream_addr $upstream_status $upstream_http_x_up $upstream_cookie_a $proxy_host $proxy_port $proxy_add_x_forwarded_for $upstream_connect_time $upstream_header_time")},
-		front.Location{Path: "/404", Pass: &front.Pass{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: page}},
-		front.Location{Path: "/page", Pass: &front.Pass{To: front.Text(to)}, Settings: variables("$upstream_status")},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}, Settings: variables("$upstream_addr $upstream_status $upstream_http_x_up $upstream_cookie_a $proxy_host $proxy_port $proxy_add_x_forwarded_for $upstream_connect_time $upstream_header_time")},
+		front.Location{Path: "/404", Proxy: &front.Proxy{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: page}},
+		front.Location{Path: "/page", Proxy: &front.Proxy{To: front.Text(to)}, Settings: variables("$upstream_status")},
 		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 200, Text: "[$upstream_addr$upstream_status$proxy_host$upstream_http_x$fastcgi_path_info]"}}},
 	), quiet()))
 	want := fmt.Sprintf(`^%s 200 up first %s %s 1\.2\.3\.4, unix: \d+\.\d{3} \d+\.\d{3}$`, to, to, port)
@@ -52,7 +52,7 @@ func TestPassVariables(t *testing.T) {
 // Where variables lead: to upstreams, bound handlers, addresses, and nowhere.
 func TestPassToVariable(t *testing.T) {
 	to := served(t, echo)
-	c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: "$arg_to"}})
+	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to"}})
 	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host) })), quiet())
 	a := serveHandler(t, h)
 	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {
@@ -84,7 +84,7 @@ func TestPassSchemeOfTo(t *testing.T) {
 	plain, secure := served(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(secure.Close)
 	a := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: "$arg_to", Protocol: front.SchemeOfTo}, Settings: variables("$proxy_host $proxy_port")},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to", Protocol: front.SchemeOfTo}, Settings: variables("$proxy_host $proxy_port")},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host) })), quiet()))
 	_, port, _ := strings.Cut(plain, ":")
 	for to, want := range map[string]string{
@@ -105,7 +105,7 @@ func TestPassSchemeOfTo(t *testing.T) {
 			t.Errorf("%q: %d %s", to, got.status, got.body)
 		}
 	}
-	if _, err := front.New(oneHost(front.Location{Path: "/", Pass: &front.Pass{To: "http://a", Protocol: front.SchemeOfTo}})); err == nil || !strings.Contains(err.Error(), "want HTTP or HTTPS") {
+	if _, err := front.New(oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "http://a", Protocol: front.SchemeOfTo}})); err == nil || !strings.Contains(err.Error(), "want HTTP or HTTPS") {
 		t.Error(err)
 	}
 }

@@ -43,11 +43,11 @@ func served(t testing.TB, h http.HandlerFunc) string {
 }
 
 // passed is the location / that passes to an address.
-func passed(p front.Pass) front.Config { return oneHost(front.Location{Path: "/", Pass: &p}) }
+func passed(p front.Proxy) front.Config { return oneHost(front.Location{Path: "/", Proxy: &p}) }
 
 // A client's Connection takes nothing away that was set, nor what tells of clients; what is named and set by nobody goes.
 func TestConnectionNamesFields(t *testing.T) {
-	a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(served(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}), quiet()))
+	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(served(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}), quiet()))
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User", "evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
 	if err := json.Unmarshal([]byte(got.body), &e); err != nil {
@@ -127,7 +127,7 @@ func TestNext(t *testing.T) {
 					answer(i, w, r)
 				})})
 			}
-			c := passed(front.Pass{To: "up", Next: test.next, ReadTimeout: timeout})
+			c := passed(front.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
 			c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
 			a := serveHandler(t, newFront(t, c, quiet()))
 			got := a.ask(method, path, strings.NewReader(strings.Repeat("x", 100)))
@@ -149,8 +149,8 @@ func TestNext(t *testing.T) {
 func TestNobodyListens(t *testing.T) {
 	const nobody = "127.0.0.1:1" // a free port of those that are given out could be given to somebody
 	c := oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: "up"}},
-		front.Location{Path: "/none", Pass: &front.Pass{To: front.Text(nobody)}},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: "up"}},
+		front.Location{Path: "/none", Proxy: &front.Proxy{To: front.Text(nobody)}},
 	)
 	c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}
 	live := served(t, echo)
@@ -172,7 +172,7 @@ func TestRequestBodies(t *testing.T) {
 		fmt.Fprintf(w, "%d %d %v %x", r.ContentLength, len(b), err, checksum(b))
 	})
 	for _, stream := range []bool{false, true} {
-		c := passed(front.Pass{To: front.Text(to), StreamRequest: stream})
+		c := passed(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].MaxBody = 300 << 10
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, 300 << 10} {
@@ -224,7 +224,7 @@ func TestAnswerBodies(t *testing.T) {
 		}
 		io.WriteString(w, pattern(n))
 	})
-	for name, p := range map[string]front.Pass{
+	for name, p := range map[string]front.Proxy{
 		"usual": {}, "stream": {Stream: true}, "little memory": {BufferBytes: 1}, "no file": {BufferBytes: 1, MaxSpool: -1}, "small file": {BufferBytes: 1, MaxSpool: 100 << 10}, "kept": {Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestSlowClient(t *testing.T) {
 		_, err := io.WriteString(w, pattern(n))
 		done <- err == nil
 	})
-	a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to)}), quiet()))
+	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to)}), quiet()))
 	resp, err := a.client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func TestStream(t *testing.T) {
 			<-next
 		}
 	})
-	c := oneHost(front.Location{Path: "/asked", Pass: &front.Pass{To: front.Text(to)}}, front.Location{Path: "/stream", Pass: &front.Pass{To: front.Text(to), Stream: true}})
+	c := oneHost(front.Location{Path: "/asked", Proxy: &front.Proxy{To: front.Text(to)}}, front.Location{Path: "/stream", Proxy: &front.Proxy{To: front.Text(to), Stream: true}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, path := range []string{"/asked", "/stream"} {
 		resp, err := a.client.Get("http://x" + path)
@@ -322,7 +322,7 @@ func TestTrailersAndHints(t *testing.T) {
 		io.WriteString(w, "body")
 		w.Header().Set("X-Sum", "42")
 	})
-	a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to)}), quiet()))
+	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to)}), quiet()))
 	hints := []string{}
 	r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
 	resp, err := a.client.Do(r)
@@ -342,9 +342,9 @@ func TestReplacesHaveNames(t *testing.T) {
 	replaces := func(group string) []front.Replace {
 		return []front.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`, To: front.Text("http://$" + group + ".test")}}
 	}
-	inner := front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to), Redirects: replaces("inner")}}
+	inner := front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Redirects: replaces("inner")}}
 	a := serveHandler(t, newFront(t, oneHost(front.Location{
-		Path: "/", Pass: &front.Pass{To: front.Text(to), Redirects: replaces("outer")},
+		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Redirects: replaces("outer")},
 		Steps:    []front.Step{front.Set{Name: "early", Value: "$outer$inner"}, front.If{Left: "$arg_x", Location: &inner}},
 		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
 	}), quiet()))
@@ -359,13 +359,13 @@ func TestReplacesHaveNames(t *testing.T) {
 // Errors of a Pass are found when it is compiled.
 func TestPassErrors(t *testing.T) {
 	uri := front.Text("/x")
-	for name, p := range map[string]front.Pass{
+	for name, p := range map[string]front.Proxy{
 		"leads nowhere": {}, "no protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"}, "want 1.0 or 1.1": {To: "127.0.0.1:1", Version: "2"},
 		"field name": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}}, "cannot be sent": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},
 		"no variable": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "$nothing"}}}, "where a request ends": {To: "127.0.0.1:1", Header: []front.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
 		"no other server": {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}}, "below zero": {To: "127.0.0.1:1", ReadTimeout: -1}, "no effect": {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
 		"FastCGI has no URI": {To: "127.0.0.1:1", Protocol: front.FastCGI, URI: &uri}, "two groups": {To: "127.0.0.1:1", Protocol: front.FastCGI, SplitPath: "^(.*)$"}, "is none": {To: "127.0.0.1:1", Method: "A B"},
-		"not HTTPS": {To: "127.0.0.1:1", TLS: front.PassTLS{SNI: true}}, "not FastCGI": {To: "127.0.0.1:1", ParamIndex: "x"}, "no Version": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
+		"not HTTPS": {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}}, "not FastCGI": {To: "127.0.0.1:1", ParamIndex: "x"}, "no Version": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
 		"cannot be set": {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
 	} {
 		c := passed(p)
@@ -380,7 +380,7 @@ func TestPassErrors(t *testing.T) {
 		"want a Key":    {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
 		"no servers":    {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
-		c := passed(front.Pass{To: "127.0.0.1:1"})
+		c := passed(front.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u
 		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -391,7 +391,7 @@ func TestPassErrors(t *testing.T) {
 // A request that cannot be sent to any server is the fault of none.
 func TestUnsendable(t *testing.T) {
 	uri := front.Text("$uri")
-	for name, p := range map[string]front.Pass{
+	for name, p := range map[string]front.Proxy{
 		"target": {URI: &uri}, "host": {Header: []front.Field{{Name: "Host", Value: "$arg_host"}}}, "method": {Method: "$arg_method"},
 	} {
 		p.To = "up"
@@ -418,7 +418,7 @@ func TestReadTimeoutAfterBody(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, passed(front.Pass{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: patience, StreamRequest: stream}), quiet()))
+		a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: patience, StreamRequest: stream}), quiet()))
 		began := time.Now()
 		got := a.ask("POST", "/", strings.NewReader(pattern(100_000)))
 		if got.status != 504 || time.Since(began) >= patience {
@@ -438,7 +438,7 @@ func TestNextIdempotencyKey(t *testing.T) {
 			}
 		})})
 	}
-	c := passed(front.Pass{To: "up"})
+	c := passed(front.Proxy{To: "up"})
 	c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	if got := a.ask("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 || len(asked) != 1 {
@@ -468,7 +468,7 @@ func bodyAgain(t *testing.T) error {
 			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
 		}
 	})
-	c := passed(front.Pass{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
+	c := passed(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
 	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets take
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: to}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))

@@ -24,7 +24,7 @@ func TestTunnelBytes(t *testing.T) {
 	})
 	name := filepath.Join(t.TempDir(), "log")
 	p := upgrading(to)
-	c := oneHost(front.Location{Path: "/", Pass: &p, Settings: front.Settings{Logs: []front.Log{{Path: name, Format: "bytes"}}}})
+	c := oneHost(front.Location{Path: "/", Proxy: &p, Settings: front.Settings{Logs: []front.Log{{Path: name, Format: "bytes"}}}})
 	c.LogFormats = []front.LogFormat{{Name: "bytes", Text: "$status $bytes_sent $body_bytes_sent $upstream_response_length"}}
 	h := newFront(t, c, quiet())
 	nc, err := net.Dial("unix", serveHandler(t, h).socket)

@@ -16,10 +16,10 @@ import (
 )
 
 // kept is a Config of a host that passes everything to an upstream and keeps its answers.
-func kept(to string, pc front.PassCache, caches ...cache.Config) front.Config {
+func kept(to string, pc front.ProxyCache, caches ...cache.Config) front.Config {
 	pc.Zone = caches[0].Name
 	c := oneHost(front.Location{
-		Path: "/", Pass: &front.Pass{To: front.Text(to), Cache: &pc},
+		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Cache: &pc},
 		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status", Always: true}}},
 	})
 	c.Caches = caches
@@ -53,7 +53,7 @@ func TestCachedPass(t *testing.T) {
 		w.Header().Set("Etag", `"v1"`)
 		w.Header().Set("X-Accel-Buffering", "no")
 	})
-	pc := front.PassCache{Skip: []front.Text{"$arg_skip"}, NoStore: []front.Text{"$arg_private"}, Policy: cache.Policy{Status: true}}
+	pc := front.ProxyCache{Skip: []front.Text{"$arg_skip"}, NoStore: []front.Text{"$arg_private"}, Policy: cache.Policy{Status: true}}
 	a := serveHandler(t, newFront(t, kept(to, pc, cache.Config{Name: "one", Dir: t.TempDir()}), quiet()))
 	body := "1 " + to + " /x"
 	a.get("/x", "Range", "bytes=0-0").want(t, "MISS", 206, "1")
@@ -82,7 +82,7 @@ func TestAnswerRefusesToBeKept(t *testing.T) {
 			w.Header()[http.CanonicalHeaderKey(name)] = values
 		}
 	})
-	pc := front.PassCache{NoStore: []front.Text{"$upstream_http_x_private", "$personal"}}
+	pc := front.ProxyCache{NoStore: []front.Text{"$upstream_http_x_private", "$personal"}}
 	c := kept(to, pc, cache.Config{Name: "one"})
 	c.Maps = []front.Map{{Name: "personal", Source: "$upstream_http_x_class", Cases: []front.Case{{From: "personal", To: "1"}}, Default: "0"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -97,8 +97,8 @@ func TestAnswerRefusesToBeKept(t *testing.T) {
 // Hosts whose upstream is told which one is meant do not get each other's answers.
 func TestCacheKeyHasHost(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := kept(to, front.PassCache{}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations[0].Pass.Header = []front.Field{{Name: "host", Value: "$host"}}
+	c := kept(to, front.ProxyCache{}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "host", Value: "$host"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
 	r, err := http.NewRequest("GET", "http://front.test/x", nil)
@@ -124,7 +124,7 @@ func TestCacheKeyHasAuthorization(t *testing.T) {
 		"$uri$http_authorization_kind$http_authorization": "HIT",
 	} {
 		to, _ := numbered(t, nil)
-		a := serveHandler(t, newFront(t, kept(to, front.PassCache{Key: key, Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
+		a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Key: key, Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
 		for _, want := range []string{"MISS", state} {
 			if got := a.get("/x", "Authorization", "a"); got.header.Get("X-Cache") != want {
 				t.Errorf("%s: got %s, want %s", key, got.header.Get("X-Cache"), want)
@@ -136,8 +136,8 @@ func TestCacheKeyHasAuthorization(t *testing.T) {
 // An answer that varies by Host is not another host's, though the key has none.
 func TestCacheVariesByHost(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", "Accept-Encoding, host") })
-	c := kept(to, front.PassCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
-	c.Hosts[0].Locations[0].Pass.Header = []front.Field{{Name: "Host", Value: "$host"}}
+	c := kept(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
+	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Host", Value: "$host"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for i, state := range []string{"MISS", "HIT"} {
 		a.get("/x").want(t, state, 200, "1 front.test /x")
@@ -160,8 +160,8 @@ func TestCacheVariesByHost(t *testing.T) {
 // Where the cache asks by GET for HEAD it does, whatever method the Pass has.
 func TestCacheOfHeadWithMethod(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
-	c := kept(to, front.PassCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations[0].Pass.Method = "$request_method"
+	c := kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Method = "$request_method"
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.ask("HEAD", "/x", nil).want(t, "MISS", 200, "")
 	a.get("/x").want(t, "HIT", 200, "1 "+to+" /x")
@@ -170,7 +170,7 @@ func TestCacheOfHeadWithMethod(t *testing.T) {
 // A stale answer stands for an upstream that is gone, which is otherwise an error.
 func TestCacheWithoutUpstream(t *testing.T) {
 	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=1") })
-	a := serveHandler(t, newFront(t, kept(to, front.PassCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}}, cache.Config{Name: "one"}), quiet()))
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
 	server.Close()
@@ -195,7 +195,7 @@ func TestCacheStateOfFailures(t *testing.T) {
 	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
 	})
-	c := kept(to, front.PassCache{Skip: []front.Text{"$arg_skip"}}, cache.Config{Name: "one"})
+	c := kept(to, front.ProxyCache{Skip: []front.Text{"$arg_skip"}}, cache.Config{Name: "one"})
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/metrics", Metrics: true})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
@@ -225,7 +225,7 @@ func TestCacheStateOfFailures(t *testing.T) {
 func TestLoggedMeanwhile(t *testing.T) {
 	to, _ := numbered(t, nil)
 	policy := cache.Policy{Stale: cache.Stale{Updating: true}, Background: true, Ignore: []string{"Cache-Control"}, Valid: []cache.Valid{{For: time.Millisecond}}}
-	c := kept(to, front.PassCache{Policy: policy}, cache.Config{Name: "one"})
+	c := kept(to, front.ProxyCache{Policy: policy}, cache.Config{Name: "one"})
 	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
 	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -242,7 +242,7 @@ func TestLoggedMeanwhile(t *testing.T) {
 // Who makes a pattern of the key try for ever does not get what is kept for others.
 func TestStuckCacheKey(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := kept(to, front.PassCache{Key: "$host$tier"}, cache.Config{Name: "one"})
+	c := kept(to, front.ProxyCache{Key: "$host$tier"}, cache.Config{Name: "one"})
 	c.Maps = []front.Map{{Name: "tier", Source: "$arg_x", Default: "all", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/?x=!").want(t, "MISS", 200, "1 "+to+" /")
@@ -255,7 +255,7 @@ func TestStuckCacheKey(t *testing.T) {
 // A request has what is kept of its key be forgotten, if the texts say that it is one of those who may.
 func TestPurgeByRequest(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := kept(to, front.PassCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}}, cache.Config{Name: "one", Dir: t.TempDir()})
+	c := kept(to, front.ProxyCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}}, cache.Config{Name: "one", Dir: t.TempDir()})
 	c.Maps = []front.Map{{Name: "purge", Source: "$request_method$http_x_secret", Cases: []front.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
 	c.Hosts[0].Defaults.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
 	c.Hosts[0].Locations[0].ErrorPages = c.Hosts[0].Defaults.ErrorPages
@@ -280,7 +280,7 @@ func TestPurgeByRequest(t *testing.T) {
 
 func TestPurge(t *testing.T) {
 	to, _ := numbered(t, nil)
-	h := newFront(t, kept(to, front.PassCache{Key: "$host$request_uri"}, cache.Config{Name: "one"}), quiet())
+	h := newFront(t, kept(to, front.ProxyCache{Key: "$host$request_uri"}, cache.Config{Name: "one"}), quiet())
 	a := serveHandler(t, h)
 	for _, path := range []string{"/a/1", "/a/2", "/b"} {
 		a.get(path)
@@ -302,21 +302,21 @@ func TestPurge(t *testing.T) {
 func TestCacheReload(t *testing.T) {
 	to, _ := numbered(t, nil)
 	config := cache.Config{Name: "one", Dir: t.TempDir()}
-	h := newFront(t, kept(to, front.PassCache{}, config), quiet())
+	h := newFront(t, kept(to, front.ProxyCache{}, config), quiet())
 	a := serveHandler(t, h)
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
-	if err := h.Reload(kept(to, front.PassCache{Policy: cache.Policy{Lock: true}}, config)); err != nil {
+	if err := h.Reload(kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, config)); err != nil {
 		t.Fatal(err)
 	}
 	a.get("/x").want(t, "HIT", 200, body)
 	small := config
 	small.MaxBytes = 1
-	if err := h.Reload(kept(to, front.PassCache{Key: "$nothing"}, small)); err == nil {
+	if err := h.Reload(kept(to, front.ProxyCache{Key: "$nothing"}, small)); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
 	a.get("/x").want(t, "HIT", 200, body)
-	if err := h.Reload(kept(to, front.PassCache{}, small)); err != nil {
+	if err := h.Reload(kept(to, front.ProxyCache{}, small)); err != nil {
 		t.Fatal(err)
 	}
 	r := a.get("/x")
@@ -330,7 +330,7 @@ func TestCacheReload(t *testing.T) {
 func TestCacheReloadFails(t *testing.T) {
 	to, _ := numbered(t, nil)
 	dir := t.TempDir()
-	h := newFront(t, kept(to, front.PassCache{}, cache.Config{Name: "one", Dir: dir}), quiet())
+	h := newFront(t, kept(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir}), quiet())
 	a := serveHandler(t, h)
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	files := func() int {
@@ -343,13 +343,13 @@ func TestCacheReloadFails(t *testing.T) {
 	for late := time.Now().Add(patience); files() < 2 && time.Now().Before(late); { // one, and the directory of drafts
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := h.Reload(kept(to, front.PassCache{Key: "$nothing"}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
+	if err := h.Reload(kept(to, front.ProxyCache{Key: "$nothing"}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
 	if n := files(); n != 2 {
 		t.Errorf("there are %d files, want 2", n)
 	}
-	if err := h.Reload(kept(to, front.PassCache{}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
+	if err := h.Reload(kept(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := h.PurgePrefix("one", ""); n != 0 || err != nil { // which waits for the search
@@ -365,19 +365,19 @@ func TestCacheErrors(t *testing.T) {
 		config front.Config
 		want   string
 	}{
-		{kept("127.0.0.1:1", front.PassCache{}, one, one), `two caches "one"`},
-		{kept("127.0.0.1:1", front.PassCache{}, cache.Config{Name: "one", Dir: file}, cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
-		{kept("127.0.0.1:1", front.PassCache{Key: "$nothing"}, one), "$nothing"},
-		{kept("127.0.0.1:1", front.PassCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},
-		{kept("127.0.0.1:1", front.PassCache{Policy: cache.Policy{Methods: []string{"POST"}}}, one), "POST"},
+		{kept("127.0.0.1:1", front.ProxyCache{}, one, one), `two caches "one"`},
+		{kept("127.0.0.1:1", front.ProxyCache{}, cache.Config{Name: "one", Dir: file}, cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
+		{kept("127.0.0.1:1", front.ProxyCache{Key: "$nothing"}, one), "$nothing"},
+		{kept("127.0.0.1:1", front.ProxyCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},
+		{kept("127.0.0.1:1", front.ProxyCache{Policy: cache.Policy{Methods: []string{"POST"}}}, one), "POST"},
 		{func() front.Config {
-			c := kept("127.0.0.1:1", front.PassCache{}, one)
+			c := kept("127.0.0.1:1", front.ProxyCache{}, one)
 			c.Caches = nil
 			return c
 		}(), `no cache "one"`},
 		{func() front.Config {
-			c := kept("127.0.0.1:1", front.PassCache{}, one)
-			c.Hosts[0].Locations[0].Pass.Protocol = front.FastCGI
+			c := kept("127.0.0.1:1", front.ProxyCache{}, one)
+			c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
 			return c
 		}(), "has no key"},
 	} {

@@ -16,10 +16,10 @@ import (
 func passVariants(to string, protocol front.Protocol) map[string]front.Config {
 	variants := make(map[string]front.Config)
 	for _, stream := range []bool{false, true} {
-		plain := passed(front.Pass{To: front.Text(to), Protocol: protocol, Stream: stream})
+		plain := passed(front.Proxy{To: front.Text(to), Protocol: protocol, Stream: stream})
 		variants[fmt.Sprintf("stream %v", stream)] = plain
-		stored := kept(to, front.PassCache{Key: "$uri"}, cache.Config{Name: "one"})
-		stored.Hosts[0].Locations[0].Pass.Stream, stored.Hosts[0].Locations[0].Pass.Protocol = stream, protocol
+		stored := kept(to, front.ProxyCache{Key: "$uri"}, cache.Config{Name: "one"})
+		stored.Hosts[0].Locations[0].Proxy.Stream, stored.Hosts[0].Locations[0].Proxy.Protocol = stream, protocol
 		variants[fmt.Sprintf("stored, stream %v", stream)] = stored
 	}
 	return variants

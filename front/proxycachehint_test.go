@@ -21,7 +21,7 @@ func TestCachedHintsAndDate(t *testing.T) {
 		w.Header().Set("Date", date)
 		_, _ = io.WriteString(w, "body")
 	})
-	a := serveHandler(t, newFront(t, kept(to, front.PassCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
 	for _, test := range []struct {
 		state string
 		hints []string

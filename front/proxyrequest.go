@@ -31,7 +31,7 @@ type setField struct {
 }
 
 // requestHeader compiles it.
-func (c *compiler) requestHeader(h *requestHeader, from *Pass) error {
+func (c *compiler) requestHeader(h *requestHeader, from *Proxy) error {
 	switch from.Version {
 	case "", "1.0":
 	case "1.1":
