@@ -34,18 +34,18 @@ func (c *compiler) authRequest(from *AuthRequest) (*authRequest, error) {
 // check asks. It returns granted, or a status that is to be answered.
 func (q *authRequest) check(x *exchange) int {
 	sub := x.subrequest(q.uri)
-	defer sub.leave()
-	sub.answerAll()
+	defer sub.endSubrequest()
+	sub.runSubrequest()
 	for i := range q.set {
 		s := &q.set[i]
-		s.assign(x, s.value.of(sub))
+		s.assign(x, s.value.eval(sub))
 	}
-	x.stuck = x.stuck || sub.stuck
-	switch status := sub.answerStatus(); {
-	case sub.note != 0:
+	x.regexTimedOut = x.regexTimedOut || sub.regexTimedOut
+	switch status := sub.responseStatus(); {
+	case sub.loggedStatus != 0:
 		return statusClientGone
 	case status == http.StatusUnauthorized:
-		sub.challenge()
+		sub.copyChallenge()
 		return status
 	case status == http.StatusForbidden:
 		return status
@@ -64,11 +64,11 @@ func (x *exchange) subrequest(path string) *exchange {
 		x.vars = make([]value, x.plan.slots)
 	}
 	sub := &exchange{
-		plan: x.plan, parent: x, w: make(unsent), r: subrequestOf(x.r), asked: x.asked, served: x.served, method: http.MethodGet,
-		host: x.host, loc: &x.host.defaults, path: path, internal: true, changed: true, vars: x.vars,
+		plan: x.plan, parent: x, w: make(discardWriter), r: subrequestOf(x.r), hostHeader: x.hostHeader, connUse: x.connUse, method: http.MethodGet,
+		host: x.host, loc: &x.host.defaults, path: path, internal: true, uriChanged: true, vars: x.vars,
 	}
-	sub.began, sub.remote, sub.requestLimit, sub.connLimit = x.began, x.remote, x.requestLimit, x.connLimit
-	sub.watch() // whatever answers, its status is asked for
+	sub.startTime, sub.address, sub.requestLimit, sub.connLimit = x.startTime, x.address, x.requestLimit, x.connLimit
+	sub.wrapWriter() // whatever answers, its status is asked for
 	return sub
 }
 
@@ -94,40 +94,40 @@ func subrequestOf(r *http.Request) *http.Request {
 }
 
 // answerAll has the subrequest be answered.
-func (x *exchange) answerAll() {
-	for out := again; out == again; {
-		out = x.answer()
+func (x *exchange) runSubrequest() {
+	for out := relocate; out == relocate; {
+		out = x.runPhases()
 	}
 	x.complete()
 }
 
 // leave gives back what the subrequest holds, but for what counts it in limits: that goes on with the request. A panic leaves, too: then
 // nobody is let in.
-func (x *exchange) leave() {
-	x.endPassing()
-	x.out.abandon()
+func (x *exchange) endSubrequest() {
+	x.closeProxyState()
+	x.out.release()
 	p := x.parent
-	p.held, p.requestLimit, p.connLimit = append(p.held, x.held...), x.requestLimit, x.connLimit
-	if x.note != 0 {
-		p.note = x.note // the client is gone, or the connection is closed
+	p.limitReleases, p.requestLimit, p.connLimit = append(p.limitReleases, x.limitReleases...), x.requestLimit, x.connLimit
+	if x.loggedStatus != 0 {
+		p.loggedStatus = x.loggedStatus // the client is gone, or the connection is closed
 	}
-	x.forgetPassing()
+	x.recycleProxyState()
 }
 
 // challenge has the client be told what the subrequest wants of it. What a password wants is told beside.
-func (x *exchange) challenge() {
+func (x *exchange) copyChallenge() {
 	const name = "Www-Authenticate"
-	said := x.w.Header()[name]
-	if said == nil {
-		said = x.upstreamField(name) // a Pass may hide it
+	challenges := x.w.Header()[name]
+	if challenges == nil {
+		challenges = x.upstreamField(name) // a Pass may hide it
 	}
-	if to := x.parent.w.Header(); said != nil {
-		to[name] = append(to[name][:len(to[name]):len(to[name])], said...)
+	if to := x.parent.w.Header(); challenges != nil {
+		to[name] = append(to[name][:len(to[name]):len(to[name])], challenges...)
 	}
 }
 
 // client is the request that the client has sent, which a subrequest's is not.
-func (x *exchange) client() *http.Request {
+func (x *exchange) clientRequest() *http.Request {
 	if x.parent != nil {
 		return x.parent.r
 	}
@@ -135,13 +135,13 @@ func (x *exchange) client() *http.Request {
 }
 
 // unsent is what subrequests are answered to: a header, and a body that nobody gets.
-type unsent http.Header
+type discardWriter http.Header
 
 // Header implements http.ResponseWriter.
-func (u unsent) Header() http.Header { return http.Header(u) }
+func (u discardWriter) Header() http.Header { return http.Header(u) }
 
 // WriteHeader implements http.ResponseWriter.
-func (unsent) WriteHeader(int) {}
+func (discardWriter) WriteHeader(int) {}
 
 // Write implements http.ResponseWriter.
-func (unsent) Write(p []byte) (int, error) { return len(p), nil }
+func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }

@@ -44,7 +44,7 @@ func judge(w http.ResponseWriter, r *http.Request) {
 func TestAuthRequestDecides(t *testing.T) {
 	user := front.Set{Name: "user", Value: "$upstream_http_x_user"}
 	content := front.Proxy{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
-	for name, to := range map[string]string{"an upstream": served(t, judge), "bound": "judge"} {
+	for name, to := range map[string]string{"an upstream": connUse(t, judge), "bound": "judge"} {
 		c := asking(front.Proxy{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content, user)
 		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.Header.Get("X-User"))
@@ -80,10 +80,10 @@ func TestAuthRequestIsAnother(t *testing.T) {
 	}
 	text := strings.Repeat("a body", 20000)
 	for name, pair := range map[string][2]front.Proxy{
-		"upstreams":  {{To: front.Text(served(t, see))}, {To: front.Text(served(t, see))}},
-		"streamed":   {{To: front.Text(served(t, see))}, {To: front.Text(served(t, see)), StreamRequest: true}},
+		"upstreams":  {{To: front.Text(connUse(t, see))}, {To: front.Text(connUse(t, see))}},
+		"streamed":   {{To: front.Text(connUse(t, see))}, {To: front.Text(connUse(t, see)), StreamRequest: true}},
 		"bound":      {{To: "see"}, {To: "see"}},
-		"bound auth": {{To: "see"}, {To: front.Text(served(t, see))}},
+		"bound auth": {{To: "see"}, {To: front.Text(connUse(t, see))}},
 	} {
 		a := serveHandler(t, newFront(t, asking(pair[0], pair[1]), quiet(), front.Bind("see", http.HandlerFunc(see))))
 		for _, sized := range []bool{true, false} {
@@ -113,7 +113,7 @@ func TestAuthRequestIsAnother(t *testing.T) {
 
 // The subrequest has the variables of the request, and tells of the client what the request would.
 func TestAuthRequestVariables(t *testing.T) {
-	c := asking(front.Proxy{To: front.Text(served(t, judge))}, front.Proxy{To: "app"},
+	c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: "app"},
 		front.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
 		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"}, front.Set{Name: "c", Value: "$request_id"})
 	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"}, front.Set{Name: "outer", Value: "$outer again"}}
@@ -135,7 +135,7 @@ func TestAuthRequestVariables(t *testing.T) {
 // An auth request is kept by a cache like any other.
 func TestAuthRequestIsCached(t *testing.T) {
 	var n atomic.Int64
-	auth := front.Proxy{To: front.Text(served(t, func(w http.ResponseWriter, r *http.Request) {
+	auth := front.Proxy{To: front.Text(connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
 		w.Header().Set("Cache-Control", "max-age=600")
 		judge(w, r)
@@ -185,7 +185,7 @@ func TestAuthRequestEnds(t *testing.T) {
 		entered <- struct{}{}
 		<-r.Context().Done()
 	}
-	for name, auth := range map[string]front.Proxy{"499": {To: front.Text(served(t, wait))}, "500": {To: "judge"}} {
+	for name, auth := range map[string]front.Proxy{"499": {To: front.Text(connUse(t, wait))}, "500": {To: "judge"}} {
 		c := asking(auth, front.Proxy{To: "app"})
 		c.LogFormats = []front.LogFormat{{Name: "f", Text: "$uri $status"}}
 		file := t.TempDir() + "/log"
@@ -243,7 +243,7 @@ func TestAuthRequestHoldsLimits(t *testing.T) {
 
 // Subrequests of many requests have nothing in common.
 func TestAuthRequestsAtOnce(t *testing.T) {
-	c := asking(front.Proxy{To: front.Text(served(t, judge))}, front.Proxy{To: front.Text(served(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
+	c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: front.Text(connUse(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -278,7 +278,7 @@ func TestAuthRequestErrors(t *testing.T) {
 // Over HTTP/2 it is the same, also where settings have the answer be watched.
 func TestAuthRequestByHTTP2(t *testing.T) {
 	for _, settings := range []front.Settings{{}, {SendTimeout: time.Minute}} {
-		c := asking(front.Proxy{To: front.Text(served(t, judge))}, front.Proxy{To: front.Text(served(t, echo))})
+		c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: front.Text(connUse(t, echo))})
 		settings.AuthRequest = c.Hosts[0].Locations[1].AuthRequest
 		c.Hosts[0].Locations[1].Settings = settings
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
@@ -318,7 +318,7 @@ func TestStuckAuthRequest(t *testing.T) {
 
 // The head of an answer decides: nobody waits for a body that nobody gets.
 func TestAuthRequestWaitsForNoBody(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})

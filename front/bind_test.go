@@ -23,7 +23,7 @@ import (
 
 // A bound handler is asked what a server at its place would be.
 func TestBoundLikeServer(t *testing.T) {
-	to := served(t, echo)
+	to := connUse(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
 	for name, p := range map[string]front.Proxy{
 		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")}, "variables": {URI: text("/v$uri?x=$arg_x")},
@@ -183,7 +183,7 @@ func TestBoundKeepsItsCall(t *testing.T) {
 	var kept []http.ResponseWriter
 	var asked []*http.Request
 	to := []front.Replace{{From: "http://app/", To: "http://$host/"}}
-	h := newFront(t, passed(front.Proxy{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := newFront(t, attemptTime(front.Proxy{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept, asked = append(kept, w), append(asked, r)
 		if r.URL.Path == "/first" {
 			return // nothing was written: the rules have not been looked at
@@ -205,7 +205,7 @@ func TestBoundKeepsItsCall(t *testing.T) {
 }
 
 func TestBoundPanics(t *testing.T) {
-	a := serveHandler(t, newFront(t, passed(front.Proxy{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
 			panic("ouch")
 		}
@@ -224,7 +224,7 @@ func TestBoundBodies(t *testing.T) {
 	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := passed(front.Proxy{To: "app"})
+	c := attemptTime(front.Proxy{To: "app"})
 	c.Hosts[0].Locations[0].MaxBody = 10
 	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "POST" {
@@ -267,7 +267,7 @@ func TestBoundSilent(t *testing.T) {
 
 // A body that was received for an upstream is there for the handler that answers instead of it.
 func TestBoundInsteadOfUpstream(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
+	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
 	c := oneHost(
 		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1, Target: "@app"}}}},
 		front.Location{Match: front.Named, Path: "@app", Proxy: &front.Proxy{To: "app"}},
@@ -304,7 +304,7 @@ func BenchmarkBound(b *testing.B) {
 		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"}, {Name: "X-Real-IP", Value: "$remote_addr"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			c := passed(p)
+			c := attemptTime(p)
 			c.Hosts[0].Names = []string{"go.http"}
 			h := newFront(b, c, front.Bind("app", app), quiet())
 			r := httptest.NewRequest("GET", "/", nil)
@@ -340,7 +340,7 @@ func passCost(t testing.TB, p front.Proxy, answer string) (once func()) {
 		}
 	})
 	p.To = "up"
-	c := passed(p)
+	c := attemptTime(p)
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: to}}}}
 	h := newFront(t, c, quiet())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -370,11 +370,11 @@ func passFastCGI(t testing.TB) func() {
 }
 
 // passes are the ways of passing on, and what an exchange may allocate there: what is left to the collector because somebody may keep it.
-func passes() map[string]passing {
-	return map[string]passing{"http": {passHTTP, 4}, "fastcgi": {passFastCGI, 20}}
+func passes() map[string]proxyState {
+	return map[string]proxyState{"http": {passHTTP, 4}, "fastcgi": {passFastCGI, 20}}
 }
 
-type passing struct {
+type proxyState struct {
 	make func(testing.TB) (once func())
 	most float64
 }

@@ -15,8 +15,8 @@ import (
 // clientCerts verifies clients' certificates, as OpenSSL does for nginx: only certificates that sign themselves are trust anchors. It
 // belongs to a plan, so that connections which are older than the plan are verified again.
 type clientCerts struct {
-	from           *ClientCerts
-	roots, between *x509.CertPool
+	from                 *ClientCerts
+	roots, intermediates *x509.CertPool
 
 	mu       sync.Mutex
 	verified map[weak.Pointer[*x509.Certificate]]string // why a certificate failed, by the place that its connection keeps it in
@@ -50,20 +50,20 @@ func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
 		return nil
 	}
 	v := &clientCerts{
-		from: from, roots: x509.NewCertPool(), between: x509.NewCertPool(), verified: make(map[weak.Pointer[*x509.Certificate]]string),
+		from: from, roots: x509.NewCertPool(), intermediates: x509.NewCertPool(), verified: make(map[weak.Pointer[*x509.Certificate]]string),
 	}
 	for _, cert := range from.Trusted {
-		if signsItself(cert) {
+		if isSelfIssued(cert) {
 			v.roots.AddCert(cert)
 		} else {
-			v.between.AddCert(cert)
+			v.intermediates.AddCert(cert)
 		}
 	}
 	return v
 }
 
 // signsItself reports whether a certificate names itself as its issuer.
-func signsItself(c *x509.Certificate) bool {
+func isSelfIssued(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))
 }
 
@@ -95,7 +95,7 @@ func (v *clientCerts) verify(s *tls.ConnectionState) string {
 	if known {
 		return reason
 	}
-	reason = v.failure(s.PeerCertificates, time.Now())
+	reason = v.verifyChains(s.PeerCertificates, time.Now())
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.verified) >= maxVerifiedConns {
@@ -106,31 +106,31 @@ func (v *clientCerts) verify(s *tls.ConnectionState) string {
 }
 
 // failure verifies a certificate, with those that came with it.
-func (v *clientCerts) failure(certs []*x509.Certificate, now time.Time) string {
+func (v *clientCerts) verifyChains(certs []*x509.Certificate, now time.Time) string {
 	options := x509.VerifyOptions{
-		Roots: v.roots, Intermediates: v.between.Clone(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: v.roots, Intermediates: v.intermediates.Clone(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	for _, c := range certs[1:] {
 		options.Intermediates.AddCert(c)
 	}
 	chains, err := certs[0].Verify(options)
 	if err != nil {
-		return v.reason(err, certs, now)
+		return v.opensslReason(err, certs, now)
 	}
 	reason := ""
 	for _, chain := range chains {
-		if reason = v.chainFailure(chain, now); reason == "" {
+		if reason = v.chainError(chain, now); reason == "" {
 			return ""
 		}
 	}
 	if reason == chainTooLong {
-		return cmp.Or(v.untrusted(certs), reason)
+		return cmp.Or(v.trustError(certs), reason)
 	}
 	return reason
 }
 
 // chainFailure looks at a chain that was verified: a client's certificate, those between, and the trusted one.
-func (v *clientCerts) chainFailure(chain []*x509.Certificate, now time.Time) string {
+func (v *clientCerts) chainError(chain []*x509.Certificate, now time.Time) string {
 	if len(chain)-2 > v.from.Depth {
 		return chainTooLong
 	}
@@ -138,7 +138,7 @@ func (v *clientCerts) chainFailure(chain []*x509.Certificate, now time.Time) str
 		return ""
 	}
 	for i, c := range chain {
-		if reason := v.revoked(c, chain[min(i+1, len(chain)-1)], now); reason != "" {
+		if reason := v.revocationError(c, chain[min(i+1, len(chain)-1)], now); reason != "" {
 			return reason
 		}
 	}
@@ -146,7 +146,7 @@ func (v *clientCerts) chainFailure(chain []*x509.Certificate, now time.Time) str
 }
 
 // revoked looks for a certificate in its issuer's lists. There has to be one that is valid.
-func (v *clientCerts) revoked(c, issuer *x509.Certificate, now time.Time) string {
+func (v *clientCerts) revocationError(c, issuer *x509.Certificate, now time.Time) string {
 	reason := noRevocations
 	for _, list := range v.from.Revocations {
 		if !bytes.Equal(list.RawIssuer, c.RawIssuer) || list.CheckSignatureFrom(issuer) != nil {
@@ -171,7 +171,7 @@ func (v *clientCerts) revoked(c, issuer *x509.Certificate, now time.Time) string
 }
 
 // reason is an error of x509's in OpenSSL's words.
-func (v *clientCerts) reason(err error, certs []*x509.Certificate, now time.Time) string {
+func (v *clientCerts) opensslReason(err error, certs []*x509.Certificate, now time.Time) string {
 	leaf := certs[0]
 	switch {
 	case now.Before(leaf.NotBefore):
@@ -179,7 +179,7 @@ func (v *clientCerts) reason(err error, certs []*x509.Certificate, now time.Time
 	case now.After(leaf.NotAfter):
 		return hasExpired
 	}
-	if reason := v.untrusted(certs); reason != "" {
+	if reason := v.trustError(certs); reason != "" {
 		return reason
 	}
 	var invalid x509.CertificateInvalidError
@@ -200,10 +200,10 @@ func (v *clientCerts) reason(err error, certs []*x509.Certificate, now time.Time
 
 // untrusted is why a certificate does not lead to a trust anchor, "" if it does. As in OpenSSL issuers are trusted certificates, if there
 // are such, and those of a trusted one are trusted, too.
-func (v *clientCerts) untrusted(certs []*x509.Certificate) string {
+func (v *clientCerts) trustError(certs []*x509.Certificate) string {
 	top, trusted := certs[0], slices.ContainsFunc(v.from.Trusted, certs[0].Equal)
 	for n := 1; ; n++ {
-		if signsItself(top) {
+		if isSelfIssued(top) {
 			switch {
 			case trusted:
 				return ""
@@ -219,7 +219,7 @@ func (v *clientCerts) untrusted(certs []*x509.Certificate) string {
 		if fromClient {
 			issuer = issuerOf(top, certs[1:])
 		}
-		switch tooLong := n > v.from.Depth && issuer != nil && issuer.IsCA && !signsItself(issuer); {
+		switch tooLong := n > v.from.Depth && issuer != nil && issuer.IsCA && !isSelfIssued(issuer); {
 		case tooLong && !fromClient, n > len(certs)+len(v.from.Trusted):
 			return chainTooLong
 		case issuer == nil && trusted:
@@ -256,7 +256,7 @@ func clientVerify(x *exchange) string {
 	}
 	v := x.host.certs
 	if v == nil {
-		v = x.plan.hosts.group(x.r).greeted(x).host.certs
+		v = x.plan.hosts.groupOf(x.r).sniHost(x).host.certs
 	}
 	reason := "it was not verified"
 	switch {

@@ -78,7 +78,7 @@ func TestReload(t *testing.T) {
 	if got := ask(t, h, "/x"); got.body != "x" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	if n := len(h.state.files.held); n != 1 {
+	if n := len(h.state.files.entries); n != 1 {
 		t.Errorf("%d directories are open", n)
 	}
 	other := site(t, "y")
@@ -88,7 +88,7 @@ func TestReload(t *testing.T) {
 	if got := ask(t, h, "/y"); got.body != "y" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	if n := len(h.state.files.held); n != 1 {
+	if n := len(h.state.files.entries); n != 1 {
 		t.Errorf("%d directories are open", n)
 	}
 }

@@ -18,7 +18,7 @@ const (
 // judged returns the request whose conditions are compared with a file or with what is kept: without those that do not
 // count here, and with those decided that compare fields which add_header replaces. Last-Modified is lastModified, "" if the caller compares
 // times as the location says.
-func (x *exchange) judged(r *http.Request, lastModified string) *http.Request {
+func (x *exchange) withConditions(r *http.Request, lastModified string) *http.Request {
 	if len(r.Header) == 0 {
 		return r
 	}
@@ -63,7 +63,7 @@ func (x *exchange) ifRange(value string) (holds, known bool) {
 	}
 	for i := range f.fields {
 		if a := &f.fields[i]; a.name == name {
-			is := a.value.of(x)
+			is := a.value.eval(x)
 			holds, known = is != "" && (is == value && name == "Etag" || name == "Last-Modified" && sameTime(is, value)), true
 		}
 	}

@@ -13,7 +13,7 @@ const (
 	defaultTimeout = 60 * time.Second
 	// sentAtOnce is how much is sent under one deadline. A client that takes less within a timeout is cut off;
 	// nginx counts each byte as progress, and so does a server that is a sendTimer.
-	sentAtOnce = 128 << 10
+	maxPerDeadline = 128 << 10
 	// deadlineSlack is the part of a timeout by which a deadline may be too early: it is not set for each read and write.
 	deadlineSlack = 8
 )
@@ -23,11 +23,11 @@ const (
 type sendTimer interface{ SetSendTimeout(time.Duration) error }
 
 // boundSends has the server bound the response to x, and reports whether it can.
-func (x *exchange) boundSends(timeout time.Duration) bool {
+func (x *exchange) setServerSendTimeout(timeout time.Duration) bool {
 	if x.sendTimeout != 0 && x.sendTimeout == timeout {
 		return true
 	}
-	for w := x.server(); ; {
+	for w := x.serverWriter(); ; {
 		switch v := w.(type) {
 		case sendTimer:
 			if v.SetSendTimeout(timeout) != nil {
@@ -45,17 +45,17 @@ func (x *exchange) boundSends(timeout time.Duration) bool {
 
 // sendBound bounds the time between two writes of a response where the server does not. It moves the deadline when something is
 // written. The zero value bounds nothing.
-type sendBound struct {
+type sendDeadline struct {
 	timeout time.Duration
-	set     time.Time // when the deadline was set last; zero if it was not
+	setAt   time.Time // when the deadline was set last; zero if it was not
 }
 
 // newSendBound begins with the response.
-func newSendBound(x *exchange, timeout time.Duration) sendBound {
-	if timeout <= 0 || x.boundSends(timeout) {
-		return sendBound{}
+func newSendDeadline(x *exchange, timeout time.Duration) sendDeadline {
+	if timeout <= 0 || x.setServerSendTimeout(timeout) {
+		return sendDeadline{}
 	}
-	b := sendBound{timeout: timeout}
+	b := sendDeadline{timeout: timeout}
 	if x.r.ProtoMajor == 1 { // the header is sent without a write of ours
 		b.setIfDue(x.out)
 	}
@@ -63,16 +63,16 @@ func newSendBound(x *exchange, timeout time.Duration) sendBound {
 }
 
 // span is how much of what there is may be sent under the deadline, which it moves.
-func (b *sendBound) span(w *writer, n int64) int64 {
+func (b *sendDeadline) startWrite(w *writer, n int64) int64 {
 	if b.timeout > 0 {
-		n = min(n, sentAtOnce)
+		n = min(n, maxPerDeadline)
 		b.setIfDue(w)
 	}
 	return n
 }
 
 // again moves the deadline.
-func (b *sendBound) again(w *writer) {
+func (b *sendDeadline) extend(w *writer) {
 	if b.timeout > 0 {
 		b.setIfDue(w)
 	}
@@ -80,36 +80,36 @@ func (b *sendBound) again(w *writer) {
 
 // pause is called when what was written has been sent. In HTTP/2 a deadline that passes ends a stream also if nothing waits to
 // be sent.
-func (b *sendBound) pause(w *writer) {
-	if !b.set.IsZero() && w.x.r.ProtoMajor != 1 {
-		b.set = time.Time{}
-		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(b.set)
+func (b *sendDeadline) clear(w *writer) {
+	if !b.setAt.IsZero() && w.x.r.ProtoMajor != 1 {
+		b.setAt = time.Time{}
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(b.setAt)
 	}
 }
 
-func (b *sendBound) setIfDue(w *writer) {
+func (b *sendDeadline) setIfDue(w *writer) {
 	now := time.Now()
-	if now.Sub(b.set) < b.timeout/deadlineSlack {
+	if now.Sub(b.setAt) < b.timeout/deadlineSlack {
 		return
 	}
-	if s, ok := w.x.r.Context().Value(http.ServerContextKey).(*http.Server); b.set.IsZero() && ok && s.WriteTimeout > 0 {
+	if s, ok := w.x.r.Context().Value(http.ServerContextKey).(*http.Server); b.setAt.IsZero() && ok && s.WriteTimeout > 0 {
 		b.timeout = 0 // the server bounds the time
 		return
 	}
-	b.set = now
+	b.setAt = now
 	if http.NewResponseController(w.ResponseWriter).SetWriteDeadline(now.Add(b.timeout)) != nil {
 		b.timeout = 0 // this server has none
 	}
 }
 
 // boundedBody is a request's body that must not be too long, nor pause for too long.
-type boundedBody struct {
+type limitedBody struct {
 	io.ReadCloser
-	whole   io.ReadCloser // the server's
-	x       *exchange
-	control *http.ResponseController
-	timeout time.Duration // 0 is no bound
-	set     time.Time     // when the deadline was set last
+	original      io.ReadCloser // the server's
+	x             *exchange
+	controller    *http.ResponseController
+	timeout       time.Duration // 0 is no bound
+	deadlineSetAt time.Time     // when the deadline was set last
 }
 
 // readTimeout leaves the time alone where the server bounds it.
@@ -121,11 +121,11 @@ func readTimeout(r *http.Request, timeout time.Duration) time.Duration {
 }
 
 // Read reads, and notes what the client is to be told if it cannot.
-func (b *boundedBody) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.timeout > 0 {
-		if now := time.Now(); now.Sub(b.set) >= b.timeout/deadlineSlack {
-			b.set = now
-			if b.control.SetReadDeadline(now.Add(b.timeout)) != nil {
+		if now := time.Now(); now.Sub(b.deadlineSetAt) >= b.timeout/deadlineSlack {
+			b.deadlineSetAt = now
+			if b.controller.SetReadDeadline(now.Add(b.timeout)) != nil {
 				b.timeout = 0
 			}
 		}
@@ -133,7 +133,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		if b.timeout > 0 && errors.Is(err, io.EOF) { // it would end the watch for the client's departure
-			_ = b.control.SetReadDeadline(time.Time{})
+			_ = b.controller.SetReadDeadline(time.Time{})
 			b.timeout = 0
 		}
 		if status := bodyStatus(err); status != http.StatusBadRequest { // which may be the content's doing: it has closed the body

@@ -41,27 +41,27 @@ func parseLevel(s string) (level, error) {
 
 // errorLog is an ErrorLog, compiled.
 type errorLog struct {
-	least level
-	out   io.Writer   // nil for other
-	other *log.Logger // the program's
-	next  *errorLog   // another one, or nil
+	minLevel level
+	out      io.Writer   // nil for other
+	logger   *log.Logger // the program's
+	next     *errorLog   // another one, or nil
 }
 
 // wants reports whether the log, or another one behind it, takes what is as grave as that.
-func (to *errorLog) wants(l level) bool {
-	return l >= to.least || to.next != nil && to.next.wants(l)
+func (to *errorLog) isEnabled(l level) bool {
+	return l >= to.minLevel || to.next != nil && to.next.isEnabled(l)
 }
 
 // errorLog compiles an ErrorLog. Without one what is an error is said where the options say.
 func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 	if e == nil {
-		return &errorLog{least: levelError, other: c.options.logger()}, nil
+		return &errorLog{minLevel: levelError, logger: c.options.logger()}, nil
 	}
 	least, err := parseLevel(e.Level)
 	if err != nil {
 		return nil, err
 	}
-	out := &errorLog{least: least}
+	out := &errorLog{minLevel: least}
 	if e.Next != nil {
 		if out.next, err = c.errorLog(e.Next); err != nil {
 			return nil, err
@@ -71,7 +71,7 @@ func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 		out.out = os.Stderr
 		return out, nil
 	}
-	out.out, err = c.logFile(e.Path, lostErrors)
+	out.out, err = c.logFile(e.Path, lostLines)
 	if err != nil {
 		return nil, fmt.Errorf("error_log: %w", err)
 	}
@@ -81,16 +81,16 @@ func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 // errorf says what went wrong with the request, in a line like nginx's. Whatever is foreign in it has to be quoted.
 func (x *exchange) errorf(l level, format string, args ...any) {
 	to := x.errorLog()
-	if !to.wants(l) {
+	if !to.isEnabled(l) {
 		return
 	}
 	b := fmt.Appendf(nil, format, args...)
-	to.write(l, x.appendWho(b))
+	to.write(l, x.appendRequest(b))
 }
 
 // say says what went wrong with no request in particular.
-func (to *errorLog) say(l level, format string, args ...any) {
-	if to.wants(l) {
+func (to *errorLog) logf(l level, format string, args ...any) {
+	if to.isEnabled(l) {
 		to.write(l, fmt.Appendf(nil, format, args...))
 	}
 }
@@ -98,9 +98,9 @@ func (to *errorLog) say(l level, format string, args ...any) {
 func (to *errorLog) write(l level, b []byte) {
 	for ; to != nil; to = to.next {
 		switch {
-		case l < to.least:
+		case l < to.minLevel:
 		case to.out == nil:
-			to.other.Printf("front: [%v] %s", l, b)
+			to.logger.Printf("front: [%v] %s", l, b)
 		default:
 			_, _ = to.out.Write(errorLine(l, b)) // nobody can be told
 		}
@@ -116,7 +116,7 @@ func errorLine(l level, text []byte) []byte {
 }
 
 // lostErrors is the line that says that others are missing.
-func lostErrors(lines int, why error) []byte {
+func lostLines(lines int, why error) []byte {
 	return errorLine(levelAlert, fmt.Appendf(nil, "%d lines lost: %v", lines, why))
 }
 
@@ -125,28 +125,28 @@ func (x *exchange) errorLog() *errorLog {
 	if x.loc != nil && x.loc.errors != nil {
 		return x.loc.errors
 	}
-	return &errorLog{least: levelError, other: x.plan.options.logger()}
+	return &errorLog{minLevel: levelError, logger: x.plan.options.logger()}
 }
 
 // appendWho appends whose request it is.
-func (x *exchange) appendWho(b []byte) []byte {
+func (x *exchange) appendRequest(b []byte) []byte {
 	b = append(append(b, ", client: "...), x.clientAddr()...)
 	if x.host != nil {
 		b = fmt.Appendf(b, ", server: %s", x.host.name)
 	}
-	b = fmt.Appendf(b, ", request: %q", bounded(requestLine(x)))
+	b = fmt.Appendf(b, ", request: %q", truncateLogged(requestLine(x)))
 	if x.parent != nil {
-		b = fmt.Appendf(b, ", subrequest: %q", bounded(x.path))
+		b = fmt.Appendf(b, ", subrequest: %q", truncateLogged(x.path))
 	}
-	if x.upstream != "" {
-		b = fmt.Appendf(b, ", upstream: %q", bounded(x.upstream))
+	if x.upstreamURL != "" {
+		b = fmt.Appendf(b, ", upstream: %q", truncateLogged(x.upstreamURL))
 	}
-	b = fmt.Appendf(b, ", host: %q", bounded(x.asked))
+	b = fmt.Appendf(b, ", host: %q", truncateLogged(x.hostHeader))
 	if from := x.r.Referer(); from != "" {
-		b = fmt.Appendf(b, ", referrer: %q", bounded(from))
+		b = fmt.Appendf(b, ", referrer: %q", truncateLogged(from))
 	}
 	return b
 }
 
 // bounded is as much of a text of a client's as a line has.
-func bounded(s string) string { return s[:min(len(s), maxLogged)] }
+func truncateLogged(s string) string { return s[:min(len(s), maxLogged)] }

@@ -40,7 +40,7 @@ func (c *compiler) errorPages(from []ErrorPage) ([]errorPage, error) {
 			err = fmt.Errorf("=%d: want a status from 200 to 999", f.Status)
 		}
 		if err == nil && strings.HasPrefix(target.literal, "@") && target.constant() {
-			err = c.leads(&target)
+			err = c.checkNamedTarget(&target)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("error page: %w", err)
@@ -54,29 +54,29 @@ func (c *compiler) errorPages(from []ErrorPage) ([]errorPage, error) {
 // Nothing of an answer may have been written.
 func (x *exchange) fail(status int) outcome {
 	if status == statusClosed {
-		return x.hangUp(status)
+		return x.abort(status)
 	}
-	x.status = status
+	x.errorStatus = status
 	if status == http.StatusRequestEntityTooLarge || x.bodyStatus.Load() != 0 {
 		x.dropBody()
 	}
-	x.forget()
-	if !x.errored && len(x.loc.errorPages) > 0 && x.redirects <= maxRedirects {
-		x.errored = !x.loc.settings.RecursiveErrors
+	x.clearHeader()
+	if !x.errorPageUsed && len(x.loc.errorPages) > 0 && x.redirects <= maxRedirects {
+		x.errorPageUsed = !x.loc.settings.RecursiveErrors
 		for i := range x.loc.errorPages {
 			if p := &x.loc.errorPages[i]; slices.Contains(p.statuses, status) {
-				return p.answer(x)
+				return p.serve(x)
 			}
 		}
 	}
-	x.page()
-	return answered
+	x.sendBuiltinPage()
+	return responded
 }
 
 // closed fails where nothing is served. No error page answers: it may lead to what would be served otherwise.
-func (x *exchange) closed() outcome {
+func (x *exchange) failClosed() outcome {
 	x.errorf(levelError, "nothing is served here: %s", x.loc.settings.Closed)
-	x.errored = true
+	x.errorPageUsed = true
 	return x.fail(http.StatusServiceUnavailable)
 }
 
@@ -94,12 +94,12 @@ func (x *exchange) dropBody() {
 }
 
 // failing is the content of what cannot answer.
-type failing int
+type fixedStatus int
 
-func (f failing) serve(x *exchange) outcome { return x.fail(int(f)) }
+func (f fixedStatus) serve(x *exchange) outcome { return x.fail(int(f)) }
 
 // forget takes back what was said about an answer that is not given.
-func (x *exchange) forget() {
+func (x *exchange) clearHeader() {
 	header := x.w.Header()
 	if len(header) == 0 {
 		return
@@ -107,21 +107,21 @@ func (x *exchange) forget() {
 	for _, name := range [...]string{
 		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified",
 	} {
-		if name != "Content-Range" || x.status != http.StatusRequestedRangeNotSatisfiable { // of which it says the file's length
+		if name != "Content-Range" || x.errorStatus != http.StatusRequestedRangeNotSatisfiable { // of which it says the file's length
 			delete(header, name)
 		}
 	}
 }
 
 // answer has the page answer.
-func (p *errorPage) answer(x *exchange) outcome {
+func (p *errorPage) serve(x *exchange) outcome {
 	switch {
 	case p.status > 0:
-		x.status = p.status
+		x.errorStatus = p.status
 	case p.status < 0:
-		x.status = 0
+		x.errorStatus = 0
 	}
-	target := p.target.of(x)
+	target := p.target.eval(x)
 	switch {
 	case strings.HasPrefix(target, "/"):
 		if x.method != http.MethodHead {
@@ -131,24 +131,24 @@ func (p *errorPage) answer(x *exchange) outcome {
 	case strings.HasPrefix(target, "@"):
 		return x.redirectNamed(target)
 	}
-	if !redirects(x.status) {
-		x.status = http.StatusFound
+	if !redirects(x.errorStatus) {
+		x.errorStatus = http.StatusFound
 	}
 	x.w.Header()["Location"] = []string{x.escapeControls(target)}
-	x.page()
-	return answered
+	x.sendBuiltinPage()
+	return responded
 }
 
 // statusOf is the status of an answer whose content says that it is status: an error page's is the error's.
-func (x *exchange) statusOf(status int) int {
-	if x.status == 0 {
+func (x *exchange) pageStatus(status int) int {
+	if x.errorStatus == 0 {
 		return status
 	}
-	return shown(x.status)
+	return clientStatus(x.errorStatus)
 }
 
 // ofPage removes from a page's header what is the page's and not the error's, as nginx does.
-func ofPage(header http.Header, status int) {
+func cleanPageHeader(header http.Header, status int) {
 	if status != http.StatusOK {
 		delete(header, "Last-Modified")
 		delete(header, "Accept-Ranges")
@@ -159,7 +159,7 @@ func ofPage(header http.Header, status int) {
 }
 
 // shown is a status as clients see it.
-func shown(status int) int {
+func clientStatus(status int) int {
 	switch status {
 	case statusHeaderTooLarge, statusCertError, statusNoCert, statusToHTTPS:
 		return http.StatusBadRequest
@@ -168,17 +168,17 @@ func shown(status int) int {
 }
 
 // page answers with the page that is built in.
-func (x *exchange) page() {
-	status := shown(x.status)
+func (x *exchange) sendBuiltinPage() {
+	status := clientStatus(x.errorStatus)
 	header := x.w.Header()
-	if x.r.ProtoMajor < 2 && closes(x.status) {
+	if x.r.ProtoMajor < 2 && closesConnection(x.errorStatus) {
 		header["Connection"] = []string{"close"}
 	}
-	body := pageOf(x.status, x.plan.product, x.loc.settings.HideVersion)
+	body := builtinPage(x.errorStatus, x.plan.product, x.loc.settings.HideVersion)
 	if body == "" {
 		header["Content-Length"] = []string{"0"}
 	} else {
-		header["Content-Type"] = []string{x.loc.files.types.ofPage(status)}
+		header["Content-Type"] = []string{x.loc.files.types.pageType(status)}
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	x.w.WriteHeader(status)
@@ -188,7 +188,7 @@ func (x *exchange) page() {
 }
 
 // closes reports whether an error ends its connection, because what follows on it may not be what it seems.
-func closes(status int) bool {
+func closesConnection(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusInternalServerError,
 		http.StatusNotImplemented, statusHeaderTooLarge, statusCertError, statusNoCert, statusToHTTPS:
@@ -198,8 +198,8 @@ func closes(status int) bool {
 }
 
 // pageOf is the page of a status, "" for one that has no name.
-func pageOf(status int, product string, hideVersion bool) string {
-	title := titleOf(status)
+func builtinPage(status int, product string, hideVersion bool) string {
+	title := statusTitle(status)
 	if title == "" {
 		return ""
 	}
@@ -228,9 +228,9 @@ func pageOf(status int, product string, hideVersion bool) string {
 }
 
 // titleOf is a status with the name that nginx has for it, "" if it has none.
-func titleOf(status int) string {
+func statusTitle(status int) string {
 	name := ""
-	switch status = shown(status); status {
+	switch status = clientStatus(status); status {
 	case http.StatusUnauthorized:
 		name = "Authorization Required"
 	case http.StatusMethodNotAllowed:
@@ -252,21 +252,21 @@ func titleOf(status int) string {
 }
 
 // statusSent is $status, "000" as long as there is none.
-func statusSent(x *exchange) string { return fmt.Sprintf("%03d", x.answerStatus()) }
+func statusVariable(x *exchange) string { return fmt.Sprintf("%03d", x.responseStatus()) }
 
-func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.answerBytes(), 10) }
+func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.responseBytes(), 10) }
 
 // bytesSent is about the number of bytes of the answer: those of its body, and of its head as HTTP/1 would write it. Those of a
 // tunnel are exact.
 func bytesSent(x *exchange) string {
 	const line, field = len("HTTP/1.1 200 OK\r\n\r\n"), len(": \r\n")
 	switch {
-	case x.note != 0:
+	case x.loggedStatus != 0:
 		return "0"
-	case x.out != nil && x.out.switched > 0:
-		return strconv.FormatInt(x.out.switched+x.out.sent, 10)
+	case x.out != nil && x.out.switchBytes > 0:
+		return strconv.FormatInt(x.out.switchBytes+x.out.sent, 10)
 	}
-	n := x.answerBytes() + int64(line)
+	n := x.responseBytes() + int64(line)
 	for name, values := range x.w.Header() {
 		for _, v := range values {
 			n += int64(len(name) + len(v) + field)

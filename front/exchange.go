@@ -13,53 +13,53 @@ type exchange struct {
 	w      http.ResponseWriter // what the content is written to
 	r      *http.Request       // as it came, but for its Host
 
-	asked string // Host, as it came
+	hostHeader string // Host, as it came
 
 	host *host
 	loc  *location // the host's defaults until one is found
 	path string    // normalized: $uri. rewrite and internal redirects change it
 	args string    // $args
 
-	behind string // what try_files has found behind the alias of a regular expression
+	triedFile string // what try_files has found behind the alias of a regular expression
 
-	method    string // the request's, or GET once an error page answers
-	entry     entry  // where answer goes on
-	named     *location
-	moved     bool // a rewrite has changed the path: a location is to be found for it
-	internal  bool // the location was not found for the client's path
-	changed   bool // the path, or the query, is no longer the client's
-	rewritten bool // nor is it the one by which the location was found
-	stuck     bool // patterns have taken too many steps: nobody knows whether they match
-	steps     int  // that patterns have taken, those of subrequests included
-	shown     bool // a handler has been given the request, and may have it still
-	errored   bool // error pages have been asked, and may not be again
-	redirects int  // internal ones so far, and changes of the path
-	status    int  // of the error whose page is being answered, else 0
+	method            string // the request's, or GET once an error page answers
+	entry             entry  // where answer goes on
+	named             *location
+	needsLocation     bool // a rewrite has changed the path: a location is to be found for it
+	internal          bool // the location was not found for the client's path
+	uriChanged        bool // the path, or the query, is no longer the client's
+	rewritten         bool // nor is it the one by which the location was found
+	regexTimedOut     bool // patterns have taken too many steps: nobody knows whether they match
+	regexSteps        int  // that patterns have taken, those of subrequests included
+	handlerHasRequest bool // a handler has been given the request, and may have it still
+	errorPageUsed     bool // error pages have been asked, and may not be again
+	redirects         int  // internal ones so far, and changes of the path
+	errorStatus       int  // of the error whose page is being answered, else 0
 
-	captures captures
-	vars     []value     // of slots: those that Set, Map and named groups give values
-	limitOf  string      // $limit_rate, if it was set
-	served   served      // the connection, if the plan counts its requests
-	id       string      // $request_id, once it was asked for
-	cached   cache.State // what a cache had to do with the answer
+	captures   captures
+	vars       []value     // of slots: those that Set, Map and named groups give values
+	limitRate  string      // $limit_rate, if it was set
+	connUse    connUse     // the connection, if the plan counts its requests
+	id         string      // $request_id, once it was asked for
+	cacheState cache.State // what a cache had to do with the answer
 
-	around
-	*passing // nil until an upstream is asked, and in the end
+	exchangeState
+	*proxyState // nil until an upstream is asked, and in the end
 }
 
 // value is that of a variable that has a slot.
 type value struct {
 	text  string
-	known bool
+	isSet bool
 }
 
 // outcome is how a phase ends.
 type outcome int
 
 const (
-	proceed  outcome = iota // with the next phase
-	answered                // it is over, but for the log
-	again                   // a location is to be found for the path, which has changed: an internal redirect
+	proceed   outcome = iota // with the next phase
+	responded                // it is over, but for the log
+	relocate                 // a location is to be found for the path, which has changed: an internal redirect
 )
 
 // entry is the phase that an exchange goes on with.
@@ -80,15 +80,15 @@ func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
 	if !ok {
 		x = new(exchange)
 	}
-	x.plan, x.w, x.r, x.asked, x.method, x.args = p, w, r, r.Host, r.Method, r.URL.RawQuery
+	x.plan, x.w, x.r, x.hostHeader, x.method, x.args = p, w, r, r.Host, r.Method, r.URL.RawQuery
 	return x
 }
 
 // giveBack gives the exchange's memory back, if nobody else has it: who sees the answer or reads the body may be kept by a handler, and
 // what passes on by a cache. 0.2 us of a bound handler's request, which allocates half as much. Whoever used it all the same would
 // meet nil, for ever in builds that poison.
-func (x *exchange) giveBack() {
-	if !x.done || x.out != nil || x.body != nil || x.passing != nil {
+func (x *exchange) recycle() {
+	if !x.isComplete || x.out != nil || x.body != nil || x.proxyState != nil {
 		return
 	}
 	s := x.plan.state
@@ -100,27 +100,27 @@ func (x *exchange) giveBack() {
 // run takes the exchange through the phases.
 func (x *exchange) run() {
 	defer x.end()
-	out := x.arrive()
-	for out == again {
-		out = x.answer()
+	out := x.findHost()
+	for out == relocate {
+		out = x.runPhases()
 	}
 	x.complete()
 }
 
 // arrive finds the host, and refuses what no location shall see.
-func (x *exchange) arrive() outcome {
-	group := x.plan.hosts.group(x.r)
-	name, ok := hostName(x.asked)
+func (x *exchange) findHost() outcome {
+	group := x.plan.hosts.groupOf(x.r)
+	name, ok := hostName(x.hostHeader)
 	var status int
-	x.host, status = group.choose(x, name)
+	x.host, status = group.selectHost(x, name)
 	x.loc = &x.host.defaults
-	x.begin()
-	x.enter()
+	x.start()
+	x.applyLocation()
 	switch {
 	case !ok, malformed(x.r):
 		return x.fail(http.StatusBadRequest)
-	case x.stuck:
-		x.errorf(levelError, "the regular expressions of the hosts' names take more than %d steps", patternSteps)
+	case x.regexTimedOut:
+		x.errorf(levelError, "the regular expressions of the hosts' names take more than %d steps", maxRegexSteps)
 		return x.fail(http.StatusInternalServerError)
 	}
 	if status != 0 {
@@ -135,11 +135,11 @@ func (x *exchange) arrive() outcome {
 	if !x.findPath() {
 		return x.fail(http.StatusBadRequest)
 	}
-	return again
+	return relocate
 }
 
 // answer finds a location and has it answer.
-func (x *exchange) answer() outcome {
+func (x *exchange) runPhases() outcome {
 	switch x.entry {
 	case atHost:
 		if out := x.rewriteHost(); out != proceed {
@@ -147,34 +147,34 @@ func (x *exchange) answer() outcome {
 		}
 		fallthrough
 	case atLocation:
-		x.behind = ""
+		x.triedFile = ""
 		if out := x.locate(); out != proceed {
 			return out
 		}
 	case atNamed:
 		x.loc = x.named
-		x.enter()
+		x.applyLocation()
 	}
-	if x.loc.lifetime != (lifetime{}) {
-		x.boundConnection()
+	if x.loc.keepAlive != (keepAliveLimits{}) {
+		x.limitKeepAlive()
 	}
 	if x.loc.settings.Closed != "" {
-		return x.closed()
+		return x.failClosed()
 	}
 	if out := x.rewrite(); out != proceed {
 		return out
 	}
 	if x.loc.settings.Closed != "" { // that of an if
-		return x.closed()
+		return x.failClosed()
 	}
-	if out := x.loc.limits.enter(x); out != proceed {
+	if out := x.loc.limits.check(x); out != proceed {
 		return out
 	}
 	if out := x.loc.access.check(x); out != proceed {
 		return out
 	}
-	if x.loc.tries != nil {
-		if out := x.loc.tries.run(x); out != proceed {
+	if x.loc.tryFiles != nil {
+		if out := x.loc.tryFiles.run(x); out != proceed {
 			return out
 		}
 	}
@@ -182,12 +182,12 @@ func (x *exchange) answer() outcome {
 }
 
 // goOn begins another cycle, unless there were too many.
-func (x *exchange) goOn(at entry) outcome {
-	x.entry, x.moved = at, false
+func (x *exchange) restart(next entry) outcome {
+	x.entry, x.needsLocation = next, false
 	if x.redirects++; x.redirects > maxRedirects {
 		return x.fail(http.StatusInternalServerError)
 	}
-	return again
+	return relocate
 }
 
 // redirect goes to another URI of the host, path and query, without the client's knowing. The path is decoded.
@@ -201,8 +201,8 @@ func (x *exchange) redirect(path, args string) outcome {
 
 // redirectTo is redirect to a path that is clean.
 func (x *exchange) redirectTo(path, args string) outcome {
-	x.path, x.args, x.internal, x.changed = path, args, true, true
-	return x.goOn(atHost)
+	x.path, x.args, x.internal, x.uriChanged = path, args, true, true
+	return x.restart(atHost)
 }
 
 // redirectNamed goes to a named location, "@" and a name, of the host.
@@ -212,5 +212,5 @@ func (x *exchange) redirectNamed(name string) outcome {
 		return x.fail(http.StatusInternalServerError)
 	}
 	x.named, x.internal = loc, true
-	return x.goOn(atNamed)
+	return x.restart(atNamed)
 }

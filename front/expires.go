@@ -12,7 +12,7 @@ import (
 // expires is an Expires, compiled.
 type expires struct {
 	text     text
-	fixed    expiry // if the text is constant
+	constant expiry // if the text is constant
 	modified bool
 }
 
@@ -45,10 +45,10 @@ func (c *compiler) expires(e *Expires) (*expires, error) {
 	}
 	out := &expires{text: value, modified: e.Modified}
 	if value.constant() {
-		if out.fixed, err = parseExpiry(string(e.Text), e.Modified); err != nil {
+		if out.constant, err = parseExpiry(string(e.Text), e.Modified); err != nil {
 			return nil, fmt.Errorf("expires: %w", err)
 		}
-		if out.fixed.kind == expiryOff {
+		if out.constant.kind == expiryOff {
 			return nil, nil
 		}
 	}
@@ -126,10 +126,10 @@ func parseSeconds(s string) (total int64, ok bool) {
 
 // set sets Expires and Cache-Control of an answer, in place of those that there are.
 func (e *expires) set(x *exchange, header http.Header) {
-	what := e.fixed
+	what := e.constant
 	if !e.text.constant() {
 		var err error
-		if what, err = parseExpiry(e.text.of(x), e.modified); err != nil {
+		if what, err = parseExpiry(e.text.eval(x), e.modified); err != nil {
 			return // as nginx does
 		}
 	}

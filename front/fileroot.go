@@ -11,11 +11,11 @@ import (
 // have been unused for the longest are closed.
 type fileRoots struct {
 	mu    sync.Mutex
-	held  map[string]*heldRoot // by the trusted part
+	roots map[string]*fileRoot // by the trusted part
 	clock uint64
 }
 
-type heldRoot struct {
+type fileRoot struct {
 	handler *files.Handler
 	used    uint64 // by the clock
 	users   int
@@ -25,10 +25,10 @@ type heldRoot struct {
 // maxRoots bounds the handlers of one location. Each has a share of what one handler may hold.
 const maxRoots = 32
 
-func newFileRoots() *fileRoots { return &fileRoots{held: make(map[string]*heldRoot)} }
+func newFileRoots() *fileRoots { return &fileRoots{roots: make(map[string]*fileRoot)} }
 
 // fileShares is how many times what one handler of files may hold by default all of them may hold together.
-const fileShares = 4
+const fileShareCount = 4
 
 // fileLimits are those of each directory: all directories that the Config names share what there is.
 func (c *compiler) fileLimits() files.Limits {
@@ -37,7 +37,7 @@ func (c *compiler) fileLimits() files.Limits {
 		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
 	}
 	n := 1 // a power of two, so that one more directory seldom has the others forget what they hold
-	for n*fileShares < len(roots) {
+	for n*fileShareCount < len(roots) {
 		n *= 2
 	}
 	return shareOf(n)
@@ -52,29 +52,29 @@ func shareOf(n int) files.Limits {
 }
 
 // find completes a place with the handler that trusts the part from.
-func (r *fileRoots) find(f *fileSet, p place, from string) place {
-	held := r.take(f, from)
-	p.in, p.done = held.handler, func() { r.giveBack(held) }
+func (r *fileRoots) find(f *fileSet, p filePlace, from string) filePlace {
+	root := r.acquire(f, from)
+	p.handler, p.release = root.handler, func() { r.release(root) }
 	return p
 }
 
-func (r *fileRoots) take(f *fileSet, from string) *heldRoot {
+func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.held[from]
+	h := r.roots[from]
 	if h == nil {
-		how := f.how
-		how.SymlinksFrom = from
-		how.Limits = shareOf(maxRoots)
-		handler, err := files.New(how)
+		config := f.config
+		config.SymlinksFrom = from
+		config.Limits = shareOf(maxRoots)
+		handler, err := files.New(config)
 		if err != nil {
 			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one of the kind
 		}
-		for len(r.held) >= maxRoots {
+		for len(r.roots) >= maxRoots {
 			r.evict()
 		}
-		h = &heldRoot{handler: handler}
-		r.held[from] = h
+		h = &fileRoot{handler: handler}
+		r.roots[from] = h
 	}
 	r.clock++
 	h.used = r.clock
@@ -82,7 +82,7 @@ func (r *fileRoots) take(f *fileSet, from string) *heldRoot {
 	return h
 }
 
-func (r *fileRoots) giveBack(h *heldRoot) {
+func (r *fileRoots) release(h *fileRoot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h.users--; h.users == 0 && h.dropped {
@@ -93,8 +93,8 @@ func (r *fileRoots) giveBack(h *heldRoot) {
 // evict gives up one. mu is held.
 func (r *fileRoots) evict() {
 	oldest := ""
-	for dir, h := range r.held {
-		if r.held[oldest] == nil || h.used < r.held[oldest].used {
+	for dir, h := range r.roots {
+		if r.roots[oldest] == nil || h.used < r.roots[oldest].used {
 			oldest = dir
 		}
 	}
@@ -102,8 +102,8 @@ func (r *fileRoots) evict() {
 }
 
 func (r *fileRoots) drop(dir string) {
-	h := r.held[dir]
-	delete(r.held, dir)
+	h := r.roots[dir]
+	delete(r.roots, dir)
 	h.dropped = true
 	if h.users == 0 {
 		_ = h.handler.Close()
@@ -113,7 +113,7 @@ func (r *fileRoots) drop(dir string) {
 func (r *fileRoots) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for dir := range r.held {
+	for dir := range r.roots {
 		r.drop(dir)
 	}
 }

@@ -13,19 +13,19 @@ import (
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes   // adds it; nil does not
-	sub             *substitution // nil replaces nothing
-	gzip            *gzipper      // nil compresses nothing
-	unchunked       bool          // what has no length ends with its connection
+	charset         *mediaTypes // adds it; nil does not
+	sub             *subFilter  // nil replaces nothing
+	gzip            *gzipFilter // nil compresses nothing
+	noChunks        bool        // what has no length ends with its connection
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 is no bound
-	onlyTime        bool          // there is nothing but sendTimeout
+	onlySendTimeout bool          // there is nothing but sendTimeout
 }
 
 // filters compiles what happens to answers. They are nil if answers go out as they are and nobody wants to know of them. A
 // bound handler's answers are not bounded in time unless the Settings say so.
 func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
-	f := &filters{unchunked: s.NoChunks}
+	f := &filters{noChunks: s.NoChunks}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
 		f.sendTimeout = defaultTimeout
@@ -37,7 +37,7 @@ func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
 	if f.expires, err = c.expires(s.Expires); err != nil {
 		return nil, err
 	}
-	if f.sub, err = c.substitution(s.SubFilter); err != nil {
+	if f.sub, err = c.subFilter(s.SubFilter); err != nil {
 		return nil, err
 	}
 	if f.gzip, err = c.gzip(s.Gzip); err != nil {
@@ -52,9 +52,9 @@ func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
 	if s.Files.Charset != "" {
 		f.charset = c.mediaTypes(&s.Files)
 	}
-	seen := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsRate || pass != nil && pass.Intercept
-	f.onlyTime = !seen && len(f.fields) == 0 && f.expires == nil && f.charset == nil && !f.changes()
-	if f.onlyTime && f.sendTimeout == 0 {
+	isObserved := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsLimitRate || pass != nil && pass.Intercept
+	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.expires == nil && f.charset == nil && !f.changesBody()
+	if f.onlySendTimeout && f.sendTimeout == 0 {
 		return nil, nil
 	}
 	return f, nil
@@ -64,18 +64,18 @@ func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
 // around: what else that one can do is found by Unwrap.
 type writer struct {
 	http.ResponseWriter
-	x        *exchange
-	status   int   // of the answer; 0 until it has one
-	sent     int64 // bytes of the body as the server was given them
-	withheld int   // the status of an answer that is not passed on, because a page answers instead
-	hijacked bool
-	switched int64 // bytes of the head of a 101 that a tunnel begins with
+	x              *exchange
+	status         int   // of the answer; 0 until it has one
+	sent           int64 // bytes of the body as the server was given them
+	withheldStatus int   // the status of an answer that is not passed on, because a page answers instead
+	hijacked       bool
+	switchBytes    int64 // bytes of the head of a 101 that a tunnel begins with
 
-	hold  *hold     // the beginning of an answer of which it is not known how to send it
-	sub   *replacer // replaces strings in the body; nil leaves it
-	zip   *zipping  // compresses the body; nil leaves it
-	pace  *pace     // nil is no bound of the rate
-	bound sendBound
+	held     *heldResponse // the beginning of an answer of which it is not known how to send it
+	replacer *replacer     // replaces strings in the body; nil leaves it
+	gzip     *gzipWriter   // compresses the body; nil leaves it
+	pace     *rateLimiter  // nil is no bound of the rate
+	deadline sendDeadline
 }
 
 // Unwrap lets http.ResponseController find the rest.
@@ -86,23 +86,23 @@ func (w *writer) WriteHeader(code int) {
 	switch {
 	case code < 200 && code != http.StatusSwitchingProtocols:
 		w.ResponseWriter.WriteHeader(code)
-	case w.withheld != 0:
+	case w.withheldStatus != 0:
 	case w.status != 0:
-		if w.hold == nil {
+		if w.held == nil {
 			w.ResponseWriter.WriteHeader(code) // it says that this is one too many
 		}
-	case w.x.bodyStatus.Load() != 0 && w.x.status == 0:
+	case w.x.bodyStatus.Load() != 0 && w.x.errorStatus == 0:
 		w.withhold(int(w.x.bodyStatus.Load()))
-	case w.x.intercept && code >= http.StatusMultipleChoices && w.x.hasPage(code):
+	case w.x.interceptsErrors && code >= http.StatusMultipleChoices && w.x.hasErrorPage(code):
 		w.withhold(code)
 	default:
-		w.commit(code)
+		w.sendHead(code)
 	}
 }
 
 // withhold drops an answer: what the content writes goes nowhere, and its header is forgotten.
 func (w *writer) withhold(status int) {
-	w.withheld = status
+	w.withheldStatus = status
 	header := w.Header()
 	for name := range header {
 		if name != "Www-Authenticate" || status != http.StatusUnauthorized {
@@ -113,16 +113,16 @@ func (w *writer) withhold(status int) {
 
 // commit runs the filter phase. It may have to wait for the beginning of the body. What is an error's page has the error's
 // status, whatever its content says.
-func (w *writer) commit(code int) {
-	code = w.x.statusOf(code)
+func (w *writer) sendHead(code int) {
+	code = w.x.pageStatus(code)
 	w.status = code
-	if w.x.status != 0 {
-		ofPage(w.Header(), code)
+	if w.x.errorStatus != 0 {
+		cleanPageHeader(w.Header(), code)
 	}
 	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
-		f.head(w.x, w.Header(), code)
-		w.begin(f)
-		if f.changes() && !f.change(w) {
+		f.changeHeader(w.x, w.Header(), code)
+		w.startLimits(f)
+		if f.changesBody() && !f.startBodyFilters(w) {
 			return
 		}
 	}
@@ -130,19 +130,19 @@ func (w *writer) commit(code int) {
 }
 
 // head changes the header of an answer.
-func (f *filters) head(x *exchange, header http.Header, code int) {
+func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
 	if f.charset != nil && code != http.StatusMovedPermanently && code != http.StatusFound {
-		f.charset.complete(header)
+		f.charset.addCharset(header)
 	}
 	if f.expires == nil && f.fields == nil {
 		return
 	}
-	usual := changesUsually(code)
-	if f.expires != nil && usual {
+	isDefaultStatus := getsAddedFields(code)
+	if f.expires != nil && isDefaultStatus {
 		f.expires.set(x, header)
 	}
 	for i := range f.fields {
-		if field := &f.fields[i]; usual || field.always {
+		if field := &f.fields[i]; isDefaultStatus || field.always {
 			field.add(x, header)
 		}
 	}
@@ -150,63 +150,63 @@ func (f *filters) head(x *exchange, header http.Header, code int) {
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (int, error) {
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
 	switch {
-	case w.withheld != 0:
+	case w.withheldStatus != 0:
 		return len(p), nil
-	case w.hold != nil:
-		return w.hold.write(w, p)
-	case w.sub != nil:
-		return w.sub.Write(p)
+	case w.held != nil:
+		return w.held.write(w, p)
+	case w.replacer != nil:
+		return w.replacer.Write(p)
 	}
 	return w.encode(p)
 }
 
 // encode compresses bytes of the body, if that is to be, and sends them.
 func (w *writer) encode(p []byte) (int, error) {
-	if w.zip != nil {
-		return w.zip.Write(p)
+	if w.gzip != nil {
+		return w.gzip.Write(p)
 	}
-	return w.send(p)
+	return w.sendBody(p)
 }
 
 // WriteString implements io.StringWriter.
 func (w *writer) WriteString(s string) (int, error) {
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.withheld != 0 || w.changes() || w.pace != nil || len(s) > sentAtOnce {
+	if w.withheldStatus != 0 || w.changesBody() || w.pace != nil || len(s) > maxPerDeadline {
 		return w.Write([]byte(s))
 	}
-	w.bound.span(w, int64(len(s)))
+	w.deadline.startWrite(w, int64(len(s)))
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.bound.pause(w)
+	w.deadline.clear(w)
 	w.sent += int64(n)
 	return n, err
 }
 
 // changes reports whether the body is not sent as the content writes it, or may not be.
-func (w *writer) changes() bool { return w.hold != nil || w.sub != nil || w.zip != nil }
+func (w *writer) changesBody() bool { return w.held != nil || w.replacer != nil || w.gzip != nil }
 
 // send gives bytes of the body to the server, as fast as that is allowed.
-func (w *writer) send(p []byte) (n int, err error) {
+func (w *writer) sendBody(p []byte) (n int, err error) {
 	for {
 		part := p[n:]
 		if w.pace != nil {
-			most, err := w.pace.await(w)
+			most, err := w.pace.wait(w)
 			if err != nil {
 				return n, err
 			}
 			part = part[:min(int64(len(part)), most)]
 		}
-		part = part[:w.bound.span(w, int64(len(part)))]
+		part = part[:w.deadline.startWrite(w, int64(len(part)))]
 		m, err := w.ResponseWriter.Write(part)
 		n += m
 		w.sent += int64(m)
 		if err != nil || n == len(p) {
-			w.bound.pause(w)
+			w.deadline.clear(w)
 			return n, err
 		}
 	}
@@ -214,10 +214,10 @@ func (w *writer) send(p []byte) (n int, err error) {
 
 // ReadFrom implements io.ReaderFrom. What the server reads from a file itself, it still does if nothing needs to see the bytes.
 func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.withheld != 0 || w.changes() {
+	if w.withheldStatus != 0 || w.changesBody() {
 		return io.Copy(writeOnly{w}, src)
 	}
 	whole, from := int64(1<<63-1), src
@@ -228,13 +228,13 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 	for n < whole {
 		most := whole - n
 		if w.pace != nil {
-			allowed, err := w.pace.await(w)
+			allowed, err := w.pace.wait(w)
 			if err != nil {
 				return n, err
 			}
 			most = min(most, allowed)
 		}
-		most = w.bound.span(w, most)
+		most = w.deadline.startWrite(w, most)
 		m, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: from, N: most})
 		n += m
 		w.sent += m
@@ -242,11 +242,11 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 			limited.N -= m
 		}
 		if err != nil || m < most {
-			w.bound.pause(w)
+			w.deadline.clear(w)
 			return n, err
 		}
 	}
-	w.bound.pause(w)
+	w.deadline.clear(w)
 	return n, nil
 }
 
@@ -258,25 +258,25 @@ func (w *writer) Flush() { _ = w.FlushError() }
 
 // FlushError sends what has been written so far, compressed or not.
 func (w *writer) FlushError() error {
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.withheld != 0 {
+	if w.withheldStatus != 0 {
 		return nil
 	}
-	if w.hold != nil {
-		if err := w.hold.release(w, w.hold.held, false); err != nil {
+	if w.held != nil {
+		if err := w.held.release(w, w.held.body, false); err != nil {
 			return err
 		}
 	}
-	if w.zip != nil {
-		if err := w.zip.flush(); err != nil {
+	if w.gzip != nil {
+		if err := w.gzip.flush(); err != nil {
 			return err
 		}
 	}
-	w.bound.again(w)
+	w.deadline.extend(w)
 	err := http.NewResponseController(w.ResponseWriter).Flush()
-	w.bound.pause(w)
+	w.deadline.clear(w)
 	return err
 }
 
@@ -294,28 +294,28 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // finish ends the answer.
 func (w *writer) finish() {
-	if w.hijacked || w.x.note != 0 {
+	if w.hijacked || w.x.loggedStatus != 0 {
 		return
 	}
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.hold != nil {
-		_ = w.hold.release(w, w.hold.held, true) // an error is the client's departure
+	if w.held != nil {
+		_ = w.held.release(w, w.held.body, true) // an error is the client's departure
 	}
-	if w.sub != nil {
-		_ = w.sub.close()
+	if w.replacer != nil {
+		_ = w.replacer.close()
 	}
-	if w.zip != nil {
-		_ = w.zip.close()
+	if w.gzip != nil {
+		_ = w.gzip.close()
 	}
-	w.bound.again(w)
+	w.deadline.extend(w)
 }
 
 // abandon gives back what the writer holds, if the content has panicked.
-func (w *writer) abandon() {
-	if w.zip != nil {
-		w.zip.drop()
+func (w *writer) release() {
+	if w.gzip != nil {
+		w.gzip.release()
 	}
 }
 

@@ -21,14 +21,14 @@ const (
 	maxBcryptCost = 16 // some seconds
 
 	// Rounds of crypt's SHA-256 and SHA-512. More than maxRounds would take some seconds, too.
-	standardRounds = 5000
-	leastRounds    = 1000
-	maxRounds      = 5_000_000
-	maxCryptSalt   = 16 // bytes; what is more does not count
+	defaultRounds = 5000
+	minRounds     = 1000
+	maxRounds     = 5_000_000
+	maxCryptSalt  = 16 // bytes; what is more does not count
 )
 
 // knownHash says why a hash cannot be compared with.
-func knownHash(hash string) error {
+func checkHash(hash string) error {
 	switch {
 	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"), strings.HasPrefix(hash, "{PLAIN}"):
 		return nil
@@ -49,39 +49,39 @@ func knownHash(hash string) error {
 }
 
 // slowHash reports whether a hash is meant to take long.
-func slowHash(hash string) bool { return strings.HasPrefix(hash, "$") }
+func isSlowHash(hash string) bool { return strings.HasPrefix(hash, "$") }
 
 // matchesHash reports whether a hash is a password's. How long that takes says nothing about where they differ.
-func matchesHash(hash, word string) bool {
-	if knownHash(hash) != nil {
+func hashMatches(hash, password string) bool {
+	if checkHash(hash) != nil {
 		return false
 	}
 	if strings.HasPrefix(hash, "$2") {
-		return bcrypt.CompareHashAndPassword([]byte(hash), []byte(word)) == nil
+		return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
 	}
 	same := func(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 	if strings.HasPrefix(hash, "$5$") || strings.HasPrefix(hash, "$6$") {
 		c, _ := parseCrypt(hash) // it is known
-		return same(c.key(word), []byte(c.want))
+		return same(c.key(password), []byte(c.want))
 	}
 	kind, rest, _ := strings.Cut(hash[1:], "}")
 	switch kind {
 	case "SHA":
 		want, err := base64.StdEncoding.DecodeString(rest)
-		sum := sha1.Sum([]byte(word))
+		sum := sha1.Sum([]byte(password))
 		return err == nil && same(sum[:], want)
 	case "SSHA":
 		want, err := base64.StdEncoding.DecodeString(rest)
 		if err != nil || len(want) < sha1.Size {
 			return false
 		}
-		sum := sha1.Sum(append([]byte(word), want[sha1.Size:]...))
+		sum := sha1.Sum(append([]byte(password), want[sha1.Size:]...))
 		return same(sum[:], want[:sha1.Size])
 	case "PLAIN":
-		return same([]byte(word), []byte(rest))
+		return same([]byte(password), []byte(rest))
 	}
 	salt, _, _ := strings.Cut(strings.TrimPrefix(hash, "$apr1$"), "$")
-	return same([]byte(apr1(word, salt)), []byte(hash))
+	return same([]byte(apr1(password, salt)), []byte(hash))
 }
 
 // shaCrypt is a hash of crypt's by SHA-256 or SHA-512: "$6$rounds=5000$salt$key".
@@ -92,18 +92,18 @@ type shaCrypt struct {
 }
 
 func parseCrypt(text string) (c shaCrypt, err error) {
-	c.make, c.rounds = sha256.New, standardRounds
+	c.make, c.rounds = sha256.New, defaultRounds
 	if text[1] == '6' {
 		c.make = sha512.New
 	}
 	rest := text[len("$6$"):]
-	if said, ok := strings.CutPrefix(rest, "rounds="); ok {
-		digits, behind, _ := strings.Cut(said, "$")
+	if rounds, ok := strings.CutPrefix(rest, "rounds="); ok {
+		digits, behind, _ := strings.Cut(rounds, "$")
 		n, err := strconv.Atoi(digits)
 		if err != nil || n > maxRounds {
 			return c, fmt.Errorf("it asks for %.10q rounds, want at most %d", digits, maxRounds)
 		}
-		c.rounds, rest = max(n, leastRounds), behind
+		c.rounds, rest = max(n, minRounds), behind
 	}
 	var ok bool
 	if c.salt, c.want, ok = strings.Cut(rest, "$"); !ok || c.want == "" {
@@ -113,24 +113,24 @@ func parseCrypt(text string) (c shaCrypt, err error) {
 	return c, nil
 }
 
-func (c *shaCrypt) key(word string) []byte {
-	return crypt.KeySHACrypt(c.make, []byte(word), []byte(c.salt), c.rounds)
+func (c *shaCrypt) key(password string) []byte {
+	return crypt.KeySHACrypt(c.make, []byte(password), []byte(c.salt), c.rounds)
 }
 
 // apr1 is Apache's hash of a password: MD5, a thousand times.
-func apr1(word, salt string) string {
+func apr1(password, salt string) string {
 	const magic, rounds, maxSalt = "$apr1$", 1000, 8
 	salt = salt[:min(len(salt), maxSalt)]
-	inner := md5.Sum([]byte(word + salt + word))
-	first := []byte(word + magic + salt)
-	for n := len(word); n > 0; n -= md5.Size {
+	inner := md5.Sum([]byte(password + salt + password))
+	first := []byte(password + magic + salt)
+	for n := len(password); n > 0; n -= md5.Size {
 		first = append(first, inner[:min(n, md5.Size)]...)
 	}
-	for n := len(word); n > 0; n >>= 1 {
+	for n := len(password); n > 0; n >>= 1 {
 		if n&1 == 1 {
 			first = append(first, 0)
 		} else {
-			first = append(first, word[0])
+			first = append(first, password[0])
 		}
 	}
 	sum := md5.Sum(first)
@@ -138,7 +138,7 @@ func apr1(word, salt string) string {
 		var b []byte
 		add := func(odd bool) {
 			if odd {
-				b = append(b, word...)
+				b = append(b, password...)
 			} else {
 				b = append(b, sum[:]...)
 			}
@@ -148,7 +148,7 @@ func apr1(word, salt string) string {
 			b = append(b, salt...)
 		}
 		if i%7 != 0 {
-			b = append(b, word...)
+			b = append(b, password...)
 		}
 		add(i&1 == 0)
 		sum = md5.Sum(b)

@@ -44,9 +44,9 @@ func (c *compiler) addHeaders(all []AddHeader) ([]addHeader, error) {
 
 // add adds the field to an answer.
 func (a *addHeader) add(x *exchange, header http.Header) {
-	value := a.value.of(x)
+	value := a.value.eval(x)
 	if !a.value.constant() {
-		value = x.sendable(a.name, value)
+		value = x.cleanFieldValue(a.name, value)
 	}
 	switch {
 	case value == "" && a.replace && a.name != "Content-Type":
@@ -60,19 +60,19 @@ func (a *addHeader) add(x *exchange, header http.Header) {
 }
 
 // sendable is a value as a field can have it, mostly itself.
-func (x *exchange) sendable(name, value string) string {
+func (x *exchange) cleanFieldValue(name, value string) string {
 	if httpguts.ValidHeaderFieldValue(value) {
 		return value
 	}
-	return x.fieldValue(name, value)
+	return x.replaceControls(name, value)
 }
 
 // fieldValue is the value of a variable as a field can have it: a line end with the spaces around it becomes a space (RFC 9112, 5.2), and so
 // does each other control character. nginx sends them as they are, though variables hold what clients sent, decoded: what follows a line end
 // would be another field. A line that goes on with spaces, as one of a map in the configuration may, is not logged.
-func (x *exchange) fieldValue(name, value string) string {
+func (x *exchange) replaceControls(name, value string) string {
 	var b strings.Builder
-	foreign := false
+	hasControls := false
 	for i := 0; i < len(value); i++ {
 		switch c := value[i]; {
 		case c == '\r' || c == '\n':
@@ -80,24 +80,24 @@ func (x *exchange) fieldValue(name, value string) string {
 				i++
 			}
 			if i+1 < len(value) && value[i+1] != ' ' && value[i+1] != '\t' {
-				foreign = true
+				hasControls = true
 				b.WriteByte(' ')
 			}
 		case c < ' ' && c != '\t' || c == 0x7f:
-			foreign = true
+			hasControls = true
 			b.WriteByte(' ')
 		default:
 			b.WriteByte(c)
 		}
 	}
-	if foreign {
-		x.errorf(levelError, "the field %s: spaces are sent instead of the control characters of %q", name, bounded(value))
+	if hasControls {
+		x.errorf(levelError, "the field %s: spaces are sent instead of the control characters of %q", name, truncateLogged(value))
 	}
 	return strings.Trim(b.String(), " \t")
 }
 
 // changesUsually reports whether answers with a status get fields that are not said to be there always.
-func changesUsually(code int) bool {
+func getsAddedFields(code int) bool {
 	switch code {
 	case http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusPartialContent,
 		http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusNotModified,

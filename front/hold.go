@@ -8,67 +8,67 @@ import (
 const (
 	// heldAnswer is how much of an answer without a length is held back at most until it is known how long it is. It is what
 	// net/http holds back to find the length itself.
-	heldAnswer = 2 << 10
+	maxHeldBytes = 2 << 10
 	// sniffed is how many bytes http.DetectContentType looks at.
-	sniffed = 512
+	sniffLen = 512
 )
 
 // hold is the beginning of an answer, until its length or its type is known.
-type hold struct {
+type heldResponse struct {
 	filters *filters
-	zips    bool // gzip is concerned
-	need    int  // bytes
-	held    []byte
+	mayGzip bool // gzip is concerned
+	needed  int  // bytes
+	body    []byte
 }
 
 // changes reports whether the filters may do something to bodies, or to how they are sent.
-func (f *filters) changes() bool { return f.gzip != nil || f.sub != nil || f.unchunked }
+func (f *filters) changesBody() bool { return f.gzip != nil || f.sub != nil || f.noChunks }
 
 // change begins to change an answer whose header has been set, as far as it is to be. It reports false if that depends on the
 // beginning of the body: the head then waits.
-func (f *filters) change(w *writer) bool {
-	h := hold{filters: f, zips: f.gzip != nil && f.gzip.concerns(w)}
+func (f *filters) startBodyFilters(w *writer) bool {
+	h := heldResponse{filters: f, mayGzip: f.gzip != nil && f.gzip.mayCompress(w)}
 	var need int64
-	if h.zips {
-		need = f.gzip.needs(w.Header())
+	if h.mayGzip {
+		need = f.gzip.neededBytes(w.Header())
 	}
 	if f.sub != nil {
-		need = max(need, f.sub.needs(w))
+		need = max(need, f.sub.neededBytes(w))
 	}
-	if f.unchunked {
-		need = max(need, needsToEnd(w))
+	if f.noChunks {
+		need = max(need, neededForLength(w))
 	}
 	if need > 0 {
-		h.need = int(need)
-		w.hold = new(h)
+		h.needed = int(need)
+		w.held = new(h)
 		return false
 	}
-	h.start(w, first(w.Header()["Content-Type"]), false)
+	h.startFilters(w, firstValue(w.Header()["Content-Type"]), false)
 	return true
 }
 
 // start begins what changes an answer of a type. whole says that all of its body is held back.
-func (h *hold) start(w *writer, contentType string, whole bool) {
+func (h *heldResponse) startFilters(w *writer, contentType string, complete bool) {
 	if h.filters.sub != nil {
-		h.filters.sub.begin(w, contentType)
+		h.filters.sub.start(w, contentType)
 	}
-	if h.zips && (!whole || int64(len(h.held)) >= h.filters.gzip.minLength) {
-		h.filters.gzip.begin(w, contentType)
+	if h.mayGzip && (!complete || int64(len(h.body)) >= h.filters.gzip.minLength) {
+		h.filters.gzip.start(w, contentType)
 	}
-	if h.filters.unchunked && (!whole || w.sub != nil || w.zip != nil) {
-		endWithConnection(w)
+	if h.filters.noChunks && (!complete || w.replacer != nil || w.gzip != nil) {
+		closeAfterResponse(w)
 	}
 }
 
 // write holds more back, or lets all go.
-func (h *hold) write(w *writer, p []byte) (int, error) {
-	if len(h.held)+len(p) < h.need {
-		h.held = append(h.held, p...)
+func (h *heldResponse) write(w *writer, p []byte) (int, error) {
+	if len(h.body)+len(p) < h.needed {
+		h.body = append(h.body, p...)
 		return len(p), nil
 	}
-	beginning := h.held
-	if len(beginning) < sniffed {
-		beginning = append(beginning, p[:min(len(p), sniffed-len(beginning))]...)
+	beginning := h.body
+	if len(beginning) < sniffLen {
+		beginning = append(beginning, p[:min(len(p), sniffLen-len(beginning))]...)
 	}
 	if err := h.release(w, beginning, false); err != nil {
 		return 0, err
@@ -77,27 +77,27 @@ func (h *hold) write(w *writer, p []byte) (int, error) {
 }
 
 // release sends the head and what was held back. The type is told by the body's beginning; whole says that all of it was held back.
-func (h *hold) release(w *writer, beginning []byte, whole bool) error {
-	w.hold = nil
+func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error {
+	w.held = nil
 	header := w.Header()
 	values, typed := header["Content-Type"]
-	contentType, encoded := first(values), header.Get("Content-Encoding") != ""
+	contentType, encoded := firstValue(values), header.Get("Content-Encoding") != ""
 	if !typed && len(beginning) > 0 {
 		contentType = http.DetectContentType(beginning)
 	}
-	h.start(w, contentType, whole)
-	if !typed && !encoded && contentType != "" && (w.sub != nil || w.zip != nil || header["Transfer-Encoding"] != nil) {
+	h.startFilters(w, contentType, complete)
+	if !typed && !encoded && contentType != "" && (w.replacer != nil || w.gzip != nil || header["Transfer-Encoding"] != nil) {
 		header["Content-Type"] = []string{contentType} // the server would look at something else, or not at all
 	}
 	w.ResponseWriter.WriteHeader(w.status)
-	if len(h.held) == 0 {
+	if len(h.body) == 0 {
 		return nil
 	}
-	_, err := w.Write(h.held)
+	_, err := w.Write(h.body)
 	return err
 }
 
-func first(values []string) string {
+func firstValue(values []string) string {
 	if len(values) == 0 {
 		return ""
 	}
@@ -115,7 +115,7 @@ func declaredLength(header http.Header) (int64, bool) {
 }
 
 // weaken makes the tag of an answer weak (RFC 9110, 8.8.1), because what is sent has other bytes.
-func weaken(header http.Header) {
+func weakenEtag(header http.Header) {
 	tag := header.Get("Etag")
 	switch {
 	case tag == "" || strings.HasPrefix(tag, "W/"):
@@ -143,7 +143,7 @@ func newBodyTypes(others []string) bodyTypes {
 }
 
 // have reports whether the type of a Content-Type is one of them.
-func (t *bodyTypes) have(contentType string) bool {
+func (t *bodyTypes) contains(contentType string) bool {
 	if t.any {
 		return true
 	}

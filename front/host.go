@@ -47,12 +47,12 @@ type addrGroup struct {
 
 // hostGroup is the hosts of one address.
 type hostGroup struct {
-	standard *host // whom no name fits
-	hosts    int
-	only     bool // names need not be looked at
-	names    *names[*host]
-	patterns []hostPattern
-	verifies bool // one of them asks clients for certificates
+	defaultHost  *host // whom no name fits
+	hosts        int
+	isSingle     bool // names need not be looked at
+	names        *hostNames[*host]
+	patterns     []hostPattern
+	asksForCerts bool // one of them asks clients for certificates
 }
 
 type hostPattern struct {
@@ -61,16 +61,16 @@ type hostPattern struct {
 }
 
 // group finds the hosts of the address that a request came to.
-func (h *hosts) group(r *http.Request) *hostGroup {
+func (h *hosts) groupOf(r *http.Request) *hostGroup {
 	if h.ports == nil && h.unix == nil {
 		return h.any
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return h.at(local)
+	return h.groupAt(local)
 }
 
 // at finds the hosts of an address.
-func (h *hosts) at(local net.Addr) *hostGroup {
+func (h *hosts) groupAt(local net.Addr) *hostGroup {
 	var g *hostGroup
 	switch a := local.(type) {
 	case *net.TCPAddr:
@@ -109,17 +109,17 @@ func (h *hosts) tcp(a *net.TCPAddr) *hostGroup {
 }
 
 // named finds the host that answers for a name.
-func (g *hostGroup) named(x *exchange, name string) *host {
-	if h := g.find(x, name); h != nil {
+func (g *hostGroup) hostFor(x *exchange, name string) *host {
+	if h := g.lookup(x, name); h != nil {
 		return h
 	}
-	return g.standard
+	return g.defaultHost
 }
 
 // find finds the host of a name, or nil.
-func (g *hostGroup) find(x *exchange, name string) *host {
-	if g.only {
-		return g.standard
+func (g *hostGroup) lookup(x *exchange, name string) *host {
+	if g.isSingle {
+		return g.defaultHost
 	}
 	if h, ok := g.names.find(name); ok {
 		return h

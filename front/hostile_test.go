@@ -221,7 +221,7 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 		}
 		_, _ = io.WriteString(w, "app")
 	})))
-	return served(t, h.ServeHTTP), dir
+	return connUse(t, h.ServeHTTP), dir
 }
 
 func TestHostile(t *testing.T) {
@@ -290,7 +290,7 @@ func statuses(said string) string {
 // Faults 29 and 30: what one client gets is kept for no other that may get something else.
 func TestHostileCache(t *testing.T) {
 	n := 0
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		n++
 		h := w.Header()
 		switch r.URL.Path {
@@ -310,7 +310,7 @@ func TestHostileCache(t *testing.T) {
 		}
 		fmt.Fprint(w, n)
 	})
-	c := passed(front.Proxy{
+	c := attemptTime(front.Proxy{
 		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}}, // the head is there before all is kept
 	})
 	c.Caches = []cache.Config{{Name: "z"}}
@@ -364,7 +364,7 @@ func TestHostileVariables(t *testing.T) {
 	}()
 	defer l.Close()
 	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"}, {Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
-	a := serveHandler(t, newFront(t, passed(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User", "evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") || !strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
 		t.Errorf("the application was told %s", got)
@@ -373,7 +373,7 @@ func TestHostileVariables(t *testing.T) {
 
 // A body is bounded whatever answers: an error's page that an upstream gives, too.
 func TestBodyOfErrorPages(t *testing.T) {
-	to := served(t, echo)
+	to := connUse(t, echo)
 	c := oneHost(
 		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 404}}},
 		front.Location{Path: "/big", Proxy: &front.Proxy{To: front.Text(to)}},
@@ -411,10 +411,10 @@ func TestAnswerBeforeTheBody(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		if readHead(nc) == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly")
-			<-gone(nc)
+			<-failureClientGone(nc)
 		}
 	})
-	addr := served(t, newFront(t, passed(front.Proxy{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
+	addr := connUse(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()

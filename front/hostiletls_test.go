@@ -62,7 +62,7 @@ func TestClientCertificateIsTheHosts(t *testing.T) {
 func TestHostileStreams(t *testing.T) {
 	noLeaks(t)
 	arrived := make(chan string, 10)
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err == nil {
 			arrived <- r.URL.Path + " " + string(b)

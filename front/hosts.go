@@ -33,12 +33,12 @@ func (c *compiler) host(from *Host) (*host, error) {
 	if err = c.locations(h, &h.locations, from.Locations, nil); err != nil {
 		return nil, err
 	}
-	for _, name := range c.goals {
+	for _, name := range c.namedTargets {
 		if h.named[name] == nil {
 			return nil, fmt.Errorf("there is no location %q, though something leads there", name)
 		}
 	}
-	c.goals = nil
+	c.namedTargets = nil
 	return h, nil
 }
 
@@ -60,7 +60,7 @@ func (c *compiler) listen(all []*host) error {
 		}
 		for _, l := range listens {
 			if l.Addr == "" {
-				return at(all[i].pos, fmt.Errorf("an address to listen at is empty"))
+				return withPos(all[i].pos, fmt.Errorf("an address to listen at is empty"))
 			}
 			addrs = append(addrs, l.Addr)
 		}
@@ -75,11 +75,11 @@ func (c *compiler) listen(all []*host) error {
 		}
 	}
 	hosts := &c.plan.hosts
-	if c.alike(groups) {
+	if c.areInterchangeable(groups) {
 		hosts.any = groups[0]
 		return nil
 	}
-	hosts.any = &hostGroup{standard: c.nowhere(), only: true}
+	hosts.any = &hostGroup{defaultHost: c.misdirectedHost(), isSingle: true}
 	for i, addr := range addrs {
 		if err := hosts.add(addr, groups[i]); err != nil {
 			return err
@@ -90,8 +90,8 @@ func (c *compiler) listen(all []*host) error {
 
 // hostsAt is the group of an address.
 func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
-	g := &hostGroup{names: newNames[*host]()}
-	var said *host // to be the default
+	g := &hostGroup{names: newHostNames[*host]()}
+	var declared *host // to be the default
 	for i, h := range all {
 		from := &c.config.Hosts[i]
 		here := len(from.Listen) == 0
@@ -100,36 +100,36 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 				continue
 			}
 			here = true
-			if l.Default && said != nil && said != h {
-				return nil, at(h.pos, fmt.Errorf("%s has another default host, that of %s", addr, said.pos))
+			if l.Default && declared != nil && declared != h {
+				return nil, withPos(h.pos, fmt.Errorf("%s has another default host, that of %s", addr, declared.pos))
 			}
 			if l.Default {
-				said = h
+				declared = h
 			}
 		}
 		if !here {
 			continue
 		}
-		if g.standard == nil {
-			g.standard = h
+		if g.defaultHost == nil {
+			g.defaultHost = h
 		}
 		g.hosts++
-		g.verifies = g.verifies || h.certs != nil || h.clientAuth != tls.NoClientCert
+		g.asksForCerts = g.asksForCerts || h.certs != nil || h.clientAuth != tls.NoClientCert
 		for _, name := range from.Names {
-			if err := c.join(g, h, foldName(name)); err != nil {
-				return nil, at(h.pos, err)
+			if err := c.addName(g, h, foldName(name)); err != nil {
+				return nil, withPos(h.pos, err)
 			}
 		}
 	}
-	if said != nil {
-		g.standard = said
+	if declared != nil {
+		g.defaultHost = declared
 	}
-	g.only = len(g.patterns) == 0 && (g.hosts == 1 || g.names.size() == 0)
+	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.size() == 0)
 	return g, nil
 }
 
 // join has a group know a host by a name. The first host of a name keeps it, as in nginx.
-func (c *compiler) join(g *hostGroup, h *host, name string) error {
+func (c *compiler) addName(g *hostGroup, h *host, name string) error {
 	source, ok := strings.CutPrefix(name, "~")
 	if !ok {
 		return g.names.add(name, h)
@@ -140,9 +140,9 @@ func (c *compiler) join(g *hostGroup, h *host, name string) error {
 }
 
 // alike reports whether it does not matter which group it is.
-func (c *compiler) alike(groups []*hostGroup) bool {
+func (c *compiler) areInterchangeable(groups []*hostGroup) bool {
 	for _, g := range groups {
-		if g.hosts != len(c.config.Hosts) || g.standard != groups[0].standard {
+		if g.hosts != len(c.config.Hosts) || g.defaultHost != groups[0].defaultHost {
 			return false
 		}
 	}
@@ -150,11 +150,11 @@ func (c *compiler) alike(groups []*hostGroup) bool {
 }
 
 // nowhere is the host of requests that come by an address that no host listens at.
-func (c *compiler) nowhere() *host {
+func (c *compiler) misdirectedHost() *host {
 	h := &host{}
 	h.defaults.settings, h.defaults.sendTimeout = &Settings{}, defaultTimeout
 	h.defaults.files = &fileSet{types: c.mediaTypes(&Files{})}
-	h.defaults.content = failing(http.StatusMisdirectedRequest)
+	h.defaults.content = fixedStatus(http.StatusMisdirectedRequest)
 	return h
 }
 

@@ -29,11 +29,11 @@ type limits struct {
 
 // requestLimit is a RequestLimit, compiled.
 type requestLimit struct {
-	name        string
-	zone        *limit.Rate
-	key         text
-	burst, free int64 // in thousandths of a request; free is what is not kept waiting
-	counts      *limitCounts
+	name           string
+	zone           *limit.Rate
+	key            text
+	burst, noDelay int64 // in thousandths of a request; free is what is not kept waiting
+	counts         *limitCounts
 }
 
 // connLimit is a ConnLimit, compiled.
@@ -41,7 +41,7 @@ type connLimit struct {
 	name   string
 	zone   *limit.Conns
 	key    text
-	most   int
+	max    int
 	counts *limitCounts
 }
 
@@ -91,14 +91,14 @@ func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.name, l.burst, l.free = r.Zone, int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
+	l.name, l.burst, l.noDelay = r.Zone, int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
 	if r.NoDelay {
-		l.free = l.burst
+		l.noDelay = l.burst
 	}
 	if l.key, err = c.text(Text(config.Key)); err != nil {
 		return l, err
 	}
-	zone, giveBack, err := take(&c.state.zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate, error) {
+	zone, giveBack, err := acquire(&c.state.zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate, error) {
 		return limit.NewRate(config)
 	}, func(*limit.Rate) {})
 	if err != nil {
@@ -117,11 +117,11 @@ func (c *compiler) connLimit(n ConnLimit) (l connLimit, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.name, l.most = n.Zone, n.Max
+	l.name, l.max = n.Zone, n.Max
 	if l.key, err = c.text(Text(config.Key)); err != nil {
 		return l, err
 	}
-	zone, giveBack, err := take(&c.state.zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
+	zone, giveBack, err := acquire(&c.state.zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
 		return limit.NewConns(config), nil
 	}, func(*limit.Conns) {})
 	if err != nil {
@@ -142,9 +142,9 @@ func zoneConfig(all []limit.Config, name string) (limit.Config, error) {
 }
 
 // enter is the limit phase. An internal redirect passes it once more only for its body's sake.
-func (l *limits) enter(x *exchange) outcome {
+func (l *limits) check(x *exchange) outcome {
 	if x.r.ContentLength != 0 && x.method == x.r.Method { // an error's page may be asked with it, too
-		if out := l.body(x); out != proceed {
+		if out := l.limitBody(x); out != proceed {
 			return out
 		}
 	}
@@ -160,7 +160,7 @@ func (l *limits) enter(x *exchange) outcome {
 }
 
 // length bounds what the client says of the body's length.
-func (l *limits) length(x *exchange) outcome {
+func (l *limits) checkLength(x *exchange) outcome {
 	if l.maxBody < 0 || x.r.ContentLength <= l.maxBody || x.method != x.r.Method {
 		return proceed
 	}
@@ -169,22 +169,22 @@ func (l *limits) length(x *exchange) outcome {
 }
 
 // body bounds the request's body.
-func (l *limits) body(x *exchange) outcome {
+func (l *limits) limitBody(x *exchange) outcome {
 	if x.r.Body == nil || x.r.Body == http.NoBody {
 		return proceed
 	}
-	if out := l.length(x); out != proceed {
+	if out := l.checkLength(x); out != proceed {
 		return out
 	}
 	b := x.body
 	if b == nil {
-		b = &boundedBody{x: x, whole: x.r.Body, control: http.NewResponseController(x.server())}
+		b = &limitedBody{x: x, original: x.r.Body, controller: http.NewResponseController(x.serverWriter())}
 		x.body, x.r.Body = b, b
 	}
-	x.watch() // whatever the content makes of a body that it cannot read, the answer is nginx's
-	b.ReadCloser, b.timeout = b.whole, readTimeout(x.r, l.bodyTimeout)
+	x.wrapWriter() // whatever the content makes of a body that it cannot read, the answer is nginx's
+	b.ReadCloser, b.timeout = b.original, readTimeout(x.r, l.bodyTimeout)
 	if l.maxBody >= 0 && x.r.ContentLength < 0 {
-		b.ReadCloser = http.MaxBytesReader(x.server(), b.whole, l.maxBody)
+		b.ReadCloser = http.MaxBytesReader(x.serverWriter(), b.original, l.maxBody)
 	}
 	return proceed
 }
@@ -209,10 +209,10 @@ func (r limitResult) String() string {
 // them wants.
 func (l *limits) countRequest(x *exchange) outcome {
 	now := time.Now()
-	delay, by := time.Duration(0), (*requestLimit)(nil)
-	note := func(r *requestLimit, excess int64) {
-		if d := r.zone.Delay(excess, r.free); d > delay {
-			delay, by = d, r
+	delay, slowest := time.Duration(0), (*requestLimit)(nil)
+	consider := func(r *requestLimit, excess int64) {
+		if d := r.zone.Delay(excess, r.noDelay); d > delay {
+			delay, slowest = d, r
 		}
 	}
 	var keys [8]string // without an allocation for as many limits as anybody has
@@ -232,27 +232,27 @@ func (l *limits) countRequest(x *exchange) outcome {
 			ok = true
 		}
 		if !ok {
-			return l.refuseRequest(x, r, excess)
+			return l.rejectRequest(x, r, excess)
 		}
 		if i == len(l.requests)-1 {
-			note(r, excess)
+			consider(r, excess)
 		}
 	}
 	for i := range len(l.requests) - 1 { // no zone is full
 		if r := &l.requests[i]; all[i] != "" {
 			excess, _ := r.zone.Take(all[i], 1<<62, now)
-			note(r, excess)
+			consider(r, excess)
 		}
 	}
 	if delay == 0 {
 		return proceed
 	}
-	return l.delayRequest(x, by, delay)
+	return l.delayRequest(x, slowest, delay)
 }
 
 // limitKey is what the request is counted by in a zone, "" if it is not.
 func limitKey(x *exchange, key *text, zone string) string {
-	s := key.of(x)
+	s := key.eval(x)
 	if len(s) > maxLimitKey {
 		x.errorf(levelError, "the value of the key of the zone %q is too long: %d bytes", zone, len(s))
 		return ""
@@ -260,7 +260,7 @@ func limitKey(x *exchange, key *text, zone string) string {
 	return s
 }
 
-func (l *limits) refuseRequest(x *exchange, r *requestLimit, excess int64) outcome {
+func (l *limits) rejectRequest(x *exchange, r *requestLimit, excess int64) outcome {
 	r.counts.rejected.Add(1)
 	dry := ""
 	if x.requestLimit = limitRejected; l.requestDryRun {
@@ -288,7 +288,7 @@ func (l *limits) delayRequest(x *exchange, r *requestLimit, delay time.Duration)
 	case <-timer.C:
 		return proceed
 	case <-x.r.Context().Done():
-		return x.unanswered(statusClientGone)
+		return x.endWithoutResponse(statusClientGone)
 	}
 }
 
@@ -301,12 +301,12 @@ func (l *limits) countConn(x *exchange) outcome {
 			continue
 		}
 		x.connLimit = limitPassed
-		if n.zone.Enter(key, n.most) {
-			x.held = append(x.held, func() { n.zone.Leave(key) })
+		if n.zone.Enter(key, n.max) {
+			x.limitReleases = append(x.limitReleases, func() { n.zone.Leave(key) })
 			continue
 		}
 		n.counts.rejected.Add(1)
-		x.leaveLimits()
+		x.releaseLimits()
 		if l.connDryRun {
 			x.connLimit = limitRejectedDry
 			x.errorf(levelError, "limiting connections, dry run, by zone %q", n.name)

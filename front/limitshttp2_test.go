@@ -29,7 +29,7 @@ func TestLimitConnByHTTP2(t *testing.T) {
 	const data, headers, settings, windowUpdate = 0, 1, 4, 8
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
-		to := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		to := connUse(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}, Settings: front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []limit.Config{{Name: "n", Key: "$request_method"}}
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))

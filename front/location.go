@@ -21,7 +21,7 @@ type location struct {
 	parent   *location // that it is written in, or nil
 
 	steps      []action
-	tries      *tries // nil without try_files
+	tryFiles   *tryFiles // nil without try_files
 	files      *fileSet
 	errorPages []errorPage
 	settings   *Settings
@@ -34,7 +34,7 @@ type location struct {
 	logs       []accessLog
 	errors     *errorLog
 	realIP     *realIP
-	lifetime   lifetime
+	keepAlive  keepAliveLimits
 	content    content
 
 	sendTimeout time.Duration // between two writes of which the client takes something
@@ -47,11 +47,11 @@ type content interface {
 
 // locations are those of a host, or within another one.
 type locations struct {
-	exact    map[string]*location
-	prefixes []prefix // sorted
-	patterns []*location
-	slashed  map[string]*location // "/x" of those "/x/" that a path without its slash is redirected to
-	only     *location            // "/", if there is no other
+	exact     map[string]*location
+	prefixes  []prefix // sorted
+	patterns  []*location
+	redirects map[string]*location // "/x" of those "/x/" that a path without its slash is redirected to
+	single    *location            // "/", if there is no other
 }
 
 // prefix is a location of that kind, and the longest one that is a prefix of its path.
@@ -74,71 +74,71 @@ func (l *locations) longest(path string) *location {
 }
 
 // verdict is how looking for a location went.
-type verdict int
+type searchResult int
 
 const (
-	none     verdict = iota // that is found here; an outer one may have been
-	found                   // and nothing else counts
-	slashing                // of the path with a slash: the client is sent there
+	searchNone     searchResult = iota // that is found here; an outer one may have been
+	searchFound                        // and nothing else counts
+	searchRedirect                     // of the path with a slash: the client is sent there
 )
 
 // find finds the location of a path. Of those within others the innermost counts, but regular expressions count
 // for more than prefixes on each level.
-func (l *locations) find(x *exchange, path string, best **location) verdict {
-	if l.only != nil {
+func (l *locations) find(x *exchange, path string, best **location) searchResult {
+	if l.single != nil {
 		if strings.HasPrefix(path, "/") {
-			*best = l.only
+			*best = l.single
 		}
-		return none
+		return searchNone
 	}
 	if loc := l.exact[path]; loc != nil {
 		*best = loc
-		return found
+		return searchFound
 	}
 	loc := l.longest(path)
 	if loc == nil || len(loc.path) < len(path) {
-		if to := l.slashed[path]; to != nil {
+		if to := l.redirects[path]; to != nil {
 			*best = to
-			return slashing
+			return searchRedirect
 		}
 	}
-	ask := true
+	searchPatterns := true
 	if loc != nil {
-		*best, ask = loc, !loc.final
-		if v := loc.inner.find(x, path, best); v != none {
+		*best, searchPatterns = loc, !loc.final
+		if v := loc.inner.find(x, path, best); v != searchNone {
 			return v
 		}
 	}
-	if ask {
+	if searchPatterns {
 		for _, p := range l.patterns {
 			if p.pattern.match(x, path) {
 				*best = p
 				_ = p.inner.find(x, path, best)
-				return found
+				return searchFound
 			}
 		}
 	}
-	return none
+	return searchNone
 }
 
 // locate finds the location of the path.
 func (x *exchange) locate() outcome {
-	x.moved = false
+	x.needsLocation = false
 	best := &x.host.defaults
 	v := x.host.locations.find(x, x.path, &best)
 	x.loc, x.rewritten = best, false
-	x.enter()
+	x.applyLocation()
 	switch {
-	case x.stuck:
+	case x.regexTimedOut:
 		return x.fail(http.StatusInternalServerError)
 	case best.internal && !x.internal:
 		return x.fail(http.StatusNotFound)
 	}
-	if out := best.limits.length(x); out != proceed { // whatever answers here
+	if out := best.limits.checkLength(x); out != proceed { // whatever answers here
 		return out
 	}
-	if v == slashing {
-		return x.sendTo(http.StatusMovedPermanently, withArgs(escapePath(best.path), x.args))
+	if v == searchRedirect {
+		return x.sendRedirect(http.StatusMovedPermanently, withArgs(escapePath(best.path), x.args))
 	}
 	return proceed
 }
@@ -148,7 +148,7 @@ func (c *compiler) locations(h *host, to *locations, from []Location, parent *lo
 	for i := range from {
 		f := &from[i]
 		loc := &location{parent: parent}
-		err := c.place(h, to, loc, f)
+		err := c.addLocation(h, to, loc, f)
 		if err == nil {
 			err = c.location(loc, f)
 		}
@@ -156,7 +156,7 @@ func (c *compiler) locations(h *host, to *locations, from []Location, parent *lo
 			err = c.locations(h, &loc.inner, f.Locations, loc)
 		}
 		if err != nil {
-			return at(f.Pos, err)
+			return withPos(f.Pos, err)
 		}
 	}
 	to.sort()
@@ -164,7 +164,7 @@ func (c *compiler) locations(h *host, to *locations, from []Location, parent *lo
 }
 
 // place puts a location where it is found.
-func (c *compiler) place(h *host, to *locations, loc *location, from *Location) error {
+func (c *compiler) addLocation(h *host, to *locations, loc *location, from *Location) error {
 	loc.path, loc.final, loc.internal = from.Path, from.Match == FinalPrefix, from.Internal
 	switch from.Match {
 	case Prefix, FinalPrefix:
@@ -185,17 +185,17 @@ func (c *compiler) place(h *host, to *locations, loc *location, from *Location) 
 		loc.pattern = p
 		to.patterns = append(to.patterns, loc)
 	case Named:
-		return c.placeNamed(h, loc, from)
+		return c.addNamed(h, loc, from)
 	default:
 		return fmt.Errorf("there is no way of matching %d", from.Match)
 	}
 	if loc.pattern == nil && from.Proxy != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
-		put(&to.slashed, strings.TrimSuffix(from.Path, "/"), loc)
+		put(&to.redirects, strings.TrimSuffix(from.Path, "/"), loc)
 	}
-	return nested(loc, from)
+	return checkNesting(loc, from)
 }
 
-func (c *compiler) placeNamed(h *host, loc *location, from *Location) error {
+func (c *compiler) addNamed(h *host, loc *location, from *Location) error {
 	switch {
 	case loc.parent != nil:
 		return fmt.Errorf("the named location %q is inside of another, where nothing leads to it", from.Path)
@@ -211,7 +211,7 @@ func (c *compiler) placeNamed(h *host, loc *location, from *Location) error {
 }
 
 // nested refuses locations that would never be found.
-func nested(loc *location, from *Location) error {
+func checkNesting(loc *location, from *Location) error {
 	if from.Match == Exact && len(from.Locations) > 0 {
 		return fmt.Errorf("the exact location %q has others inside, which nothing leads to", from.Path)
 	}
@@ -229,7 +229,7 @@ func put(to *map[string]*location, path string, loc *location) {
 }
 
 // none reports whether there are none.
-func (l *locations) none() bool { return l.exact == nil && l.prefixes == nil && l.patterns == nil }
+func (l *locations) isEmpty() bool { return l.exact == nil && l.prefixes == nil && l.patterns == nil }
 
 func (l *locations) sort() {
 	slices.SortFunc(l.prefixes, func(a, b prefix) int { return cmp.Compare(a.path, b.path) })
@@ -240,8 +240,8 @@ func (l *locations) sort() {
 			p.above = l.prefixes[p.above].above
 		}
 	}
-	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil && l.slashed == nil && l.prefixes[0].loc.inner.none() {
-		l.only = l.prefixes[0].loc
+	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil && l.redirects == nil && l.prefixes[0].loc.inner.isEmpty() {
+		l.single = l.prefixes[0].loc
 	}
 }
 
@@ -249,7 +249,7 @@ func (l *locations) sort() {
 func (c *compiler) location(loc *location, from *Location) error {
 	s := &from.Settings
 	loc.settings = s
-	c.setLifetime(loc, s)
+	c.setKeepAlive(loc, s)
 	var err error
 	if loc.steps, err = c.steps(from.Steps); err != nil {
 		return err
@@ -302,13 +302,13 @@ func (c *compiler) content(loc *location, from *Location) (content, error) {
 	}
 	switch {
 	case from.Proxy != nil:
-		return c.pass(from)
+		return c.proxy(from)
 	case from.Status:
 		return c.status(from)
 	case from.Metrics:
 		return c.metrics(from)
 	case from.Empty:
-		return emptyPicture{}, nil
+		return emptyGIFContent{}, nil
 	}
 	return loc.files, nil
 }

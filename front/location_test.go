@@ -63,7 +63,7 @@ func FuzzLocations(f *testing.F) {
 		c := newCompiler()
 		var found locations
 		for i := range all {
-			if err := c.place(&host{}, &found, &location{settings: &all[i].Settings}, &all[i]); err != nil {
+			if err := c.addLocation(&host{}, &found, &location{settings: &all[i].Settings}, &all[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -72,7 +72,7 @@ func FuzzLocations(f *testing.F) {
 		got := nothing
 		verdict := found.find(&exchange{}, path, &got)
 		want, slash := naive(all, path)
-		if (want == nil) != (got == nothing) || want != nil && want.Path != got.path || slash != (verdict == slashing) {
+		if (want == nil) != (got == nothing) || want != nil && want.Path != got.path || slash != (verdict == searchRedirect) {
 			t.Errorf("%q in %q: %q %v, want %+v %v", path, text, got.path, verdict, want, slash)
 		}
 	})
@@ -90,7 +90,7 @@ func TestLocationsAreNotAllLookedAt(t *testing.T) {
 			t.Fatalf("%d: %q", i, got.body)
 		}
 	}
-	p := h.current.Load().hosts.any.standard.locations.prefixes
+	p := h.current.Load().hosts.any.defaultHost.locations.prefixes
 	for i := range p {
 		if p[i].above >= i {
 			t.Fatalf("%d is above %d", p[i].above, i)

@@ -21,13 +21,13 @@ const (
 	// maxLogged is how many bytes a text of a client's has at most in a line of an error log: what nginx takes for a line of a head.
 	maxLogged = 8 << 10
 	// keptLine is the size up to which the buffer of a line is used again.
-	keptLine = 4 << 10
+	maxPooledLine = 4 << 10
 	// gatherLines is the time between two writes of a log: the lines of that time are written together.
-	gatherLines = 100 * time.Millisecond
+	logInterval = 100 * time.Millisecond
 	// logPatience is how long a request waits for a log that takes lines too slowly. After that its line is lost, and counted.
-	logPatience = time.Second
+	logTimeout = time.Second
 	// lastLines is how long closing a log waits for its last lines to be written.
-	lastLines = 5 * time.Second
+	logCloseTimeout = 5 * time.Second
 
 	clfTime = "02/Jan/2006:15:04:05 -0700"
 
@@ -36,21 +36,21 @@ const (
 
 // accessLog is a Log, compiled.
 type accessLog struct {
-	file  *logFile
-	line  []logPiece
-	lines *lines
-	when  text
-	some  bool // those for which when holds
+	file          *logFile
+	line          []logPiece
+	buffers       *logBuffers
+	condition     text
+	isConditional bool // those for which when holds
 }
 
 // logPiece is a piece of a line: a literal, or a variable.
 type logPiece struct {
-	literal string
-	add     func(b []byte, x *exchange) []byte // nil for a literal
+	literal     string
+	appendValue func(b []byte, x *exchange) []byte // nil for a literal
 }
 
 // lines are buffers, and the second as it is written: to write it anew for each line would be a third of what one costs.
-type lines struct {
+type logBuffers struct {
 	buffers sync.Pool // of *[]byte
 	second  atomic.Pointer[loggedSecond]
 }
@@ -61,7 +61,7 @@ type loggedSecond struct {
 }
 
 // local is a time as the Common Log Format has it.
-func (l *lines) local(at time.Time) string {
+func (l *logBuffers) local(at time.Time) string {
 	s := l.second.Load()
 	if s == nil || s.unix != at.Unix() {
 		s = &loggedSecond{at.Unix(), at.Format(clfTime)}
@@ -76,30 +76,30 @@ func (x *exchange) log() {
 		return
 	}
 	for i := range x.loc.logs {
-		if l := &x.loc.logs[i]; !l.some || l.when.holds(x) {
+		if l := &x.loc.logs[i]; !l.isConditional || l.condition.isTrue(x) {
 			l.write(x)
 		}
 	}
 }
 
 func (l *accessLog) write(x *exchange) {
-	buffer, ok := l.lines.buffers.Get().(*[]byte)
+	buffer, ok := l.buffers.buffers.Get().(*[]byte)
 	if !ok {
 		buffer = new([]byte)
 	}
 	b := (*buffer)[:0]
 	for i := range l.line {
-		if p := &l.line[i]; p.add == nil {
+		if p := &l.line[i]; p.appendValue == nil {
 			b = append(b, p.literal...)
 		} else {
-			b = p.add(b, x)
+			b = p.appendValue(b, x)
 		}
 	}
 	b = append(b, '\n')
 	_, _ = l.file.Write(b) // it never fails: what is lost is counted
-	if cap(b) <= keptLine {
+	if cap(b) <= maxPooledLine {
 		*buffer = b
-		l.lines.buffers.Put(buffer)
+		l.buffers.buffers.Put(buffer)
 	}
 }
 
@@ -124,16 +124,16 @@ func (c *compiler) accessLog(from Log) (l accessLog, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.lines = &c.state.lines
+	l.buffers = &c.state.logBuffers
 	if l.line, err = c.logLine(format); err != nil {
 		return l, err
 	}
-	if l.some = from.If != ""; l.some {
-		if l.when, err = c.text(from.If); err != nil {
+	if l.isConditional = from.If != ""; l.isConditional {
+		if l.condition, err = c.text(from.If); err != nil {
 			return l, err
 		}
 	}
-	c.plan.timed = true
+	c.plan.needsStartTime = true
 	lost := accesslog.Combined.Lost
 	if format.Escape == EscapeJSON {
 		lost = accesslog.JSON.Lost
@@ -173,7 +173,7 @@ func (c *compiler) logLine(f LogFormat) ([]logPiece, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w in the format %q", err, f.Name)
 		}
-		line, s = append(line, logPiece{add: add}), after
+		line, s = append(line, logPiece{appendValue: add}), after
 	}
 	return line, nil
 }
@@ -183,16 +183,16 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	esc := escaper(escape)
 	switch name {
 	case "status":
-		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, int64(x.answerStatus()), 10) }, nil
+		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, int64(x.responseStatus()), 10) }, nil
 	case "body_bytes_sent":
-		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, x.answerBytes(), 10) }, nil
+		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, x.responseBytes(), 10) }, nil
 	case "time_local":
-		all := &c.state.lines
+		all := &c.state.logBuffers
 		return func(b []byte, _ *exchange) []byte { return append(b, all.local(time.Now())...) }, nil
 	case "request":
 		return func(b []byte, x *exchange) []byte {
-			if x.refused != nil {
-				return esc(b, bounded(x.refused.line))
+			if x.rejected != nil {
+				return esc(b, truncateLogged(x.rejected.line))
 			}
 			b = append(esc(b, x.r.Method), ' ')
 			b = append(esc(b, x.r.RequestURI), ' ')
@@ -205,9 +205,9 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	}
 	// nginx knows values that are not there from empty ones, and has a dash for them. Those that are empty in it are these.
 	slot, ours := c.slots[name]
-	ours = ours && !fixed(name)
-	group := ours && !c.given[name]
-	dash := escape == EscapeDefault && ours == group && !emptyThere(name)
+	ours = ours && !isReadOnly(name)
+	group := ours && !c.assigned[name]
+	dash := escape == EscapeDefault && ours == group && !isSetWhenEmpty(name)
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
 		if s == "" && dash && (!group || !x.has(slot)) {
@@ -218,7 +218,7 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 }
 
 // emptyThere reports whether one of nginx's variables is there even if it is empty.
-func emptyThere(name string) bool {
+func isSetWhenEmpty(name string) bool {
 	switch name {
 	case "is_args", "https", "request_completion", "host", "server_name", "fastcgi_path_info":
 		return true
@@ -231,14 +231,14 @@ func escaper(e Escape) func(b []byte, s string) []byte {
 	case EscapeJSON:
 		return appendJSON
 	case EscapeNone:
-		return appendBare
+		return appendUnescaped
 	}
 	return accesslog.AppendEscaped
 }
 
 // appendBare appends a text as it is but for what would end the line, which what clients send has decoded: nginx lets them write lines
 // of their own.
-func appendBare(b []byte, s string) []byte {
+func appendUnescaped(b []byte, s string) []byte {
 	if !strings.ContainsAny(s, "\r\n") {
 		return append(b, s...)
 	}
@@ -290,7 +290,7 @@ func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) 
 	if strings.HasPrefix(path, "syslog:") || strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
 		return nil, fmt.Errorf("%q: a log is a file; what passes lines on can read one", path)
 	}
-	f, giveBack, err := take(&c.state.logs, path, func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
+	f, giveBack, err := acquire(&c.state.logs, path, func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
 	if err != nil {
 		return nil, err
 	}
@@ -313,8 +313,8 @@ func openLog(path string, o *options, lost func(lines int, why error) []byte) (*
 	}
 	f := &logFile{}
 	f.Spool = spool.New(out, spool.Config{
-		Gather:   gatherLines,
-		Patience: logPatience,
+		Gather:   logInterval,
+		Patience: logTimeout,
 		Open:     open,
 		Lost: func(lines int, why error) []byte {
 			f.lost.Add(int64(lines))
@@ -328,20 +328,20 @@ func openLog(path string, o *options, lost func(lines int, why error) []byte) (*
 func openLogFile(path string) (io.WriteCloser, error) {
 	switch path { // which are opened by name only where they are files
 	case "/dev/stdout":
-		return keptOpen{os.Stdout}, nil
+		return sharedOutput{os.Stdout}, nil
 	case "/dev/stderr":
-		return keptOpen{os.Stderr}, nil
+		return sharedOutput{os.Stderr}, nil
 	}
 	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 }
 
 // keptOpen is a file that others use, too.
-type keptOpen struct{ io.Writer }
+type sharedOutput struct{ io.Writer }
 
-func (keptOpen) Close() error { return nil }
+func (sharedOutput) Close() error { return nil }
 
 func (f *logFile) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastLines)
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	_ = f.Close(ctx) // what it could not write, it has told of
 }
@@ -350,7 +350,7 @@ func (f *logFile) close() {
 // with the old one.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
 	var all []error
-	for path, f := range held[*logFile](&h.state.logs) {
+	for path, f := range inUse[*logFile](&h.state.logs) {
 		if err := f.Reopen(ctx); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", path, err))
 		}

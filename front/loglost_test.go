@@ -57,8 +57,8 @@ func TestLostLinesAreLogged(t *testing.T) {
 				ask(t, h, "/?x="+long)
 				synctest.Wait()
 			}
-			if d := time.Since(start); d != logPatience {
-				t.Errorf("requests were held up for %v, want %v", d, logPatience)
+			if d := time.Since(start); d != logTimeout {
+				t.Errorf("requests were held up for %v, want %v", d, logTimeout)
 			}
 			close(out.gate)
 			synctest.Wait()

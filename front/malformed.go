@@ -44,6 +44,6 @@ func isSingleton(name string) bool {
 // namesOneHost reports whether an HTTP/2 request says which host it is for, and says so once: a Host field beside the pseudo-header field
 // :authority has the same value (RFC 9113, 8.3.1). net/http leaves that field in the header.
 func namesOneHost(r *http.Request) bool {
-	said := r.Header["Host"]
-	return r.Host != "" && (len(said) == 0 || len(said) == 1 && strings.EqualFold(said[0], r.Host))
+	hosts := r.Header["Host"]
+	return r.Host != "" && (len(hosts) == 0 || len(hosts) == 1 && strings.EqualFold(hosts[0], r.Host))
 }

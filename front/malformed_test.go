@@ -48,7 +48,7 @@ func TestMalformedHTTP2(t *testing.T) {
 // net/http leaves a Host field in the header of an HTTP/2 request. An application gets one HTTP_HOST, and no HTTP_PROXY.
 func TestFastCGIHost(t *testing.T) {
 	p := front.Proxy{To: front.Text(application(t, nil, "")), Protocol: front.FastCGI}
-	h := newFront(t, passed(p), quiet())
+	h := newFront(t, attemptTime(p), quiet())
 	defer h.Close()
 	r := httptest.NewRequest("GET", "https://a.example/", nil)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0

@@ -13,27 +13,27 @@ type mapping struct {
 	from   *Map
 	slot   int
 	source text
-	find   func(x *exchange, s string) *text // of the value
-	state  mappingState
+	lookup func(x *exchange, s string) *text // of the value
+	state  compileState
 	// answers says that its value depends on an upstream's answer.
-	answers bool
+	usesResponse bool
 }
 
-type mappingState int
+type compileState int
 
 const (
-	untouched mappingState = iota
+	notCompiled compileState = iota
 	compiling
 	compiled
 )
 
 // of is the variable's value. The captures of the map's patterns count for its values only; nginx leaves them to whoever asks next.
-func (m *mapping) of(x *exchange) string {
-	if !m.from.Volatile && x.vars != nil && x.vars[m.slot].known {
+func (m *mapping) eval(x *exchange) string {
+	if !m.from.Volatile && x.vars != nil && x.vars[m.slot].isSet {
 		return x.vars[m.slot].text
 	}
 	before := x.captures
-	s := m.find(x, m.source.of(x)).of(x)
+	s := m.lookup(x, m.source.eval(x)).eval(x)
 	x.captures = before
 	if !m.from.Volatile {
 		x.set(m.slot, s)
@@ -46,18 +46,18 @@ func (c *compiler) mapVariable(m *mapping) (variable, error) {
 	switch m.state {
 	case compiling:
 		return nil, fmt.Errorf("the map of $%s depends on itself", m.from.Name)
-	case untouched:
+	case notCompiled:
 		m.state = compiling
-		before := c.answers
-		c.answers = false
+		before := c.usesResponse
+		c.usesResponse = false
 		if err := c.compileMap(m); err != nil {
 			return nil, fmt.Errorf("the map of $%s: %w", m.from.Name, err)
 		}
-		m.answers, c.answers = c.answers, before
+		m.usesResponse, c.usesResponse = c.usesResponse, before
 		m.state = compiled
 	}
-	c.answers = c.answers || m.answers
-	return m.of, nil
+	c.usesResponse = c.usesResponse || m.usesResponse
+	return m.eval, nil
 }
 
 // compileMaps compiles all of them, whether anybody asks for them or not.
@@ -82,7 +82,7 @@ func (c *compiler) compileMap(m *mapping) error {
 	if m.source, err = c.text(source); err != nil {
 		return err
 	}
-	standard, err := c.text(m.from.Default)
+	defaultValue, err := c.text(m.from.Default)
 	if err != nil {
 		return err
 	}
@@ -96,11 +96,11 @@ func (c *compiler) compileMap(m *mapping) error {
 	}
 	switch {
 	case m.from.Geo:
-		m.find, err = networks(m.from.Cases, values, &standard)
+		m.lookup, err = networks(m.from.Cases, values, &defaultValue)
 	case m.from.Split:
-		m.find, err = shares(m.from.Cases, values, &standard)
+		m.lookup, err = percentages(m.from.Cases, values, &defaultValue)
 	default:
-		m.find, err = c.cases(m.from, values, &standard)
+		m.lookup, err = c.cases(m.from, values, &defaultValue)
 	}
 	return err
 }
@@ -119,12 +119,12 @@ func casePattern(m *Map, from string) (source string, fold, ok bool) {
 }
 
 // cases are those of a map: texts, which are compared without regard to case, then names with stars, then patterns.
-func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange, string) *text, error) {
+func (c *compiler) cases(m *Map, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
 	type patternCase struct {
 		pattern *pattern
 		value   *text
 	}
-	exact, names := make(map[string]*text), newNames[*text]()
+	exact, names := make(map[string]*text), newHostNames[*text]()
 	var patterns []patternCase
 	for i, k := range m.Cases {
 		if source, fold, ok := casePattern(m, k.From); ok {
@@ -163,7 +163,7 @@ func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange
 				return patterns[i].value
 			}
 		}
-		return standard
+		return defaultValue
 	}, nil
 }
 
@@ -188,7 +188,7 @@ func lowerASCII(s string) string {
 }
 
 // networks are the cases of a geo map: the longest network that holds the address counts. What is no address has the default.
-func networks(cases []Case, values []*text, standard *text) (func(*exchange, string) *text, error) {
+func networks(cases []Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
 	all := make(map[netip.Prefix]*text)
 	var bits4, bits6 [129]bool
 	for i, k := range cases {
@@ -227,12 +227,12 @@ func networks(cases []Case, values []*text, standard *text) (func(*exchange, str
 				return v
 			}
 		}
-		return standard
+		return defaultValue
 	}, nil
 }
 
 // shares are the cases of a split_clients map: percentages of the hashes that there are.
-func shares(cases []Case, values []*text, standard *text) (func(*exchange, string) *text, error) {
+func percentages(cases []Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
 	const whole = 10000 // hundredths of a percent
 	var ends []uint64   // one after the last hash
 	sum, last := 0, uint64(0)
@@ -258,7 +258,7 @@ func shares(cases []Case, values []*text, standard *text) (func(*exchange, strin
 				return values[i]
 			}
 		}
-		return standard
+		return defaultValue
 	}, nil
 }
 

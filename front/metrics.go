@@ -69,16 +69,16 @@ func (e *exposition) page() []byte {
 }
 
 // shownMetrics are the metrics of a plan.
-type shownMetrics struct {
+type metricsContent struct {
 	plan  *plan
 	state *state
 }
 
 // metrics compiles what shows them.
-func (c *compiler) metrics(*Location) (content, error) { return shownMetrics{c.plan, c.state}, nil }
+func (c *compiler) metrics(*Location) (content, error) { return metricsContent{c.plan, c.state}, nil }
 
 // serve implements content.
-func (m shownMetrics) serve(x *exchange) outcome {
+func (m metricsContent) serve(x *exchange) outcome {
 	var e exposition
 	n := &m.state.counts
 	accepted, open := m.plan.connections()
@@ -88,7 +88,7 @@ func (m shownMetrics) serve(x *exchange) outcome {
 	e.add("tare_connections", gauge, "Connections that are open, if the server tells of them.", open)
 	e.add("tare_compressing", gauge, "Answers that are being compressed.", m.state.compressing.Load())
 	m.addHosts(&e)
-	logs := held[*logFile](&m.state.logs)
+	logs := inUse[*logFile](&m.state.logs)
 	for _, path := range slices.Sorted(maps.Keys(logs)) {
 		e.add("tare_log_lines_lost_total", counter, "Lines of logs for which there was no room.", logs[path].lost.Load(), "log", path)
 	}
@@ -97,10 +97,10 @@ func (m shownMetrics) serve(x *exchange) outcome {
 	for _, measure := range m.plan.measures {
 		measure(&e)
 	}
-	return x.show("text/plain; version=0.0.4; charset=utf-8", e.page())
+	return x.sendPage("text/plain; version=0.0.4; charset=utf-8", e.page())
 }
 
-func (m shownMetrics) addHosts(e *exposition) {
+func (m metricsContent) addHosts(e *exposition) {
 	classes := [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
 	for _, name := range m.plan.countedHosts {
 		for i, class := range classes {
@@ -110,7 +110,7 @@ func (m shownMetrics) addHosts(e *exposition) {
 }
 
 // addUpstreams adds what is known of servers. Where a name has several addresses each is one.
-func (m shownMetrics) addUpstreams(e *exposition) {
+func (m metricsContent) addUpstreams(e *exposition) {
 	for _, name := range slices.Sorted(maps.Keys(m.plan.groups)) {
 		shown := make(map[string]bool)
 		for _, s := range m.plan.groups[name].peers.Status() {
@@ -128,7 +128,7 @@ func (m shownMetrics) addUpstreams(e *exposition) {
 	}
 }
 
-func (m shownMetrics) addCaches(e *exposition) {
+func (m metricsContent) addCaches(e *exposition) {
 	for _, name := range slices.Sorted(maps.Keys(m.plan.caches)) {
 		answers, memory, disk := m.plan.caches[name].Len()
 		e.add("tare_cache_answers", gauge, "Answers that a cache keeps.", answers, "cache", name)

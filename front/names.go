@@ -6,31 +6,31 @@ import (
 )
 
 // names find what belongs to a host's name: that of the name itself, or else of the longest "*.x", or else of the longest "x.*".
-type names[T any] struct {
-	exact  map[string]T
-	before map[string]T // "*.x", by ".x"
-	after  map[string]T // "x.*", by "x."
+type hostNames[T any] struct {
+	exact    map[string]T
+	suffixes map[string]T // "*.x", by ".x"
+	prefixes map[string]T // "x.*", by "x."
 }
 
-func newNames[T any]() *names[T] {
-	return &names[T]{exact: make(map[string]T), before: make(map[string]T), after: make(map[string]T)}
+func newHostNames[T any]() *hostNames[T] {
+	return &hostNames[T]{exact: make(map[string]T), suffixes: make(map[string]T), prefixes: make(map[string]T)}
 }
 
 // add makes a name known, in lower case. The first thing of a name keeps it, as in nginx.
-func (n *names[T]) add(name string, thing T) error {
+func (n *hostNames[T]) add(name string, value T) error {
 	put := func(to map[string]T, name string) {
 		if _, ok := to[name]; !ok {
-			to[name] = thing
+			to[name] = value
 		}
 	}
 	switch rest, star := strings.CutPrefix(name, "*"); {
 	case strings.HasPrefix(name, ".") && isLabels(name[1:]):
 		put(n.exact, name[1:])
-		put(n.before, name)
+		put(n.suffixes, name)
 	case star && strings.HasPrefix(rest, ".") && isLabels(rest[1:]):
-		put(n.before, rest)
+		put(n.suffixes, rest)
 	case strings.HasSuffix(name, ".*") && isLabels(name[:len(name)-2]):
-		put(n.after, name[:len(name)-1])
+		put(n.prefixes, name[:len(name)-1])
 	case !strings.Contains(name, "*") && !strings.HasPrefix(name, "."):
 		put(n.exact, name)
 	default:
@@ -42,32 +42,32 @@ func (n *names[T]) add(name string, thing T) error {
 func isLabels(s string) bool { return s != "" && !strings.Contains(s, "*") && s[0] != '.' }
 
 // size is how many names there are.
-func (n *names[T]) size() int { return len(n.exact) + len(n.before) + len(n.after) }
+func (n *hostNames[T]) size() int { return len(n.exact) + len(n.suffixes) + len(n.prefixes) }
 
 // find finds what belongs to a name in lower case.
-func (n *names[T]) find(name string) (thing T, ok bool) {
-	if thing, ok = n.exact[name]; ok || name == "" {
-		return thing, ok
+func (n *hostNames[T]) find(name string) (value T, ok bool) {
+	if value, ok = n.exact[name]; ok || name == "" {
+		return value, ok
 	}
-	if len(n.before) > 0 {
+	if len(n.suffixes) > 0 {
 		for i := range len(name) { // the longest comes first
 			if name[i] != '.' {
 				continue
 			}
-			if thing, ok = n.before[name[i:]]; ok {
-				return thing, true
+			if value, ok = n.suffixes[name[i:]]; ok {
+				return value, true
 			}
 		}
 	}
-	if len(n.after) > 0 {
+	if len(n.prefixes) > 0 {
 		for i := len(name) - 2; i > 0; i-- {
 			if name[i] != '.' {
 				continue
 			}
-			if thing, ok = n.after[name[:i+1]]; ok {
-				return thing, true
+			if value, ok = n.prefixes[name[:i+1]]; ok {
+				return value, true
 			}
 		}
 	}
-	return thing, false
+	return value, false
 }

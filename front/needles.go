@@ -6,8 +6,8 @@ import (
 )
 
 // needles are strings that a text is searched for, without regard to the case of ASCII letters. They are only read.
-type needles struct {
-	all      [][]byte // in lower case; none is empty
+type matcher struct {
+	strings  [][]byte // in lower case; none is empty
 	shortest int
 	longest  int
 	// shift is how far the search may move on if the last byte of a window as long as the shortest is that one: Horspool's way.
@@ -16,23 +16,23 @@ type needles struct {
 
 // What find says instead of a string's index.
 const (
-	nothing   = -1 // none is there
-	undecided = -2 // one may begin, and the text ends
+	noMatch      = -1 // none is there
+	partialMatch = -2 // one may begin, and the text ends
 )
 
-func newNeedles(from []string) *needles {
-	n := &needles{all: make([][]byte, len(from)), shortest: math.MaxInt}
+func newMatcher(from []string) *matcher {
+	n := &matcher{strings: make([][]byte, len(from)), shortest: math.MaxInt}
 	for i, s := range from {
-		n.all[i] = make([]byte, len(s))
-		for j := range n.all[i] {
-			n.all[i][j] = lower(s[j])
+		n.strings[i] = make([]byte, len(s))
+		for j := range n.strings[i] {
+			n.strings[i][j] = lower(s[j])
 		}
 		n.shortest, n.longest = min(n.shortest, len(s)), max(n.longest, len(s))
 	}
 	for c := range n.shift {
 		n.shift[c] = uint8(min(n.shortest, math.MaxUint8))
 	}
-	for _, needle := range n.all {
+	for _, needle := range n.strings {
 		for j, c := range needle[:n.shortest] {
 			far := uint8(min(n.shortest-1-j, math.MaxUint8))
 			n.shift[c] = min(n.shift[c], far)
@@ -58,22 +58,22 @@ func upper(c byte) byte {
 
 // find returns where in text, from a place on, the first string begins, and which it is. Those that are done are not looked for. If there is
 // none, start is the text's end.
-func (n *needles) find(text []byte, from int, done []bool) (start, which int) {
+func (n *matcher) find(text []byte, from int, done []bool) (start, which int) {
 	for start = from; start < len(text); start++ {
 		if last := start + n.shortest - 1; last < len(text) && n.shift[text[last]] > 0 {
 			start += int(n.shift[text[last]]) - 1
 			continue
 		}
-		if which = n.at(text[start:], done); which != nothing {
+		if which = n.matchAt(text[start:], done); which != noMatch {
 			return start, which
 		}
 	}
-	return len(text), nothing
+	return len(text), noMatch
 }
 
 // at returns which string a text begins with.
-func (n *needles) at(text []byte, done []bool) int {
-	for i, needle := range n.all {
+func (n *matcher) matchAt(text []byte, done []bool) int {
+	for i, needle := range n.strings {
 		if done[i] {
 			continue
 		}
@@ -85,49 +85,49 @@ func (n *needles) at(text []byte, done []bool) int {
 		case j == len(needle):
 			return i
 		case j == len(text):
-			return undecided
+			return partialMatch
 		}
 	}
-	return nothing
+	return noMatch
 }
 
 // replacer replaces strings in a text that comes in pieces. What may be the beginning of one is kept until it is known; all
 // else goes on at once.
 type replacer struct {
-	*needles
-	with [][]byte // in their places
-	once bool     // each is replaced once
-	to   io.Writer
+	*matcher
+	replacements [][]byte // in their places
+	once         bool     // each is replaced once
+	to           io.Writer
 
-	done []bool // those that have been replaced, if that is done once
-	left int    // how many are still looked for
-	kept []byte // the end of the text so far, in which a string may begin
+	done      []bool // those that have been replaced, if that is done once
+	remaining int    // how many are still looked for
+	carry     []byte // the end of the text so far, in which a string may begin
 }
 
-func newReplacer(n *needles, with [][]byte, once bool, to io.Writer) *replacer {
-	return &replacer{needles: n, with: with, once: once, to: to, done: make([]bool, len(with)), left: len(with)}
+func newReplacer(n *matcher, replacements [][]byte, once bool, to io.Writer) *replacer {
+	return &replacer{matcher: n, replacements: replacements, once: once, to: to, done: make([]bool, len(replacements)), remaining: len(replacements)}
 }
 
 // Write takes a piece.
 func (r *replacer) Write(p []byte) (int, error) {
 	rest := p
-	if k := len(r.kept); k > 0 {
-		joint := append(r.kept, p[:min(len(p), r.longest-1)]...) // what begins in kept ends in here
+	if k := len(r.carry); k > 0 {
+		joint := append(r.carry, p[:min(len(p), r.longest-1)]...) // what begins in kept ends in here
 		at, err := r.replace(joint, k)
 		if err != nil {
 			return 0, err
 		}
 		if at < k { // all of p is there, and is too short to tell
-			r.kept = append(joint[:0], joint[at:]...)
+			r.carry = append(joint[:0], joint[at:]...)
 			return len(p), nil
 		}
-		r.kept, rest = joint[:0], p[at-k:]
+		r.carry, rest = joint[:0], p[at-k:]
 	}
 	at, err := r.replace(rest, len(rest))
 	if err != nil {
 		return 0, err
 	}
-	r.kept = append(r.kept, rest[at:]...)
+	r.carry = append(r.carry, rest[at:]...)
 	return len(p), nil
 }
 
@@ -135,8 +135,8 @@ func (r *replacer) Write(p []byte) (int, error) {
 // the limit if the last one has ended there, and before it where nobody can tell yet.
 func (r *replacer) replace(text []byte, limit int) (at int, err error) {
 	for at < limit {
-		start, which := len(text), nothing
-		if r.left > 0 {
+		start, which := len(text), noMatch
+		if r.remaining > 0 {
 			start, which = r.find(text, at, r.done)
 		}
 		if err := r.send(text[at:min(start, limit)]); err != nil {
@@ -145,17 +145,17 @@ func (r *replacer) replace(text []byte, limit int) (at int, err error) {
 		switch {
 		case start >= limit:
 			return limit, nil
-		case which == undecided:
+		case which == partialMatch:
 			return start, nil
 		}
-		if err := r.send(r.with[which]); err != nil {
+		if err := r.send(r.replacements[which]); err != nil {
 			return start, err
 		}
 		if r.once {
 			r.done[which] = true
-			r.left--
+			r.remaining--
 		}
-		at = start + len(r.all[which])
+		at = start + len(r.strings[which])
 	}
 	return at, nil
 }
@@ -170,7 +170,7 @@ func (r *replacer) send(p []byte) error {
 
 // close ends the text. As in nginx what was kept goes as it is, even if a shorter string is in it than the one that it began like.
 func (r *replacer) close() error {
-	err := r.send(r.kept)
-	r.kept = nil
+	err := r.send(r.carry)
+	r.carry = nil
 	return err
 }

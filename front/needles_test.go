@@ -56,7 +56,7 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 	for _, s := range to {
 		with = append(with, []byte(s))
 	}
-	r := newReplacer(newNeedles(from), with, once, &out)
+	r := newReplacer(newMatcher(from), with, once, &out)
 	for _, p := range pieces {
 		given := []byte(p)
 		if n, err := r.Write(given); n != len(p) || err != nil {
@@ -68,8 +68,8 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 		for i := range given {
 			given[i] = 'x' // it is not the replacer's any more
 		}
-		if len(r.kept) >= r.longest {
-			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.kept), r.longest)
+		if len(r.carry) >= r.longest {
+			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.carry), r.longest)
 		}
 	}
 	if err := r.close(); err != nil {

@@ -10,11 +10,11 @@ import (
 type Option func(*options)
 
 type options struct {
-	bound    map[string]http.Handler
-	errorLog *log.Logger
-	openLog  func(path string) (io.WriteCloser, error)
-	inMemory bool
-	conns    func() (accepted, open int64)
+	bound      map[string]http.Handler
+	errorLog   *log.Logger
+	openLog    func(path string) (io.WriteCloser, error)
+	inMemory   bool
+	countConns func() (accepted, open int64)
 }
 
 // Bind has handler be the upstream of that name: passing a request to it is a function call. It sees the request as it would over
@@ -39,7 +39,7 @@ func OpenLogs(open func(path string) (io.WriteCloser, error)) Option {
 // that are open. It is for servers that count by themselves, as tare.Server does, and may be asked by any goroutine. See ConnState
 // for others.
 func CountConnections(count func() (accepted, open int64)) Option {
-	return func(o *options) { o.conns = count }
+	return func(o *options) { o.countConns = count }
 }
 
 // CachesInMemory has caches leave their directories alone, and keep what they keep in memory: for who only wants to know whether a Config

@@ -24,11 +24,11 @@ const (
 	maxPasswordFile  = 4 << 20
 	maxPasswordFiles = 64
 	// maxPassword is the length of a name or password that is looked at: hashing takes as long as they are.
-	maxPassword = 512
+	maxCredentialLen = 512
 	// maxVerified is how many right passwords are remembered, so that a slow hash is not computed for each request.
 	maxVerified = 4096
 	// hashWait is how long a request waits for its turn to have a slow hash computed.
-	hashWait = 10 * time.Second
+	hashTimeout = 10 * time.Second
 )
 
 // password is a Password, compiled.
@@ -54,8 +54,8 @@ func (c *compiler) password(p *Password) (*password, error) {
 		return nil, errors.New("auth_basic: there is no file of passwords: auth_basic_user_file names it")
 	}
 	if out.file.constant() {
-		log := errorLog{least: levelWarn, other: c.options.logger()}
-		_, err := out.files.open(string(p.File), func(err error) { log.say(levelWarn, "auth_basic_user_file: %v", err) })
+		log := errorLog{minLevel: levelWarn, logger: c.options.logger()}
+		_, err := out.files.open(string(p.File), func(err error) { log.logf(levelWarn, "auth_basic_user_file: %v", err) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("auth_basic_user_file: %w", err)
 		}
@@ -65,15 +65,15 @@ func (c *compiler) password(p *Password) (*password, error) {
 
 // check asks for a password. It returns granted, a status, or 0 if none is wanted.
 func (p *password) check(x *exchange) int {
-	realm := p.realm.of(x)
+	realm := p.realm.eval(x)
 	if realm == "off" {
 		return 0
 	}
-	name, word, ok := basicAuth(x.r)
-	if !ok || name == "" || len(name) > maxPassword || len(word) > maxPassword {
-		return p.ask(x, realm)
+	name, userPassword, ok := basicAuth(x.r)
+	if !ok || name == "" || len(name) > maxCredentialLen || len(userPassword) > maxCredentialLen {
+		return p.challenge(x, realm)
 	}
-	path := p.file.of(x)
+	path := p.file.eval(x)
 	f, err := p.files.open(path, func(err error) { x.errorf(levelWarn, "auth_basic_user_file: %v", err) })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -83,22 +83,22 @@ func (p *password) check(x *exchange) int {
 		x.errorf(levelCrit, "auth_basic_user_file: %v", err)
 		return http.StatusInternalServerError
 	}
-	right, err := p.files.verify(x.r.Context(), f, name, word)
+	isRight, err := p.files.verify(x.r.Context(), f, name, userPassword)
 	switch {
 	case err != nil && x.r.Context().Err() != nil:
 		return statusClientGone
 	case err != nil:
-		x.errorf(levelError, "user %q: %v", bounded(name), err)
+		x.errorf(levelError, "user %q: %v", truncateLogged(name), err)
 		return http.StatusServiceUnavailable
-	case !right:
-		x.errorf(levelError, "user %q: there is none, or the password is another", bounded(name))
-		return p.ask(x, realm)
+	case !isRight:
+		x.errorf(levelError, "user %q: there is none, or the password is another", truncateLogged(name))
+		return p.challenge(x, realm)
 	}
 	return granted
 }
 
 // basicAuth is http.Request.BasicAuth, but as in nginx there may be several spaces behind the scheme, and the padding does not matter.
-func basicAuth(r *http.Request) (name, word string, ok bool) {
+func basicAuth(r *http.Request) (name, password string, ok bool) {
 	const scheme = "Basic "
 	value := r.Header.Get("Authorization")
 	if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
@@ -109,14 +109,14 @@ func basicAuth(r *http.Request) (name, word string, ok bool) {
 	if err != nil {
 		return "", "", false
 	}
-	if name, word, ok = strings.Cut(string(both), ":"); !ok {
+	if name, password, ok = strings.Cut(string(both), ":"); !ok {
 		return "", "", false
 	}
-	return name, word, true
+	return name, password, true
 }
 
 // ask answers that a password is wanted (RFC 7617, 2).
-func (p *password) ask(x *exchange, realm string) int {
+func (p *password) challenge(x *exchange, realm string) int {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
@@ -129,35 +129,35 @@ func (p *password) ask(x *exchange, realm string) int {
 
 // passwordFiles are the files of passwords that were read, and the passwords that were right. The zero value is ready.
 type passwordFiles struct {
-	mu       sync.Mutex
-	files    map[string]*passwordFile
-	verified map[[sha256.Size]byte]struct{}
-	secret   []byte
-	turns    chan struct{} // of slow hashes
+	mu        sync.Mutex
+	files     map[string]*passwordFile
+	verified  map[[sha256.Size]byte]struct{}
+	secret    []byte
+	hashSlots chan struct{} // of slow hashes
 }
 
 // passwordFile is a file as it was read. It never changes.
 type passwordFile struct {
-	hashes  map[string]string // by name, "" if nobody can tell what it is
-	decoy   string            // for names that have none: they shall take as long
-	unknown error             // about those that nobody can tell
-	version files.Version
-	settled bool // any change shows in the version
-	sum     [sha256.Size]byte
+	hashes      map[string]string // by name, "" if nobody can tell what it is
+	decoy       string            // for names that have none: they shall take as long
+	unsupported error             // about those that nobody can tell
+	version     files.Version
+	isSettled   bool // any change shows in the version
+	sum         [sha256.Size]byte
 }
 
 // open returns a file as it is. When it is read warn is told of hashes that are not known: whose they are
 // cannot log in, as in nginx.
 func (p *passwordFiles) open(path string, warn func(error)) (*passwordFile, error) {
-	f, read, err := p.look(path)
-	if read && f.unknown != nil {
-		warn(f.unknown)
+	f, isNew, err := p.load(path)
+	if isNew && f.unsupported != nil {
+		warn(f.unsupported)
 	}
 	return f, err
 }
 
 // look returns a file, and whether it is another one than last time.
-func (p *passwordFiles) look(path string) (f *passwordFile, read bool, err error) {
+func (p *passwordFiles) load(path string) (f *passwordFile, isNew bool, err error) {
 	info, err := os.Stat(path)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +165,7 @@ func (p *passwordFiles) look(path string) (f *passwordFile, read bool, err error
 		delete(p.files, path)
 		return nil, false, err
 	}
-	if f = p.files[path]; f != nil && f.settled && f.version == files.VersionOf(info) {
+	if f = p.files[path]; f != nil && f.isSettled && f.version == files.VersionOf(info) {
 		return f, false, nil
 	}
 	old := f
@@ -197,8 +197,8 @@ func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
 	}
 	f := parsePasswords(string(b))
 	f.sum = sha256.Sum256(b)
-	if f.version, f.settled = version, settled; f.unknown != nil {
-		f.unknown = fmt.Errorf("%s: %w", path, f.unknown)
+	if f.version, f.isSettled = version, settled; f.unsupported != nil {
+		f.unsupported = fmt.Errorf("%s: %w", path, f.unsupported)
 	}
 	return f, nil
 }
@@ -207,7 +207,7 @@ func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
 // there twice the first counts.
 func parsePasswords(text string) *passwordFile {
 	f := &passwordFile{hashes: make(map[string]string)}
-	number, unknown := 0, 0
+	number, unsupported := 0, 0
 	for line := range strings.Lines(text) {
 		number++
 		name, rest, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
@@ -218,9 +218,9 @@ func parsePasswords(text string) *passwordFile {
 		if _, twice := f.hashes[name]; twice {
 			continue
 		}
-		if err := knownHash(hash); err != nil {
-			if hash, unknown = "", unknown+1; f.unknown == nil {
-				f.unknown = fmt.Errorf("line %d: the password of %q, who cannot log in: %w", number, name, err)
+		if err := checkHash(hash); err != nil {
+			if hash, unsupported = "", unsupported+1; f.unsupported == nil {
+				f.unsupported = fmt.Errorf("line %d: the password of %q, who cannot log in: %w", number, name, err)
 			}
 		}
 		f.hashes[name] = hash
@@ -228,59 +228,59 @@ func parsePasswords(text string) *passwordFile {
 			f.decoy = hash
 		}
 	}
-	if unknown > 1 {
-		f.unknown = fmt.Errorf("%w; and %d more like that", f.unknown, unknown-1)
+	if unsupported > 1 {
+		f.unsupported = fmt.Errorf("%w; and %d more like that", f.unsupported, unsupported-1)
 	}
 	return f
 }
 
 // verify reports whether a password is right. A name that is not there takes as long as one that is.
-func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, word string) (bool, error) {
+func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, password string) (bool, error) {
 	hash := f.hashes[name]
-	known := hash != ""
-	if !known {
+	exists := hash != ""
+	if !exists {
 		hash = f.decoy
 	}
-	if !slowHash(hash) {
-		return matchesHash(hash, word) && known, nil
+	if !isSlowHash(hash) {
+		return hashMatches(hash, password) && exists, nil
 	}
-	key, seen, turns := p.seen(name, hash, word)
-	if seen {
-		return known, nil
+	key, verified, slots := p.wasVerified(name, hash, password)
+	if verified {
+		return exists, nil
 	}
-	late := time.NewTimer(hashWait)
-	defer late.Stop()
+	timeout := time.NewTimer(hashTimeout)
+	defer timeout.Stop()
 	select {
-	case turns <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-late.C:
+	case <-timeout.C:
 		return false, errors.New("too many passwords are being verified")
 	}
-	right := matchesHash(hash, word) && known
-	<-turns
-	if right {
+	isRight := hashMatches(hash, password) && exists
+	<-slots
+	if isRight {
 		p.remember(key)
 	}
-	return right, nil
+	return isRight, nil
 }
 
 // seen reports whether a password was right before. What is kept of it is of no use to others.
-func (p *passwordFiles) seen(name, hash, word string) (key [sha256.Size]byte, seen bool, turns chan struct{}) {
+func (p *passwordFiles) wasVerified(name, hash, password string) (key [sha256.Size]byte, verified bool, slots chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.secret == nil {
 		p.secret = []byte(rand.Text())
-		p.turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+		p.hashSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 	}
 	mac := hmac.New(sha256.New, p.secret)
-	for _, s := range []string{name, hash, word} { // a colon is in neither of the first two
+	for _, s := range []string{name, hash, password} { // a colon is in neither of the first two
 		mac.Write([]byte(s))
 		mac.Write([]byte{':'})
 	}
 	mac.Sum(key[:0])
-	_, seen = p.verified[key]
-	return key, seen, p.turns
+	_, verified = p.verified[key]
+	return key, verified, p.hashSlots
 }
 
 func (p *passwordFiles) remember(key [sha256.Size]byte) {

@@ -26,20 +26,20 @@ func TestHashes(t *testing.T) {
 		{"$6$rounds=2000$abcdefgh$lqXzcKuTDI0xEwT4ESDiJHzusKFn4q93OWhvIUZ0DJJ0dR0iTbhK30UOQc48zKHEvpFLKtXp9STF7SAmKexma.", "se cret"},
 		{"$5$abcdefgh$R.O4v3YfCsHKLE1odnRJ9V3X46Hup06XNkuWBVbgro3", "se cret"},
 	} {
-		if !matchesHash(c.hash, c.word) {
+		if !hashMatches(c.hash, c.word) {
 			t.Errorf("%s does not match %q", c.hash, c.word)
 		}
-		if matchesHash(c.hash, c.word+"x") {
+		if hashMatches(c.hash, c.word+"x") {
 			t.Errorf("%s matches %q, too", c.hash, c.word+"x")
 		}
 	}
 	for hash, why := range map[string]string{
 		"$6$salt": "cut off", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds", "$1$salt$hash": "$1$", "rqXexS6ZhobKA": "crypt", "": "no hash", "$2y$31$" + strings.Repeat("a", 53): "cost is 31", "$2": "bcrypt",
 	} {
-		if err := knownHash(hash); err == nil || !strings.Contains(err.Error(), why) {
+		if err := checkHash(hash); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v, want it to say %q", hash, err, why)
 		}
-		if matchesHash(hash, "x") {
+		if hashMatches(hash, "x") {
 			t.Errorf("%q matches", hash)
 		}
 	}
@@ -121,8 +121,8 @@ func TestVerifiedPasswords(t *testing.T) {
 	if !verify("a", "word") || verify("a", "other") || verify("b", "word") || len(all.verified) != 1 {
 		t.Errorf("%d are remembered", len(all.verified))
 	}
-	for range cap(all.turns) {
-		all.turns <- struct{}{} // nobody's turn comes
+	for range cap(all.hashSlots) {
+		all.hashSlots <- struct{}{} // nobody's turn comes
 	}
 	if !verify("a", "word") {
 		t.Error("it is computed again")
@@ -149,10 +149,10 @@ func FuzzPasswords(f *testing.F) {
 			if name == "" || strings.ContainsAny(name+hash, ":\n") {
 				t.Errorf("%q has the hash %q", name, hash)
 			}
-			if slowHash(hash) && !strings.HasPrefix(hash, "$apr1$") {
+			if isSlowHash(hash) && !strings.HasPrefix(hash, "$apr1$") {
 				continue // bcrypt takes its time
 			}
-			_ = matchesHash(hash, word)
+			_ = hashMatches(hash, word)
 		}
 	})
 }
@@ -161,7 +161,7 @@ func FuzzPasswords(f *testing.F) {
 func FuzzForwarded(f *testing.F) {
 	f.Add("10.0.0.1, 192.0.2.1", "10.2.2.2")
 	f.Add("[::1]:80,,\t1.2.3.4:5", "x")
-	trusts := &realIP{header: "X-Forwarded-For", listed: true, recursive: true}
+	trusts := &realIP{header: "X-Forwarded-For", isList: true, recursive: true}
 	trusts.from.add(netip.MustParsePrefix("10.0.0.0/8"), 0)
 	peer, stranger := netip.MustParseAddrPort("10.0.0.9:1"), netip.MustParseAddrPort("192.0.2.9:1")
 	f.Fuzz(func(t *testing.T, first, second string) {

@@ -17,7 +17,7 @@ func (x *exchange) findPath() (ok bool) {
 		if err != nil {
 			return false
 		}
-		target, x.args, x.changed = u, u.RawQuery, true
+		target, x.args, x.uriChanged = u, u.RawQuery, true
 	}
 	x.path, ok = requestPath(target, x.host.keepSlashes)
 	return ok

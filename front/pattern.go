@@ -20,7 +20,7 @@ type namedGroup struct{ group, slot int }
 
 // patternSteps bounds the steps of all patterns that a request is matched with, whatever it comes to: about a tenth of a second. Usual
 // requests take thousands of steps.
-const patternSteps = 4 << 20
+const maxRegexSteps = 4 << 20
 
 // maxCaptures is how many groups texts can name: $1 to $9, and named ones.
 const maxCaptures = 64
@@ -42,7 +42,7 @@ func (c *captures) group(n int) string {
 // match reports whether s matches. If so the groups are the exchange's captures, and the named ones have their values.
 func (p *pattern) match(x *exchange, s string) bool {
 	if !p.captures {
-		if !p.fits(x, s) {
+		if !p.matchOnly(x, s) {
 			return false
 		}
 		x.captures = captures{}
@@ -60,13 +60,13 @@ func (p *pattern) match(x *exchange, s string) bool {
 }
 
 // fits reports whether s matches, and leaves the exchange's captures as they are.
-func (p *pattern) fits(x *exchange, s string) bool {
+func (p *pattern) matchOnly(x *exchange, s string) bool {
 	root := x.root()
-	left := patternSteps - root.steps
+	left := maxRegexSteps - root.regexSteps
 	ok, err := p.re.Match(s, &left)
-	root.steps = patternSteps - left
+	root.regexSteps = maxRegexSteps - left
 	if err != nil {
-		x.stick(p, err)
+		x.regexTimeout(p, err)
 	}
 	return ok && err == nil
 }
@@ -74,11 +74,11 @@ func (p *pattern) fits(x *exchange, s string) bool {
 // find returns the bounds of the groups, nil if s does not match.
 func (p *pattern) find(x *exchange, s string) []int {
 	root := x.root()
-	left := patternSteps - root.steps
+	left := maxRegexSteps - root.regexSteps
 	bounds, err := p.re.Find(s, &left)
-	root.steps = patternSteps - left
+	root.regexSteps = maxRegexSteps - left
 	if err != nil {
-		x.stick(p, err)
+		x.regexTimeout(p, err)
 		return nil
 	}
 	return bounds
@@ -93,11 +93,11 @@ func (x *exchange) root() *exchange {
 }
 
 // stick has the exchange fail, because a pattern could not be matched: nobody knows what rule the request would have passed by.
-func (x *exchange) stick(p *pattern, err error) {
-	if !x.stuck && x.loc != nil { // else the host is looked for, and arrive says it
-		x.errorf(levelError, "%v: %q; all that a request is matched with may take %d steps", err, bounded(p.source), patternSteps)
+func (x *exchange) regexTimeout(p *pattern, err error) {
+	if !x.regexTimedOut && x.loc != nil { // else the host is looked for, and arrive says it
+		x.errorf(levelError, "%v: %q; all that a request is matched with may take %d steps", err, truncateLogged(p.source), maxRegexSteps)
 	}
-	x.stuck = true
+	x.regexTimedOut = true
 }
 
 // pattern compiles a regular expression, without its tilde. fold has it match without regard to case. Its named

@@ -14,7 +14,7 @@ import (
 func TestSendTimeoutAndPauses(t *testing.T) {
 	noLeaks(t)
 	const timeout = 50 * time.Millisecond
-	to := served(t, func(w http.ResponseWriter, _ *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "first ")
 		w.(http.Flusher).Flush()
 		timer := time.NewTimer(4 * timeout) // the pause is what is tested

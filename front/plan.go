@@ -9,14 +9,14 @@ import (
 
 // plan is a Config that was compiled. But for the number of its users it never changes.
 type plan struct {
-	handler *Handler
-	options *options
-	state   *state
-	hosts   hosts
-	slots   int    // of variables
-	product string // the name and version that error pages give
-	timed   bool   // somebody asks when requests began
-	traced  bool   // somebody asks which servers were asked
+	handler        *Handler
+	options        *options
+	state          *state
+	hosts          hosts
+	slots          int    // of variables
+	product        string // the name and version that error pages give
+	needsStartTime bool   // somebody asks when requests began
+	needsAttempts  bool   // somebody asks which servers were asked
 	// countsRequests says that something depends on how many requests a connection has had.
 	countsRequests bool
 	// readsBodies says that somebody asks for requests' bodies: they are received though they may not be passed on.

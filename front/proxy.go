@@ -19,76 +19,76 @@ import (
 
 const (
 	// defaultBuffer is how much of an answer stays in memory while its client is slower than the upstream.
-	defaultBuffer = 64 << 10
+	defaultMaxBuffered = 64 << 10
 	// defaultSpool is how much of it is put into a file, as in nginx.
-	defaultSpool = 1 << 30
+	defaultMaxSpooled = 1 << 30
 )
 
 // pass is a Pass, compiled: the content that an upstream answers.
-type pass struct {
-	from *Proxy
-	to   goal
-	uri  uriRule
-	sets requestHeader // of HTTP
-	cgi  *cgi          // FastCGI, else nil
-	tls  *tlsLinks     // of HTTPS; nil if that is not spoken
+type proxy struct {
+	from    *Proxy
+	target  proxyTarget
+	uri     uriRule
+	header  headerRules    // of HTTP
+	fastcgi *fastcgiRules  // FastCGI, else nil
+	tls     *tlsTransports // of HTTPS; nil if that is not spoken
 
 	method text
 	body   *text // instead of the client's
 	next   upstream.Next
 
-	answers   answerRules
-	cache     *passCache // nil keeps nothing
-	bufferMax int64      // of an answer, in memory
-	spoolMax  int64      // and in a file
+	response    responseRules
+	cache       *proxyCache // nil keeps nothing
+	maxBuffered int64       // of an answer, in memory
+	maxSpooled  int64       // and in a file
 
 	connectTimeout, sendTimeout, readTimeout time.Duration
 
-	attempts *nursery // of the state
+	pending *pendingAttempts // of the state
 }
 
 // pass compiles a Pass.
-func (c *compiler) pass(l *Location) (content, error) {
+func (c *compiler) proxy(l *Location) (content, error) {
 	from := l.Proxy
 	if from.Protocol < HTTP || from.Protocol > SchemeOfTo {
 		return nil, fmt.Errorf("there is no protocol %d", from.Protocol)
 	}
-	p := &pass{
-		from: from, attempts: &c.state.attempts, bufferMax: cmp.Or(from.BufferBytes, defaultBuffer), spoolMax: cmp.Or(from.MaxSpool, defaultSpool),
+	p := &proxy{
+		from: from, pending: &c.state.attempts, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered), maxSpooled: cmp.Or(from.MaxSpool, defaultMaxSpooled),
 		connectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout), sendTimeout: cmp.Or(from.SendTimeout, defaultTimeout), readTimeout: cmp.Or(from.ReadTimeout, defaultTimeout),
 	}
 	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
 		return nil, errors.New("pass: sizes of buffers and times are not below zero")
 	}
 	var err error
-	if p.cache, err = c.passCache(from); err != nil {
+	if p.cache, err = c.proxyCache(from); err != nil {
 		return nil, err
 	}
-	if err = misplaced(from); err != nil {
+	if err = checkProtocol(from); err != nil {
 		return nil, err
 	}
 	for _, compile := range []func(*Location) error{
-		func(l *Location) error { return c.passGoal(p, l) },
-		func(l *Location) error { return c.passURI(p, l) },
-		func(l *Location) error { return c.passRequest(p) },
-		func(l *Location) error { return c.passAnswer(p, l) },
-		func(*Location) error { return p.setNext() },
+		func(l *Location) error { return c.proxyTarget(p, l) },
+		func(l *Location) error { return c.proxyURI(p, l) },
+		func(l *Location) error { return c.proxyRequest(p) },
+		func(l *Location) error { return c.proxyResponse(p, l) },
+		func(*Location) error { return p.compileNext() },
 	} {
 		if err := compile(l); err != nil {
 			return nil, fmt.Errorf("pass: %w", err)
 		}
 	}
-	if p.to.bound == nil {
+	if p.target.bound == nil {
 		return p, nil
 	}
 	if p.cache != nil {
-		return nil, fmt.Errorf("answers of %q, which a handler in this process gives, cannot be kept: want no Cache", p.to.text.literal)
+		return nil, fmt.Errorf("answers of %q, which a handler in this process gives, cannot be kept: want no Cache", p.target.text.literal)
 	}
-	return c.bind(p), nil
+	return c.bindHandler(p), nil
 }
 
 // misplaced refuses what means nothing to the protocol.
-func misplaced(p *Proxy) error {
+func checkProtocol(p *Proxy) error {
 	switch {
 	case p.Protocol != HTTPS && p.Protocol != SchemeOfTo && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
 		return errors.New("pass: TLS is said of what is not HTTPS")
@@ -101,7 +101,7 @@ func misplaced(p *Proxy) error {
 }
 
 // passRequest compiles what is sent.
-func (c *compiler) passRequest(p *pass) (err error) {
+func (c *compiler) proxyRequest(p *proxy) (err error) {
 	from := p.from
 	if p.method, err = c.text(from.Method); err != nil {
 		return err
@@ -117,14 +117,14 @@ func (c *compiler) passRequest(p *pass) (err error) {
 		p.body = &body
 	}
 	if from.Protocol == FastCGI {
-		p.cgi, err = c.cgi(from)
+		p.fastcgi, err = c.fastcgiRules(from)
 		return err
 	}
-	return c.requestHeader(&p.sets, from)
+	return c.headerRules(&p.header, from)
 }
 
 // setNext compiles when another server is asked.
-func (p *pass) setNext() error {
+func (p *proxy) compileNext() error {
 	n := p.from.Next
 	if !n.Off && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil {
 		n.Error, n.Timeout = true, true
@@ -145,156 +145,156 @@ func (p *pass) setNext() error {
 func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
 // passing is what an exchange keeps of being passed on.
-type passing struct {
-	sent  *requestBody // the client's body, as far as it was received
-	trail []*trail     // of passes: there are several after internal redirects
-	goal  goalName     // by which variables tell
+type proxyState struct {
+	clientBody *requestBody // the client's body, as far as it was received
+	attempts   []*attempts  // of passes: there are several after internal redirects
+	target     targetName   // by which variables tell
 
 	upstreamHeader http.Header // of the last answer; it is only read
 
-	first  sending // memory: there is only one as a rule
-	memory *client.Memory
+	firstRequest upstreamRequest // memory: there is only one as a rule
+	clientMemory *client.Memory
 }
 
 // endPassing gives back what the exchange holds.
-func (x *exchange) endPassing() {
-	if x.passing != nil && x.sent != nil {
-		x.sent.close()
+func (x *exchange) closeProxyState() {
+	if x.proxyState != nil && x.clientBody != nil {
+		x.clientBody.close()
 	}
 }
 
 // forgetPassing is called when nobody asks the exchange any more.
-func (x *exchange) forgetPassing() {
-	if p := x.passing; p != nil && p.first.reusable() {
-		x.passing = nil
-		x.plan.state.givePassing(p)
+func (x *exchange) recycleProxyState() {
+	if p := x.proxyState; p != nil && p.firstRequest.isReusable() {
+		x.proxyState = nil
+		x.plan.state.releaseProxyState(p)
 	}
 }
 
 // takePassing and givePassing share memory: a kilobyte for each exchange, which the collector would see to else.
-func (s *state) takePassing() *passing {
-	if p, ok := s.passings.Get().(*passing); ok {
+func (s *state) acquireProxyState() *proxyState {
+	if p, ok := s.proxyStates.Get().(*proxyState); ok {
 		return p
 	}
-	return new(passing)
+	return new(proxyState)
 }
 
 // givePassing forgets what nobody else has. Then it is good for nothing: whoever uses it all the same meets nil, for ever in builds
 // that poison.
-func (s *state) givePassing(p *passing) {
-	memory, params := p.memory, p.first.params
+func (s *state) releaseProxyState(p *proxyState) {
+	memory, params := p.clientMemory, p.firstRequest.params
 	if memory != nil {
 		memory.Reset()
 	}
 	clear(params)
-	if *p = (passing{memory: memory}); !poisons {
-		p.first.params = params[:0]
-		s.passings.Put(p)
+	if *p = (proxyState{clientMemory: memory}); !poisons {
+		p.firstRequest.params = params[:0]
+		s.proxyStates.Put(p)
 	}
 }
 
 // serve implements content.
-func (p *pass) serve(x *exchange) outcome {
+func (p *proxy) serve(x *exchange) outcome {
 	if p.from.Intercept {
-		x.intercept = true
+		x.interceptsErrors = true
 	}
-	to, err := p.to.find(x)
+	target, err := p.target.resolve(x)
 	if err != nil {
 		x.errorf(levelError, "no upstream: %v", err)
-		status := unfound(err)
+		status := targetErrorStatus(err)
 		if status != http.StatusBadGateway {
-			x.goal = goalName{}
+			x.target = targetName{}
 		}
 		return x.fail(status)
 	}
-	if to.bound != nil {
-		x.filter()
-		return (&bound{p, to.bound}).answer(x, to.uri, x.goal.host)
+	if target.bound != nil {
+		x.useFilters()
+		return (&boundHandler{p, target.bound}).respond(x, target.rest, x.target.host)
 	}
-	if out := p.receive(x); out != proceed {
+	if out := p.receiveBody(x); out != proceed {
 		return out
 	}
 	if p.cache != nil {
-		x.filter()
-		return p.serveCached(x, to)
+		x.useFilters()
+		return p.serveCached(x, target)
 	}
-	s := p.prepare(x, to, nil)
-	if x.stuck {
+	s := p.newRequest(x, target, nil)
+	if x.regexTimedOut {
 		return x.fail(http.StatusInternalServerError)
 	}
 	ctx := x.r.Context()
 	if p.from.IgnoreAbort {
 		ctx = context.WithoutCancel(ctx)
 	}
-	s.live = x
+	s.exchange = x
 	resp, err := s.fetch(ctx)
-	s.live = nil
+	s.exchange = nil
 	if err != nil {
-		return p.failed(x, err)
+		return p.fail(x, err)
 	}
-	return p.answer(x, resp)
+	return p.respond(x, resp)
 }
 
 // origin makes requests of an exchange for a cache.
 type origin struct {
-	pass *pass
-	x    *exchange
-	to   destination
+	proxy  *proxy
+	x      *exchange
+	target destination
 }
 
 // Prepare implements cache.Origin.
-func (o *origin) Prepare(ask cache.Ask) (cache.Fetch, error) {
-	s := o.pass.prepare(o.x, o.to, &ask)
-	if o.x.stuck {
+func (o *origin) Prepare(opts cache.Ask) (cache.Fetch, error) {
+	s := o.proxy.newRequest(o.x, o.target, &opts)
+	if o.x.regexTimedOut {
 		return nil, errors.New("a pattern has taken too long")
 	}
-	if ask.Behind {
+	if opts.Behind {
 		return s.fetch, nil
 	}
 	return func(ctx context.Context) (*http.Response, error) {
-		s.live = o.x
-		defer func() { s.live = nil }()
+		s.exchange = o.x
+		defer func() { s.exchange = nil }()
 		return s.fetch(ctx)
 	}, nil
 }
 
 // serveCached answers by the cache.
-func (p *pass) serveCached(x *exchange, to destination) outcome {
-	a, err := p.cache.answer(x, &origin{p, x, to})
+func (p *proxy) serveCached(x *exchange, target destination) outcome {
+	a, err := p.cache.respond(x, &origin{p, x, target})
 	if err != nil {
-		return p.failed(x, err)
+		return p.fail(x, err)
 	}
 	if a.Passed != nil {
 		a.Passed.Header = a.Passed.Header.Clone()
 		a.Mark(a.Passed.Header)
-		return p.answer(x, a.Passed)
+		return p.respond(x, a.Passed)
 	}
 	defer a.Close()
-	if out := p.divert(x, a.Status, a.Header); out != proceed {
+	if out := p.redirectInternally(x, a.Status, a.Header); out != proceed {
 		return out
 	}
 	header := x.w.Header()
-	p.answers.copy(x, header, a.Header)
+	p.response.copyHeader(x, header, a.Header)
 	if !ignoresField(p.from.Hide, "Date") { // Age is about it: RFC 9111, 4.2.3
 		header["Date"] = a.Header["Date"]
 	}
 	a.Mark(header)
 	if x.parent != nil {
 		x.w.WriteHeader(a.Status)
-	} else if err := a.Send(x.w, x.whole(x.judged(x.r, first(a.Header["Last-Modified"])), first(a.Header["Content-Type"]))); err != nil {
-		x.truncated(err)
+	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])), firstValue(a.Header["Content-Type"]))); err != nil {
+		x.abortResponse(err)
 	}
-	return answered
+	return responded
 }
 
 // failed answers for an upstream that did not.
-func (p *pass) failed(x *exchange, err error) outcome {
+func (p *proxy) fail(x *exchange, err error) outcome {
 	var f *fetchError
 	switch {
-	case errors.As(err, &f) && f.kind == badBody:
+	case errors.As(err, &f) && f.kind == failureClientBody:
 		return x.fail(int(cmp.Or(x.bodyStatus.Load(), http.StatusBadRequest)))
 	case x.r.Context().Err() != nil && !p.from.IgnoreAbort:
-		x.unanswered(statusClientGone)
+		x.endWithoutResponse(statusClientGone)
 		panic(http.ErrAbortHandler) // a server that does not know of the departure would take nothing for an answer
 	case f == nil:
 		x.errorf(levelError, "passing the request on: %v", err)
@@ -304,7 +304,7 @@ func (p *pass) failed(x *exchange, err error) outcome {
 }
 
 // truncated ends a response whose rest does not come. As in nginx the client gets the head and what has come, and sees that it is not all.
-func (x *exchange) truncated(err error) {
+func (x *exchange) abortResponse(err error) {
 	if x.r.Context().Err() == nil {
 		x.errorf(levelError, "the upstream's answer is not complete: %v", err)
 		_ = http.NewResponseController(x.w).Flush() // what cannot be flushed is lost, as the rest is
@@ -313,4 +313,4 @@ func (x *exchange) truncated(err error) {
 }
 
 // closing closes what nobody can be told about.
-func closing(c io.Closer) { _ = c.Close() }
+func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -35,7 +35,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 // served is a server of a handler and its address.
-func served(t testing.TB, h http.HandlerFunc) string {
+func connUse(t testing.TB, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -43,11 +43,11 @@ func served(t testing.TB, h http.HandlerFunc) string {
 }
 
 // passed is the location / that passes to an address.
-func passed(p front.Proxy) front.Config { return oneHost(front.Location{Path: "/", Proxy: &p}) }
+func attemptTime(p front.Proxy) front.Config { return oneHost(front.Location{Path: "/", Proxy: &p}) }
 
 // A client's Connection takes nothing away that was set, nor what tells of clients; what is named and set by nobody goes.
 func TestConnectionNamesFields(t *testing.T) {
-	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(served(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}), quiet()))
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(connUse(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}), quiet()))
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User", "evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
 	if err := json.Unmarshal([]byte(got.body), &e); err != nil {
@@ -122,12 +122,12 @@ func TestNext(t *testing.T) {
 			var asked [2]atomic.Int64
 			var servers []upstream.Server
 			for i := range asked {
-				servers = append(servers, upstream.Server{Addr: served(t, func(w http.ResponseWriter, r *http.Request) {
+				servers = append(servers, upstream.Server{Addr: connUse(t, func(w http.ResponseWriter, r *http.Request) {
 					asked[i].Add(1)
 					answer(i, w, r)
 				})})
 			}
-			c := passed(front.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
+			c := attemptTime(front.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
 			c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
 			a := serveHandler(t, newFront(t, c, quiet()))
 			got := a.ask(method, path, strings.NewReader(strings.Repeat("x", 100)))
@@ -153,7 +153,7 @@ func TestNobodyListens(t *testing.T) {
 		front.Location{Path: "/none", Proxy: &front.Proxy{To: front.Text(nobody)}},
 	)
 	c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}
-	live := served(t, echo)
+	live := connUse(t, echo)
 	c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: nobody}, {Addr: live}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	got := a.ask("POST", "/", strings.NewReader("x"))
@@ -167,12 +167,12 @@ func TestNobodyListens(t *testing.T) {
 
 // Bodies of all sizes arrive as they were, with a length and without, received first or as they come.
 func TestRequestBodies(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%d %d %v %x", r.ContentLength, len(b), err, checksum(b))
 	})
 	for _, stream := range []bool{false, true} {
-		c := passed(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := attemptTime(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].MaxBody = 300 << 10
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, 300 << 10} {
@@ -216,7 +216,7 @@ func checksum(b []byte) (sum uint64) {
 
 // Answers of all sizes arrive as they were, with a length and without, through memory and files, at any speed.
 func TestAnswerBodies(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		n := 0
 		fmt.Sscan(r.FormValue("n"), &n)
 		if r.FormValue("known") != "" {
@@ -229,7 +229,7 @@ func TestAnswerBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.To = "up"
-			c := passed(p)
+			c := attemptTime(p)
 			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: to}}, Keepalive: 4}}
 			a := serveHandler(t, newFront(t, c, quiet()))
 			for _, n := range []int{0, 1, 8191, 8192, 32 << 10, 32<<10 + 1, 200_000, 3 << 20} {
@@ -256,11 +256,11 @@ func TestAnswerBodies(t *testing.T) {
 func TestSlowClient(t *testing.T) {
 	const n = 8 << 20
 	done := make(chan bool, 1)
-	to := served(t, func(w http.ResponseWriter, _ *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, err := io.WriteString(w, pattern(n))
 		done <- err == nil
 	})
-	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to)}), quiet()))
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to)}), quiet()))
 	resp, err := a.client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestSlowClient(t *testing.T) {
 // What comes is passed on at once where that is asked for.
 func TestStream(t *testing.T) {
 	next := make(chan bool)
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/asked" {
 			w.Header().Set("X-Accel-Buffering", "no")
 		}
@@ -313,7 +313,7 @@ func TestStream(t *testing.T) {
 
 // Trailers and early hints come through.
 func TestTrailersAndHints(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, _ *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
 		w.WriteHeader(103)
 		w.WriteHeader(102)
@@ -322,7 +322,7 @@ func TestTrailersAndHints(t *testing.T) {
 		io.WriteString(w, "body")
 		w.Header().Set("X-Sum", "42")
 	})
-	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to)}), quiet()))
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to)}), quiet()))
 	hints := []string{}
 	r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
 	resp, err := a.client.Do(r)
@@ -338,7 +338,7 @@ func TestTrailersAndHints(t *testing.T) {
 
 // Groups' names are variables wherever a Pass is, and whoever asks first.
 func TestReplacesHaveNames(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
+	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
 	replaces := func(group string) []front.Replace {
 		return []front.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`, To: front.Text("http://$" + group + ".test")}}
 	}
@@ -368,7 +368,7 @@ func TestPassErrors(t *testing.T) {
 		"not HTTPS": {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}}, "not FastCGI": {To: "127.0.0.1:1", ParamIndex: "x"}, "no Version": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
 		"cannot be set": {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
 	} {
-		c := passed(p)
+		c := attemptTime(p)
 		c.Hosts[0].Locations[0].Pos = "nginx.conf:7"
 		_, err := front.New(c)
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "nginx.conf:7") {
@@ -380,7 +380,7 @@ func TestPassErrors(t *testing.T) {
 		"want a Key":    {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
 		"no servers":    {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
-		c := passed(front.Proxy{To: "127.0.0.1:1"})
+		c := attemptTime(front.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u
 		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -395,8 +395,8 @@ func TestUnsendable(t *testing.T) {
 		"target": {URI: &uri}, "host": {Header: []front.Field{{Name: "Host", Value: "$arg_host"}}}, "method": {Method: "$arg_method"},
 	} {
 		p.To = "up"
-		c := passed(p)
-		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: served(t, echo)}, {Addr: served(t, echo)}}}}
+		c := attemptTime(p)
+		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: connUse(t, echo)}, {Addr: connUse(t, echo)}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		if got := a.get(bad); got.status != 502 {
@@ -414,11 +414,11 @@ func TestReadTimeoutAfterBody(t *testing.T) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err == nil {
 			_, _ = io.Copy(io.Discard, r.Body)
-			<-gone(nc)
+			<-failureClientGone(nc)
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: patience, StreamRequest: stream}), quiet()))
+		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: patience, StreamRequest: stream}), quiet()))
 		began := time.Now()
 		got := a.ask("POST", "/", strings.NewReader(pattern(100_000)))
 		if got.status != 504 || time.Since(began) >= patience {
@@ -438,7 +438,7 @@ func TestNextIdempotencyKey(t *testing.T) {
 			}
 		})})
 	}
-	c := passed(front.Proxy{To: "up"})
+	c := attemptTime(front.Proxy{To: "up"})
 	c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	if got := a.ask("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 || len(asked) != 1 {
@@ -468,7 +468,7 @@ func bodyAgain(t *testing.T) error {
 			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
 		}
 	})
-	c := passed(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
+	c := attemptTime(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
 	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets take
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: to}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))

@@ -11,9 +11,9 @@ import (
 
 const (
 	// bodyInMemory is how much of a request's body stays in memory, as in nginx on most machines; more is put into a file.
-	bodyInMemory = 16 << 10
+	maxBodyInMemory = 16 << 10
 	// bodyPiece is how much of it is copied at a time.
-	bodyPiece = 32 << 10
+	bodyCopySize = 32 << 10
 )
 
 // requestBody is a request's body, as it is sent to upstreams: whole, and then as often as need be, or as it comes, and then once.
@@ -26,16 +26,16 @@ type requestBody struct {
 }
 
 // receive has the body of the request there, if it is to be received before an upstream is asked.
-func (p *pass) receive(x *exchange) outcome {
-	unsent := p.body != nil || p.from.NoBody
-	if x.sent != nil || unsent && !x.plan.readsBodies || !hasBody(x) {
+func (p *proxy) receiveBody(x *exchange) outcome {
+	isUnused := p.body != nil || p.from.NoBody
+	if x.clientBody != nil || isUnused && !x.plan.readsBodies || !hasBody(x) {
 		return proceed
 	}
-	if p.from.StreamRequest && !unsent {
-		x.sent = streamBody(x)
+	if p.from.StreamRequest && !isUnused {
+		x.clientBody = streamBody(x)
 		return proceed
 	}
-	b, err := receiveBody(x.r.Body, x.r.ContentLength)
+	b, err := readBody(x.r.Body, x.r.ContentLength)
 	if err != nil {
 		b.close()
 		x.errorf(levelInfo, "reading the request's body: %v", err)
@@ -44,7 +44,7 @@ func (p *pass) receive(x *exchange) outcome {
 		}
 		return x.fail(int(bodyStatus(err)))
 	}
-	if x.sent = b; x.r.ContentLength < 0 { // it is known from now on
+	if x.clientBody = b; x.r.ContentLength < 0 { // it is known from now on
 		r := x.r.WithContext(x.r.Context())
 		r.ContentLength, r.TransferEncoding = b.length, nil
 		x.r = r
@@ -53,11 +53,11 @@ func (p *pass) receive(x *exchange) outcome {
 }
 
 // requestBodyText is $request_body: what an upstream's location has received, if it is whole and in memory.
-func requestBodyText(x *exchange) string {
-	if x.passing == nil || x.sent == nil || x.sent.stream != nil || x.sent.file != nil {
+func requestBodyValue(x *exchange) string {
+	if x.proxyState == nil || x.clientBody == nil || x.clientBody.stream != nil || x.clientBody.file != nil {
 		return ""
 	}
-	return string(x.sent.memory)
+	return string(x.clientBody.memory)
 }
 
 // hasBody reports whether the request has a body that it still has: error pages are asked without.
@@ -66,17 +66,17 @@ func hasBody(x *exchange) bool {
 }
 
 // receiveBody receives a body. What it returns is to be closed, whatever the error.
-func receiveBody(from io.Reader, length int64) (*requestBody, error) {
+func readBody(from io.Reader, length int64) (*requestBody, error) {
 	b := &requestBody{}
-	if length > 0 && length <= bodyInMemory {
+	if length > 0 && length <= maxBodyInMemory {
 		b.memory = make([]byte, length)
 		n, err := io.ReadFull(from, b.memory)
 		b.length = int64(n)
 		return b, err
 	}
 	memory := bytes.NewBuffer(make([]byte, 0, bytes.MinRead))
-	n, err := io.Copy(memory, io.LimitReader(from, bodyInMemory+1))
-	if b.memory, b.length = memory.Bytes(), n; err != nil || n <= bodyInMemory {
+	n, err := io.Copy(memory, io.LimitReader(from, maxBodyInMemory+1))
+	if b.memory, b.length = memory.Bytes(), n; err != nil || n <= maxBodyInMemory {
 		return b, err
 	}
 	if b.file, err = newTemporary(); err != nil {
@@ -85,7 +85,7 @@ func receiveBody(from io.Reader, length int64) (*requestBody, error) {
 	if _, err = b.file.Write(b.memory); err != nil {
 		return b, err
 	}
-	more, err := io.CopyBuffer(b.file, from, make([]byte, bodyPiece))
+	more, err := io.CopyBuffer(b.file, from, make([]byte, bodyCopySize))
 	b.memory, b.length = nil, n+more
 	if err == nil && length >= 0 && b.length != length {
 		err = io.ErrUnexpectedEOF
@@ -110,8 +110,8 @@ func (b *requestBody) open() (io.ReadCloser, error) {
 	case b == nil || b.length == 0:
 		return http.NoBody, nil
 	case b.stream != nil:
-		if b.stream.begun() {
-			return nil, errGone
+		if b.stream.hasStarted() {
+			return nil, errBodyConsumed
 		}
 		return b.stream, nil
 	case b.file != nil:
@@ -121,7 +121,9 @@ func (b *requestBody) open() (io.ReadCloser, error) {
 }
 
 // again reports whether the body can be had from its beginning.
-func (b *requestBody) again() bool { return b == nil || b.stream == nil || !b.stream.begun() }
+func (b *requestBody) isAvailable() bool {
+	return b == nil || b.stream == nil || !b.stream.hasStarted()
+}
 
 // memoryBody is a body in memory.
 type memoryBody struct{ *bytes.Reader }
@@ -129,40 +131,40 @@ type memoryBody struct{ *bytes.Reader }
 // Close implements io.Closer.
 func (*memoryBody) Close() error { return nil }
 
-var errGone = errors.New("the request's body was sent before, and is gone")
+var errBodyConsumed = errors.New("the request's body was sent before, and is gone")
 
 // bodyOf is what is sent as the body of a request.
-func (p *pass) bodyOf(x *exchange) *requestBody {
+func (p *proxy) upstreamBody(x *exchange) *requestBody {
 	switch {
 	case p.body != nil:
-		text := p.body.of(x)
+		text := p.body.eval(x)
 		return &requestBody{memory: []byte(text), length: int64(len(text))}
-	case p.from.NoBody || x.sent == nil || x.method != x.r.Method:
+	case p.from.NoBody || x.clientBody == nil || x.method != x.r.Method:
 		return nil
 	}
-	return x.sent
+	return x.clientBody
 }
 
 // streamedBody is a body that is passed on as it comes. A client sends it in the background; whoever ends it waits for that.
 type streamedBody struct {
-	from    io.Reader
-	control *http.ResponseController
+	from       io.Reader
+	controller *http.ResponseController
 
-	mu      sync.Mutex
-	read    bool // somebody has begun to
-	waiting bool // in a Read
-	ended   bool
-	idle    sync.Cond // waiting has become false
+	mu        sync.Mutex
+	started   bool // somebody has begun to
+	isReading bool // in a Read
+	isClosed  bool
+	readDone  sync.Cond // waiting has become false
 }
 
 // streamBody passes a request's body on as it comes.
 func streamBody(x *exchange) *requestBody {
-	s := &streamedBody{from: x.r.Body, control: http.NewResponseController(x.server())}
-	s.idle.L = &s.mu
-	_ = s.control.EnableFullDuplex() // else an answer waits until the client has sent all, or its time is up; a server that cannot has it wait
+	s := &streamedBody{from: x.r.Body, controller: http.NewResponseController(x.serverWriter())}
+	s.readDone.L = &s.mu
+	_ = s.controller.EnableFullDuplex() // else an answer waits until the client has sent all, or its time is up; a server that cannot has it wait
 	if b := x.body; b != nil {
-		if most := x.loc.limits.maxBody; most >= 0 && x.r.ContentLength < 0 {
-			b.ReadCloser = &cappedBody{ReadCloser: b.whole, left: most, most: most} // net/http's writes to the answer's header, behind our back
+		if limit := x.loc.limits.maxBody; limit >= 0 && x.r.ContentLength < 0 {
+			b.ReadCloser = &lengthLimitedBody{ReadCloser: b.original, remaining: limit, limit: limit} // net/http's writes to the answer's header, behind our back
 		}
 		s.from = b
 	}
@@ -170,41 +172,41 @@ func streamBody(x *exchange) *requestBody {
 }
 
 // cappedBody ends with *http.MaxBytesError behind so many bytes.
-type cappedBody struct {
+type lengthLimitedBody struct {
 	io.ReadCloser
-	left, most int64
+	remaining, limit int64
 }
 
-func (b *cappedBody) Read(p []byte) (int, error) {
-	if int64(len(p)) > b.left+1 {
-		p = p[:b.left+1] // one byte more is too many
+func (b *lengthLimitedBody) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.remaining+1 {
+		p = p[:b.remaining+1] // one byte more is too many
 	}
 	n, err := b.ReadCloser.Read(p)
-	if int64(n) > b.left {
-		n, err = int(b.left), &http.MaxBytesError{Limit: b.most}
+	if int64(n) > b.remaining {
+		n, err = int(b.remaining), &http.MaxBytesError{Limit: b.limit}
 	}
-	b.left -= int64(n)
+	b.remaining -= int64(n)
 	return n, err
 }
 
-func (s *streamedBody) begun() bool {
+func (s *streamedBody) hasStarted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.read
+	return s.started
 }
 
 func (s *streamedBody) Read(p []byte) (int, error) {
 	s.mu.Lock()
-	if s.ended {
+	if s.isClosed {
 		s.mu.Unlock()
 		return 0, http.ErrBodyReadAfterClose
 	}
-	s.read, s.waiting = true, true
+	s.started, s.isReading = true, true
 	s.mu.Unlock()
 	n, err := s.from.Read(p)
 	s.mu.Lock()
-	s.waiting = false
-	s.idle.Broadcast()
+	s.isReading = false
+	s.readDone.Broadcast()
 	s.mu.Unlock()
 	return n, err
 }
@@ -216,10 +218,10 @@ func (s *streamedBody) Close() error { return nil }
 func (s *streamedBody) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended = true; s.waiting {
-		_ = s.control.SetReadDeadline(time.Unix(1, 0)) // without deadlines the body's end is waited for
+	if s.isClosed = true; s.isReading {
+		_ = s.controller.SetReadDeadline(time.Unix(1, 0)) // without deadlines the body's end is waited for
 	}
-	for s.waiting {
-		s.idle.Wait()
+	for s.isReading {
+		s.readDone.Wait()
 	}
 }

@@ -11,15 +11,15 @@ import (
 )
 
 // passCache is a PassCache, compiled.
-type passCache struct {
-	cache   *cache.Cache
-	rules   *cache.Rules
-	key     cacheKey
-	skip    []text
-	noStore []text
-	refuse  []text // those of NoStore that only the answer gives a value
-	purge   []text
-	counts  *cacheCounts // nil if nobody asks for them
+type proxyCache struct {
+	cache           *cache.Cache
+	rules           *cache.Rules
+	key             cacheKey
+	skip            []text
+	noStore         []text
+	noStoreResponse []text // those of NoStore that only the answer gives a value
+	purge           []text
+	counts          *cacheCounts // nil if nobody asks for them
 }
 
 // compileCaches opens the caches of the Config. What a plan has in use with the same name and place goes on, with the bounds
@@ -44,7 +44,7 @@ func (c *compiler) compileCaches() error {
 		if c.options.inMemory {
 			config.Dir = ""
 		}
-		opened, giveBack, err := take(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels),
+		opened, giveBack, err := acquire(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels),
 			func() (*cache.Cache, error) { return cache.Open(config, c.options.logger()) }, (*cache.Cache).Close)
 		if err != nil {
 			return err
@@ -60,11 +60,11 @@ func (c *compiler) compileCaches() error {
 }
 
 // passCache compiles how a Pass uses a cache; nil if it does not.
-func (c *compiler) passCache(p *Proxy) (pc *passCache, err error) {
+func (c *compiler) proxyCache(p *Proxy) (pc *proxyCache, err error) {
 	if p.Cache == nil {
 		return nil, nil
 	}
-	pc = &passCache{cache: c.plan.caches[p.Cache.Zone]}
+	pc = &proxyCache{cache: c.plan.caches[p.Cache.Zone]}
 	if pc.cache == nil {
 		return nil, fmt.Errorf("there is no cache %q", p.Cache.Zone)
 	}
@@ -74,14 +74,14 @@ func (c *compiler) passCache(p *Proxy) (pc *passCache, err error) {
 	if pc.skip, err = c.texts(p.Cache.Skip); err != nil {
 		return nil, err
 	}
-	if err = c.noStore(pc, p.Cache.NoStore); err != nil {
+	if err = c.noStoreTexts(pc, p.Cache.NoStore); err != nil {
 		return nil, err
 	}
 	if pc.purge, err = c.texts(p.Cache.Purge); err != nil {
 		return nil, err
 	}
 	policy := p.Cache.Policy
-	policy.Ignore = append(policy.Ignore[:len(policy.Ignore):len(policy.Ignore)], cacheFields(p.Ignore)...)
+	policy.Ignore = append(policy.Ignore[:len(policy.Ignore):len(policy.Ignore)], cacheIgnored(p.Ignore)...)
 	if !ignoresField(p.Ignore, "X-Accel-Redirect") {
 		policy.Diverts = redirectsRequest
 	}
@@ -93,15 +93,15 @@ func (c *compiler) passCache(p *Proxy) (pc *passCache, err error) {
 }
 
 // noStore compiles what has answers not be kept.
-func (c *compiler) noStore(pc *passCache, from []Text) error {
+func (c *compiler) noStoreTexts(pc *proxyCache, from []Text) error {
 	for _, t := range from {
-		c.answers = false
+		c.usesResponse = false
 		compiled, err := c.text(t)
 		if err != nil {
 			return err
 		}
-		if c.answers {
-			pc.refuse = append(pc.refuse, compiled)
+		if c.usesResponse {
+			pc.noStoreResponse = append(pc.noStoreResponse, compiled)
 		} else {
 			pc.noStore = append(pc.noStore, compiled)
 		}
@@ -110,7 +110,7 @@ func (c *compiler) noStore(pc *passCache, from []Text) error {
 }
 
 // cacheFields are those of a Pass's Ignore that mean something to caches.
-func cacheFields(ignored []string) (names []string) {
+func cacheIgnored(ignored []string) (names []string) {
 	for _, name := range ignored {
 		switch http.CanonicalHeaderKey(name) {
 		case "Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires":
@@ -125,45 +125,45 @@ func cacheFields(ignored []string) (names []string) {
 func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
 
 // answer answers an exchange from the cache, or by origin.
-func (pc *passCache) answer(x *exchange, origin *origin) (*cache.Answer, error) {
+func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error) {
 	q := cache.Query{
-		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.lacksBody(x, origin.pass),
-		Key: pc.key.of(x, origin), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x) || removesFields(x.r.Header) || hidesFields(x, x.r.Header),
+		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.bodyNotInKey(x, origin.proxy),
+		Key: pc.key.eval(x, origin), Rules: pc.rules, Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) || removesOwnFields(x.r.Header) || hidesFields(x, x.r.Header),
 		KeyedByAuthorization: pc.key.hasAuthorization,
 	}
-	if pc.refuse != nil {
+	if pc.noStoreResponse != nil {
 		q.Refuses = func(resp *http.Response) bool {
 			x.upstreamHeader = resp.Header
-			return anyHolds(pc.refuse, x) || x.stuck
+			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
 		}
 	}
-	purges := anyHolds(pc.purge, x)
-	if x.stuck { // the key may be another's
-		return nil, errStuck()
+	purges := anyTrue(pc.purge, x)
+	if x.regexTimedOut { // the key may be another's
+		return nil, errRegexTimeout()
 	}
 	if purges {
-		return pc.forget(q.Key)
+		return pc.purgeKey(q.Key)
 	}
 	a, err := pc.cache.Answer(q, origin)
 	if err == nil {
-		x.cached = a.State
+		x.cacheState = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
-		x.cached = failed.State
+		x.cacheState = failed.State
 	}
-	pc.counts.add(x.cached)
-	if err == nil && x.stuck { // the response may be of another variant
+	pc.counts.add(x.cacheState)
+	if err == nil && x.regexTimedOut { // the response may be of another variant
 		a.Discard()
-		return nil, errStuck()
+		return nil, errRegexTimeout()
 	}
 	return a, err
 }
 
-func errStuck() error {
-	return &fetchError{kind: failedNone, status: http.StatusInternalServerError, err: errors.New("a pattern has taken too long")}
+func errRegexTimeout() error {
+	return &fetchError{kind: failureNoServer, status: http.StatusInternalServerError, err: errors.New("a pattern has taken too long")}
 }
 
 // forget forgets what is kept of a key, or of all that begin with it if it ends in a star.
-func (pc *passCache) forget(key string) (*cache.Answer, error) {
+func (pc *proxyCache) purgeKey(key string) (*cache.Answer, error) {
 	n := 0
 	if prefix, ok := strings.CutSuffix(key, "*"); ok {
 		n = pc.cache.PurgePrefix(prefix)
@@ -171,14 +171,14 @@ func (pc *passCache) forget(key string) (*cache.Answer, error) {
 		n = pc.cache.Purge(key)
 	}
 	if n == 0 {
-		return nil, &fetchError{kind: failedNone, status: http.StatusNotFound, err: errors.New("there is nothing to purge")}
+		return nil, &fetchError{kind: failureNoServer, status: http.StatusNotFound, err: errors.New("there is nothing to purge")}
 	}
 	return &cache.Answer{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header), Body: http.NoBody}}, nil
 }
 
-func anyHolds(texts []text, x *exchange) bool {
+func anyTrue(texts []text, x *exchange) bool {
 	for i := range texts {
-		if texts[i].holds(x) {
+		if texts[i].isTrue(x) {
 			return true
 		}
 	}
@@ -190,7 +190,7 @@ func cacheVariable(name string) (variable, bool) {
 	if name != "upstream_cache_status" {
 		return nil, false
 	}
-	return func(x *exchange) string { return string(x.cached) }, true
+	return func(x *exchange) string { return string(x.cacheState) }, true
 }
 
 // Purge has a cache forget the answers of a key, as the Config's key makes it of a request, and returns how many there were.

@@ -13,7 +13,7 @@ import (
 // Early hints come through a cache on their way to the client that waits, and are not stored. The Date of a stored response is its own.
 func TestCachedHintsAndDate(t *testing.T) {
 	const date = "Sat, 01 Jan 2000 00:00:00 GMT"
-	to := served(t, func(w http.ResponseWriter, _ *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
 		w.WriteHeader(103)
 		w.Header().Del("Link")

@@ -13,10 +13,10 @@ import (
 
 // cacheKey is what a cache finds the responses to a request by.
 type cacheKey struct {
-	text    text
-	target  bool // the upstream request's target follows
-	suffix  text // and then this
-	hasBody bool // $request_body is in it
+	text           text
+	hasTarget      bool // the upstream request's target follows
+	suffix         text // and then this
+	hasRequestBody bool // $request_body is in it
 	// hasAuthorization says that the key tells apart all values of Authorization that the upstream gets.
 	hasAuthorization bool
 }
@@ -31,7 +31,7 @@ func (c *compiler) cacheKey(p *Proxy) (key cacheKey, err error) {
 	case p.Protocol == FastCGI:
 		return key, errors.New("the cache has no key: FastCGI has no usual one, $scheme$request_method$host$request_uri may do")
 	default:
-		from, key.target = "$scheme$proxy_host", true
+		from, key.hasTarget = "$scheme$proxy_host", true
 		var suffix Text
 		for _, f := range p.Header {
 			if strings.EqualFold(f.Name, "Host") && strings.Contains(string(f.Value), "$") && f.Value != "$proxy_host" {
@@ -42,31 +42,31 @@ func (c *compiler) cacheKey(p *Proxy) (key cacheKey, err error) {
 			return key, err
 		}
 	}
-	key.hasAuthorization = tellsAuthorization(p, from)
-	key.hasBody = slices.Contains(variablesOf(from), "request_body")
+	key.hasAuthorization = coversAuthorization(p, from)
+	key.hasRequestBody = slices.Contains(variablesOf(from), "request_body")
 	key.text, err = c.text(from)
 	return key, err
 }
 
 // of is the key of a request.
-func (k *cacheKey) of(x *exchange, o *origin) string {
-	if !k.target {
-		return k.text.of(x)
+func (k *cacheKey) eval(x *exchange, o *origin) string {
+	if !k.hasTarget {
+		return k.text.eval(x)
 	}
-	return k.text.of(x) + o.pass.uri.target(x, o.to.uri) + k.suffix.of(x)
+	return k.text.eval(x) + o.proxy.uri.requestTarget(x, o.target.rest) + k.suffix.eval(x)
 }
 
 // lacksBody reports whether the upstream gets a body of the client's that is not in the key.
-func (k *cacheKey) lacksBody(x *exchange, p *pass) bool {
-	if p.body != nil || p.from.NoBody || x.sent == nil || x.sent.length == 0 || x.method != x.r.Method {
+func (k *cacheKey) bodyNotInKey(x *exchange, p *proxy) bool {
+	if p.body != nil || p.from.NoBody || x.clientBody == nil || x.clientBody.length == 0 || x.method != x.r.Method {
 		return false
 	}
-	return !k.hasBody || requestBodyText(x) == ""
+	return !k.hasRequestBody || requestBodyValue(x) == ""
 }
 
 // tellsAuthorization reports whether a key has all that the Authorization of upstream requests depends on: the client's field, or the
 // variables of the value that the configuration sets. A constant depends on nothing.
-func tellsAuthorization(p *Proxy, key Text) bool {
+func coversAuthorization(p *Proxy, key Text) bool {
 	var set *Text
 	for i := range p.Header {
 		if strings.EqualFold(p.Header[i].Name, "Authorization") {
@@ -81,8 +81,8 @@ func tellsAuthorization(p *Proxy, key Text) bool {
 	if set == nil {
 		return slices.Contains(variablesOf(key), "http_authorization")
 	}
-	known := variablesOf(key)
-	return !slices.ContainsFunc(variablesOf(*set), func(name string) bool { return !slices.Contains(known, name) })
+	inKey := variablesOf(key)
+	return !slices.ContainsFunc(variablesOf(*set), func(name string) bool { return !slices.Contains(inKey, name) })
 }
 
 // variablesOf are the names of a text's variables.
@@ -95,11 +95,11 @@ func variablesOf(t Text) (names []string) {
 
 // removesFields reports whether a client has fields removed from its request by naming them in Connection: RFC 9110, 7.6.1. They are
 // still in variables, and so they may be in the key of a response that the upstream has made without them.
-func removesFields(header http.Header) bool {
+func removesOwnFields(header http.Header) bool {
 	for _, line := range header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
 			name = http.CanonicalHeaderKey(strings.Trim(name, " \t"))
-			if header[name] != nil && !roundtrip.ConcernsConnection(name) && name != "Http2-Settings" && !tellsOfClient(name) {
+			if header[name] != nil && !roundtrip.ConcernsConnection(name) && name != "Http2-Settings" && !describesClient(name) {
 				return true
 			}
 		}
@@ -114,7 +114,7 @@ func hidesFields(x *exchange, header http.Header) bool {
 		return false
 	}
 	for name, values := range header {
-		if !roundtrip.PlainName(name) && x.host.fields.pass(name) && !slices.Equal(x.requestField(takenFor(name)), values) {
+		if !roundtrip.PlainName(name) && x.host.fields.allows(name) && !slices.Equal(x.requestField(confusedWith(name)), values) {
 			return true
 		}
 	}
@@ -123,35 +123,35 @@ func hidesFields(x *exchange, header http.Header) bool {
 
 // addTaken adds fields with underscores to those that upstreams take them for, such that a Vary that names these concerns both. They are
 // marked: no list of a client's has the same elements.
-func (f fieldNames) addTaken(header http.Header) {
+func (f fieldNames) addConfused(header http.Header) {
 	if f == (fieldNames{}) {
 		return
 	}
 	var names []string
 	for name := range header {
-		if !roundtrip.PlainName(name) && f.pass(name) && takenFor(name) != name {
+		if !roundtrip.PlainName(name) && f.allows(name) && confusedWith(name) != name {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		as := takenFor(name)
-		all := slices.Clone(header[as])
+		plain := confusedWith(name)
+		all := slices.Clone(header[plain])
 		for _, value := range header[name] {
 			all = append(all, "\x00"+name+"\x00"+value)
 		}
-		header[as] = all
+		header[plain] = all
 	}
 }
 
 // Sent implements cache.Origin.
 func (o *origin) Sent() (http.Header, string) {
-	var q request
-	o.pass.make(o.x, &q, o.to, &cache.Ask{Method: o.x.method, Whole: true})
-	o.x.host.fields.addTaken(q.header)
+	var q requestSpec
+	o.proxy.buildRequest(o.x, &q, o.target, &cache.Ask{Method: o.x.method, Whole: true})
+	o.x.host.fields.addConfused(q.header)
 	for _, p := range q.params {
 		if strings.HasPrefix(p.name, "HTTP_") {
-			q.header[fieldOf(p.name)] = []string{p.value}
+			q.header[fieldOfParam(p.name)] = []string{p.value}
 		}
 	}
 	return q.header, q.host

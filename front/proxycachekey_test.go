@@ -30,7 +30,7 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 // A redirect by X-Accel-Redirect is for the client that the upstream has seen: it is not stored, and neither is what it leads to under
 // the path of the request.
 func TestCachedAccelRedirect(t *testing.T) {
-	to := served(t, guarded)
+	to := connUse(t, guarded)
 	for name, pc := range map[string]front.ProxyCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}}, "own key": {Key: "$uri"}} {
 		c := kept(to, pc, cache.Config{Name: "one"})
 		inner := front.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true, Proxy: c.Hosts[0].Locations[0].Proxy}
@@ -174,7 +174,7 @@ func TestConstantCacheKey(t *testing.T) {
 
 // A body that is in the key makes another resource, and is stored.
 func TestCacheKeyHasBody(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=600")
 		_, _ = io.Copy(w, r.Body)
 	})

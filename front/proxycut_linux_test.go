@@ -16,7 +16,7 @@ import (
 func passVariants(to string, protocol front.Protocol) map[string]front.Config {
 	variants := make(map[string]front.Config)
 	for _, stream := range []bool{false, true} {
-		plain := passed(front.Proxy{To: front.Text(to), Protocol: protocol, Stream: stream})
+		plain := attemptTime(front.Proxy{To: front.Text(to), Protocol: protocol, Stream: stream})
 		variants[fmt.Sprintf("stream %v", stream)] = plain
 		stored := kept(to, front.ProxyCache{Key: "$uri"}, cache.Config{Name: "one"})
 		stored.Hosts[0].Locations[0].Proxy.Stream, stored.Hosts[0].Locations[0].Proxy.Protocol = stream, protocol

@@ -93,7 +93,7 @@ func readPairs(list []byte) map[string]string {
 func TestFastCGILength(t *testing.T) {
 	to := application(t, nil, "")
 	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
-	a := serveHandler(t, newFront(t, passed(p), quiet()))
+	a := serveHandler(t, newFront(t, attemptTime(p), quiet()))
 	for _, n := range []int{5, 40_000} {
 		got := a.ask("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
 		var params map[string]string
@@ -121,7 +121,7 @@ func TestFastCGIKept(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		conns := make(chan bool, 100)
 		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
-		c := passed(front.Proxy{To: "up", Protocol: front.FastCGI, KeepConn: keep})
+		c := attemptTime(front.Proxy{To: "up", Protocol: front.FastCGI, KeepConn: keep})
 		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, KeepaliveRequests: 3, Servers: []upstream.Server{{Addr: to}}}}
 		log := t.TempDir() + "/log"
 		c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
@@ -157,7 +157,7 @@ func TestFastCGIStatus(t *testing.T) {
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
 	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
-	c, log := passed(p), t.TempDir()+"/log"
+	c, log := attemptTime(p), t.TempDir()+"/log"
 	c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
 	a := serveHandler(t, newFront(t, c))
 	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201, "Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {
@@ -187,7 +187,7 @@ func TestCGIUnix(t *testing.T) {
 			}
 			served <- err
 		}()
-		a := serveHandler(t, newFront(t, passed(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
+		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
 		got := a.get("/")
 		l.Close()
 		if err := <-served; got.body != "hi" || err != nil {

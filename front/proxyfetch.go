@@ -21,45 +21,45 @@ import (
 
 // sending is a request on its way to a group. It has nothing of the exchange that it was made of but in live, so that it may go on
 // when that has ended.
-type sending struct {
-	pass   *pass
-	group  *group
-	turn   upstream.Turn
-	trail  trail
-	log    *errorLog
-	who    func() string  // whose request it is, for the log
-	secure *client.Client // of HTTPS
-	live   *exchange      // while it waits for the answer; nil if it may not
-	request
+type upstreamRequest struct {
+	proxy       *proxy
+	group       *group
+	turn        upstream.Turn
+	attempts    attempts
+	errorLog    *errorLog
+	requestLine func() string  // whose request it is, for the log
+	tlsClient   *client.Client // of HTTPS
+	exchange    *exchange      // while it waits for the answer; nil if it may not
+	requestSpec
 
-	first  attempt        // memory: there is only one as a rule
-	memory *client.Memory // of its exchange; nil if it has none of its own
-	answer answerBody
+	firstAttempt attempt        // memory: there is only one as a rule
+	clientMemory *client.Memory // of its exchange; nil if it has none of its own
+	responseBody responseBody
 }
 
 // prepare makes what is sent for an exchange.
-func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
-	s := &x.first
-	if ask != nil || s.pass != nil { // a cache may go on with it when the exchange has ended
-		s = new(sending)
-	} else if p.cgi == nil && !to.secure {
-		if x.memory == nil {
-			x.memory = new(client.Memory)
+func (p *proxy) newRequest(x *exchange, target destination, opts *cache.Ask) *upstreamRequest {
+	s := &x.firstRequest
+	if opts != nil || s.proxy != nil { // a cache may go on with it when the exchange has ended
+		s = new(upstreamRequest)
+	} else if p.fastcgi == nil && !target.usesTLS {
+		if x.clientMemory == nil {
+			x.clientMemory = new(client.Memory)
 		}
-		s.memory = x.memory
+		s.clientMemory = x.clientMemory
 	}
-	s.pass, s.group, s.log = p, to.group, x.errorLog()
-	p.make(x, &s.request, to, ask)
-	s.turn = to.group.peers.Turn(to.group.balance(x))
-	if s.trail.kept = x.plan.traced; s.trail.kept {
-		x.trail = append(x.trail, &s.trail)
+	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
+	p.buildRequest(x, &s.requestSpec, target, opts)
+	s.turn = target.group.peers.Turn(target.group.balanceKey(x))
+	if s.attempts.isKept = x.plan.needsAttempts; s.attempts.isKept {
+		x.attempts = append(x.attempts, &s.attempts)
 	}
-	if ask != nil || p.cgi != nil {
-		line := x.client().Method + " " + x.r.RequestURI
-		s.who = func() string { return line }
+	if opts != nil || p.fastcgi != nil {
+		line := x.clientRequest().Method + " " + x.r.RequestURI
+		s.requestLine = func() string { return line }
 	}
-	if to.secure {
-		s.secure = p.tls.of(hostOnly(cmp.Or(p.tls.name.of(x), x.goal.host)))
+	if target.usesTLS {
+		s.tlsClient = p.tls.client(hostOnly(cmp.Or(p.tls.verifyName.eval(x), x.target.host)))
 	}
 	return s
 }
@@ -68,135 +68,135 @@ func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
 type failureKind int
 
 const (
-	failedError failureKind = iota
-	failedTimeout
-	failedHeader // what came is no answer
-	failedNone   // no server could be asked, or that cannot be asked of any
-	badBody      // the client's body could not be read
-	gone         // nobody waits any more
+	failureError failureKind = iota
+	failureTimeout
+	failureHeader     // what came is no answer
+	failureNoServer   // no server could be asked, or that cannot be asked of any
+	failureClientBody // the client's body could not be read
+	failureClientGone // nobody waits any more
 )
 
 // fetchError is why an upstream has not answered.
 type fetchError struct {
-	kind   failureKind
-	status int // that the client gets
-	unsent bool
-	err    error
+	kind    failureKind
+	status  int // that the client gets
+	notSent bool
+	err     error
 }
 
 func (e *fetchError) Error() string { return e.err.Error() }
 func (e *fetchError) Unwrap() error { return e.err }
 
 // Timeout and InvalidHeader tell the cache what kind it is.
-func (e *fetchError) Timeout() bool { return e.kind == failedTimeout }
+func (e *fetchError) Timeout() bool { return e.kind == failureTimeout }
 
 // InvalidHeader reports whether what came is no answer.
-func (e *fetchError) InvalidHeader() bool { return e.kind == failedHeader }
+func (e *fetchError) InvalidHeader() bool { return e.kind == failureHeader }
 
 // fetch asks servers of the group until one answers, as far as the rules have it.
-func (s *sending) fetch(ctx context.Context) (*http.Response, error) {
+func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 	var last *fetchError
-	var asked *attempt
+	var current *attempt
 	defer func() {
-		if asked != nil { // who is told of the attempt has panicked
-			asked.finish(false)
+		if current != nil { // who is told of the attempt has panicked
+			current.finish(false)
 		}
 	}()
 	for tries := 1; ; tries++ {
 		addr, err := s.turn.Next()
 		if err != nil {
 			if last == nil {
-				last = &fetchError{failedNone, http.StatusBadGateway, true, err}
-				s.trail.none(s.group.name)
-				s.complain(levelError, s.group.name, last.err)
+				last = &fetchError{failureNoServer, http.StatusBadGateway, true, err}
+				s.attempts.addNoServer(s.group.name)
+				s.logFailure(levelError, s.group.name, last.err)
 			}
 			return nil, last
 		}
-		a := s.begin(ctx, addr)
-		asked = a
-		resp, err := s.ask(a)
-		if asked = nil; err != nil {
-			last = s.judge(ctx, a, err)
-			a.failed(last)
-			s.turn.Done(last.kind < failedNone)
-			if last.kind <= failedNone {
-				s.complain(levelError, addr, err)
+		a := s.startAttempt(ctx, addr)
+		current = a
+		resp, err := s.roundTrip(a)
+		if current = nil; err != nil {
+			last = s.classify(ctx, a, err)
+			a.fail(last)
+			s.turn.Done(last.kind < failureNoServer)
+			if last.kind <= failureNoServer {
+				s.logFailure(levelError, addr, err)
 			}
-			if !s.another(ctx, last, tries) {
+			if !s.shouldRetry(ctx, last, tries) {
 				return nil, last
 			}
 			continue
 		}
-		listed := slices.Contains(s.pass.next.Statuses, resp.StatusCode) && !s.pass.next.Off
-		counts := listed && resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusNotFound
-		if listed && s.turn.More() && s.mayAgain(ctx, false, tries) {
-			a.answered(resp.StatusCode)
-			closing(resp.Body)
+		isRetryStatus := slices.Contains(s.proxy.next.Statuses, resp.StatusCode) && !s.proxy.next.Off
+		countsAsFailure := isRetryStatus && resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusNotFound
+		if isRetryStatus && s.turn.More() && s.canRetry(ctx, false, tries) {
+			a.headReceived(resp.StatusCode)
+			closeQuietly(resp.Body)
 			a.end()
-			s.turn.Done(counts)
-			last = &fetchError{failedError, resp.StatusCode, false, errors.New(resp.Status)}
+			s.turn.Done(countsAsFailure)
+			last = &fetchError{failureError, resp.StatusCode, false, errors.New(resp.Status)}
 			continue
 		}
-		a.answered(resp.StatusCode)
-		s.answer = answerBody{ReadCloser: resp.Body, a: a, failed: counts} // there is one answer
-		resp.Body = &s.answer
+		a.headReceived(resp.StatusCode)
+		s.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure} // there is one answer
+		resp.Body = &s.responseBody
 		return resp, nil
 	}
 }
 
 // another reports whether another server is asked after an error.
-func (s *sending) another(ctx context.Context, last *fetchError, tries int) bool {
-	n := &s.pass.next
+func (s *upstreamRequest) shouldRetry(ctx context.Context, last *fetchError, tries int) bool {
+	n := &s.proxy.next
 	switch last.kind {
-	case failedError:
+	case failureError:
 		if !n.Error {
 			return false
 		}
-	case failedTimeout:
+	case failureTimeout:
 		if !n.Timeout {
 			return false
 		}
-	case failedHeader:
+	case failureHeader:
 		if !n.InvalidHeader {
 			return false
 		}
 	default:
 		return false
 	}
-	return s.mayAgain(ctx, last.unsent, tries)
+	return s.canRetry(ctx, last.notSent, tries)
 }
 
 // mayAgain reports whether the request may be sent once more: nothing is done twice that must not be.
-func (s *sending) mayAgain(ctx context.Context, unsent bool, tries int) bool {
-	n := &s.pass.next
-	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries || s.late() {
+func (s *upstreamRequest) canRetry(ctx context.Context, notSent bool, tries int) bool {
+	n := &s.proxy.next
+	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries || s.retryTimeIsOver() {
 		return false
 	}
-	return (unsent || s.twice) && s.body.again()
+	return (notSent || s.isRepeatable) && s.body.isAvailable()
 }
 
 // late reports whether the time for trying servers is over.
-func (s *sending) late() bool {
-	limit := s.pass.next.For
-	return limit > 0 && time.Since(s.first.began) >= limit
+func (s *upstreamRequest) retryTimeIsOver() bool {
+	limit := s.proxy.next.For
+	return limit > 0 && time.Since(s.firstAttempt.startTime) >= limit
 }
 
 // ask sends the request to a server and waits for the head of the answer.
-func (s *sending) ask(a *attempt) (*http.Response, error) {
+func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	body, err := s.body.open()
 	if err != nil {
 		return nil, err
 	}
-	body = a.sends(body)
+	body = a.wrapBody(body)
 	scheme := "http"
-	if s.secure != nil {
+	if s.tlsClient != nil {
 		scheme = "https"
 	}
-	a.url = url.URL{Scheme: scheme, Host: hostOf(a.addr), Opaque: s.target}
-	r := &a.request
+	a.url = url.URL{Scheme: scheme, Host: hostOf(a.addr), Opaque: s.requestTarget}
+	r := &a.httpRequest
 	*r = *(&http.Request{ // neither of these two escapes
 		Method: s.method, URL: &a.url, Host: s.host, Header: s.header,
-		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.header["Upgrade"] == nil || s.pass.cgi != nil) && (!s.keep || s.group.peers.Config().Keepalive == 0),
+		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.header["Upgrade"] == nil || s.proxy.fastcgi != nil) && (!s.reusesConn || s.group.peers.Config().Keepalive == 0),
 	}).WithContext(a)
 	if body == http.NoBody {
 		r.Body = nil
@@ -204,60 +204,60 @@ func (s *sending) ask(a *attempt) (*http.Response, error) {
 		r.ContentLength = s.body.length
 		if s.body.stream == nil {
 			r.GetBody = func() (io.ReadCloser, error) {
-				again, err := s.body.open()
-				return a.sends(again), err
+				reopened, err := s.body.open()
+				return a.wrapBody(reopened), err
 			}
 		}
 	}
 	switch {
-	case s.pass.cgi != nil:
-		return s.askFastCGI(a, r)
-	case s.secure != nil:
-		return s.secure.RoundTrip(r)
+	case s.proxy.fastcgi != nil:
+		return s.roundTripFastCGI(a, r)
+	case s.tlsClient != nil:
+		return s.tlsClient.RoundTrip(r)
 	}
-	if a == &s.first && s.memory != nil {
-		return s.group.plain.http.RoundTripIn(s.memory, r)
+	if a == &s.firstAttempt && s.clientMemory != nil {
+		return s.group.transport.http.RoundTripIn(s.clientMemory, r)
 	}
-	return s.group.plain.http.RoundTrip(r)
+	return s.group.transport.http.RoundTrip(r)
 }
 
 // judge says what kind of error there was.
-func (s *sending) judge(ctx context.Context, a *attempt, err error) *fetchError {
-	f := &fetchError{kind: failedError, status: http.StatusBadGateway, err: err}
-	var sent *client.Error
+func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *fetchError {
+	f := &fetchError{kind: failureError, status: http.StatusBadGateway, err: err}
+	var clientErr *client.Error
 	var malformed *fcgiclient.MalformedError
-	var broken *bodyError
+	var bodyErr *bodyError
 	switch {
-	case errors.Is(err, errSilent):
-		f.kind = failedTimeout
+	case errors.Is(err, errUpstreamTimeout):
+		f.kind = failureTimeout
 	case ctx.Err() != nil:
-		f.kind = gone
-	case errors.As(err, &sent):
-		f.unsent = sent.Kind == client.CannotConnect || sent.CanRetry && !a.repeatable() // else that may be why
-		switch sent.Kind {
+		f.kind = failureClientGone
+	case errors.As(err, &clientErr):
+		f.notSent = clientErr.Kind == client.CannotConnect || clientErr.CanRetry && !a.canRepeat() // else that may be why
+		switch clientErr.Kind {
 		case client.Malformed:
-			f.kind = failedHeader
+			f.kind = failureHeader
 		case client.TimedOut:
-			f.kind, f.unsent = failedTimeout, sent.During == "connecting to"
+			f.kind, f.notSent = failureTimeout, clientErr.During == "connecting to"
 		case client.BadBody:
-			f.kind = badBody
+			f.kind = failureClientBody
 		}
-		if timeout := (interface{ Timeout() bool })(nil); errors.As(sent.Err, &timeout) && timeout.Timeout() {
-			f.kind = failedTimeout
+		if timeout := (interface{ Timeout() bool })(nil); errors.As(clientErr.Err, &timeout) && timeout.Timeout() {
+			f.kind = failureTimeout
 		}
-	case errors.As(err, &broken):
-		f.kind = badBody
-	case s.pass.cgi == nil, errors.Is(err, errGone): // it is about the request
-		f.kind = failedNone
+	case errors.As(err, &bodyErr):
+		f.kind = failureClientBody
+	case s.proxy.fastcgi == nil, errors.Is(err, errBodyConsumed): // it is about the request
+		f.kind = failureNoServer
 	case errors.As(err, &malformed), endedWithoutHead(err):
-		f.kind = failedHeader
+		f.kind = failureHeader
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		f.kind = failedTimeout
+		f.kind = failureTimeout
 	}
-	if a.unsent {
-		f.unsent = true
+	if a.notSent {
+		f.notSent = true
 	}
-	if f.kind == failedTimeout {
+	if f.kind == failureTimeout {
 		f.status = http.StatusGatewayTimeout
 	}
 	return f
@@ -270,21 +270,21 @@ func endedWithoutHead(err error) bool {
 }
 
 // complain says what went wrong with a server.
-func (s *sending) complain(l level, addr string, err error) {
+func (s *upstreamRequest) logFailure(l level, addr string, err error) {
 	scheme := "http://"
 	switch {
-	case s.pass.cgi != nil:
+	case s.proxy.fastcgi != nil:
 		scheme = "fastcgi://"
-	case s.secure != nil:
+	case s.tlsClient != nil:
 		scheme = "https://"
 	}
-	if x := s.live; x != nil {
-		x.upstream = scheme + addr + s.target
+	if x := s.exchange; x != nil {
+		x.upstreamURL = scheme + addr + s.requestTarget
 		x.errorf(l, "upstream: %v", err)
 		return
 	}
-	if s.log.wants(l) && s.who != nil {
-		s.log.say(l, "upstream %s%s: %v, request: %q", scheme, addr, err, bounded(s.who()))
+	if s.errorLog.isEnabled(l) && s.requestLine != nil {
+		s.errorLog.logf(l, "upstream %s%s: %v, request: %q", scheme, addr, err, truncateLogged(s.requestLine()))
 	}
 }
 
@@ -300,56 +300,56 @@ func hostOnly(host string) string {
 }
 
 // answerBody is the body of an answer: it ends the attempt.
-type answerBody struct {
+type responseBody struct {
 	io.ReadCloser
-	a      *attempt
-	failed bool // the answer counts as a failure of its server
-	whole  bool // it has come at once
+	attempt         *attempt
+	countsAsFailure bool // the answer counts as a failure of its server
+	isComplete      bool // it has come at once
 }
 
 // Read waits for the server no longer than the Pass allows.
-func (b *answerBody) Read(p []byte) (int, error) {
-	b.a.waits()
+func (b *responseBody) Read(p []byte) (int, error) {
+	b.attempt.startWait()
 	n, err := b.ReadCloser.Read(p)
-	b.a.received(n)
+	b.attempt.endWait(n)
 	if err != nil {
-		b.a.finish(b.failed)
-		if err != io.EOF && errors.Is(b.a.Err(), errSilent) {
-			err = errSilent
+		b.attempt.finish(b.countsAsFailure)
+		if err != io.EOF && errors.Is(b.attempt.Err(), errUpstreamTimeout) {
+			err = errUpstreamTimeout
 		}
 	}
 	return n, err
 }
 
 // wholeBytes is the length of a body up to which it is written at a stroke.
-const wholeBytes = 16 << 10
+const maxCompleteBody = 16 << 10
 
 // whole returns the body of an answer, if all of it has arrived, and is not long: such a one needs no reading.
-func whole(resp *http.Response) *roundtrip.WholeBody {
-	b, ok := resp.Body.(*answerBody)
+func completeBody(resp *http.Response) *roundtrip.WholeBody {
+	b, ok := resp.Body.(*responseBody)
 	if !ok {
 		return nil
 	}
 	w, ok := b.ReadCloser.(*roundtrip.WholeBody)
-	if !ok || w.Len() > wholeBytes {
+	if !ok || w.Len() > maxCompleteBody {
 		return nil
 	}
-	b.whole = true
-	b.a.received(w.Len())
-	b.a.finish(b.failed)
+	b.isComplete = true
+	b.attempt.endWait(w.Len())
+	b.attempt.finish(b.countsAsFailure)
 	return w
 }
 
 // reusable reports whether nobody has the sending any more: one server was asked, its answer was whole, and neither the cache, nor a
 // goroutine, nor whoever may have waited for its context, has ever known it. A client lets go of a request with no body when it has answered.
-func (s *sending) reusable() bool {
-	a := &s.first
-	return s.pass != nil && s.answer.whole && s.answer.a == a && s.body == nil && s.trail.steps == nil && a.unseen
+func (s *upstreamRequest) isReusable() bool {
+	a := &s.firstAttempt
+	return s.proxy != nil && s.responseBody.isComplete && s.responseBody.attempt == a && s.body == nil && s.attempts.records == nil && a.wasUnobserved
 }
 
 // Close implements io.Closer.
-func (b *answerBody) Close() error {
+func (b *responseBody) Close() error {
 	err := b.ReadCloser.Close()
-	b.a.finish(b.failed)
+	b.attempt.finish(b.countsAsFailure)
 	return err
 }

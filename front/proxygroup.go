@@ -12,14 +12,14 @@ import (
 )
 
 // maxDynamic bounds the groups that are made of addresses in variables. The one that was made first goes first.
-const maxDynamic = 256
+const maxDynamicGroups = 256
 
 // group is a group of servers, and connections to them.
 type group struct {
-	name  string // as a Pass's To names it
-	peers *upstream.Group
-	key   text // what Hash goes by
-	plain *link
+	name      string // as a Pass's To names it
+	peers     *upstream.Group
+	key       text // what Hash goes by
+	transport *transport
 }
 
 // upstreams makes the groups of the Config that no handler is bound to.
@@ -31,10 +31,10 @@ func (c *compiler) upstreams() error {
 			continue
 		}
 		if c.plan.groups[strings.ToLower(config.Name)] != nil {
-			return at(config.Pos, fmt.Errorf("there are two upstreams %q", config.Name))
+			return withPos(config.Pos, fmt.Errorf("there are two upstreams %q", config.Name))
 		}
 		if _, err := c.serverGroup(config); err != nil {
-			return at(config.Pos, fmt.Errorf("upstream %q: %w", config.Name, err))
+			return withPos(config.Pos, fmt.Errorf("upstream %q: %w", config.Name, err))
 		}
 	}
 	return nil
@@ -65,7 +65,7 @@ func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
 	if hashes := config.Balance == upstream.Hash || config.Balance == upstream.ConsistentHash; hashes && g.key.empty() {
 		return nil, errors.New("there is nothing to choose a server by: want a Key")
 	}
-	state, giveBack, err := take(&c.state.upstreams, config.Name, func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
+	state, giveBack, err := acquire(&c.state.upstreams, config.Name, func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
 		return nil, err
 	}
 	c.plan.releases = append(c.plan.releases, g.peers.Close)
-	if g.plain, err = c.plainLink(g.peers.Config()); err != nil {
+	if g.transport, err = c.plainTransport(g.peers.Config()); err != nil {
 		return nil, err
 	}
 	c.plan.groups[strings.ToLower(config.Name)] = g
@@ -82,7 +82,7 @@ func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
 }
 
 // target is the group that To names, which may be made of an address.
-func (c *compiler) target(to string) (*group, error) {
+func (c *compiler) targetGroup(to string) (*group, error) {
 	if g := c.plan.groups[strings.ToLower(to)]; g != nil {
 		return g, nil
 	}
@@ -113,7 +113,7 @@ func withPort(to, port string) string {
 }
 
 // dynamic are groups of addresses that variables gave.
-type dynamic struct {
+type dynamicGroups struct {
 	mu     sync.Mutex
 	groups map[string]*group
 	order  []string // the oldest first
@@ -123,7 +123,7 @@ type dynamic struct {
 var errClosed = errors.New("the configuration is no longer in use")
 
 // group returns the group of an address, which it may have to look up.
-func (d *dynamic) group(to, port string) (*group, error) {
+func (d *dynamicGroups) group(to, port string) (*group, error) {
 	to = withPort(to, port)
 	d.mu.Lock()
 	g := d.groups[to]
@@ -135,7 +135,7 @@ func (d *dynamic) group(to, port string) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := &group{name: to, peers: peers, plain: newLink(peers.Config())}
+	made := &group{name: to, peers: peers, transport: newTransport(peers.Config())}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if g = d.groups[to]; g != nil || d.closed {
@@ -145,7 +145,7 @@ func (d *dynamic) group(to, port string) (*group, error) {
 		}
 		return g, nil
 	}
-	if len(d.order) == maxDynamic {
+	if len(d.order) == maxDynamicGroups {
 		d.groups[d.order[0]].close()
 		delete(d.groups, d.order[0])
 		d.order = d.order[1:]
@@ -158,7 +158,7 @@ func (d *dynamic) group(to, port string) (*group, error) {
 }
 
 // close ends the use of all groups.
-func (d *dynamic) close() {
+func (d *dynamicGroups) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
@@ -169,5 +169,5 @@ func (d *dynamic) close() {
 
 func (g *group) close() {
 	g.peers.Close()
-	g.plain.close()
+	g.transport.close()
 }

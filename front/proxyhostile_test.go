@@ -89,7 +89,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 				}
 			})
 			p.To = front.Text(to)
-			a := serveHandler(t, newFront(t, passed(p), quiet()))
+			a := serveHandler(t, newFront(t, attemptTime(p), quiet()))
 			for at = 0; at <= len(answer.text); at += min(answer.step, max(1, len(answer.text)-at)) {
 				resp, body, err := fetch(a, "/")
 				whole := at == len(answer.text)
@@ -117,7 +117,7 @@ func TestKilledApplication(t *testing.T) {
 			nc.Write(text[:at])
 		}
 	})
-	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
 	for at = range len(text) + 1 {
 		resp, body, err := fetch(a, "/")
 		whole := at == len(text)
@@ -155,7 +155,7 @@ func TestHostileUpstreams(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
-		a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to)}), quiet()))
+		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to)}), quiet()))
 		for range 2 {
 			resp, body, err := fetch(a, "/")
 			if err != nil || resp.StatusCode != test.status || strings.Contains(body, "evil") {
@@ -179,11 +179,11 @@ func TestSilentUpstreams(t *testing.T) {
 				io.WriteString(nc, said)
 				select {
 				case <-end:
-				case <-gone(nc):
+				case <-failureClientGone(nc):
 				}
 			}
 		})
-		a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
+		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
 		resp, body, err := fetch(a, "/")
 		if _, part, cut := strings.Cut(said, "\r\n\r\n"); cut {
 			if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" || !strings.Contains(part, body) {
@@ -196,7 +196,7 @@ func TestSilentUpstreams(t *testing.T) {
 }
 
 // gone is closed when the peer of a connection is.
-func gone(nc net.Conn) <-chan struct{} {
+func failureClientGone(nc net.Conn) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -217,7 +217,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
+		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
 		// Between two reads of the head, nginx begins anew, too: here the head as a whole has the time.
 		testkit.Try(t, func() error { // on a busy machine a pause may be longer than it was to be
 			resp, body, err := fetch(a, "/")
@@ -234,7 +234,7 @@ func TestClientLeaves(t *testing.T) {
 	noLeaks(t)
 	for ignore, wait := range map[bool]time.Duration{false: patience, true: 300 * time.Millisecond} {
 		arrived, left := make(chan bool, 1), make(chan bool, 1)
-		to := served(t, func(w http.ResponseWriter, r *http.Request) {
+		to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 			arrived <- true
 			select {
 			case <-r.Context().Done():
@@ -243,7 +243,7 @@ func TestClientLeaves(t *testing.T) {
 				left <- false
 			}
 		})
-		c := passed(front.Proxy{To: front.Text(to), IgnoreAbort: ignore})
+		c := attemptTime(front.Proxy{To: front.Text(to), IgnoreAbort: ignore})
 		name := t.TempDir() + "/log"
 		c.LogFormats = []front.LogFormat{{Name: "s", Text: "$status"}}
 		c.Hosts[0].Locations[0].Logs = []front.Log{{Path: name, Format: "s"}}
@@ -278,7 +278,7 @@ func TestEarlyAnswer(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		c := passed(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := attemptTime(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].MaxBody = -1
 		a := serveHandler(t, newFront(t, c, quiet()))
 		resp, err := a.client.Post("http://x/", "", bytes.NewReader(make([]byte, 4<<20)))
@@ -300,12 +300,12 @@ func TestEarlyAnswer(t *testing.T) {
 func TestBrokenBody(t *testing.T) {
 	noLeaks(t)
 	var seen sync.Map
-	to := served(t, func(_ http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		seen.Store(r.URL.Path, err == nil)
 	})
 	for _, stream := range []bool{false, true} {
-		c := passed(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := attemptTime(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].BodyTimeout = 100 * time.Millisecond
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for path, text := range map[string]string{
@@ -351,7 +351,7 @@ func TestRestarts(t *testing.T) {
 		io.Copy(w, r.Body)
 	})
 	servers := []*restarting{newRestarting(t, handler), newRestarting(t, handler)}
-	c := passed(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+	c := attemptTime(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	end := make(chan struct{})
@@ -461,7 +461,7 @@ func TestPassPanics(t *testing.T) {
 		io.WriteString(nc, "HTTP/1.1 200 OK\r\n\r\nhi")
 	})
 	for path, at := range map[string]int{"/hint": 103, "/moved": 404, "/missing": 302, "/ok": 200} {
-		c := passed(front.Proxy{To: "up", Intercept: true})
+		c := attemptTime(front.Proxy{To: "up", Intercept: true})
 		c.Hosts[0].Locations[0].ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}
 		if path == "/moved" {
 			c.Hosts[0].Locations[0].ErrorPages = nil
@@ -490,7 +490,7 @@ func TestTrailersAnnouncedInPart(t *testing.T) {
 			io.WriteString(nc, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2\r\nhi\r\n0\r\nX-A: a\r\nX-B: b\r\n\r\n")
 		}
 	})
-	a := serveHandler(t, newFront(t, passed(front.Proxy{To: front.Text(to), Stream: true}), quiet()))
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), Stream: true}), quiet()))
 	resp, err := a.client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)

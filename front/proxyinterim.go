@@ -9,21 +9,21 @@ import (
 
 // interim passes a 1xx response on while the request waits for its final response (RFC 9110, 15.2). An upstream's 100 is not passed on: the
 // server has sent its own to a client that waited for one.
-func interim(r *http.Request, status int, h http.Header) error {
+func sendInterim(r *http.Request, status int, h http.Header) error {
 	a, _ := r.Context().Value(attemptKey{}).(*attempt)
-	if a == nil || a.to.live == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols {
+	if a == nil || a.req.exchange == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols {
 		return nil
 	}
-	x := a.to.live
+	x := a.req.exchange
 	if !x.r.ProtoAtLeast(1, 1) || !x.out.untouched() {
 		return nil
 	}
 	header := x.w.Header()
 	before := maps.Clone(header)
 	clear(header)
-	rules := &a.to.pass.answers
+	rules := &a.req.proxy.response
 	rules.copyInterim(header, h)
-	rules.rewrite(x, header)
+	rules.rewriteFields(x, header)
 	x.w.WriteHeader(status)
 	clear(header)
 	maps.Copy(header, before)
@@ -31,7 +31,7 @@ func interim(r *http.Request, status int, h http.Header) error {
 }
 
 // copyInterim copies the header of a 1xx response as far as the client gets it.
-func (r *answerRules) copyInterim(to, from http.Header) {
+func (r *responseRules) copyInterim(to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
 		if name != "Content-Length" && !roundtrip.ConcernsConnection(name) && !r.hidden[name] && !hasToken(dropped, name) {
@@ -41,4 +41,4 @@ func (r *answerRules) copyInterim(to, from http.Header) {
 }
 
 // untouched reports whether no response has begun.
-func (w *writer) untouched() bool { return w == nil || w.status == 0 && w.withheld == 0 }
+func (w *writer) untouched() bool { return w == nil || w.status == 0 && w.withheldStatus == 0 }

@@ -21,7 +21,7 @@ func TestInterimResponses(t *testing.T) {
 		}
 	})
 	p := front.Proxy{To: front.Text(to), Hide: []string{"X-Secret"}, Redirects: []front.Replace{{From: "http://app/", To: "/"}}}
-	c := passed(p)
+	c := attemptTime(p)
 	c.Hosts[0].Locations[0].Settings.RelativeRedirects = true
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for proto, want := range map[string]string{

@@ -64,10 +64,10 @@ func TestNextInvalidHeader(t *testing.T) {
 		})
 		second := application(t, nil, "")
 		if test.protocol == front.HTTP {
-			second = served(t, echo)
+			second = connUse(t, echo)
 		}
 		for next, name := range map[*upstream.Next]string{{Error: true}: failed, {InvalidHeader: true}: invalid, {Off: true}: "off", {Timeout: true}: "timeout"} {
-			c := passed(front.Proxy{To: "up", Protocol: test.protocol, Next: *next})
+			c := attemptTime(front.Proxy{To: "up", Protocol: test.protocol, Next: *next})
 			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: first, MaxFails: -1}, {Addr: second, Backup: true}}}}
 			want := 502
 			if name == test.want {

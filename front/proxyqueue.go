@@ -12,21 +12,21 @@ type queue struct {
 	maxPieces int   // in memory
 	maxFile   int64 // below zero is none
 
-	mu      sync.Mutex
-	changed sync.Cond
-	pieces  []piece
-	file    *temporary // made when it is needed
-	read    int64      // bytes of the file that were sent
-	wrote   int64      // and that there are
-	err     error      // of receiving; io.EOF at the end
-	left    bool       // nobody sends any more
+	mu          sync.Mutex
+	changed     sync.Cond
+	pieces      []queuePiece
+	file        *temporary // made when it is needed
+	fileRead    int64      // bytes of the file that were sent
+	fileWritten int64      // and that there are
+	err         error      // of receiving; io.EOF at the end
+	isAbandoned bool       // nobody sends any more
 
-	sending    piece // what the sender has
-	spoolError error // a file could not be made or written: there is memory only
+	current  queuePiece // what the sender has
+	spoolErr error      // a file could not be made or written: there is memory only
 }
 
 // piece is a part of an answer.
-type piece struct {
+type queuePiece struct {
 	b *relayBuffer
 	n int
 }
@@ -41,25 +41,25 @@ func newQueue(s *state, maxPieces int, maxFile int64) *queue {
 func (q *queue) put(b *relayBuffer, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.pieces = append(q.pieces, piece{b, n})
+	q.pieces = append(q.pieces, queuePiece{b, n})
 	q.changed.Broadcast()
 }
 
 // receive reads an answer to its end, or until nobody sends any more.
 func (q *queue) receive(from io.Reader) {
-	b := q.state.takeBuffer()
+	b := q.state.acquireBuffer()
 	for empty := 0; ; {
 		n, err := from.Read(b[:])
 		if n > 0 {
 			empty = 0
-			if b = q.keep(b, n); b == nil {
+			if b = q.store(b, n); b == nil {
 				return
 			}
 		} else if empty++; err == nil && empty == 100 {
 			err = io.ErrNoProgress
 		}
 		if err != nil {
-			q.state.giveBuffer(b)
+			q.state.releaseBuffer(b)
 			q.mu.Lock()
 			q.err = err
 			q.changed.Broadcast()
@@ -71,19 +71,19 @@ func (q *queue) receive(from io.Reader) {
 
 // keep puts a piece where there is room, and waits for that if there is none. It returns a buffer for the next one, or nil if
 // nobody sends any more.
-func (q *queue) keep(b *relayBuffer, n int) *relayBuffer {
+func (q *queue) store(b *relayBuffer, n int) *relayBuffer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		filed := q.wrote > q.read // what comes now is behind what is in the file
+		inFile := q.fileWritten > q.fileRead // what comes now is behind what is in the file
 		switch {
-		case q.left:
-			q.state.giveBuffer(b)
+		case q.isAbandoned:
+			q.state.releaseBuffer(b)
 			return nil
-		case !filed && len(q.pieces) < q.maxPieces:
-			q.pieces = append(q.pieces, piece{b, n})
+		case !inFile && len(q.pieces) < q.maxPieces:
+			q.pieces = append(q.pieces, queuePiece{b, n})
 			q.changed.Broadcast()
-			return q.state.takeBuffer()
+			return q.state.acquireBuffer()
 		case q.spool(b[:n]):
 			q.changed.Broadcast()
 			return b
@@ -94,11 +94,11 @@ func (q *queue) keep(b *relayBuffer, n int) *relayBuffer {
 
 // spool writes to the file, and reports whether there was room. The caller holds mu, which is not held meanwhile.
 func (q *queue) spool(b []byte) bool {
-	if q.read == q.wrote {
-		q.read, q.wrote = 0, 0
+	if q.fileRead == q.fileWritten {
+		q.fileRead, q.fileWritten = 0, 0
 	}
-	at := q.wrote
-	if q.spoolError != nil || at+int64(len(b)) > q.maxFile {
+	at := q.fileWritten
+	if q.spoolErr != nil || at+int64(len(b)) > q.maxFile {
 		return false
 	}
 	file, err := q.file, error(nil)
@@ -111,10 +111,10 @@ func (q *queue) spool(b []byte) bool {
 	}
 	q.mu.Lock()
 	if q.file = file; err != nil {
-		q.spoolError = err
+		q.spoolErr = err
 		return false
 	}
-	q.wrote = at + int64(len(b))
+	q.fileWritten = at + int64(len(b))
 	return true
 }
 
@@ -123,20 +123,20 @@ func (q *queue) spool(b []byte) bool {
 func (q *queue) next(idle func()) ([]byte, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for told := false; ; {
+	for notified := false; ; {
 		switch {
 		case len(q.pieces) > 0:
 			q.release()
-			q.sending = q.pieces[0]
+			q.current = q.pieces[0]
 			q.pieces = append(q.pieces[:0], q.pieces[1:]...)
 			q.changed.Broadcast()
-			return q.sending.b[:q.sending.n], nil
-		case q.wrote > q.read:
+			return q.current.b[:q.current.n], nil
+		case q.fileWritten > q.fileRead:
 			return q.fromFile()
 		case q.err != nil:
 			return nil, q.err
-		case !told:
-			told = true
+		case !notified:
+			notified = true
 			q.mu.Unlock()
 			idle()
 			q.mu.Lock()
@@ -148,35 +148,35 @@ func (q *queue) next(idle func()) ([]byte, error) {
 
 // fromFile returns what is next in the file. The caller holds mu.
 func (q *queue) fromFile() ([]byte, error) {
-	if q.sending.b == nil {
-		q.sending.b = q.state.takeBuffer()
+	if q.current.b == nil {
+		q.current.b = q.state.acquireBuffer()
 	}
-	b := q.sending.b[:min(relayPiece, q.wrote-q.read)]
-	at, file := q.read, q.file
+	b := q.current.b[:min(relayPiece, q.fileWritten-q.fileRead)]
+	at, file := q.fileRead, q.file
 	q.mu.Unlock()
 	n, err := file.ReadAt(b, at)
 	q.mu.Lock()
 	if n < len(b) {
 		return nil, errors.Join(errors.New("reading what was spooled"), err)
 	}
-	q.read += int64(n)
+	q.fileRead += int64(n)
 	q.changed.Broadcast()
 	return b, nil
 }
 
 // release gives back what the sender had.
 func (q *queue) release() {
-	if q.sending.b != nil {
-		q.state.giveBuffer(q.sending.b)
-		q.sending.b = nil
+	if q.current.b != nil {
+		q.state.releaseBuffer(q.current.b)
+		q.current.b = nil
 	}
 }
 
 // leave tells that nobody sends any more.
-func (q *queue) leave() {
+func (q *queue) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.left = true
+	q.isAbandoned = true
 	q.changed.Broadcast()
 }
 
@@ -184,7 +184,7 @@ func (q *queue) leave() {
 func (q *queue) close() {
 	q.release()
 	for _, p := range q.pieces {
-		q.state.giveBuffer(p.b)
+		q.state.releaseBuffer(p.b)
 	}
 	q.pieces = nil
 	if q.file != nil {

@@ -13,73 +13,73 @@ const (
 	// relayPiece is how much of an answer is copied at a time.
 	relayPiece = 32 << 10
 	// relayAtOnce is how much of an answer whose length is not known is waited for before any of it is sent.
-	relayAtOnce = 8 << 10
+	minFirstSend = 8 << 10
 )
 
 // relayBuffer is memory for a piece of an answer.
 type relayBuffer [relayPiece]byte
 
 // takeBuffer and giveBuffer share buffers.
-func (s *state) takeBuffer() *relayBuffer {
+func (s *state) acquireBuffer() *relayBuffer {
 	if b, ok := s.buffers.Get().(*relayBuffer); ok {
 		return b
 	}
 	return new(relayBuffer)
 }
 
-func (s *state) giveBuffer(b *relayBuffer) {
+func (s *state) releaseBuffer(b *relayBuffer) {
 	poison(b[:])
 	s.buffers.Put(b)
 }
 
 // relay sends an answer that has a body.
-func (p *pass) relay(x *exchange, resp *http.Response) outcome {
-	if body := whole(resp); body != nil {
+func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
+	if body := completeBody(resp); body != nil {
 		if x.body != nil {
-			x.filter()
+			x.useFilters()
 		}
 		p.sendHead(x, resp)
 		_, err := body.WriteTo(x.w)
-		taken(err)
-		return answered
+		abortOnError(err)
+		return responded
 	}
-	x.filter()
-	if p.streams(resp.Header) {
+	x.useFilters()
+	if p.isStreamed(resp.Header) {
 		p.sendHead(x, resp)
 		p.stream(x, resp)
-		return answered
+		return responded
 	}
-	b := x.plan.state.takeBuffer()
+	b := x.plan.state.acquireBuffer()
 	n, err := fill(b[:], resp.Body, resp.ContentLength)
 	switch {
 	case err == nil: // there is more
 		p.sendHead(x, resp)
 		p.pump(x, resp, b, n)
 	case errors.Is(err, io.EOF):
-		closing(resp.Body)
+		closeQuietly(resp.Body)
 		p.sendHead(x, resp)
 		_, err = x.w.Write(b[:n])
-		x.plan.state.giveBuffer(b)
-		taken(err)
-		p.trailer(x, resp)
+		x.plan.state.releaseBuffer(b)
+		abortOnError(err)
+		p.sendTrailer(x, resp)
 	default:
-		defer x.plan.state.giveBuffer(b)
+		defer x.plan.state.releaseBuffer(b)
 		if x.r.Context().Err() != nil && !p.from.IgnoreAbort {
-			x.unanswered(statusClientGone)
+			x.endWithoutResponse(statusClientGone)
 			panic(http.ErrAbortHandler)
 		}
 		p.sendHead(x, resp)
-		_, failed := x.w.Write(b[:n])
-		taken(failed)
-		x.truncated(err)
+		_, writeErr := x.w.Write(b[:n])
+		abortOnError(writeErr)
+		x.abortResponse(err)
 	}
-	return answered
+	return responded
 }
 
 // streams reports whether an answer is passed on as it comes.
-func (p *pass) streams(header http.Header) bool {
-	if said := header["X-Accel-Buffering"]; len(said) > 0 && p.answers.maySayBuffering {
-		switch strings.ToLower(said[0]) {
+func (p *proxy) isStreamed(header http.Header) bool {
+	if buffering := header["X-Accel-Buffering"]; len(buffering) > 0 && p.response.mayBuffer {
+		switch strings.ToLower(buffering[0]) {
 		case "no":
 			return true
 		case "yes":
@@ -90,12 +90,12 @@ func (p *pass) streams(header http.Header) bool {
 }
 
 // sendHead sends the head of an answer.
-func (p *pass) sendHead(x *exchange, resp *http.Response) {
+func (p *proxy) sendHead(x *exchange, resp *http.Response) {
 	header := x.w.Header()
-	p.answers.copy(x, header, resp.Header)
+	p.response.copyHeader(x, header, resp.Header)
 	var names []string
 	for name := range resp.Trailer {
-		if p.answers.passesTrailer(name) {
+		if p.response.passesTrailer(name) {
 			names = append(names, name)
 		}
 	}
@@ -106,12 +106,12 @@ func (p *pass) sendHead(x *exchange, resp *http.Response) {
 }
 
 // trailer sends what came behind the body. What was not announced is told all the same.
-func (p *pass) trailer(x *exchange, resp *http.Response) {
+func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
 	header := x.w.Header()
 	announced := header["Trailer"]
 	for name, values := range resp.Trailer {
 		switch {
-		case !p.answers.passesTrailer(name):
+		case !p.response.passesTrailer(name):
 		case hasToken(announced, name):
 			header[name] = values
 		default:
@@ -121,13 +121,13 @@ func (p *pass) trailer(x *exchange, resp *http.Response) {
 }
 
 // passesTrailer reports whether a field behind a body is passed on. What is hidden in a header is here, too.
-func (r *answerRules) passesTrailer(name string) bool {
+func (r *responseRules) passesTrailer(name string) bool {
 	return !r.hidden[name] && !roundtrip.ConcernsConnection(name)
 }
 
 // fill reads until there is enough: all, which is io.EOF, or so much that the rest is another goroutine's business.
 func fill(b []byte, from io.Reader, length int64) (n int, err error) {
-	enough := relayAtOnce
+	enough := minFirstSend
 	if length >= 0 {
 		enough = len(b)
 	}
@@ -144,29 +144,29 @@ func fill(b []byte, from io.Reader, length int64) (n int, err error) {
 }
 
 // stream passes an answer on as it comes.
-func (p *pass) stream(x *exchange, resp *http.Response) {
-	b := x.plan.state.takeBuffer()
-	defer x.plan.state.giveBuffer(b)
+func (p *proxy) stream(x *exchange, resp *http.Response) {
+	b := x.plan.state.acquireBuffer()
+	defer x.plan.state.releaseBuffer(b)
 	control := http.NewResponseController(x.w)
 	for {
 		n, err := resp.Body.Read(b[:])
 		if n > 0 {
-			_, failed := x.w.Write(b[:n])
-			taken(failed)
+			_, writeErr := x.w.Write(b[:n])
+			abortOnError(writeErr)
 		}
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
-			x.truncated(err)
+			x.abortResponse(err)
 		}
 		_ = control.Flush() // what cannot is late, and not wrong
 	}
-	p.trailer(x, resp)
+	p.sendTrailer(x, resp)
 }
 
 // taken looks whether the client still takes the answer. Without it the rest is of no use.
-func taken(err error) {
+func abortOnError(err error) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
@@ -174,8 +174,8 @@ func taken(err error) {
 
 // pump sends an answer while the upstream sends it: a goroutine receives as fast as that is, into memory and then into a file.
 // b has the first n bytes.
-func (p *pass) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
-	q := newQueue(x.plan.state, int(max(p.bufferMax/relayPiece, 2)), p.spoolMax)
+func (p *proxy) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
+	q := newQueue(x.plan.state, int(max(p.maxBuffered/relayPiece, 2)), p.maxSpooled)
 	q.put(b, n)
 	done := make(chan struct{})
 	go func() {
@@ -183,8 +183,8 @@ func (p *pass) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
 		q.receive(resp.Body)
 	}()
 	defer func() {
-		q.leave()
-		closing(resp.Body)
+		q.abandon()
+		closeQuietly(resp.Body)
 		<-done
 		q.close()
 	}()
@@ -195,13 +195,13 @@ func (p *pass) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
 			break
 		}
 		if err != nil {
-			x.truncated(err)
+			x.abortResponse(err)
 		}
-		_, failed := x.w.Write(piece)
-		taken(failed)
+		_, writeErr := x.w.Write(piece)
+		abortOnError(writeErr)
 	}
-	if q.spoolError != nil {
-		x.errorf(levelWarn, "an answer could not be spooled: %v", q.spoolError)
+	if q.spoolErr != nil {
+		x.errorf(levelWarn, "an answer could not be spooled: %v", q.spoolErr)
 	}
-	p.trailer(x, resp)
+	p.sendTrailer(x, resp)
 }

@@ -14,14 +14,14 @@ import (
 )
 
 // requestHeader is the header of requests to upstreams by HTTP.
-type requestHeader struct {
+type headerRules struct {
 	fields []setField
 	sets   map[string]bool // names that fields have: what clients say under them goes no further
 	host   *text           // nil is the goal's
 	// connection and upgrade are what is said of them; nil is nothing.
 	connection, upgrade *text
-	keeps               bool // HTTP 1.1 is wanted
-	none                bool // of the client's
+	isHTTP11            bool // HTTP 1.1 is wanted
+	dropsHeader         bool // of the client's
 }
 
 // setField is a Field, compiled.
@@ -31,15 +31,15 @@ type setField struct {
 }
 
 // requestHeader compiles it.
-func (c *compiler) requestHeader(h *requestHeader, from *Proxy) error {
+func (c *compiler) headerRules(h *headerRules, from *Proxy) error {
 	switch from.Version {
 	case "", "1.0":
 	case "1.1":
-		h.keeps = true
+		h.isHTTP11 = true
 	default:
 		return fmt.Errorf("HTTP %q is not spoken to upstreams: want 1.0 or 1.1", from.Version)
 	}
-	h.none = from.NoHeader
+	h.dropsHeader = from.NoHeader
 	h.sets = make(map[string]bool)
 	for _, f := range from.Header {
 		name := http.CanonicalHeaderKey(f.Name)
@@ -61,7 +61,7 @@ func (c *compiler) requestHeader(h *requestHeader, from *Proxy) error {
 }
 
 // set has a field be sent in place of the client's.
-func (h *requestHeader) set(name string, value text) error {
+func (h *headerRules) set(name string, value text) error {
 	switch name {
 	case "Host":
 		if h.host = &value; value.empty() {
@@ -87,66 +87,66 @@ func (h *requestHeader) set(name string, value text) error {
 }
 
 // request is what an upstream is asked: it has nothing of the exchange but what never changes.
-type request struct {
-	method, target, host string
-	header               http.Header
-	body                 *requestBody
-	keep                 bool // the connection is to be used again
-	twice                bool // it may be sent again after a server has received it
-	params               []cgiParam
-	fields               fieldNames // of the client's that parameters are made of
+type requestSpec struct {
+	method, requestTarget, host string
+	header                      http.Header
+	body                        *requestBody
+	reusesConn                  bool // the connection is to be used again
+	isRepeatable                bool // it may be sent again after a server has received it
+	params                      []param
+	fields                      fieldNames // of the client's that parameters are made of
 }
 
 // make makes the request of an exchange.
-func (p *pass) make(x *exchange, q *request, to destination, ask *cache.Ask) {
-	q.method, q.target, q.body = x.method, p.uri.target(x, to.uri), p.bodyOf(x)
-	if ask != nil && ask.Method != x.method {
-		q.method = ask.Method // HEAD became GET, so that the answer can be kept
-	} else if m := p.method.of(x); m != "" {
+func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, opts *cache.Ask) {
+	q.method, q.requestTarget, q.body = x.method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
+	if opts != nil && opts.Method != x.method {
+		q.method = opts.Method // HEAD became GET, so that the answer can be kept
+	} else if m := p.method.eval(x); m != "" {
 		q.method = m
 	}
-	q.twice = p.mayRepeat(x.method, q)
-	if p.cgi != nil {
-		p.cgi.make(x, q, ask)
-		q.keep = p.from.KeepConn
+	q.isRepeatable = p.isRepeatable(x.method, q)
+	if p.fastcgi != nil {
+		p.fastcgi.buildParams(x, q, opts)
+		q.reusesConn = p.from.KeepConn
 		return
 	}
-	q.host = x.goal.host
-	if p.sets.host != nil {
-		if host := p.sets.host.of(x); host != "" {
+	q.host = x.target.host
+	if p.header.host != nil {
+		if host := p.header.host.eval(x); host != "" {
 			q.host = host
 		}
 	}
-	if ask == nil && !p.sets.none && len(p.sets.fields) == 0 && !p.sets.changes(x, x.r.Header) {
+	if opts == nil && !p.header.dropsHeader && len(p.header.fields) == 0 && !p.header.changesHeader(x, x.r.Header) {
 		q.header = x.r.Header // a client only reads it, and only until there is an answer
-		q.keep = p.sets.keeping(x)
+		q.reusesConn = p.header.reusesConn(x)
 		return
 	}
-	q.header = p.sets.of(x, q)
-	if ask != nil {
-		ask.Apply(q.header)
+	q.header = p.header.build(x, q)
+	if opts != nil {
+		opts.Apply(q.header)
 	}
 }
 
 // of makes the header of a request.
-func (h *requestHeader) of(x *exchange, q *request) http.Header {
+func (h *headerRules) build(x *exchange, q *requestSpec) http.Header {
 	from := x.r.Header
 	header := make(http.Header, len(from)+len(h.fields))
-	if !h.none {
+	if !h.dropsHeader {
 		copyRequestFields(header, from, h.sets, x.host.fields)
 	}
-	h.fill(x, header)
+	h.addFields(x, header)
 	h.setConnection(x, header, q)
 	return header
 }
 
 // fill adds the fields that are set.
-func (h *requestHeader) fill(x *exchange, header http.Header) {
+func (h *headerRules) addFields(x *exchange, header http.Header) {
 	for i := range h.fields {
 		f := &h.fields[i]
-		value := f.value.of(x)
+		value := f.value.eval(x)
 		if !f.value.constant() {
-			value = x.sendable(f.name, value)
+			value = x.cleanFieldValue(f.name, value)
 		}
 		if value != "" {
 			header[f.name] = append(header[f.name], value)
@@ -156,16 +156,16 @@ func (h *requestHeader) fill(x *exchange, header http.Header) {
 
 // setConnection says what is to become of the connection. It is switched to another protocol only if both the Config and the
 // client want that, and never to HTTP/2.
-func (h *requestHeader) setConnection(x *exchange, header http.Header, q *request) {
-	q.keep = h.keeping(x)
+func (h *headerRules) setConnection(x *exchange, header http.Header, q *requestSpec) {
+	q.reusesConn = h.reusesConn(x)
 	if h.connection == nil || h.upgrade == nil {
 		return
 	}
-	connection := []string{h.connection.of(x)}
+	connection := []string{h.connection.eval(x)}
 	if !hasToken(connection, "upgrade") || !wantsUpgrade(x.r) {
 		return
 	}
-	protocol := h.upgrade.of(x)
+	protocol := h.upgrade.eval(x)
 	if protocol == "" || !httpguts.ValidHeaderFieldValue(protocol) || hasToken([]string{protocol}, "h2c") {
 		return
 	}
@@ -173,8 +173,8 @@ func (h *requestHeader) setConnection(x *exchange, header http.Header, q *reques
 }
 
 // keeping reports whether the connection is to be used again: not if it is left to nginx's usual "close".
-func (h *requestHeader) keeping(x *exchange) bool {
-	return h.keeps && h.connection != nil && (h.connection.empty() || !hasToken([]string{h.connection.of(x)}, "close"))
+func (h *headerRules) reusesConn(x *exchange) bool {
+	return h.isHTTP11 && h.connection != nil && (h.connection.empty() || !hasToken([]string{h.connection.eval(x)}, "close"))
 }
 
 // wantsUpgrade reports whether a client wants to speak another protocol: RFC 9110, 7.8.
@@ -188,9 +188,9 @@ func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNa
 	dropped := from["Connection"]
 	for name, values := range from {
 		switch {
-		case sets[name], !names.pass(name), roundtrip.ConcernsConnection(name):
+		case sets[name], !names.allows(name), roundtrip.ConcernsConnection(name):
 		case name == "Content-Length", name == "Expect":
-		case dropped != nil && hasToken(dropped, name) && !tellsOfClient(name):
+		case dropped != nil && hasToken(dropped, name) && !describesClient(name):
 		default:
 			to[name] = values[:len(values):len(values)]
 		}
@@ -199,7 +199,7 @@ func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNa
 
 // tellsOfClient reports whether a field is one that proxies tell of clients by. No client has it dropped by naming it in
 // Connection.
-func tellsOfClient(name string) bool {
+func describesClient(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" || name == "X-Real-Ip"
 }
 
@@ -218,9 +218,9 @@ func hasToken(values []string, token string) bool {
 }
 
 // balance is what servers are chosen by for an exchange.
-func (g *group) balance(x *exchange) (key string, client netip.Addr) {
+func (g *group) balanceKey(x *exchange) (key string, client netip.Addr) {
 	if g.peers.Config().Balance == upstream.IPHash {
-		client = x.who().addr.Addr()
+		client = x.clientAddress().addr.Addr()
 	}
-	return g.key.of(x), client
+	return g.key.eval(x), client
 }

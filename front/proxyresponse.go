@@ -12,22 +12,22 @@ import (
 )
 
 // answerRules say what becomes of an upstream's answer.
-type answerRules struct {
-	hidden map[string]bool
-	marked markedNames // those that any of the rules is about
-	sees   bool        // a bound handler's answer has to be looked at
+type responseRules struct {
+	hidden        map[string]bool
+	markedNames   markedNames // those that any of the rules is about
+	inspectsBound bool        // a bound handler's answer has to be looked at
 	// What an upstream may say of how its answer is treated.
-	mayRedirect, mayLimitRate, maySayBuffering bool
+	mayRedirect, mayLimitRate, mayBuffer bool
 
-	locations     []replacing // of Location and Refresh
-	cookieDomains []replacing
-	cookiePaths   []replacing
+	locations     []replaceRule // of Location and Refresh
+	cookieDomains []replaceRule
+	cookiePaths   []replaceRule
 }
 
 // passAnswer compiles what becomes of answers.
-func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
-	from, r := p.from, &p.answers
-	r.hidden = hiddenFields(from, p.to.bound != nil)
+func (c *compiler) proxyResponse(p *proxy, l *Location) (err error) {
+	from, r := p.from, &p.response
+	r.hidden = hiddenFields(from, p.target.bound != nil)
 	for _, name := range from.Ignore {
 		switch http.CanonicalHeaderKey(name) {
 		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset", "Expires", "Cache-Control", "Set-Cookie", "Vary":
@@ -36,19 +36,19 @@ func (c *compiler) passAnswer(p *pass, l *Location) (err error) {
 		}
 	}
 	ignores := func(field string) bool { return ignoresField(from.Ignore, field) }
-	r.mayRedirect, r.mayLimitRate, r.maySayBuffering = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"), !ignores("X-Accel-Buffering")
+	r.mayRedirect, r.mayLimitRate, r.mayBuffer = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"), !ignores("X-Accel-Buffering")
 	if !from.NoRedirects {
-		if r.locations, err = c.replacing(replacedRedirects(p, l)); err != nil {
+		if r.locations, err = c.replaceRules(redirectRules(p, l)); err != nil {
 			return fmt.Errorf("redirects: %w", err)
 		}
 	}
-	if r.cookieDomains, err = c.replacing(domains(from.CookieDomains)); err != nil {
+	if r.cookieDomains, err = c.replaceRules(cookieDomainRules(from.CookieDomains)); err != nil {
 		return fmt.Errorf("cookies' domains: %w", err)
 	}
-	if r.cookiePaths, err = c.replacing(from.CookiePaths); err != nil {
+	if r.cookiePaths, err = c.replaceRules(from.CookiePaths); err != nil {
 		return fmt.Errorf("cookies' paths: %w", err)
 	}
-	r.mark()
+	r.markFields()
 	return nil
 }
 
@@ -58,7 +58,7 @@ func ignoresField(names []string, field string) bool {
 }
 
 // mark finds the fields that the rules are about, but for those that concern a connection.
-func (r *answerRules) mark() {
+func (r *responseRules) markFields() {
 	names := slices.Collect(maps.Keys(r.hidden))
 	if r.mayRedirect {
 		names = append(names, "X-Accel-Redirect")
@@ -72,21 +72,21 @@ func (r *answerRules) mark() {
 	if r.cookieDomains != nil || r.cookiePaths != nil {
 		names = append(names, "Set-Cookie")
 	}
-	r.sees = len(names) > 0
+	r.inspectsBound = len(names) > 0
 	for _, name := range names {
-		r.marked.add(name)
+		r.markedNames.add(name)
 	}
 }
 
 // markedNames is a set of names that may have some more: a look at it is much less than one into a map for each rule.
 type markedNames [256]bool
 
-func (m *markedNames) add(name string) { m[markOf(name)] = true }
+func (m *markedNames) add(name string) { m[markIndex(name)] = true }
 
-func (m *markedNames) has(name string) bool { return m[markOf(name)] }
+func (m *markedNames) has(name string) bool { return m[markIndex(name)] }
 
 // markOf tells apart all names that rules are about and those that most answers have.
-func markOf(name string) byte {
+func markIndex(name string) byte {
 	if name == "" {
 		return 0
 	}
@@ -111,21 +111,21 @@ func hiddenFields(from *Proxy, bound bool) map[string]bool {
 }
 
 // answer sends an upstream's answer to the client, and closes it.
-func (p *pass) answer(x *exchange, resp *http.Response) outcome {
-	defer closing(resp.Body)
+func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
+	defer closeQuietly(resp.Body)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		x.filter()
+		x.useFilters()
 		return p.tunnel(x, resp)
 	}
-	if out := p.divert(x, resp.StatusCode, resp.Header); out != proceed {
+	if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != proceed {
 		return out
 	}
 	if x.r.Method == http.MethodHead || x.parent != nil || !bodyAllowed(resp.StatusCode) {
-		closing(resp.Body)
-		x.filter()
-		p.answers.copy(x, x.w.Header(), resp.Header)
+		closeQuietly(resp.Body)
+		x.useFilters()
+		p.response.copyHeader(x, x.w.Header(), resp.Header)
 		x.w.WriteHeader(resp.StatusCode)
-		return answered
+		return responded
 	}
 	return p.relay(x, resp)
 }
@@ -136,39 +136,39 @@ func bodyAllowed(status int) bool {
 }
 
 // keptByRedirect are the fields of an answer that go with the one that it redirects to, as in nginx.
-func keptByRedirect() []string {
+func fieldsKeptByRedirect() []string {
 	return []string{"Content-Type", "Set-Cookie", "Content-Disposition", "Cache-Control", "Expires", "Accept-Ranges"}
 }
 
 // divert has something else answer, if the upstream wants that, or if there is a page for its error.
-func (p *pass) divert(x *exchange, status int, header http.Header) outcome {
+func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) outcome {
 	x.upstreamHeader = header
-	if p.answers.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
-		x.limitOf = header["X-Accel-Limit-Rate"][0]
+	if p.response.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
+		x.limitRate = header["X-Accel-Limit-Rate"][0]
 	}
-	if p.from.Intercept && status >= http.StatusMultipleChoices && x.hasPage(status) {
+	if p.from.Intercept && status >= http.StatusMultipleChoices && x.hasErrorPage(status) {
 		if status == http.StatusUnauthorized && header["Www-Authenticate"] != nil {
 			x.w.Header()["Www-Authenticate"] = header["Www-Authenticate"]
 		}
 		return x.fail(status)
 	}
-	if p.answers.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
-		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.sent.again())
+	if p.response.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
+		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.clientBody.isAvailable())
 	}
 	return proceed
 }
 
 // accelRedirect goes where an upstream says, without the client's knowing. A path is got; a named location sees the request as it is, as
 // in nginx, if its body can be had again.
-func (x *exchange) accelRedirect(to string, header http.Header, again bool) outcome {
+func (x *exchange) accelRedirect(to string, header http.Header, isBodyAvailable bool) outcome {
 	own := x.w.Header()
-	for _, name := range keptByRedirect() {
+	for _, name := range fieldsKeptByRedirect() {
 		if v := header[name]; v != nil {
 			own[name] = v
 		}
 	}
 	named := strings.HasPrefix(to, "@")
-	if x.method != http.MethodHead && (!named || !again) {
+	if x.method != http.MethodHead && (!named || !isBodyAvailable) {
 		x.method = http.MethodGet
 	}
 	if named {
@@ -176,15 +176,15 @@ func (x *exchange) accelRedirect(to string, header http.Header, again bool) outc
 	}
 	path, args := splitArgs(to)
 	path, err := url.PathUnescape(path)
-	if err != nil || !strings.HasPrefix(path, "/") || climbs(path) {
-		x.errorf(levelError, "the upstream redirects to %q, which is no path", bounded(to))
+	if err != nil || !strings.HasPrefix(path, "/") || hasDotDot(path) {
+		x.errorf(levelError, "the upstream redirects to %q, which is no path", truncateLogged(to))
 		return x.fail(http.StatusNotFound)
 	}
 	return x.redirect(path, args)
 }
 
 // climbs reports whether a path has a segment "..".
-func climbs(path string) bool {
+func hasDotDot(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == ".." {
 			return true
@@ -194,10 +194,10 @@ func climbs(path string) bool {
 }
 
 // copy copies the header of an answer as far as the client gets it.
-func (r *answerRules) copy(x *exchange, to, from http.Header) {
+func (r *responseRules) copyHeader(x *exchange, to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
-		if roundtrip.ConcernsConnection(name) || r.marked.has(name) && r.hidden[name] || dropped != nil && hasToken(dropped, name) && name != "Content-Length" {
+		if roundtrip.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil && hasToken(dropped, name) && name != "Content-Length" {
 			continue
 		}
 		if (name == "Set-Cookie" || name == "Cache-Control") && to[name] != nil { // of an answer that has led here by X-Accel-Redirect
@@ -205,7 +205,7 @@ func (r *answerRules) copy(x *exchange, to, from http.Header) {
 		}
 		to[name] = values[:len(values):len(values)]
 	}
-	r.rewrite(x, to)
+	r.rewriteFields(x, to)
 	if len(to["Content-Type"]) == 0 {
 		to["Content-Type"] = nil // nobody is to guess it
 	}

@@ -4,7 +4,7 @@ import "net/http"
 
 // mayRepeat reports whether a request may be sent again after a server has received it, at least in part. As in nginx, a body that is
 // sent while it comes is sent once, and the client's method counts even if the request has another one.
-func (p *pass) mayRepeat(method string, q *request) bool {
+func (p *proxy) isRepeatable(method string, q *requestSpec) bool {
 	if q.body != nil && q.body.stream != nil {
 		return false
 	}
@@ -25,14 +25,14 @@ func idempotent(method string) bool {
 
 // repeatable reports whether the request of an attempt may be sent to the same server again, because a kept connection was closed
 // before anything came back. nginx counts that as an error of the server: with proxy_next_upstream off it sends nothing again.
-func (a *attempt) repeatable() bool {
-	s := a.to
-	n := &s.pass.next
-	return s.twice && n.Error && !n.Off && !s.late()
+func (a *attempt) canRepeat() bool {
+	s := a.req
+	n := &s.proxy.next
+	return s.isRepeatable && n.Error && !n.Off && !s.retryTimeIsOver()
 }
 
 // repeatable is the client's Repeatable. Whether the client of the front calls its request idempotent does not matter.
-func repeatable(r *http.Request) bool {
+func canRepeat(r *http.Request) bool {
 	a, _ := r.Context().Value(attemptKey{}).(*attempt)
-	return a != nil && a.repeatable()
+	return a != nil && a.canRepeat()
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // replacing is a Replace, compiled.
-type replacing struct {
+type replaceRule struct {
 	from    text
 	pattern *pattern // of a regular expression, instead of from
 	to      text
@@ -21,7 +21,7 @@ func (r *Replace) pattern() (source string, fold, ok bool) {
 }
 
 // domains are replacements of cookies' domains, in which neither case nor a dot in front of the new one counts.
-func domains(all []Replace) []Replace {
+func cookieDomainRules(all []Replace) []Replace {
 	out := make([]Replace, len(all))
 	for i, r := range all {
 		if source, fold, ok := r.pattern(); ok && !fold {
@@ -34,13 +34,13 @@ func domains(all []Replace) []Replace {
 }
 
 // replacing compiles Replaces.
-func (c *compiler) replacing(all []Replace) ([]replacing, error) {
-	var out []replacing
+func (c *compiler) replaceRules(all []Replace) ([]replaceRule, error) {
+	var out []replaceRule
 	for _, f := range all {
 		if f.Default {
 			return nil, errors.New("a default is one of Redirects")
 		}
-		var r replacing
+		var r replaceRule
 		var err error
 		if source, fold, ok := f.pattern(); ok {
 			if r.pattern, err = c.pattern(source, fold); err != nil {
@@ -58,7 +58,7 @@ func (c *compiler) replacing(all []Replace) ([]replacing, error) {
 }
 
 // rewrite replaces what leads to the upstream. The order is always the same: what one pattern captures the next may use.
-func (r *answerRules) rewrite(x *exchange, header http.Header) {
+func (r *responseRules) rewriteFields(x *exchange, header http.Header) {
 	if r.locations != nil {
 		if v := header["Location"]; v != nil {
 			header["Location"] = r.rewriteLocation(x, v)
@@ -75,14 +75,14 @@ func (r *answerRules) rewrite(x *exchange, header http.Header) {
 }
 
 // replacedRedirects are the Redirects, with the default in its place.
-func replacedRedirects(p *pass, l *Location) []Replace {
+func redirectRules(p *proxy, l *Location) []Replace {
 	if p.from.Redirects == nil {
-		return defaultRedirects(p, l)
+		return defaultRedirectRules(p, l)
 	}
 	var all []Replace
 	for _, r := range p.from.Redirects {
 		if r.Default {
-			all = append(all, defaultRedirects(p, l)...)
+			all = append(all, defaultRedirectRules(p, l)...)
 		} else {
 			all = append(all, r)
 		}
@@ -91,8 +91,8 @@ func replacedRedirects(p *pass, l *Location) []Replace {
 }
 
 // defaultRedirects replaces the URL that is passed to by the location's.
-func defaultRedirects(p *pass, l *Location) []Replace {
-	if !p.to.text.constant() || p.from.Protocol == FastCGI || p.uri.text != nil && p.uri.whole || l.Match > Exact && p.uri.text != nil {
+func defaultRedirectRules(p *proxy, l *Location) []Replace {
+	if !p.target.text.constant() || p.from.Protocol == FastCGI || p.uri.text != nil && p.uri.isWhole || l.Match > Exact && p.uri.text != nil {
 		return nil
 	}
 	scheme, port := "http://", "80"
@@ -100,11 +100,11 @@ func defaultRedirects(p *pass, l *Location) []Replace {
 		scheme, port = "https://", "443"
 	}
 	var all []Replace
-	hosts := []string{p.to.name.host, p.to.text.literal}
+	hosts := []string{p.target.name.host, p.target.text.literal}
 	if hosts[0] == hosts[1] {
 		hosts = hosts[:1]
-		if p.to.name.port == port {
-			hosts = append(hosts, p.to.name.host+":"+port)
+		if p.target.name.port == port {
+			hosts = append(hosts, p.target.name.host+":"+port)
 		}
 	}
 	for _, host := range hosts {
@@ -118,53 +118,53 @@ func defaultRedirects(p *pass, l *Location) []Replace {
 }
 
 // prefix replaces the beginning of a value, or what a regular expression matches.
-func (r *replacing) prefix(x *exchange, value string) (string, bool) {
+func (r *replaceRule) replacePrefix(x *exchange, value string) (string, bool) {
 	if r.pattern != nil {
-		return r.match(x, value)
+		return r.replaceMatch(x, value)
 	}
-	from := r.from.of(x)
+	from := r.from.eval(x)
 	rest, ok := strings.CutPrefix(value, from)
 	if !ok {
 		return value, false
 	}
-	return r.to.of(x) + rest, true
+	return r.to.eval(x) + rest, true
 }
 
 // match replaces all of a value that a regular expression matches. Its groups are those of To, and of what is said later, as in nginx.
-func (r *replacing) match(x *exchange, value string) (string, bool) {
+func (r *replaceRule) replaceMatch(x *exchange, value string) (string, bool) {
 	if !r.pattern.match(x, value) {
 		return value, false
 	}
-	return r.to.of(x), true
+	return r.to.eval(x), true
 }
 
 // whole replaces a value that is the same but for case, and a dot in front, which stays.
-func (r *replacing) whole(x *exchange, value string) (string, bool) {
+func (r *replaceRule) replaceDomain(x *exchange, value string) (string, bool) {
 	if r.pattern != nil {
-		return r.match(x, value)
+		return r.replaceMatch(x, value)
 	}
 	bare := strings.TrimPrefix(value, ".")
-	if !strings.EqualFold(bare, strings.TrimPrefix(r.from.of(x), ".")) {
+	if !strings.EqualFold(bare, strings.TrimPrefix(r.from.eval(x), ".")) {
 		return value, false
 	}
-	return value[:len(value)-len(bare)] + r.to.of(x), true
+	return value[:len(value)-len(bare)] + r.to.eval(x), true
 }
 
 // rewriteLocation changes a Location. What becomes a path gets our scheme and host, if the location wants that.
-func (r *answerRules) rewriteLocation(x *exchange, values []string) []string {
+func (r *responseRules) rewriteLocation(x *exchange, values []string) []string {
 	if len(values) != 1 {
 		return values
 	}
 	for i := range r.locations {
-		if to, ok := r.locations[i].prefix(x, values[0]); ok {
-			return []string{x.sendable("Location", x.absolute(to))}
+		if to, ok := r.locations[i].replacePrefix(x, values[0]); ok {
+			return []string{x.cleanFieldValue("Location", x.absoluteLocation(to))}
 		}
 	}
 	return values
 }
 
 // rewriteRefresh changes the URL of a Refresh.
-func (r *answerRules) rewriteRefresh(x *exchange, values []string) []string {
+func (r *responseRules) rewriteRefresh(x *exchange, values []string) []string {
 	if len(values) != 1 {
 		return values
 	}
@@ -177,23 +177,23 @@ func (r *answerRules) rewriteRefresh(x *exchange, values []string) []string {
 		return values
 	}
 	for i := range r.locations {
-		if to, ok := r.locations[i].prefix(x, values[0][at:]); ok {
-			return []string{x.sendable("Refresh", values[0][:at]+x.escapeControls(to))}
+		if to, ok := r.locations[i].replacePrefix(x, values[0][at:]); ok {
+			return []string{x.cleanFieldValue("Refresh", values[0][:at]+x.escapeControls(to))}
 		}
 	}
 	return values
 }
 
 // rewriteCookies changes domains and paths of cookies.
-func (r *answerRules) rewriteCookies(x *exchange, values []string) []string {
+func (r *responseRules) rewriteCookies(x *exchange, values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
-		out[i] = x.sendable("Set-Cookie", r.rewriteCookie(x, v))
+		out[i] = x.cleanFieldValue("Set-Cookie", r.rewriteCookie(x, v))
 	}
 	return out
 }
 
-func (r *answerRules) rewriteCookie(x *exchange, cookie string) string {
+func (r *responseRules) rewriteCookie(x *exchange, cookie string) string {
 	parts := strings.Split(cookie, ";")
 	for i := 1; i < len(parts); i++ {
 		name, value, ok := strings.Cut(parts[i], "=")
@@ -204,14 +204,14 @@ func (r *answerRules) rewriteCookie(x *exchange, cookie string) string {
 		switch attribute := strings.TrimSpace(name); {
 		case strings.EqualFold(attribute, "domain"):
 			for j := range r.cookieDomains {
-				if to, ok := r.cookieDomains[j].whole(x, bare); ok {
+				if to, ok := r.cookieDomains[j].replaceDomain(x, bare); ok {
 					parts[i] = name + "=" + to
 					break
 				}
 			}
 		case strings.EqualFold(attribute, "path"):
 			for j := range r.cookiePaths {
-				if to, ok := r.cookiePaths[j].prefix(x, bare); ok {
+				if to, ok := r.cookiePaths[j].replacePrefix(x, bare); ok {
 					parts[i] = name + "=" + to
 					break
 				}

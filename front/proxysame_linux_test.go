@@ -19,7 +19,7 @@ import (
 
 // What an upstream is asked, compared with what nginx asks it.
 func TestPassAsNginx(t *testing.T) {
-	to := served(t, echo)
+	to := connUse(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
 	pass := func(p front.Proxy) *front.Proxy {
 		p.To = front.Text(strings.ReplaceAll(string(p.To), "UP", to))
@@ -126,7 +126,7 @@ func TestPassAsNginx(t *testing.T) {
 
 // What an upstream's answer becomes, compared with nginx's.
 func TestAnswersAsNginx(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, pair := range strings.Split(r.URL.RawQuery, "&") {
 			if name, value, ok := strings.Cut(pair, "="); ok {
 				w.Header().Add(name, strings.NewReplacer("UP", r.Host, "+", " ").Replace(value))
@@ -242,7 +242,7 @@ func TestFastCGIAsNginx(t *testing.T) {
 	} {
 		nginx, _ := serveNginx(t, "", "server_name front.test; location / { fastcgi_pass "+to+"; "+c.conf+" }")
 		c.pass.To, c.pass.Protocol = front.Text(to), front.FastCGI
-		config := passed(c.pass)
+		config := attemptTime(c.pass)
 		config.Hosts[0].Names = []string{"front.test"}
 		ours := serveHandler(t, newFront(t, config, quiet()))
 		for _, q := range []struct{ method, path, body string }{
@@ -329,7 +329,7 @@ func TestPHP(t *testing.T) {
 
 // A named location that an upstream redirects to sees the request as it came; a path is got.
 func TestAccelRedirectMethod(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if target := r.Header.Get("X-To"); target != "" {
 			w.Header().Set("X-Accel-Redirect", target)

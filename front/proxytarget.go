@@ -10,78 +10,78 @@ import (
 )
 
 // goal is where a Pass leads.
-type goal struct {
-	text   text
-	scheme bool         // the text has one in front
-	secure bool         // by TLS, unless the scheme tells
-	cgi    bool         // by FastCGI
-	group  *group       // nil if variables tell
-	bound  http.Handler // likewise
-	plan   *plan
-	other  *dynamic // addresses that variables gave
-	name   goalName // if it is constant
+type proxyTarget struct {
+	text      text
+	hasScheme bool         // the text has one in front
+	usesTLS   bool         // by TLS, unless the scheme tells
+	isFastCGI bool         // by FastCGI
+	group     *group       // nil if variables tell
+	bound     http.Handler // likewise
+	plan      *plan
+	dynamic   *dynamicGroups // addresses that variables gave
+	name      targetName     // if it is constant
 }
 
 // goalName is a goal as variables tell of it.
-type goalName struct{ host, port string }
+type targetName struct{ host, port string }
 
 // destination is where one request goes.
 type destination struct {
-	group  *group
-	bound  http.Handler
-	uri    string // that a variable had behind the address
-	secure bool   // by TLS
+	group   *group
+	bound   http.Handler
+	rest    string // that a variable had behind the address
+	usesTLS bool   // by TLS
 }
 
 // errNoScheme says that variables have given no URL.
 var errNoScheme = errors.New("the URL begins neither with http:// nor with https://")
 
 // passGoal compiles where a Pass leads.
-func (c *compiler) passGoal(p *pass, l *Location) (err error) {
-	g, protocol := &p.to, l.Proxy.Protocol
-	g.plan, g.scheme, g.secure = c.plan, protocol == SchemeOfTo, protocol == HTTPS
-	g.cgi = protocol == FastCGI
-	if g.text, err = c.text(l.Proxy.To); err != nil {
+func (c *compiler) proxyTarget(p *proxy, l *Location) (err error) {
+	t, protocol := &p.target, l.Proxy.Protocol
+	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == SchemeOfTo, protocol == HTTPS
+	t.isFastCGI = protocol == FastCGI
+	if t.text, err = c.text(l.Proxy.To); err != nil {
 		return err
 	}
 	switch {
-	case g.text.empty():
+	case t.text.empty():
 		return errors.New("it leads nowhere: want To")
-	case g.text.constant() && g.scheme:
+	case t.text.constant() && t.hasScheme:
 		return errors.New("the scheme of To is known: want HTTP or HTTPS, and To without it")
-	case g.text.constant():
-		g.name = g.nameOf(g.text.literal, usualPort(g.secure))
-		if g.bound = c.boundTo(g.text.literal); g.bound == nil && !c.findsLater(l.Proxy) {
-			g.group, err = c.target(g.text.literal)
+	case t.text.constant():
+		t.name = t.nameOf(t.text.literal, schemePort(t.usesTLS))
+		if t.bound = c.boundTo(t.text.literal); t.bound == nil && !c.resolvesLater(l.Proxy) {
+			t.group, err = c.targetGroup(t.text.literal)
 		}
 	}
-	if g.bound == nil && g.group == nil {
-		g.other = new(dynamic)
-		c.plan.releases = append(c.plan.releases, g.other.close)
+	if t.bound == nil && t.group == nil {
+		t.dynamic = new(dynamicGroups)
+		c.plan.releases = append(c.plan.releases, t.dynamic.close)
 	}
-	if err == nil && (g.secure || g.scheme) && g.bound == nil {
-		p.tls, err = c.tlsLinks(&l.Proxy.TLS, g.group)
+	if err == nil && (t.usesTLS || t.hasScheme) && t.bound == nil {
+		p.tls, err = c.tlsTransports(&l.Proxy.TLS, t.group)
 	}
 	return err
 }
 
 // findsLater reports whether a constant To is looked up when a request comes. As in nginx that is so if the rest of the URL has variables: the
 // configuration is fine while nobody knows the name.
-func (c *compiler) findsLater(p *Proxy) bool {
-	to := string(p.To)
-	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(to)] != nil || strings.HasPrefix(to, "unix:") {
+func (c *compiler) resolvesLater(p *Proxy) bool {
+	addr := string(p.To)
+	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(addr)] != nil || strings.HasPrefix(addr, "unix:") {
 		return false
 	}
-	host, _, err := net.SplitHostPort(to)
+	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		host = strings.Trim(to, "[]")
+		host = strings.Trim(addr, "[]")
 	}
 	_, err = netip.ParseAddr(host)
 	return err != nil
 }
 
 // usualPort is the port where none is said.
-func usualPort(secure bool) string {
+func schemePort(secure bool) string {
 	if secure {
 		return "443"
 	}
@@ -89,61 +89,61 @@ func usualPort(secure bool) string {
 }
 
 // nameOf is nameGoal for HTTP. FastCGI has neither variable.
-func (g *goal) nameOf(to, usual string) goalName {
-	if g.cgi {
-		return goalName{}
+func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
+	if g.isFastCGI {
+		return targetName{}
 	}
-	return nameGoal(to, usual)
+	return targetNameOf(addr, defaultPort)
 }
 
 // nameGoal is what $proxy_host and $proxy_port are. A usual port is not told.
-func nameGoal(to, usual string) goalName {
-	if strings.HasPrefix(to, "unix:") {
-		return goalName{"localhost", ""}
+func targetNameOf(addr, defaultPort string) targetName {
+	if strings.HasPrefix(addr, "unix:") {
+		return targetName{"localhost", ""}
 	}
-	if i := strings.LastIndexByte(to, ':'); i > strings.LastIndexByte(to, ']') {
-		if port := to[i+1:]; port != usual {
-			return goalName{to, port}
+	if i := strings.LastIndexByte(addr, ':'); i > strings.LastIndexByte(addr, ']') {
+		if port := addr[i+1:]; port != defaultPort {
+			return targetName{addr, port}
 		}
-		return goalName{to[:i], usual}
+		return targetName{addr[:i], defaultPort}
 	}
-	return goalName{to, usual}
+	return targetName{addr, defaultPort}
 }
 
 // find finds where an exchange goes.
-func (g *goal) find(x *exchange) (destination, error) {
-	if x.passing == nil {
-		x.passing = x.plan.state.takePassing()
+func (g *proxyTarget) resolve(x *exchange) (destination, error) {
+	if x.proxyState == nil {
+		x.proxyState = x.plan.state.acquireProxyState()
 	}
-	d := destination{group: g.group, secure: g.secure}
+	d := destination{group: g.group, usesTLS: g.usesTLS}
 	if d.group != nil {
-		x.goal = g.name
+		x.target = g.name
 		return d, nil
 	}
-	to, err := g.text.of(x), error(nil)
-	if g.scheme {
-		if to, d.secure, err = cutScheme(to); err != nil {
+	addr, err := g.text.eval(x), error(nil)
+	if g.hasScheme {
+		if addr, d.usesTLS, err = cutScheme(addr); err != nil {
 			return d, err
 		}
 	}
-	to, d.uri = cutURI(to)
-	port := usualPort(d.secure)
-	x.goal = g.nameOf(to, port)
-	if g.cgi {
+	addr, d.rest = cutURI(addr)
+	port := schemePort(d.usesTLS)
+	x.target = g.nameOf(addr, port)
+	if g.isFastCGI {
 		port = "" // there is none
 	}
-	if d.bound = g.plan.options.boundTo(to); d.bound != nil {
+	if d.bound = g.plan.options.boundTo(addr); d.bound != nil {
 		return d, nil
 	}
-	if d.group = g.plan.group(to, port); d.group == nil {
-		d.group, err = g.other.group(to, port)
+	if d.group = g.plan.group(addr, port); d.group == nil {
+		d.group, err = g.dynamic.group(addr, port)
 	}
 	return d, err
 }
 
 // unfound is the status for a goal that cannot be found. As in nginx an address that is none is a fault of the configuration, and a name that
 // nobody knows is not.
-func unfound(err error) int {
+func targetErrorStatus(err error) int {
 	var unknown *net.DNSError
 	if errors.As(err, &unknown) || errors.Is(err, errClosed) {
 		return http.StatusBadGateway
@@ -160,14 +160,14 @@ func cutScheme(url string) (rest string, secure bool, err error) {
 	case "https":
 		return rest, true, nil
 	}
-	return url, false, fmt.Errorf("%w: %q", errNoScheme, bounded(url))
+	return url, false, fmt.Errorf("%w: %q", errNoScheme, truncateLogged(url))
 }
 
 // cutURI splits what variables gave into an address and what is behind it.
-func cutURI(text string) (to, uri string) {
+func cutURI(text string) (addr, rest string) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
-		path, uri, _ = strings.Cut(path, ":")
-		return "unix:" + path, uri
+		path, rest, _ = strings.Cut(path, ":")
+		return "unix:" + path, rest
 	}
 	if i := strings.IndexAny(text, "/?"); i >= 0 {
 		return text[:i], text[i:]

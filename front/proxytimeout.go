@@ -11,102 +11,102 @@ import (
 
 // lookAfter is how old an attempt is before anybody watches for its client's departure, or for its server's silence. Most end sooner,
 // and never pay for that.
-const lookAfter = 10 * time.Millisecond
+const timersAfter = 10 * time.Millisecond
 
 // never is a time that does not come.
-const never = 1 << 62
+const farFuture = 1 << 62
 
 // errSilent is why an attempt ends whose server is silent for too long.
-var errSilent = errors.New("the upstream timed out")
+var errUpstreamTimeout = errors.New("the upstream timed out")
 
 // nursery is attempts that are too young to be watched, the oldest first. One timer looks at them now and then, as long as there are
 // any: a timer for each, and a place in the context of each request, cost a twelfth of passing it on.
-type nursery struct {
-	mu    sync.Mutex
-	first *attempt
-	last  *attempt
-	timer *time.Timer
-	runs  bool // the timer does
+type pendingAttempts struct {
+	mu        sync.Mutex
+	first     *attempt
+	last      *attempt
+	timer     *time.Timer
+	timerRuns bool // the timer does
 }
 
 // add takes an attempt in.
-func (n *nursery) add(a *attempt) {
+func (n *pendingAttempts) add(a *attempt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	a.young, a.older = true, n.last
+	a.isPending, a.prev = true, n.last
 	if n.last != nil {
-		n.last.younger = a
+		n.last.next = a
 	} else {
 		n.first = a
 	}
 	n.last = a
-	if n.runs {
+	if n.timerRuns {
 		return
 	}
-	n.runs = true
+	n.timerRuns = true
 	if n.timer == nil {
-		n.timer = time.AfterFunc(lookAfter, n.look)
+		n.timer = time.AfterFunc(timersAfter, n.check)
 	} else {
-		n.timer.Reset(lookAfter)
+		n.timer.Reset(timersAfter)
 	}
 }
 
 // remove lets an attempt go, and reports whether it was still here.
-func (n *nursery) remove(a *attempt) (young bool) {
+func (n *pendingAttempts) remove(a *attempt) (wasPending bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	young = a.young
+	wasPending = a.isPending
 	n.unlink(a)
-	return young
+	return wasPending
 }
 
 // unlink is remove. The caller holds mu.
-func (n *nursery) unlink(a *attempt) {
-	if !a.young {
+func (n *pendingAttempts) unlink(a *attempt) {
+	if !a.isPending {
 		return
 	}
-	if a.older != nil {
-		a.older.younger = a.younger
+	if a.prev != nil {
+		a.prev.next = a.next
 	} else {
-		n.first = a.younger
+		n.first = a.next
 	}
-	if a.younger != nil {
-		a.younger.older = a.older
+	if a.next != nil {
+		a.next.prev = a.prev
 	} else {
-		n.last = a.older
+		n.last = a.prev
 	}
-	a.young, a.older, a.younger = false, nil, nil
+	a.isPending, a.prev, a.next = false, nil, nil
 }
 
 // look has those watched that are no longer young.
-func (n *nursery) look() {
-	var grown []*attempt
+func (n *pendingAttempts) check() {
+	var due []*attempt
 	n.mu.Lock()
-	for a := n.first; a != nil && time.Since(a.began) >= lookAfter; a = n.first {
+	for a := n.first; a != nil && time.Since(a.startTime) >= timersAfter; a = n.first {
 		n.unlink(a)
-		grown = append(grown, a)
+		due = append(due, a)
 	}
-	if n.runs = n.first != nil; n.runs {
-		n.timer.Reset(lookAfter)
+	if n.timerRuns = n.first != nil; n.timerRuns {
+		n.timer.Reset(timersAfter)
 	}
 	n.mu.Unlock()
-	for _, a := range grown {
-		a.arm()
+	for _, a := range due {
+		a.startTimers()
 	}
 }
 
 // ending is an attempt as a context: it ends with its client's, or if its server is silent for too long. Neither is watched for before
 // it is some milliseconds old, or somebody asks for Done.
-type ending struct {
-	mu     sync.Mutex
-	armed  bool
-	over   bool
-	err    error
-	done   chan struct{}
-	after  map[roundtrip.Ender]struct{} // who is told, but for the first
-	single roundtrip.Ender
-	detach func() bool // from the parent
-	watch  *time.Timer
+type attemptContext struct {
+	mu           sync.Mutex
+	hasTimers    bool
+	isStopped    bool
+	err          error
+	done         chan struct{}
+	otherEnders  map[roundtrip.Ender]struct{} // who is told, but for the first
+	firstEnder   roundtrip.Ender
+	detachParent func() bool // from the parent
+	timer        *time.Timer
 }
 
 // Deadline implements context.Context.
@@ -122,7 +122,7 @@ func (a *attempt) Value(key any) any {
 
 // Done implements context.Context.
 func (a *attempt) Done() <-chan struct{} {
-	a.arm()
+	a.startTimers()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.done == nil {
@@ -148,13 +148,13 @@ func (a *attempt) Watch(e roundtrip.Ender) {
 	switch {
 	case a.err != nil:
 		go e.ContextEnded()
-	case a.single == nil:
-		a.single = e
+	case a.firstEnder == nil:
+		a.firstEnder = e
 	default:
-		if a.after == nil {
-			a.after = make(map[roundtrip.Ender]struct{})
+		if a.otherEnders == nil {
+			a.otherEnders = make(map[roundtrip.Ender]struct{})
 		}
-		a.after[e] = struct{}{}
+		a.otherEnders[e] = struct{}{}
 	}
 }
 
@@ -162,12 +162,12 @@ func (a *attempt) Watch(e roundtrip.Ender) {
 func (a *attempt) Unwatch(e roundtrip.Ender) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.single == e {
-		a.single = nil
+	if a.firstEnder == e {
+		a.firstEnder = nil
 		return true
 	}
-	_, pending := a.after[e]
-	delete(a.after, e)
+	_, pending := a.otherEnders[e]
+	delete(a.otherEnders, e)
 	return pending
 }
 
@@ -178,47 +178,47 @@ func (a *attempt) AfterFunc(f func()) (stop func() bool) {
 	return func() bool { return a.Unwatch(e) }
 }
 
-type afterFunc struct{ call func() }
+type afterFunc struct{ f func() }
 
 // ContextEnded implements roundtrip.Ender.
-func (f *afterFunc) ContextEnded() { f.call() }
+func (f *afterFunc) ContextEnded() { f.f() }
 
 // arm begins to watch, once.
-func (a *attempt) arm() {
+func (a *attempt) startTimers() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.armed || a.over {
+	if a.hasTimers || a.isStopped {
 		return
 	}
-	a.armed = true
-	a.slow.Store(true)
-	a.since.CompareAndSwap(0, int64(time.Since(a.began)))
-	a.watch = time.AfterFunc(never, a.look)
-	a.lookAgain(time.Duration(a.patience.Load())) // which is behind the assignment
+	a.hasTimers = true
+	a.needsExactTime.Store(true)
+	a.waitingSince.CompareAndSwap(0, int64(time.Since(a.startTime)))
+	a.timer = time.AfterFunc(farFuture, a.checkTimeout)
+	a.resetTimer(time.Duration(a.timeout.Load())) // which is behind the assignment
 	if a.parent.Done() != nil {
-		a.detach = context.AfterFunc(a.parent, func() { a.cancel(context.Cause(a.parent)) })
+		a.detachParent = context.AfterFunc(a.parent, func() { a.cancel(context.Cause(a.parent)) })
 	}
 }
 
 // look ends the attempt if its server is silent for too long.
-func (a *attempt) look() {
-	left := time.Duration(a.patience.Load())
-	if since := a.since.Load(); since >= 0 {
-		if left -= time.Since(a.began) - time.Duration(since); left <= 0 {
-			a.cancel(errSilent)
+func (a *attempt) checkTimeout() {
+	left := time.Duration(a.timeout.Load())
+	if since := a.waitingSince.Load(); since >= 0 {
+		if left -= time.Since(a.startTime) - time.Duration(since); left <= 0 {
+			a.cancel(errUpstreamTimeout)
 			return
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.over {
-		a.lookAgain(left)
+	if !a.isStopped {
+		a.resetTimer(left)
 	}
 }
 
 // lookAgain has look called when so much time has passed. When a body has been sent there may be less patience than while it was.
 // The caller holds mu.
-func (a *attempt) lookAgain(left time.Duration) { a.watch.Reset(min(left, a.to.pass.readTimeout)) }
+func (a *attempt) resetTimer(left time.Duration) { a.timer.Reset(min(left, a.req.proxy.readTimeout)) }
 
 // cancel ends the context. Only the first call counts.
 func (a *attempt) cancel(cause error) {
@@ -231,33 +231,33 @@ func (a *attempt) cancel(cause error) {
 	if a.done != nil {
 		close(a.done)
 	}
-	single, after := a.single, a.after
-	a.single, a.after = nil, nil
+	firstEnder, otherEnders := a.firstEnder, a.otherEnders
+	a.firstEnder, a.otherEnders = nil, nil
 	a.mu.Unlock()
-	if single != nil {
-		go single.ContextEnded()
+	if firstEnder != nil {
+		go firstEnder.ContextEnded()
 	}
-	for e := range after {
+	for e := range otherEnders {
 		go e.ContextEnded()
 	}
 }
 
 // settle ends watching, and the context. It reports false if that was done.
-func (a *attempt) settle() bool {
+func (a *attempt) stop() bool {
 	a.mu.Lock()
-	if a.over {
+	if a.isStopped {
 		a.mu.Unlock()
 		return false
 	}
-	a.over = true
-	if a.armed {
-		a.watch.Stop()
+	a.isStopped = true
+	if a.hasTimers {
+		a.timer.Stop()
 	}
-	detach, unseen := a.detach, !a.armed && a.single == nil && len(a.after) == 0
+	detachParent, unobserved := a.detachParent, !a.hasTimers && a.firstEnder == nil && len(a.otherEnders) == 0
 	a.mu.Unlock()
-	a.unseen = a.to.pass.attempts.remove(a) && unseen
-	if detach != nil {
-		detach()
+	a.wasUnobserved = a.req.proxy.pending.remove(a) && unobserved
+	if detachParent != nil {
+		detachParent()
 	}
 	a.cancel(context.Canceled)
 	return true

@@ -10,9 +10,9 @@ import (
 )
 
 // attemptOf begins an attempt of a request with that context, whose server may be silent for a minute.
-func attemptOf(ctx context.Context, n *nursery) *attempt {
-	s := &sending{pass: &pass{readTimeout: time.Minute, attempts: n}}
-	return s.begin(ctx, "server")
+func attemptOf(ctx context.Context, n *pendingAttempts) *attempt {
+	s := &upstreamRequest{proxy: &proxy{readTimeout: time.Minute, pending: n}}
+	return s.startAttempt(ctx, "server")
 }
 
 // An attempt ends with its client, or if its server is silent, as soon as it is no longer young, and until then if somebody asks.
@@ -25,15 +25,15 @@ func TestAttemptEnds(t *testing.T) {
 		want  error
 		after time.Duration
 	}{
-		{name: "young", leave: time.Millisecond, want: gone, after: lookAfter},
+		{name: "young", leave: time.Millisecond, want: gone, after: timersAfter},
 		{name: "young and asked", asked: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
 		{name: "old", leave: time.Second, want: gone, after: time.Second},
-		{name: "silent", leave: time.Hour, want: errSilent, after: lookAfter + time.Minute},
+		{name: "silent", leave: time.Hour, want: errUpstreamTimeout, after: timersAfter + time.Minute},
 	}
 	for _, c := range cases {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, leave := context.WithCancelCause(t.Context())
-			a, began := attemptOf(ctx, new(nursery)), time.Now()
+			a, began := attemptOf(ctx, new(pendingAttempts)), time.Now()
 			if c.asked {
 				a.Done()
 			}
@@ -44,7 +44,7 @@ func TestAttemptEnds(t *testing.T) {
 				t.Errorf("%s: %v after %v, want %v after %v", c.name, a.Err(), after, c.want, c.after)
 			}
 			<-a.Done()
-			if a.end(); a.unseen {
+			if a.end(); a.wasUnobserved {
 				t.Errorf("%s: it is used again, although others have it", c.name)
 			}
 			leave(nil)
@@ -55,7 +55,7 @@ func TestAttemptEnds(t *testing.T) {
 // Who takes his function back is not told, and an attempt that nobody has seen may be used again.
 func TestAttemptUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := new(nursery)
+		n := new(pendingAttempts)
 		var all []*attempt
 		for range 3 {
 			a := attemptOf(t.Context(), n)
@@ -68,16 +68,16 @@ func TestAttemptUnseen(t *testing.T) {
 		}
 		for _, i := range []int{1, 2, 0} {
 			a := all[i]
-			if !a.end() || a.end() || !a.unseen || !errors.Is(a.Err(), context.Canceled) {
-				t.Errorf("%d: ended, unseen %v, %v", i, a.unseen, a.Err())
+			if !a.end() || a.end() || !a.wasUnobserved || !errors.Is(a.Err(), context.Canceled) {
+				t.Errorf("%d: ended, unseen %v, %v", i, a.wasUnobserved, a.Err())
 			}
 			if i == 2 && !slices.Equal([]*attempt{n.first, n.last}, []*attempt{all[0], all[0]}) {
 				t.Error("the nursery is not in order")
 			}
 		}
-		time.Sleep(2 * lookAfter)
+		time.Sleep(2 * timersAfter)
 		synctest.Wait()
-		if n.first != nil || n.last != nil || n.runs {
+		if n.first != nil || n.last != nil || n.timerRuns {
 			t.Error("the nursery goes on without any")
 		}
 	})

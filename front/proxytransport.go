@@ -22,11 +22,11 @@ const (
 	// maxUpstreamHead bounds the head of an upstream's answer.
 	maxUpstreamHead = 64 << 10
 	// receiveSize is how much is received from an upstream at a time, at least.
-	receiveSize = 16 << 10
+	upstreamReadBuffer = 16 << 10
 	// longestConnect bounds connecting where a Pass does not.
-	longestConnect = time.Hour
+	maxConnectTimeout = time.Hour
 	// maxNames bounds the names that variables give for TLS to one group.
-	maxNames = 64
+	maxTLSNames = 64
 
 	defaultKeepaliveTimeout  = 60 * time.Second
 	defaultKeepaliveTime     = time.Hour
@@ -34,26 +34,26 @@ const (
 )
 
 // link is connections to the servers of a group, by all protocols that need nothing else.
-type link struct {
+type transport struct {
 	http *client.Client
 	fcgi *fcgiclient.Client
 }
 
 // plainLink returns the connections to a group, which plans with the same settings share.
-func (c *compiler) plainLink(config *upstream.Config) (*link, error) {
+func (c *compiler) plainTransport(config *upstream.Config) (*transport, error) {
 	key := fmt.Sprintf("%q %d %v %v %d", config.Name, config.Keepalive, config.KeepaliveTimeout, config.KeepaliveTime, config.KeepaliveRequests)
-	l, giveBack, err := take(&c.state.links, key, func() (*link, error) { return newLink(config), nil }, (*link).close)
+	l, giveBack, err := acquire(&c.state.transports, key, func() (*transport, error) { return newTransport(config), nil }, (*transport).close)
 	if err == nil {
 		c.plan.releases = append(c.plan.releases, giveBack)
 	}
 	return l, err
 }
 
-func newLink(config *upstream.Config) *link {
-	return &link{
-		http: client.New(httpSettings(config)),
+func newTransport(config *upstream.Config) *transport {
+	return &transport{
+		http: client.New(clientConfig(config)),
 		fcgi: fcgiclient.New(&fcgiclient.Config{
-			DialContext: dialUpstream, DialTimeout: longestConnect, MaxResponseHeaderBytes: maxUpstreamHead,
+			DialContext: dialUpstream, DialTimeout: maxConnectTimeout, MaxResponseHeaderBytes: maxUpstreamHead,
 			MaxIdleConns: config.Keepalive, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
 			MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests), MaxConnAge: cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
 		}),
@@ -61,7 +61,7 @@ func newLink(config *upstream.Config) *link {
 }
 
 // httpSettings are those of connections to a group.
-func httpSettings(config *upstream.Config) *client.Config {
+func clientConfig(config *upstream.Config) *client.Config {
 	idle := config.Keepalive
 	if idle == 0 {
 		idle = -1
@@ -69,14 +69,14 @@ func httpSettings(config *upstream.Config) *client.Config {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	return &client.Config{
-		Verbatim: true, DisableCompression: true, Protocols: http1, OnInterim: interim, Repeatable: repeatable,
-		DialContext: dialUpstream, MaxResponseHeaderBytes: maxUpstreamHead, ReadBufferSize: receiveSize,
+		Verbatim: true, DisableCompression: true, Protocols: http1, OnInterim: sendInterim, Repeatable: canRepeat,
+		DialContext: dialUpstream, MaxResponseHeaderBytes: maxUpstreamHead, ReadBufferSize: upstreamReadBuffer,
 		MaxIdleConnsPerHost: idle, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
 		MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests), MaxConnAge: cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
 	}
 }
 
-func (l *link) close() {
+func (l *transport) close() {
 	l.http.CloseIdleConnections()
 	l.fcgi.CloseIdleConnections()
 }
@@ -90,14 +90,14 @@ func dialUpstream(ctx context.Context, network, addr string) (net.Conn, error) {
 	if path, ok := socketPath(addr); ok && network != "unix" { // FastCGI says it as it is
 		network, addr = "unix", path
 	}
-	d := net.Dialer{Timeout: a.to.pass.connectTimeout}
-	a.dials()
+	d := net.Dialer{Timeout: a.req.proxy.connectTimeout}
+	a.startDial()
 	began := time.Now()
 	nc, err := d.DialContext(ctx, network, addr)
-	if err == nil && a.to.secure != nil {
+	if err == nil && a.req.tlsClient != nil {
 		return nc, nil // dialTLS goes on
 	}
-	a.connected(time.Since(began), err)
+	a.endDial(time.Since(began), err)
 	return nc, err
 }
 
@@ -120,71 +120,71 @@ func socketPath(addr string) (string, bool) {
 }
 
 // tlsLinks are connections by TLS to a group, for a Pass.
-type tlsLinks struct {
-	group *upstream.Config
-	from  *ProxyTLS
-	name  text // what certificates are verified for, "" is To's host
+type tlsTransports struct {
+	group      *upstream.Config
+	from       *ProxyTLS
+	verifyName text // what certificates are verified for, "" is To's host
 
-	mu    sync.Mutex
-	links map[string]*client.Client // by name
+	mu      sync.Mutex
+	clients map[string]*client.Client // by name
 }
 
 // tlsLinks are those of a Pass. They end with the plan.
-func (c *compiler) tlsLinks(from *ProxyTLS, g *group) (*tlsLinks, error) {
-	t := &tlsLinks{from: from, links: make(map[string]*client.Client)}
+func (c *compiler) tlsTransports(from *ProxyTLS, g *group) (*tlsTransports, error) {
+	t := &tlsTransports{from: from, clients: make(map[string]*client.Client)}
 	if g != nil {
 		t.group = g.peers.Config()
 	} else {
 		t.group = new(upstream.Config)
 	}
 	var err error
-	t.name, err = c.text(from.Name)
+	t.verifyName, err = c.text(from.Name)
 	c.plan.releases = append(c.plan.releases, t.close)
 	return t, err
 }
 
-func (t *tlsLinks) close() {
+func (t *tlsTransports) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.links {
+	for _, l := range t.clients {
 		l.CloseIdleConnections()
 	}
-	clear(t.links)
+	clear(t.clients)
 }
 
 // of returns the connections for a name.
-func (t *tlsLinks) of(name string) *client.Client {
+func (t *tlsTransports) client(name string) *client.Client {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l := t.links[name]
-	if l == nil {
-		if len(t.links) == maxNames { // names that clients choose: none is worth more than another
-			for other, l := range t.links {
-				l.CloseIdleConnections()
-				delete(t.links, other)
+	c := t.clients[name]
+	if c == nil {
+		if len(t.clients) == maxTLSNames { // names that clients choose: none is worth more than another
+			for other, c := range t.clients {
+				c.CloseIdleConnections()
+				delete(t.clients, other)
 				break
 			}
 		}
-		settings := httpSettings(t.group)
+		settings := clientConfig(t.group)
 		config := t.config(name)
 		settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dialTLS(ctx, network, addr, config)
 		}
-		l = client.New(settings)
-		t.links[name] = l
+		c = client.New(settings)
+		t.clients[name] = c
 	}
-	return l
+	return c
 }
 
 // config is that of handshakes for a name. Package tls verifies what it sends; here one goes without the other.
-func (t *tlsLinks) config(name string) *tls.Config {
+func (t *tlsTransports) config(name string) *tls.Config {
 	config := t.from.Config.Clone()
 	if config == nil {
 		config = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as nginx, and said in the documents
 	}
 	config.NextProtos = []string{"http/1.1"}
 	if config.ClientSessionCache == nil {
-		config.ClientSessionCache = tls.NewLRUClientSessionCache(maxNames)
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(maxTLSNames)
 	}
 	if t.from.SNI {
 		config.ServerName = name
@@ -192,15 +192,15 @@ func (t *tlsLinks) config(name string) *tls.Config {
 	if config.InsecureSkipVerify {
 		return config
 	}
-	also := config.VerifyConnection
+	verifyMore := config.VerifyConnection
 	config.InsecureSkipVerify = true //nolint:gosec // it is verified here
 	config.VerifyConnection = func(s tls.ConnectionState) error {
-		chains, err := verify(s.PeerCertificates, config.RootCAs, name)
-		if err != nil || also == nil {
+		chains, err := verifyUpstream(s.PeerCertificates, config.RootCAs, name)
+		if err != nil || verifyMore == nil {
 			return err
 		}
 		s.VerifiedChains = chains
-		return also(s)
+		return verifyMore(s)
 	}
 	return config
 }
@@ -213,15 +213,15 @@ func dialTLS(ctx context.Context, network, addr string, config *tls.Config) (net
 		return nil, err
 	}
 	a := ctx.Value(attemptKey{}).(*attempt)
-	bounded, cancel := context.WithTimeout(ctx, a.to.pass.connectTimeout)
+	handshakeCtx, cancel := context.WithTimeout(ctx, a.req.proxy.connectTimeout)
 	defer cancel()
-	a.dials()
+	a.startDial()
 	tc := tls.Client(nc, config)
-	err = tc.HandshakeContext(bounded)
-	a.connected(time.Since(began), err)
+	err = tc.HandshakeContext(handshakeCtx)
+	a.endDial(time.Since(began), err)
 	if err != nil {
 		nc.Close()
-		if ctx.Err() == nil && bounded.Err() != nil {
+		if ctx.Err() == nil && handshakeCtx.Err() != nil {
 			err = context.DeadlineExceeded
 		}
 		return nil, fmt.Errorf("TLS handshake: %w", err)

@@ -13,8 +13,8 @@ import (
 
 // tunnel connects a client with an upstream that has agreed to speak another protocol: 101, which it says only if it was asked
 // to. It ends when neither has said anything for as long as the Pass allows.
-func (p *pass) tunnel(x *exchange, resp *http.Response) outcome {
-	upstream, ok := resp.Body.(*answerBody).ReadCloser.(io.ReadWriteCloser)
+func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
+	upstream, ok := resp.Body.(*responseBody).ReadCloser.(io.ReadWriteCloser)
 	if !ok {
 		x.errorf(levelError, "the upstream switches protocols, and there is no connection to it")
 		return x.fail(http.StatusBadGateway)
@@ -27,26 +27,26 @@ func (p *pass) tunnel(x *exchange, resp *http.Response) outcome {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Time{})
 	header := make(http.Header, len(resp.Header))
-	p.answers.copy(x, header, resp.Header)
+	p.response.copyHeader(x, header, resp.Header)
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, resp.Header["Upgrade"]
 	delete(header, "Content-Length")
-	n, err := writeSwitch(nc, p.sendTimeout, header)
+	n, err := writeSwitchingProtocols(nc, p.sendTimeout, header)
 	if x.out != nil {
-		x.out.switched = n
+		x.out.switchBytes = n
 	}
 	if err != nil {
-		return answered // the client is gone
+		return responded // the client is gone
 	}
-	t := &twoWays{client: nc, upstream: upstream, patience: p.readTimeout, answer: resp.Body.(*answerBody).a}
+	t := &tunnel{client: nc, upstream: upstream, idleTimeout: p.readTimeout, attempt: resp.Body.(*responseBody).attempt}
 	t.run(rw.Reader)
 	if x.out != nil {
 		x.out.sent += t.sent
 	}
-	return answered
+	return responded
 }
 
 // writeSwitch tells the client that the protocol is switched, and returns how many bytes that took.
-func writeSwitch(nc net.Conn, timeout time.Duration, header http.Header) (int64, error) {
+func writeSwitchingProtocols(nc net.Conn, timeout time.Duration, header http.Header) (int64, error) {
 	_ = nc.SetWriteDeadline(time.Now().Add(timeout))
 	var head bytes.Buffer
 	head.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
@@ -58,30 +58,30 @@ func writeSwitch(nc net.Conn, timeout time.Duration, header http.Header) (int64,
 }
 
 // twoWays copies both ways between a client and an upstream.
-type twoWays struct {
-	client   net.Conn
-	upstream io.ReadWriteCloser
-	patience time.Duration
-	answer   *attempt
+type tunnel struct {
+	client      net.Conn
+	upstream    io.ReadWriteCloser
+	idleTimeout time.Duration
+	attempt     *attempt
 
-	watch *time.Timer
-	began time.Time
-	moved atomic.Int64 // when something has moved last, in nanoseconds since began
-	once  sync.Once
-	sent  int64 // bytes to the client; run's
+	timer        *time.Timer
+	startTime    time.Time
+	lastActivity atomic.Int64 // when something has moved last, in nanoseconds since began
+	closeOnce    sync.Once
+	sent         int64 // bytes to the client; run's
 }
 
 // run copies until one side ends, or nothing moves for too long. first is what the client has sent already.
-func (t *twoWays) run(first *bufio.Reader) {
-	t.began = time.Now()
-	t.answer.since.Store(-1) // its patience has ended
-	t.watch = time.AfterFunc(never, t.look)
-	t.watch.Reset(t.patience) // which is behind the assignment
-	defer t.watch.Stop()
+func (t *tunnel) run(first *bufio.Reader) {
+	t.startTime = time.Now()
+	t.attempt.waitingSince.Store(-1) // its patience has ended
+	t.timer = time.AfterFunc(farFuture, t.checkIdle)
+	t.timer.Reset(t.idleTimeout) // which is behind the assignment
+	defer t.timer.Stop()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer t.end()
+		defer t.closeBoth()
 		if n := first.Buffered(); n > 0 {
 			b, _ := first.Peek(n)
 			if _, err := t.upstream.Write(b); err != nil {
@@ -92,34 +92,34 @@ func (t *twoWays) run(first *bufio.Reader) {
 		if half, ok := t.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 			return
 		}
-		<-t.answer.Done() // the upstream may have more to say
+		<-t.attempt.Done() // the upstream may have more to say
 	}()
 	t.sent = t.copy(t.client, t.upstream)
-	t.end()
-	t.answer.finish(false)
+	t.closeBoth()
+	t.attempt.finish(false)
 	<-done
 }
 
 // end closes both sides, which ends whoever waits there.
-func (t *twoWays) end() {
-	t.once.Do(func() {
+func (t *tunnel) closeBoth() {
+	t.closeOnce.Do(func() {
 		t.client.Close()
-		closing(t.upstream)
+		closeQuietly(t.upstream)
 	})
 }
 
 // copy copies one way, and returns how many bytes were written.
-func (t *twoWays) copy(to io.Writer, from io.Reader) (wrote int64) {
+func (t *tunnel) copy(to io.Writer, from io.Reader) (wrote int64) {
 	b := make([]byte, relayPiece)
 	for {
 		n, err := from.Read(b)
 		if n > 0 {
-			t.moved.Store(int64(time.Since(t.began)))
+			t.lastActivity.Store(int64(time.Since(t.startTime)))
 			n, failed := to.Write(b[:n])
 			if wrote += int64(n); failed != nil {
 				return wrote
 			}
-			t.moved.Store(int64(time.Since(t.began)))
+			t.lastActivity.Store(int64(time.Since(t.startTime)))
 		}
 		if err != nil {
 			return wrote
@@ -128,11 +128,11 @@ func (t *twoWays) copy(to io.Writer, from io.Reader) (wrote int64) {
 }
 
 // look ends the tunnel if nothing has moved for too long.
-func (t *twoWays) look() {
-	left := t.patience - (time.Since(t.began) - time.Duration(t.moved.Load()))
+func (t *tunnel) checkIdle() {
+	left := t.idleTimeout - (time.Since(t.startTime) - time.Duration(t.lastActivity.Load()))
 	if left <= 0 {
-		t.end()
+		t.closeBoth()
 		return
 	}
-	t.watch.Reset(left)
+	t.timer.Reset(left)
 }

@@ -47,13 +47,13 @@ func say(w http.ResponseWriter, r *http.Request) {
 func TestWebsocket(t *testing.T) {
 	noLeaks(t)
 	bound := upgrading("app")
-	to := served(t, say)
+	to := connUse(t, say)
 	for name, c := range map[string]struct {
 		pass front.Proxy
 		ok   bool
 	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Proxy{To: front.Text(to)}, false}, "bound, not asked for": {front.Proxy{To: "app"}, false}} {
 		t.Run(name, func(t *testing.T) {
-			a := serveHandler(t, newFront(t, passed(c.pass), front.Bind("app", http.HandlerFunc(say)), quiet()))
+			a := serveHandler(t, newFront(t, attemptTime(c.pass), front.Bind("app", http.HandlerFunc(say)), quiet()))
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			ws, resp, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
@@ -98,12 +98,12 @@ func TestUpgrades(t *testing.T) {
 			io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 		case "/101":
 			io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\nX-A: b\r\n\r\nfirst")
-			<-gone(nc)
+			<-failureClientGone(nc)
 		}
 	})
 	short := upgrading(to)
 	short.ReadTimeout = 200 * time.Millisecond
-	long, impatient := serveHandler(t, newFront(t, passed(upgrading(to)), quiet())), serveHandler(t, newFront(t, passed(short), quiet()))
+	long, impatient := serveHandler(t, newFront(t, attemptTime(upgrading(to)), quiet())), serveHandler(t, newFront(t, attemptTime(short), quiet()))
 	ask := func(a *asker, path, upgrade string) (*http.Response, *bufio.Reader) {
 		nc, err := net.Dial("unix", a.socket)
 		if err != nil {
@@ -171,7 +171,7 @@ func TestHTTPSUpstreams(t *testing.T) {
 		{front.ProxyTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
 		{front.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
 	} {
-		c := passed(front.Proxy{Protocol: front.HTTPS, To: to, TLS: test.tls})
+		c := attemptTime(front.Proxy{Protocol: front.HTTPS, To: to, TLS: test.tls})
 		a := serveHandler(t, newFront(t, c, quiet()))
 		got := a.get("/?n=example.com")
 		name := <-names
@@ -182,8 +182,8 @@ func TestHTTPSUpstreams(t *testing.T) {
 			t.Errorf("no certificate was shown: %q", got.body)
 		}
 	}
-	plain := served(t, echo)
-	a := serveHandler(t, newFront(t, passed(front.Proxy{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
+	plain := connUse(t, echo)
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
 	if got := a.get("/"); got.status != 502 {
 		t.Errorf("plain bytes where TLS was asked for: %d", got.status)
 	}
@@ -217,7 +217,7 @@ func TestHandshakeTime(t *testing.T) {
 	s.Listener = slowly{s.Listener, time.Second}
 	s.StartTLS()
 	defer s.Close()
-	a := serveHandler(t, newFront(t, passed(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
+	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
 	testkit.Try(t, func() error { // the answer has to be quicker than the handshake
 		if got := a.get("/"); got.status != 200 {
 			return fmt.Errorf("the handshake takes a second: %d", got.status)
@@ -237,7 +237,7 @@ func TestUnixUpstreams(t *testing.T) {
 		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
 		s.Start()
 		t.Cleanup(s.Close)
-		c := passed(front.Proxy{To: front.Text("unix:" + path)})
+		c := attemptTime(front.Proxy{To: front.Text("unix:" + path)})
 		c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" && got.header.Get("X-Up") != "unix:"+path+" localhost" {
@@ -267,7 +267,7 @@ func TestKeepalive(t *testing.T) {
 		s.Start()
 		t.Cleanup(s.Close)
 		test.pass.To = "up"
-		c := passed(test.pass)
+		c := attemptTime(test.pass)
 		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests, Servers: []upstream.Server{{Addr: s.Listener.Addr().String()}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for range 6 {
@@ -291,7 +291,7 @@ func TestPassReload(t *testing.T) {
 	}
 	s.Start()
 	c := func(weight int) front.Config {
-		c := passed(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+		c := attemptTime(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
 		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
 		return c
 	}

@@ -6,12 +6,12 @@ import (
 )
 
 // passVariable finds those that tell of upstreams.
-func passVariable(name string) (variable, bool) {
+func proxyVariable(name string) (variable, bool) {
 	switch name {
 	case "proxy_host":
-		return func(x *exchange) string { return x.goalName().host }, true
+		return func(x *exchange) string { return x.proxyTargetName().host }, true
 	case "proxy_port":
-		return func(x *exchange) string { return x.goalName().port }, true
+		return func(x *exchange) string { return x.proxyTargetName().port }, true
 	case "proxy_add_x_forwarded_for":
 		return addForwardedFor, true
 	case "proxy_internal_body_length":
@@ -21,17 +21,17 @@ func passVariable(name string) (variable, bool) {
 	case "fastcgi_path_info":
 		return func(x *exchange) string { _, info := x.script(); return info }, true
 	}
-	if what := stepVariable(name); what != nil {
-		return func(x *exchange) string { return x.told(what) }, true
+	if value := attemptVariable(name); value != nil {
+		return func(x *exchange) string { return x.attemptList(value) }, true
 	}
 	if field, ok := strings.CutPrefix(name, "upstream_http_"); ok && field != "" {
 		field = fieldName(field)
 		return func(x *exchange) string {
-			said := x.upstreamField(field)
-			if field == "Set-Cookie" && len(said) > 1 {
-				said = said[:1] // as in nginx: cookies cannot be joined
+			values := x.upstreamField(field)
+			if field == "Set-Cookie" && len(values) > 1 {
+				values = values[:1] // as in nginx: cookies cannot be joined
 			}
-			return joined(said)
+			return joinValues(values)
 		}, true
 	}
 	if cookie, ok := strings.CutPrefix(name, "upstream_cookie_"); ok && cookie != "" {
@@ -41,61 +41,61 @@ func passVariable(name string) (variable, bool) {
 }
 
 // ofAnswer reports whether an upstream's answer gives a variable its value.
-func ofAnswer(name string) bool {
-	return stepVariable(name) != nil || strings.HasPrefix(name, "upstream_http_") || strings.HasPrefix(name, "upstream_cookie_")
+func usesUpstreamResponse(name string) bool {
+	return attemptVariable(name) != nil || strings.HasPrefix(name, "upstream_http_") || strings.HasPrefix(name, "upstream_cookie_")
 }
 
 // stepVariable is what a variable tells of each server that was asked.
-func stepVariable(name string) func(*step) string {
+func attemptVariable(name string) func(*attemptRecord) string {
 	switch name {
 	case "upstream_addr":
-		return func(s *step) string {
+		return func(s *attemptRecord) string {
 			if strings.HasPrefix(s.addr, "/") {
 				return "unix:" + s.addr
 			}
 			return s.addr
 		}
 	case "upstream_status":
-		return stepStatus
+		return attemptStatus
 	case "upstream_connect_time":
-		return func(s *step) string { return passed(s.connect) }
+		return func(s *attemptRecord) string { return attemptTime(s.connectTime) }
 	case "upstream_header_time":
-		return func(s *step) string { return passed(s.header) }
+		return func(s *attemptRecord) string { return attemptTime(s.headerTime) }
 	case "upstream_response_time":
-		return func(s *step) string { return passed(s.whole) }
+		return func(s *attemptRecord) string { return attemptTime(s.responseTime) }
 	case "upstream_response_length":
-		return func(s *step) string { return strconv.FormatInt(s.bytes, 10) }
+		return func(s *attemptRecord) string { return strconv.FormatInt(s.bodyBytes, 10) }
 	}
 	return nil
 }
 
 // goalName is where the location leads.
-func (x *exchange) goalName() goalName {
-	if x.passing != nil {
-		return x.goal
+func (x *exchange) proxyTargetName() targetName {
+	if x.proxyState != nil {
+		return x.target
 	}
 	if x.loc != nil {
 		switch p := x.loc.content.(type) {
-		case *pass:
-			return p.to.name
-		case *bound:
-			return p.to.name
+		case *proxy:
+			return p.target.name
+		case *boundHandler:
+			return p.target.name
 		}
 	}
-	return goalName{}
+	return targetName{}
 }
 
 // addForwardedFor is X-Forwarded-For, with the client's address behind.
 func addForwardedFor(x *exchange) string {
-	if told := joined(x.r.Header["X-Forwarded-For"]); told != "" {
-		return told + ", " + x.clientAddr()
+	if forwarded := joinValues(x.r.Header["X-Forwarded-For"]); forwarded != "" {
+		return forwarded + ", " + x.clientAddr()
 	}
 	return x.clientAddr()
 }
 
 // upstreamField is a field of the last answer.
 func (x *exchange) upstreamField(name string) []string {
-	if x.passing == nil {
+	if x.proxyState == nil {
 		return nil
 	}
 	return x.upstreamHeader[name]

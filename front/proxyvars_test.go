@@ -20,7 +20,7 @@ func variables(text front.Text) front.Settings {
 }
 
 func TestPassVariables(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Up", "up")
 		w.Header().Add("Set-Cookie", "a=first; Path=/")
 		w.Header().Add("Set-Cookie", "a=last")
@@ -51,7 +51,7 @@ func TestPassVariables(t *testing.T) {
 
 // Where variables lead: to upstreams, bound handlers, addresses, and nowhere.
 func TestPassToVariable(t *testing.T) {
-	to := served(t, echo)
+	to := connUse(t, echo)
 	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to"}})
 	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host) })), quiet())
 	a := serveHandler(t, h)
@@ -81,7 +81,7 @@ func TestPassToVariable(t *testing.T) {
 
 // Variables may give the scheme, too: with TLS or without.
 func TestPassSchemeOfTo(t *testing.T) {
-	plain, secure := served(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
+	plain, secure := connUse(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(secure.Close)
 	a := serveHandler(t, newFront(t, oneHost(
 		front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to", Protocol: front.SchemeOfTo}, Settings: variables("$proxy_host $proxy_port")},

@@ -10,7 +10,7 @@ import (
 )
 
 // verify verifies the certificates that an upstream shows, and that they are for a name.
-func verify(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*x509.Certificate, error) {
+func verifyUpstream(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*x509.Certificate, error) {
 	switch {
 	case len(certs) == 0:
 		return nil, errors.New("the upstream has no certificate")
@@ -24,10 +24,10 @@ func verify(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*
 	chains, err := certs[0].Verify(o)
 	if err == nil {
 		err = certs[0].VerifyHostname(name)
-		if err == nil && matchesWholeDomain(certs[0], name) {
+		if err == nil && matchesTopLevelWildcard(certs[0], name) {
 			err = x509.HostnameError{Certificate: certs[0], Host: name}
 		}
-		if err != nil && hasCommonName(certs[0], name) && !constrained(chains) {
+		if err != nil && hasCommonName(certs[0], name) && !hasNameConstraints(chains) {
 			err = nil
 		}
 	}
@@ -39,7 +39,7 @@ func verify(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*
 
 // matchesWholeDomain reports whether a name is that of a certificate only because the certificate has a name such as *.com. nginx, whose
 // rule is that of OpenSSL, wants two labels behind the star. Package x509 does not.
-func matchesWholeDomain(c *x509.Certificate, name string) bool {
+func matchesTopLevelWildcard(c *x509.Certificate, name string) bool {
 	name = strings.TrimSuffix(name, ".")
 	return strings.Count(name, ".") == 1 && !slices.ContainsFunc(c.DNSNames, func(own string) bool { return strings.EqualFold(own, name) })
 }
@@ -74,7 +74,7 @@ func matchesCommonName(commonName, name string) bool {
 }
 
 // constrained reports whether an authority of any chain may certify some names only. Package x509 looks at no common name for that.
-func constrained(chains [][]*x509.Certificate) bool {
+func hasNameConstraints(chains [][]*x509.Certificate) bool {
 	return slices.ContainsFunc(slices.Concat(chains...), func(c *x509.Certificate) bool {
 		return len(c.PermittedDNSDomains)+len(c.ExcludedDNSDomains)+len(c.PermittedIPRanges)+len(c.ExcludedIPRanges) > 0
 	})

@@ -54,7 +54,7 @@ func TestVerifiedNames(t *testing.T) {
 		t.Cleanup(s.Close)
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(cert)
-		a := serveHandler(t, newFront(t, passed(front.Proxy{
+		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{
 			Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), TLS: front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n"},
 		}), quiet()))
 		for _, good := range strings.Fields(c.good) {

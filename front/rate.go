@@ -9,28 +9,28 @@ import (
 
 // pace bounds the rate of an answer, by nginx's arithmetic: what was sent may be at most what the rate allows for
 // the whole seconds since the first byte, and one more.
-type pace struct {
+type rateLimiter struct {
 	rate, after int64 // bytes per second, and before that counts
-	began       time.Time
+	startTime   time.Time
 }
 
 // begin sets what bounds the body: its rate and the time between two writes.
-func (w *writer) begin(f *filters) {
-	w.bound = newSendBound(w.x, f.sendTimeout)
-	rate, ok := parseSize(w.x.limitOf)
-	if w.x.limitOf == "" || !ok { // as in nginx, words that are no rate change none
-		rate, ok = parseSize(f.rate.of(w.x))
+func (w *writer) startLimits(f *filters) {
+	w.deadline = newSendDeadline(w.x, f.sendTimeout)
+	rate, ok := parseSize(w.x.limitRate)
+	if w.x.limitRate == "" || !ok { // as in nginx, words that are no rate change none
+		rate, ok = parseSize(f.rate.eval(w.x))
 	}
 	if ok && rate > 0 {
-		after, _ := parseSize(f.rateAfter.of(w.x))
-		w.pace = &pace{rate: rate, after: after, began: time.Now()}
+		after, _ := parseSize(f.rateAfter.eval(w.x))
+		w.pace = &rateLimiter{rate: rate, after: after, startTime: time.Now()}
 	}
 }
 
 // await waits until something may be sent, and returns how much. It ends with the request.
-func (p *pace) await(w *writer) (int64, error) {
+func (p *rateLimiter) wait(w *writer) (int64, error) {
 	for {
-		seconds := int64(time.Since(p.began)/time.Second) + 1
+		seconds := int64(time.Since(p.startTime)/time.Second) + 1
 		most := p.after - w.sent
 		if seconds < (1<<62)/p.rate {
 			most += p.rate * seconds
@@ -38,10 +38,10 @@ func (p *pace) await(w *writer) (int64, error) {
 		if most > 0 {
 			return most, nil
 		}
-		w.bound.again(w)
+		w.deadline.extend(w)
 		_ = http.NewResponseController(w.ResponseWriter).Flush() // the client shall have what it may
-		w.bound.pause(w)
-		timer := time.NewTimer(time.Until(p.began.Add(time.Duration(seconds) * time.Second)))
+		w.deadline.clear(w)
+		timer := time.NewTimer(time.Until(p.startTime.Add(time.Duration(seconds) * time.Second)))
 		select {
 		case <-timer.C:
 		case <-w.x.r.Context().Done():

@@ -9,17 +9,17 @@ import (
 
 // realIP is a RealIP, compiled.
 type realIP struct {
-	from      nets
-	header    string // canonical
-	listed    bool   // addresses are added to its end by each proxy on the way
-	recursive bool
-	proxied   bool // the header is that of the PROXY protocol
+	from              networkSet
+	header            string // canonical
+	isList            bool   // addresses are added to its end by each proxy on the way
+	recursive         bool
+	fromProxyProtocol bool // the header is that of the PROXY protocol
 }
 
 // remote is who asked: the peer of the connection, or whom trusted peers speak for.
-type remote struct {
+type clientAddress struct {
 	peer, addr netip.AddrPort // invalid for a unix socket
-	asked      *location      // by which addr was found
+	loc        *location      // by which addr was found
 	replaced   bool           // addr is not peer, and stays
 }
 
@@ -33,9 +33,9 @@ func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 	case "":
 		out.header = "X-Real-Ip"
 	case "Proxy_protocol":
-		out.proxied = true
+		out.fromProxyProtocol = true
 	}
-	out.listed = out.header == "X-Forwarded-For"
+	out.isList = out.header == "X-Forwarded-For"
 	for i, p := range from.From {
 		out.from.add(p, i)
 	}
@@ -46,44 +46,44 @@ func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 }
 
 // who is who asked, as far as the host and the location trust those who tell. Once another's word was taken it stays.
-func (x *exchange) who() *remote {
-	c := x.remote
+func (x *exchange) clientAddress() *clientAddress {
+	c := x.address
 	if c == nil {
-		c = new(remote)
-		x.remote = c
+		c = new(clientAddress)
+		x.address = c
 		if a, err := netip.ParseAddrPort(x.r.RemoteAddr); err == nil {
 			c.peer = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 		}
 		c.addr = c.peer
 	}
-	if x.loc != nil && x.loc != c.asked && !c.replaced {
-		c.asked = x.loc
-		if !c.ask(x, x.host.defaults.realIP) {
-			c.ask(x, x.loc.realIP)
+	if x.loc != nil && x.loc != c.loc && !c.replaced {
+		c.loc = x.loc
+		if !c.update(x, x.host.defaults.realIP) {
+			c.update(x, x.loc.realIP)
 		}
 	}
 	return c
 }
 
-func (c *remote) ask(x *exchange, f *realIP) bool {
+func (c *clientAddress) update(x *exchange, f *realIP) bool {
 	if f == nil {
 		return false
 	}
-	var told netip.AddrPort
+	var addr netip.AddrPort
 	var ok bool
-	if f.proxied {
-		told, ok = f.findProxied(c.peer, x.proxyHeader())
+	if f.fromProxyProtocol {
+		addr, ok = f.findProxyProtocol(c.peer, x.proxyHeader())
 	} else {
-		told, ok = f.find(c.peer, x.r.Header)
+		addr, ok = f.find(c.peer, x.r.Header)
 	}
 	if ok {
-		c.addr, c.replaced = told, true
+		c.addr, c.replaced = addr, true
 	}
 	return ok
 }
 
 // findProxied returns the address that the header of the PROXY protocol has, if the peer is trusted.
-func (f *realIP) findProxied(peer netip.AddrPort, h ProxyHeader) (netip.AddrPort, bool) {
+func (f *realIP) findProxyProtocol(peer netip.AddrPort, h ProxyHeader) (netip.AddrPort, bool) {
 	if _, trusted := f.from.find(peer.Addr()); !trusted || !h.Source.IsValid() {
 		return peer, false
 	}
@@ -96,7 +96,7 @@ func (f *realIP) find(peer netip.AddrPort, header http.Header) (netip.AddrPort, 
 	if _, ok := f.from.find(peer.Addr()); !ok || len(values) == 0 {
 		return peer, false
 	}
-	if !f.listed {
+	if !f.isList {
 		values = values[:1]
 	}
 	at, found := peer, false
@@ -153,10 +153,10 @@ func parseAddr(s string) (netip.AddrPort, bool) {
 
 // clientAddr is $remote_addr.
 func (x *exchange) clientAddr() string {
-	if x.remote == nil && x.loc != nil && x.loc.realIP == nil && x.host.defaults.realIP == nil {
+	if x.address == nil && x.loc != nil && x.loc.realIP == nil && x.host.defaults.realIP == nil {
 		return peerHost(x.r.RemoteAddr)
 	}
-	return addrString(x.who().addr)
+	return addrString(x.clientAddress().addr)
 }
 
 // peerHost is the address in what net/http makes of one and a port.
@@ -187,15 +187,15 @@ func portString(a netip.AddrPort) string {
 }
 
 func remoteAddr(x *exchange) string { return x.clientAddr() }
-func remotePort(x *exchange) string { return portString(x.who().addr) }
+func remotePort(x *exchange) string { return portString(x.clientAddress().addr) }
 
 // binaryRemoteAddr is the address in 4 or 16 bytes, or "unix:".
 func binaryRemoteAddr(x *exchange) string {
-	if a := x.who().addr; a.IsValid() {
+	if a := x.clientAddress().addr; a.IsValid() {
 		return string(a.Addr().AsSlice())
 	}
 	return "unix:"
 }
 
-func realipRemoteAddr(x *exchange) string { return addrString(x.who().peer) }
-func realipRemotePort(x *exchange) string { return portString(x.who().peer) }
+func realipRemoteAddr(x *exchange) string { return addrString(x.clientAddress().peer) }
+func realipRemotePort(x *exchange) string { return portString(x.clientAddress().peer) }

@@ -11,7 +11,7 @@ import (
 const statusClosed = 444
 
 // hangsUp reports whether a status is one that no answer goes with.
-func hangsUp(status int) bool {
+func hasNoResponse(status int) bool {
 	return status == statusClosed || status == statusClientGone || status == http.StatusRequestTimeout
 }
 
@@ -25,24 +25,24 @@ func (c *compiler) returnStep(s Return) (action, error) {
 		return nil, fmt.Errorf("return: %w", err)
 	}
 	switch {
-	case hangsUp(s.Status) && (body.empty() || s.Status == statusClosed):
-		return func(x *exchange) (outcome, bool) { return x.hangUp(s.Status), true }, nil
+	case hasNoResponse(s.Status) && (body.empty() || s.Status == statusClosed):
+		return func(x *exchange) (outcome, bool) { return x.abort(s.Status), true }, nil
 	case redirects(s.Status):
-		return func(x *exchange) (outcome, bool) { return x.sendTo(s.Status, x.textWith(s.Status, &body)), true }, nil
+		return func(x *exchange) (outcome, bool) { return x.sendRedirect(s.Status, x.textWith(s.Status, &body)), true }, nil
 	case s.Status >= http.StatusBadRequest && body.empty():
 		return func(x *exchange) (outcome, bool) { return x.fail(s.Status), true }, nil
 	}
-	return func(x *exchange) (outcome, bool) { return x.say(s.Status, x.textWith(s.Status, &body)), true }, nil
+	return func(x *exchange) (outcome, bool) { return x.sendText(s.Status, x.textWith(s.Status, &body)), true }, nil
 }
 
 // textWith is a text of an answer with a status, which it may ask for; an error's page has the error's.
 func (x *exchange) textWith(status int, t *text) string {
-	before := x.status
+	before := x.errorStatus
 	if before == 0 {
-		x.status = status
+		x.errorStatus = status
 	}
-	s := t.of(x)
-	x.status = before
+	s := t.eval(x)
+	x.errorStatus = before
 	return s
 }
 
@@ -59,50 +59,50 @@ func redirects(status int) bool {
 }
 
 // hangUp ends a request without an answer: its connection is closed, its stream reset.
-func (x *exchange) hangUp(status int) outcome {
-	x.unanswered(status)
+func (x *exchange) abort(status int) outcome {
+	x.endWithoutResponse(status)
 	panic(http.ErrAbortHandler)
 }
 
 // say answers with a text, which has the type of files with the path's ending, unless X-Accel-Redirect has led here with another one.
-func (x *exchange) say(status int, body string) outcome {
-	if x.stuck {
+func (x *exchange) sendText(status int, body string) outcome {
+	if x.regexTimedOut {
 		return x.fail(http.StatusInternalServerError)
 	}
 	if x.loc.settings.Closed != "" {
-		return x.closed()
+		return x.failClosed()
 	}
 	header := x.w.Header()
 	if status != http.StatusNoContent && status != http.StatusNotModified {
 		if header["Content-Type"] == nil {
-			header["Content-Type"] = []string{x.loc.files.types.of(x.path)}
+			header["Content-Type"] = []string{x.loc.files.types.typeOf(x.path)}
 		}
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	} else {
 		delete(header, "Content-Type")
 	}
-	x.w.WriteHeader(x.statusOf(status))
+	x.w.WriteHeader(x.pageStatus(status))
 	if body != "" && x.method != http.MethodHead {
 		_, _ = x.w.Write([]byte(body))
 	}
-	return answered
+	return responded
 }
 
 // sendTo redirects the client. An error page may answer instead.
-func (x *exchange) sendTo(status int, location string) outcome {
-	if x.stuck {
+func (x *exchange) sendRedirect(status int, location string) outcome {
+	if x.regexTimedOut {
 		return x.fail(http.StatusInternalServerError)
 	}
 	if x.loc.settings.Closed != "" {
-		return x.closed()
+		return x.failClosed()
 	}
-	x.w.Header()["Location"] = []string{x.absolute(location)}
+	x.w.Header()["Location"] = []string{x.absoluteLocation(location)}
 	return x.fail(status)
 }
 
 // absolute is a Location as it is sent: a path gets the scheme and the host that the client has asked, if the location wants
 // that. Control characters, which $uri may hold, are encoded, so that they end no line.
-func (x *exchange) absolute(location string) string {
+func (x *exchange) absoluteLocation(location string) string {
 	s := x.loc.settings
 	if location == "" || location[0] != '/' || s.RelativeRedirects {
 		return x.escapeControls(location)
@@ -120,7 +120,7 @@ func (x *exchange) absolute(location string) string {
 	b.WriteString(scheme(x))
 	b.WriteString("://")
 	b.WriteString(host)
-	if port := serverPort(x); !s.HidePort && port != "" && port != standardPort(x) {
+	if port := serverPort(x); !s.HidePort && port != "" && port != defaultPort(x) {
 		b.WriteByte(':')
 		b.WriteString(port)
 	}
@@ -129,7 +129,7 @@ func (x *exchange) absolute(location string) string {
 }
 
 // standardPort is that of the scheme.
-func standardPort(x *exchange) string {
+func defaultPort(x *exchange) string {
 	if x.r.TLS != nil {
 		return "443"
 	}
@@ -142,7 +142,7 @@ func (x *exchange) escapeControls(s string) string {
 	if strings.IndexFunc(s, isControl) < 0 {
 		return s
 	}
-	x.errorf(levelError, "control characters in the target of a redirect are encoded: %q", bounded(s))
+	x.errorf(levelError, "control characters in the target of a redirect are encoded: %q", truncateLogged(s))
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if isControl(rune(s[i])) {

@@ -9,9 +9,9 @@ import (
 // referers are a Referers, compiled.
 type referers struct {
 	none, blocked bool
-	names         *names[string] // what the path of a URL there begins with
-	hosts         []*pattern     // of names
-	urls          []*pattern     // of all that is behind the scheme
+	names         *hostNames[string] // what the path of a URL there begins with
+	hosts         []*pattern         // of names
+	urls          []*pattern         // of all that is behind the scheme
 }
 
 const (
@@ -27,11 +27,11 @@ func (c *compiler) referers(from *Referers) (*referers, error) {
 	if len(from.Names) == 0 && len(from.Patterns) == 0 {
 		return nil, errors.New("no referers are valid: want Names or Patterns")
 	}
-	r := &referers{none: from.None, blocked: from.Blocked, names: newNames[string]()}
+	r := &referers{none: from.None, blocked: from.Blocked, names: newHostNames[string]()}
 	var err error
 	for _, name := range from.Names {
 		if source, ok := strings.CutPrefix(name, "~"); ok {
-			r.hosts, err = c.alsoPattern(r.hosts, source)
+			r.hosts, err = c.appendPattern(r.hosts, source)
 		} else {
 			host, path := cutPath(name)
 			err = r.names.add(lowerASCII(host), path)
@@ -41,7 +41,7 @@ func (c *compiler) referers(from *Referers) (*referers, error) {
 		}
 	}
 	for _, source := range from.Patterns {
-		if r.urls, err = c.alsoPattern(r.urls, source); err != nil {
+		if r.urls, err = c.appendPattern(r.urls, source); err != nil {
 			return nil, fmt.Errorf("valid referers: %w", err)
 		}
 	}
@@ -49,7 +49,7 @@ func (c *compiler) referers(from *Referers) (*referers, error) {
 }
 
 // alsoPattern adds a regular expression whose groups nobody asks for.
-func (c *compiler) alsoPattern(all []*pattern, source string) ([]*pattern, error) {
+func (c *compiler) appendPattern(all []*pattern, source string) ([]*pattern, error) {
 	p, err := c.parsePattern(source, true)
 	return append(all, p), err
 }
@@ -91,7 +91,7 @@ func (r *referers) valid(x *exchange, fields []string) bool {
 		_, path := cutPath(url[end:])
 		return strings.HasPrefix(path, begins)
 	}
-	return anyFits(x, r.hosts, name) || anyFits(x, r.urls, url)
+	return anyMatches(x, r.hosts, name) || anyMatches(x, r.urls, url)
 }
 
 // cutHTTP takes the scheme from a URL of http or https.
@@ -108,9 +108,9 @@ func cutHTTP(url string) (rest string, ok bool) {
 }
 
 // anyFits reports whether one of several patterns fits.
-func anyFits(x *exchange, all []*pattern, s string) bool {
+func anyMatches(x *exchange, all []*pattern, s string) bool {
 	for _, p := range all {
-		if p.fits(x, s) {
+		if p.matchOnly(x, s) {
 			return true
 		}
 	}

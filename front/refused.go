@@ -12,21 +12,21 @@ func (h *Handler) LogRefused(r *http.Request, line string, status int, sent int6
 		return
 	}
 	defer p.leave()
-	x := newExchange(p, make(unsent), r)
+	x := newExchange(p, make(discardWriter), r)
 	defer x.end()
-	x.refused = &refused{line, sent}
-	name, _ := hostName(x.asked)
-	x.host = p.hosts.group(r).named(x, name)
+	x.rejected = &rejectedRequest{line, sent}
+	name, _ := hostName(x.hostHeader)
+	x.host = p.hosts.groupOf(r).hostFor(x, name)
 	x.loc = &x.host.defaults
 	if x.path, _ = requestPath(r.URL, x.host.keepSlashes); x.path == "" {
 		x.args = ""
 	}
-	x.begin()
-	x.note, x.done = status, true
+	x.start()
+	x.loggedStatus, x.isComplete = status, true
 }
 
 // refused is what a log says of a request that the server has refused.
-type refused struct {
+type rejectedRequest struct {
 	line string // as it was received
 	sent int64  // bytes of the response's body
 }

@@ -14,12 +14,12 @@ import (
 
 // hostName is the name that the request asks for, as hosts are compared with; empty if it names none.
 func (x *exchange) hostName() string {
-	name, _ := hostName(x.asked)
+	name, _ := hostName(x.hostHeader)
 	return name
 }
 
 // hostOrName is $host.
-func (x *exchange) hostOrName() string {
+func (x *exchange) hostOrServerName() string {
 	if name := x.hostName(); name != "" {
 		return name
 	}
@@ -51,10 +51,10 @@ func requestMethod(x *exchange) string {
 
 // requestLine is the client's.
 func requestLine(x *exchange) string {
-	if x.refused != nil {
-		return x.refused.line
+	if x.rejected != nil {
+		return x.rejected.line
 	}
-	r := x.client()
+	r := x.clientRequest()
 	return r.Method + " " + r.RequestURI + " " + r.Proto
 }
 
@@ -90,13 +90,13 @@ func http2(x *exchange) string {
 }
 
 // local is the address that the client has connected to, nil if the server does not say.
-func (x *exchange) local() net.Addr {
+func (x *exchange) localAddr() net.Addr {
 	a, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return a
 }
 
 func serverAddr(x *exchange) string {
-	switch a := x.local().(type) {
+	switch a := x.localAddr().(type) {
 	case *net.TCPAddr:
 		return unmapped(a.IP)
 	case *net.UnixAddr:
@@ -111,7 +111,7 @@ func unmapped(ip net.IP) string {
 }
 
 func serverPort(x *exchange) string {
-	if a, ok := x.local().(*net.TCPAddr); ok {
+	if a, ok := x.localAddr().(*net.TCPAddr); ok {
 		return strconv.Itoa(a.Port)
 	}
 	return ""
@@ -127,8 +127,8 @@ func remoteUser(x *exchange) string {
 func requestLength(x *exchange) string {
 	const line, field = len("  \r\n\r\n"), len(": \r\n")
 	n := int64(len(x.r.Method) + len(x.r.RequestURI) + len(x.r.Proto) + line)
-	if x.asked != "" {
-		n += int64(len("Host") + len(x.asked) + field)
+	if x.hostHeader != "" {
+		n += int64(len("Host") + len(x.hostHeader) + field)
 	}
 	for name, values := range x.r.Header {
 		for _, v := range values {
@@ -158,7 +158,7 @@ func requestID(x *exchange) string {
 	return x.id
 }
 
-func requestTime(x *exchange) string { return seconds(time.Since(x.began)) }
+func requestTime(x *exchange) string { return seconds(time.Since(x.startTime)) }
 
 // seconds writes a duration as nginx does, to the millisecond.
 func seconds(d time.Duration) string {
@@ -167,7 +167,7 @@ func seconds(d time.Duration) string {
 }
 
 func requestCompletion(x *exchange) string {
-	if x.done {
+	if x.isComplete {
 		return "OK"
 	}
 	return ""
@@ -182,7 +182,7 @@ func contentLength(r *http.Request) string {
 }
 
 // joined is a field's value, whatever number of lines it came in.
-func joined(values []string) string {
+func joinValues(values []string) string {
 	switch len(values) {
 	case 0:
 		return ""
@@ -228,8 +228,8 @@ func cookie(lines []string, name string) string {
 
 // limitRate is the rate that Set has asked for, in the words that it was asked for with.
 func limitRate(x *exchange) string {
-	if x.limitOf == "" {
+	if x.limitRate == "" {
 		return "0"
 	}
-	return x.limitOf
+	return x.limitRate
 }

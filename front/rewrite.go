@@ -26,8 +26,8 @@ func (x *exchange) rewrite() outcome {
 	if out := x.perform(x.loc.steps); out != proceed {
 		return out
 	}
-	if x.moved {
-		return x.goOn(atLocation)
+	if x.needsLocation {
+		return x.restart(atLocation)
 	}
 	return proceed
 }
@@ -36,7 +36,7 @@ func (x *exchange) rewrite() outcome {
 func (x *exchange) perform(all []action) outcome {
 	for _, do := range all {
 		out, ends := do(x)
-		if x.stuck && out != answered {
+		if x.regexTimedOut && out != responded {
 			return x.fail(http.StatusInternalServerError)
 		}
 		if ends {
@@ -75,7 +75,7 @@ func (c *compiler) steps(from []Step) ([]action, error) {
 }
 
 func breakStep(x *exchange) (outcome, bool) {
-	x.moved = false
+	x.needsLocation = false
 	return proceed, true
 }
 
@@ -85,7 +85,7 @@ func (c *compiler) setStep(s Set) (action, error) {
 		return nil, fmt.Errorf("set $%s: %w", s.Name, err)
 	}
 	return func(x *exchange) (outcome, bool) {
-		set.assign(x, set.value.of(x))
+		set.assign(x, set.value.eval(x))
 		return proceed, false
 	}, nil
 }
@@ -117,20 +117,20 @@ func (c *compiler) ifStep(s If) (action, error) {
 	if err != nil {
 		return nil, err
 	}
-	become, err := c.become(s.Location)
+	ifLoc, err := c.ifLocation(s.Location)
 	if err != nil {
 		return nil, err
 	}
 	return func(x *exchange) (outcome, bool) {
-		if !holds(x) || x.stuck {
+		if !holds(x) || x.regexTimedOut {
 			return proceed, false
 		}
-		if become != nil {
-			x.loc = become
-			x.enter()
+		if ifLoc != nil {
+			x.loc = ifLoc
+			x.applyLocation()
 		}
 		for _, do := range then {
-			if out, ends := do(x); ends || x.stuck {
+			if out, ends := do(x); ends || x.regexTimedOut {
 				return out, ends
 			}
 		}
@@ -139,15 +139,15 @@ func (c *compiler) ifStep(s If) (action, error) {
 }
 
 // become compiles the location that an If goes on in; nil stays nil.
-func (c *compiler) become(from *Location) (*location, error) {
+func (c *compiler) ifLocation(from *Location) (*location, error) {
 	if from == nil {
 		return nil, nil
 	}
 	if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
-		return nil, at(from.Pos, errors.New("the location of an if has locations, steps or try_files, which nothing would ask"))
+		return nil, withPos(from.Pos, errors.New("the location of an if has locations, steps or try_files, which nothing would ask"))
 	}
 	loc := &location{path: from.Path, final: from.Match == FinalPrefix, internal: from.Internal}
-	return loc, at(from.Pos, c.location(loc, from))
+	return loc, withPos(from.Pos, c.location(loc, from))
 }
 
 // condition compiles that of an If.
@@ -163,22 +163,22 @@ func (c *compiler) condition(s If) (func(*exchange) bool, error) {
 		if not {
 			return nil, fmt.Errorf("there is no operator %q", s.Op)
 		}
-		return left.holds, nil
+		return left.isTrue, nil
 	case "=":
 		right, err := c.text(s.Right)
 		if err != nil {
 			return nil, err
 		}
-		holds = func(x *exchange) bool { return left.of(x) == right.of(x) }
+		holds = func(x *exchange) bool { return left.eval(x) == right.eval(x) }
 	case "~", "~*":
 		p, err := c.pattern(string(s.Right), op == "~*")
 		if err != nil {
 			return nil, err
 		}
-		holds = func(x *exchange) bool { return x.matches(p, left.of(x)) }
+		holds = func(x *exchange) bool { return x.matches(p, left.eval(x)) }
 	case "-f", "-d", "-e", "-x":
 		kind := op[1]
-		holds = func(x *exchange) bool { return fileIs(left.of(x), kind) }
+		holds = func(x *exchange) bool { return fileIs(left.eval(x), kind) }
 	default:
 		return nil, fmt.Errorf("there is no operator %q", s.Op)
 	}
@@ -239,7 +239,7 @@ func (c *compiler) rewriteStep(s Rewrite) (action, error) {
 			return proceed, false
 		}
 		if r.status != 0 {
-			return x.sendTo(r.status, r.location(x)), true
+			return x.sendRedirect(r.status, r.location(x)), true
 		}
 		return r.apply(x)
 	}, nil
@@ -274,9 +274,9 @@ func (c *compiler) replacement(s Rewrite) (*replacement, error) {
 
 // location is the URL that a redirect leads to. What captures bring into it is encoded.
 func (r *replacement) location(x *exchange) string {
-	to := r.path.of(x)
-	if x.quoted() {
-		to = r.path.escaped(x)
+	to := r.path.eval(x)
+	if x.hasEncodedPath() {
+		to = r.path.evalEscaped(x)
 	}
 	to = unescapeMost(to)
 	args := r.query(x)
@@ -290,10 +290,10 @@ func (r *replacement) location(x *exchange) string {
 func (r *replacement) query(x *exchange) string {
 	args := ""
 	if r.hasArgs {
-		if x.quoted() {
-			args = r.args.escaped(x)
+		if x.hasEncodedPath() {
+			args = r.args.evalEscaped(x)
 		} else {
-			args = r.args.of(x)
+			args = r.args.eval(x)
 		}
 	}
 	switch {
@@ -308,17 +308,17 @@ func (r *replacement) query(x *exchange) string {
 // apply has the exchange go on with the new path.
 func (r *replacement) apply(x *exchange) (outcome, bool) {
 	args := r.query(x)
-	path, ok := cleanPath(r.path.of(x), true)
+	path, ok := cleanPath(r.path.eval(x), true)
 	if !ok {
 		return x.fail(http.StatusInternalServerError), true
 	}
-	x.path, x.args, x.internal, x.changed, x.rewritten = path, args, true, true, true
-	x.moved = r.flag != RewriteBreak
+	x.path, x.args, x.internal, x.uriChanged, x.rewritten = path, args, true, true, true
+	x.needsLocation = r.flag != RewriteBreak
 	return proceed, r.flag == RewriteLast || r.flag == RewriteBreak
 }
 
 // quoted reports whether the client encoded something in its path: then captures are encoded where they become part of a query.
-func (x *exchange) quoted() bool {
+func (x *exchange) hasEncodedPath() bool {
 	path, _, _ := strings.Cut(x.r.RequestURI, "?")
 	return strings.ContainsAny(path, "%+")
 }

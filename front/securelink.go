@@ -43,7 +43,7 @@ func secureLinkVariable(expiry int) variable {
 		case l.secret != "":
 			return l.bySecret(requestURI(x))
 		}
-		said, expires, limited := strings.Cut(l.link.of(x), ",")
+		sum, expires, limited := strings.Cut(l.link.eval(x), ",")
 		until := int64(0)
 		if limited {
 			n, err := strconv.ParseUint(expires, 10, 63)
@@ -55,7 +55,7 @@ func secureLinkVariable(expiry int) variable {
 			}
 		}
 		switch {
-		case !isLinkSum(said, l.md5.of(x)):
+		case !isLinkSum(sum, l.md5.eval(x)):
 			return ""
 		case limited && until < time.Now().Unix():
 			return "0"
@@ -65,15 +65,15 @@ func secureLinkVariable(expiry int) variable {
 }
 
 // isLinkSum reports whether a link's sum is that of a text. How long that takes says nothing about where they differ.
-func isLinkSum(said, of string) bool {
-	const padded = 24                                            // digits of 16 bytes, with what pads them
-	if len(said) > padded || strings.ContainsAny(said, "\r\n") { // which the decoder would leave out
+func isLinkSum(sum, of string) bool {
+	const padded = 24                                          // digits of 16 bytes, with what pads them
+	if len(sum) > padded || strings.ContainsAny(sum, "\r\n") { // which the decoder would leave out
 		return false
 	}
-	digits, _, _ := strings.Cut(said, "=")
-	sum, err := base64.RawURLEncoding.DecodeString(digits)
+	digits, _, _ := strings.Cut(sum, "=")
+	decoded, err := base64.RawURLEncoding.DecodeString(digits)
 	want := md5.Sum([]byte(of))
-	return err == nil && subtle.ConstantTimeCompare(sum, want[:]) == 1
+	return err == nil && subtle.ConstantTimeCompare(decoded, want[:]) == 1
 }
 
 // bySecret is what is behind the sum in a URI "/prefix/sum/link", if it is that of the link and the secret.
@@ -82,8 +82,8 @@ func (l *secureLink) bySecret(uri string) string {
 		return ""
 	}
 	_, rest, _ := strings.Cut(uri[1:], "/")
-	said, link, _ := strings.Cut(rest, "/")
-	sum, err := hex.DecodeString(said)
+	digits, link, _ := strings.Cut(rest, "/")
+	sum, err := hex.DecodeString(digits)
 	want := md5.Sum([]byte(link + l.secret))
 	if err != nil || subtle.ConstantTimeCompare(sum, want[:]) != 1 {
 		return ""

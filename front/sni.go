@@ -14,12 +14,12 @@ func (h *Handler) HostAt(local net.Addr, name string) *Host {
 		return nil
 	}
 	defer p.leave()
-	group := p.hosts.at(local)
+	group := p.hosts.groupAt(local)
 	folded, ok := hostName(name)
 	if !ok {
-		return group.standard.from
+		return group.defaultHost.from
 	}
-	return group.named(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
+	return group.hostFor(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
 }
 
 // DefaultAt finds the Host that answers, at a local address, what no other is meant by; nil if none listens there, or the Handler was closed.
@@ -29,39 +29,39 @@ func (h *Handler) DefaultAt(local net.Addr) *Host {
 		return nil
 	}
 	defer p.leave()
-	return p.hosts.at(local).standard.from
+	return p.hosts.groupAt(local).defaultHost.from
 }
 
 // greeting is the host whose handshake a connection has had.
-type greeting struct {
+type sniHost struct {
 	host *host
 	name string // by which the client found it; empty if that is the address's default
 }
 
 // greeted finds the host that the client named in the handshake.
-func (g *hostGroup) greeted(x *exchange) greeting {
-	if !g.only {
+func (g *hostGroup) sniHost(x *exchange) sniHost {
+	if !g.isSingle {
 		if name, ok := hostName(x.r.TLS.ServerName); ok && name != "" {
-			if h := g.find(x, name); h != nil {
-				return greeting{h, name}
+			if h := g.lookup(x, name); h != nil {
+				return sniHost{h, name}
 			}
 		}
 	}
-	return greeting{host: g.standard}
+	return sniHost{host: g.defaultHost}
 }
 
 // choose finds the host of a request, and the status of one that comes by a connection which the host does not serve: by naming one
 // host in the handshake and another in the request a client does not get past the certificate that it needs. A connection may also be
 // older than what the Config wants now.
-func (g *hostGroup) choose(x *exchange, name string) (h *host, status int) {
+func (g *hostGroup) selectHost(x *exchange, name string) (h *host, status int) {
 	s := x.r.TLS
-	if s == nil || !g.verifies {
-		return g.named(x, name), 0
+	if s == nil || !g.asksForCerts {
+		return g.hostFor(x, name), 0
 	}
-	to := g.greeted(x) // before the host, whose captures count
-	h = g.named(x, name)
+	to := g.sniHost(x) // before the host, whose captures count
+	h = g.hostFor(x, name)
 	if h.certs != nil {
-		if to.name != "" && to.name != name && x.asked != "" {
+		if to.name != "" && to.name != name && x.hostHeader != "" {
 			return h, http.StatusMisdirectedRequest
 		}
 		return h, h.certs.status(s)

@@ -12,15 +12,15 @@ import (
 
 // fileSet is how a location answers with files.
 type fileSet struct {
-	root  text   // or alias
-	alias bool   // root stands for what follows
-	part  string // of the path, which alias stands for: the location's; "" is all of it
+	root   text   // or alias
+	alias  bool   // root stands for what follows
+	prefix string // of the path, which alias stands for: the location's; "" is all of it
 
-	fixed string         // the directory that files are below of: the part of root that has no variables
-	at    *files.Handler // of fixed
-	from  text           // what disable_symlinks trusts, if that has variables
-	roots *fileRoots     // handlers by from; nil if it has none
-	how   files.Config
+	dir     string         // the directory that files are below of: the part of root that has no variables
+	handler *files.Handler // of fixed
+	from    text           // what disable_symlinks trusts, if that has variables
+	roots   *fileRoots     // handlers by from; nil if it has none
+	config  files.Config
 
 	index   []text
 	listing bool
@@ -28,15 +28,15 @@ type fileSet struct {
 }
 
 // place is a path of a directory's.
-type place struct {
-	in   *files.Handler
-	name string
-	done func() // nil if there is nothing to do when it has been used
+type filePlace struct {
+	handler *files.Handler
+	name    string
+	release func() // nil if there is nothing to do when it has been used
 }
 
-func (p *place) leave() {
-	if p.done != nil {
-		p.done()
+func (p *filePlace) leave() {
+	if p.release != nil {
+		p.release()
 	}
 }
 
@@ -51,50 +51,50 @@ func (f *fileSet) serve(x *exchange) outcome {
 	if strings.HasSuffix(x.path, "/") {
 		return f.directory(x)
 	}
-	p, out := f.asked(x)
+	p, out := f.findPath(x)
 	if out != proceed {
 		return out
 	}
 	defer p.leave()
 	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may name a directory
-		return f.unread(x, p.in.Kind(p.name))
+		return f.serveUnreadable(x, p.handler.Kind(p.name))
 	}
 	f.setType(x, p.name)
-	r := x.judged(x.askingForFile(), "")
-	if x.replaces() { // of others the type need not be known
-		r = x.whole(r, f.types.of(x.path))
+	r := x.withConditions(x.fileRequest(), "")
+	if x.substitutes() { // of others the type need not be known
+		r = x.withoutRange(r, f.types.typeOf(x.path))
 	}
-	switch status := p.in.ServePath(x.w, r, p.name); status {
+	switch status := p.handler.ServePath(x.w, r, p.name); status {
 	case 0:
-		return answered
+		return responded
 	case http.StatusMovedPermanently:
-		return f.slash(x)
+		return f.redirectToSlash(x)
 	case http.StatusBadRequest: // what leads above the root is not there
 		status = http.StatusNotFound
 		fallthrough
 	default:
 		if status == http.StatusNotFound {
-			f.missing(x)
+			f.logMissing(x)
 		}
 		return x.fail(status)
 	}
 }
 
 // missing tells of a file that is not there.
-func (f *fileSet) missing(x *exchange) {
-	if !x.loc.settings.NoLogNotFound && x.errorLog().wants(levelError) {
-		full, _ := f.full(x, x.path)
+func (f *fileSet) logMissing(x *exchange) {
+	if !x.loc.settings.NoLogNotFound && x.errorLog().isEnabled(levelError) {
+		full, _ := f.fullName(x, x.path)
 		x.errorf(levelError, "there is no file %q", full)
 	}
 }
 
 // unread answers where no file can.
-func (f *fileSet) unread(x *exchange, kind files.Kind) outcome {
+func (f *fileSet) serveUnreadable(x *exchange, kind files.Kind) outcome {
 	switch kind {
 	case files.File:
 		return x.fail(http.StatusMethodNotAllowed)
 	case files.Directory:
-		return f.slash(x)
+		return f.redirectToSlash(x)
 	case files.Denied:
 		return x.fail(http.StatusForbidden)
 	}
@@ -102,21 +102,21 @@ func (f *fileSet) unread(x *exchange, kind files.Kind) outcome {
 }
 
 // slash sends the client to the path of a directory.
-func (f *fileSet) slash(x *exchange) outcome {
-	return x.sendTo(http.StatusMovedPermanently, withArgs(escapePath(x.path+"/"), x.args))
+func (f *fileSet) redirectToSlash(x *exchange) outcome {
+	return x.sendRedirect(http.StatusMovedPermanently, withArgs(escapePath(x.path+"/"), x.args))
 }
 
 // directory answers with the index of a directory, by an internal redirect, or with what is in it.
 func (f *fileSet) directory(x *exchange) outcome {
-	p, out := f.asked(x)
+	p, out := f.findPath(x)
 	if out != proceed {
 		return out
 	}
 	defer p.leave()
-	looked := false
+	isChecked := false
 	for i := range f.index {
-		name := f.index[i].of(x)
-		if x.stuck {
+		name := f.index[i].eval(x)
+		if x.regexTimedOut {
 			return x.fail(http.StatusInternalServerError)
 		}
 		if strings.HasPrefix(name, "/") {
@@ -126,22 +126,22 @@ func (f *fileSet) directory(x *exchange) outcome {
 			continue
 		}
 		to := x.path + name
-		at := to
+		file := to
 		if p.name != x.path {
-			at = p.name + name
+			file = p.name + name
 		}
-		switch p.in.Kind(at) {
+		switch p.handler.Kind(file) {
 		case files.File:
 			return x.redirect(to, x.args)
 		case files.Denied:
 			return x.fail(http.StatusForbidden)
 		}
-		if !looked && p.directoryStatus() != http.StatusOK { // such a directory has no index by another name either
+		if !isChecked && p.directoryStatus() != http.StatusOK { // such a directory has no index by another name either
 			return x.fail(http.StatusNotFound)
 		}
-		looked = true
+		isChecked = true
 	}
-	if !looked {
+	if !isChecked {
 		if status := p.directoryStatus(); status != http.StatusOK {
 			return x.fail(status)
 		}
@@ -149,15 +149,15 @@ func (f *fileSet) directory(x *exchange) outcome {
 	if !f.listing || x.method == http.MethodPost {
 		return x.fail(http.StatusForbidden)
 	}
-	if status := p.in.ServePath(x.w, x.askingForFile(), p.name); status != 0 {
+	if status := p.handler.ServePath(x.w, x.fileRequest(), p.name); status != 0 {
 		return x.fail(status)
 	}
-	return answered
+	return responded
 }
 
 // directoryStatus returns 200 if the place is a directory, and otherwise the status that says what is wrong.
-func (p *place) directoryStatus() int {
-	switch p.in.Kind(p.name) {
+func (p *filePlace) directoryStatus() int {
+	switch p.handler.Kind(p.name) {
 	case files.Directory:
 		return http.StatusOK
 	case files.Denied:
@@ -167,8 +167,8 @@ func (p *place) directoryStatus() int {
 }
 
 // askingForFile is the request that a file answers: that of the client, unless it is about something else than the file.
-func (x *exchange) askingForFile() *http.Request {
-	if x.status == 0 && x.method == x.r.Method && x.parent == nil {
+func (x *exchange) fileRequest() *http.Request {
+	if x.errorStatus == 0 && x.method == x.r.Method && x.parent == nil {
 		return x.r
 	}
 	method := x.method
@@ -185,7 +185,7 @@ func (x *exchange) askingForFile() *http.Request {
 // setType gives the type by the path's ending where the file's is another one.
 func (f *fileSet) setType(x *exchange, name string) {
 	if f.alias && extension(x.path) != extension(name) {
-		x.w.Header()["Content-Type"] = []string{f.types.of(x.path)}
+		x.w.Header()["Content-Type"] = []string{f.types.typeOf(x.path)}
 	}
 }
 
@@ -196,19 +196,19 @@ func (f *fileSet) kind(x *exchange, path string) files.Kind {
 		return files.Nothing
 	}
 	defer p.leave()
-	return p.in.Kind(p.name)
+	return p.handler.Kind(p.name)
 }
 
 // find finds where a path leads to. It reports false if that is no place at all.
-func (f *fileSet) find(x *exchange, path string) (p place, ok bool) {
+func (f *fileSet) find(x *exchange, path string) (p filePlace, ok bool) {
 	if !f.alias && !strings.HasPrefix(path, "/") { // it would be beside the root
 		return p, false
 	}
 	if !f.alias && f.root.constant() {
 		p.name = path
 	} else {
-		full, within := f.full(x, path)
-		if p.name, ok = strings.CutPrefix(full, f.fixed); !within || !ok || p.name != "" && p.name[0] != '/' {
+		full, within := f.fullName(x, path)
+		if p.name, ok = strings.CutPrefix(full, f.dir); !within || !ok || p.name != "" && p.name[0] != '/' {
 			return p, false
 		}
 		if p.name == "" {
@@ -216,17 +216,17 @@ func (f *fileSet) find(x *exchange, path string) (p place, ok bool) {
 		}
 	}
 	if f.roots != nil {
-		return f.roots.find(f, p, f.from.of(x)), true
+		return f.roots.find(f, p, f.from.eval(x)), true
 	}
-	p.in = f.at
-	return p, p.in != nil
+	p.handler = f.handler
+	return p, p.handler != nil
 }
 
 // asked finds the exchange's path.
-func (f *fileSet) asked(x *exchange) (place, outcome) {
+func (f *fileSet) findPath(x *exchange) (filePlace, outcome) {
 	p, ok := f.find(x, x.path)
 	switch {
-	case x.stuck:
+	case x.regexTimedOut:
 		p.leave()
 		return p, x.fail(http.StatusInternalServerError)
 	case !ok:
@@ -237,8 +237,8 @@ func (f *fileSet) asked(x *exchange) (place, outcome) {
 
 // full is the name that a path has in the file system: $request_filename. It reports false where alias would lead to what is
 // beside the directory, because only one of the two ends in a slash: nginx takes /i../x for images/../x.
-func (f *fileSet) full(x *exchange, path string) (string, bool) {
-	root := f.root.of(x)
+func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
+	root := f.root.eval(x)
 	if root == "" {
 		return "", false
 	}
@@ -247,14 +247,14 @@ func (f *fileSet) full(x *exchange, path string) (string, bool) {
 	}
 	rest, ok := "", false
 	switch {
-	case f.part != "":
-		if rest, ok = strings.CutPrefix(path, f.part); !ok {
+	case f.prefix != "":
+		if rest, ok = strings.CutPrefix(path, f.prefix); !ok {
 			rest = path
 		}
 	case path != x.path: // a file that is tried
 		rest = path
 	default:
-		rest = x.behind
+		rest = x.triedFile
 	}
 	switch slash := strings.HasSuffix(root, "/"); {
 	case rest == "", slash && rest[0] != '/', !slash && rest[0] == '/':
@@ -281,19 +281,19 @@ func (c *compiler) files(loc *location, from *Location) error {
 	root := s.Root
 	if s.Alias != "" {
 		root, f.alias = s.Alias, true
-		if f.part = s.AliasPath; f.part == "" && loc.pattern == nil {
-			f.part = from.Path
+		if f.prefix = s.AliasPath; f.prefix == "" && loc.pattern == nil {
+			f.prefix = from.Path
 		}
 	}
 	if f.root, err = c.text(root); err != nil {
 		return fmt.Errorf("root: %w", err)
 	}
-	if loc.tries, err = c.tries(from.TryFiles); err != nil {
+	if loc.tryFiles, err = c.tryFiles(from.TryFiles); err != nil {
 		return fmt.Errorf("try_files: %w", err)
 	}
-	f.how = files.Config{
+	f.config = files.Config{
 		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true, Compress: files.Compress{Siblings: s.Precompressed},
-		ByPath: true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.of,
+		ByPath: true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
 		ModifiedExact: from.ModifiedSince == ModifiedSinceExact,
 	}
 	if s.Symlinks != files.FollowLinks {
@@ -304,11 +304,11 @@ func (c *compiler) files(loc *location, from *Location) error {
 	if root == "" {
 		return nil
 	}
-	return c.openRoot(f, loc.tries != nil || answersFiles(from))
+	return c.openRoot(f, loc.tryFiles != nil || servesFiles(from))
 }
 
 // answersFiles reports whether files are what answers in a location.
-func answersFiles(l *Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
+func servesFiles(l *Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
 
 // trustedPart is what disable_symlinks has behind from=. Most often it is $document_root, whose value is mostly known from the start.
 func trustedPart(s *Files, root Text) Text {
@@ -328,16 +328,16 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	case f.alias && !strings.HasSuffix(dir, "/"): // it may be a file
 		dir = dir[:strings.LastIndexByte(dir, '/')+1]
 	}
-	f.fixed = strings.TrimRight(dir, "/")
+	f.dir = strings.TrimRight(dir, "/")
 	if f.root.constant() && !filepath.IsAbs(f.root.literal) {
 		return fmt.Errorf("root: %q is not absolute", f.root.literal)
 	}
 	if !used {
 		return nil
 	}
-	f.how.Dir, f.how.Limits = f.fixed, c.share
+	f.config.Dir, f.config.Limits = f.dir, c.fileShare
 	if !f.from.constant() {
-		probe, err := files.New(f.how) // those that requests need differ in SymlinksFrom only
+		probe, err := files.New(f.config) // those that requests need differ in SymlinksFrom only
 		if err != nil {
 			return err
 		}
@@ -346,20 +346,20 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 		c.plan.releases = append(c.plan.releases, f.roots.close)
 		return nil
 	}
-	how := f.how
-	how.SymlinksFrom = f.from.literal
-	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", how.Dir, how.Listing, how.Compress, how.Symlinks, how.SymlinksFrom, how.NoEtag, how.ModifiedExact, how.Limits, f.types.key)
-	open := func() (*files.Handler, error) { return files.New(how) }
-	at, giveBack, err := take(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
+	config := f.config
+	config.SymlinksFrom = f.from.literal
+	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", config.Dir, config.Listing, config.Compress, config.Symlinks, config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
+	open := func() (*files.Handler, error) { return files.New(config) }
+	at, giveBack, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
 	if err != nil {
 		return err
 	}
 	c.plan.releases = append(c.plan.releases, giveBack)
-	f.at = at
+	f.handler = at
 	return nil
 }
 
-func documentRoot(x *exchange) string { return x.loc.files.root.of(x) }
+func documentRoot(x *exchange) string { return x.loc.files.root.eval(x) }
 
 func realpathRoot(x *exchange) string {
 	path, err := filepath.EvalSymlinks(documentRoot(x))
@@ -370,6 +370,6 @@ func realpathRoot(x *exchange) string {
 }
 
 func requestFilename(x *exchange) string {
-	full, _ := x.loc.files.full(x, x.path)
+	full, _ := x.loc.files.fullName(x, x.path)
 	return full
 }

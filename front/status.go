@@ -42,7 +42,7 @@ func (c *compiler) hostCounts(name string) *hostCounts {
 	if !c.counting() {
 		return nil
 	}
-	n := tally[hostCounts](c, "host "+name)
+	n := sharedCounts[hostCounts](c, "host "+name)
 	if !slices.ContainsFunc(c.plan.countedHosts, func(h countedHost) bool { return h.counts == n }) {
 		c.plan.countedHosts = append(c.plan.countedHosts, countedHost{name, n})
 	}
@@ -68,7 +68,7 @@ func (c *compiler) cacheCounts(name string) *cacheCounts {
 		c.plan.cacheCounts = make(map[string]*cacheCounts)
 	}
 	if c.plan.cacheCounts[name] == nil {
-		c.plan.cacheCounts[name] = tally[cacheCounts](c, "cache "+name)
+		c.plan.cacheCounts[name] = sharedCounts[cacheCounts](c, "cache "+name)
 	}
 	return c.plan.cacheCounts[name]
 }
@@ -92,14 +92,14 @@ type countedHost struct {
 
 // limitCounts returns those of a zone, and has them and the number of keys shown.
 func (c *compiler) limitCounts(kind, name string, zone interface{ Len() int }) *limitCounts {
-	if found := c.limitTallies[kind+" "+name]; found != nil {
+	if found := c.limitCountsByKey[kind+" "+name]; found != nil {
 		return found
 	}
-	n := tally[limitCounts](c, kind+" "+name)
-	if c.limitTallies == nil {
-		c.limitTallies = make(map[string]*limitCounts)
+	n := sharedCounts[limitCounts](c, kind+" "+name)
+	if c.limitCountsByKey == nil {
+		c.limitCountsByKey = make(map[string]*limitCounts)
 	}
-	c.limitTallies[kind+" "+name] = n
+	c.limitCountsByKey[kind+" "+name] = n
 	c.plan.measures = append(c.plan.measures, func(e *exposition) {
 		e.add("tare_limit_rejected_total", counter, "What limits kept out.", n.rejected.Load(), "zone", name, "kind", kind)
 		e.add("tare_limit_delayed_total", counter, "Requests that a limit kept waiting.", n.delayed.Load(), "zone", name, "kind", kind)
@@ -109,8 +109,8 @@ func (c *compiler) limitCounts(kind, name string, zone interface{ Len() int }) *
 }
 
 // tally returns numbers that plans share.
-func tally[T any](c *compiler, key string) *T {
-	n, giveBack, _ := take(&c.state.tallies, key, func() (*T, error) { return new(T), nil }, func(*T) {})
+func sharedCounts[T any](c *compiler, key string) *T {
+	n, giveBack, _ := acquire(&c.state.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
 	c.plan.releases = append(c.plan.releases, giveBack)
 	return n
 }
@@ -121,8 +121,8 @@ func (n *counts) end(x *exchange) {
 	if x.host == nil || x.host.counts == nil {
 		return
 	}
-	class := x.answerStatus() / 100
-	if x.note != 0 || class < 1 || class > 5 {
+	class := x.responseStatus() / 100
+	if x.loggedStatus != 0 || class < 1 || class > 5 {
 		class = 0
 	}
 	x.host.counts.classes[class].Add(1)
@@ -142,7 +142,7 @@ func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 
 // connections are the numbers of those, as far as anybody tells.
 func (p *plan) connections() (accepted, open int64) {
-	if count := p.options.conns; count != nil {
+	if count := p.options.countConns; count != nil {
 		accepted, open = count()
 	}
 	n := &p.state.counts
@@ -177,22 +177,22 @@ func connectionsWaiting(x *exchange) string {
 }
 
 // shownStatus are the numbers of stub_status.
-type shownStatus struct{ plan *plan }
+type statusContent struct{ plan *plan }
 
 // status compiles what shows them.
-func (c *compiler) status(*Location) (content, error) { return shownStatus{c.plan}, nil }
+func (c *compiler) status(*Location) (content, error) { return statusContent{c.plan}, nil }
 
 // serve implements content.
-func (s shownStatus) serve(x *exchange) outcome {
+func (s statusContent) serve(x *exchange) outcome {
 	requests := s.plan.state.counts.requests.Load()
 	accepted, active, writing := s.plan.busy()
-	return x.show("text/plain", fmt.Appendf(nil,
+	return x.sendPage("text/plain", fmt.Appendf(nil,
 		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: 0 Writing: %d Waiting: %d \n",
 		active, accepted, accepted, requests, writing, active-writing))
 }
 
 // show answers with a page that is made anew each time.
-func (x *exchange) show(contentType string, page []byte) outcome {
+func (x *exchange) sendPage(contentType string, page []byte) outcome {
 	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
 		return x.fail(http.StatusMethodNotAllowed)
 	}
@@ -203,5 +203,5 @@ func (x *exchange) show(contentType string, page []byte) outcome {
 	if x.r.Method == http.MethodGet {
 		_, _ = x.w.Write(page)
 	}
-	return answered
+	return responded
 }

@@ -7,26 +7,26 @@ import (
 )
 
 // maxPairs is how many strings nginx looks for at most.
-const maxPairs = 255
+const maxSubstitutions = 255
 
 // substitution is a Substitution, compiled.
-type substitution struct {
+type subFilter struct {
 	from, to     []text
-	fixed        *needles // of from, if no variable is in it
+	matcher      *matcher // of from, if no variable is in it
 	types        bodyTypes
 	once         bool
 	keepModified bool
 }
 
 // substitution compiles a Substitution.
-func (c *compiler) substitution(s *SubFilter) (*substitution, error) {
+func (c *compiler) subFilter(s *SubFilter) (*subFilter, error) {
 	if s == nil || len(s.Substitutions) == 0 {
 		return nil, nil
 	}
-	if len(s.Substitutions) > maxPairs {
-		return nil, fmt.Errorf("sub_filter: %d strings are too many: want at most %d", len(s.Substitutions), maxPairs)
+	if len(s.Substitutions) > maxSubstitutions {
+		return nil, fmt.Errorf("sub_filter: %d strings are too many: want at most %d", len(s.Substitutions), maxSubstitutions)
 	}
-	out := &substitution{types: newBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
+	out := &subFilter{types: newBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
 	out.from, out.to = make([]text, len(s.Substitutions)), make([]text, len(s.Substitutions))
 	fixed := make([]string, len(s.Substitutions))
 	varies := false
@@ -44,43 +44,43 @@ func (c *compiler) substitution(s *SubFilter) (*substitution, error) {
 		fixed[i] = string(p.From)
 	}
 	if !varies {
-		out.fixed = newNeedles(fixed)
+		out.matcher = newMatcher(fixed)
 	}
 	return out, nil
 }
 
 // needs is how much of an answer's body has to be there to tell whether anything of it is replaced.
-func (s *substitution) needs(w *writer) int64 {
+func (s *subFilter) neededBytes(w *writer) int64 {
 	header := w.Header()
-	if _, typed := header["Content-Type"]; typed || !bodyAllowed(w.status) || !s.concerns(header) {
+	if _, typed := header["Content-Type"]; typed || !bodyAllowed(w.status) || !s.mayReplace(header) {
 		return 0
 	}
 	if length, known := declaredLength(header); known {
-		return min(sniffed, length)
+		return min(sniffLen, length)
 	}
-	return sniffed
+	return sniffLen
 }
 
 // concerns reports whether there is something in which anything could be replaced. nginx looks for strings in what is encoded, too:
 // there they are found by chance.
-func (s *substitution) concerns(header http.Header) bool {
+func (s *subFilter) mayReplace(header http.Header) bool {
 	length, known := declaredLength(header)
 	return header.Get("Content-Encoding") == "" && (!known || length > 0)
 }
 
 // begin changes the header of an answer of a type, and replaces strings in what follows.
-func (s *substitution) begin(w *writer, contentType string) {
+func (s *subFilter) start(w *writer, contentType string) {
 	header := w.Header()
-	if !s.concerns(header) || !s.types.have(contentType) {
+	if !s.mayReplace(header) || !s.types.contains(contentType) {
 		return
 	}
-	if w.sub = s.replacer(w); w.sub == nil {
+	if w.replacer = s.replacer(w); w.replacer == nil {
 		return
 	}
 	delete(header, "Content-Length")
 	delete(header, "Accept-Ranges")
 	if s.keepModified {
-		weaken(header)
+		weakenEtag(header)
 		return
 	}
 	delete(header, "Last-Modified")
@@ -88,40 +88,40 @@ func (s *substitution) begin(w *writer, contentType string) {
 }
 
 // replacer replaces what is to be replaced for an exchange. It is nil if that is nothing.
-func (s *substitution) replacer(w *writer) *replacer {
-	from, with := s.fixed, make([][]byte, 0, len(s.to))
+func (s *subFilter) replacer(w *writer) *replacer {
+	from, with := s.matcher, make([][]byte, 0, len(s.to))
 	var strings []string
 	for i := range s.to {
 		if from == nil {
-			one := s.from[i].of(w.x)
+			one := s.from[i].eval(w.x)
 			if one == "" {
 				continue
 			}
 			strings = append(strings, one)
 		}
-		with = append(with, []byte(s.to[i].of(w.x)))
+		with = append(with, []byte(s.to[i].eval(w.x)))
 	}
 	if len(with) == 0 {
 		return nil
 	}
 	if from == nil {
-		from = newNeedles(strings)
+		from = newMatcher(strings)
 	}
-	return newReplacer(from, with, s.once, toCoding{w})
+	return newReplacer(from, with, s.once, subOutput{w})
 }
 
 // toCoding is where bytes go that have been replaced.
-type toCoding struct{ w *writer }
+type subOutput struct{ w *writer }
 
-func (t toCoding) Write(p []byte) (int, error) { return t.w.encode(p) }
+func (t subOutput) Write(p []byte) (int, error) { return t.w.encode(p) }
 
 // replaces reports whether strings are replaced in answers of some type.
-func (x *exchange) replaces() bool { return x.loc.filters != nil && x.loc.filters.sub != nil }
+func (x *exchange) substitutes() bool { return x.loc.filters != nil && x.loc.filters.sub != nil }
 
 // whole is a request for all of an answer instead of a part, if strings are replaced in those of a type: where a part is then,
 // nobody knows.
-func (x *exchange) whole(r *http.Request, contentType string) *http.Request {
-	if !x.replaces() || len(r.Header["Range"]) == 0 || !x.loc.filters.sub.types.have(contentType) {
+func (x *exchange) withoutRange(r *http.Request, contentType string) *http.Request {
+	if !x.substitutes() || len(r.Header["Range"]) == 0 || !x.loc.filters.sub.types.contains(contentType) {
 		return r
 	}
 	r = r.WithContext(r.Context()) // a copy, whose header may change

@@ -12,14 +12,14 @@ import (
 )
 
 // replacing are settings that replace one string wherever it is.
-func replacing(from, to front.Text) front.Settings {
+func replaceRule(from, to front.Text) front.Settings {
 	return front.Settings{SubFilter: &front.SubFilter{Substitutions: []front.Substitution{{From: from, To: to}}, Every: true}}
 }
 
 // What is flushed is sent as far as no string can begin in it, and one that is cut by a flush is found.
 func TestSubstitutionFlush(t *testing.T) {
 	next := make(chan bool)
-	us := frontOf(t, replacing("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
+	us := frontOf(t, replaceRule("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		for _, piece := range []string{"<p>one</p", "><p></bo", "dy>"} {
 			_, _ = io.WriteString(w, piece)
@@ -66,7 +66,7 @@ func TestSubstitutionWrites(t *testing.T) {
 	}
 	for name, write := range ways {
 		for _, zipped := range []bool{false, true} {
-			s := replacing("needle", "$uri")
+			s := replaceRule("needle", "$uri")
 			s.SubFilter.Types = []string{"text/plain"}
 			s.Gzip = &front.Gzip{Types: []string{"text/plain"}}
 			us := frontOf(t, s, func(w http.ResponseWriter, _ *http.Request) { write(w) })
@@ -85,7 +85,7 @@ func TestSubstitutionWrites(t *testing.T) {
 // What a handler has encoded itself goes as it is, with all that is said about it.
 func TestSubstitutionEncoded(t *testing.T) {
 	coded := []byte("\x1f\x8bneedle")
-	us := frontOf(t, replacing("needle", "x"), func(w http.ResponseWriter, _ *http.Request) {
+	us := frontOf(t, replaceRule("needle", "x"), func(w http.ResponseWriter, _ *http.Request) {
 		header := w.Header()
 		header.Set("Content-Type", "text/html")
 		header.Set("Content-Encoding", "gzip")

@@ -29,7 +29,7 @@ func (t *text) constant() bool { return t.parts == nil }
 func (t *text) empty() bool { return t.parts == nil && t.literal == "" }
 
 // of is the text for an exchange.
-func (t *text) of(x *exchange) string {
+func (t *text) eval(x *exchange) string {
 	if t.parts == nil {
 		return t.literal
 	}
@@ -48,7 +48,7 @@ func (t *text) of(x *exchange) string {
 }
 
 // escaped is the text with what its captures bring into it encoded, so that it cannot divide a query.
-func (t *text) escaped(x *exchange) string {
+func (t *text) evalEscaped(x *exchange) string {
 	if t.parts == nil {
 		return t.literal
 	}
@@ -67,8 +67,8 @@ func (t *text) escaped(x *exchange) string {
 }
 
 // holds reports whether the text is true, as nginx's if sees it: neither empty nor "0".
-func (t *text) holds(x *exchange) bool {
-	s := t.of(x)
+func (t *text) isTrue(x *exchange) bool {
+	s := t.eval(x)
 	return s != "" && s != "0"
 }
 

@@ -33,8 +33,8 @@ func TestText(t *testing.T) {
 		{"$1-$2-$3-$4", "a--c-"}, {"$10", "a0"}, {"$1$uri", "a/p/q"}, {"{$1}", "{a}"}, {"$host:", "example.com:"}, {"%$is_args", "%?"},
 	} {
 		got, err := c.text(Text(test.from))
-		if err != nil || got.of(x) != test.want {
-			t.Errorf("%q: %q %v, want %q", test.from, got.of(x), err, test.want)
+		if err != nil || got.eval(x) != test.want {
+			t.Errorf("%q: %q %v, want %q", test.from, got.eval(x), err, test.want)
 		}
 		if got.constant() != !strings.Contains(test.from, "$") {
 			t.Errorf("%q: constant is %v", test.from, got.constant())
@@ -78,7 +78,7 @@ func FuzzText(f *testing.F) {
 		h := &host{}
 		h.defaults.files, h.defaults.settings = &fileSet{}, &Settings{}
 		x.host, x.loc, x.path = h, &h.defaults, "/"
-		_ = got.of(x)
+		_ = got.eval(x)
 	})
 }
 

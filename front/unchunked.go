@@ -4,16 +4,16 @@ import "net/http"
 
 // needsToEnd is how much of the body of an answer without a length has to be there to tell whether it ends with its connection: the
 // server finds the length of those that are shorter.
-func needsToEnd(w *writer) int64 {
-	if endsWithConnection(w) {
-		return heldAnswer
+func neededForLength(w *writer) int64 {
+	if isChunked(w) {
+		return maxHeldBytes
 	}
 	return 0
 }
 
 // endsWithConnection reports whether an answer would go in chunks. Of other versions of HTTP none does, nor over FastCGI, where
 // the server lets the field go.
-func endsWithConnection(w *writer) bool {
+func isChunked(w *writer) bool {
 	if r := w.x.r; r.Method == http.MethodHead || r.ProtoMajor != 1 || !r.ProtoAtLeast(1, 1) || !bodyAllowed(w.status) {
 		return false
 	}
@@ -23,8 +23,8 @@ func endsWithConnection(w *writer) bool {
 
 // endWithConnection has the server send an answer that would go in chunks as it is, and close the connection behind it. That is what
 // both net/http and tare's engine take the field for, which nobody sees.
-func endWithConnection(w *writer) {
-	if endsWithConnection(w) {
+func closeAfterResponse(w *writer) {
+	if isChunked(w) {
 		header := w.Header()
 		header["Transfer-Encoding"] = []string{"identity"}
 		delete(header, "Trailer")

@@ -37,7 +37,7 @@ http {
 // on net/http here, and on tare's server by the command's test of the same name.
 func TestUnread(t *testing.T) {
 	noLeaks(t)
-	up := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
+	up := connUse(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "site"), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "site/x.txt"), []byte("a file"), 0o644))

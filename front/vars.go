@@ -17,7 +17,7 @@ func (c *compiler) variable(name string) (variable, error) {
 	if m := c.maps[name]; m != nil {
 		return c.mapVariable(m)
 	}
-	if v := c.keptVariable(name); v != nil {
+	if v := c.memoizedVariable(name); v != nil {
 		return v, nil
 	}
 	if slot, ok := c.slots[name]; ok {
@@ -38,7 +38,7 @@ func (c *compiler) variable(name string) (variable, error) {
 
 // keptVariable finds one whose value is found when it is first asked for, unless a Set has given it one, and then stays for the
 // request; or returns nil.
-func (c *compiler) keptVariable(name string) variable {
+func (c *compiler) memoizedVariable(name string) variable {
 	var find variable
 	switch name {
 	case "invalid_referer":
@@ -60,7 +60,7 @@ func (c *compiler) keptVariable(name string) variable {
 }
 
 // fixed reports whether a variable is the server's though it has a slot, and cannot be set.
-func fixed(name string) bool { return name == "secure_link" || name == "secure_link_expires" }
+func isReadOnly(name string) bool { return name == "secure_link" || name == "secure_link_expires" }
 
 // slotOf is the slot of a variable.
 func (c *compiler) slotOf(name string) int {
@@ -75,7 +75,7 @@ func (c *compiler) slotOf(name string) int {
 // knownVariable finds one of nginx's, or returns nil.
 func (c *compiler) knownVariable(name string) variable {
 	if v := c.core[name]; v != nil {
-		c.plan.timed = c.plan.timed || name == "request_time"
+		c.plan.needsStartTime = c.plan.needsStartTime || name == "request_time"
 		c.plan.readsBodies = c.plan.readsBodies || name == "request_body"
 		c.plan.countsRequests = c.plan.countsRequests || name == "connection_requests" || name == "connection_time"
 		if strings.HasPrefix(name, "connections_") {
@@ -84,11 +84,11 @@ func (c *compiler) knownVariable(name string) variable {
 		return v
 	}
 	for _, find := range [...]func(string) (variable, bool){
-		tlsVariable, proxyProtocolVariable, cacheVariable, passVariable, prefixedVariable,
+		tlsVariable, proxyProtocolVariable, cacheVariable, proxyVariable, prefixedVariable,
 	} {
 		if v, ok := find(name); ok {
-			c.plan.traced = c.plan.traced || stepVariable(name) != nil
-			c.answers = c.answers || ofAnswer(name)
+			c.plan.needsAttempts = c.plan.needsAttempts || attemptVariable(name) != nil
+			c.usesResponse = c.usesResponse || usesUpstreamResponse(name)
 			return v
 		}
 	}
@@ -99,9 +99,9 @@ func (c *compiler) knownVariable(name string) variable {
 func assignable(name string) func(x *exchange, value string) {
 	switch name {
 	case "args", "query_string":
-		return func(x *exchange, value string) { x.args, x.changed = value, true }
+		return func(x *exchange, value string) { x.args, x.uriChanged = value, true }
 	case "limit_rate":
-		return func(x *exchange, value string) { x.limitOf = value }
+		return func(x *exchange, value string) { x.limitRate = value }
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (x *exchange) get(slot int) string {
 }
 
 // has reports whether a slot has a value, empty or not.
-func (x *exchange) has(slot int) bool { return x.vars != nil && x.vars[slot].known }
+func (x *exchange) has(slot int) bool { return x.vars != nil && x.vars[slot].isSet }
 
 // set gives a slot a value.
 func (x *exchange) set(slot int, text string) {
@@ -136,7 +136,7 @@ func (c *compiler) declare() error {
 		if err := c.slot(name); err != nil {
 			return fmt.Errorf("map: %w", err)
 		}
-		c.maps[name], c.given[name] = &mapping{from: m, slot: c.slots[name]}, true
+		c.maps[name], c.assigned[name] = &mapping{from: m, slot: c.slots[name]}, true
 		for _, k := range m.Cases {
 			if source, fold, ok := casePattern(m, k.From); ok {
 				if err := c.declareGroups(source, fold); err != nil {
@@ -150,14 +150,14 @@ func (c *compiler) declare() error {
 		for _, name := range h.Names {
 			if source, ok := strings.CutPrefix(name, "~"); ok {
 				if err := c.declareGroups(source, true); err != nil {
-					return at(h.Pos, err)
+					return withPos(h.Pos, err)
 				}
 			}
 		}
 	}
 	for p := range c.config.Places() {
 		if err := c.declarePlace(p); err != nil {
-			return at(p.Pos, err)
+			return withPos(p.Pos, err)
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func (c *compiler) declarePlace(p Place) error {
 				return err
 			}
 		}
-		if err := c.declarePass(l.Proxy); err != nil {
+		if err := c.declareProxy(l.Proxy); err != nil {
 			return err
 		}
 	}
@@ -197,14 +197,14 @@ func (c *compiler) declareAuth(a *AuthRequest) error {
 // declareSet gives the variable of a Set a slot, unless it is one of nginx's.
 func (c *compiler) declareSet(s Set) error {
 	name := strings.ToLower(s.Name)
-	c.setsRate = c.setsRate || name == "limit_rate"
+	c.setsLimitRate = c.setsLimitRate || name == "limit_rate"
 	if assignable(name) != nil {
 		return nil
 	}
 	return c.slot(name)
 }
 
-func (c *compiler) declarePass(p *Proxy) error {
+func (c *compiler) declareProxy(p *Proxy) error {
 	if p == nil {
 		return nil
 	}
@@ -224,7 +224,7 @@ func (c *compiler) declareSteps(steps []Step) error {
 		switch s := s.(type) {
 		case Set:
 			if err = c.declareSet(s); err == nil && assignable(strings.ToLower(s.Name)) == nil {
-				c.given[strings.ToLower(s.Name)] = true
+				c.assigned[strings.ToLower(s.Name)] = true
 			}
 		case Rewrite:
 			err = c.declareGroups(s.Pattern, false)
@@ -262,7 +262,7 @@ func (c *compiler) slot(name string) error {
 	if name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isName(byte(r)) }) >= 0 {
 		return fmt.Errorf("%q is no name of a variable", name)
 	}
-	if c.core[name] != nil || fixed(name) {
+	if c.core[name] != nil || isReadOnly(name) {
 		return fmt.Errorf("the variable $%s is the server's, and cannot be set", name)
 	}
 	c.slotOf(name)
@@ -275,7 +275,7 @@ func coreVariables(product string) map[string]variable {
 	hostname, _ := os.Hostname() // without one it is empty
 	_, version, _ := strings.Cut(product, "/")
 	return map[string]variable{
-		"host":            func(x *exchange) string { return x.hostOrName() },
+		"host":            func(x *exchange) string { return x.hostOrServerName() },
 		"uri":             func(x *exchange) string { return x.path },
 		"document_uri":    func(x *exchange) string { return x.path },
 		"request_uri":     requestURI,
@@ -304,8 +304,8 @@ func coreVariables(product string) map[string]variable {
 		"request_id":         requestID,
 		"request_time":       requestTime,
 		"request_completion": requestCompletion,
-		"content_length":     func(x *exchange) string { return contentLength(x.client()) },
-		"request_body":       requestBodyText,
+		"content_length":     func(x *exchange) string { return contentLength(x.clientRequest()) },
+		"request_body":       requestBodyValue,
 		"content_type":       func(x *exchange) string { return x.r.Header.Get("Content-Type") },
 
 		"document_root":    documentRoot,
@@ -331,7 +331,7 @@ func coreVariables(product string) map[string]variable {
 		"pipe":           constant("."), // who sends several requests at once is answered as others are
 
 		"gzip_ratio":      gzipRatio,
-		"status":          statusSent,
+		"status":          statusVariable,
 		"body_bytes_sent": bodyBytesSent,
 		"bytes_sent":      bytesSent,
 		"limit_rate":      limitRate,
@@ -351,22 +351,22 @@ func prefixedVariable(name string) (variable, bool) {
 		return func(x *exchange) string { return cookie(x.r.Header["Cookie"], rest) }, true
 	case "http":
 		if rest == "host" {
-			return func(x *exchange) string { return x.asked }, true
+			return func(x *exchange) string { return x.hostHeader }, true
 		}
 		field := fieldName(rest)
 		switch field { // which Go has elsewhere, too
 		case "Cookie":
 			return func(x *exchange) string { return strings.Join(x.r.Header["Cookie"], "; ") }, true
 		case "Content-Length":
-			return func(x *exchange) string { return contentLength(x.client()) }, true
+			return func(x *exchange) string { return contentLength(x.clientRequest()) }, true
 		case "Transfer-Encoding":
-			return func(x *exchange) string { return strings.Join(x.client().TransferEncoding, ", ") }, true
+			return func(x *exchange) string { return strings.Join(x.clientRequest().TransferEncoding, ", ") }, true
 		}
-		return func(x *exchange) string { return joined(x.requestField(field)) }, true
+		return func(x *exchange) string { return joinValues(x.requestField(field)) }, true
 	case "sent":
 		if field, ok := strings.CutPrefix(rest, "http_"); ok && field != "" {
 			field = fieldName(field)
-			return func(x *exchange) string { return joined(x.w.Header()[field]) }, true
+			return func(x *exchange) string { return joinValues(x.w.Header()[field]) }, true
 		}
 	}
 	return nil, false

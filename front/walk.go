@@ -32,12 +32,12 @@ func (p Place) visit(yield func(Place) bool, inner []Location) bool {
 		return false
 	}
 	for step := range AllSteps(p.Steps) {
-		if s, ok := step.(If); ok && s.Location != nil && !p.in(s.Location).visit(yield, s.Location.Locations) {
+		if s, ok := step.(If); ok && s.Location != nil && !p.inside(s.Location).visit(yield, s.Location.Locations) {
 			return false
 		}
 	}
 	for i := range inner {
-		if !p.in(&inner[i]).visit(yield, inner[i].Locations) {
+		if !p.inside(&inner[i]).visit(yield, inner[i].Locations) {
 			return false
 		}
 	}
@@ -45,7 +45,7 @@ func (p Place) visit(yield func(Place) bool, inner []Location) bool {
 }
 
 // in is a location in the place.
-func (p Place) in(l *Location) Place {
+func (p Place) inside(l *Location) Place {
 	pos := l.Pos
 	if pos == "" {
 		pos = p.Pos
