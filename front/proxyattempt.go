@@ -12,31 +12,55 @@ import (
 	"time"
 )
 
-// attemptKey is how the context of a request leads to its attempt.
+// An attempt is one try of an upstream request on one server. Its states:
+//
+//	pending   in the proxy's pendingAttempts, without timers
+//	started   has a timer for the server and a registration with the client's context
+//	canceled  err is set, and everyone who waits for the context is woken
+//	stopped   final: off the pending list, timers stopped
+//
+// Its transitions:
+//
+//	-> pending            startAttempt
+//	pending -> started    pendingAttempts.check after timersAfter, or Done is called earlier
+//	started -> canceled   checkTimeout: the server was silent for too long; or the client has gone
+//	any -> stopped        fail: there is no response; finish: its body was read or closed;
+//	                      end: another server is tried
+//
+// A timeout runs only while the attempt waits for the server:
+//
+//	startAttempt             it waits, with the timeout for reading
+//	wrapBody                 it waits, with the timeout for sending until the body's EOF
+//	upstreamBody.Read        it does not wait while the client's body is read
+//	startDial ... endDial    it does not wait: dialing has a timeout of its own
+//	headReceived             it does not wait
+//	startWait ... endWait    it waits, in each read of the response's body
+
+// attemptKey is the key of the attempt in the context of its request.
 type attemptKey struct{}
 
-// attempt is one server asked. It is the context of that, see ending.
+// attempt is also the context of its request: see attemptContext.
 type attempt struct {
 	attemptContext
 	parent      context.Context
 	req         *upstreamRequest
 	addr        string
-	record      *attemptRecord // nil if nobody asks
+	record      *attemptRecord // nil unless a variable shows attempts
 	url         url.URL
 	httpRequest http.Request
 	startTime   time.Time
-	notSent     bool // as far as FastCGI tells
+	notSent     bool // FastCGI: nothing was sent
 
 	timeout        atomic.Int64 // how long the server may be silent
-	waitingSince   atomic.Int64 // when waiting for it began, in nanoseconds since began; -1 if nobody waits
-	needsExactTime atomic.Bool  // it is watched: since is exact
+	waitingSince   atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait
+	needsExactTime atomic.Bool  // timers run: waitingSince must be exact
 
-	wasUnobserved bool // it has ended, and nobody was to be told, nor watched
-	isPending     bool // it is in the nursery, whose mu guards these
+	wasUnobserved bool // it is stopped, and neither had timers nor a waiter
+	isPending     bool // it is in pendingAttempts, whose mu guards this and the next line
 	prev, next    *attempt
 }
 
-// begin begins an attempt.
+// startAttempt starts an attempt on the server at addr.
 func (s *upstreamRequest) startAttempt(ctx context.Context, addr string) *attempt {
 	a := &s.firstAttempt
 	if a.req != nil {
@@ -49,13 +73,14 @@ func (s *upstreamRequest) startAttempt(ctx context.Context, addr string) *attemp
 	return a
 }
 
-// sentBody is a request's body on its way to a server. While its client is waited for, the server is not.
+// upstreamBody is a request body that is being sent to a server. While it waits for the client, the
+// server's timeout does not run.
 type upstreamBody struct {
 	io.ReadCloser
 	attempt *attempt
 }
 
-// sends returns the body such that it shows what has become of it.
+// wrapBody returns body with the timeouts of sending. Bodies in memory need none.
 func (a *attempt) wrapBody(body io.ReadCloser) io.ReadCloser {
 	if _, ok := body.(*memoryBody); ok || body == http.NoBody {
 		return body
@@ -77,12 +102,12 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bodyError is why a client's body could not be read.
+// bodyError is an error of reading the client's body.
 type bodyError struct{ error }
 
 func (e *bodyError) Unwrap() error { return e.error }
 
-// waits is called before the server is waited for, received when that is over.
+// startWait marks that the attempt waits for the server, and endWait that it received n bytes.
 func (a *attempt) startWait() {
 	now := time.Duration(0)
 	if a.needsExactTime.Load() {
@@ -98,7 +123,8 @@ func (a *attempt) endWait(n int) {
 	}
 }
 
-// dials is called by who opens a connection, which is bounded otherwise, connected when that is over.
+// startDial marks that a connection is being opened, which has a timeout of its own, and endDial
+// that this has ended.
 func (a *attempt) startDial() { a.waitingSince.Store(-1) }
 
 func (a *attempt) endDial(elapsed time.Duration, err error) {
@@ -108,7 +134,7 @@ func (a *attempt) endDial(elapsed time.Duration, err error) {
 	a.startWait()
 }
 
-// took is how long it has taken so far, if somebody asks.
+// elapsed returns the time since the start, or 0 if no variable shows it.
 func (a *attempt) elapsed() time.Duration {
 	if a.record == nil {
 		return 0
@@ -116,13 +142,13 @@ func (a *attempt) elapsed() time.Duration {
 	return time.Since(a.startTime)
 }
 
-// answered notes the head of the answer.
+// headReceived records the status of the response.
 func (a *attempt) headReceived(status int) {
 	a.waitingSince.Store(-1)
 	a.req.attempts.setHead(a.record, status, a.elapsed())
 }
 
-// failed notes that there is none.
+// fail stops the attempt, which has no response, and records the error.
 func (a *attempt) fail(f *fetchError) {
 	status := f.status
 	if f.kind == failureClientGone {
@@ -132,14 +158,14 @@ func (a *attempt) fail(f *fetchError) {
 	a.end()
 }
 
-// finish ends the attempt with its answer's body.
+// finish stops the attempt at the end of its response's body.
 func (a *attempt) finish(failed bool) {
 	if a.end() {
 		a.req.turn.Done(failed)
 	}
 }
 
-// end stops what watches, once.
+// end stops the attempt, and reports false if it was stopped before.
 func (a *attempt) end() bool {
 	if !a.stop() {
 		return false
@@ -148,16 +174,17 @@ func (a *attempt) end() bool {
 	return true
 }
 
-// trail is what variables tell of the servers that were asked. It has no steps if the plan has no such variables.
+// attempts records the attempts of one upstream request for variables such as $upstream_addr. It
+// has no records if no such variable is used.
 type attempts struct {
 	isKept  bool
-	mu      sync.Mutex // a cache may go on asking behind the client's back
+	mu      sync.Mutex // a cache may continue the request after the client's exchange has ended
 	records []*attemptRecord
 	first   attemptRecord
 	space   [1]*attemptRecord
 }
 
-// step is one of them. Times are below zero if they are not known.
+// attemptRecord is the record of one attempt. A negative duration is unknown.
 type attemptRecord struct {
 	addr                                  string
 	status                                int
@@ -183,7 +210,7 @@ func (t *attempts) add(addr string) *attemptRecord {
 	return s
 }
 
-// none notes that no server could be asked.
+// addNoServer records that no server was available.
 func (t *attempts) addNoServer(group string) {
 	s := t.add(group)
 	t.setHead(s, 502, -1)
@@ -207,7 +234,7 @@ func (t *attempts) setHead(s *attemptRecord, status int, elapsed time.Duration) 
 	defer t.mu.Unlock()
 	s.status, s.headerTime = status, elapsed
 	if s.connectTime < 0 && elapsed >= 0 {
-		s.connectTime = 0 // the connection was there
+		s.connectTime = 0 // on a reused connection
 	}
 }
 
@@ -229,7 +256,8 @@ func (t *attempts) setEnd(s *attemptRecord, elapsed time.Duration) {
 	s.responseTime = elapsed
 }
 
-// told lists what of each step of each pass, as nginx does: those of a pass with commas, passes with colons.
+// attemptList joins one value of all attempts as nginx does: with commas within an upstream
+// request, with colons between them.
 func (x *exchange) attemptList(value func(*attemptRecord) string) string {
 	if x.proxyState == nil {
 		return ""
@@ -247,7 +275,7 @@ func (x *exchange) attemptList(value func(*attemptRecord) string) string {
 	return b.String()
 }
 
-// told is what the steps of one pass have to tell.
+// list joins one value of the attempts.
 func (t *attempts) list(value func(*attemptRecord) string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -264,7 +292,7 @@ func (t *attempts) list(value func(*attemptRecord) string) string {
 	return b.String()
 }
 
-// passed is a time of a step, "-" if it is not known.
+// attemptTime formats a duration of an attempt, "-" if it is unknown.
 func attemptTime(d time.Duration) string {
 	if d < 0 {
 		return "-"

@@ -11,25 +11,28 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// cacheKey is what a cache finds the responses to a request by.
+// cacheKey is the key of cached responses.
 type cacheKey struct {
 	text           text
-	hasTarget      bool // the upstream request's target follows
-	suffix         text // and then this
+	hasTarget      bool // the target of the upstream request follows text
+	suffix         text // follows the target
 	hasRequestBody bool // $request_body is in it
-	// hasAuthorization says that the key tells apart all values of Authorization that the upstream gets.
+	// hasAuthorization: the key differs for each value of Authorization that the upstream receives.
 	hasAuthorization bool
 }
 
-// cacheKey compiles the key of a Pass. As in nginx the usual one has the target of the upstream request, not that of the client's: after a
-// rewrite or an internal redirect they are different resources. nginx's does not tell the hosts of requests apart, not even if the
-// upstream gets them: two hosts of one upstream would share their responses. Here the Host that is sent belongs to it.
+// cacheKey compiles the key of a Proxy. As in nginx the default has the target of the upstream
+// request and not that of the client's: after a rewrite or an internal redirect they name different
+// resources.
+//
+// nginx's default is the same for all hosts, even if the upstream receives them, so that two hosts
+// of one upstream share responses. Here the Host that is sent belongs to the key.
 func (c *compiler) cacheKey(p *Proxy) (key cacheKey, err error) {
 	from := p.Cache.Key
 	switch {
 	case from != "":
 	case p.Protocol == FastCGI:
-		return key, errors.New("the cache has no key: FastCGI has no usual one, $scheme$request_method$host$request_uri may do")
+		return key, errors.New("missing cache key: FastCGI has no default, use for example $scheme$request_method$host$request_uri")
 	default:
 		from, key.hasTarget = "$scheme$proxy_host", true
 		var suffix Text
@@ -48,7 +51,7 @@ func (c *compiler) cacheKey(p *Proxy) (key cacheKey, err error) {
 	return key, err
 }
 
-// of is the key of a request.
+// eval returns the key of a request.
 func (k *cacheKey) eval(x *exchange, o *origin) string {
 	if !k.hasTarget {
 		return k.text.eval(x)
@@ -56,7 +59,7 @@ func (k *cacheKey) eval(x *exchange, o *origin) string {
 	return k.text.eval(x) + o.proxy.uri.requestTarget(x, o.target.rest) + k.suffix.eval(x)
 }
 
-// lacksBody reports whether the upstream gets a body of the client's that is not in the key.
+// bodyNotInKey reports whether the upstream receives a body of the client's that is not in the key.
 func (k *cacheKey) bodyNotInKey(x *exchange, p *proxy) bool {
 	if p.body != nil || p.from.NoBody || x.clientBody == nil || x.clientBody.length == 0 || x.method != x.r.Method {
 		return false
@@ -64,8 +67,9 @@ func (k *cacheKey) bodyNotInKey(x *exchange, p *proxy) bool {
 	return !k.hasRequestBody || requestBodyValue(x) == ""
 }
 
-// tellsAuthorization reports whether a key has all that the Authorization of upstream requests depends on: the client's field, or the
-// variables of the value that the configuration sets. A constant depends on nothing.
+// coversAuthorization reports whether the key has everything that Authorization of upstream
+// requests depends on: the client's field, or the variables of the configured value. A constant
+// depends on nothing.
 func coversAuthorization(p *Proxy, key Text) bool {
 	var set *Text
 	for i := range p.Header {
@@ -85,7 +89,7 @@ func coversAuthorization(p *Proxy, key Text) bool {
 	return !slices.ContainsFunc(variablesOf(*set), func(name string) bool { return !slices.Contains(inKey, name) })
 }
 
-// variablesOf are the names of a text's variables.
+// variablesOf returns the names of a text's variables.
 func variablesOf(t Text) (names []string) {
 	for _, match := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(strings.ToLower(string(t)), -1) {
 		names = append(names, match[1])
@@ -93,8 +97,9 @@ func variablesOf(t Text) (names []string) {
 	return names
 }
 
-// removesFields reports whether a client has fields removed from its request by naming them in Connection: RFC 9110, 7.6.1. They are
-// still in variables, and so they may be in the key of a response that the upstream has made without them.
+// removesOwnFields reports whether a request removes fields of its own by naming them in Connection
+// (RFC 9110, 7.6.1). Variables still see them: the key would stand for a response that the upstream
+// made without them.
 func removesOwnFields(header http.Header) bool {
 	for _, line := range header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -107,8 +112,9 @@ func removesOwnFields(header http.Header) bool {
 	return false
 }
 
-// hidesFields reports whether a client's request has fields that the upstream may take for others, and that no variable has: two that
-// differ in underscores only, or one that variables do not take for another. They are not in the key then.
+// hidesFields reports whether a request has fields that an upstream may confuse with others, while
+// no variable and so no key has their values: two that differ in underscores only, or one that
+// $http_NAME does not find.
 func hidesFields(x *exchange, header http.Header) bool {
 	if x.host.fields == (fieldNames{}) {
 		return false
@@ -121,8 +127,9 @@ func hidesFields(x *exchange, header http.Header) bool {
 	return false
 }
 
-// addTaken adds fields with underscores to those that upstreams take them for, such that a Vary that names these concerns both. They are
-// marked: no list of a client's has the same elements.
+// addConfused adds the values of fields with underscores to the fields that upstreams confuse them
+// with. A Vary that names the latter covers both then. The values are marked with a NUL, which no
+// client can send.
 func (f fieldNames) addConfused(header http.Header) {
 	if f == (fieldNames{}) {
 		return
@@ -144,7 +151,7 @@ func (f fieldNames) addConfused(header http.Header) {
 	}
 }
 
-// Sent implements cache.Origin.
+// Sent implements cache.Origin: it returns the header and the host that the upstream would receive.
 func (o *origin) Sent() (http.Header, string) {
 	var q requestSpec
 	o.proxy.buildRequest(o.x, &q, o.target, &cache.Ask{Method: o.x.method, Whole: true})

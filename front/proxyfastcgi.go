@@ -11,29 +11,29 @@ import (
 	"github.com/tarehq/tare/internal/fcgiclient"
 )
 
-// maxStderr bounds what of an application's STDERR is told of at a time.
+// maxStderr bounds one error log line about an application's STDERR.
 const maxStderr = 2 << 10
 
-// cgi is what a Pass says of FastCGI.
+// fastcgiRules are the settings of a Proxy for FastCGI.
 type fastcgiRules struct {
 	params      []paramRule
-	setFields   map[string]bool // fields that parameters named HTTP_ are: what clients say under them is not told
+	setFields   map[string]bool // fields that parameters named HTTP_ replace
 	index       string
-	split       *pattern // nil does not
-	dropsHeader bool     // of the client's header
+	split       *pattern // nil if the path is not split
+	dropsHeader bool     // drops the client's header
 }
 
-// cgiRule is a Param, compiled.
+// paramRule is a Param, compiled.
 type paramRule struct {
 	name       string
 	value      text
 	ifNotEmpty bool
 }
 
-// cgiParam is a parameter of one request.
+// param is a parameter of one request.
 type param struct{ name, value string }
 
-// cgi compiles what is said of FastCGI.
+// fastcgiRules compiles the settings for FastCGI.
 func (c *compiler) fastcgiRules(from *Proxy) (*fastcgiRules, error) {
 	g := &fastcgiRules{index: from.ParamIndex, dropsHeader: from.NoHeader, setFields: make(map[string]bool)}
 	for _, p := range from.Params {
@@ -42,16 +42,17 @@ func (c *compiler) fastcgiRules(from *Proxy) (*fastcgiRules, error) {
 		case err != nil:
 			return nil, fmt.Errorf("param %s: %w", p.Name, err)
 		case p.Name == "":
-			return nil, errors.New("a param has no name")
+			return nil, errors.New("a parameter has no name")
 		}
 		field := strings.HasPrefix(p.Name, "HTTP_")
 		if field {
 			g.setFields[fieldOfParam(p.Name)] = true
 		}
-		g.params = append(g.params, paramRule{p.Name, value, p.IfNotEmpty || field && p.Value == ""}) // as in nginx it only hides the client's
+		// as in nginx an empty one only hides the client's field
+		g.params = append(g.params, paramRule{p.Name, value, p.IfNotEmpty || field && p.Value == ""})
 	}
 	if len(from.Header) > 0 {
-		return nil, errors.New("fields are set for HTTP only: want Params named HTTP_")
+		return nil, errors.New("Header requires HTTP: for FastCGI use Params named HTTP_")
 	}
 	if from.SplitPath == "" {
 		return g, nil
@@ -61,23 +62,23 @@ func (c *compiler) fastcgiRules(from *Proxy) (*fastcgiRules, error) {
 		return nil, fmt.Errorf("split path: %w", err)
 	}
 	if n := len(p.re.Names()); n < 3 {
-		return nil, fmt.Errorf("split path %q: want two groups, the script and what follows", from.SplitPath)
+		return nil, fmt.Errorf("split path %q: want two groups, for the script and the path info", from.SplitPath)
 	}
 	g.split = p
 	return g, nil
 }
 
-// make makes the parameters of a request.
+// buildParams makes the parameters of a request.
 func (g *fastcgiRules) buildParams(x *exchange, q *requestSpec, opts *cache.Ask) {
 	q.params = slices.Grow(q.params[:0], len(g.params))
 	for i := range g.params {
 		r := &g.params[i]
 		value := r.value.eval(x)
 		if opts != nil && r.name == "REQUEST_METHOD" && value == x.method {
-			value = q.method // the cache asks by GET for HEAD
+			value = q.method // the cache turns HEAD into GET
 		}
 		if r.name == "CONTENT_LENGTH" && x.parent != nil {
-			value = "" // that of the client's body, which is not sent
+			value = "" // a subrequest does not send the client's body
 		}
 		if value != "" || !r.ifNotEmpty {
 			q.params = append(q.params, param{r.name, value})
@@ -87,7 +88,7 @@ func (g *fastcgiRules) buildParams(x *exchange, q *requestSpec, opts *cache.Ask)
 		q.header, q.host, q.fields = x.r.Header, x.hostHeader, x.host.fields
 	}
 	if opts == nil {
-		return // it is only read, and only until there is an answer
+		return // the client reads the header, and only until the response
 	}
 	header := make(http.Header, len(q.header))
 	for name, values := range q.header {
@@ -95,26 +96,26 @@ func (g *fastcgiRules) buildParams(x *exchange, q *requestSpec, opts *cache.Ask)
 			header[name] = values
 		}
 	}
-	delete(header, "Connection") // it takes away nothing that is set now
+	delete(header, "Connection") // set fields must not be removed by it
 	opts.Apply(header)
 	q.header = header
 }
 
-// tells reports whether an application is told of a field of a header.
+// passesField reports whether the application receives a field of the client's header.
 func (g *fastcgiRules) passesField(name string, header http.Header) bool {
-	if g.setFields[name] || name == "Expect" || name == "Host" { // the host is told once, by describe
+	if g.setFields[name] || name == "Expect" || name == "Host" { // setParams adds the host
 		return false
 	}
 	dropped := header["Connection"]
 	return dropped == nil || name == "Content-Length" || describesClient(name) || !hasToken(dropped, name)
 }
 
-// fieldOf is the field that becomes a parameter whose name begins with HTTP_.
+// fieldOfParam returns the field that a parameter named HTTP_ stands for.
 func fieldOfParam(param string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(strings.TrimPrefix(param, "HTTP_"), "_", "-"))
 }
 
-// askFastCGI sends the request to an application and waits for the head of the answer.
+// roundTripFastCGI sends the request to an application and waits for the head of the response.
 func (s *upstreamRequest) roundTripFastCGI(a *attempt, r *http.Request) (*http.Response, error) {
 	o := &fcgiclient.Options{Addr: a.addr, Describe: s.setParams, Stderr: func(text []byte) { s.logStderr(a.addr, text) }, Repeatable: a.canRepeat()}
 	r.URL.Scheme = "fcgi"
@@ -123,7 +124,7 @@ func (s *upstreamRequest) roundTripFastCGI(a *attempt, r *http.Request) (*http.R
 	return resp, err
 }
 
-// describe sets the parameters.
+// setParams sets the parameters.
 func (s *upstreamRequest) setParams(p *fcgiclient.Params, _ int64) error {
 	for _, param := range s.params {
 		p.Add(param.name, param.value)
@@ -143,7 +144,7 @@ func (s *upstreamRequest) setParams(p *fcgiclient.Params, _ int64) error {
 	return nil
 }
 
-// stderr has the log say what an application does.
+// logStderr logs what an application writes to STDERR.
 func (s *upstreamRequest) logStderr(addr string, text []byte) {
 	for len(text) > 0 {
 		part := text[:min(len(text), maxStderr)]
@@ -152,7 +153,7 @@ func (s *upstreamRequest) logStderr(addr string, text []byte) {
 	}
 }
 
-// cgiOf is what the location says of FastCGI, nil if it does not.
+// fastcgiRules returns the rules of the exchange's location, or nil.
 func (x *exchange) fastcgiRules() *fastcgiRules {
 	if x.loc != nil {
 		if p, ok := x.loc.content.(*proxy); ok {
@@ -162,7 +163,7 @@ func (x *exchange) fastcgiRules() *fastcgiRules {
 	return nil
 }
 
-// script is the path as FastCGI has it: that of the script, and what follows.
+// script returns $fastcgi_script_name and $fastcgi_path_info.
 func (x *exchange) script() (name, info string) {
 	g := x.fastcgiRules()
 	name = x.path

@@ -19,28 +19,28 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// sending is a request on its way to a group. It has nothing of the exchange that it was made of but in live, so that it may go on
-// when that has ended.
+// upstreamRequest is a request to a group of servers. Only exchange refers to the exchange that it
+// was made from, so that a cache may continue the request after the exchange has ended.
 type upstreamRequest struct {
 	proxy       *proxy
 	group       *group
 	turn        upstream.Turn
 	attempts    attempts
 	errorLog    *errorLog
-	requestLine func() string  // whose request it is, for the log
-	tlsClient   *client.Client // of HTTPS
-	exchange    *exchange      // while it waits for the answer; nil if it may not
+	requestLine func() string  // for the error log, where exchange is nil
+	tlsClient   *client.Client // for HTTPS
+	exchange    *exchange      // set while the handler waits for the response, else nil
 	requestSpec
 
-	firstAttempt attempt        // memory: there is only one as a rule
-	clientMemory *client.Memory // of its exchange; nil if it has none of its own
+	firstAttempt attempt        // avoids an allocation; most requests have one attempt
+	clientMemory *client.Memory // of firstAttempt; nil if it has none of its own
 	responseBody responseBody
 }
 
-// prepare makes what is sent for an exchange.
+// newRequest makes the upstream request of an exchange. opts is nil without a cache.
 func (p *proxy) newRequest(x *exchange, target destination, opts *cache.Ask) *upstreamRequest {
 	s := &x.firstRequest
-	if opts != nil || s.proxy != nil { // a cache may go on with it when the exchange has ended
+	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)
 	} else if p.fastcgi == nil && !target.usesTLS {
 		if x.clientMemory == nil {
@@ -64,22 +64,22 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.Ask) *up
 	return s
 }
 
-// failureKind is what kind of error there was.
+// failureKind is the kind of a fetchError.
 type failureKind int
 
 const (
 	failureError failureKind = iota
 	failureTimeout
-	failureHeader     // what came is no answer
-	failureNoServer   // no server could be asked, or that cannot be asked of any
+	failureHeader     // the received bytes are not a response
+	failureNoServer   // no server is available, or none can serve the request
 	failureClientBody // the client's body could not be read
-	failureClientGone // nobody waits any more
+	failureClientGone // the client has gone away
 )
 
-// fetchError is why an upstream has not answered.
+// fetchError is why an upstream request has no response.
 type fetchError struct {
 	kind    failureKind
-	status  int // that the client gets
+	status  int // for the client
 	notSent bool
 	err     error
 }
@@ -87,18 +87,18 @@ type fetchError struct {
 func (e *fetchError) Error() string { return e.err.Error() }
 func (e *fetchError) Unwrap() error { return e.err }
 
-// Timeout and InvalidHeader tell the cache what kind it is.
+// Timeout and InvalidHeader let package cache tell kinds of errors apart.
 func (e *fetchError) Timeout() bool { return e.kind == failureTimeout }
 
-// InvalidHeader reports whether what came is no answer.
+// InvalidHeader reports whether the received bytes were not a response.
 func (e *fetchError) InvalidHeader() bool { return e.kind == failureHeader }
 
-// fetch asks servers of the group until one answers, as far as the rules have it.
+// fetch tries servers of the group until one responds, as far as proxy_next_upstream allows.
 func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 	var last *fetchError
 	var current *attempt
 	defer func() {
-		if current != nil { // who is told of the attempt has panicked
+		if current != nil { // a callback of the attempt has panicked
 			current.finish(false)
 		}
 	}()
@@ -138,13 +138,14 @@ func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 			continue
 		}
 		a.headReceived(resp.StatusCode)
-		s.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure} // there is one answer
+		// there is one response
+		s.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure}
 		resp.Body = &s.responseBody
 		return resp, nil
 	}
 }
 
-// another reports whether another server is asked after an error.
+// shouldRetry reports whether another server is tried after an error.
 func (s *upstreamRequest) shouldRetry(ctx context.Context, last *fetchError, tries int) bool {
 	n := &s.proxy.next
 	switch last.kind {
@@ -166,7 +167,8 @@ func (s *upstreamRequest) shouldRetry(ctx context.Context, last *fetchError, tri
 	return s.canRetry(ctx, last.notSent, tries)
 }
 
-// mayAgain reports whether the request may be sent once more: nothing is done twice that must not be.
+// canRetry reports whether the request may be sent again: non-idempotent requests are not repeated
+// once they have been sent.
 func (s *upstreamRequest) canRetry(ctx context.Context, notSent bool, tries int) bool {
 	n := &s.proxy.next
 	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries || s.retryTimeIsOver() {
@@ -175,13 +177,13 @@ func (s *upstreamRequest) canRetry(ctx context.Context, notSent bool, tries int)
 	return (notSent || s.isRepeatable) && s.body.isAvailable()
 }
 
-// late reports whether the time for trying servers is over.
+// retryTimeIsOver reports whether the time for trying servers has passed.
 func (s *upstreamRequest) retryTimeIsOver() bool {
 	limit := s.proxy.next.For
 	return limit > 0 && time.Since(s.firstAttempt.startTime) >= limit
 }
 
-// ask sends the request to a server and waits for the head of the answer.
+// roundTrip sends the request to a server and waits for the head of the response.
 func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	body, err := s.body.open()
 	if err != nil {
@@ -194,7 +196,7 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	}
 	a.url = url.URL{Scheme: scheme, Host: hostOf(a.addr), Opaque: s.requestTarget}
 	r := &a.httpRequest
-	*r = *(&http.Request{ // neither of these two escapes
+	*r = *(&http.Request{ // the literal does not escape, and neither does its copy
 		Method: s.method, URL: &a.url, Host: s.host, Header: s.header,
 		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.header["Upgrade"] == nil || s.proxy.fastcgi != nil) && (!s.reusesConn || s.group.peers.Config().Keepalive == 0),
 	}).WithContext(a)
@@ -221,7 +223,7 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	return s.group.transport.http.RoundTrip(r)
 }
 
-// judge says what kind of error there was.
+// classify returns the fetchError for an error of an attempt.
 func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *fetchError {
 	f := &fetchError{kind: failureError, status: http.StatusBadGateway, err: err}
 	var clientErr *client.Error
@@ -233,7 +235,8 @@ func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *
 	case ctx.Err() != nil:
 		f.kind = failureClientGone
 	case errors.As(err, &clientErr):
-		f.notSent = clientErr.Kind == client.CannotConnect || clientErr.CanRetry && !a.canRepeat() // else that may be why
+		// else the server may have closed the connection because of the request
+		f.notSent = clientErr.Kind == client.CannotConnect || clientErr.CanRetry && !a.canRepeat()
 		switch clientErr.Kind {
 		case client.Malformed:
 			f.kind = failureHeader
@@ -247,7 +250,7 @@ func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *
 		}
 	case errors.As(err, &bodyErr):
 		f.kind = failureClientBody
-	case s.proxy.fastcgi == nil, errors.Is(err, errBodyConsumed): // it is about the request
+	case s.proxy.fastcgi == nil, errors.Is(err, errBodyConsumed): // the error is about the request
 		f.kind = failureNoServer
 	case errors.As(err, &malformed), endedWithoutHead(err):
 		f.kind = failureHeader
@@ -263,13 +266,14 @@ func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *
 	return f
 }
 
-// endedWithoutHead reports whether a FastCGI application ended a request in place of responding, which nginx counts as an invalid header.
+// endedWithoutHead reports whether a FastCGI application ended a request without a response. nginx
+// counts this as an invalid header.
 func endedWithoutHead(err error) bool {
 	var exit *fcgiclient.ExitError
 	return errors.As(err, &exit) || errors.Is(err, fcgiclient.ErrOverloaded) || errors.Is(err, fcgiclient.ErrCannotMultiplex) || errors.Is(err, fcgiclient.ErrUnknownRole)
 }
 
-// complain says what went wrong with a server.
+// logFailure logs an error of a server.
 func (s *upstreamRequest) logFailure(l level, addr string, err error) {
 	scheme := "http://"
 	switch {
@@ -288,7 +292,8 @@ func (s *upstreamRequest) logFailure(l level, addr string, err error) {
 	}
 }
 
-// hostOnly is a host without its port. What is no host stays as it is: a certificate is verified for it, and has no such name.
+// hostOnly removes the port of a host. An invalid host is returned as it is: no certificate has
+// such a name, so that verification fails.
 func hostOnly(host string) string {
 	if ip, err := netip.ParseAddrPort(host); err == nil {
 		return ip.Addr().String()
@@ -299,15 +304,15 @@ func hostOnly(host string) string {
 	return host
 }
 
-// answerBody is the body of an answer: it ends the attempt.
+// responseBody is the body of a response. Its end is the end of the attempt.
 type responseBody struct {
 	io.ReadCloser
 	attempt         *attempt
-	countsAsFailure bool // the answer counts as a failure of its server
-	isComplete      bool // it has come at once
+	countsAsFailure bool // the response counts as a failure of its server
+	isComplete      bool // it was returned by completeBody
 }
 
-// Read waits for the server no longer than the Pass allows.
+// Read waits for the server no longer than ReadTimeout.
 func (b *responseBody) Read(p []byte) (int, error) {
 	b.attempt.startWait()
 	n, err := b.ReadCloser.Read(p)
@@ -321,10 +326,11 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// wholeBytes is the length of a body up to which it is written at a stroke.
+// maxCompleteBody is the length up to which a body that has arrived is written in one call.
 const maxCompleteBody = 16 << 10
 
-// whole returns the body of an answer, if all of it has arrived, and is not long: such a one needs no reading.
+// completeBody returns the body of a response that has arrived completely and is short, else nil.
+// Such a body needs no reads.
 func completeBody(resp *http.Response) *roundtrip.WholeBody {
 	b, ok := resp.Body.(*responseBody)
 	if !ok {
@@ -340,8 +346,9 @@ func completeBody(resp *http.Response) *roundtrip.WholeBody {
 	return w
 }
 
-// reusable reports whether nobody has the sending any more: one server was asked, its answer was whole, and neither the cache, nor a
-// goroutine, nor whoever may have waited for its context, has ever known it. A client lets go of a request with no body when it has answered.
+// isReusable reports whether nothing refers to the request any more, so that its memory can be
+// reused. It had one attempt, whose response was complete, and neither a cache, a goroutine nor a
+// waiter has seen it. A client drops a request without a body when it has returned the response.
 func (s *upstreamRequest) isReusable() bool {
 	a := &s.firstAttempt
 	return s.proxy != nil && s.responseBody.isComplete && s.responseBody.attempt == a && s.body == nil && s.attempts.records == nil && a.wasUnobserved

@@ -11,18 +11,18 @@ import (
 	"github.com/tarehq/tare/front/upstream"
 )
 
-// maxDynamic bounds the groups that are made of addresses in variables. The one that was made first goes first.
+// maxDynamicGroups bounds the groups for addresses from variables. The oldest is dropped first.
 const maxDynamicGroups = 256
 
-// group is a group of servers, and connections to them.
+// group is a group of servers with its connections.
 type group struct {
-	name      string // as a Pass's To names it
+	name      string // as in a Proxy's To
 	peers     *upstream.Group
-	key       text // what Hash goes by
+	key       text // of the hash balancers
 	transport *transport
 }
 
-// upstreams makes the groups of the Config that no handler is bound to.
+// upstreams makes the groups of the Config, except those that a handler is bound to.
 func (c *compiler) upstreams() error {
 	c.plan.groups = make(map[string]*group, len(c.config.Upstreams))
 	for i := range c.config.Upstreams {
@@ -31,7 +31,7 @@ func (c *compiler) upstreams() error {
 			continue
 		}
 		if c.plan.groups[strings.ToLower(config.Name)] != nil {
-			return withPos(config.Pos, fmt.Errorf("there are two upstreams %q", config.Name))
+			return withPos(config.Pos, fmt.Errorf("duplicate upstream %q", config.Name))
 		}
 		if _, err := c.serverGroup(config); err != nil {
 			return withPos(config.Pos, fmt.Errorf("upstream %q: %w", config.Name, err))
@@ -40,7 +40,7 @@ func (c *compiler) upstreams() error {
 	return nil
 }
 
-// boundTo is the handler that is bound to a name, or nil.
+// boundTo returns the handler that is bound to a name, or nil.
 func (c *compiler) boundTo(name string) http.Handler { return c.options.boundTo(name) }
 
 func (o *options) boundTo(name string) http.Handler {
@@ -55,7 +55,7 @@ func (o *options) boundTo(name string) http.Handler {
 	return nil
 }
 
-// serverGroup makes a group, which knows of its servers what an older plan's did.
+// serverGroup makes a group. It shares what older plans know about its servers.
 func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
 	g := &group{name: config.Name}
 	var err error
@@ -63,7 +63,7 @@ func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
 		return nil, err
 	}
 	if hashes := config.Balance == upstream.Hash || config.Balance == upstream.ConsistentHash; hashes && g.key.empty() {
-		return nil, errors.New("there is nothing to choose a server by: want a Key")
+		return nil, errors.New("hash requires a Key")
 	}
 	state, giveBack, err := acquire(&c.state.upstreams, config.Name, func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
 	if err != nil {
@@ -81,19 +81,19 @@ func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
 	return g, nil
 }
 
-// target is the group that To names, which may be made of an address.
+// targetGroup returns the group that To names, or makes one for the address in To.
 func (c *compiler) targetGroup(to string) (*group, error) {
 	if g := c.plan.groups[strings.ToLower(to)]; g != nil {
 		return g, nil
 	}
 	g, err := c.serverGroup(&upstream.Config{Name: to, Servers: []upstream.Server{{Addr: to}}})
 	if err != nil {
-		return nil, fmt.Errorf("pass to %q, which is no upstream: %w", to, err)
+		return nil, fmt.Errorf("%q is not an upstream: %w", to, err)
 	}
 	return g, nil
 }
 
-// group is the group that an address names, with the usual port if it has none, or nil.
+// group returns the group for an address, or nil. port is the default.
 func (p *plan) group(to, port string) *group {
 	if g := p.groups[strings.ToLower(to)]; g != nil {
 		return g
@@ -101,7 +101,7 @@ func (p *plan) group(to, port string) *group {
 	return p.groups[strings.ToLower(withPort(to, port))]
 }
 
-// withPort is an address with a port.
+// withPort adds port to an address that has none.
 func withPort(to, port string) string {
 	if _, _, err := net.SplitHostPort(to); err != nil && !strings.HasPrefix(to, "unix:") {
 		if v6, ok := strings.CutPrefix(to, "["); ok && strings.HasSuffix(v6, "]") {
@@ -112,17 +112,17 @@ func withPort(to, port string) string {
 	return to
 }
 
-// dynamic are groups of addresses that variables gave.
+// dynamicGroups holds groups for addresses that come from variables.
 type dynamicGroups struct {
 	mu     sync.Mutex
 	groups map[string]*group
-	order  []string // the oldest first
+	order  []string // oldest first
 	closed bool
 }
 
-var errClosed = errors.New("the configuration is no longer in use")
+var errClosed = errors.New("the configuration was replaced")
 
-// group returns the group of an address, which it may have to look up.
+// group returns the group for an address, and resolves its name if it is new.
 func (d *dynamicGroups) group(to, port string) (*group, error) {
 	to = withPort(to, port)
 	d.mu.Lock()
@@ -157,7 +157,7 @@ func (d *dynamicGroups) group(to, port string) (*group, error) {
 	return made, nil
 }
 
-// close ends the use of all groups.
+// close closes all groups. Later calls of group fail.
 func (d *dynamicGroups) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -7,8 +7,9 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// interim passes a 1xx response on while the request waits for its final response (RFC 9110, 15.2). An upstream's 100 is not passed on: the
-// server has sent its own to a client that waited for one.
+// sendInterim forwards a 1xx response while the request waits for its final response (RFC 9110,
+// 15.2). It drops an upstream's 100, because the server has sent its own to a client that waits for
+// one.
 func sendInterim(r *http.Request, status int, h http.Header) error {
 	a, _ := r.Context().Value(attemptKey{}).(*attempt)
 	if a == nil || a.req.exchange == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols {
@@ -30,7 +31,7 @@ func sendInterim(r *http.Request, status int, h http.Header) error {
 	return nil
 }
 
-// copyInterim copies the header of a 1xx response as far as the client gets it.
+// copyInterim copies the header of a 1xx response, as far as the client receives it.
 func (r *responseRules) copyInterim(to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {

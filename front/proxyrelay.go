@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// relayPiece is how much of an answer is copied at a time.
+	// relayPiece is the maximum size of one copy of a response's body.
 	relayPiece = 32 << 10
-	// relayAtOnce is how much of an answer whose length is not known is waited for before any of it is sent.
+	// minFirstSend is how much of a response of unknown length is read before any of it is sent.
 	minFirstSend = 8 << 10
 )
 
-// relayBuffer is memory for a piece of an answer.
+// relayBuffer holds a piece of a response's body.
 type relayBuffer [relayPiece]byte
 
-// takeBuffer and giveBuffer share buffers.
+// acquireBuffer and releaseBuffer use a free list of buffers.
 func (s *state) acquireBuffer() *relayBuffer {
 	if b, ok := s.buffers.Get().(*relayBuffer); ok {
 		return b
@@ -32,7 +32,7 @@ func (s *state) releaseBuffer(b *relayBuffer) {
 	s.buffers.Put(b)
 }
 
-// relay sends an answer that has a body.
+// relay sends a response that has a body.
 func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 	if body := completeBody(resp); body != nil {
 		if x.body != nil {
@@ -76,7 +76,7 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 	return responded
 }
 
-// streams reports whether an answer is passed on as it comes.
+// isStreamed reports whether a response is forwarded without buffering.
 func (p *proxy) isStreamed(header http.Header) bool {
 	if buffering := header["X-Accel-Buffering"]; len(buffering) > 0 && p.response.mayBuffer {
 		switch strings.ToLower(buffering[0]) {
@@ -89,7 +89,7 @@ func (p *proxy) isStreamed(header http.Header) bool {
 	return p.from.Stream
 }
 
-// sendHead sends the head of an answer.
+// sendHead sends the head of a response.
 func (p *proxy) sendHead(x *exchange, resp *http.Response) {
 	header := x.w.Header()
 	p.response.copyHeader(x, header, resp.Header)
@@ -105,7 +105,7 @@ func (p *proxy) sendHead(x *exchange, resp *http.Response) {
 	x.w.WriteHeader(resp.StatusCode)
 }
 
-// trailer sends what came behind the body. What was not announced is told all the same.
+// sendTrailer sends the trailer section, also fields that Trailer did not announce.
 func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
 	header := x.w.Header()
 	announced := header["Trailer"]
@@ -120,12 +120,13 @@ func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
 	}
 }
 
-// passesTrailer reports whether a field behind a body is passed on. What is hidden in a header is here, too.
+// passesTrailer reports whether a trailer field is forwarded. Hidden fields are hidden here, too.
 func (r *responseRules) passesTrailer(name string) bool {
 	return !r.hidden[name] && !roundtrip.ConcernsConnection(name)
 }
 
-// fill reads until there is enough: all, which is io.EOF, or so much that the rest is another goroutine's business.
+// fill reads until it has the whole body (io.EOF), or enough to leave the rest to another
+// goroutine.
 func fill(b []byte, from io.Reader, length int64) (n int, err error) {
 	enough := minFirstSend
 	if length >= 0 {
@@ -143,7 +144,7 @@ func fill(b []byte, from io.Reader, length int64) (n int, err error) {
 	return n, err
 }
 
-// stream passes an answer on as it comes.
+// stream forwards a response without buffering.
 func (p *proxy) stream(x *exchange, resp *http.Response) {
 	b := x.plan.state.acquireBuffer()
 	defer x.plan.state.releaseBuffer(b)
@@ -160,20 +161,21 @@ func (p *proxy) stream(x *exchange, resp *http.Response) {
 		if err != nil {
 			x.abortResponse(err)
 		}
-		_ = control.Flush() // what cannot is late, and not wrong
+		_ = control.Flush() // without Flush the data is late, but correct
 	}
 	p.sendTrailer(x, resp)
 }
 
-// taken looks whether the client still takes the answer. Without it the rest is of no use.
+// abortOnError aborts the response after an error of writing to the client, since the rest is of no
+// use.
 func abortOnError(err error) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// pump sends an answer while the upstream sends it: a goroutine receives as fast as that is, into memory and then into a file.
-// b has the first n bytes.
+// pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
+// into memory and then into a file. b holds the first n bytes.
 func (p *proxy) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
 	q := newQueue(x.plan.state, int(max(p.maxBuffered/relayPiece, 2)), p.maxSpooled)
 	q.put(b, n)
@@ -201,7 +203,7 @@ func (p *proxy) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
 		abortOnError(writeErr)
 	}
 	if q.spoolErr != nil {
-		x.errorf(levelWarn, "an answer could not be spooled: %v", q.spoolErr)
+		x.errorf(levelWarn, "cannot spool a response: %v", q.spoolErr)
 	}
 	p.sendTrailer(x, resp)
 }

@@ -2,8 +2,9 @@ package front
 
 import "net/http"
 
-// mayRepeat reports whether a request may be sent again after a server has received it, at least in part. As in nginx, a body that is
-// sent while it comes is sent once, and the client's method counts even if the request has another one.
+// isRepeatable reports whether a request may be sent again after a server has received some of it.
+// As in nginx a body that is streamed is sent once, and the client's method counts even if the
+// request has another one.
 func (p *proxy) isRepeatable(method string, q *requestSpec) bool {
 	if q.body != nil && q.body.stream != nil {
 		return false
@@ -11,8 +12,8 @@ func (p *proxy) isRepeatable(method string, q *requestSpec) bool {
 	return p.next.NonIdempotent || idempotent(method) && idempotent(q.method)
 }
 
-// idempotent reports whether the effect of a method is the same if a request is done twice (RFC 9110, 9.2.2). nginx takes this for granted
-// of all methods but POST, LOCK and PATCH. Here a method has to be known for it, because nobody knows what another one does.
+// idempotent reports whether a method is idempotent (RFC 9110, 9.2.2). nginx assumes this of all
+// methods except POST, LOCK and PATCH. Here an unknown method is not idempotent.
 func idempotent(method string) bool {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace,
@@ -23,15 +24,17 @@ func idempotent(method string) bool {
 	return false
 }
 
-// repeatable reports whether the request of an attempt may be sent to the same server again, because a kept connection was closed
-// before anything came back. nginx counts that as an error of the server: with proxy_next_upstream off it sends nothing again.
+// canRepeat reports whether the request of an attempt may be sent to the same server again, after a
+// kept connection was closed before a response began. nginx counts this as an error of the server:
+// with proxy_next_upstream off it does not repeat.
 func (a *attempt) canRepeat() bool {
 	s := a.req
 	n := &s.proxy.next
 	return s.isRepeatable && n.Error && !n.Off && !s.retryTimeIsOver()
 }
 
-// repeatable is the client's Repeatable. Whether the client of the front calls its request idempotent does not matter.
+// canRepeat is the client's Repeatable. It ignores whether the front's client declares its request
+// idempotent.
 func canRepeat(r *http.Request) bool {
 	a, _ := r.Context().Value(attemptKey{}).(*attempt)
 	return a != nil && a.canRepeat()

@@ -9,34 +9,34 @@ import (
 	"strings"
 )
 
-// goal is where a Pass leads.
+// proxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
 type proxyTarget struct {
 	text      text
-	hasScheme bool         // the text has one in front
-	usesTLS   bool         // by TLS, unless the scheme tells
+	hasScheme bool         // text begins with http:// or https://
+	usesTLS   bool         // unless text has a scheme
 	isFastCGI bool         // by FastCGI
-	group     *group       // nil if variables tell
-	bound     http.Handler // likewise
+	group     *group       // nil if it depends on variables
+	bound     http.Handler // nil if it depends on variables, or is a group
 	plan      *plan
-	dynamic   *dynamicGroups // addresses that variables gave
-	name      targetName     // if it is constant
+	dynamic   *dynamicGroups // groups for addresses that come from variables
+	name      targetName     // set if text is constant
 }
 
-// goalName is a goal as variables tell of it.
+// targetName holds the values of $proxy_host and $proxy_port.
 type targetName struct{ host, port string }
 
 // destination is where one request goes.
 type destination struct {
 	group   *group
 	bound   http.Handler
-	rest    string // that a variable had behind the address
-	usesTLS bool   // by TLS
+	rest    string // what follows the address in the value of a variable
+	usesTLS bool
 }
 
-// errNoScheme says that variables have given no URL.
+// errNoScheme is returned for the value of variables that is not an http or https URL.
 var errNoScheme = errors.New("the URL begins neither with http:// nor with https://")
 
-// passGoal compiles where a Pass leads.
+// proxyTarget compiles the target of a Proxy.
 func (c *compiler) proxyTarget(p *proxy, l *Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
 	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == SchemeOfTo, protocol == HTTPS
@@ -46,9 +46,9 @@ func (c *compiler) proxyTarget(p *proxy, l *Location) (err error) {
 	}
 	switch {
 	case t.text.empty():
-		return errors.New("it leads nowhere: want To")
+		return errors.New("missing To")
 	case t.text.constant() && t.hasScheme:
-		return errors.New("the scheme of To is known: want HTTP or HTTPS, and To without it")
+		return errors.New("SchemeOfTo requires variables in To: use HTTP or HTTPS, and leave the scheme out of To")
 	case t.text.constant():
 		t.name = t.nameOf(t.text.literal, schemePort(t.usesTLS))
 		if t.bound = c.boundTo(t.text.literal); t.bound == nil && !c.resolvesLater(l.Proxy) {
@@ -65,8 +65,9 @@ func (c *compiler) proxyTarget(p *proxy, l *Location) (err error) {
 	return err
 }
 
-// findsLater reports whether a constant To is looked up when a request comes. As in nginx that is so if the rest of the URL has variables: the
-// configuration is fine while nobody knows the name.
+// resolvesLater reports whether a constant To is resolved for each request. As in nginx this is so
+// if the rest of the URL has variables. Such a configuration is valid even if the name does not
+// resolve.
 func (c *compiler) resolvesLater(p *Proxy) bool {
 	addr := string(p.To)
 	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(addr)] != nil || strings.HasPrefix(addr, "unix:") {
@@ -80,7 +81,7 @@ func (c *compiler) resolvesLater(p *Proxy) bool {
 	return err != nil
 }
 
-// usualPort is the port where none is said.
+// schemePort returns the default port of http or https.
 func schemePort(secure bool) string {
 	if secure {
 		return "443"
@@ -88,7 +89,7 @@ func schemePort(secure bool) string {
 	return "80"
 }
 
-// nameOf is nameGoal for HTTP. FastCGI has neither variable.
+// nameOf is targetNameOf for HTTP. FastCGI has neither variable.
 func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
 	if g.isFastCGI {
 		return targetName{}
@@ -96,7 +97,8 @@ func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
 	return targetNameOf(addr, defaultPort)
 }
 
-// nameGoal is what $proxy_host and $proxy_port are. A usual port is not told.
+// targetNameOf returns the values of $proxy_host and $proxy_port. $proxy_host leaves out the
+// default port.
 func targetNameOf(addr, defaultPort string) targetName {
 	if strings.HasPrefix(addr, "unix:") {
 		return targetName{"localhost", ""}
@@ -110,7 +112,7 @@ func targetNameOf(addr, defaultPort string) targetName {
 	return targetName{addr, defaultPort}
 }
 
-// find finds where an exchange goes.
+// resolve finds the destination of a request.
 func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	if x.proxyState == nil {
 		x.proxyState = x.plan.state.acquireProxyState()
@@ -130,7 +132,7 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	port := schemePort(d.usesTLS)
 	x.target = g.nameOf(addr, port)
 	if g.isFastCGI {
-		port = "" // there is none
+		port = "" // FastCGI has no default port
 	}
 	if d.bound = g.plan.options.boundTo(addr); d.bound != nil {
 		return d, nil
@@ -141,8 +143,8 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	return d, err
 }
 
-// unfound is the status for a goal that cannot be found. As in nginx an address that is none is a fault of the configuration, and a name that
-// nobody knows is not.
+// targetErrorStatus returns the status for a target that does not resolve. As in nginx an invalid
+// address is an error of the configuration (500), and an unknown name is not (502).
 func targetErrorStatus(err error) int {
 	var unknown *net.DNSError
 	if errors.As(err, &unknown) || errors.Is(err, errClosed) {
@@ -151,7 +153,7 @@ func targetErrorStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// cutScheme takes the scheme from a URL.
+// cutScheme removes the scheme of a URL.
 func cutScheme(url string) (rest string, secure bool, err error) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	switch strings.ToLower(scheme) {
@@ -163,7 +165,7 @@ func cutScheme(url string) (rest string, secure bool, err error) {
 	return url, false, fmt.Errorf("%w: %q", errNoScheme, truncateLogged(url))
 }
 
-// cutURI splits what variables gave into an address and what is behind it.
+// cutURI splits the value of variables into an address and the rest.
 func cutURI(text string) (addr, rest string) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		path, rest, _ = strings.Cut(path, ":")

@@ -9,27 +9,28 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// lookAfter is how old an attempt is before anybody watches for its client's departure, or for its server's silence. Most end sooner,
-// and never pay for that.
+// timersAfter is the age at which an attempt gets its timers: for the client's departure and the
+// server's silence. Most attempts end sooner and save that work.
 const timersAfter = 10 * time.Millisecond
 
-// never is a time that does not come.
+// farFuture is a time that does not come.
 const farFuture = 1 << 62
 
-// errSilent is why an attempt ends whose server is silent for too long.
+// errUpstreamTimeout cancels an attempt whose server is silent for too long.
 var errUpstreamTimeout = errors.New("the upstream timed out")
 
-// nursery is attempts that are too young to be watched, the oldest first. One timer looks at them now and then, as long as there are
-// any: a timer for each, and a place in the context of each request, cost a twelfth of passing it on.
+// pendingAttempts holds attempts that have no timers yet, the oldest first. One timer checks them
+// while there are any. A timer and a registration with the client's context for each attempt took a
+// twelfth of the CPU time of proxying.
 type pendingAttempts struct {
 	mu        sync.Mutex
 	first     *attempt
 	last      *attempt
 	timer     *time.Timer
-	timerRuns bool // the timer does
+	timerRuns bool // the timer is set
 }
 
-// add takes an attempt in.
+// add adds an attempt.
 func (n *pendingAttempts) add(a *attempt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -51,7 +52,7 @@ func (n *pendingAttempts) add(a *attempt) {
 	}
 }
 
-// remove lets an attempt go, and reports whether it was still here.
+// remove removes an attempt, and reports whether it was still pending.
 func (n *pendingAttempts) remove(a *attempt) (wasPending bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -60,7 +61,7 @@ func (n *pendingAttempts) remove(a *attempt) (wasPending bool) {
 	return wasPending
 }
 
-// unlink is remove. The caller holds mu.
+// unlink is remove with mu held.
 func (n *pendingAttempts) unlink(a *attempt) {
 	if !a.isPending {
 		return
@@ -78,7 +79,7 @@ func (n *pendingAttempts) unlink(a *attempt) {
 	a.isPending, a.prev, a.next = false, nil, nil
 }
 
-// look has those watched that are no longer young.
+// check starts the timers of attempts that are old enough.
 func (n *pendingAttempts) check() {
 	var due []*attempt
 	n.mu.Lock()
@@ -95,24 +96,25 @@ func (n *pendingAttempts) check() {
 	}
 }
 
-// ending is an attempt as a context: it ends with its client's, or if its server is silent for too long. Neither is watched for before
-// it is some milliseconds old, or somebody asks for Done.
+// attemptContext is the state of an attempt as a context. The context ends with the client's, or
+// when the server is silent for too long. Both are watched only from timersAfter on, or once Done
+// is called.
 type attemptContext struct {
 	mu           sync.Mutex
 	hasTimers    bool
 	isStopped    bool
 	err          error
 	done         chan struct{}
-	otherEnders  map[roundtrip.Ender]struct{} // who is told, but for the first
+	otherEnders  map[roundtrip.Ender]struct{} // who is notified at the end, besides firstEnder
 	firstEnder   roundtrip.Ender
-	detachParent func() bool // from the parent
+	detachParent func() bool // from the parent context
 	timer        *time.Timer
 }
 
 // Deadline implements context.Context.
 func (a *attempt) Deadline() (time.Time, bool) { return a.parent.Deadline() }
 
-// Value leads who dials to the attempt.
+// Value returns the attempt for attemptKey: dialing finds it there.
 func (a *attempt) Value(key any) any {
 	if key == (attemptKey{}) {
 		return a
@@ -134,14 +136,15 @@ func (a *attempt) Done() <-chan struct{} {
 	return a.done
 }
 
-// Err is why the attempt has ended, nil before. It looks no further: to ask the client's context would have that watched.
+// Err returns why the attempt has ended, or nil. It does not look at the client's context, because
+// that would start a watch of it.
 func (a *attempt) Err() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.err
 }
 
-// Watch has somebody told of the end. Unlike Done it has nothing watched that is not yet.
+// Watch registers e for the end of the context. Unlike Done it starts no timers.
 func (a *attempt) Watch(e roundtrip.Ender) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,7 +161,7 @@ func (a *attempt) Watch(e roundtrip.Ender) {
 	}
 }
 
-// Unwatch has somebody not be told, unless that has been done.
+// Unwatch removes e, and reports false if e has been or is being notified.
 func (a *attempt) Unwatch(e roundtrip.Ender) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -171,7 +174,7 @@ func (a *attempt) Unwatch(e roundtrip.Ender) bool {
 	return pending
 }
 
-// AfterFunc is what package context looks for.
+// AfterFunc is the method that package context looks for.
 func (a *attempt) AfterFunc(f func()) (stop func() bool) {
 	e := &afterFunc{f}
 	a.Watch(e)
@@ -183,7 +186,7 @@ type afterFunc struct{ f func() }
 // ContextEnded implements roundtrip.Ender.
 func (f *afterFunc) ContextEnded() { f.f() }
 
-// arm begins to watch, once.
+// startTimers starts the timers, once.
 func (a *attempt) startTimers() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -194,13 +197,13 @@ func (a *attempt) startTimers() {
 	a.needsExactTime.Store(true)
 	a.waitingSince.CompareAndSwap(0, int64(time.Since(a.startTime)))
 	a.timer = time.AfterFunc(farFuture, a.checkTimeout)
-	a.resetTimer(time.Duration(a.timeout.Load())) // which is behind the assignment
+	a.resetTimer(time.Duration(a.timeout.Load())) // which reads timer
 	if a.parent.Done() != nil {
 		a.detachParent = context.AfterFunc(a.parent, func() { a.cancel(context.Cause(a.parent)) })
 	}
 }
 
-// look ends the attempt if its server is silent for too long.
+// checkTimeout cancels the attempt if its server is silent for too long.
 func (a *attempt) checkTimeout() {
 	left := time.Duration(a.timeout.Load())
 	if since := a.waitingSince.Load(); since >= 0 {
@@ -216,11 +219,11 @@ func (a *attempt) checkTimeout() {
 	}
 }
 
-// lookAgain has look called when so much time has passed. When a body has been sent there may be less patience than while it was.
-// The caller holds mu.
+// resetTimer sets the timer. The timeout for reading may be shorter than that for sending, so it
+// bounds the interval. The caller holds mu.
 func (a *attempt) resetTimer(left time.Duration) { a.timer.Reset(min(left, a.req.proxy.readTimeout)) }
 
-// cancel ends the context. Only the first call counts.
+// cancel ends the context. Only the first call has an effect.
 func (a *attempt) cancel(cause error) {
 	a.mu.Lock()
 	if a.err != nil {
@@ -242,7 +245,7 @@ func (a *attempt) cancel(cause error) {
 	}
 }
 
-// settle ends watching, and the context. It reports false if that was done.
+// stop stops the timers and ends the context. It reports false if that was done before.
 func (a *attempt) stop() bool {
 	a.mu.Lock()
 	if a.isStopped {

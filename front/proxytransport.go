@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// maxUpstreamHead bounds the head of an upstream's answer.
+	// maxUpstreamHead bounds the head of an upstream's response.
 	maxUpstreamHead = 64 << 10
-	// receiveSize is how much is received from an upstream at a time, at least.
+	// upstreamReadBuffer is the minimum size of a read from an upstream.
 	upstreamReadBuffer = 16 << 10
-	// longestConnect bounds connecting where a Pass does not.
+	// maxConnectTimeout bounds dialing; the Proxy's ConnectTimeout is usually shorter.
 	maxConnectTimeout = time.Hour
-	// maxNames bounds the names that variables give for TLS to one group.
+	// maxTLSNames bounds the names for TLS that variables produce for one group.
 	maxTLSNames = 64
 
 	defaultKeepaliveTimeout  = 60 * time.Second
@@ -33,13 +33,13 @@ const (
 	defaultKeepaliveRequests = 1000
 )
 
-// link is connections to the servers of a group, by all protocols that need nothing else.
+// transport holds the connections to the servers of a group, except those by TLS.
 type transport struct {
 	http *client.Client
 	fcgi *fcgiclient.Client
 }
 
-// plainLink returns the connections to a group, which plans with the same settings share.
+// plainTransport returns the transport of a group. Plans with the same settings share it.
 func (c *compiler) plainTransport(config *upstream.Config) (*transport, error) {
 	key := fmt.Sprintf("%q %d %v %v %d", config.Name, config.Keepalive, config.KeepaliveTimeout, config.KeepaliveTime, config.KeepaliveRequests)
 	l, giveBack, err := acquire(&c.state.transports, key, func() (*transport, error) { return newTransport(config), nil }, (*transport).close)
@@ -60,7 +60,7 @@ func newTransport(config *upstream.Config) *transport {
 	}
 }
 
-// httpSettings are those of connections to a group.
+// clientConfig returns the settings of HTTP connections to a group.
 func clientConfig(config *upstream.Config) *client.Config {
 	idle := config.Keepalive
 	if idle == 0 {
@@ -81,13 +81,13 @@ func (l *transport) close() {
 	l.fcgi.CloseIdleConnections()
 }
 
-// dialUpstream opens a connection for an attempt, which bounds the time.
+// dialUpstream opens a connection for an attempt, which has the timeout.
 func dialUpstream(ctx context.Context, network, addr string) (net.Conn, error) {
 	a, _ := ctx.Value(attemptKey{}).(*attempt)
 	if a == nil {
-		return nil, errors.New("front: BUG: a connection for nothing")
+		return nil, errors.New("front: BUG: a connection without an attempt")
 	}
-	if path, ok := socketPath(addr); ok && network != "unix" { // FastCGI says it as it is
+	if path, ok := socketPath(addr); ok && network != "unix" { // FastCGI passes the path as it is
 		network, addr = "unix", path
 	}
 	d := net.Dialer{Timeout: a.req.proxy.connectTimeout}
@@ -95,13 +95,14 @@ func dialUpstream(ctx context.Context, network, addr string) (net.Conn, error) {
 	began := time.Now()
 	nc, err := d.DialContext(ctx, network, addr)
 	if err == nil && a.req.tlsClient != nil {
-		return nc, nil // dialTLS goes on
+		return nc, nil // dialTLS continues
 	}
 	a.endDial(time.Since(began), err)
 	return nc, err
 }
 
-// hostOf is an address as the host of a URL. The path of a socket is one that no host has.
+// hostOf returns an address as the host of a URL. The path of a unix socket is escaped to a name
+// that no host has.
 func hostOf(addr string) string {
 	if addr[0] != '/' {
 		return addr
@@ -109,7 +110,7 @@ func hostOf(addr string) string {
 	return "/" + url.QueryEscape(addr[1:])
 }
 
-// socketPath is the path that hostOf had, if it was one. A client may have added a port.
+// socketPath returns the path that hostOf has escaped. A client may have added a port.
 func socketPath(addr string) (string, bool) {
 	if addr[0] != '/' {
 		return "", false
@@ -119,17 +120,17 @@ func socketPath(addr string) (string, bool) {
 	return "/" + path, err == nil
 }
 
-// tlsLinks are connections by TLS to a group, for a Pass.
+// tlsTransports holds the TLS connections of a Proxy to a group.
 type tlsTransports struct {
 	group      *upstream.Config
 	from       *ProxyTLS
-	verifyName text // what certificates are verified for, "" is To's host
+	verifyName text // for verifying certificates; "" is the host of To
 
 	mu      sync.Mutex
 	clients map[string]*client.Client // by name
 }
 
-// tlsLinks are those of a Pass. They end with the plan.
+// tlsTransports compiles ProxyTLS. The connections end with the plan.
 func (c *compiler) tlsTransports(from *ProxyTLS, g *group) (*tlsTransports, error) {
 	t := &tlsTransports{from: from, clients: make(map[string]*client.Client)}
 	if g != nil {
@@ -152,13 +153,13 @@ func (t *tlsTransports) close() {
 	clear(t.clients)
 }
 
-// of returns the connections for a name.
+// client returns the client whose connections are verified for name.
 func (t *tlsTransports) client(name string) *client.Client {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.clients[name]
 	if c == nil {
-		if len(t.clients) == maxTLSNames { // names that clients choose: none is worth more than another
+		if len(t.clients) == maxTLSNames { // clients may choose names: all are worth the same
 			for other, c := range t.clients {
 				c.CloseIdleConnections()
 				delete(t.clients, other)
@@ -176,11 +177,12 @@ func (t *tlsTransports) client(name string) *client.Client {
 	return c
 }
 
-// config is that of handshakes for a name. Package tls verifies what it sends; here one goes without the other.
+// config returns the configuration of handshakes for name. In package tls a ServerName is both sent
+// and verified; here each is optional.
 func (t *tlsTransports) config(name string) *tls.Config {
 	config := t.from.Config.Clone()
 	if config == nil {
-		config = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as nginx, and said in the documents
+		config = &tls.Config{InsecureSkipVerify: true} // as in nginx; documented at proxy_ssl_verify
 	}
 	config.NextProtos = []string{"http/1.1"}
 	if config.ClientSessionCache == nil {
@@ -193,7 +195,7 @@ func (t *tlsTransports) config(name string) *tls.Config {
 		return config
 	}
 	verifyMore := config.VerifyConnection
-	config.InsecureSkipVerify = true //nolint:gosec // it is verified here
+	config.InsecureSkipVerify = true // VerifyConnection below verifies
 	config.VerifyConnection = func(s tls.ConnectionState) error {
 		chains, err := verifyUpstream(s.PeerCertificates, config.RootCAs, name)
 		if err != nil || verifyMore == nil {
@@ -205,7 +207,7 @@ func (t *tlsTransports) config(name string) *tls.Config {
 	return config
 }
 
-// dialTLS opens a connection and makes its handshake, both within the time to connect.
+// dialTLS opens a connection and makes the TLS handshake, each within ConnectTimeout.
 func dialTLS(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error) {
 	began := time.Now()
 	nc, err := dialUpstream(ctx, network, addr)
