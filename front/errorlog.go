@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// level is how grave what is said in an error log is.
+// level is the severity of an error log line.
 type level int
 
 const (
@@ -42,17 +42,17 @@ func parseLevel(s string) (level, error) {
 // errorLog is an ErrorLog, compiled.
 type errorLog struct {
 	minLevel level
-	out      io.Writer   // nil for other
-	logger   *log.Logger // the program's
-	next     *errorLog   // another one, or nil
+	out      io.Writer   // nil writes to logger
+	logger   *log.Logger // of the program
+	next     *errorLog   // a second log, or nil
 }
 
-// wants reports whether the log, or another one behind it, takes what is as grave as that.
+// isEnabled reports whether this log or the next one writes lines of a level.
 func (to *errorLog) isEnabled(l level) bool {
 	return l >= to.minLevel || to.next != nil && to.next.isEnabled(l)
 }
 
-// errorLog compiles an ErrorLog. Without one what is an error is said where the options say.
+// errorLog compiles an ErrorLog. Without one, errors are logged to the logger of the options.
 func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 	if e == nil {
 		return &errorLog{minLevel: levelError, logger: c.options.logger()}, nil
@@ -78,7 +78,7 @@ func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 	return out, nil
 }
 
-// errorf says what went wrong with the request, in a line like nginx's. Whatever is foreign in it has to be quoted.
+// errorf logs an error about the request, in a line like nginx's. Foreign strings must be quoted.
 func (x *exchange) errorf(l level, format string, args ...any) {
 	to := x.errorLog()
 	if !to.isEnabled(l) {
@@ -88,7 +88,7 @@ func (x *exchange) errorf(l level, format string, args ...any) {
 	to.write(l, x.appendRequest(b))
 }
 
-// say says what went wrong with no request in particular.
+// logf logs an error that concerns no request.
 func (to *errorLog) logf(l level, format string, args ...any) {
 	if to.isEnabled(l) {
 		to.write(l, fmt.Appendf(nil, format, args...))
@@ -102,12 +102,12 @@ func (to *errorLog) write(l level, b []byte) {
 		case to.out == nil:
 			to.logger.Printf("front: [%v] %s", l, b)
 		default:
-			_, _ = to.out.Write(errorLine(l, b)) // nobody can be told
+			_, _ = to.out.Write(errorLine(l, b)) // there is nowhere to report an error
 		}
 	}
 }
 
-// errorLine is a line of an error log, as nginx writes them.
+// errorLine formats a line of an error log as nginx does.
 func errorLine(l level, text []byte) []byte {
 	line := time.Now().AppendFormat(make([]byte, 0, len(text)+64), "2006/01/02 15:04:05")
 	line = append(append(append(line, " ["...), l.String()...), "] "...)
@@ -115,12 +115,12 @@ func errorLine(l level, text []byte) []byte {
 	return append(append(line, text...), '\n')
 }
 
-// lostErrors is the line that says that others are missing.
+// lostLines returns the line that reports lost lines.
 func lostLines(lines int, why error) []byte {
 	return errorLine(levelAlert, fmt.Appendf(nil, "%d lines lost: %v", lines, why))
 }
 
-// errorLog is where errors of the exchange are said now.
+// errorLog returns the error log of the exchange's location.
 func (x *exchange) errorLog() *errorLog {
 	if x.loc != nil && x.loc.errors != nil {
 		return x.loc.errors
@@ -128,7 +128,7 @@ func (x *exchange) errorLog() *errorLog {
 	return &errorLog{minLevel: levelError, logger: x.plan.options.logger()}
 }
 
-// appendWho appends whose request it is.
+// appendRequest appends the description of the request.
 func (x *exchange) appendRequest(b []byte) []byte {
 	b = append(append(b, ", client: "...), x.clientAddr()...)
 	if x.host != nil {
@@ -148,5 +148,5 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	return b
 }
 
-// bounded is as much of a text of a client's as a line has.
+// truncateLogged truncates a foreign string to what a line may have.
 func truncateLogged(s string) string { return s[:min(len(s), maxLogged)] }

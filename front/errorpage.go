@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Statuses of nginx's own, beside 444.
+// Statuses of nginx's own, besides 444.
 const (
 	statusHeaderTooLarge = 494
 	statusCertError      = 495
@@ -20,7 +20,7 @@ const (
 // errorPage is an ErrorPage, compiled.
 type errorPage struct {
 	statuses []int
-	status   int // 0 keeps the error's, below zero is the page's
+	status   int // 0 keeps the error's; a negative one is the page's
 	target   text
 }
 
@@ -29,11 +29,11 @@ func (c *compiler) errorPages(from []ErrorPage) ([]errorPage, error) {
 	for _, f := range from {
 		target, err := c.text(f.Target)
 		if err == nil && target.empty() {
-			err = fmt.Errorf("it has no target")
+			err = fmt.Errorf("missing target")
 		}
 		for _, s := range f.Statuses {
 			if s < 300 || s > 599 || s == statusClientGone {
-				err = fmt.Errorf("the status %d has no page, want 300 to 599 and not 499", s)
+				err = fmt.Errorf("invalid status %d: want 300 to 599 except 499", s)
 			}
 		}
 		if f.Status > 0 && !isFinal(f.Status) {
@@ -50,8 +50,8 @@ func (c *compiler) errorPages(from []ErrorPage) ([]errorPage, error) {
 	return all, nil
 }
 
-// fail ends with an error, or a redirect that has its Location, as the location's error pages say: it may be an internal redirect.
-// Nothing of an answer may have been written.
+// fail ends the phase with an error, or with a redirect whose Location is set. The location's error
+// pages apply, which may be an internal redirect. Nothing of a response may have been sent.
 func (x *exchange) fail(status int) outcome {
 	if status == statusClosed {
 		return x.abort(status)
@@ -73,14 +73,15 @@ func (x *exchange) fail(status int) outcome {
 	return responded
 }
 
-// closed fails where nothing is served. No error page answers: it may lead to what would be served otherwise.
+// failClosed rejects a request to a closed location. Error pages do not apply: they might lead to
+// what is closed.
 func (x *exchange) failClosed() outcome {
-	x.errorf(levelError, "nothing is served here: %s", x.loc.settings.Closed)
+	x.errorf(levelError, "location is closed: %s", x.loc.settings.Closed)
 	x.errorPageUsed = true
 	return x.fail(http.StatusServiceUnavailable)
 }
 
-// dropBody has whatever answers see no body of the request, because that is too long or cannot be read.
+// dropBody removes the request's body, which is too long or cannot be read, for what responds now.
 func (x *exchange) dropBody() {
 	if x.r.ContentLength == 0 || x.hasReceived() {
 		return
@@ -93,12 +94,12 @@ func (x *exchange) dropBody() {
 	x.bodyStatus.Store(0)
 }
 
-// failing is the content of what cannot answer.
+// fixedStatus is content that always fails with a status.
 type fixedStatus int
 
 func (f fixedStatus) serve(x *exchange) outcome { return x.fail(int(f)) }
 
-// forget takes back what was said about an answer that is not given.
+// clearHeader removes the fields of a response that is not sent.
 func (x *exchange) clearHeader() {
 	header := x.w.Header()
 	if len(header) == 0 {
@@ -107,13 +108,14 @@ func (x *exchange) clearHeader() {
 	for _, name := range [...]string{
 		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified",
 	} {
-		if name != "Content-Range" || x.errorStatus != http.StatusRequestedRangeNotSatisfiable { // of which it says the file's length
+		// it has the file's length
+		if name != "Content-Range" || x.errorStatus != http.StatusRequestedRangeNotSatisfiable {
 			delete(header, name)
 		}
 	}
 }
 
-// answer has the page answer.
+// serve responds with the page.
 func (p *errorPage) serve(x *exchange) outcome {
 	switch {
 	case p.status > 0:
@@ -139,7 +141,8 @@ func (p *errorPage) serve(x *exchange) outcome {
 	return responded
 }
 
-// statusOf is the status of an answer whose content says that it is status: an error page's is the error's.
+// pageStatus returns the status of a response: that of the error if an error page responds, else
+// status.
 func (x *exchange) pageStatus(status int) int {
 	if x.errorStatus == 0 {
 		return status
@@ -147,7 +150,7 @@ func (x *exchange) pageStatus(status int) int {
 	return clientStatus(x.errorStatus)
 }
 
-// ofPage removes from a page's header what is the page's and not the error's, as nginx does.
+// cleanPageHeader removes fields that describe an error page as a file, as nginx does.
 func cleanPageHeader(header http.Header, status int) {
 	if status != http.StatusOK {
 		delete(header, "Last-Modified")
@@ -158,7 +161,7 @@ func cleanPageHeader(header http.Header, status int) {
 	}
 }
 
-// shown is a status as clients see it.
+// clientStatus returns the status that the client sees.
 func clientStatus(status int) int {
 	switch status {
 	case statusHeaderTooLarge, statusCertError, statusNoCert, statusToHTTPS:
@@ -167,7 +170,7 @@ func clientStatus(status int) int {
 	return status
 }
 
-// page answers with the page that is built in.
+// sendBuiltinPage responds with the built-in page of the error.
 func (x *exchange) sendBuiltinPage() {
 	status := clientStatus(x.errorStatus)
 	header := x.w.Header()
@@ -187,7 +190,8 @@ func (x *exchange) sendBuiltinPage() {
 	}
 }
 
-// closes reports whether an error ends its connection, because what follows on it may not be what it seems.
+// closesConnection reports whether an error ends its connection, because what follows on it may not
+// be a request.
 func closesConnection(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusInternalServerError,
@@ -197,7 +201,7 @@ func closesConnection(status int) bool {
 	return false
 }
 
-// pageOf is the page of a status, "" for one that has no name.
+// builtinPage returns the built-in page of a status, "" for a status without a title.
 func builtinPage(status int, product string, hideVersion bool) string {
 	title := statusTitle(status)
 	if title == "" {
@@ -227,7 +231,7 @@ func builtinPage(status int, product string, hideVersion bool) string {
 	return page + "<hr><center>" + name + "</center>" + line + "</body>" + line + "</html>" + line
 }
 
-// titleOf is a status with the name that nginx has for it, "" if it has none.
+// statusTitle returns a status with nginx's name for it, or "".
 func statusTitle(status int) string {
 	name := ""
 	switch status = clientStatus(status); status {
@@ -251,13 +255,13 @@ func statusTitle(status int) string {
 	return strconv.Itoa(status) + " " + name
 }
 
-// statusSent is $status, "000" as long as there is none.
+// statusVariable is $status, "000" before there is one.
 func statusVariable(x *exchange) string { return fmt.Sprintf("%03d", x.responseStatus()) }
 
 func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.responseBytes(), 10) }
 
-// bytesSent is about the number of bytes of the answer: those of its body, and of its head as HTTP/1 would write it. Those of a
-// tunnel are exact.
+// bytesSent is $bytes_sent: the length of the body, and of the head as HTTP/1 would write it. It is
+// exact for tunnels only.
 func bytesSent(x *exchange) string {
 	const line, field = len("HTTP/1.1 200 OK\r\n\r\n"), len(": \r\n")
 	switch {

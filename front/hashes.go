@@ -1,8 +1,8 @@
 package front
 
 import (
-	"crypto/md5"  // what htpasswd writes
-	"crypto/sha1" // likewise
+	"crypto/md5"  // for $apr1$
+	"crypto/sha1" // for {SHA} and {SSHA}
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/subtle"
@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	maxBcryptCost = 16 // some seconds
+	maxBcryptCost = 16 // a few seconds
 
-	// Rounds of crypt's SHA-256 and SHA-512. More than maxRounds would take some seconds, too.
+	// Rounds of crypt's SHA-256 and SHA-512. maxRounds take a few seconds, too.
 	defaultRounds = 5000
 	minRounds     = 1000
 	maxRounds     = 5_000_000
-	maxCryptSalt  = 16 // bytes; what is more does not count
+	maxCryptSalt  = 16 // bytes; crypt ignores the rest
 )
 
-// knownHash says why a hash cannot be compared with.
+// checkHash returns why a hash is not supported, or nil.
 func checkHash(hash string) error {
 	switch {
 	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"), strings.HasPrefix(hash, "{PLAIN}"):
@@ -35,7 +35,7 @@ func checkHash(hash string) error {
 	case strings.HasPrefix(hash, "$2"):
 		cost, err := bcrypt.Cost([]byte(hash))
 		if err == nil && cost > maxBcryptCost {
-			err = fmt.Errorf("its cost is %d, want at most %d", cost, maxBcryptCost)
+			err = fmt.Errorf("bcrypt cost %d: want at most %d", cost, maxBcryptCost)
 		}
 		return err
 	case strings.HasPrefix(hash, "$5$"), strings.HasPrefix(hash, "$6$"):
@@ -43,15 +43,15 @@ func checkHash(hash string) error {
 		return err
 	case strings.HasPrefix(hash, "$"):
 		kind, _, _ := strings.Cut(hash[1:], "$")
-		return fmt.Errorf("hashes of the kind $%.10s$ are not known; \"htpasswd -B\" makes one of bcrypt", kind)
+		return fmt.Errorf("unsupported hash $%.10s$: make a bcrypt hash with \"htpasswd -B\"", kind)
 	}
-	return errors.New("it is no hash that is known, perhaps crypt's of old; \"htpasswd -B\" makes one of bcrypt")
+	return errors.New("unsupported hash, perhaps of the old crypt: make a bcrypt hash with \"htpasswd -B\"")
 }
 
-// slowHash reports whether a hash is meant to take long.
+// isSlowHash reports whether computing a hash takes long by design.
 func isSlowHash(hash string) bool { return strings.HasPrefix(hash, "$") }
 
-// matchesHash reports whether a hash is a password's. How long that takes says nothing about where they differ.
+// hashMatches reports whether a hash is that of a password. It compares in constant time.
 func hashMatches(hash, password string) bool {
 	if checkHash(hash) != nil {
 		return false
@@ -61,7 +61,7 @@ func hashMatches(hash, password string) bool {
 	}
 	same := func(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 	if strings.HasPrefix(hash, "$5$") || strings.HasPrefix(hash, "$6$") {
-		c, _ := parseCrypt(hash) // it is known
+		c, _ := parseCrypt(hash) // checkHash has parsed it
 		return same(c.key(password), []byte(c.want))
 	}
 	kind, rest, _ := strings.Cut(hash[1:], "}")
@@ -101,13 +101,13 @@ func parseCrypt(text string) (c shaCrypt, err error) {
 		digits, behind, _ := strings.Cut(rounds, "$")
 		n, err := strconv.Atoi(digits)
 		if err != nil || n > maxRounds {
-			return c, fmt.Errorf("it asks for %.10q rounds, want at most %d", digits, maxRounds)
+			return c, fmt.Errorf("%.10q rounds: want at most %d", digits, maxRounds)
 		}
 		c.rounds, rest = max(n, minRounds), behind
 	}
 	var ok bool
 	if c.salt, c.want, ok = strings.Cut(rest, "$"); !ok || c.want == "" {
-		return c, errors.New("it is cut off: want $6$salt$key")
+		return c, errors.New("incomplete hash: want $6$salt$key")
 	}
 	c.salt = c.salt[:min(len(c.salt), maxCryptSalt)]
 	return c, nil
@@ -117,7 +117,7 @@ func (c *shaCrypt) key(password string) []byte {
 	return crypt.KeySHACrypt(c.make, []byte(password), []byte(c.salt), c.rounds)
 }
 
-// apr1 is Apache's hash of a password: MD5, a thousand times.
+// apr1 returns Apache's hash of a password: MD5 in a thousand rounds.
 func apr1(password, salt string) string {
 	const magic, rounds, maxSalt = "$apr1$", 1000, 8
 	salt = salt[:min(len(salt), maxSalt)]
@@ -156,7 +156,7 @@ func apr1(password, salt string) string {
 	return magic + salt + "$" + apr1Digits(sum)
 }
 
-// apr1Digits is a sum in crypt's digits, its bytes in crypt's order.
+// apr1Digits returns a sum in crypt's digits and byte order.
 func apr1Digits(sum [md5.Size]byte) string {
 	const digits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	var out []byte

@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	// heldAnswer is how much of an answer without a length is held back at most until it is known how long it is. It is what
-	// net/http holds back to find the length itself.
+	// maxHeldBytes bounds how much of a response of unknown length is held back. net/http holds
+	// back as much to find the length itself.
 	maxHeldBytes = 2 << 10
-	// sniffed is how many bytes http.DetectContentType looks at.
+	// sniffLen is the number of bytes that http.DetectContentType uses.
 	sniffLen = 512
 )
 
-// hold is the beginning of an answer, until its length or its type is known.
+// heldResponse holds back the beginning of a response until its length or type is known.
 type heldResponse struct {
 	filters *filters
-	mayGzip bool // gzip is concerned
-	needed  int  // bytes
+	mayGzip bool // gzip may apply
+	needed  int  // bytes until the decision
 	body    []byte
 }
 
-// changes reports whether the filters may do something to bodies, or to how they are sent.
+// changesBody reports whether the filters may change bodies or their framing.
 func (f *filters) changesBody() bool { return f.gzip != nil || f.sub != nil || f.noChunks }
 
-// change begins to change an answer whose header has been set, as far as it is to be. It reports false if that depends on the
-// beginning of the body: the head then waits.
+// startBodyFilters starts the filters of a response whose header is complete. It returns false if
+// they depend on the beginning of the body: the head is then held back.
 func (f *filters) startBodyFilters(w *writer) bool {
 	h := heldResponse{filters: f, mayGzip: f.gzip != nil && f.gzip.mayCompress(w)}
 	var need int64
@@ -47,7 +47,7 @@ func (f *filters) startBodyFilters(w *writer) bool {
 	return true
 }
 
-// start begins what changes an answer of a type. whole says that all of its body is held back.
+// startFilters starts the filters for a content type. complete: the whole body is held back.
 func (h *heldResponse) startFilters(w *writer, contentType string, complete bool) {
 	if h.filters.sub != nil {
 		h.filters.sub.start(w, contentType)
@@ -60,7 +60,7 @@ func (h *heldResponse) startFilters(w *writer, contentType string, complete bool
 	}
 }
 
-// write holds more back, or lets all go.
+// write holds p back, or releases everything.
 func (h *heldResponse) write(w *writer, p []byte) (int, error) {
 	if len(h.body)+len(p) < h.needed {
 		h.body = append(h.body, p...)
@@ -76,7 +76,8 @@ func (h *heldResponse) write(w *writer, p []byte) (int, error) {
 	return w.Write(p)
 }
 
-// release sends the head and what was held back. The type is told by the body's beginning; whole says that all of it was held back.
+// release sends the head and what was held back. The type comes from the beginning of the body.
+// complete: the whole body was held back.
 func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error {
 	w.held = nil
 	header := w.Header()
@@ -87,7 +88,8 @@ func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error
 	}
 	h.startFilters(w, contentType, complete)
 	if !typed && !encoded && contentType != "" && (w.replacer != nil || w.gzip != nil || header["Transfer-Encoding"] != nil) {
-		header["Content-Type"] = []string{contentType} // the server would look at something else, or not at all
+		// else the server would detect the type of changed bytes, or none
+		header["Content-Type"] = []string{contentType}
 	}
 	w.ResponseWriter.WriteHeader(w.status)
 	if len(h.body) == 0 {
@@ -104,7 +106,7 @@ func firstValue(values []string) string {
 	return values[0]
 }
 
-// declaredLength is what a header says of it.
+// declaredLength returns the value of Content-Length.
 func declaredLength(header http.Header) (int64, bool) {
 	value := header.Get("Content-Length")
 	if value == "" {
@@ -114,7 +116,7 @@ func declaredLength(header http.Header) (int64, bool) {
 	return n, ok
 }
 
-// weaken makes the tag of an answer weak (RFC 9110, 8.8.1), because what is sent has other bytes.
+// weakenEtag makes Etag weak (RFC 9110, 8.8.1), because the response has other bytes.
 func weakenEtag(header http.Header) {
 	tag := header.Get("Etag")
 	switch {
@@ -122,17 +124,17 @@ func weakenEtag(header http.Header) {
 	case strings.HasPrefix(tag, `"`):
 		header["Etag"] = []string{"W/" + tag}
 	default:
-		delete(header, "Etag") // it is none
+		delete(header, "Etag") // it is invalid
 	}
 }
 
-// bodyTypes are the media types of bodies that something is done to.
+// bodyTypes is a set of media types that a filter applies to.
 type bodyTypes struct {
 	any   bool
 	names map[string]bool // in lower case
 }
 
-// newBodyTypes makes them of text/html and others, of which "*" is any.
+// newBodyTypes returns the set of text/html and others; "*" is any type.
 func newBodyTypes(others []string) bodyTypes {
 	t := bodyTypes{names: map[string]bool{"text/html": true}}
 	for _, name := range others {
@@ -142,7 +144,7 @@ func newBodyTypes(others []string) bodyTypes {
 	return t
 }
 
-// have reports whether the type of a Content-Type is one of them.
+// contains reports whether the type of a Content-Type is in the set.
 func (t *bodyTypes) contains(contentType string) bool {
 	if t.any {
 		return true

@@ -18,15 +18,18 @@ import (
 )
 
 const (
-	// maxLogged is how many bytes a text of a client's has at most in a line of an error log: what nginx takes for a line of a head.
+	// maxLogged bounds a string from a client in an error log line. It is the length of nginx's
+	// longest header line.
 	maxLogged = 8 << 10
-	// keptLine is the size up to which the buffer of a line is used again.
+	// maxPooledLine is the capacity up to which a line's buffer is reused.
 	maxPooledLine = 4 << 10
-	// gatherLines is the time between two writes of a log: the lines of that time are written together.
+	// logInterval is the time between two writes of a log. The lines of an interval are written
+	// together.
 	logInterval = 100 * time.Millisecond
-	// logPatience is how long a request waits for a log that takes lines too slowly. After that its line is lost, and counted.
+	// logTimeout bounds how long a request waits for a log that is too slow. After that the line is
+	// lost and counted.
 	logTimeout = time.Second
-	// lastLines is how long closing a log waits for its last lines to be written.
+	// logCloseTimeout bounds how long closing a log waits for the last lines.
 	logCloseTimeout = 5 * time.Second
 
 	clfTime = "02/Jan/2006:15:04:05 -0700"
@@ -40,7 +43,7 @@ type accessLog struct {
 	line          []logPiece
 	buffers       *logBuffers
 	condition     text
-	isConditional bool // those for which when holds
+	isConditional bool // logs only if condition is true
 }
 
 // logPiece is a piece of a line: a literal, or a variable.
@@ -49,7 +52,8 @@ type logPiece struct {
 	appendValue func(b []byte, x *exchange) []byte // nil for a literal
 }
 
-// lines are buffers, and the second as it is written: to write it anew for each line would be a third of what one costs.
+// logBuffers holds reusable buffers, and the current second as text. Formatting the second for each
+// line would be a third of the line's cost.
 type logBuffers struct {
 	buffers sync.Pool // of *[]byte
 	second  atomic.Pointer[loggedSecond]
@@ -60,7 +64,7 @@ type loggedSecond struct {
 	text string
 }
 
-// local is a time as the Common Log Format has it.
+// local returns a time in the Common Log Format.
 func (l *logBuffers) local(at time.Time) string {
 	s := l.second.Load()
 	if s == nil || s.unix != at.Unix() {
@@ -96,7 +100,7 @@ func (l *accessLog) write(x *exchange) {
 		}
 	}
 	b = append(b, '\n')
-	_, _ = l.file.Write(b) // it never fails: what is lost is counted
+	_, _ = l.file.Write(b) // Write returns no error: lost lines are counted
 	if cap(b) <= maxPooledLine {
 		*buffer = b
 		l.buffers.buffers.Put(buffer)
@@ -151,7 +155,7 @@ func (c *compiler) logFormat(name string) (LogFormat, error) {
 	if name == "combined" {
 		return LogFormat{Name: name, Text: combined}, nil
 	}
-	return LogFormat{}, fmt.Errorf("there is no format %q", name)
+	return LogFormat{}, fmt.Errorf("unknown format %q", name)
 }
 
 // logLine compiles a format.
@@ -178,7 +182,8 @@ func (c *compiler) logLine(f LogFormat) ([]logPiece, error) {
 	return line, nil
 }
 
-// logVariable compiles a variable of a line. Those that numbers and times make are written without making a string first.
+// logVariable compiles a variable of a line. Numbers and times are appended without allocating a
+// string.
 func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchange) []byte, error) {
 	esc := escaper(escape)
 	switch name {
@@ -203,7 +208,8 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	if err != nil {
 		return nil, err
 	}
-	// nginx knows values that are not there from empty ones, and has a dash for them. Those that are empty in it are these.
+	// nginx writes a dash for variables that are not set, and nothing for empty ones. The following
+	// decides which of ours count as set.
 	slot, ours := c.slots[name]
 	ours = ours && !isReadOnly(name)
 	group := ours && !c.assigned[name]
@@ -217,7 +223,7 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	}, nil
 }
 
-// emptyThere reports whether one of nginx's variables is there even if it is empty.
+// isSetWhenEmpty reports whether a variable of nginx is set although it is empty.
 func isSetWhenEmpty(name string) bool {
 	switch name {
 	case "is_args", "https", "request_completion", "host", "server_name", "fastcgi_path_info":
@@ -236,8 +242,8 @@ func escaper(e Escape) func(b []byte, s string) []byte {
 	return accesslog.AppendEscaped
 }
 
-// appendBare appends a text as it is but for what would end the line, which what clients send has decoded: nginx lets them write lines
-// of their own.
+// appendUnescaped appends a string unchanged, except for line ends. They may come from a client,
+// decoded, and would forge lines; nginx writes them.
 func appendUnescaped(b []byte, s string) []byte {
 	if !strings.ContainsAny(s, "\r\n") {
 		return append(b, s...)
@@ -255,9 +261,9 @@ func appendUnescaped(b []byte, s string) []byte {
 	return b
 }
 
-// appendJSON appends what can stand in a JSON string, byte by byte as nginx does: what is not UTF-8 stays so.
+// appendJSON appends the content of a JSON string, byte by byte as nginx does: invalid UTF-8 stays.
 func appendJSON(b []byte, s string) []byte {
-	const hex, short = "0123456789ABCDEF", "btn?fr" // from 8 on
+	const hex, short = "0123456789ABCDEF", "btn?fr" // from \b on
 	for i := range len(s) {
 		switch ch := s[i]; {
 		case ch == '"' || ch == '\\':
@@ -273,22 +279,22 @@ func appendJSON(b []byte, s string) []byte {
 	return b
 }
 
-// logFile is a file that lines are written to, and how many could not be.
+// logFile is a log's file, and the number of its lost lines.
 type logFile struct {
 	*spool.Spool
 	lost atomic.Int64
 }
 
-// logFile returns that of a path, which all plans share. lost makes the line that says how many others were lost, and why.
+// logFile returns the file of a path, which all plans share. lost makes the line about lost lines.
 func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) (*logFile, error) {
 	if f := c.logFiles[path]; f != nil {
 		return f, nil
 	}
 	if strings.Contains(path, "$") {
-		return nil, fmt.Errorf("%q: the name of a log has no variables", path)
+		return nil, fmt.Errorf("%q: variables are not supported in the path of a log", path)
 	}
 	if strings.HasPrefix(path, "syslog:") || strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
-		return nil, fmt.Errorf("%q: a log is a file; what passes lines on can read one", path)
+		return nil, fmt.Errorf("%q: unsupported: want a file", path)
 	}
 	f, giveBack, err := acquire(&c.state.logs, path, func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
 	if err != nil {
@@ -326,7 +332,7 @@ func openLog(path string, o *options, lost func(lines int, why error) []byte) (*
 }
 
 func openLogFile(path string) (io.WriteCloser, error) {
-	switch path { // which are opened by name only where they are files
+	switch path { // they can be opened by name only if they are files
 	case "/dev/stdout":
 		return sharedOutput{os.Stdout}, nil
 	case "/dev/stderr":
@@ -335,7 +341,7 @@ func openLogFile(path string) (io.WriteCloser, error) {
 	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 }
 
-// keptOpen is a file that others use, too.
+// sharedOutput is a file that others use, too: it is not closed.
 type sharedOutput struct{ io.Writer }
 
 func (sharedOutput) Close() error { return nil }
@@ -343,11 +349,11 @@ func (sharedOutput) Close() error { return nil }
 func (f *logFile) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
-	_ = f.Close(ctx) // what it could not write, it has told of
+	_ = f.Close(ctx) // the spool has reported lost lines
 }
 
-// ReopenLogs opens the files of all logs anew, as it is done once they have been renamed. A log whose file cannot be opened goes on
-// with the old one.
+// ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
+// file cannot be opened keeps the old one.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
 	var all []error
 	for path, f := range inUse[*logFile](&h.state.logs) {

@@ -20,14 +20,16 @@ import (
 )
 
 const (
-	// maxPasswordFile and maxPasswordFiles bound what is read and remembered of files of passwords.
+	// maxPasswordFile and maxPasswordFiles bound the size of a password file and the number of
+	// files in memory.
 	maxPasswordFile  = 4 << 20
 	maxPasswordFiles = 64
-	// maxPassword is the length of a name or password that is looked at: hashing takes as long as they are.
+	// maxCredentialLen bounds names and passwords, because hashing takes time in proportion.
 	maxCredentialLen = 512
-	// maxVerified is how many right passwords are remembered, so that a slow hash is not computed for each request.
+	// maxVerified bounds the correct passwords that are remembered, so that a slow hash is not
+	// computed for each request.
 	maxVerified = 4096
-	// hashWait is how long a request waits for its turn to have a slow hash computed.
+	// hashTimeout bounds how long a request waits until it may compute a slow hash.
 	hashTimeout = 10 * time.Second
 )
 
@@ -37,7 +39,7 @@ type password struct {
 	files       *passwordFiles
 }
 
-// password compiles a Password. A file may come later: requests get 403 until then.
+// password compiles a Password. Its file need not exist yet: until it does requests get 403.
 func (c *compiler) password(p *Password) (*password, error) {
 	if p == nil || p.Realm == "off" {
 		return nil, nil
@@ -51,7 +53,7 @@ func (c *compiler) password(p *Password) (*password, error) {
 		return nil, fmt.Errorf("auth_basic_user_file: %w", err)
 	}
 	if p.File == "" {
-		return nil, errors.New("auth_basic: there is no file of passwords: auth_basic_user_file names it")
+		return nil, errors.New("auth_basic: missing password file: set auth_basic_user_file")
 	}
 	if out.file.constant() {
 		log := errorLog{minLevel: levelWarn, logger: c.options.logger()}
@@ -63,7 +65,8 @@ func (c *compiler) password(p *Password) (*password, error) {
 	return out, nil
 }
 
-// check asks for a password. It returns granted, a status, or 0 if none is wanted.
+// check verifies the request's password. It returns granted, a status, or 0 if the location
+// requires none.
 func (p *password) check(x *exchange) int {
 	realm := p.realm.eval(x)
 	if realm == "off" {
@@ -91,13 +94,14 @@ func (p *password) check(x *exchange) int {
 		x.errorf(levelError, "user %q: %v", truncateLogged(name), err)
 		return http.StatusServiceUnavailable
 	case !isRight:
-		x.errorf(levelError, "user %q: there is none, or the password is another", truncateLogged(name))
+		x.errorf(levelError, "user %q: unknown user or wrong password", truncateLogged(name))
 		return p.challenge(x, realm)
 	}
 	return granted
 }
 
-// basicAuth is http.Request.BasicAuth, but as in nginx there may be several spaces behind the scheme, and the padding does not matter.
+// basicAuth is http.Request.BasicAuth, but as in nginx it allows several spaces after the scheme
+// and ignores padding.
 func basicAuth(r *http.Request) (name, password string, ok bool) {
 	const scheme = "Basic "
 	value := r.Header.Get("Authorization")
@@ -115,7 +119,7 @@ func basicAuth(r *http.Request) (name, password string, ok bool) {
 	return name, password, true
 }
 
-// ask answers that a password is wanted (RFC 7617, 2).
+// challenge requests a password (RFC 7617, 2).
 func (p *password) challenge(x *exchange, realm string) int {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -127,7 +131,7 @@ func (p *password) challenge(x *exchange, realm string) int {
 	return http.StatusUnauthorized
 }
 
-// passwordFiles are the files of passwords that were read, and the passwords that were right. The zero value is ready.
+// passwordFiles caches password files and the correct passwords. The zero value is ready to use.
 type passwordFiles struct {
 	mu        sync.Mutex
 	files     map[string]*passwordFile
@@ -136,18 +140,18 @@ type passwordFiles struct {
 	hashSlots chan struct{} // of slow hashes
 }
 
-// passwordFile is a file as it was read. It never changes.
+// passwordFile is the content of a file. It never changes.
 type passwordFile struct {
-	hashes      map[string]string // by name, "" if nobody can tell what it is
-	decoy       string            // for names that have none: they shall take as long
-	unsupported error             // about those that nobody can tell
+	hashes      map[string]string // by name; "" if the hash is not supported
+	decoy       string            // compared with for unknown names, so that they take as long
+	unsupported error             // describes the hashes that are not supported
 	version     files.Version
-	isSettled   bool // any change shows in the version
+	isSettled   bool // any later change of the file changes version
 	sum         [sha256.Size]byte
 }
 
-// open returns a file as it is. When it is read warn is told of hashes that are not known: whose they are
-// cannot log in, as in nginx.
+// open returns the current file. If it was read anew, warn receives an error about its unsupported
+// hashes. As in nginx users with such a hash cannot log in.
 func (p *passwordFiles) open(path string, warn func(error)) (*passwordFile, error) {
 	f, isNew, err := p.load(path)
 	if isNew && f.unsupported != nil {
@@ -156,7 +160,7 @@ func (p *passwordFiles) open(path string, warn func(error)) (*passwordFile, erro
 	return f, err
 }
 
-// look returns a file, and whether it is another one than last time.
+// load returns a file, and whether its content has changed since the last call.
 func (p *passwordFiles) load(path string) (f *passwordFile, isNew bool, err error) {
 	info, err := os.Stat(path)
 	p.mu.Lock()
@@ -187,7 +191,7 @@ func (p *passwordFiles) load(path string) (f *passwordFile, isNew bool, err erro
 
 func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxPasswordFile {
-		return nil, fmt.Errorf("%s: it is no file, or longer than %d bytes", path, maxPasswordFile)
+		return nil, fmt.Errorf("%s: not a regular file of at most %d bytes", path, maxPasswordFile)
 	}
 	version := files.VersionOf(info)
 	settled := version.Settled(time.Now())
@@ -203,8 +207,8 @@ func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
 	return f, nil
 }
 
-// parsePasswords reads lines as htpasswd writes them: name:hash, and perhaps a comment after another colon. Of a name that is
-// there twice the first counts.
+// parsePasswords parses lines as htpasswd writes them: name:hash, and an optional comment after
+// another colon. The first line of a name counts.
 func parsePasswords(text string) *passwordFile {
 	f := &passwordFile{hashes: make(map[string]string)}
 	number, unsupported := 0, 0
@@ -220,7 +224,7 @@ func parsePasswords(text string) *passwordFile {
 		}
 		if err := checkHash(hash); err != nil {
 			if hash, unsupported = "", unsupported+1; f.unsupported == nil {
-				f.unsupported = fmt.Errorf("line %d: the password of %q, who cannot log in: %w", number, name, err)
+				f.unsupported = fmt.Errorf("line %d: user %q cannot log in: %w", number, name, err)
 			}
 		}
 		f.hashes[name] = hash
@@ -229,12 +233,12 @@ func parsePasswords(text string) *passwordFile {
 		}
 	}
 	if unsupported > 1 {
-		f.unsupported = fmt.Errorf("%w; and %d more like that", f.unsupported, unsupported-1)
+		f.unsupported = fmt.Errorf("%w; and %d more", f.unsupported, unsupported-1)
 	}
 	return f
 }
 
-// verify reports whether a password is right. A name that is not there takes as long as one that is.
+// verify reports whether a password is correct. Unknown names take as long as known ones.
 func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, password string) (bool, error) {
 	hash := f.hashes[name]
 	exists := hash != ""
@@ -255,7 +259,7 @@ func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, passw
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-timeout.C:
-		return false, errors.New("too many passwords are being verified")
+		return false, errors.New("too many password checks in progress")
 	}
 	isRight := hashMatches(hash, password) && exists
 	<-slots
@@ -265,7 +269,8 @@ func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, passw
 	return isRight, nil
 }
 
-// seen reports whether a password was right before. What is kept of it is of no use to others.
+// wasVerified reports whether a password was correct before. What is remembered is a MAC with a
+// random key, so that it does not reveal the password.
 func (p *passwordFiles) wasVerified(name, hash, password string) (key [sha256.Size]byte, verified bool, slots chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,7 +279,7 @@ func (p *passwordFiles) wasVerified(name, hash, password string) (key [sha256.Si
 		p.hashSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 	}
 	mac := hmac.New(sha256.New, p.secret)
-	for _, s := range []string{name, hash, password} { // a colon is in neither of the first two
+	for _, s := range []string{name, hash, password} { // neither name nor hash has a colon
 		mac.Write([]byte(s))
 		mac.Write([]byte{':'})
 	}

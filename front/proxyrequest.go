@@ -13,15 +13,15 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// requestHeader is the header of requests to upstreams by HTTP.
+// headerRules are the rules for the header of HTTP requests to upstreams.
 type headerRules struct {
 	fields []setField
-	sets   map[string]bool // names that fields have: what clients say under them goes no further
-	host   *text           // nil is the goal's
-	// connection and upgrade are what is said of them; nil is nothing.
+	sets   map[string]bool // names of fields; the client's fields of these names are dropped
+	host   *text           // nil is $proxy_host
+	// connection and upgrade are the values of these fields; nil if they are not set.
 	connection, upgrade *text
-	isHTTP11            bool // HTTP 1.1 is wanted
-	dropsHeader         bool // of the client's
+	isHTTP11            bool // Version is "1.1", which allows keep-alive
+	dropsHeader         bool // drops the client's header
 }
 
 // setField is a Field, compiled.
@@ -30,28 +30,28 @@ type setField struct {
 	value text
 }
 
-// requestHeader compiles it.
+// headerRules compiles the header of requests.
 func (c *compiler) headerRules(h *headerRules, from *Proxy) error {
 	switch from.Version {
 	case "", "1.0":
 	case "1.1":
 		h.isHTTP11 = true
 	default:
-		return fmt.Errorf("HTTP %q is not spoken to upstreams: want 1.0 or 1.1", from.Version)
+		return fmt.Errorf("invalid Version %q: want 1.0 or 1.1", from.Version)
 	}
 	h.dropsHeader = from.NoHeader
 	h.sets = make(map[string]bool)
 	for _, f := range from.Header {
 		name := http.CanonicalHeaderKey(f.Name)
 		if !validToken(name) {
-			return fmt.Errorf("the field name %q is none", f.Name)
+			return fmt.Errorf("invalid field name %q", f.Name)
 		}
 		value, err := c.text(f.Value)
 		if err != nil {
 			return fmt.Errorf("field %s: %w", name, err)
 		}
 		if value.constant() && !httpguts.ValidHeaderFieldValue(value.literal) {
-			return fmt.Errorf("field %s: the value %q cannot be sent", name, value.literal)
+			return fmt.Errorf("field %s: invalid value %q", name, value.literal)
 		}
 		if err := h.set(name, value); err != nil {
 			return err
@@ -60,12 +60,12 @@ func (c *compiler) headerRules(h *headerRules, from *Proxy) error {
 	return nil
 }
 
-// set has a field be sent in place of the client's.
+// set sets a field in place of the client's.
 func (h *headerRules) set(name string, value text) error {
 	switch name {
 	case "Host":
 		if h.host = &value; value.empty() {
-			h.host = nil // there is no request without one in HTTP 1.1
+			h.host = nil // HTTP/1.1 requires a Host
 		}
 		return nil
 	case "Connection":
@@ -78,7 +78,7 @@ func (h *headerRules) set(name string, value text) error {
 		if value.empty() {
 			return nil
 		}
-		return fmt.Errorf("the field %s says where a request ends, or how it is sent, which is not for the Config to say", name)
+		return fmt.Errorf("field %s: it frames the request, and cannot be set", name)
 	}
 	if h.sets[name] = true; !value.empty() {
 		h.fields = append(h.fields, setField{name, value})
@@ -86,22 +86,23 @@ func (h *headerRules) set(name string, value text) error {
 	return nil
 }
 
-// request is what an upstream is asked: it has nothing of the exchange but what never changes.
+// requestSpec describes an upstream request. It refers to nothing of the exchange that changes
+// later.
 type requestSpec struct {
 	method, requestTarget, host string
 	header                      http.Header
 	body                        *requestBody
-	reusesConn                  bool // the connection is to be used again
+	reusesConn                  bool // the connection may be kept
 	isRepeatable                bool // it may be sent again after a server has received it
 	params                      []param
-	fields                      fieldNames // of the client's that parameters are made of
+	fields                      fieldNames // which of the client's fields become parameters
 }
 
-// make makes the request of an exchange.
+// buildRequest makes the upstream request of an exchange.
 func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, opts *cache.Ask) {
 	q.method, q.requestTarget, q.body = x.method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
 	if opts != nil && opts.Method != x.method {
-		q.method = opts.Method // HEAD became GET, so that the answer can be kept
+		q.method = opts.Method // HEAD became GET, so that the response can be cached
 	} else if m := p.method.eval(x); m != "" {
 		q.method = m
 	}
@@ -118,7 +119,7 @@ func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, op
 		}
 	}
 	if opts == nil && !p.header.dropsHeader && len(p.header.fields) == 0 && !p.header.changesHeader(x, x.r.Header) {
-		q.header = x.r.Header // a client only reads it, and only until there is an answer
+		q.header = x.r.Header // the client only reads it, and only until the response
 		q.reusesConn = p.header.reusesConn(x)
 		return
 	}
@@ -128,7 +129,7 @@ func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, op
 	}
 }
 
-// of makes the header of a request.
+// build makes the header of a request.
 func (h *headerRules) build(x *exchange, q *requestSpec) http.Header {
 	from := x.r.Header
 	header := make(http.Header, len(from)+len(h.fields))
@@ -140,7 +141,7 @@ func (h *headerRules) build(x *exchange, q *requestSpec) http.Header {
 	return header
 }
 
-// fill adds the fields that are set.
+// addFields adds the fields that are set.
 func (h *headerRules) addFields(x *exchange, header http.Header) {
 	for i := range h.fields {
 		f := &h.fields[i]
@@ -154,8 +155,8 @@ func (h *headerRules) addFields(x *exchange, header http.Header) {
 	}
 }
 
-// setConnection says what is to become of the connection. It is switched to another protocol only if both the Config and the
-// client want that, and never to HTTP/2.
+// setConnection sets Connection and Upgrade. The protocol is switched only if both the Config and
+// the client request it, and never to HTTP/2.
 func (h *headerRules) setConnection(x *exchange, header http.Header, q *requestSpec) {
 	q.reusesConn = h.reusesConn(x)
 	if h.connection == nil || h.upgrade == nil {
@@ -172,18 +173,18 @@ func (h *headerRules) setConnection(x *exchange, header http.Header, q *requestS
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{protocol}
 }
 
-// keeping reports whether the connection is to be used again: not if it is left to nginx's usual "close".
+// reusesConn reports whether the connection may be kept: not with nginx's default "close".
 func (h *headerRules) reusesConn(x *exchange) bool {
 	return h.isHTTP11 && h.connection != nil && (h.connection.empty() || !hasToken([]string{h.connection.eval(x)}, "close"))
 }
 
-// wantsUpgrade reports whether a client wants to speak another protocol: RFC 9110, 7.8.
+// wantsUpgrade reports whether the client requests another protocol (RFC 9110, 7.8).
 func wantsUpgrade(r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && len(r.Header["Upgrade"]) > 0 && hasToken(r.Header["Connection"], "upgrade") && !hasToken(r.Header["Upgrade"], "h2c")
 }
 
-// copyRequestFields copies what a client has sent, but for fields that are set, that concern its connection alone, or that others
-// could be mistaken for.
+// copyRequestFields copies the client's fields, except those that are set, that concern only its
+// connection, or that others could be mistaken for.
 func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNames) {
 	dropped := from["Connection"]
 	for name, values := range from {
@@ -197,13 +198,13 @@ func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNa
 	}
 }
 
-// tellsOfClient reports whether a field is one that proxies tell of clients by. No client has it dropped by naming it in
-// Connection.
+// describesClient reports whether proxies describe the client in a field. A client cannot have it
+// dropped by naming it in Connection.
 func describesClient(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" || name == "X-Real-Ip"
 }
 
-// hasToken reports whether a list has an element, in any case.
+// hasToken reports whether a list has an element. Case is ignored.
 func hasToken(values []string, token string) bool {
 	for _, v := range values {
 		for v != "" {
@@ -217,7 +218,7 @@ func hasToken(values []string, token string) bool {
 	return false
 }
 
-// balance is what servers are chosen by for an exchange.
+// balanceKey returns what the balancer of the group chooses a server by.
 func (g *group) balanceKey(x *exchange) (key string, client netip.Addr) {
 	if g.peers.Config().Balance == upstream.IPHash {
 		client = x.clientAddress().addr.Addr()

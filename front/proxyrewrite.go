@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// replacing is a Replace, compiled.
+// replaceRule is a Replace, compiled.
 type replaceRule struct {
 	from    text
-	pattern *pattern // of a regular expression, instead of from
+	pattern *pattern // if From is a regular expression, instead of from
 	to      text
 }
 
-// pattern is the regular expression in From, if there is one.
+// pattern returns the regular expression in From, if it has one.
 func (r *Replace) pattern() (source string, fold, ok bool) {
 	source, ok = strings.CutPrefix(r.From, "~")
 	source, fold = strings.CutPrefix(source, "*")
 	return source, fold && ok, ok
 }
 
-// domains are replacements of cookies' domains, in which neither case nor a dot in front of the new one counts.
+// cookieDomainRules returns rules for cookies' domains: they ignore case and a dot before the new
+// domain.
 func cookieDomainRules(all []Replace) []Replace {
 	out := make([]Replace, len(all))
 	for i, r := range all {
@@ -33,12 +34,12 @@ func cookieDomainRules(all []Replace) []Replace {
 	return out
 }
 
-// replacing compiles Replaces.
+// replaceRules compiles Replaces.
 func (c *compiler) replaceRules(all []Replace) ([]replaceRule, error) {
 	var out []replaceRule
 	for _, f := range all {
 		if f.Default {
-			return nil, errors.New("a default is one of Redirects")
+			return nil, errors.New("Default is allowed in Redirects only")
 		}
 		var r replaceRule
 		var err error
@@ -57,7 +58,8 @@ func (c *compiler) replaceRules(all []Replace) ([]replaceRule, error) {
 	return out, nil
 }
 
-// rewrite replaces what leads to the upstream. The order is always the same: what one pattern captures the next may use.
+// rewriteFields replaces URLs, domains and paths of the upstream. The order is fixed, since the
+// captures of one pattern are available to the next.
 func (r *responseRules) rewriteFields(x *exchange, header http.Header) {
 	if r.locations != nil {
 		if v := header["Location"]; v != nil {
@@ -74,7 +76,7 @@ func (r *responseRules) rewriteFields(x *exchange, header http.Header) {
 	}
 }
 
-// replacedRedirects are the Redirects, with the default in its place.
+// redirectRules returns the Redirects, with the default in its place.
 func redirectRules(p *proxy, l *Location) []Replace {
 	if p.from.Redirects == nil {
 		return defaultRedirectRules(p, l)
@@ -90,7 +92,7 @@ func redirectRules(p *proxy, l *Location) []Replace {
 	return all
 }
 
-// defaultRedirects replaces the URL that is passed to by the location's.
+// defaultRedirectRules replaces the upstream's URL by the location's path.
 func defaultRedirectRules(p *proxy, l *Location) []Replace {
 	if !p.target.text.constant() || p.from.Protocol == FastCGI || p.uri.text != nil && p.uri.isWhole || l.Match > Exact && p.uri.text != nil {
 		return nil
@@ -117,7 +119,8 @@ func defaultRedirectRules(p *proxy, l *Location) []Replace {
 	return all
 }
 
-// prefix replaces the beginning of a value, or what a regular expression matches.
+// replacePrefix replaces the prefix of a value, or all of a value that a regular expression
+// matches.
 func (r *replaceRule) replacePrefix(x *exchange, value string) (string, bool) {
 	if r.pattern != nil {
 		return r.replaceMatch(x, value)
@@ -130,7 +133,8 @@ func (r *replaceRule) replacePrefix(x *exchange, value string) (string, bool) {
 	return r.to.eval(x) + rest, true
 }
 
-// match replaces all of a value that a regular expression matches. Its groups are those of To, and of what is said later, as in nginx.
+// replaceMatch replaces all of a value that a regular expression matches. Its groups are available
+// to To, and to later texts, as in nginx.
 func (r *replaceRule) replaceMatch(x *exchange, value string) (string, bool) {
 	if !r.pattern.match(x, value) {
 		return value, false
@@ -138,7 +142,8 @@ func (r *replaceRule) replaceMatch(x *exchange, value string) (string, bool) {
 	return r.to.eval(x), true
 }
 
-// whole replaces a value that is the same but for case, and a dot in front, which stays.
+// replaceDomain replaces a value that is the same without regard to case and to a dot at the start.
+// The dot stays.
 func (r *replaceRule) replaceDomain(x *exchange, value string) (string, bool) {
 	if r.pattern != nil {
 		return r.replaceMatch(x, value)
@@ -150,7 +155,7 @@ func (r *replaceRule) replaceDomain(x *exchange, value string) (string, bool) {
 	return value[:len(value)-len(bare)] + r.to.eval(x), true
 }
 
-// rewriteLocation changes a Location. What becomes a path gets our scheme and host, if the location wants that.
+// rewriteLocation rewrites Location. A path gets our scheme and host if the location requires that.
 func (r *responseRules) rewriteLocation(x *exchange, values []string) []string {
 	if len(values) != 1 {
 		return values
@@ -163,7 +168,7 @@ func (r *responseRules) rewriteLocation(x *exchange, values []string) []string {
 	return values
 }
 
-// rewriteRefresh changes the URL of a Refresh.
+// rewriteRefresh rewrites the URL of Refresh.
 func (r *responseRules) rewriteRefresh(x *exchange, values []string) []string {
 	if len(values) != 1 {
 		return values
@@ -184,7 +189,7 @@ func (r *responseRules) rewriteRefresh(x *exchange, values []string) []string {
 	return values
 }
 
-// rewriteCookies changes domains and paths of cookies.
+// rewriteCookies rewrites the domains and paths of cookies.
 func (r *responseRules) rewriteCookies(x *exchange, values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// tunnel connects a client with an upstream that has agreed to speak another protocol: 101, which it says only if it was asked
-// to. It ends when neither has said anything for as long as the Pass allows.
+// tunnel connects a client with an upstream that has switched protocols (101), which it does only
+// on request. The tunnel ends when both sides are silent for ReadTimeout.
 func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
 	upstream, ok := resp.Body.(*responseBody).ReadCloser.(io.ReadWriteCloser)
 	if !ok {
-		x.errorf(levelError, "the upstream switches protocols, and there is no connection to it")
+		x.errorf(levelError, "the upstream switched protocols without a connection")
 		return x.fail(http.StatusBadGateway)
 	}
 	nc, rw, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
-		x.errorf(levelError, "the upstream switches protocols, which this connection cannot: %v", err)
+		x.errorf(levelError, "the upstream switched protocols, but the client's connection cannot: %v", err)
 		return x.fail(http.StatusBadGateway)
 	}
 	defer nc.Close()
@@ -45,19 +45,19 @@ func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
 	return responded
 }
 
-// writeSwitch tells the client that the protocol is switched, and returns how many bytes that took.
+// writeSwitchingProtocols sends the head of the 101 to the client, and returns its length.
 func writeSwitchingProtocols(nc net.Conn, timeout time.Duration, header http.Header) (int64, error) {
 	_ = nc.SetWriteDeadline(time.Now().Add(timeout))
 	var head bytes.Buffer
 	head.WriteString("HTTP/1.1 101 Switching Protocols\r\n")
-	_ = header.Write(&head) // memory takes everything
+	_ = header.Write(&head) // a bytes.Buffer returns no error
 	head.WriteString("\r\n")
 	n, err := head.WriteTo(nc)
 	_ = nc.SetWriteDeadline(time.Time{})
 	return n, err
 }
 
-// twoWays copies both ways between a client and an upstream.
+// tunnel copies in both directions between a client and an upstream.
 type tunnel struct {
 	client      net.Conn
 	upstream    io.ReadWriteCloser
@@ -66,17 +66,18 @@ type tunnel struct {
 
 	timer        *time.Timer
 	startTime    time.Time
-	lastActivity atomic.Int64 // when something has moved last, in nanoseconds since began
+	lastActivity atomic.Int64 // when bytes were copied last, in nanoseconds after startTime
 	closeOnce    sync.Once
-	sent         int64 // bytes to the client; run's
+	sent         int64 // bytes to the client, set by run
 }
 
-// run copies until one side ends, or nothing moves for too long. first is what the client has sent already.
+// run copies until one side ends, or the idle timeout passes. first holds what the client has sent
+// already.
 func (t *tunnel) run(first *bufio.Reader) {
 	t.startTime = time.Now()
-	t.attempt.waitingSince.Store(-1) // its patience has ended
+	t.attempt.waitingSince.Store(-1) // the timeout of the attempt ends
 	t.timer = time.AfterFunc(farFuture, t.checkIdle)
-	t.timer.Reset(t.idleTimeout) // which is behind the assignment
+	t.timer.Reset(t.idleTimeout) // which reads timer
 	defer t.timer.Stop()
 	done := make(chan struct{})
 	go func() {
@@ -92,7 +93,7 @@ func (t *tunnel) run(first *bufio.Reader) {
 		if half, ok := t.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 			return
 		}
-		<-t.attempt.Done() // the upstream may have more to say
+		<-t.attempt.Done() // the upstream may still send
 	}()
 	t.sent = t.copy(t.client, t.upstream)
 	t.closeBoth()
@@ -100,7 +101,7 @@ func (t *tunnel) run(first *bufio.Reader) {
 	<-done
 }
 
-// end closes both sides, which ends whoever waits there.
+// closeBoth closes both connections, which unblocks their readers and writers.
 func (t *tunnel) closeBoth() {
 	t.closeOnce.Do(func() {
 		t.client.Close()
@@ -108,7 +109,7 @@ func (t *tunnel) closeBoth() {
 	})
 }
 
-// copy copies one way, and returns how many bytes were written.
+// copy copies in one direction, and returns the number of bytes written.
 func (t *tunnel) copy(to io.Writer, from io.Reader) (wrote int64) {
 	b := make([]byte, relayPiece)
 	for {
@@ -127,7 +128,7 @@ func (t *tunnel) copy(to io.Writer, from io.Reader) (wrote int64) {
 	}
 }
 
-// look ends the tunnel if nothing has moved for too long.
+// checkIdle ends the tunnel after the idle timeout.
 func (t *tunnel) checkIdle() {
 	left := t.idleTimeout - (time.Since(t.startTime) - time.Duration(t.lastActivity.Load()))
 	if left <= 0 {

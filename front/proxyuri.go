@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// uriRule is how the target of a request to an upstream is made.
+// uriRule makes the target of upstream requests.
 type uriRule struct {
-	text      *text  // nil leaves the client's
-	isWhole   bool   // text is all of it
-	prefixLen int    // length of the path that text replaces
+	text      *text  // nil keeps the client's
+	isWhole   bool   // text is the whole target
+	prefixLen int    // length of the path's prefix that text replaces
 	prefix    string // the location's path
 }
 
-// passURI compiles how targets are made.
+// proxyURI compiles the rule for targets.
 func (c *compiler) proxyURI(p *proxy, l *Location) error {
 	from := l.Proxy
 	if from.URI == nil {
 		return nil
 	}
 	if from.Protocol == FastCGI {
-		return errors.New("FastCGI has no URI: parameters say it")
+		return errors.New("URI requires HTTP: FastCGI has parameters")
 	}
 	t, err := c.text(*from.URI)
 	if err != nil {
@@ -33,17 +33,18 @@ func (c *compiler) proxyURI(p *proxy, l *Location) error {
 		r.prefixLen, r.prefix = len(l.Path), l.Path
 	default:
 		if !r.isWhole {
-			return errors.New("a URI replaces a part of the path only in a location that is one: leave it out, or use rewrite")
+			return errors.New("a URI without variables requires a location with a path: remove the URI, or use rewrite")
 		}
 	}
 	if t.constant() && !strings.HasPrefix(t.literal, "/") && !strings.HasPrefix(t.literal, "?") {
-		return errors.New("a URI begins with a slash")
+		return errors.New("URI must begin with a slash")
 	}
 	return nil
 }
 
-// target is what an upstream is asked for: path and query. Without a URI, or with one that is empty this time, that is what the client has
-// sent, byte by byte, unless it was rewritten. behind is what the address had behind it, which the URI goes on.
+// requestTarget returns the target of an upstream request: path and query. Without a URI, or with
+// an empty one, it is the client's, unchanged unless it was rewritten. rest is what followed the
+// address in a variable, and URI is appended to it.
 func (r *uriRule) requestTarget(x *exchange, rest string) string {
 	uri := rest
 	if r.isWhole {
@@ -60,7 +61,7 @@ func (r *uriRule) requestTarget(x *exchange, rest string) string {
 	return withArgs(r.text.literal+escapePath(x.path[r.prefixLen:]), x.args)
 }
 
-// rooted has a target begin with a slash.
+// withSlash adds a missing slash to the start of a target.
 func withSlash(uri string) string {
 	if strings.HasPrefix(uri, "/") {
 		return uri

@@ -10,11 +10,11 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// tries are what try_files tries.
+// tryFiles is a try_files, compiled.
 type tryFiles struct {
 	files  []tryFile
 	last   text
-	status int // instead of last, if it is not 0
+	status int // responded with instead of last, if not 0
 }
 
 type tryFile struct {
@@ -22,7 +22,7 @@ type tryFile struct {
 	kind files.Kind
 }
 
-// run finds the first that exists. What answers then sees its path.
+// run finds the first file that exists, and makes it the path of the exchange.
 func (t *tryFiles) run(x *exchange) outcome {
 	f := x.loc.files
 	for i := range t.files {
@@ -55,7 +55,8 @@ func (t *tryFiles) run(x *exchange) outcome {
 		return x.redirectNamed(last)
 	}
 	path, args := splitArgs(last)
-	if !strings.HasPrefix(path, "/") { // as in nginx a regular expression may match it, and no prefix does
+	// as in nginx a regular expression may match such a path, and no prefix does
+	if !strings.HasPrefix(path, "/") {
 		clean, ok := cleanPath("/"+path, true)
 		if !ok {
 			return x.fail(http.StatusInternalServerError)
@@ -65,8 +66,8 @@ func (t *tryFiles) run(x *exchange) outcome {
 	return x.redirect(path, args)
 }
 
-// tried looks what a name is that try_files tries. It may be the request's own, and stands behind an alias of a regular expression all the
-// same.
+// triedKind returns the kind of a name of try_files. In a location with a regular expression and an
+// alias, the name follows the alias.
 func (f *fileSet) triedKind(x *exchange, name string) files.Kind {
 	before := x.triedFile
 	x.triedFile = name
@@ -75,7 +76,8 @@ func (f *fileSet) triedKind(x *exchange, name string) files.Kind {
 	return kind
 }
 
-// found has the exchange go on with a file that try_files has found. With an alias its path is one of the location's.
+// useTried makes a file that exists the path of the exchange. With an alias the path stays within
+// the location's.
 func (f *fileSet) useTried(x *exchange, name string) {
 	switch {
 	case !f.alias:
@@ -88,13 +90,13 @@ func (f *fileSet) useTried(x *exchange, name string) {
 	}
 }
 
-// tries compiles TryFiles.
+// tryFiles compiles TryFiles.
 func (c *compiler) tryFiles(from []Text) (*tryFiles, error) {
 	if len(from) == 0 {
 		return nil, nil
 	}
 	if len(from) == 1 {
-		return nil, fmt.Errorf("%q is where to go if no file exists, but there is none to look for", from[0])
+		return nil, fmt.Errorf("want a file before the fallback %q", from[0])
 	}
 	t := &tryFiles{}
 	for _, f := range from[:len(from)-1] {
@@ -115,7 +117,7 @@ func (c *compiler) tryFiles(from []Text) (*tryFiles, error) {
 	if code, ok := strings.CutPrefix(last, "="); ok {
 		n, err := strconv.Atoi(code)
 		if err != nil || !isFinal(n) {
-			return nil, fmt.Errorf("%q is no status, want one such as =404", last)
+			return nil, fmt.Errorf("invalid status %q: want one such as =404", last)
 		}
 		t.status = n
 		return t, nil
@@ -128,7 +130,7 @@ func (c *compiler) tryFiles(from []Text) (*tryFiles, error) {
 	return t, err
 }
 
-// leads has an error come up if a named location that is gone to does not exist.
+// checkNamedTarget records a named location that must exist, if to names one.
 func (c *compiler) checkNamedTarget(to *text) error {
 	if !to.constant() {
 		return nil
@@ -137,12 +139,12 @@ func (c *compiler) checkNamedTarget(to *text) error {
 	case strings.HasPrefix(to.literal, "@"):
 		c.namedTargets = append(c.namedTargets, to.literal)
 	case to.literal == "":
-		return errors.New("there is no path and no named location")
+		return errors.New("empty path")
 	}
 	return nil
 }
 
-// emptyPicture answers with a transparent picture of one pixel.
+// emptyGIFContent responds with a transparent image of one pixel: empty_gif.
 type emptyGIFContent struct{}
 
 const emptyGIF = "GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;"
