@@ -7,28 +7,30 @@ import (
 	"time"
 )
 
-// around is what is kept of an exchange by what is around its content: filters, limits, logs.
+// exchangeState is the part of an exchange that filters, limits and logs use.
 type exchangeState struct {
-	out           *writer        // x.w, once something needs to see the answer; nil before
+	out           *writer        // x.w, once the response has to be observed; nil before
 	body          *limitedBody   // the request's; nil if it has none
-	startTime     time.Time      // if the plan says that somebody asks
-	address       *clientAddress // who asked, if somebody wants to know: realip.go
-	limitReleases []func()       // give back places in limits
+	startTime     time.Time      // if the plan needs it
+	address       *clientAddress // nil until it is needed: see realip.go
+	limitReleases []func()       // release places in limits
 
-	upstreamURL string // that was asked last, for the error log
+	upstreamURL string // the last one, for the error log
 
-	interceptsErrors bool             // answers from 300 on are left to the error pages, if there is one
-	isComplete       bool             // the content has returned, and did not panic
-	bodyStatus       atomic.Int32     // what answers if the request's body could not be read; 0 while it can. Who passes it on may read it in the background
-	loggedStatus     int              // the status to be logged if there is no answer
-	rejected         *rejectedRequest // if the server has refused the request; else nil
+	interceptsErrors bool // statuses from 300 on are left to error pages
+	isComplete       bool // the content has returned without a panic
+	// The status to respond with if the request's body could not be read; 0 while it can. An
+	// upstream request may read the body in another goroutine.
+	bodyStatus   atomic.Int32
+	loggedStatus int              // the status to log if there is no response
+	rejected     *rejectedRequest // nil unless the server has rejected the request
 
 	requestLimit, connLimit limitResult
 
-	sendTimeout time.Duration // with which the server bounds the response; 0 if it has not been set
+	sendTimeout time.Duration // that the server applies to the response; 0 if it was not set
 }
 
-// begin is called when the host is known.
+// start is called when the host is known.
 func (x *exchange) start() {
 	if x.plan.needsStartTime {
 		x.startTime = time.Now()
@@ -42,32 +44,35 @@ func (x *exchange) start() {
 	}
 }
 
-// enter has x.loc's filters, limits and logs see the answer. It is called whenever x.loc has been set.
+// applyLocation applies x.loc's timeout and wraps the writer if x.loc has filters. It is called
+// whenever the phases after rewrite may use a new x.loc.
 func (x *exchange) applyLocation() {
 	timeoutSet := x.setServerSendTimeout(x.loc.sendTimeout)
-	if f := x.loc.filters; f != nil && (!f.onlySendTimeout || !timeoutSet) { // a client may take nothing, not even the shortest page
+	// a client may block even the shortest response
+	if f := x.loc.filters; f != nil && (!f.onlySendTimeout || !timeoutSet) {
 		x.wrapWriter()
 	}
 }
 
-// serve has the content answer.
+// serve runs the content phase.
 func (x *exchange) serve() outcome {
-	if _, isProxy := x.loc.content.(*proxy); !isProxy || x.errorStatus != 0 { // whose page it is the writer says
+	// proxy.serve calls useFilters itself, once it has a response
+	if _, isProxy := x.loc.content.(*proxy); !isProxy || x.errorStatus != 0 {
 		x.useFilters()
 	}
 	out := x.loc.content.serve(x)
-	x.interceptsErrors = false // what answers next is none of this content's
+	x.interceptsErrors = false // it concerns this content only
 	return x.sendErrorPage(out)
 }
 
-// filter has the location's filters see the answer, if it has any.
+// useFilters wraps the writer if the location has filters.
 func (x *exchange) useFilters() {
 	if x.loc.filters != nil || x.errorStatus != 0 {
 		x.wrapWriter()
 	}
 }
 
-// watch has the answer seen, whatever the location.
+// wrapWriter wraps the writer, so that the response is observed.
 func (x *exchange) wrapWriter() {
 	if x.out == nil {
 		x.out = &writer{ResponseWriter: x.w, x: x}
@@ -75,7 +80,7 @@ func (x *exchange) wrapWriter() {
 	}
 }
 
-// server is the server's writer, which nothing is put around.
+// serverWriter returns the server's writer without wrappers.
 func (x *exchange) serverWriter() http.ResponseWriter {
 	if x.out != nil {
 		return x.out.ResponseWriter
@@ -83,7 +88,7 @@ func (x *exchange) serverWriter() http.ResponseWriter {
 	return x.w
 }
 
-// settle looks whether what the content answered was an error that has a page of its own.
+// sendErrorPage fails with the content's status if an error page replaces the content's response.
 func (x *exchange) sendErrorPage(out outcome) outcome {
 	if x.out == nil || x.out.withheldStatus == 0 {
 		return out
@@ -93,24 +98,27 @@ func (x *exchange) sendErrorPage(out outcome) outcome {
 	return x.fail(status)
 }
 
-// unanswered notes the status to be logged of a request whose client gets no answer: 444, or 499 if it is gone.
+// endWithoutResponse sets the status to log for a request without a response: 444, or 499 if the
+// client has gone.
 func (x *exchange) endWithoutResponse(status int) outcome {
 	x.loggedStatus = status
 	return responded
 }
 
-// complete ends the answer, when all phases have returned.
+// complete ends the response, after all phases.
 func (x *exchange) complete() {
 	if x.out != nil {
 		x.out.finish()
 	}
 	if len(x.limitReleases) > 0 && x.r.ProtoMajor == 2 && x.loggedStatus == 0 {
-		_ = http.NewResponseController(x.serverWriter()).Flush() // HTTP/2 sends the end of a body behind the handler: limit_conn counts that
+		// HTTP/2 sends the end of a body after the handler returns, and limit_conn counts until
+		// then.
+		_ = http.NewResponseController(x.serverWriter()).Flush()
 	}
 	x.isComplete = true
 }
 
-// end gives back what the exchange holds, counts and logs it. It is called also if a handler panics.
+// end releases what the exchange holds, counts and logs it. It is also called after a panic.
 func (x *exchange) end() {
 	x.releaseLimits()
 	x.closeProxyState()
@@ -132,7 +140,7 @@ func (x *exchange) releaseLimits() {
 	x.limitReleases = nil
 }
 
-// answerStatus is the status of the answer, or what is logged instead if there is none.
+// responseStatus returns the status of the response, or the one to log if there is none.
 func (x *exchange) responseStatus() int {
 	switch {
 	case x.loggedStatus != 0:
@@ -140,16 +148,16 @@ func (x *exchange) responseStatus() int {
 	case x.errorStatus != 0 && (x.out == nil || x.out.status == 0):
 		return clientStatus(x.errorStatus) // whose page has not begun yet
 	case x.out == nil:
-		return 0 // nobody has asked to see it
+		return 0 // the response is not observed
 	case x.out.status != 0:
 		return x.out.status
 	case x.isComplete:
 		return http.StatusOK
 	}
-	return http.StatusInternalServerError // it panics
+	return http.StatusInternalServerError // the handler panics
 }
 
-// answerBytes are those of the answer's body.
+// responseBytes returns the length of the response's body.
 func (x *exchange) responseBytes() int64 {
 	if x.rejected != nil {
 		return x.rejected.sent
@@ -160,7 +168,7 @@ func (x *exchange) responseBytes() int64 {
 	return x.out.bodyBytes()
 }
 
-// hasPage reports whether there is a page for an error, in place of what the content says of it.
+// hasErrorPage reports whether an error page replaces the content's response with a status.
 func (x *exchange) hasErrorPage(status int) bool {
 	if x.errorPageUsed {
 		return false

@@ -8,68 +8,74 @@ import (
 	"github.com/tarehq/tare/front/upstream"
 )
 
-// Protocol is what a Pass speaks.
+// Protocol is the protocol of a Proxy.
 type Protocol int
 
-// Protocols.
+// The protocols.
 const (
 	HTTP Protocol = iota
 	HTTPS
 	FastCGI
-	// SchemeOfTo is HTTP or HTTPS: To begins with http:// or https:// once its variables have values.
+	// SchemeOfTo is HTTP or HTTPS: the value of To begins with http:// or https://.
 	SchemeOfTo
 )
 
-// Pass has an upstream answer: proxy_pass or fastcgi_pass.
+// Proxy forwards requests to an upstream, as proxy_pass and fastcgi_pass do.
 type Proxy struct {
 	Protocol Protocol
-	// To is the name of an Upstream or of a bound handler, or HOST:PORT, or unix:PATH, behind a scheme if the Protocol is SchemeOfTo.
+	// To is the name of an Upstream or of a bound handler, or HOST:PORT, or unix:PATH. A scheme
+	// precedes it if Protocol is SchemeOfTo.
 	To Text
-	// URI replaces the part of the path that the location matched; nil passes the request's URI as it is. Variables in it make it the whole URI.
+	// URI replaces the part of the path that the location matched. Nil forwards the request's URI
+	// unchanged. A URI with variables is the whole URI.
 	URI *Text
 
 	Method Text // "" is the request's
-	// Version is "1.0" or "1.1"; "" is "1.0". HTTP 1.1 is spoken all the same, but only "1.1" lets connections be kept, with a
-	// Connection in Header that does not say close, as in nginx.
+	// Version is "1.0" or "1.1"; "" is "1.0". Requests are HTTP/1.1 in both cases. As in nginx only
+	// "1.1" allows keep-alive, and only with a Connection in Header other than close.
 	Version  string
-	Header   []Field // of the request, in place of what the client sent; an empty value removes. HTTP only
-	NoHeader bool    // nothing of the client's header is passed
-	NoBody   bool    // nor its body
-	Body     *Text   // this is sent instead
+	Header   []Field // replaces fields of the client; an empty value removes one. HTTP only
+	NoHeader bool    // drops the client's header
+	NoBody   bool    // drops the client's body
+	Body     *Text   // replaces the client's body
 
-	Params     []Param // of FastCGI
+	Params     []Param // FastCGI only
 	ParamIndex string  // fastcgi_index
 	SplitPath  string  // fastcgi_split_path_info, with two groups
 
-	// Hide and Show are fields of answers that are not passed on, besides those that never are; Ignore are those without effect:
-	// X-Accel-Redirect, X-Accel-Expires, X-Accel-Limit-Rate, X-Accel-Buffering, Expires, Cache-Control, Set-Cookie, Vary.
+	// Hide are fields of responses that are not forwarded, besides nginx's defaults, and Show are
+	// exceptions. Ignore are fields without effect: X-Accel-Redirect, X-Accel-Expires,
+	// X-Accel-Limit-Rate, X-Accel-Buffering, Expires, Cache-Control, Set-Cookie, Vary.
 	Hide, Show, Ignore []string
-	// Redirects changes Location and Refresh; nil is the default, which replaces To's URL by the location's path, if To has no variables.
+	// Redirects changes Location and Refresh. Nil is the default: it replaces the URL of To by the
+	// location's path, if To has no variables.
 	Redirects []Replace
-	// NoRedirects leaves them as they are.
+	// NoRedirects leaves Location and Refresh unchanged.
 	NoRedirects bool
-	// CookieDomains and CookiePaths change those of cookies.
+	// CookieDomains and CookiePaths change the domains and paths of cookies.
 	CookieDomains, CookiePaths []Replace
 
-	// Stream passes an answer on as it comes. Otherwise it is received as fast as the upstream sends it, into
-	// memory and then files.
+	// Stream forwards a response without buffering. Otherwise it is received at the upstream's
+	// speed, into memory and then into a file.
 	Stream bool
-	// StreamRequest passes a body on as it comes, instead of receiving it whole first.
+	// StreamRequest forwards a request's body while it arrives. Otherwise it is received completely
+	// first.
 	StreamRequest bool
-	// MaxSpool bounds what of an answer is put into files; 0 is 1 GB, below zero is none. BufferBytes is how much of an answer stays in
-	// memory; 0 is 64 KB.
+	// MaxSpool bounds the bytes of a response in a file: 0 is 1 GB, and a negative value disables
+	// files. BufferBytes bounds the bytes in memory; 0 is 64 KB.
 	MaxSpool    int64
 	BufferBytes int64
 
-	// Timeouts: of connecting, and between two writes and two reads. 0 is 60 seconds.
+	// Timeouts for connecting, and between two writes and two reads. 0 is 60 seconds.
 	ConnectTimeout, SendTimeout, ReadTimeout time.Duration
-	// Next is when another server of the group is asked.
+	// Next says when another server of the group is tried.
 	Next upstream.Next
-	// Intercept has error pages answer instead of the upstream's errors (300 and above).
+	// Intercept lets error pages replace the upstream's responses from 300 on.
 	Intercept bool
-	// IgnoreAbort lets a request go on whose client is gone.
+	// IgnoreAbort continues a request after its client has gone.
 	IgnoreAbort bool
-	// KeepConn keeps connections of FastCGI; those of HTTP are kept if the group's Keepalive says so.
+	// KeepConn keeps FastCGI connections. HTTP connections are kept if the group's Keepalive allows
+	// it.
 	KeepConn bool
 
 	TLS ProxyTLS
@@ -77,45 +83,48 @@ type Proxy struct {
 	Cache *ProxyCache
 }
 
-// PassTLS is TLS to upstreams.
+// ProxyTLS configures TLS to upstreams.
 type ProxyTLS struct {
-	Config *tls.Config // certificates and so on; nil verifies nothing, as nginx
-	Name   Text        // SNI, and what a certificate is verified for; "" is To's host
-	SNI    bool        // sends it
+	Config *tls.Config // nil verifies nothing, as nginx
+	Name   Text        // the server name for SNI and verification; "" is the host of To
+	SNI    bool        // sends Name
 }
 
-// Field is one of a header.
+// Field is a header field.
 type Field struct {
 	Name  string
 	Value Text
 }
 
-// Param is one of FastCGI.
+// Param is a FastCGI parameter.
 type Param struct {
 	Name       string
 	Value      Text
 	IfNotEmpty bool
 }
 
-// Replace replaces From, or what matches it if it begins with "~" or "~*", by To. Names of groups are those of variables.
+// Replace replaces From by To. If From begins with "~" or "~*" the rest is a regular expression,
+// whose named groups become variables.
 type Replace struct {
 	From string
 	To   Text
 
-	// Default stands for the default of Redirects, among others.
+	// Default stands for the default of Redirects.
 	Default bool
 }
 
-// PassCache says what of an upstream's answers is kept, and when it answers.
+// ProxyCache configures how a Proxy uses a cache.
 type ProxyCache struct {
-	Zone string // a Cache's name
-	Key  Text   // "" is $scheme$proxy_host, and path and query of the upstream request
-	// Purge are texts that, if any is neither empty nor "0", have a request be one to forget what is kept of its key, or of all keys that
-	// begin with it if it ends in "*". It is answered with 204, or 404 if there was nothing. Whoever may send such requests may do that:
-	// let the texts tell who that is.
+	Zone string // the name of a Cache
+	Key  Text   // "" is $scheme$proxy_host and the target of the upstream request
+	// If one of Purge is neither empty nor "0", the request purges its key, or all keys with a
+	// prefix if the key ends in "*". The response is 204, or 404 if nothing was cached. Anybody who
+	// can send such a request can purge: the texts must restrict that.
 	Purge []Text
-	// Skip are texts that, if any is neither empty nor "0", have a request not be answered from the cache; NoStore those that have its answer not kept,
-	// for which they may tell of that answer, such as $upstream_http_x_private; it is waited for then, also where Stale has updates made behind.
+	// If one of Skip is neither empty nor "0", the request is not served from the cache. If one of
+	// NoStore is, the response is not stored. NoStore may use variables of the response, such as
+	// $upstream_http_x_private; the request then waits for the response even if Stale allows
+	// background updates.
 	Skip, NoStore []Text
 	Policy        cache.Policy
 }

@@ -18,47 +18,47 @@ import (
 )
 
 const (
-	// defaultBuffer is how much of an answer stays in memory while its client is slower than the upstream.
+	// defaultMaxBuffered is the default of Proxy.BufferBytes.
 	defaultMaxBuffered = 64 << 10
-	// defaultSpool is how much of it is put into a file, as in nginx.
+	// defaultMaxSpooled is the default of Proxy.MaxSpool, as in nginx.
 	defaultMaxSpooled = 1 << 30
 )
 
-// pass is a Pass, compiled: the content that an upstream answers.
+// proxy is a Proxy, compiled: the content of a location with an upstream.
 type proxy struct {
 	from    *Proxy
 	target  proxyTarget
 	uri     uriRule
-	header  headerRules    // of HTTP
-	fastcgi *fastcgiRules  // FastCGI, else nil
-	tls     *tlsTransports // of HTTPS; nil if that is not spoken
+	header  headerRules    // for HTTP
+	fastcgi *fastcgiRules  // for FastCGI, else nil
+	tls     *tlsTransports // for HTTPS, else nil
 
 	method text
-	body   *text // instead of the client's
+	body   *text // replaces the client's
 	next   upstream.Next
 
 	response    responseRules
-	cache       *proxyCache // nil keeps nothing
-	maxBuffered int64       // of an answer, in memory
-	maxSpooled  int64       // and in a file
+	cache       *proxyCache // nil without a cache
+	maxBuffered int64       // bytes of a response in memory
+	maxSpooled  int64       // bytes of a response in a file
 
 	connectTimeout, sendTimeout, readTimeout time.Duration
 
 	pending *pendingAttempts // of the state
 }
 
-// pass compiles a Pass.
+// proxy compiles a Proxy.
 func (c *compiler) proxy(l *Location) (content, error) {
 	from := l.Proxy
 	if from.Protocol < HTTP || from.Protocol > SchemeOfTo {
-		return nil, fmt.Errorf("there is no protocol %d", from.Protocol)
+		return nil, fmt.Errorf("unknown protocol %d", from.Protocol)
 	}
 	p := &proxy{
 		from: from, pending: &c.state.attempts, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered), maxSpooled: cmp.Or(from.MaxSpool, defaultMaxSpooled),
 		connectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout), sendTimeout: cmp.Or(from.SendTimeout, defaultTimeout), readTimeout: cmp.Or(from.ReadTimeout, defaultTimeout),
 	}
 	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
-		return nil, errors.New("pass: sizes of buffers and times are not below zero")
+		return nil, errors.New("proxy: negative buffer size or timeout")
 	}
 	var err error
 	if p.cache, err = c.proxyCache(from); err != nil {
@@ -75,39 +75,39 @@ func (c *compiler) proxy(l *Location) (content, error) {
 		func(*Location) error { return p.compileNext() },
 	} {
 		if err := compile(l); err != nil {
-			return nil, fmt.Errorf("pass: %w", err)
+			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
 	if p.target.bound == nil {
 		return p, nil
 	}
 	if p.cache != nil {
-		return nil, fmt.Errorf("answers of %q, which a handler in this process gives, cannot be kept: want no Cache", p.target.text.literal)
+		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove Cache", p.target.text.literal)
 	}
 	return c.bindHandler(p), nil
 }
 
-// misplaced refuses what means nothing to the protocol.
+// checkProtocol rejects settings that another protocol has.
 func checkProtocol(p *Proxy) error {
 	switch {
 	case p.Protocol != HTTPS && p.Protocol != SchemeOfTo && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
-		return errors.New("pass: TLS is said of what is not HTTPS")
+		return errors.New("proxy: TLS requires HTTPS")
 	case p.Protocol != FastCGI && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
-		return errors.New("pass: Params, ParamIndex, SplitPath and KeepConn are said of what is not FastCGI")
+		return errors.New("proxy: Params, ParamIndex, SplitPath and KeepConn require FastCGI")
 	case p.Protocol == FastCGI && p.Version != "":
-		return errors.New("pass: FastCGI has no Version")
+		return errors.New("proxy: Version requires HTTP")
 	}
 	return nil
 }
 
-// passRequest compiles what is sent.
+// proxyRequest compiles the upstream request.
 func (c *compiler) proxyRequest(p *proxy) (err error) {
 	from := p.from
 	if p.method, err = c.text(from.Method); err != nil {
 		return err
 	}
 	if p.method.constant() && p.method.literal != "" && !validToken(p.method.literal) {
-		return fmt.Errorf("the method %q is none", p.method.literal)
+		return fmt.Errorf("invalid method %q", p.method.literal)
 	}
 	if from.Body != nil {
 		body, err := c.text(*from.Body)
@@ -123,47 +123,47 @@ func (c *compiler) proxyRequest(p *proxy) (err error) {
 	return c.headerRules(&p.header, from)
 }
 
-// setNext compiles when another server is asked.
+// compileNext compiles when another server is tried.
 func (p *proxy) compileNext() error {
 	n := p.from.Next
 	if !n.Off && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil {
 		n.Error, n.Timeout = true, true
 	}
 	if n.Tries < 0 || n.For < 0 {
-		return errors.New("next: tries and time are not below zero")
+		return errors.New("next: negative tries or time")
 	}
 	for _, s := range n.Statuses {
 		if !slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, s) {
-			return fmt.Errorf("next: no other server is asked after %d: want 403, 404, 429, 500, 502, 503 or 504", s)
+			return fmt.Errorf("next: unsupported status %d: want 403, 404, 429, 500, 502, 503 or 504", s)
 		}
 	}
 	p.next = n
 	return nil
 }
 
-// validToken reports whether s is a token: RFC 9110, 5.6.2.
+// validToken reports whether s is a token (RFC 9110, 5.6.2).
 func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
-// passing is what an exchange keeps of being passed on.
+// proxyState is the part of an exchange that only proxying needs.
 type proxyState struct {
 	clientBody *requestBody // the client's body, as far as it was received
-	attempts   []*attempts  // of passes: there are several after internal redirects
-	target     targetName   // by which variables tell
+	attempts   []*attempts  // one for each upstream request: internal redirects may make several
+	target     targetName   // for variables
 
-	upstreamHeader http.Header // of the last answer; it is only read
+	upstreamHeader http.Header // of the last response; read only
 
-	firstRequest upstreamRequest // memory: there is only one as a rule
+	firstRequest upstreamRequest // avoids an allocation; most exchanges have one upstream request
 	clientMemory *client.Memory
 }
 
-// endPassing gives back what the exchange holds.
+// closeProxyState releases the request's body.
 func (x *exchange) closeProxyState() {
 	if x.proxyState != nil && x.clientBody != nil {
 		x.clientBody.close()
 	}
 }
 
-// forgetPassing is called when nobody asks the exchange any more.
+// recycleProxyState returns the proxyState to the free list, if nothing else can refer to it.
 func (x *exchange) recycleProxyState() {
 	if p := x.proxyState; p != nil && p.firstRequest.isReusable() {
 		x.proxyState = nil
@@ -171,7 +171,8 @@ func (x *exchange) recycleProxyState() {
 	}
 }
 
-// takePassing and givePassing share memory: a kilobyte for each exchange, which the collector would see to else.
+// acquireProxyState and releaseProxyState use a free list, which saves a kilobyte of garbage for
+// each exchange.
 func (s *state) acquireProxyState() *proxyState {
 	if p, ok := s.proxyStates.Get().(*proxyState); ok {
 		return p
@@ -179,8 +180,8 @@ func (s *state) acquireProxyState() *proxyState {
 	return new(proxyState)
 }
 
-// givePassing forgets what nobody else has. Then it is good for nothing: whoever uses it all the same meets nil, for ever in builds
-// that poison.
+// releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
+// it is never reused.
 func (s *state) releaseProxyState(p *proxyState) {
 	memory, params := p.clientMemory, p.firstRequest.params
 	if memory != nil {
@@ -235,7 +236,7 @@ func (p *proxy) serve(x *exchange) outcome {
 	return p.respond(x, resp)
 }
 
-// origin makes requests of an exchange for a cache.
+// origin makes the upstream requests of an exchange for a cache.
 type origin struct {
 	proxy  *proxy
 	x      *exchange
@@ -246,7 +247,7 @@ type origin struct {
 func (o *origin) Prepare(opts cache.Ask) (cache.Fetch, error) {
 	s := o.proxy.newRequest(o.x, o.target, &opts)
 	if o.x.regexTimedOut {
-		return nil, errors.New("a pattern has taken too long")
+		return nil, errors.New("a regular expression exceeded its steps")
 	}
 	if opts.Behind {
 		return s.fetch, nil
@@ -258,7 +259,7 @@ func (o *origin) Prepare(opts cache.Ask) (cache.Fetch, error) {
 	}, nil
 }
 
-// serveCached answers by the cache.
+// serveCached responds from the cache.
 func (p *proxy) serveCached(x *exchange, target destination) outcome {
 	a, err := p.cache.respond(x, &origin{p, x, target})
 	if err != nil {
@@ -275,7 +276,7 @@ func (p *proxy) serveCached(x *exchange, target destination) outcome {
 	}
 	header := x.w.Header()
 	p.response.copyHeader(x, header, a.Header)
-	if !ignoresField(p.from.Hide, "Date") { // Age is about it: RFC 9111, 4.2.3
+	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
 		header["Date"] = a.Header["Date"]
 	}
 	a.Mark(header)
@@ -287,7 +288,7 @@ func (p *proxy) serveCached(x *exchange, target destination) outcome {
 	return responded
 }
 
-// failed answers for an upstream that did not.
+// fail responds after an error of the upstream.
 func (p *proxy) fail(x *exchange, err error) outcome {
 	var f *fetchError
 	switch {
@@ -295,22 +296,25 @@ func (p *proxy) fail(x *exchange, err error) outcome {
 		return x.fail(int(cmp.Or(x.bodyStatus.Load(), http.StatusBadRequest)))
 	case x.r.Context().Err() != nil && !p.from.IgnoreAbort:
 		x.endWithoutResponse(statusClientGone)
-		panic(http.ErrAbortHandler) // a server that does not know of the departure would take nothing for an answer
+		// else a server that has not noticed the client's departure would send an empty response
+		panic(http.ErrAbortHandler)
 	case f == nil:
-		x.errorf(levelError, "passing the request on: %v", err)
+		x.errorf(levelError, "upstream request: %v", err)
 		return x.fail(http.StatusBadGateway)
 	}
 	return x.fail(f.status)
 }
 
-// truncated ends a response whose rest does not come. As in nginx the client gets the head and what has come, and sees that it is not all.
+// abortResponse aborts a response that ends early. As in nginx the client receives what has
+// arrived, and can tell that it is incomplete.
 func (x *exchange) abortResponse(err error) {
 	if x.r.Context().Err() == nil {
-		x.errorf(levelError, "the upstream's answer is not complete: %v", err)
-		_ = http.NewResponseController(x.w).Flush() // what cannot be flushed is lost, as the rest is
+		x.errorf(levelError, "upstream response is incomplete: %v", err)
+		// an error does not matter: the rest is lost anyway
+		_ = http.NewResponseController(x.w).Flush()
 	}
 	panic(http.ErrAbortHandler)
 }
 
-// closing closes what nobody can be told about.
+// closeQuietly closes c, where an error could not be reported.
 func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -10,22 +10,24 @@ import (
 )
 
 const (
-	// bodyInMemory is how much of a request's body stays in memory, as in nginx on most machines; more is put into a file.
+	// maxBodyInMemory is the length up to which a request's body stays in memory. Longer ones are
+	// spooled. nginx's default is two memory pages, 8 or 16 KB.
 	maxBodyInMemory = 16 << 10
-	// bodyPiece is how much of it is copied at a time.
+	// bodyCopySize is the size of one copy to the spool file.
 	bodyCopySize = 32 << 10
 )
 
-// requestBody is a request's body, as it is sent to upstreams: whole, and then as often as need be, or as it comes, and then once.
+// requestBody is a request's body as upstreams receive it: either received completely and
+// repeatable, or streamed once.
 type requestBody struct {
 	memory []byte
 	file   *temporary
-	length int64 // -1 if it is not known
+	length int64 // -1 if unknown
 
-	stream *streamedBody // nil if it is whole
+	stream *streamedBody // nil if the body was received completely
 }
 
-// receive has the body of the request there, if it is to be received before an upstream is asked.
+// receiveBody receives the request's body, unless it is streamed.
 func (p *proxy) receiveBody(x *exchange) outcome {
 	isUnused := p.body != nil || p.from.NoBody
 	if x.clientBody != nil || isUnused && !x.plan.readsBodies || !hasBody(x) {
@@ -44,7 +46,7 @@ func (p *proxy) receiveBody(x *exchange) outcome {
 		}
 		return x.fail(int(bodyStatus(err)))
 	}
-	if x.clientBody = b; x.r.ContentLength < 0 { // it is known from now on
+	if x.clientBody = b; x.r.ContentLength < 0 { // its length is known now
 		r := x.r.WithContext(x.r.Context())
 		r.ContentLength, r.TransferEncoding = b.length, nil
 		x.r = r
@@ -52,7 +54,7 @@ func (p *proxy) receiveBody(x *exchange) outcome {
 	return proceed
 }
 
-// requestBodyText is $request_body: what an upstream's location has received, if it is whole and in memory.
+// requestBodyValue is $request_body: the body if it was received completely and is in memory.
 func requestBodyValue(x *exchange) string {
 	if x.proxyState == nil || x.clientBody == nil || x.clientBody.stream != nil || x.clientBody.file != nil {
 		return ""
@@ -60,12 +62,12 @@ func requestBodyValue(x *exchange) string {
 	return string(x.clientBody.memory)
 }
 
-// hasBody reports whether the request has a body that it still has: error pages are asked without.
+// hasBody reports whether the request has a body. Error pages are requested without it.
 func hasBody(x *exchange) bool {
 	return x.r.Body != nil && x.r.Body != http.NoBody && x.r.ContentLength != 0 && x.method == x.r.Method
 }
 
-// receiveBody receives a body. What it returns is to be closed, whatever the error.
+// readBody reads a body. The caller must close what it returns, also after an error.
 func readBody(from io.Reader, length int64) (*requestBody, error) {
 	b := &requestBody{}
 	if length > 0 && length <= maxBodyInMemory {
@@ -93,7 +95,7 @@ func readBody(from io.Reader, length int64) (*requestBody, error) {
 	return b, err
 }
 
-// close gives back what the body has.
+// close releases the body's file, and ends its stream.
 func (b *requestBody) close() {
 	if b.file != nil {
 		b.file.discard()
@@ -104,7 +106,7 @@ func (b *requestBody) close() {
 	}
 }
 
-// open reads the body from its beginning. It fails if that is gone.
+// open returns the body from its start, or errBodyConsumed.
 func (b *requestBody) open() (io.ReadCloser, error) {
 	switch {
 	case b == nil || b.length == 0:
@@ -120,7 +122,7 @@ func (b *requestBody) open() (io.ReadCloser, error) {
 	return &memoryBody{Reader: bytes.NewReader(b.memory)}, nil
 }
 
-// again reports whether the body can be had from its beginning.
+// isAvailable reports whether open would succeed.
 func (b *requestBody) isAvailable() bool {
 	return b == nil || b.stream == nil || !b.stream.hasStarted()
 }
@@ -131,9 +133,9 @@ type memoryBody struct{ *bytes.Reader }
 // Close implements io.Closer.
 func (*memoryBody) Close() error { return nil }
 
-var errBodyConsumed = errors.New("the request's body was sent before, and is gone")
+var errBodyConsumed = errors.New("the request's body was already sent and is not buffered")
 
-// bodyOf is what is sent as the body of a request.
+// upstreamBody returns the body for the upstream, or nil.
 func (p *proxy) upstreamBody(x *exchange) *requestBody {
 	switch {
 	case p.body != nil:
@@ -145,33 +147,37 @@ func (p *proxy) upstreamBody(x *exchange) *requestBody {
 	return x.clientBody
 }
 
-// streamedBody is a body that is passed on as it comes. A client sends it in the background; whoever ends it waits for that.
+// streamedBody is a body that is forwarded while it arrives. An HTTP client may read it in the
+// background; end waits for that.
 type streamedBody struct {
 	from       io.Reader
 	controller *http.ResponseController
 
 	mu        sync.Mutex
-	started   bool // somebody has begun to
+	started   bool // Read was called
 	isReading bool // in a Read
 	isClosed  bool
-	readDone  sync.Cond // waiting has become false
+	readDone  sync.Cond // isReading became false
 }
 
-// streamBody passes a request's body on as it comes.
+// streamBody returns a requestBody that forwards the request's body while it arrives.
 func streamBody(x *exchange) *requestBody {
 	s := &streamedBody{from: x.r.Body, controller: http.NewResponseController(x.serverWriter())}
 	s.readDone.L = &s.mu
-	_ = s.controller.EnableFullDuplex() // else an answer waits until the client has sent all, or its time is up; a server that cannot has it wait
+	// Without full duplex a response waits until the client has sent everything or times out. A
+	// server that does not support it lets the response wait.
+	_ = s.controller.EnableFullDuplex()
 	if b := x.body; b != nil {
 		if limit := x.loc.limits.maxBody; limit >= 0 && x.r.ContentLength < 0 {
-			b.ReadCloser = &lengthLimitedBody{ReadCloser: b.original, remaining: limit, limit: limit} // net/http's writes to the answer's header, behind our back
+			// http.MaxBytesReader would write to the response's header from another goroutine.
+			b.ReadCloser = &lengthLimitedBody{ReadCloser: b.original, remaining: limit, limit: limit}
 		}
 		s.from = b
 	}
 	return &requestBody{length: x.r.ContentLength, stream: s}
 }
 
-// cappedBody ends with *http.MaxBytesError behind so many bytes.
+// lengthLimitedBody returns *http.MaxBytesError after limit bytes.
 type lengthLimitedBody struct {
 	io.ReadCloser
 	remaining, limit int64
@@ -179,7 +185,7 @@ type lengthLimitedBody struct {
 
 func (b *lengthLimitedBody) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.remaining+1 {
-		p = p[:b.remaining+1] // one byte more is too many
+		p = p[:b.remaining+1] // one byte more exceeds the limit
 	}
 	n, err := b.ReadCloser.Read(p)
 	if int64(n) > b.remaining {
@@ -211,15 +217,16 @@ func (s *streamedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. The request's body is the server's to close.
+// Close implements io.Closer. The server closes the request's body.
 func (s *streamedBody) Close() error { return nil }
 
-// end returns once nobody reads any more. A client that is in no hurry is cut short.
+// end waits until nobody reads. A slow client is interrupted.
 func (s *streamedBody) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.isClosed = true; s.isReading {
-		_ = s.controller.SetReadDeadline(time.Unix(1, 0)) // without deadlines the body's end is waited for
+		// without deadlines it waits for the body's end
+		_ = s.controller.SetReadDeadline(time.Unix(1, 0))
 	}
 	for s.isReading {
 		s.readDone.Wait()

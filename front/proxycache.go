@@ -10,26 +10,26 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// passCache is a PassCache, compiled.
+// proxyCache is a ProxyCache, compiled.
 type proxyCache struct {
 	cache           *cache.Cache
 	rules           *cache.Rules
 	key             cacheKey
 	skip            []text
 	noStore         []text
-	noStoreResponse []text // those of NoStore that only the answer gives a value
+	noStoreResponse []text // those of NoStore that depend on the response
 	purge           []text
-	counts          *cacheCounts // nil if nobody asks for them
+	counts          *cacheCounts // nil if nothing shows counts
 }
 
-// compileCaches opens the caches of the Config. What a plan has in use with the same name and place goes on, with the bounds
-// that it has now.
+// compileCaches opens the caches of the Config. A cache that a plan uses with the same name and
+// directory is kept, with its new limits.
 func (c *compiler) compileCaches() error {
 	c.plan.caches = make(map[string]*cache.Cache, len(c.config.Caches))
 	dirs := make(map[string]string)
 	for _, config := range c.config.Caches {
 		if c.plan.caches[config.Name] != nil {
-			return fmt.Errorf("there are two caches %q", config.Name)
+			return fmt.Errorf("duplicate cache %q", config.Name)
 		}
 		if config.Dir != "" {
 			dir, err := filepath.Abs(config.Dir)
@@ -37,7 +37,7 @@ func (c *compiler) compileCaches() error {
 				return err
 			}
 			if other, ok := dirs[dir]; ok {
-				return fmt.Errorf("the caches %q and %q are in the same directory %q", other, config.Name, dir)
+				return fmt.Errorf("caches %q and %q have the same directory %q", other, config.Name, dir)
 			}
 			config.Dir, dirs[dir] = dir, config.Name
 		}
@@ -59,14 +59,14 @@ func (c *compiler) compileCaches() error {
 	return nil
 }
 
-// passCache compiles how a Pass uses a cache; nil if it does not.
+// proxyCache compiles a ProxyCache; nil if there is none.
 func (c *compiler) proxyCache(p *Proxy) (pc *proxyCache, err error) {
 	if p.Cache == nil {
 		return nil, nil
 	}
 	pc = &proxyCache{cache: c.plan.caches[p.Cache.Zone]}
 	if pc.cache == nil {
-		return nil, fmt.Errorf("there is no cache %q", p.Cache.Zone)
+		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
 	}
 	if pc.key, err = c.cacheKey(p); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c *compiler) proxyCache(p *Proxy) (pc *proxyCache, err error) {
 	return pc, nil
 }
 
-// noStore compiles what has answers not be kept.
+// noStoreTexts compiles the conditions for not storing responses.
 func (c *compiler) noStoreTexts(pc *proxyCache, from []Text) error {
 	for _, t := range from {
 		c.usesResponse = false
@@ -109,7 +109,7 @@ func (c *compiler) noStoreTexts(pc *proxyCache, from []Text) error {
 	return nil
 }
 
-// cacheFields are those of a Pass's Ignore that mean something to caches.
+// cacheIgnored returns those of a Proxy's Ignore that concern caches.
 func cacheIgnored(ignored []string) (names []string) {
 	for _, name := range ignored {
 		switch http.CanonicalHeaderKey(name) {
@@ -120,11 +120,11 @@ func cacheIgnored(ignored []string) (names []string) {
 	return names
 }
 
-// redirectsRequest reports whether a response sends the request elsewhere. What that leads to is for the client that the upstream has
-// seen, and for no other.
+// redirectsRequest reports whether a response redirects the request internally. The result is for
+// the client that the upstream has seen, and for no other.
 func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
 
-// answer answers an exchange from the cache, or by origin.
+// respond responds to an exchange from the cache or from origin.
 func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error) {
 	q := cache.Query{
 		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.bodyNotInKey(x, origin.proxy),
@@ -138,7 +138,7 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error
 		}
 	}
 	purges := anyTrue(pc.purge, x)
-	if x.regexTimedOut { // the key may be another's
+	if x.regexTimedOut { // the key may be that of another request
 		return nil, errRegexTimeout()
 	}
 	if purges {
@@ -159,10 +159,10 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error
 }
 
 func errRegexTimeout() error {
-	return &fetchError{kind: failureNoServer, status: http.StatusInternalServerError, err: errors.New("a pattern has taken too long")}
+	return &fetchError{kind: failureNoServer, status: http.StatusInternalServerError, err: errors.New("a regular expression exceeded its steps")}
 }
 
-// forget forgets what is kept of a key, or of all that begin with it if it ends in a star.
+// purgeKey purges a key, or all keys with a prefix if it ends in a star.
 func (pc *proxyCache) purgeKey(key string) (*cache.Answer, error) {
 	n := 0
 	if prefix, ok := strings.CutSuffix(key, "*"); ok {
@@ -171,7 +171,7 @@ func (pc *proxyCache) purgeKey(key string) (*cache.Answer, error) {
 		n = pc.cache.Purge(key)
 	}
 	if n == 0 {
-		return nil, &fetchError{kind: failureNoServer, status: http.StatusNotFound, err: errors.New("there is nothing to purge")}
+		return nil, &fetchError{kind: failureNoServer, status: http.StatusNotFound, err: errors.New("nothing to purge")}
 	}
 	return &cache.Answer{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header), Body: http.NoBody}}, nil
 }
@@ -185,7 +185,7 @@ func anyTrue(texts []text, x *exchange) bool {
 	return false
 }
 
-// cacheVariable finds those that tell of the cache.
+// cacheVariable returns the variable of the cache.
 func cacheVariable(name string) (variable, bool) {
 	if name != "upstream_cache_status" {
 		return nil, false
@@ -193,13 +193,14 @@ func cacheVariable(name string) (variable, bool) {
 	return func(x *exchange) string { return string(x.cacheState) }, true
 }
 
-// Purge has a cache forget the answers of a key, as the Config's key makes it of a request, and returns how many there were.
+// Purge removes the cached responses of a key from a cache, and returns how many there were. The
+// key is as ProxyCache.Key evaluates for a request.
 func (h *Handler) Purge(zone, key string) (int, error) {
 	return h.purge(zone, func(c *cache.Cache) int { return c.Purge(key) })
 }
 
-// PurgePrefix has a cache forget all answers whose key begins with prefix, which all do if that is empty. It may have to read
-// what the cache has on disk.
+// PurgePrefix removes the cached responses of all keys with a prefix; an empty prefix removes all.
+// It may have to read the cache's directory.
 func (h *Handler) PurgePrefix(zone, prefix string) (int, error) {
 	return h.purge(zone, func(c *cache.Cache) int { return c.PurgePrefix(prefix) })
 }
@@ -212,7 +213,7 @@ func (h *Handler) purge(zone string, f func(*cache.Cache) int) (int, error) {
 	defer p.leave()
 	c := p.caches[zone]
 	if c == nil {
-		return 0, fmt.Errorf("front: there is no cache %q", zone)
+		return 0, fmt.Errorf("front: unknown cache %q", zone)
 	}
 	return f(c), nil
 }

@@ -6,26 +6,27 @@ import (
 	"sync"
 )
 
-// queue is what was received of an answer and not yet sent: in memory, and behind that in a file. One goroutine receives, another sends.
+// queue holds the received part of a response that is not yet sent: first in memory, then in a
+// file. One goroutine receives, another sends.
 type queue struct {
 	state     *state
 	maxPieces int   // in memory
-	maxFile   int64 // below zero is none
+	maxFile   int64 // negative: no file
 
 	mu          sync.Mutex
 	changed     sync.Cond
 	pieces      []queuePiece
-	file        *temporary // made when it is needed
-	fileRead    int64      // bytes of the file that were sent
-	fileWritten int64      // and that there are
+	file        *temporary // nil until it is needed
+	fileRead    int64      // bytes of the file that were read
+	fileWritten int64      // bytes of the file that were written
 	err         error      // of receiving; io.EOF at the end
-	isAbandoned bool       // nobody sends any more
+	isAbandoned bool       // the sender has ended
 
-	current  queuePiece // what the sender has
-	spoolErr error      // a file could not be made or written: there is memory only
+	current  queuePiece // the sender's piece
+	spoolErr error      // the file could not be created or written: memory only
 }
 
-// piece is a part of an answer.
+// queuePiece is a part of a response.
 type queuePiece struct {
 	b *relayBuffer
 	n int
@@ -45,7 +46,7 @@ func (q *queue) put(b *relayBuffer, n int) {
 	q.changed.Broadcast()
 }
 
-// receive reads an answer to its end, or until nobody sends any more.
+// receive reads a response to its end, or until the sender ends.
 func (q *queue) receive(from io.Reader) {
 	b := q.state.acquireBuffer()
 	for empty := 0; ; {
@@ -69,13 +70,13 @@ func (q *queue) receive(from io.Reader) {
 	}
 }
 
-// keep puts a piece where there is room, and waits for that if there is none. It returns a buffer for the next one, or nil if
-// nobody sends any more.
+// store stores a piece, and waits while there is no room. It returns a buffer for the next piece,
+// or nil if the sender has ended.
 func (q *queue) store(b *relayBuffer, n int) *relayBuffer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
-		inFile := q.fileWritten > q.fileRead // what comes now is behind what is in the file
+		inFile := q.fileWritten > q.fileRead // the piece must follow what is in the file
 		switch {
 		case q.isAbandoned:
 			q.state.releaseBuffer(b)
@@ -92,7 +93,8 @@ func (q *queue) store(b *relayBuffer, n int) *relayBuffer {
 	}
 }
 
-// spool writes to the file, and reports whether there was room. The caller holds mu, which is not held meanwhile.
+// spool writes to the file, and reports whether there was room. The caller holds mu, which spool
+// unlocks while it writes.
 func (q *queue) spool(b []byte) bool {
 	if q.fileRead == q.fileWritten {
 		q.fileRead, q.fileWritten = 0, 0
@@ -118,8 +120,8 @@ func (q *queue) spool(b []byte) bool {
 	return true
 }
 
-// next returns the next bytes to be sent, which hold until the next call. Before it waits it calls idle. Its error is that of
-// receiving: io.EOF if that was all.
+// next returns the next bytes to send; they are valid until the next call. It calls idle once
+// before it waits. It returns the error of receiving after the last bytes, io.EOF at the end.
 func (q *queue) next(idle func()) ([]byte, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,7 +148,7 @@ func (q *queue) next(idle func()) ([]byte, error) {
 	}
 }
 
-// fromFile returns what is next in the file. The caller holds mu.
+// fromFile returns the next bytes of the file. The caller holds mu.
 func (q *queue) fromFile() ([]byte, error) {
 	if q.current.b == nil {
 		q.current.b = q.state.acquireBuffer()
@@ -157,14 +159,14 @@ func (q *queue) fromFile() ([]byte, error) {
 	n, err := file.ReadAt(b, at)
 	q.mu.Lock()
 	if n < len(b) {
-		return nil, errors.Join(errors.New("reading what was spooled"), err)
+		return nil, errors.Join(errors.New("reading the spool file"), err)
 	}
 	q.fileRead += int64(n)
 	q.changed.Broadcast()
 	return b, nil
 }
 
-// release gives back what the sender had.
+// release returns the sender's buffer.
 func (q *queue) release() {
 	if q.current.b != nil {
 		q.state.releaseBuffer(q.current.b)
@@ -172,7 +174,7 @@ func (q *queue) release() {
 	}
 }
 
-// leave tells that nobody sends any more.
+// abandon marks that the sender has ended.
 func (q *queue) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -180,7 +182,7 @@ func (q *queue) abandon() {
 	q.changed.Broadcast()
 }
 
-// close gives back what there is. Nobody receives or sends any more.
+// close releases the memory and the file. Receiver and sender must have ended.
 func (q *queue) close() {
 	q.release()
 	for _, p := range q.pieces {

@@ -11,20 +11,20 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// answerRules say what becomes of an upstream's answer.
+// responseRules are the rules for an upstream's response.
 type responseRules struct {
 	hidden        map[string]bool
-	markedNames   markedNames // those that any of the rules is about
-	inspectsBound bool        // a bound handler's answer has to be looked at
-	// What an upstream may say of how its answer is treated.
+	markedNames   markedNames // fields that any rule concerns
+	inspectsBound bool        // a bound handler's response has to be inspected
+	// Which of the X-Accel fields have an effect.
 	mayRedirect, mayLimitRate, mayBuffer bool
 
-	locations     []replaceRule // of Location and Refresh
+	locations     []replaceRule // for Location and Refresh
 	cookieDomains []replaceRule
 	cookiePaths   []replaceRule
 }
 
-// passAnswer compiles what becomes of answers.
+// proxyResponse compiles the rules for responses.
 func (c *compiler) proxyResponse(p *proxy, l *Location) (err error) {
 	from, r := p.from, &p.response
 	r.hidden = hiddenFields(from, p.target.bound != nil)
@@ -32,7 +32,7 @@ func (c *compiler) proxyResponse(p *proxy, l *Location) (err error) {
 		switch http.CanonicalHeaderKey(name) {
 		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset", "Expires", "Cache-Control", "Set-Cookie", "Vary":
 		default:
-			return fmt.Errorf("the field %q has no effect that could be ignored", name)
+			return fmt.Errorf("field %q cannot be ignored", name)
 		}
 	}
 	ignores := func(field string) bool { return ignoresField(from.Ignore, field) }
@@ -43,21 +43,21 @@ func (c *compiler) proxyResponse(p *proxy, l *Location) (err error) {
 		}
 	}
 	if r.cookieDomains, err = c.replaceRules(cookieDomainRules(from.CookieDomains)); err != nil {
-		return fmt.Errorf("cookies' domains: %w", err)
+		return fmt.Errorf("cookie domains: %w", err)
 	}
 	if r.cookiePaths, err = c.replaceRules(from.CookiePaths); err != nil {
-		return fmt.Errorf("cookies' paths: %w", err)
+		return fmt.Errorf("cookie paths: %w", err)
 	}
 	r.markFields()
 	return nil
 }
 
-// ignoresField reports whether a Pass's Ignore has a field.
+// ignoresField reports whether names contains a field.
 func ignoresField(names []string, field string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, field) })
 }
 
-// mark finds the fields that the rules are about, but for those that concern a connection.
+// markFields marks the fields that the rules concern, except those that concern the connection.
 func (r *responseRules) markFields() {
 	names := slices.Collect(maps.Keys(r.hidden))
 	if r.mayRedirect {
@@ -78,14 +78,16 @@ func (r *responseRules) markFields() {
 	}
 }
 
-// markedNames is a set of names that may have some more: a look at it is much less than one into a map for each rule.
+// markedNames is a superset of a set of names. Looking at it costs much less than a map lookup for
+// each rule.
 type markedNames [256]bool
 
 func (m *markedNames) add(name string) { m[markIndex(name)] = true }
 
 func (m *markedNames) has(name string) bool { return m[markIndex(name)] }
 
-// markOf tells apart all names that rules are about and those that most answers have.
+// markIndex is the index of a name. It differs between all names that rules concern and those that
+// most responses have.
 func markIndex(name string) byte {
 	if name == "" {
 		return 0
@@ -93,8 +95,8 @@ func markIndex(name string) byte {
 	return name[0] + 7*byte(len(name))
 }
 
-// hiddenFields are those of answers that are not passed on. A handler in the same process is nobody that the client knows of, but
-// says the time and so on for us.
+// hiddenFields returns the fields that are not forwarded. A bound handler speaks for this server,
+// so that its Date and Server are not hidden.
 func hiddenFields(from *Proxy, bound bool) map[string]bool {
 	hidden := make(map[string]bool)
 	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset"}
@@ -110,7 +112,7 @@ func hiddenFields(from *Proxy, bound bool) map[string]bool {
 	return hidden
 }
 
-// answer sends an upstream's answer to the client, and closes it.
+// respond sends an upstream's response to the client, and closes it.
 func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 	defer closeQuietly(resp.Body)
 	if resp.StatusCode == http.StatusSwitchingProtocols {
@@ -130,17 +132,17 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 	return p.relay(x, resp)
 }
 
-// bodyAllowed reports whether an answer with a status has a body: RFC 9110, 6.4.1.
+// bodyAllowed reports whether a response with a status has a body (RFC 9110, 6.4.1).
 func bodyAllowed(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
-// keptByRedirect are the fields of an answer that go with the one that it redirects to, as in nginx.
+// fieldsKeptByRedirect returns the fields that X-Accel-Redirect keeps, as in nginx.
 func fieldsKeptByRedirect() []string {
 	return []string{"Content-Type", "Set-Cookie", "Content-Disposition", "Cache-Control", "Expires", "Accept-Ranges"}
 }
 
-// divert has something else answer, if the upstream wants that, or if there is a page for its error.
+// redirectInternally applies X-Accel-Redirect and error pages: either replaces the response.
 func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) outcome {
 	x.upstreamHeader = header
 	if p.response.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
@@ -158,8 +160,8 @@ func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) 
 	return proceed
 }
 
-// accelRedirect goes where an upstream says, without the client's knowing. A path is got; a named location sees the request as it is, as
-// in nginx, if its body can be had again.
+// accelRedirect redirects internally, as X-Accel-Redirect requests. The method becomes GET, except
+// that a named location keeps the request if its body is still available, as in nginx.
 func (x *exchange) accelRedirect(to string, header http.Header, isBodyAvailable bool) outcome {
 	own := x.w.Header()
 	for _, name := range fieldsKeptByRedirect() {
@@ -177,13 +179,13 @@ func (x *exchange) accelRedirect(to string, header http.Header, isBodyAvailable 
 	path, args := splitArgs(to)
 	path, err := url.PathUnescape(path)
 	if err != nil || !strings.HasPrefix(path, "/") || hasDotDot(path) {
-		x.errorf(levelError, "the upstream redirects to %q, which is no path", truncateLogged(to))
+		x.errorf(levelError, "invalid path in X-Accel-Redirect: %q", truncateLogged(to))
 		return x.fail(http.StatusNotFound)
 	}
 	return x.redirect(path, args)
 }
 
-// climbs reports whether a path has a segment "..".
+// hasDotDot reports whether a path has a segment "..".
 func hasDotDot(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == ".." {
@@ -193,20 +195,21 @@ func hasDotDot(path string) bool {
 	return false
 }
 
-// copy copies the header of an answer as far as the client gets it.
+// copyHeader copies the header of a response, as far as the client receives it.
 func (r *responseRules) copyHeader(x *exchange, to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
 		if roundtrip.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil && hasToken(dropped, name) && name != "Content-Length" {
 			continue
 		}
-		if (name == "Set-Cookie" || name == "Cache-Control") && to[name] != nil { // of an answer that has led here by X-Accel-Redirect
+		// of a response with X-Accel-Redirect that has led here
+		if (name == "Set-Cookie" || name == "Cache-Control") && to[name] != nil {
 			values = slices.Concat(to[name], values)
 		}
 		to[name] = values[:len(values):len(values)]
 	}
 	r.rewriteFields(x, to)
 	if len(to["Content-Type"]) == 0 {
-		to["Content-Type"] = nil // nobody is to guess it
+		to["Content-Type"] = nil // keeps the server from detecting it
 	}
 }

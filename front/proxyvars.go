@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// passVariable finds those that tell of upstreams.
+// proxyVariable returns a variable about upstreams.
 func proxyVariable(name string) (variable, bool) {
 	switch name {
 	case "proxy_host":
@@ -40,12 +40,12 @@ func proxyVariable(name string) (variable, bool) {
 	return nil, false
 }
 
-// ofAnswer reports whether an upstream's answer gives a variable its value.
+// usesUpstreamResponse reports whether a variable depends on an upstream's response.
 func usesUpstreamResponse(name string) bool {
 	return attemptVariable(name) != nil || strings.HasPrefix(name, "upstream_http_") || strings.HasPrefix(name, "upstream_cookie_")
 }
 
-// stepVariable is what a variable tells of each server that was asked.
+// attemptVariable returns the value of a variable for one attempt.
 func attemptVariable(name string) func(*attemptRecord) string {
 	switch name {
 	case "upstream_addr":
@@ -69,7 +69,7 @@ func attemptVariable(name string) func(*attemptRecord) string {
 	return nil
 }
 
-// goalName is where the location leads.
+// proxyTargetName returns the target of the exchange's location.
 func (x *exchange) proxyTargetName() targetName {
 	if x.proxyState != nil {
 		return x.target
@@ -85,7 +85,7 @@ func (x *exchange) proxyTargetName() targetName {
 	return targetName{}
 }
 
-// addForwardedFor is X-Forwarded-For, with the client's address behind.
+// addForwardedFor is $proxy_add_x_forwarded_for.
 func addForwardedFor(x *exchange) string {
 	if forwarded := joinValues(x.r.Header["X-Forwarded-For"]); forwarded != "" {
 		return forwarded + ", " + x.clientAddr()
@@ -93,7 +93,7 @@ func addForwardedFor(x *exchange) string {
 	return x.clientAddr()
 }
 
-// upstreamField is a field of the last answer.
+// upstreamField returns a field of the last response.
 func (x *exchange) upstreamField(name string) []string {
 	if x.proxyState == nil {
 		return nil
@@ -101,7 +101,7 @@ func (x *exchange) upstreamField(name string) []string {
 	return x.upstreamHeader[name]
 }
 
-// setCookie is the value of a cookie that an answer sets; the first one counts.
+// setCookie returns the value of a cookie in Set-Cookie fields; the first one counts.
 func setCookie(lines []string, name string) string {
 	for _, line := range lines {
 		pair, _, _ := strings.Cut(line, ";")

@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// verify verifies the certificates that an upstream shows, and that they are for a name.
+// verifyUpstream verifies an upstream's certificates, and that they are valid for name.
 func verifyUpstream(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*x509.Certificate, error) {
 	switch {
 	case len(certs) == 0:
-		return nil, errors.New("the upstream has no certificate")
-	case name == "": // package x509 would verify none
-		return nil, errors.New("there is no name to verify the upstream's certificate for: set proxy_ssl_name")
+		return nil, errors.New("the upstream sent no certificate")
+	case name == "": // x509 would not check the name
+		return nil, errors.New("no name to verify the upstream's certificate for: set proxy_ssl_name")
 	}
 	o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
 	for _, c := range certs[1:] {
@@ -37,15 +37,17 @@ func verifyUpstream(certs []*x509.Certificate, roots *x509.CertPool, name string
 	return chains, nil
 }
 
-// matchesWholeDomain reports whether a name is that of a certificate only because the certificate has a name such as *.com. nginx, whose
-// rule is that of OpenSSL, wants two labels behind the star. Package x509 does not.
+// matchesTopLevelWildcard reports whether a certificate is valid for a name only by a name such as
+// *.com. nginx follows OpenSSL's rule, which requires two labels after the star. Package x509 does
+// not.
 func matchesTopLevelWildcard(c *x509.Certificate, name string) bool {
 	name = strings.TrimSuffix(name, ".")
 	return strings.Count(name, ".") == 1 && !slices.ContainsFunc(c.DNSNames, func(own string) bool { return strings.EqualFold(own, name) })
 }
 
-// hasCommonName reports whether a certificate without a DNS name has one of its common names for a name, as RFC 2818, 3.1 has it and nginx
-// takes it. Package x509 no longer looks at those, which browsers do not either; certificates inside a company often have nothing else.
+// hasCommonName reports whether a certificate without DNS names has the name as a common name (RFC
+// 2818, 3.1), which nginx accepts. Package x509 and browsers no longer do. Certificates of internal
+// authorities often have nothing else.
 func hasCommonName(c *x509.Certificate, name string) bool {
 	if len(c.DNSNames) > 0 || len(c.IPAddresses) > 0 && strings.Trim(name, "0123456789.") == "" {
 		return false
@@ -59,7 +61,8 @@ func hasCommonName(c *x509.Certificate, name string) bool {
 	return false
 }
 
-// matchesCommonName compares without regard to the case of ASCII letters. A star is the whole of the first label, before two others at least.
+// matchesCommonName compares without regard to the case of ASCII letters. A star stands for the
+// whole first label, and at least two labels must follow.
 func matchesCommonName(commonName, name string) bool {
 	parent, wild := strings.CutPrefix(commonName, "*.")
 	if bare, ok := hostName(parent); !ok || bare == "" || len(bare) != len(parent) {
@@ -73,7 +76,8 @@ func matchesCommonName(commonName, name string) bool {
 	return label != "" && label != "*" && strings.Contains(parent, ".") && rest == parent
 }
 
-// constrained reports whether an authority of any chain may certify some names only. Package x509 looks at no common name for that.
+// hasNameConstraints reports whether an authority of any chain is restricted to some names. Package
+// x509 does not apply that to common names.
 func hasNameConstraints(chains [][]*x509.Certificate) bool {
 	return slices.ContainsFunc(slices.Concat(chains...), func(c *x509.Certificate) bool {
 		return len(c.PermittedDNSDomains)+len(c.ExcludedDNSDomains)+len(c.PermittedIPRanges)+len(c.ExcludedIPRanges) > 0
