@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// access is who may ask a location.
+// access decides on access to a location.
 type access struct {
-	rules      networkSet // of whom the first counts
+	rules      networkSet // the first match applies
 	deny       []bool
-	password   *password    // nil asks for none
-	request    *authRequest // nil asks nobody
-	satisfyAny bool         // one of them will do
+	password   *password    // nil if none is required
+	request    *authRequest // nil if there is none
+	satisfyAny bool         // one of rules, password and request is enough
 }
 
-// access compiles who may ask a location.
+// access compiles the access settings of a location.
 func (c *compiler) access(s *Settings) (a access, err error) {
 	a.satisfyAny = s.SatisfyAny
 	for i, r := range s.Access {
@@ -35,10 +35,12 @@ func (c *compiler) access(s *Settings) (a access, err error) {
 	return a, err
 }
 
-// granted is what a check of access says instead of a status, if it lets in. 0 is that it has nothing to say.
+// granted is the result of a check that allows access. The others are a status that rejects it, and
+// 0 for a check that does not apply.
 const granted = -1
 
-// check is the access phase, which subrequests do not pass. Nobody gets in where a pattern has taken too long: what is asked of him may depend on it.
+// check is the access phase. Subrequests skip it. If a regular expression exceeded its steps the
+// request is rejected, since the checks may depend on its result.
 func (a *access) check(x *exchange) outcome {
 	out := proceed
 	if (a.deny != nil || a.password != nil || a.request != nil) && x.parent == nil {
@@ -55,7 +57,7 @@ func (a *access) evaluate(x *exchange) outcome {
 	for _, check := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword, (*access).checkRequest} {
 		switch status := check(a, x); {
 		case status == granted && a.satisfyAny:
-			delete(x.w.Header(), "Www-Authenticate") // of who has refused before
+			delete(x.w.Header(), "Www-Authenticate") // of a check that rejected the request
 			return proceed
 		case status <= 0:
 		case !a.satisfyAny || status != http.StatusForbidden && status != http.StatusUnauthorized:
@@ -105,16 +107,16 @@ func (a *access) checkRequest(x *exchange) int {
 	return a.request.check(x)
 }
 
-// nets find the first of a list of networks that an address is in, by looking each length of a prefix up that there is.
-// An invalid address is a unix socket's.
+// networkSet finds the first network of a list with an address. It looks up each prefix length that
+// occurs. An invalid address is that of a unix socket.
 type networkSet struct {
 	firsts  map[netip.Prefix]int
 	lengths []netLength
-	unix    int // one more than the index; 0 is none
-	all     int // likewise
+	unix    int // index + 1; 0 is none
+	all     int // index + 1; 0 is none
 }
 
-// netLength is a length of prefixes, of one family.
+// netLength is a prefix length of one address family.
 type netLength struct {
 	v4   bool
 	bits int
@@ -153,7 +155,7 @@ func (n *networkSet) addAll(i int) {
 	}
 }
 
-// find returns the index of the first that an address is in.
+// find returns the index of the first network with an address.
 func (n *networkSet) find(a netip.Addr) (first int, ok bool) {
 	best := n.all
 	consider := func(i int) {
@@ -172,7 +174,7 @@ func (n *networkSet) find(a netip.Addr) (first int, ok bool) {
 	}
 	for _, l := range n.lengths {
 		if l.v4 == a.Is4() {
-			p, _ := a.Prefix(l.bits) // the length is one of the family's
+			p, _ := a.Prefix(l.bits) // the length is valid for the family
 			if i, ok := n.firsts[p]; ok {
 				consider(i + 1)
 			}

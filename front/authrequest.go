@@ -12,13 +12,13 @@ type authRequest struct {
 	set []setting
 }
 
-// authRequest compiles an AuthRequest; nil asks nobody.
+// authRequest compiles an AuthRequest; nil makes no subrequest.
 func (c *compiler) authRequest(from *AuthRequest) (*authRequest, error) {
 	if from == nil || from.URI == "" {
 		return nil, nil
 	}
 	if !strings.HasPrefix(from.URI, "/") {
-		return nil, fmt.Errorf("auth_request: %q is no path: want one that begins with a slash", from.URI)
+		return nil, fmt.Errorf("auth_request: invalid path %q: want a leading slash", from.URI)
 	}
 	q := &authRequest{uri: from.URI}
 	for _, s := range from.Set {
@@ -31,7 +31,7 @@ func (c *compiler) authRequest(from *AuthRequest) (*authRequest, error) {
 	return q, nil
 }
 
-// check asks. It returns granted, or a status that is to be answered.
+// check makes the subrequest. It returns granted, or the status that rejects the request.
 func (q *authRequest) check(x *exchange) int {
 	sub := x.subrequest(q.uri)
 	defer sub.endSubrequest()
@@ -57,8 +57,9 @@ func (q *authRequest) check(x *exchange) int {
 	}
 }
 
-// subrequest asks for another path of the host, on behalf of x. It has the variables of x, which stay, and its limits, but a request of its
-// own and an answer that nobody gets. It never passes the access phase, so that it makes no others.
+// subrequest makes an exchange for another path of the host on behalf of x. It shares the variables
+// and limits of x, has a request of its own, and its response is discarded. It skips the access
+// phase, so that it makes no further subrequests.
 func (x *exchange) subrequest(path string) *exchange {
 	if x.vars == nil && x.plan.slots > 0 {
 		x.vars = make([]value, x.plan.slots)
@@ -68,12 +69,12 @@ func (x *exchange) subrequest(path string) *exchange {
 		host: x.host, loc: &x.host.defaults, path: path, internal: true, uriChanged: true, vars: x.vars,
 	}
 	sub.startTime, sub.address, sub.requestLimit, sub.connLimit = x.startTime, x.address, x.requestLimit, x.connLimit
-	sub.wrapWriter() // whatever answers, its status is asked for
+	sub.wrapWriter() // its status is needed
 	return sub
 }
 
-// subrequestOf is a client's request as it asks for something else: by GET and without a body, nor anything that the client says of the body,
-// or wants of the connection or of no other answer than its own.
+// subrequestOf returns the request of a subrequest: a GET without a body, and without fields about
+// the body, the connection or conditions.
 func subrequestOf(r *http.Request) *http.Request {
 	q := new(http.Request)
 	*q = *r
@@ -93,7 +94,7 @@ func subrequestOf(r *http.Request) *http.Request {
 	return q
 }
 
-// answerAll has the subrequest be answered.
+// runSubrequest runs the phases of a subrequest.
 func (x *exchange) runSubrequest() {
 	for out := relocate; out == relocate; {
 		out = x.runPhases()
@@ -101,32 +102,33 @@ func (x *exchange) runSubrequest() {
 	x.complete()
 }
 
-// leave gives back what the subrequest holds, but for what counts it in limits: that goes on with the request. A panic leaves, too: then
-// nobody is let in.
+// endSubrequest releases what the subrequest holds. Places in limits stay with the parent. It is
+// also called after a panic, which rejects the request.
 func (x *exchange) endSubrequest() {
 	x.closeProxyState()
 	x.out.release()
 	p := x.parent
 	p.limitReleases, p.requestLimit, p.connLimit = append(p.limitReleases, x.limitReleases...), x.requestLimit, x.connLimit
 	if x.loggedStatus != 0 {
-		p.loggedStatus = x.loggedStatus // the client is gone, or the connection is closed
+		p.loggedStatus = x.loggedStatus // the client has gone, or the connection is closed
 	}
 	x.recycleProxyState()
 }
 
-// challenge has the client be told what the subrequest wants of it. What a password wants is told beside.
+// copyChallenge copies WWW-Authenticate of the subrequest to the client's response, besides that
+// for a password.
 func (x *exchange) copyChallenge() {
 	const name = "Www-Authenticate"
 	challenges := x.w.Header()[name]
 	if challenges == nil {
-		challenges = x.upstreamField(name) // a Pass may hide it
+		challenges = x.upstreamField(name) // a Proxy may hide it
 	}
 	if to := x.parent.w.Header(); challenges != nil {
 		to[name] = append(to[name][:len(to[name]):len(to[name])], challenges...)
 	}
 }
 
-// client is the request that the client has sent, which a subrequest's is not.
+// clientRequest returns the request that the client has sent, also for a subrequest.
 func (x *exchange) clientRequest() *http.Request {
 	if x.parent != nil {
 		return x.parent.r
@@ -134,7 +136,8 @@ func (x *exchange) clientRequest() *http.Request {
 	return x.r
 }
 
-// unsent is what subrequests are answered to: a header, and a body that nobody gets.
+// discardWriter is the http.ResponseWriter of subrequests. It keeps the header and discards the
+// body.
 type discardWriter http.Header
 
 // Header implements http.ResponseWriter.

@@ -12,20 +12,21 @@ import (
 	"weak"
 )
 
-// clientCerts verifies clients' certificates, as OpenSSL does for nginx: only certificates that sign themselves are trust anchors. It
-// belongs to a plan, so that connections which are older than the plan are verified again.
+// clientCerts verifies client certificates as nginx's OpenSSL does: only self-issued certificates
+// are trust anchors. It belongs to a plan, so that a new plan verifies older connections again.
 type clientCerts struct {
 	from                 *ClientCerts
 	roots, intermediates *x509.CertPool
 
-	mu       sync.Mutex
-	verified map[weak.Pointer[*x509.Certificate]]string // why a certificate failed, by the place that its connection keeps it in
+	mu sync.Mutex
+	// Why a certificate is rejected, or "", by the address of its slot in the connection's state.
+	verified map[weak.Pointer[*x509.Certificate]]string
 }
 
-// maxVerifiedConns bounds how many connections' results are remembered. 4096 are about 300 KB.
+// maxVerifiedConns bounds the connections whose results are remembered. 4096 take about 300 KB.
 const maxVerifiedConns = 4096
 
-// Reasons in OpenSSL's words. With the first four a certificate passes as OptionalNoCA.
+// Reasons, in OpenSSL's words. CertOptionalNoCA accepts certificates with the first four.
 const (
 	selfSigned      = "self-signed certificate"
 	selfSignedAbove = "self-signed certificate in certificate chain"
@@ -44,7 +45,7 @@ const (
 	listNotYetValid = "CRL is not yet valid"
 )
 
-// clientCerts compiles ClientCerts; nil asks for none.
+// clientCerts compiles ClientCerts; nil is none.
 func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
 	if from == nil {
 		return nil
@@ -62,12 +63,12 @@ func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
 	return v
 }
 
-// signsItself reports whether a certificate names itself as its issuer.
+// isSelfIssued reports whether a certificate names itself as its issuer.
 func isSelfIssued(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))
 }
 
-// status returns the status of a request whose client does not have the certificate that it needs, or 0.
+// status returns the status that rejects a request without the required certificate, or 0.
 func (v *clientCerts) status(s *tls.ConnectionState) int {
 	if len(s.PeerCertificates) == 0 {
 		if v.from.Mode == CertRequired {
@@ -86,7 +87,8 @@ func (v *clientCerts) status(s *tls.ConnectionState) int {
 	return statusCertError
 }
 
-// verify returns why the client's certificate is not to be trusted, "" if it is. It verifies once for each connection.
+// verify returns why the client's certificate is rejected, or "". It verifies once for each
+// connection.
 func (v *clientCerts) verify(s *tls.ConnectionState) string {
 	key := weak.Make(&s.PeerCertificates[0])
 	v.mu.Lock()
@@ -105,7 +107,7 @@ func (v *clientCerts) verify(s *tls.ConnectionState) string {
 	return reason
 }
 
-// failure verifies a certificate, with those that came with it.
+// verifyChains verifies a certificate with those that came with it.
 func (v *clientCerts) verifyChains(certs []*x509.Certificate, now time.Time) string {
 	options := x509.VerifyOptions{
 		Roots: v.roots, Intermediates: v.intermediates.Clone(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -129,7 +131,8 @@ func (v *clientCerts) verifyChains(certs []*x509.Certificate, now time.Time) str
 	return reason
 }
 
-// chainFailure looks at a chain that was verified: a client's certificate, those between, and the trusted one.
+// chainError checks the length of a verified chain, from the client's certificate to the trust
+// anchor, and revocations.
 func (v *clientCerts) chainError(chain []*x509.Certificate, now time.Time) string {
 	if len(chain)-2 > v.from.Depth {
 		return chainTooLong
@@ -145,7 +148,8 @@ func (v *clientCerts) chainError(chain []*x509.Certificate, now time.Time) strin
 	return ""
 }
 
-// revoked looks for a certificate in its issuer's lists. There has to be one that is valid.
+// revocationError looks up a certificate in its issuer's revocation lists, of which one must be
+// valid.
 func (v *clientCerts) revocationError(c, issuer *x509.Certificate, now time.Time) string {
 	reason := noRevocations
 	for _, list := range v.from.Revocations {
@@ -170,7 +174,7 @@ func (v *clientCerts) revocationError(c, issuer *x509.Certificate, now time.Time
 	return reason
 }
 
-// reason is an error of x509's in OpenSSL's words.
+// opensslReason returns an error of package x509 in OpenSSL's words.
 func (v *clientCerts) opensslReason(err error, certs []*x509.Certificate, now time.Time) string {
 	leaf := certs[0]
 	switch {
@@ -198,8 +202,9 @@ func (v *clientCerts) opensslReason(err error, certs []*x509.Certificate, now ti
 	return invalidCA
 }
 
-// untrusted is why a certificate does not lead to a trust anchor, "" if it does. As in OpenSSL issuers are trusted certificates, if there
-// are such, and those of a trusted one are trusted, too.
+// trustError returns why a certificate does not lead to a trust anchor, or "". As in OpenSSL
+// trusted issuers come before those that the client sent, and issuers of trusted certificates are
+// trusted.
 func (v *clientCerts) trustError(certs []*x509.Certificate) string {
 	top, trusted := certs[0], slices.ContainsFunc(v.from.Trusted, certs[0].Equal)
 	for n := 1; ; n++ {
@@ -235,7 +240,7 @@ func (v *clientCerts) trustError(certs []*x509.Certificate) string {
 	}
 }
 
-// issuerOf finds the certificate that another one was signed by, as far as names tell.
+// issuerOf returns the certificate whose name and key identifier match the issuer of c, or nil.
 func issuerOf(c *x509.Certificate, among []*x509.Certificate) *x509.Certificate {
 	for _, other := range among {
 		if bytes.Equal(other.RawSubject, c.RawIssuer) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, other.SubjectKeyId)) {
@@ -245,7 +250,8 @@ func issuerOf(c *x509.Certificate, among []*x509.Certificate) *x509.Certificate 
 	return nil
 }
 
-// clientVerify is $ssl_client_verify: by the host, or by the one that the handshake was with.
+// clientVerify is $ssl_client_verify. It uses the rules of the host, or of the host of the
+// handshake.
 func clientVerify(x *exchange) string {
 	s := x.r.TLS
 	switch {
@@ -258,7 +264,7 @@ func clientVerify(x *exchange) string {
 	if v == nil {
 		v = x.plan.hosts.groupOf(x.r).sniHost(x).host.certs
 	}
-	reason := "it was not verified"
+	reason := "not verified"
 	switch {
 	case v != nil:
 		reason = v.verify(s)

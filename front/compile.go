@@ -16,16 +16,16 @@ type compiler struct {
 	state   *state
 	plan    *plan
 
-	slots         map[string]int      // of variables that have one in exchange.vars
-	assigned      map[string]bool     // those of them that a Set or a Map gives a value; others are patterns' groups
-	core          map[string]variable // nginx's own
+	slots         map[string]int      // of variables in exchange.vars
+	assigned      map[string]bool     // those that a Set or a Map sets; the others are named groups
+	core          map[string]variable // of nginx
 	maps          map[string]*mapping
 	patterns      map[patternKey]*pattern
 	types         map[typesKey]*mediaTypes
 	fileShare     files.Limits // of each directory
-	setsLimitRate bool         // some Set gives $limit_rate a value
-	usesResponse  bool         // of the text at hand: it has a variable that an upstream's answer gives its value
-	namedTargets  []string     // named locations of the host that something leads to
+	setsLimitRate bool         // a Set sets $limit_rate
+	usesResponse  bool         // the text that is being compiled has a variable of an upstream's response
+	namedTargets  []string     // of the host: they must exist
 
 	gzips    map[int]*gzipPool   // by level
 	logFiles map[string]*logFile // by path
@@ -34,7 +34,7 @@ type compiler struct {
 	countingKnown    bool
 }
 
-// compile makes a plan, or gives back what it has taken until then.
+// compile makes a plan. After an error it releases what the plan has acquired.
 func compile(config *Config, o *options, s *state) (*plan, error) {
 	product := productName()
 	c := &compiler{
@@ -56,7 +56,7 @@ func (c *compiler) compile() error {
 		return err
 	}
 	if len(c.config.Hosts) == 0 {
-		return errors.New("there are no hosts, and so nothing to serve")
+		return errors.New("no hosts")
 	}
 	c.fileShare = c.fileLimits()
 	if err := c.compileMaps(); err != nil {
@@ -83,7 +83,7 @@ func (c *compiler) compile() error {
 	return nil
 }
 
-// productName is the name and the version that error pages give.
+// productName returns the name and version that error pages show.
 func productName() string {
 	const name, path = "tare", "github.com/tarehq/tare"
 	info, ok := debug.ReadBuildInfo()
@@ -105,7 +105,7 @@ func productName() string {
 	return name + "/" + strings.TrimPrefix(version, "v")
 }
 
-// located is an error that says where in the configuration it is.
+// posError is an error with its position in the configuration.
 type posError struct {
 	pos string
 	err error
@@ -114,7 +114,7 @@ type posError struct {
 func (e *posError) Error() string { return e.pos + ": " + e.err.Error() }
 func (e *posError) Unwrap() error { return e.err }
 
-// at says where an error is, unless somebody inside has, or nobody knows.
+// withPos adds a position to an error, unless it has one or pos is empty.
 func withPos(pos string, err error) error {
 	var inner *posError
 	if err == nil || pos == "" || errors.As(err, &inner) {

@@ -9,19 +9,20 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// fieldNames says which fields of clients are passed on besides those whose names have letters, digits and hyphens only.
+// fieldNames says which fields of clients are forwarded, besides those whose names have letters,
+// digits and hyphens only.
 type fieldNames struct {
 	underscores bool
-	any         bool // that HTTP allows
+	any         bool // any name that HTTP allows
 }
 
-// pass reports whether a field with a name is passed on.
+// allows reports whether a field is forwarded.
 func (f fieldNames) allows(name string) bool {
 	return roundtrip.PlainName(name) || f != (fieldNames{}) && f.allowsUnusual(name)
 }
 
-// also is pass for names that are not plain. A name that some programs take for that of a field that frames or routes messages is not
-// passed on.
+// allowsUnusual is allows for other names. It rejects those that programs confuse with fields for
+// framing or routing.
 func (f fieldNames) allowsUnusual(name string) bool {
 	if !f.any && !roundtrip.PlainName(strings.ReplaceAll(name, "_", "-")) {
 		return false
@@ -34,19 +35,21 @@ func (f fieldNames) allowsUnusual(name string) bool {
 	}
 }
 
-// takenFor is the name for which programs take one with underscores.
+// confusedWith returns the name that programs confuse a name with underscores with.
 func confusedWith(name string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }
 
-// requestField is the value of a client's field as $http_NAME has it. A name with hyphens comes before one with underscores.
+// requestField returns the value of $http_NAME. A name with hyphens comes before one with
+// underscores.
 func (x *exchange) requestField(name string) []string {
 	header := x.clientRequest().Header
 	if v, ok := header[name]; ok || x.host == nil || x.host.fields == (fieldNames{}) {
 		return v
 	}
 	switch name {
-	case "User-Agent", "Referer", "Via", "X-Forwarded-For": // nginx knows these by their own names only
+	// nginx finds these by their exact names only
+	case "User-Agent", "Referer", "Via", "X-Forwarded-For":
 		return nil
 	}
 	found := ""
@@ -58,7 +61,8 @@ func (x *exchange) requestField(name string) []string {
 	return header[found]
 }
 
-// addOtherFields adds the parameters of fields whose names are not plain. None of them takes the place of another field's.
+// addUnusualFields adds parameters for fields with unusual names. They never replace another
+// field's.
 func (s *upstreamRequest) addUnusualFields(p *fcgiclient.Params) {
 	var names []string
 	for name := range s.header {

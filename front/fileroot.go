@@ -7,43 +7,45 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// fileRoots are handlers of a directory by the part of paths in which symbolic links are trusted, if that has variables. Those that
-// have been unused for the longest are closed.
+// fileRoots holds handlers of a directory for each trusted prefix (disable_symlinks from=), if that
+// has variables. The least recently used are closed.
 type fileRoots struct {
 	mu    sync.Mutex
-	roots map[string]*fileRoot // by the trusted part
+	roots map[string]*fileRoot // by the trusted prefix
 	clock uint64
 }
 
 type fileRoot struct {
 	handler *files.Handler
-	used    uint64 // by the clock
+	used    uint64 // value of clock at the last use
 	users   int
 	dropped bool
 }
 
-// maxRoots bounds the handlers of one location. Each has a share of what one handler may hold.
+// maxRoots bounds the handlers of one location. Each has a share of one handler's limits.
 const maxRoots = 32
 
 func newFileRoots() *fileRoots { return &fileRoots{roots: make(map[string]*fileRoot)} }
 
-// fileShares is how many times what one handler of files may hold by default all of them may hold together.
+// fileShareCount is how many times the default limits of one handler all handlers share.
 const fileShareCount = 4
 
-// fileLimits are those of each directory: all directories that the Config names share what there is.
+// fileLimits returns the limits of each directory. All directories of the Config share them.
 func (c *compiler) fileLimits() files.Limits {
 	roots := make(map[Text]bool)
 	for p := range c.config.Places() {
 		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
 	}
-	n := 1 // a power of two, so that one more directory seldom has the others forget what they hold
+	// a power of two, so that adding a directory seldom changes the limits, which would empty the
+	// others' caches
+	n := 1
 	for n*fileShareCount < len(roots) {
 		n *= 2
 	}
 	return shareOf(n)
 }
 
-// shareOf is what one of n handlers may hold.
+// shareOf returns the limits of one of n handlers.
 func shareOf(n int) files.Limits {
 	return files.Limits{
 		Resources: max(files.DefaultResources/n, 64), Bytes: max(files.DefaultBytes/int64(n), 1<<20),
@@ -51,7 +53,7 @@ func shareOf(n int) files.Limits {
 	}
 }
 
-// find completes a place with the handler that trusts the part from.
+// find completes p with the handler that trusts the prefix from.
 func (r *fileRoots) find(f *fileSet, p filePlace, from string) filePlace {
 	root := r.acquire(f, from)
 	p.handler, p.release = root.handler, func() { r.release(root) }
@@ -68,7 +70,7 @@ func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
 		config.Limits = shareOf(maxRoots)
 		handler, err := files.New(config)
 		if err != nil {
-			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one of the kind
+			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one with the same settings
 		}
 		for len(r.roots) >= maxRoots {
 			r.evict()
@@ -90,7 +92,7 @@ func (r *fileRoots) release(h *fileRoot) {
 	}
 }
 
-// evict gives up one. mu is held.
+// evict removes the least recently used one. The caller holds mu.
 func (r *fileRoots) evict() {
 	oldest := ""
 	for dir, h := range r.roots {

@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// filters are what a location does to answers, and that it wants to see them.
+// filters are what a location does to responses, and whether it observes them.
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes // adds it; nil does not
+	charset         *mediaTypes // nil adds no charset
 	sub             *subFilter  // nil replaces nothing
 	gzip            *gzipFilter // nil compresses nothing
-	noChunks        bool        // what has no length ends with its connection
+	noChunks        bool        // responses of unknown length end with their connection
 	rate, rateAfter text
-	sendTimeout     time.Duration // 0 is no bound
-	onlySendTimeout bool          // there is nothing but sendTimeout
+	sendTimeout     time.Duration // 0 is none
+	onlySendTimeout bool          // only sendTimeout is set
 }
 
-// filters compiles what happens to answers. They are nil if answers go out as they are and nobody wants to know of them. A
-// bound handler's answers are not bounded in time unless the Settings say so.
+// filters compiles the filters of a location. They are nil if responses are neither changed nor
+// observed. A bound handler's responses have no timeout unless the Settings set one.
 func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
 	f := &filters{noChunks: s.NoChunks}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil
@@ -60,25 +60,25 @@ func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
 	return f, nil
 }
 
-// writer is what the content writes to where something sees or changes the answer. It is as good as the one that it is put
-// around: what else that one can do is found by Unwrap.
+// writer is the content's http.ResponseWriter if the response is observed or changed. Unwrap gives
+// access to the server's other methods.
 type writer struct {
 	http.ResponseWriter
 	x              *exchange
-	status         int   // of the answer; 0 until it has one
-	sent           int64 // bytes of the body as the server was given them
-	withheldStatus int   // the status of an answer that is not passed on, because a page answers instead
+	status         int   // of the response; 0 until it has one
+	sent           int64 // bytes of the body that were written to the server
+	withheldStatus int   // the status of a response that an error page replaces, else 0
 	hijacked       bool
-	switchBytes    int64 // bytes of the head of a 101 that a tunnel begins with
+	switchBytes    int64 // length of a tunnel's 101 head
 
-	held     *heldResponse // the beginning of an answer of which it is not known how to send it
-	replacer *replacer     // replaces strings in the body; nil leaves it
-	gzip     *gzipWriter   // compresses the body; nil leaves it
-	pace     *rateLimiter  // nil is no bound of the rate
+	held     *heldResponse // the beginning of the response, until its filters are known
+	replacer *replacer     // nil replaces nothing
+	gzip     *gzipWriter   // nil compresses nothing
+	pace     *rateLimiter  // nil does not limit the rate
 	deadline sendDeadline
 }
 
-// Unwrap lets http.ResponseController find the rest.
+// Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -89,7 +89,7 @@ func (w *writer) WriteHeader(code int) {
 	case w.withheldStatus != 0:
 	case w.status != 0:
 		if w.held == nil {
-			w.ResponseWriter.WriteHeader(code) // it says that this is one too many
+			w.ResponseWriter.WriteHeader(code) // it logs the superfluous call
 		}
 	case w.x.bodyStatus.Load() != 0 && w.x.errorStatus == 0:
 		w.withhold(int(w.x.bodyStatus.Load()))
@@ -100,7 +100,7 @@ func (w *writer) WriteHeader(code int) {
 	}
 }
 
-// withhold drops an answer: what the content writes goes nowhere, and its header is forgotten.
+// withhold drops the response: its header is cleared, and its body discarded.
 func (w *writer) withhold(status int) {
 	w.withheldStatus = status
 	header := w.Header()
@@ -111,8 +111,8 @@ func (w *writer) withhold(status int) {
 	}
 }
 
-// commit runs the filter phase. It may have to wait for the beginning of the body. What is an error's page has the error's
-// status, whatever its content says.
+// sendHead runs the filter phase and sends the head, or holds it back until the body's beginning is
+// known. An error page has the error's status.
 func (w *writer) sendHead(code int) {
 	code = w.x.pageStatus(code)
 	w.status = code
@@ -129,7 +129,7 @@ func (w *writer) sendHead(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// head changes the header of an answer.
+// changeHeader applies the filters to the header of a response.
 func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
 	if f.charset != nil && code != http.StatusMovedPermanently && code != http.StatusFound {
 		f.charset.addCharset(header)
@@ -164,7 +164,7 @@ func (w *writer) Write(p []byte) (int, error) {
 	return w.encode(p)
 }
 
-// encode compresses bytes of the body, if that is to be, and sends them.
+// encode compresses a part of the body if needed, and sends it.
 func (w *writer) encode(p []byte) (int, error) {
 	if w.gzip != nil {
 		return w.gzip.Write(p)
@@ -187,10 +187,10 @@ func (w *writer) WriteString(s string) (int, error) {
 	return n, err
 }
 
-// changes reports whether the body is not sent as the content writes it, or may not be.
+// changesBody reports whether the body is changed, or may be.
 func (w *writer) changesBody() bool { return w.held != nil || w.replacer != nil || w.gzip != nil }
 
-// send gives bytes of the body to the server, as fast as that is allowed.
+// sendBody writes a part of the body to the server, within the rate limit.
 func (w *writer) sendBody(p []byte) (n int, err error) {
 	for {
 		part := p[n:]
@@ -212,7 +212,8 @@ func (w *writer) sendBody(p []byte) (n int, err error) {
 	}
 }
 
-// ReadFrom implements io.ReaderFrom. What the server reads from a file itself, it still does if nothing needs to see the bytes.
+// ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,
+// which may use sendfile.
 func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -222,7 +223,7 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 	whole, from := int64(1<<63-1), src
 	limited, _ := src.(*io.LimitedReader)
-	if limited != nil { // the kernel copies from one of these over a file, not from two
+	if limited != nil { // the kernel copies from a file behind one LimitedReader, but not behind two
 		whole, from = limited.N, limited.R
 	}
 	for n < whole {
@@ -250,13 +251,13 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, nil
 }
 
-// writeOnly hides what else a writer can do, so that io.Copy writes.
+// writeOnly hides ReadFrom from io.Copy.
 type writeOnly struct{ io.Writer }
 
 // Flush implements http.Flusher.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// FlushError sends what has been written so far, compressed or not.
+// FlushError flushes what has been written, including the compressor's output.
 func (w *writer) FlushError() error {
 	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
@@ -280,7 +281,7 @@ func (w *writer) FlushError() error {
 	return err
 }
 
-// Hijack implements http.Hijacker, where the server does. What a handler sends from then on is not counted.
+// Hijack implements http.Hijacker if the server does. Later bytes are not counted.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
@@ -292,7 +293,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// finish ends the answer.
+// finish ends the response.
 func (w *writer) finish() {
 	if w.hijacked || w.x.loggedStatus != 0 {
 		return
@@ -301,7 +302,7 @@ func (w *writer) finish() {
 		w.WriteHeader(http.StatusOK)
 	}
 	if w.held != nil {
-		_ = w.held.release(w, w.held.body, true) // an error is the client's departure
+		_ = w.held.release(w, w.held.body, true) // an error means that the client has gone
 	}
 	if w.replacer != nil {
 		_ = w.replacer.close()
@@ -312,14 +313,14 @@ func (w *writer) finish() {
 	w.deadline.extend(w)
 }
 
-// abandon gives back what the writer holds, if the content has panicked.
+// release releases the compressor after a panic.
 func (w *writer) release() {
 	if w.gzip != nil {
 		w.gzip.release()
 	}
 }
 
-// bodyBytes is how many bytes of a body the client was sent.
+// bodyBytes returns the length of the body that was sent.
 func (w *writer) bodyBytes() int64 {
 	if w.x.r.Method == http.MethodHead {
 		return 0
