@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// defaultMaxBody is nginx's.
+	// defaultMaxBody is nginx's default.
 	defaultMaxBody = 1 << 20
-	// maxLimitKey is the longest key that is counted, as in nginx. Longer ones are not limited.
+	// maxLimitKey bounds the length of a key, as in nginx. Requests with longer keys are not
+	// limited.
 	maxLimitKey = 65535
 )
 
-// limits are those of a location.
+// limits are the limits of a location.
 type limits struct {
-	maxBody     int64 // below zero is none
+	maxBody     int64 // negative: no limit
 	bodyTimeout time.Duration
 	requests    []requestLimit
 	conns       []connLimit
@@ -32,7 +33,7 @@ type requestLimit struct {
 	name           string
 	zone           *limit.Rate
 	key            text
-	burst, noDelay int64 // in thousandths of a request; free is what is not kept waiting
+	burst, noDelay int64 // in thousandths of a request; up to noDelay is not delayed
 	counts         *limitCounts
 }
 
@@ -45,7 +46,7 @@ type connLimit struct {
 	counts *limitCounts
 }
 
-// limits compiles those of a location.
+// limits compiles the limits of a location.
 func (c *compiler) limits(s *Settings) (limits, error) {
 	l := limits{
 		maxBody: s.MaxBody, bodyTimeout: s.BodyTimeout, requestStatus: s.RequestStatus, connStatus: s.ConnStatus,
@@ -62,7 +63,7 @@ func (c *compiler) limits(s *Settings) (limits, error) {
 			*status = http.StatusServiceUnavailable
 		}
 		if *status < 400 || *status > 599 {
-			return l, fmt.Errorf("limits are answered with %d, want a status from 400 to 599", *status)
+			return l, fmt.Errorf("limits: invalid status %d: want 400 to 599", *status)
 		}
 	}
 	for _, r := range s.Requests {
@@ -83,9 +84,9 @@ func (c *compiler) limits(s *Settings) (limits, error) {
 }
 
 func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
-	const most = 1 << 40 // beyond that it is no limit
+	const most = 1 << 40 // more would be no limit
 	if r.Burst < 0 || r.Delay < 0 || int64(r.Burst) > most || int64(r.Delay) > most {
-		return l, errors.New("burst and delay are numbers of requests, and not below zero")
+		return l, errors.New("invalid burst or delay: want a number of requests")
 	}
 	config, err := zoneConfig(c.config.Requests, r.Zone)
 	if err != nil {
@@ -111,7 +112,7 @@ func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
 
 func (c *compiler) connLimit(n ConnLimit) (l connLimit, err error) {
 	if n.Max <= 0 {
-		return l, fmt.Errorf("at most %d at a time is none: want 1 or more", n.Max)
+		return l, fmt.Errorf("invalid maximum %d: want 1 or more", n.Max)
 	}
 	config, err := zoneConfig(c.config.Conns, n.Zone)
 	if err != nil {
@@ -138,12 +139,13 @@ func zoneConfig(all []limit.Config, name string) (limit.Config, error) {
 			return z, nil
 		}
 	}
-	return limit.Config{}, fmt.Errorf("there is no zone %q", name)
+	return limit.Config{}, fmt.Errorf("unknown zone %q", name)
 }
 
-// enter is the limit phase. An internal redirect passes it once more only for its body's sake.
+// check is the limit phase. After an internal redirect it checks only the body's length again.
 func (l *limits) check(x *exchange) outcome {
-	if x.r.ContentLength != 0 && x.method == x.r.Method { // an error's page may be asked with it, too
+	// an error page may have the request's method, too
+	if x.r.ContentLength != 0 && x.method == x.r.Method {
 		if out := l.limitBody(x); out != proceed {
 			return out
 		}
@@ -159,7 +161,7 @@ func (l *limits) check(x *exchange) outcome {
 	return proceed
 }
 
-// length bounds what the client says of the body's length.
+// checkLength rejects requests whose Content-Length is too large.
 func (l *limits) checkLength(x *exchange) outcome {
 	if l.maxBody < 0 || x.r.ContentLength <= l.maxBody || x.method != x.r.Method {
 		return proceed
@@ -168,7 +170,7 @@ func (l *limits) checkLength(x *exchange) outcome {
 	return x.fail(http.StatusRequestEntityTooLarge)
 }
 
-// body bounds the request's body.
+// limitBody bounds the length and time of reading the request's body.
 func (l *limits) limitBody(x *exchange) outcome {
 	if x.r.Body == nil || x.r.Body == http.NoBody {
 		return proceed
@@ -181,7 +183,7 @@ func (l *limits) limitBody(x *exchange) outcome {
 		b = &limitedBody{x: x, original: x.r.Body, controller: http.NewResponseController(x.serverWriter())}
 		x.body, x.r.Body = b, b
 	}
-	x.wrapWriter() // whatever the content makes of a body that it cannot read, the answer is nginx's
+	x.wrapWriter() // whatever the content does after an error of reading, the response is nginx's
 	b.ReadCloser, b.timeout = b.original, readTimeout(x.r, l.bodyTimeout)
 	if l.maxBody >= 0 && x.r.ContentLength < 0 {
 		b.ReadCloser = http.MaxBytesReader(x.serverWriter(), b.original, l.maxBody)
@@ -189,7 +191,7 @@ func (l *limits) limitBody(x *exchange) outcome {
 	return proceed
 }
 
-// limitResult is what became of a request in a limit.
+// limitResult is the result of a limit for a request.
 type limitResult uint8
 
 const (
@@ -205,8 +207,8 @@ func (r limitResult) String() string {
 	return [...]string{"", "PASSED", "DELAYED", "REJECTED", "DELAYED_DRY_RUN", "REJECTED_DRY_RUN"}[r]
 }
 
-// countRequest counts the request in all zones, unless one of them is full, and waits as long as the slowest of
-// them wants.
+// countRequest counts the request in all zones unless one of them is full. It waits as long as the
+// slowest zone requires.
 func (l *limits) countRequest(x *exchange) outcome {
 	now := time.Now()
 	delay, slowest := time.Duration(0), (*requestLimit)(nil)
@@ -215,7 +217,7 @@ func (l *limits) countRequest(x *exchange) outcome {
 			delay, slowest = d, r
 		}
 	}
-	var keys [8]string // without an allocation for as many limits as anybody has
+	var keys [8]string // avoids an allocation for up to 8 limits
 	all := keys[:0]
 	for i := range l.requests {
 		r := &l.requests[i]
@@ -250,7 +252,7 @@ func (l *limits) countRequest(x *exchange) outcome {
 	return l.delayRequest(x, slowest, delay)
 }
 
-// limitKey is what the request is counted by in a zone, "" if it is not.
+// limitKey returns the key of the request in a zone, "" if it is not limited.
 func limitKey(x *exchange, key *text, zone string) string {
 	s := key.eval(x)
 	if len(s) > maxLimitKey {
@@ -273,7 +275,7 @@ func (l *limits) rejectRequest(x *exchange, r *requestLimit, excess int64) outco
 	return x.fail(l.requestStatus)
 }
 
-// delayRequest keeps a request waiting, until its client leaves.
+// delayRequest delays a request until its time, or until its client leaves.
 func (l *limits) delayRequest(x *exchange, r *requestLimit, delay time.Duration) outcome {
 	r.counts.delayed.Add(1)
 	if x.requestLimit = limitDelayed; l.requestDryRun {

@@ -13,12 +13,12 @@ import (
 
 // location is a Location, compiled.
 type location struct {
-	path     string // or regular expression
+	path     string // or the regular expression
 	final    bool   // FinalPrefix
 	internal bool
-	pattern  *pattern  // of a regular expression, else nil
-	inner    locations // looked at when this one matches
-	parent   *location // that it is written in, or nil
+	pattern  *pattern  // the regular expression, or nil
+	inner    locations // searched when this one matches
+	parent   *location // the enclosing location, or nil
 
 	steps      []action
 	tryFiles   *tryFiles // nil without try_files
@@ -29,40 +29,42 @@ type location struct {
 	limits     limits
 	access     access
 	referers   *referers   // nil if all are valid
-	secureLink *secureLink // nil if none is checked
-	filters    *filters    // nil if answers go out as they are
+	secureLink *secureLink // nil if the variables are empty
+	filters    *filters    // nil if responses are neither changed nor observed
 	logs       []accessLog
 	errors     *errorLog
 	realIP     *realIP
 	keepAlive  keepAliveLimits
 	content    content
 
-	sendTimeout time.Duration // between two writes of which the client takes something
+	sendTimeout time.Duration // between two writes that the client receives some of
 }
 
-// content answers in the content phase.
+// content responds to a request in the content phase.
 type content interface {
 	serve(x *exchange) outcome
 }
 
-// locations are those of a host, or within another one.
+// locations are the locations of a host, or those in a location.
 type locations struct {
-	exact     map[string]*location
-	prefixes  []prefix // sorted
-	patterns  []*location
-	redirects map[string]*location // "/x" of those "/x/" that a path without its slash is redirected to
-	single    *location            // "/", if there is no other
+	exact    map[string]*location
+	prefixes []prefix // sorted by path
+	patterns []*location
+	// "/x" for a location "/x/" with a Proxy: the client is redirected to it
+	redirects map[string]*location
+	single    *location // "/" if there is no other location
 }
 
-// prefix is a location of that kind, and the longest one that is a prefix of its path.
+// prefix is a location without a regular expression, linked to the longest other one that is a
+// prefix of its path.
 type prefix struct {
 	path  string
-	above int // in prefixes, or -1
+	above int // index in prefixes, or -1
 	loc   *location
 }
 
-// longest finds the longest prefix of a path. What comes last of all that are not greater than the path begins with
-// it, if there is one: so it, or one of those above, is it.
+// longest returns the location with the longest prefix of a path. The last one that does not sort
+// after path has it as a prefix, or one that it is linked to by above has, or none.
 func (l *locations) longest(path string) *location {
 	n := sort.Search(len(l.prefixes), func(i int) bool { return l.prefixes[i].path > path })
 	for i := n - 1; i >= 0; i = l.prefixes[i].above {
@@ -73,17 +75,17 @@ func (l *locations) longest(path string) *location {
 	return nil
 }
 
-// verdict is how looking for a location went.
+// searchResult is the result of a search for a location.
 type searchResult int
 
 const (
-	searchNone     searchResult = iota // that is found here; an outer one may have been
-	searchFound                        // and nothing else counts
-	searchRedirect                     // of the path with a slash: the client is sent there
+	searchNone     searchResult = iota // continue in the enclosing locations
+	searchFound                        // the search is over
+	searchRedirect                     // the client must be redirected to the location's path, which ends in a slash
 )
 
-// find finds the location of a path. Of those within others the innermost counts, but regular expressions count
-// for more than prefixes on each level.
+// find finds the location of a path. The innermost one applies, but on each level regular
+// expressions come before prefixes.
 func (l *locations) find(x *exchange, path string, best **location) searchResult {
 	if l.single != nil {
 		if strings.HasPrefix(path, "/") {
@@ -121,7 +123,7 @@ func (l *locations) find(x *exchange, path string, best **location) searchResult
 	return searchNone
 }
 
-// locate finds the location of the path.
+// locate finds the location of the exchange's path.
 func (x *exchange) locate() outcome {
 	x.needsLocation = false
 	best := &x.host.defaults
@@ -134,7 +136,7 @@ func (x *exchange) locate() outcome {
 	case best.internal && !x.internal:
 		return x.fail(http.StatusNotFound)
 	}
-	if out := best.limits.checkLength(x); out != proceed { // whatever answers here
+	if out := best.limits.checkLength(x); out != proceed { // before any content
 		return out
 	}
 	if v == searchRedirect {
@@ -163,18 +165,18 @@ func (c *compiler) locations(h *host, to *locations, from []Location, parent *lo
 	return nil
 }
 
-// place puts a location where it is found.
+// addLocation adds a location to those that are searched.
 func (c *compiler) addLocation(h *host, to *locations, loc *location, from *Location) error {
 	loc.path, loc.final, loc.internal = from.Path, from.Match == FinalPrefix, from.Internal
 	switch from.Match {
 	case Prefix, FinalPrefix:
 		if slices.ContainsFunc(to.prefixes, func(p prefix) bool { return p.path == from.Path }) {
-			return fmt.Errorf("there are two locations %q", from.Path)
+			return fmt.Errorf("duplicate location %q", from.Path)
 		}
 		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
 	case Exact:
 		if to.exact[from.Path] != nil {
-			return fmt.Errorf("there are two locations = %q", from.Path)
+			return fmt.Errorf("duplicate location = %q", from.Path)
 		}
 		put(&to.exact, from.Path, loc)
 	case Regex, FoldRegex:
@@ -187,7 +189,7 @@ func (c *compiler) addLocation(h *host, to *locations, loc *location, from *Loca
 	case Named:
 		return c.addNamed(h, loc, from)
 	default:
-		return fmt.Errorf("there is no way of matching %d", from.Match)
+		return fmt.Errorf("unknown match %d", from.Match)
 	}
 	if loc.pattern == nil && from.Proxy != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
 		put(&to.redirects, strings.TrimSuffix(from.Path, "/"), loc)
@@ -198,25 +200,25 @@ func (c *compiler) addLocation(h *host, to *locations, loc *location, from *Loca
 func (c *compiler) addNamed(h *host, loc *location, from *Location) error {
 	switch {
 	case loc.parent != nil:
-		return fmt.Errorf("the named location %q is inside of another, where nothing leads to it", from.Path)
+		return fmt.Errorf("named location %q must not be nested", from.Path)
 	case !strings.HasPrefix(from.Path, "@"):
-		return fmt.Errorf("the named location %q does not begin with @", from.Path)
+		return fmt.Errorf("named location %q: want a leading @", from.Path)
 	case h.named[from.Path] != nil:
-		return fmt.Errorf("there are two locations %q", from.Path)
+		return fmt.Errorf("duplicate location %q", from.Path)
 	case len(from.Locations) > 0:
-		return fmt.Errorf("the named location %q has others inside, which nothing leads to", from.Path)
+		return fmt.Errorf("named location %q must not have nested locations", from.Path)
 	}
 	h.named[from.Path] = loc
 	return nil
 }
 
-// nested refuses locations that would never be found.
+// checkNesting rejects locations that would never be found.
 func checkNesting(loc *location, from *Location) error {
 	if from.Match == Exact && len(from.Locations) > 0 {
-		return fmt.Errorf("the exact location %q has others inside, which nothing leads to", from.Path)
+		return fmt.Errorf("exact location %q must not have nested locations", from.Path)
 	}
 	if p := loc.parent; p != nil && loc.pattern == nil && p.pattern == nil && !strings.HasPrefix(loc.path, p.path) {
-		return fmt.Errorf("the location %q is inside of %q, but no path is inside of both", loc.path, p.path)
+		return fmt.Errorf("location %q is outside of its enclosing location %q", loc.path, p.path)
 	}
 	return nil
 }
@@ -228,7 +230,7 @@ func put(to *map[string]*location, path string, loc *location) {
 	(*to)[path] = loc
 }
 
-// none reports whether there are none.
+// isEmpty reports whether there are no locations.
 func (l *locations) isEmpty() bool { return l.exact == nil && l.prefixes == nil && l.patterns == nil }
 
 func (l *locations) sort() {
@@ -245,7 +247,7 @@ func (l *locations) sort() {
 	}
 }
 
-// location compiles what a Location says but for where it is.
+// location compiles a Location, except for where it is found.
 func (c *compiler) location(loc *location, from *Location) error {
 	s := &from.Settings
 	loc.settings = s
@@ -289,7 +291,7 @@ func (c *compiler) location(loc *location, from *Location) error {
 	return err
 }
 
-// content compiles what answers in a location.
+// content compiles the content of a location.
 func (c *compiler) content(loc *location, from *Location) (content, error) {
 	kinds := 0
 	for _, is := range []bool{from.Proxy != nil, from.Status, from.Metrics, from.Empty} {
@@ -298,7 +300,7 @@ func (c *compiler) content(loc *location, from *Location) (content, error) {
 		}
 	}
 	if kinds > 1 {
-		return nil, errors.New("more than one thing answers here: at most one of Pass, Status, Metrics and Empty may")
+		return nil, errors.New("more than one of Proxy, Status, Metrics and Empty")
 	}
 	switch {
 	case from.Proxy != nil:

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// names find what belongs to a host's name: that of the name itself, or else of the longest "*.x", or else of the longest "x.*".
+// hostNames maps host names to values. It finds the exact name, or else the longest "*.x", or else
+// the longest "x.*".
 type hostNames[T any] struct {
 	exact    map[string]T
 	suffixes map[string]T // "*.x", by ".x"
@@ -16,7 +17,7 @@ func newHostNames[T any]() *hostNames[T] {
 	return &hostNames[T]{exact: make(map[string]T), suffixes: make(map[string]T), prefixes: make(map[string]T)}
 }
 
-// add makes a name known, in lower case. The first thing of a name keeps it, as in nginx.
+// add adds a name in lower case. As in nginx the first value of a name is kept.
 func (n *hostNames[T]) add(name string, value T) error {
 	put := func(to map[string]T, name string) {
 		if _, ok := to[name]; !ok {
@@ -34,23 +35,23 @@ func (n *hostNames[T]) add(name string, value T) error {
 	case !strings.Contains(name, "*") && !strings.HasPrefix(name, "."):
 		put(n.exact, name)
 	default:
-		return fmt.Errorf("%q is no name: a star stands at one end, with a dot beside it", name)
+		return fmt.Errorf("invalid name %q: a star is allowed at one end, next to a dot", name)
 	}
 	return nil
 }
 
 func isLabels(s string) bool { return s != "" && !strings.Contains(s, "*") && s[0] != '.' }
 
-// size is how many names there are.
+// size returns the number of names.
 func (n *hostNames[T]) size() int { return len(n.exact) + len(n.suffixes) + len(n.prefixes) }
 
-// find finds what belongs to a name in lower case.
+// find returns the value for a name in lower case.
 func (n *hostNames[T]) find(name string) (value T, ok bool) {
 	if value, ok = n.exact[name]; ok || name == "" {
 		return value, ok
 	}
 	if len(n.suffixes) > 0 {
-		for i := range len(name) { // the longest comes first
+		for i := range len(name) { // the longest suffix comes first
 			if name[i] != '.' {
 				continue
 			}

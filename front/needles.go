@@ -5,19 +5,21 @@ import (
 	"math"
 )
 
-// needles are strings that a text is searched for, without regard to the case of ASCII letters. They are only read.
+// matcher searches a text for strings, without regard to the case of ASCII letters. It is read-only
+// after newMatcher.
 type matcher struct {
-	strings  [][]byte // in lower case; none is empty
+	strings  [][]byte // in lower case, not empty
 	shortest int
 	longest  int
-	// shift is how far the search may move on if the last byte of a window as long as the shortest is that one: Horspool's way.
+	// shift is how far the search may skip, by the last byte of a window of length shortest:
+	// Horspool's algorithm.
 	shift [256]uint8
 }
 
-// What find says instead of a string's index.
+// Results of find that are not an index in strings.
 const (
-	noMatch      = -1 // none is there
-	partialMatch = -2 // one may begin, and the text ends
+	noMatch      = -1 // no string was found
+	partialMatch = -2 // the text ends within a possible match
 )
 
 func newMatcher(from []string) *matcher {
@@ -56,8 +58,8 @@ func upper(c byte) byte {
 	return c
 }
 
-// find returns where in text, from a place on, the first string begins, and which it is. Those that are done are not looked for. If there is
-// none, start is the text's end.
+// find returns where the first string in text[from:] begins, and its index. It skips the strings in
+// done. If none is found, start is the end of text.
 func (n *matcher) find(text []byte, from int, done []bool) (start, which int) {
 	for start = from; start < len(text); start++ {
 		if last := start + n.shortest - 1; last < len(text) && n.shift[text[last]] > 0 {
@@ -71,7 +73,7 @@ func (n *matcher) find(text []byte, from int, done []bool) (start, which int) {
 	return len(text), noMatch
 }
 
-// at returns which string a text begins with.
+// matchAt returns the index of the string that text begins with.
 func (n *matcher) matchAt(text []byte, done []bool) int {
 	for i, needle := range n.strings {
 		if done[i] {
@@ -91,16 +93,16 @@ func (n *matcher) matchAt(text []byte, done []bool) int {
 	return noMatch
 }
 
-// replacer replaces strings in a text that comes in pieces. What may be the beginning of one is kept until it is known; all
-// else goes on at once.
+// replacer replaces strings in a text that arrives in pieces. It keeps a possible beginning of a
+// string until the next piece, and writes everything else at once.
 type replacer struct {
 	*matcher
-	replacements [][]byte // in their places
-	once         bool     // each is replaced once
+	replacements [][]byte // by index in strings
+	once         bool     // each string is replaced once
 	to           io.Writer
 
-	done      []bool // those that have been replaced, if that is done once
-	remaining int    // how many are still looked for
+	done      []bool // strings that were replaced, if once
+	remaining int    // number of strings that are not done
 	carry     []byte // the end of the text so far, in which a string may begin
 }
 
@@ -108,16 +110,17 @@ func newReplacer(n *matcher, replacements [][]byte, once bool, to io.Writer) *re
 	return &replacer{matcher: n, replacements: replacements, once: once, to: to, done: make([]bool, len(replacements)), remaining: len(replacements)}
 }
 
-// Write takes a piece.
+// Write processes a piece.
 func (r *replacer) Write(p []byte) (int, error) {
 	rest := p
 	if k := len(r.carry); k > 0 {
-		joint := append(r.carry, p[:min(len(p), r.longest-1)]...) // what begins in kept ends in here
+		// a string that begins in carry ends in here
+		joint := append(r.carry, p[:min(len(p), r.longest-1)]...)
 		at, err := r.replace(joint, k)
 		if err != nil {
 			return 0, err
 		}
-		if at < k { // all of p is there, and is too short to tell
+		if at < k { // joint has all of p, and is too short to decide
 			r.carry = append(joint[:0], joint[at:]...)
 			return len(p), nil
 		}
@@ -131,8 +134,8 @@ func (r *replacer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// replace sends a text as far as limit, with those strings replaced that begin before it. It returns where it goes on: behind
-// the limit if the last one has ended there, and before it where nobody can tell yet.
+// replace writes a text up to limit, with the strings that begin before it replaced. It returns
+// where to continue: after limit if the last string ends there, before it at a partial match.
 func (r *replacer) replace(text []byte, limit int) (at int, err error) {
 	for at < limit {
 		start, which := len(text), noMatch
@@ -168,7 +171,8 @@ func (r *replacer) send(p []byte) error {
 	return err
 }
 
-// close ends the text. As in nginx what was kept goes as it is, even if a shorter string is in it than the one that it began like.
+// close ends the text. As in nginx the carry is written as it is, even if it contains a shorter
+// string than the one that it may begin.
 func (r *replacer) close() error {
 	err := r.send(r.carry)
 	r.carry = nil

@@ -5,20 +5,21 @@ import (
 	"net/netip"
 )
 
-// ProxyHeader is what the header of the PROXY protocol says of a connection: the client's address, and the one that it connected to. They
-// are invalid if the header has none.
+// ProxyHeader is the header of the PROXY protocol: the client's address, and the address that the
+// client connected to. They are invalid if the header has none.
 type ProxyHeader struct{ Source, Destination netip.AddrPort }
 
 type proxyHeaderKey struct{}
 
-// WithProxyHeader returns a context for the requests of a connection that begins with a header of the PROXY protocol. An
-// http.Server's ConnContext can call it: h need not be filled in before the connection's first request is received. Request.RemoteAddr
-// is to be the proxy's address: only RealIP says which proxies are trusted.
+// WithProxyHeader returns a context for the requests of a connection that begins with a PROXY
+// protocol header. A server's ConnContext can call it: h may be filled in until the connection's
+// first request is received. Request.RemoteAddr must be the proxy's address; RealIP says which
+// proxies are trusted.
 func WithProxyHeader(ctx context.Context, h *ProxyHeader) context.Context {
 	return context.WithValue(ctx, proxyHeaderKey{}, h)
 }
 
-// proxyHeader is that of the request's connection.
+// proxyHeader returns the PROXY protocol header of the request's connection.
 func (x *exchange) proxyHeader() ProxyHeader {
 	if h, ok := x.r.Context().Value(proxyHeaderKey{}).(*ProxyHeader); ok {
 		return *h
@@ -26,7 +27,7 @@ func (x *exchange) proxyHeader() ProxyHeader {
 	return ProxyHeader{}
 }
 
-// proxyProtocolVariable finds the variables of the PROXY protocol.
+// proxyProtocolVariable returns a variable of the PROXY protocol.
 func proxyProtocolVariable(name string) (variable, bool) {
 	switch name {
 	case "proxy_protocol_addr":

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// pace bounds the rate of an answer, by nginx's arithmetic: what was sent may be at most what the rate allows for
-// the whole seconds since the first byte, and one more.
+// rateLimiter bounds the rate of a response as nginx does: up to the rate times the seconds since
+// the first byte, rounded up.
 type rateLimiter struct {
-	rate, after int64 // bytes per second, and before that counts
+	rate, after int64 // bytes per second; bytes that are not limited
 	startTime   time.Time
 }
 
-// begin sets what bounds the body: its rate and the time between two writes.
+// startLimits starts the limits of the body's rate and of the time between two writes.
 func (w *writer) startLimits(f *filters) {
 	w.deadline = newSendDeadline(w.x, f.sendTimeout)
 	rate, ok := parseSize(w.x.limitRate)
-	if w.x.limitRate == "" || !ok { // as in nginx, words that are no rate change none
+	if w.x.limitRate == "" || !ok { // as in nginx an invalid rate is ignored
 		rate, ok = parseSize(f.rate.eval(w.x))
 	}
 	if ok && rate > 0 {
@@ -27,7 +27,7 @@ func (w *writer) startLimits(f *filters) {
 	}
 }
 
-// await waits until something may be sent, and returns how much. It ends with the request.
+// wait waits until something may be sent, and returns how much. It ends with the request.
 func (p *rateLimiter) wait(w *writer) (int64, error) {
 	for {
 		seconds := int64(time.Since(p.startTime)/time.Second) + 1
@@ -39,7 +39,8 @@ func (p *rateLimiter) wait(w *writer) (int64, error) {
 			return most, nil
 		}
 		w.deadline.extend(w)
-		_ = http.NewResponseController(w.ResponseWriter).Flush() // the client shall have what it may
+		// the client receives what it may before the pause
+		_ = http.NewResponseController(w.ResponseWriter).Flush()
 		w.deadline.clear(w)
 		timer := time.NewTimer(time.Until(p.startTime.Add(time.Duration(seconds) * time.Second)))
 		select {
@@ -51,7 +52,7 @@ func (p *rateLimiter) wait(w *writer) (int64, error) {
 	}
 }
 
-// parseSize reads a number of bytes with a unit as nginx has it: 10, 5k, 1m, 2g. Empty is 0.
+// parseSize parses a number of bytes with nginx's units: 10, 5k, 1m, 2g. "" is 0.
 func parseSize(s string) (int64, bool) {
 	unit := int64(1)
 	switch {
@@ -74,7 +75,7 @@ func parseSize(s string) (int64, bool) {
 	return n * unit, true
 }
 
-// parseDigits reads a number that is digits only.
+// parseDigits parses a number of digits only.
 func parseDigits(s string) (int64, bool) {
 	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false

@@ -11,19 +11,20 @@ import (
 type realIP struct {
 	from              networkSet
 	header            string // canonical
-	isList            bool   // addresses are added to its end by each proxy on the way
+	isList            bool   // each proxy appends an address
 	recursive         bool
-	fromProxyProtocol bool // the header is that of the PROXY protocol
+	fromProxyProtocol bool // the address comes from the PROXY protocol
 }
 
-// remote is who asked: the peer of the connection, or whom trusted peers speak for.
+// clientAddress is the address of the connection's peer, and the client's as trusted proxies report
+// it.
 type clientAddress struct {
 	peer, addr netip.AddrPort // invalid for a unix socket
-	loc        *location      // by which addr was found
-	replaced   bool           // addr is not peer, and stays
+	loc        *location      // whose rules addr is by
+	replaced   bool           // addr is a proxy's report, and final
 }
 
-// realIP compiles a RealIP; nil trusts nobody.
+// realIP compiles a RealIP; nil trusts no proxy.
 func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 	if len(from.From) == 0 && !from.Unix {
 		return nil, nil
@@ -45,7 +46,8 @@ func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 	return out, nil
 }
 
-// who is who asked, as far as the host and the location trust those who tell. Once another's word was taken it stays.
+// clientAddress returns the client's address by the rules of the host and the location. The first
+// report of a trusted proxy is final.
 func (x *exchange) clientAddress() *clientAddress {
 	c := x.address
 	if c == nil {
@@ -82,7 +84,7 @@ func (c *clientAddress) update(x *exchange, f *realIP) bool {
 	return ok
 }
 
-// findProxied returns the address that the header of the PROXY protocol has, if the peer is trusted.
+// findProxyProtocol returns the client's address of the PROXY protocol, if the peer is trusted.
 func (f *realIP) findProxyProtocol(peer netip.AddrPort, h ProxyHeader) (netip.AddrPort, bool) {
 	if _, trusted := f.from.find(peer.Addr()); !trusted || !h.Source.IsValid() {
 		return peer, false
@@ -90,7 +92,7 @@ func (f *realIP) findProxyProtocol(peer netip.AddrPort, h ProxyHeader) (netip.Ad
 	return h.Source, true
 }
 
-// find returns the address that the header tells, if the peer is trusted.
+// find returns the address in the header, if the peer is trusted.
 func (f *realIP) find(peer netip.AddrPort, header http.Header) (netip.AddrPort, bool) {
 	values := header[f.header]
 	if _, ok := f.from.find(peer.Addr()); !ok || len(values) == 0 {
@@ -112,8 +114,9 @@ func (f *realIP) find(peer netip.AddrPort, header http.Header) (netip.AddrPort, 
 	return at, found
 }
 
-// last is the last address of a list, or if that is recursive the last that is not trusted. What is no address ends the list: before
-// it anybody may have written anything. more says that all of the list was trusted.
+// last returns the last address of a list, or with recursive the last one that is not trusted. An
+// invalid address ends the search, because anything before it may be forged. more: all of the list
+// is trusted.
 func (f *realIP) last(peer netip.AddrPort, list string) (at netip.AddrPort, found, more bool) {
 	at = peer
 	for {
@@ -133,7 +136,8 @@ func (f *realIP) last(peer netip.AddrPort, list string) (at netip.AddrPort, foun
 	}
 }
 
-// parseAddr reads an address, with or without a port: that of IPv6 has brackets then, and only then.
+// parseAddr parses an address with an optional port. With a port an IPv6 address must have
+// brackets, and without one it must not.
 func parseAddr(s string) (netip.AddrPort, bool) {
 	const longest = len("[0000:0000:0000:0000:0000:ffff:255.255.255.255]:65535")
 	if s == "" || len(s) > longest {
@@ -159,7 +163,7 @@ func (x *exchange) clientAddr() string {
 	return addrString(x.clientAddress().addr)
 }
 
-// peerHost is the address in what net/http makes of one and a port.
+// peerHost returns the address in a Request.RemoteAddr.
 func peerHost(addr string) string {
 	colon := strings.LastIndexByte(addr, ':')
 	if colon < 1 || addr[0] == '/' || addr[0] == '@' {
@@ -189,7 +193,7 @@ func portString(a netip.AddrPort) string {
 func remoteAddr(x *exchange) string { return x.clientAddr() }
 func remotePort(x *exchange) string { return portString(x.clientAddress().addr) }
 
-// binaryRemoteAddr is the address in 4 or 16 bytes, or "unix:".
+// binaryRemoteAddr is $binary_remote_addr: 4 or 16 bytes, or "unix:".
 func binaryRemoteAddr(x *exchange) string {
 	if a := x.clientAddress().addr; a.IsValid() {
 		return string(a.Addr().AsSlice())

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// statusClosed is nginx's 444: the connection is closed without an answer.
+// statusClosed is nginx's 444: the connection is closed without a response.
 const statusClosed = 444
 
-// hangsUp reports whether a status is one that no answer goes with.
+// hasNoResponse reports whether nginx sends no response for a status.
 func hasNoResponse(status int) bool {
 	return status == statusClosed || status == statusClientGone || status == http.StatusRequestTimeout
 }
@@ -35,7 +35,7 @@ func (c *compiler) returnStep(s Return) (action, error) {
 	return func(x *exchange) (outcome, bool) { return x.sendText(s.Status, x.textWith(s.Status, &body)), true }, nil
 }
 
-// textWith is a text of an answer with a status, which it may ask for; an error's page has the error's.
+// textWith evaluates a text of a response. Its $status is the response's, or that of the error.
 func (x *exchange) textWith(status int, t *text) string {
 	before := x.errorStatus
 	if before == 0 {
@@ -46,10 +46,10 @@ func (x *exchange) textWith(status int, t *text) string {
 	return s
 }
 
-// isFinal reports whether a number is the status of an answer.
+// isFinal reports whether status is that of a final response.
 func isFinal(status int) bool { return status >= http.StatusOK && status <= 999 }
 
-// redirects reports whether a status goes with a Location.
+// redirects reports whether a status has a Location.
 func redirects(status int) bool {
 	switch status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -58,13 +58,14 @@ func redirects(status int) bool {
 	return false
 }
 
-// hangUp ends a request without an answer: its connection is closed, its stream reset.
+// abort ends a request without a response: the connection is closed, or the stream reset.
 func (x *exchange) abort(status int) outcome {
 	x.endWithoutResponse(status)
 	panic(http.ErrAbortHandler)
 }
 
-// say answers with a text, which has the type of files with the path's ending, unless X-Accel-Redirect has led here with another one.
+// sendText responds with a text. Its type is by the extension of the path, unless X-Accel-Redirect
+// has led here with another one.
 func (x *exchange) sendText(status int, body string) outcome {
 	if x.regexTimedOut {
 		return x.fail(http.StatusInternalServerError)
@@ -88,7 +89,7 @@ func (x *exchange) sendText(status int, body string) outcome {
 	return responded
 }
 
-// sendTo redirects the client. An error page may answer instead.
+// sendRedirect redirects the client, or lets an error page respond.
 func (x *exchange) sendRedirect(status int, location string) outcome {
 	if x.regexTimedOut {
 		return x.fail(http.StatusInternalServerError)
@@ -100,8 +101,9 @@ func (x *exchange) sendRedirect(status int, location string) outcome {
 	return x.fail(status)
 }
 
-// absolute is a Location as it is sent: a path gets the scheme and the host that the client has asked, if the location wants
-// that. Control characters, which $uri may hold, are encoded, so that they end no line.
+// absoluteLocation returns a Location as it is sent. A path gets scheme and host of the request if
+// the location requires it. Control characters, which $uri may have, are encoded: they would end
+// the field.
 func (x *exchange) absoluteLocation(location string) string {
 	s := x.loc.settings
 	if location == "" || location[0] != '/' || s.RelativeRedirects {
@@ -128,7 +130,7 @@ func (x *exchange) absoluteLocation(location string) string {
 	return b.String()
 }
 
-// standardPort is that of the scheme.
+// defaultPort is the default port of the request's scheme.
 func defaultPort(x *exchange) string {
 	if x.r.TLS != nil {
 		return "443"
@@ -136,13 +138,14 @@ func defaultPort(x *exchange) string {
 	return "80"
 }
 
-// escapeControls encodes the control characters of a URL, and logs it: usually a client wants to end the field.
+// escapeControls encodes control characters of a URL, and logs them: usually a client attempts to
+// end the field.
 func (x *exchange) escapeControls(s string) string {
 	isControl := func(c rune) bool { return c < ' ' || c == 0x7f }
 	if strings.IndexFunc(s, isControl) < 0 {
 		return s
 	}
-	x.errorf(levelError, "control characters in the target of a redirect are encoded: %q", truncateLogged(s))
+	x.errorf(levelError, "control characters encoded in redirect to %q", truncateLogged(s))
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if isControl(rune(s[i])) {

@@ -2,10 +2,13 @@ package front
 
 import "net/http"
 
-// LogRefused writes a request that no handler has seen to the access logs: one that the server has refused, or whose head did not
-// arrive in time. They are those of the server block that the address and the host name, and of no location. r has what is known of the
-// request: RemoteAddr, URL and Header are not nil, and http.LocalAddrContextKey is the listener's address. line is the request line as it
-// was received, sent the length of the response's body. It does not wait.
+// LogRefused logs a request that no handler has seen: the server has rejected it, or its head did
+// not arrive in time. It uses the access logs of the server block for the address and the host, and
+// of no location.
+//
+// r has what is known of the request. RemoteAddr, URL and Header must not be nil, and
+// http.LocalAddrContextKey is the listener's address. line is the request line as received, sent
+// the length of the response's body. LogRefused does not block.
 func (h *Handler) LogRefused(r *http.Request, line string, status int, sent int64) {
 	p := h.enter()
 	if p == nil {
@@ -25,8 +28,8 @@ func (h *Handler) LogRefused(r *http.Request, line string, status int, sent int6
 	x.loggedStatus, x.isComplete = status, true
 }
 
-// refused is what a log says of a request that the server has refused.
+// rejectedRequest is what is logged of a request that the server has rejected.
 type rejectedRequest struct {
-	line string // as it was received
-	sent int64  // bytes of the response's body
+	line string // as received
+	sent int64  // length of the response's body
 }
