@@ -13,14 +13,15 @@ import (
 )
 
 const (
-	// maxCompressing bounds answers that are being compressed at a time: each takes up to a megabyte. Beyond it they go as they are.
+	// maxCompressing bounds the responses that are compressed at the same time, because each takes
+	// up to a megabyte. More are sent uncompressed.
 	maxCompressing = 512
 
 	defaultGzipLevel  = 1
 	defaultGzipLength = 20
 )
 
-// gzipper is a Gzip, compiled.
+// gzipFilter is a Gzip, compiled.
 type gzipFilter struct {
 	minLength int64
 	types     bodyTypes
@@ -31,10 +32,10 @@ type gzipFilter struct {
 	pool      *gzipPool
 }
 
-// compressors are those of a level.
+// gzipPool is a free list of compressors of one level.
 type gzipPool struct {
 	level  int
-	active *atomic.Int64 // of all levels
+	active *atomic.Int64 // compressors in use, of all levels
 	idle   sync.Pool     // of *gzip.Writer
 }
 
@@ -56,7 +57,7 @@ func (c *compiler) gzip(g *Gzip) (*gzipFilter, error) {
 	}
 	for _, d := range g.Disable {
 		if d == "msie6" {
-			d = `MSIE [4-6]\.` // nginx lets those pass that say SV1, which is Windows XP's second service pack
+			d = `MSIE [4-6]\.` // nginx exempts user agents with SV1 (Windows XP SP2)
 		}
 		p, err := c.parsePattern(d, true)
 		if err != nil {
@@ -69,13 +70,13 @@ func (c *compiler) gzip(g *Gzip) (*gzipFilter, error) {
 		level = defaultGzipLevel
 	}
 	if level < gzip.BestSpeed || level > gzip.BestCompression {
-		return nil, fmt.Errorf("gzip_comp_level: %d is not from 1 to 9", level)
+		return nil, fmt.Errorf("gzip_comp_level: invalid level %d: want 1 to 9", level)
 	}
 	out.pool = c.gzipPool(level)
 	return out, nil
 }
 
-// compressors returns those of a level, which locations share.
+// gzipPool returns the pool of a level, which locations share.
 func (c *compiler) gzipPool(level int) *gzipPool {
 	if c.gzips == nil {
 		c.gzips = make(map[int]*gzipPool)
@@ -86,7 +87,7 @@ func (c *compiler) gzipPool(level int) *gzipPool {
 	return c.gzips[level]
 }
 
-// take returns a compressor, or nil if there are too many.
+// acquire returns a compressor, or nil if too many are in use.
 func (s *gzipPool) acquire(to io.Writer) *gzip.Writer {
 	if s.active.Add(1) > maxCompressing {
 		s.active.Add(-1)
@@ -100,14 +101,15 @@ func (s *gzipPool) acquire(to io.Writer) *gzip.Writer {
 	return w
 }
 
-// giveBack is the end of a use.
+// release returns a compressor to the pool.
 func (s *gzipPool) release(w *gzip.Writer) {
-	w.Reset(io.Discard) // it shall not hold the answer
+	w.Reset(io.Discard) // drops the reference to the response
 	s.idle.Put(w)
 	s.active.Add(-1)
 }
 
-// concerns reports whether an answer may be compressed as far as that can be told without its body, type and length.
+// mayCompress reports whether a response may be compressed, as far as its header decides, apart
+// from its type and unknown length.
 func (g *gzipFilter) mayCompress(w *writer) bool {
 	header := w.Header()
 	switch w.status {
@@ -122,7 +124,7 @@ func (g *gzipFilter) mayCompress(w *writer) bool {
 	return !known || length >= g.minLength
 }
 
-// needs is how much of the body has to be there to tell whether an answer that it concerns is compressed.
+// neededBytes returns how much of the body is needed to decide whether to compress.
 func (g *gzipFilter) neededBytes(header http.Header) int64 {
 	contentType, typed := header["Content-Type"]
 	length, known := declaredLength(header)
@@ -137,7 +139,7 @@ func (g *gzipFilter) neededBytes(header http.Header) int64 {
 	return max(sniffLen, min(g.minLength, maxHeldBytes))
 }
 
-// begin changes the header, and compresses what follows it.
+// start changes the header and starts compressing, if the response is to be compressed.
 func (g *gzipFilter) start(w *writer, contentType string) {
 	header := w.Header()
 	if !g.types.contains(contentType) {
@@ -162,24 +164,24 @@ func (g *gzipFilter) start(w *writer, contentType string) {
 	weakenEtag(header)
 }
 
-// addVary says that an answer depends on what codings were asked for.
+// addVary adds Accept-Encoding to Vary.
 func addVary(header http.Header) {
 	if vary := header["Vary"]; !hasToken(vary, "Accept-Encoding") && !hasToken(vary, "*") {
 		header["Vary"] = append(vary[:len(vary):len(vary)], "Accept-Encoding")
 	}
 }
 
-// toServer is where compressed bytes go.
+// gzipOutput is where compressed bytes go.
 type gzipOutput struct{ w *writer }
 
 func (t gzipOutput) Write(p []byte) (int, error) { return t.w.sendBody(p) }
 
-// zipping is the compression of an answer.
+// gzipWriter compresses the body of a response.
 type gzipWriter struct {
 	gz           *gzip.Writer
 	pool         *gzipPool
-	uncompressed int64 // bytes before they are compressed
-	headOnly     bool  // there is no body, as HEAD is answered: only the head is as if there were
+	uncompressed int64 // bytes before compression
+	headOnly     bool  // a response to HEAD: only its header is as if it were compressed
 }
 
 // Write compresses a part of the body.
@@ -188,13 +190,14 @@ func (z *gzipWriter) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if z.gz == nil {
-		return 0, http.ErrBodyNotAllowed // the answer has ended
+		return 0, http.ErrBodyNotAllowed // the response has ended
 	}
 	z.uncompressed += int64(len(p))
 	return z.gz.Write(p)
 }
 
-// gzipRatio is how many times longer the body is than what was sent of it, to two places; empty if it is not compressed.
+// gzipRatio is $gzip_ratio: uncompressed to sent bytes, with two decimals; empty without
+// compression.
 func gzipRatio(x *exchange) string {
 	if x.out == nil || x.out.gzip == nil || x.out.sent == 0 {
 		return ""
@@ -220,7 +223,7 @@ func (z *gzipWriter) close() error {
 	return err
 }
 
-// drop ends it where it is.
+// release ends compressing without the rest of the output.
 func (z *gzipWriter) release() {
 	if z.gz != nil {
 		z.pool.release(z.gz)
@@ -228,7 +231,7 @@ func (z *gzipWriter) release() {
 	}
 }
 
-// proxied are the conditions of gzip_proxied.
+// gzipProxied are the conditions of gzip_proxied.
 type gzipProxied uint16
 
 const (
@@ -249,7 +252,7 @@ func proxiedWords() map[string]gzipProxied {
 	}
 }
 
-// wanted reports whether a client takes gzip, and may get it.
+// isAllowed reports whether a client accepts gzip, and may get it.
 func (g *gzipFilter) isAllowed(x *exchange, r *http.Request, header http.Header) bool {
 	if !acceptsGzip(r.Header["Accept-Encoding"]) || !g.http10 && !r.ProtoAtLeast(1, 1) {
 		return false
@@ -261,7 +264,7 @@ func (g *gzipFilter) isAllowed(x *exchange, r *http.Request, header http.Header)
 	return agent == "" || !anyMatches(x, g.disable, agent) && !x.regexTimedOut
 }
 
-// allow reports whether an answer to a proxy may be compressed.
+// allow reports whether a response to a proxy may be compressed.
 func (p gzipProxied) allow(r *http.Request, header http.Header) bool {
 	switch {
 	case p == 0:
@@ -289,7 +292,7 @@ func (p gzipProxied) allow(r *http.Request, header http.Header) bool {
 	return p&proxiedNoETag == 0 || header.Get("Etag") == ""
 }
 
-// acceptsGzip reads Accept-Encoding as nginx does: gzip has to be named, with a weight that is not zero.
+// acceptsGzip parses Accept-Encoding as nginx does: gzip must be named, with a weight other than 0.
 func acceptsGzip(values []string) bool {
 	for _, value := range values {
 		for value != "" {
@@ -310,7 +313,7 @@ func acceptsGzip(values []string) bool {
 	return false
 }
 
-// positiveWeight reports whether a weight (RFC 9110, 12.4.2) is one, and not zero.
+// positiveWeight reports whether a weight (RFC 9110, 12.4.2) is valid and not zero.
 func positiveWeight(q string) bool {
 	if q == "" || len(q) > len("0.000") || q[0] != '0' && q[0] != '1' || len(q) > 1 && q[1] != '.' {
 		return false

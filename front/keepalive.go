@@ -7,27 +7,27 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// lifetime bounds how long connections of clients are kept, by location. Zero values are no bounds.
+// keepAliveLimits bound how long connections of clients are kept. Zero is no limit.
 type keepAliveLimits struct {
 	requests int
 	age      time.Duration
 }
 
-// served is what is known of the request's connection.
+// connUse is what is known of the request's connection.
 type connUse struct {
-	info     connection.Info // nil if the server provides none
-	requests int             // with this one
+	info     connection.Info // nil if the server does not provide it
+	requests int             // including this one
 }
 
-// countRequest counts the request, if something depends on how many its connection has had.
+// countRequest counts the request of its connection.
 func (x *exchange) countRequest() {
 	if info := connection.Of(x.r.Context()); info != nil {
 		x.connUse = connUse{info, info.CountRequest()}
 	}
 }
 
-// boundConnection has the response end the connection, if the location says that this is its last request. As in nginx another location
-// of the same request does not change that.
+// limitKeepAlive closes the connection after the response, if the location allows no more requests.
+// As in nginx another location of the same request does not undo that.
 func (x *exchange) limitKeepAlive() {
 	s, l := &x.connUse, &x.loc.keepAlive
 	if s.info == nil {
@@ -38,7 +38,7 @@ func (x *exchange) limitKeepAlive() {
 	}
 }
 
-// setLifetime compiles how long connections are kept.
+// setKeepAlive compiles the keep-alive limits of a location.
 func (c *compiler) setKeepAlive(loc *location, s *Settings) {
 	loc.keepAlive = keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
 	if loc.keepAlive != (keepAliveLimits{}) {

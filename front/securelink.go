@@ -1,7 +1,7 @@
 package front
 
 import (
-	"crypto/md5" // what links have that applications make for nginx
+	"crypto/md5" // nginx's secure_link requires MD5
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
@@ -14,10 +14,10 @@ import (
 // secureLink is a SecureLink, compiled.
 type secureLink struct {
 	link, md5 text
-	secret    string // instead of both
+	secret    string // replaces both
 }
 
-// secureLink compiles how links are checked; nil is that they are not.
+// secureLink compiles a SecureLink; nil checks no links.
 func (c *compiler) secureLink(from *SecureLink) (*secureLink, error) {
 	if from == nil {
 		return nil, nil
@@ -33,7 +33,8 @@ func (c *compiler) secureLink(from *SecureLink) (*secureLink, error) {
 	return l, err
 }
 
-// secureLinkVariable is $secure_link. It gives the slot of $secure_link_expires its value, which is empty until then, as in nginx.
+// secureLinkVariable is $secure_link. As in nginx it also sets $secure_link_expires, which is empty
+// before. expiry is the latter's slot.
 func secureLinkVariable(expiry int) variable {
 	return func(x *exchange) string {
 		l := x.loc.secureLink
@@ -64,10 +65,10 @@ func secureLinkVariable(expiry int) variable {
 	}
 }
 
-// isLinkSum reports whether a link's sum is that of a text. How long that takes says nothing about where they differ.
+// isLinkSum reports whether a link's sum is that of a text. It compares in constant time.
 func isLinkSum(sum, of string) bool {
-	const padded = 24                                          // digits of 16 bytes, with what pads them
-	if len(sum) > padded || strings.ContainsAny(sum, "\r\n") { // which the decoder would leave out
+	const padded = 24                                          // digits of 16 bytes, with padding
+	if len(sum) > padded || strings.ContainsAny(sum, "\r\n") { // which the decoder would ignore
 		return false
 	}
 	digits, _, _ := strings.Cut(sum, "=")
@@ -76,7 +77,8 @@ func isLinkSum(sum, of string) bool {
 	return err == nil && subtle.ConstantTimeCompare(decoded, want[:]) == 1
 }
 
-// bySecret is what is behind the sum in a URI "/prefix/sum/link", if it is that of the link and the secret.
+// bySecret returns the link of a URI "/prefix/sum/link" if the sum is that of the link and the
+// secret, else "".
 func (l *secureLink) bySecret(uri string) string {
 	if uri == "" {
 		return ""

@@ -5,29 +5,29 @@ import (
 	"sync/atomic"
 )
 
-// state is what outlives plans: each thing of it as long as a plan uses it.
+// state is what outlives plans. An entry of a registry lives as long as a plan uses it.
 type state struct {
-	upstreams    registry // what is remembered of groups, by name
-	transports   registry // connections to groups, by what they depend on
+	upstreams    registry // health of groups, by name
+	transports   registry // connections to groups, by name and settings
 	caches       registry // by name
 	zones        registry // of limits, by name
 	logs         registry // by path
-	files        registry // handlers of directories, by what they depend on
-	sharedCounts registry // numbers that are counted, by what they are of
+	files        registry // handlers of directories, by settings
+	sharedCounts registry // counts, by what they count
 
-	logBuffers  logBuffers // that logs are writing
+	logBuffers  logBuffers // for lines of logs
 	buffers     sync.Pool  // of *relayBuffer
 	exchanges   sync.Pool  // of *exchange, all zero
-	proxyStates sync.Pool  // of *passing, all zero
+	proxyStates sync.Pool  // of *proxyState, zeroed except for reusable memory
 	attempts    pendingAttempts
-	compressing atomic.Int64 // answers
+	compressing atomic.Int64 // responses
 	counts      counts
 	passwords   passwordFiles
 }
 
 func newState() *state { return &state{} }
 
-// shelf holds things that plans share, by key, and counts their users.
+// registry holds values that plans share, by key, and counts their users.
 type registry struct {
 	mu      sync.Mutex
 	entries map[string]*registryEntry
@@ -38,8 +38,8 @@ type registryEntry struct {
 	users int
 }
 
-// take returns what is held for the key, or what make makes, and how to give it back: close is called when
-// its last user has.
+// acquire returns the value for a key, which make makes if it is new, and a function that releases
+// it. close is called after the last user has released it.
 func acquire[T any](s *registry, key string, make_ func() (T, error), close_ func(T)) (thing T, giveBack func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func acquire[T any](s *registry, key string, make_ func() (T, error), close_ fun
 	}, nil
 }
 
-// held returns what plans use now, by key.
+// inUse returns the values that plans use, by key.
 func inUse[T any](s *registry) map[string]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,16 +10,16 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// fileSet is how a location answers with files.
+// fileSet is the content of a location that serves files.
 type fileSet struct {
-	root   text   // or alias
-	alias  bool   // root stands for what follows
-	prefix string // of the path, which alias stands for: the location's; "" is all of it
+	root   text   // or Alias
+	alias  bool   // root is an Alias
+	prefix string // of paths, which alias replaces; "" with a regular expression
 
-	dir     string         // the directory that files are below of: the part of root that has no variables
-	handler *files.Handler // of fixed
-	from    text           // what disable_symlinks trusts, if that has variables
-	roots   *fileRoots     // handlers by from; nil if it has none
+	dir     string         // the part of root without variables
+	handler *files.Handler // for dir
+	from    text           // disable_symlinks from=, if that has variables
+	roots   *fileRoots     // handlers by from; nil if from is constant
 	config  files.Config
 
 	index   []text
@@ -27,11 +27,11 @@ type fileSet struct {
 	types   *mediaTypes
 }
 
-// place is a path of a directory's.
+// filePlace is a name below the directory of a handler.
 type filePlace struct {
 	handler *files.Handler
 	name    string
-	release func() // nil if there is nothing to do when it has been used
+	release func() // nil if nothing has to be released
 }
 
 func (p *filePlace) leave() {
@@ -40,8 +40,8 @@ func (p *filePlace) leave() {
 	}
 }
 
-// serve answers with a file, or what a directory has instead. As in nginx what asks for neither to be read gets 405, but POST only if there
-// is such a file.
+// serve responds with a file or a directory. As in nginx methods that do not read get 405, but POST
+// only if the file exists.
 func (f *fileSet) serve(x *exchange) outcome {
 	switch x.method {
 	case http.MethodGet, http.MethodHead, http.MethodPost:
@@ -56,12 +56,12 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return out
 	}
 	defer p.leave()
-	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may name a directory
+	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may be a directory
 		return f.serveUnreadable(x, p.handler.Kind(p.name))
 	}
 	f.setType(x, p.name)
 	r := x.withConditions(x.fileRequest(), "")
-	if x.substitutes() { // of others the type need not be known
+	if x.substitutes() { // otherwise the type need not be known
 		r = x.withoutRange(r, f.types.typeOf(x.path))
 	}
 	switch status := p.handler.ServePath(x.w, r, p.name); status {
@@ -69,7 +69,7 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return responded
 	case http.StatusMovedPermanently:
 		return f.redirectToSlash(x)
-	case http.StatusBadRequest: // what leads above the root is not there
+	case http.StatusBadRequest: // a path above the root does not exist
 		status = http.StatusNotFound
 		fallthrough
 	default:
@@ -80,7 +80,7 @@ func (f *fileSet) serve(x *exchange) outcome {
 	}
 }
 
-// missing tells of a file that is not there.
+// logMissing logs a missing file.
 func (f *fileSet) logMissing(x *exchange) {
 	if !x.loc.settings.NoLogNotFound && x.errorLog().isEnabled(levelError) {
 		full, _ := f.fullName(x, x.path)
@@ -88,7 +88,7 @@ func (f *fileSet) logMissing(x *exchange) {
 	}
 }
 
-// unread answers where no file can.
+// serveUnreadable responds where a file is not sent.
 func (f *fileSet) serveUnreadable(x *exchange, kind files.Kind) outcome {
 	switch kind {
 	case files.File:
@@ -101,12 +101,12 @@ func (f *fileSet) serveUnreadable(x *exchange, kind files.Kind) outcome {
 	return x.fail(http.StatusNotFound)
 }
 
-// slash sends the client to the path of a directory.
+// redirectToSlash redirects the client to the path of a directory.
 func (f *fileSet) redirectToSlash(x *exchange) outcome {
 	return x.sendRedirect(http.StatusMovedPermanently, withArgs(escapePath(x.path+"/"), x.args))
 }
 
-// directory answers with the index of a directory, by an internal redirect, or with what is in it.
+// directory redirects internally to the index of a directory, or lists the directory.
 func (f *fileSet) directory(x *exchange) outcome {
 	p, out := f.findPath(x)
 	if out != proceed {
@@ -136,7 +136,8 @@ func (f *fileSet) directory(x *exchange) outcome {
 		case files.Denied:
 			return x.fail(http.StatusForbidden)
 		}
-		if !isChecked && p.directoryStatus() != http.StatusOK { // such a directory has no index by another name either
+		// the directory has no index by another name either
+		if !isChecked && p.directoryStatus() != http.StatusOK {
 			return x.fail(http.StatusNotFound)
 		}
 		isChecked = true
@@ -155,7 +156,7 @@ func (f *fileSet) directory(x *exchange) outcome {
 	return responded
 }
 
-// directoryStatus returns 200 if the place is a directory, and otherwise the status that says what is wrong.
+// directoryStatus returns 200 if the place is a directory, otherwise the status of the error.
 func (p *filePlace) directoryStatus() int {
 	switch p.handler.Kind(p.name) {
 	case files.Directory:
@@ -166,14 +167,15 @@ func (p *filePlace) directoryStatus() int {
 	return http.StatusNotFound
 }
 
-// askingForFile is the request that a file answers: that of the client, unless it is about something else than the file.
+// fileRequest returns the request that a file responds to: the client's, or one without its
+// conditions for an error page or a subrequest.
 func (x *exchange) fileRequest() *http.Request {
 	if x.errorStatus == 0 && x.method == x.r.Method && x.parent == nil {
 		return x.r
 	}
 	method := x.method
 	if x.parent != nil {
-		method = http.MethodHead // nobody gets the body
+		method = http.MethodHead // the body is discarded
 	}
 	header := make(http.Header)
 	if v := x.r.Header["Accept-Encoding"]; v != nil {
@@ -182,14 +184,14 @@ func (x *exchange) fileRequest() *http.Request {
 	return &http.Request{Method: method, URL: &url.URL{RawQuery: x.args}, Header: header}
 }
 
-// setType gives the type by the path's ending where the file's is another one.
+// setType sets the type of the path if alias gives the file another extension.
 func (f *fileSet) setType(x *exchange, name string) {
 	if f.alias && extension(x.path) != extension(name) {
 		x.w.Header()["Content-Type"] = []string{f.types.typeOf(x.path)}
 	}
 }
 
-// kind says what a path leads to.
+// kind returns the kind of file that a path leads to.
 func (f *fileSet) kind(x *exchange, path string) files.Kind {
 	p, ok := f.find(x, path)
 	if !ok {
@@ -199,7 +201,7 @@ func (f *fileSet) kind(x *exchange, path string) files.Kind {
 	return p.handler.Kind(p.name)
 }
 
-// find finds where a path leads to. It reports false if that is no place at all.
+// find returns the place that a path leads to, or false.
 func (f *fileSet) find(x *exchange, path string) (p filePlace, ok bool) {
 	if !f.alias && !strings.HasPrefix(path, "/") { // it would be beside the root
 		return p, false
@@ -222,7 +224,7 @@ func (f *fileSet) find(x *exchange, path string) (p filePlace, ok bool) {
 	return p, p.handler != nil
 }
 
-// asked finds the exchange's path.
+// findPath finds the exchange's path, or fails.
 func (f *fileSet) findPath(x *exchange) (filePlace, outcome) {
 	p, ok := f.find(x, x.path)
 	switch {
@@ -235,8 +237,9 @@ func (f *fileSet) findPath(x *exchange) (filePlace, outcome) {
 	return p, proceed
 }
 
-// full is the name that a path has in the file system: $request_filename. It reports false where alias would lead to what is
-// beside the directory, because only one of the two ends in a slash: nginx takes /i../x for images/../x.
+// fullName returns the file name of a path: $request_filename. It returns false where alias would
+// lead beside its directory, because only one of the two ends in a slash. nginx has this hole:
+// /i../x becomes images/../x.
 func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
 	root := f.root.eval(x)
 	if root == "" {
@@ -251,7 +254,7 @@ func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
 		if rest, ok = strings.CutPrefix(path, f.prefix); !ok {
 			rest = path
 		}
-	case path != x.path: // a file that is tried
+	case path != x.path: // a file of try_files
 		rest = path
 	default:
 		rest = x.triedFile
@@ -265,7 +268,7 @@ func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
 	return "", false
 }
 
-// files compiles how a location answers with files.
+// files compiles the files of a location.
 func (c *compiler) files(loc *location, from *Location) error {
 	s := &from.Files
 	f := &fileSet{listing: s.Listing, types: c.mediaTypes(s)}
@@ -307,10 +310,11 @@ func (c *compiler) files(loc *location, from *Location) error {
 	return c.openRoot(f, loc.tryFiles != nil || servesFiles(from))
 }
 
-// answersFiles reports whether files are what answers in a location.
+// servesFiles reports whether files are the content of a location.
 func servesFiles(l *Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
 
-// trustedPart is what disable_symlinks has behind from=. Most often it is $document_root, whose value is mostly known from the start.
+// trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually
+// constant.
 func trustedPart(s *Files, root Text) Text {
 	if s.SymlinksFrom == "$document_root" {
 		return root
@@ -318,7 +322,7 @@ func trustedPart(s *Files, root Text) Text {
 	return s.SymlinksFrom
 }
 
-// openRoot finds the directory that files are below of. What variables add to it must stay below.
+// openRoot opens the handler of a location's directory. Variables may only add to it.
 func (c *compiler) openRoot(f *fileSet, used bool) error {
 	dir := f.root.literal
 	switch {

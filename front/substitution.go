@@ -6,25 +6,25 @@ import (
 	"net/http"
 )
 
-// maxPairs is how many strings nginx looks for at most.
+// maxSubstitutions is nginx's maximum.
 const maxSubstitutions = 255
 
-// substitution is a Substitution, compiled.
+// subFilter is a SubFilter, compiled.
 type subFilter struct {
 	from, to     []text
-	matcher      *matcher // of from, if no variable is in it
+	matcher      *matcher // nil if from has variables
 	types        bodyTypes
 	once         bool
 	keepModified bool
 }
 
-// substitution compiles a Substitution.
+// subFilter compiles a SubFilter.
 func (c *compiler) subFilter(s *SubFilter) (*subFilter, error) {
 	if s == nil || len(s.Substitutions) == 0 {
 		return nil, nil
 	}
 	if len(s.Substitutions) > maxSubstitutions {
-		return nil, fmt.Errorf("sub_filter: %d strings are too many: want at most %d", len(s.Substitutions), maxSubstitutions)
+		return nil, fmt.Errorf("sub_filter: %d strings: want at most %d", len(s.Substitutions), maxSubstitutions)
 	}
 	out := &subFilter{types: newBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
 	out.from, out.to = make([]text, len(s.Substitutions)), make([]text, len(s.Substitutions))
@@ -38,7 +38,7 @@ func (c *compiler) subFilter(s *SubFilter) (*subFilter, error) {
 			return nil, fmt.Errorf("sub_filter: %w", err)
 		}
 		if out.from[i].empty() {
-			return nil, errors.New("sub_filter: an empty string is everywhere: want one that can be looked for")
+			return nil, errors.New("sub_filter: empty search string")
 		}
 		varies = varies || !out.from[i].constant()
 		fixed[i] = string(p.From)
@@ -49,7 +49,7 @@ func (c *compiler) subFilter(s *SubFilter) (*subFilter, error) {
 	return out, nil
 }
 
-// needs is how much of an answer's body has to be there to tell whether anything of it is replaced.
+// neededBytes returns how much of the body is needed to decide whether anything is replaced.
 func (s *subFilter) neededBytes(w *writer) int64 {
 	header := w.Header()
 	if _, typed := header["Content-Type"]; typed || !bodyAllowed(w.status) || !s.mayReplace(header) {
@@ -61,14 +61,14 @@ func (s *subFilter) neededBytes(w *writer) int64 {
 	return sniffLen
 }
 
-// concerns reports whether there is something in which anything could be replaced. nginx looks for strings in what is encoded, too:
-// there they are found by chance.
+// mayReplace reports whether the response may have text to replace. nginx also searches encoded
+// bodies, where matches are accidental.
 func (s *subFilter) mayReplace(header http.Header) bool {
 	length, known := declaredLength(header)
 	return header.Get("Content-Encoding") == "" && (!known || length > 0)
 }
 
-// begin changes the header of an answer of a type, and replaces strings in what follows.
+// begin starts replacing in a response of a type, and changes its header.
 func (s *subFilter) start(w *writer, contentType string) {
 	header := w.Header()
 	if !s.mayReplace(header) || !s.types.contains(contentType) {
@@ -87,7 +87,7 @@ func (s *subFilter) start(w *writer, contentType string) {
 	delete(header, "Etag")
 }
 
-// replacer replaces what is to be replaced for an exchange. It is nil if that is nothing.
+// replacer returns the replacer for an exchange, or nil if there is nothing to replace.
 func (s *subFilter) replacer(w *writer) *replacer {
 	from, with := s.matcher, make([][]byte, 0, len(s.to))
 	var strings []string
@@ -110,16 +110,16 @@ func (s *subFilter) replacer(w *writer) *replacer {
 	return newReplacer(from, with, s.once, subOutput{w})
 }
 
-// toCoding is where bytes go that have been replaced.
+// subOutput is where replaced text goes.
 type subOutput struct{ w *writer }
 
 func (t subOutput) Write(p []byte) (int, error) { return t.w.encode(p) }
 
-// replaces reports whether strings are replaced in answers of some type.
+// substitutes reports whether strings are replaced in responses of some type.
 func (x *exchange) substitutes() bool { return x.loc.filters != nil && x.loc.filters.sub != nil }
 
-// whole is a request for all of an answer instead of a part, if strings are replaced in those of a type: where a part is then,
-// nobody knows.
+// withoutRange returns a request for the whole response if strings are replaced in responses of a
+// type: a range would refer to the original.
 func (x *exchange) withoutRange(r *http.Request, contentType string) *http.Request {
 	if !x.substitutes() || len(r.Header["Range"]) == 0 || !x.loc.filters.sub.types.contains(contentType) {
 		return r

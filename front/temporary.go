@@ -5,7 +5,8 @@ import (
 	"os"
 )
 
-// temporary is a file for what memory is too small for. Nobody else can open it, where a file that is open can be removed.
+// temporary is a spool file. It is removed while it is open, where the system allows that, so that
+// nobody else can open it.
 type temporary struct {
 	*os.File
 	named bool // it could not be removed yet
@@ -19,10 +20,10 @@ func newTemporary() (*temporary, error) {
 	return &temporary{f, os.Remove(f.Name()) != nil}, nil
 }
 
-// discard closes the file, which is no more then.
+// discard closes and removes the file.
 func (t *temporary) discard() {
 	t.Close()
 	if t.named {
-		_ = os.Remove(t.Name()) // nobody could be told
+		_ = os.Remove(t.Name()) // there is nowhere to report an error
 	}
 }

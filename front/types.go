@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// mediaTypes are types by the ends of names, with the charset that they go with.
+// mediaTypes maps file name extensions to types, with a charset.
 type mediaTypes struct {
 	byExtension  map[string]string // nil is the system's table
 	defaultType  string
 	charset      string
-	charsetTypes []string // types that have the charset
-	key          string   // tells them from others
+	charsetTypes []string // types that get the charset
+	key          string   // a fingerprint
 }
 
-// typesKey is what media types are made of.
+// typesKey identifies mediaTypes within a Config.
 type typesKey struct {
-	table                      uintptr // which map it is; those of one Config are not changed
+	table                      uintptr // address of the map, which does not change within a Config
 	defaultType, charset, with string
 }
 
-// mediaTypes compiles those of a location. Those that are the same are one.
+// mediaTypes compiles the types of a location. Equal ones are shared.
 func (c *compiler) mediaTypes(f *Files) *mediaTypes {
 	t := &mediaTypes{defaultType: f.DefaultType, charset: f.Charset, charsetTypes: f.CharsetTypes}
 	if t.defaultType == "" {
@@ -57,7 +57,7 @@ func (c *compiler) mediaTypes(f *Files) *mediaTypes {
 	return t
 }
 
-// fingerprint tells types from others, those of other Configs too.
+// fingerprint identifies types, also across Configs.
 func (t *mediaTypes) fingerprint() string {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q %q %v\n", t.defaultType, t.charset, t.charsetTypes, t.byExtension == nil)
@@ -67,7 +67,7 @@ func (t *mediaTypes) fingerprint() string {
 	return fmt.Sprintf("%x", hash.Sum(nil))
 }
 
-// of is the type of a path.
+// typeOf returns the type of a path.
 func (t *mediaTypes) typeOf(path string) string {
 	end := extension(path)
 	if end == "" {
@@ -89,7 +89,7 @@ func (t *mediaTypes) typeOf(path string) string {
 	return t.defaultType
 }
 
-// withCharset adds the charset to a type that has none, if it goes with it.
+// withCharset adds the charset to a type of charsetTypes that has none.
 func (t *mediaTypes) withCharset(media string) string {
 	if t.charset == "" || t.charset == "off" {
 		return media
@@ -102,7 +102,7 @@ func (t *mediaTypes) withCharset(media string) string {
 	return media + "; charset=" + t.charset
 }
 
-// ofPage is the type of a page that is built in. As in nginx those of the oldest redirects have no charset.
+// pageType returns the type of a built-in page. As in nginx pages of 301 and 302 have no charset.
 func (t *mediaTypes) pageType(status int) string {
 	if status == http.StatusMovedPermanently || status == http.StatusFound {
 		return "text/html"
@@ -110,7 +110,7 @@ func (t *mediaTypes) pageType(status int) string {
 	return t.withCharset("text/html")
 }
 
-// complete adds the charset to the type of an answer that does not say which one it has.
+// addCharset adds the charset to the type of a response without one.
 func (t *mediaTypes) addCharset(header http.Header) {
 	if media := header["Content-Type"]; len(media) == 1 && header["Content-Encoding"] == nil {
 		if with := t.withCharset(media[0]); with != media[0] {
@@ -119,7 +119,7 @@ func (t *mediaTypes) addCharset(header http.Header) {
 	}
 }
 
-// extension is the end of a path's last name, without the dot; empty if it has none.
+// extension returns the extension of a path's last name, without the dot, or "".
 func extension(path string) string {
 	for i := len(path) - 1; i > 0 && path[i] != '/'; i-- {
 		if path[i] == '.' {

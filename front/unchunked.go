@@ -2,8 +2,8 @@ package front
 
 import "net/http"
 
-// needsToEnd is how much of the body of an answer without a length has to be there to tell whether it ends with its connection: the
-// server finds the length of those that are shorter.
+// neededForLength returns how much of the body is needed to decide whether a response without a
+// length ends with its connection. The server finds the length of shorter ones.
 func neededForLength(w *writer) int64 {
 	if isChunked(w) {
 		return maxHeldBytes
@@ -11,8 +11,8 @@ func neededForLength(w *writer) int64 {
 	return 0
 }
 
-// endsWithConnection reports whether an answer would go in chunks. Of other versions of HTTP none does, nor over FastCGI, where
-// the server lets the field go.
+// isChunked reports whether the response would be chunked. HTTP/2 and HTTP/1.0 have no chunks. Over
+// FastCGI the server ignores the field that closeAfterResponse sets.
 func isChunked(w *writer) bool {
 	if r := w.x.r; r.Method == http.MethodHead || r.ProtoMajor != 1 || !r.ProtoAtLeast(1, 1) || !bodyAllowed(w.status) {
 		return false
@@ -21,8 +21,8 @@ func isChunked(w *writer) bool {
 	return !known
 }
 
-// endWithConnection has the server send an answer that would go in chunks as it is, and close the connection behind it. That is what
-// both net/http and tare's engine take the field for, which nobody sees.
+// closeAfterResponse makes the server send a response without chunks, and close the connection
+// after it. Both net/http and tare's engine interpret the field so, and do not send it.
 func closeAfterResponse(w *writer) {
 	if isChunked(w) {
 		header := w.Header()

@@ -10,9 +10,10 @@ import (
 	"time"
 )
 
-// Variables are found when a Config is compiled: first those that it defines, then nginx's.
+// Variables are resolved when a Config is compiled: first those that it defines, then nginx's.
 
-// variable finds one by its name, in lower case. Its error says that there is none, or why it is not to be had.
+// variable returns a variable by its name in lower case. The error says that it is unknown, or why
+// it is not available.
 func (c *compiler) variable(name string) (variable, error) {
 	if m := c.maps[name]; m != nil {
 		return c.mapVariable(m)
@@ -29,15 +30,15 @@ func (c *compiler) variable(name string) (variable, error) {
 	why := Unavailable(name)
 	switch {
 	case why == "":
-		return nil, fmt.Errorf("there is no variable $%s", name)
+		return nil, fmt.Errorf("unknown variable $%s", name)
 	case c.config.BlankUnavailable:
 		return func(*exchange) string { return "" }, nil
 	}
-	return nil, fmt.Errorf("the variable $%s is not available: %s", name, why)
+	return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
 }
 
-// keptVariable finds one whose value is found when it is first asked for, unless a Set has given it one, and then stays for the
-// request; or returns nil.
+// memoizedVariable returns a variable that is evaluated at its first use and then kept for the
+// request, unless a Set has set it; or nil.
 func (c *compiler) memoizedVariable(name string) variable {
 	var find variable
 	switch name {
@@ -59,10 +60,10 @@ func (c *compiler) memoizedVariable(name string) variable {
 	}
 }
 
-// fixed reports whether a variable is the server's though it has a slot, and cannot be set.
+// isReadOnly reports whether a variable has a slot but cannot be set.
 func isReadOnly(name string) bool { return name == "secure_link" || name == "secure_link_expires" }
 
-// slotOf is the slot of a variable.
+// slotOf returns the slot of a variable, and makes one if needed.
 func (c *compiler) slotOf(name string) int {
 	slot, ok := c.slots[name]
 	if !ok {
@@ -72,7 +73,7 @@ func (c *compiler) slotOf(name string) int {
 	return slot
 }
 
-// knownVariable finds one of nginx's, or returns nil.
+// knownVariable returns one of nginx's variables, or nil.
 func (c *compiler) knownVariable(name string) variable {
 	if v := c.core[name]; v != nil {
 		c.plan.needsStartTime = c.plan.needsStartTime || name == "request_time"
@@ -95,7 +96,7 @@ func (c *compiler) knownVariable(name string) variable {
 	return nil
 }
 
-// assignable returns how one of nginx's variables is given a value by Set, or nil.
+// assignable returns how Set sets one of nginx's variables, or nil.
 func assignable(name string) func(x *exchange, value string) {
 	switch name {
 	case "args", "query_string":
@@ -106,7 +107,7 @@ func assignable(name string) func(x *exchange, value string) {
 	return nil
 }
 
-// get is the value of a slot, empty if it has none.
+// get returns the value of a slot, "" if it is not set.
 func (x *exchange) get(slot int) string {
 	if x.vars == nil {
 		return ""
@@ -114,10 +115,10 @@ func (x *exchange) get(slot int) string {
 	return x.vars[slot].text
 }
 
-// has reports whether a slot has a value, empty or not.
+// has reports whether a slot is set, to an empty value or another.
 func (x *exchange) has(slot int) bool { return x.vars != nil && x.vars[slot].isSet }
 
-// set gives a slot a value.
+// set sets a slot.
 func (x *exchange) set(slot int, text string) {
 	if x.vars == nil {
 		x.vars = make([]value, x.plan.slots)
@@ -125,7 +126,7 @@ func (x *exchange) set(slot int, text string) {
 	x.vars[slot] = value{text, true}
 }
 
-// declare gives each variable that the Config defines a slot.
+// declare makes slots for the variables that the Config defines.
 func (c *compiler) declare() error {
 	for i := range c.config.Maps {
 		m := &c.config.Maps[i]
@@ -163,7 +164,7 @@ func (c *compiler) declare() error {
 	return nil
 }
 
-// declarePlace gives the variables that a place defines slots.
+// declarePlace makes slots for the variables that a place defines.
 func (c *compiler) declarePlace(p Place) error {
 	if err := c.declareSteps(p.Steps); err != nil {
 		return err
@@ -181,7 +182,8 @@ func (c *compiler) declarePlace(p Place) error {
 	return c.declareAuth(p.Settings.AuthRequest)
 }
 
-// declareAuth gives the variables of an AuthRequest slots. They are not there until it has been made.
+// declareAuth makes slots for the variables of an AuthRequest. They are not set until the
+// subrequest has ended.
 func (c *compiler) declareAuth(a *AuthRequest) error {
 	if a == nil {
 		return nil
@@ -194,7 +196,7 @@ func (c *compiler) declareAuth(a *AuthRequest) error {
 	return nil
 }
 
-// declareSet gives the variable of a Set a slot, unless it is one of nginx's.
+// declareSet makes a slot for the variable of a Set, unless it is one of nginx's.
 func (c *compiler) declareSet(s Set) error {
 	name := strings.ToLower(s.Name)
 	c.setsLimitRate = c.setsLimitRate || name == "limit_rate"
@@ -240,7 +242,7 @@ func (c *compiler) declareSteps(steps []Step) error {
 	return nil
 }
 
-// declareGroups gives the named groups of a regular expression slots.
+// declareGroups makes slots for the named groups of a regular expression.
 func (c *compiler) declareGroups(source string, fold bool) error {
 	p, err := c.parsePattern(source, fold)
 	if err != nil {
@@ -257,19 +259,19 @@ func (c *compiler) declareGroups(source string, fold bool) error {
 	return nil
 }
 
-// slot gives a variable a slot, if it has none.
+// slot makes a slot for a variable, if it has none.
 func (c *compiler) slot(name string) error {
 	if name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isName(byte(r)) }) >= 0 {
-		return fmt.Errorf("%q is no name of a variable", name)
+		return fmt.Errorf("invalid variable name %q", name)
 	}
 	if c.core[name] != nil || isReadOnly(name) {
-		return fmt.Errorf("the variable $%s is the server's, and cannot be set", name)
+		return fmt.Errorf("variable $%s cannot be set", name)
 	}
 	c.slotOf(name)
 	return nil
 }
 
-// coreVariables are those of nginx's core that have a fixed name.
+// coreVariables returns nginx's variables with fixed names.
 func coreVariables(product string) map[string]variable {
 	constant := func(s string) variable { return func(*exchange) string { return s } }
 	hostname, _ := os.Hostname() // without one it is empty
@@ -326,9 +328,9 @@ func coreVariables(product string) map[string]variable {
 		"connections_writing": connectionsWriting,
 		"connections_waiting": connectionsWaiting,
 
-		"ssl_early_data": constant(""), // crypto/tls takes none
+		"ssl_early_data": constant(""), // crypto/tls does not support early data
 		"http3":          constant(""),
-		"pipe":           constant("."), // who sends several requests at once is answered as others are
+		"pipe":           constant("."), // pipelining is not reported
 
 		"gzip_ratio":      gzipRatio,
 		"status":          statusVariable,
@@ -338,7 +340,8 @@ func coreVariables(product string) map[string]variable {
 	}
 }
 
-// prefixedVariable finds variables whose names say what of the request or the answer they are.
+// prefixedVariable returns variables whose names include that of a header field, argument or
+// cookie.
 func prefixedVariable(name string) (variable, bool) {
 	of, rest, ok := strings.Cut(name, "_")
 	if !ok || rest == "" {
@@ -354,7 +357,7 @@ func prefixedVariable(name string) (variable, bool) {
 			return func(x *exchange) string { return x.hostHeader }, true
 		}
 		field := fieldName(rest)
-		switch field { // which Go has elsewhere, too
+		switch field { // which net/http keeps elsewhere, too
 		case "Cookie":
 			return func(x *exchange) string { return strings.Join(x.r.Header["Cookie"], "; ") }, true
 		case "Content-Length":
@@ -372,7 +375,7 @@ func prefixedVariable(name string) (variable, bool) {
 	return nil, false
 }
 
-// fieldName is the field that a variable's name means.
+// fieldName returns the header field of a variable's name.
 func fieldName(name string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }

@@ -2,26 +2,27 @@ package front
 
 import "strings"
 
-// Unavailable says why one of nginx's variables is not to be had here, or nothing. The name is in lower case.
+// Unavailable returns why a variable of nginx is not available here, or "". The name is in lower
+// case.
 func Unavailable(name string) string {
 	switch name {
 	case "connection", "tcpinfo_rtt", "tcpinfo_rttvar", "tcpinfo_snd_cwnd", "tcpinfo_rcv_space":
-		return "the handler does not see connections, only requests"
+		return "the handler sees requests, not connections"
 	case "request_body_file":
-		return "a body that is in a file has none that others could open"
+		return "a body's file has no name"
 	case "ssl_ciphers", "ssl_curves", "ssl_session_id":
-		return "the handshake is over, and nobody has noted it"
+		return "package tls does not report it"
 	case "upstream_bytes_received", "upstream_bytes_sent":
-		return "what connections to upstreams carry is not counted"
+		return "bytes of upstream connections are not counted"
 	case "slice_range":
-		return "answers are not cut"
+		return "slice is not supported"
 	case "uid_got", "uid_set", "uid_reset":
-		return "users are not counted; have the application do that"
+		return "userid is not supported: set cookies in the application"
 	}
 	for _, of := range []struct{ prefix, why string }{
-		{"proxy_protocol_tlv_", "what the proxy says of itself is not kept"},
-		{"sent_trailer_", "what follows bodies is not kept"},
-		{"upstream_trailer_", "what follows bodies is not kept"},
+		{"proxy_protocol_tlv_", "TLVs of the PROXY protocol are not kept"},
+		{"sent_trailer_", "trailer sections are not kept"},
+		{"upstream_trailer_", "trailer sections are not kept"},
 	} {
 		if strings.HasPrefix(name, of.prefix) {
 			return of.why

@@ -2,18 +2,18 @@ package front
 
 import "iter"
 
-// Place is where Settings hold in a Config: a host, for requests that are in none of its locations, or a location, be it one of the
-// host's, one in another location, or that of an If.
+// Place is where Settings are in a Config: a host, for requests in none of its locations, or a
+// location. A location is one of the host's, a nested one, or that of an If.
 type Place struct {
 	Host     *Host
 	Location *Location // nil for the host
 	Settings *Settings // the location's, or the host's Defaults
-	Steps    []Step    // those that are run there, without what is in an If
-	Pos      string    // where it was configured, or the place around it
+	Steps    []Step    // without those in an If
+	Pos      string    // the position in the configuration, or that of the enclosing place
 }
 
-// Places visits all places of a Config, outer ones first. Whoever looks for something in a Config uses this, so that no place is
-// forgotten.
+// Places visits all places of a Config, enclosing ones first. Code that searches a Config must use
+// it, so that it misses no place.
 func (c *Config) Places() iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for i := range c.Hosts {
@@ -26,7 +26,7 @@ func (c *Config) Places() iter.Seq[Place] {
 	}
 }
 
-// visit visits a place and those in it. It reports false if there is to be no more.
+// visit visits a place and those in it. It returns false to stop.
 func (p Place) visit(yield func(Place) bool, inner []Location) bool {
 	if !yield(p) {
 		return false
@@ -44,7 +44,7 @@ func (p Place) visit(yield func(Place) bool, inner []Location) bool {
 	return true
 }
 
-// in is a location in the place.
+// inside returns the Place of a location in the place.
 func (p Place) inside(l *Location) Place {
 	pos := l.Pos
 	if pos == "" {
@@ -53,7 +53,7 @@ func (p Place) inside(l *Location) Place {
 	return Place{Host: p.Host, Location: l, Settings: &l.Settings, Steps: l.Steps, Pos: pos}
 }
 
-// AllSteps visits steps, and those in each If behind it.
+// AllSteps visits steps, and those in each If after it.
 func AllSteps(steps []Step) iter.Seq[Step] {
 	return func(yield func(Step) bool) { visitSteps(steps, yield) }
 }
