@@ -54,7 +54,8 @@ func (a *access) check(x *exchange) outcome {
 
 func (a *access) evaluate(x *exchange) outcome {
 	rejected := 0
-	for _, check := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword, (*access).checkRequest} {
+	for _, check := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword,
+		(*access).checkRequest} {
 		switch status := check(a, x); {
 		case status == granted && a.satisfyAny:
 			delete(x.w.Header(), "Www-Authenticate") // of a check that rejected the request

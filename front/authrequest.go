@@ -65,7 +65,8 @@ func (x *exchange) subrequest(path string) *exchange {
 		x.vars = make([]value, x.plan.slots)
 	}
 	sub := &exchange{
-		plan: x.plan, parent: x, w: make(discardWriter), r: subrequestOf(x.r), hostHeader: x.hostHeader, connUse: x.connUse, method: http.MethodGet,
+		plan: x.plan, parent: x, w: make(discardWriter), r: subrequestOf(x.r), hostHeader: x.hostHeader,
+		connUse: x.connUse, method: http.MethodGet,
 		host: x.host, loc: &x.host.defaults, path: path, internal: true, uriChanged: true, vars: x.vars,
 	}
 	sub.startTime, sub.address, sub.requestLimit, sub.connLimit = x.startTime, x.address, x.requestLimit, x.connLimit
@@ -81,7 +82,8 @@ func subrequestOf(r *http.Request) *http.Request {
 	q.Method, q.Body, q.ContentLength, q.TransferEncoding, q.Trailer = http.MethodGet, http.NoBody, 0, nil, nil
 	copied := false
 	for _, name := range [...]string{
-		"Content-Length", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", "Trailer", "Upgrade",
+		"Content-Length", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
+		"If-Unmodified-Since", "Range", "Trailer", "Upgrade",
 	} {
 		if _, ok := r.Header[name]; !ok {
 			continue
@@ -108,7 +110,8 @@ func (x *exchange) endSubrequest() {
 	x.closeProxyState()
 	x.out.release()
 	p := x.parent
-	p.limitReleases, p.requestLimit, p.connLimit = append(p.limitReleases, x.limitReleases...), x.requestLimit, x.connLimit
+	p.limitReleases, p.requestLimit, p.connLimit = append(p.limitReleases, x.limitReleases...), x.requestLimit,
+		x.connLimit
 	if x.loggedStatus != 0 {
 		p.loggedStatus = x.loggedStatus // the client has gone, or the connection is closed
 	}

@@ -39,7 +39,8 @@ func (b *boundHandler) serve(x *exchange) outcome {
 
 // respond calls the handler. rest is what followed the handler's name in a variable.
 func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
-	q := boundRequest{method: b.method.eval(x), host: x.hostHeader, requestTarget: b.uri.requestTarget(x, rest), header: b.buildHeader(x)}
+	q := boundRequest{method: b.method.eval(x), host: x.hostHeader, requestTarget: b.uri.requestTarget(x, rest),
+		header: b.buildHeader(x)}
 	if q.method == "" {
 		q.method = x.method
 	}
@@ -114,7 +115,8 @@ type boundRequest struct {
 // differs reports whether q differs from the client's request, apart from the host.
 func (b *boundHandler) differs(x *exchange, q *boundRequest) bool {
 	r := x.r
-	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || b.body != nil || b.from.NoBody || x.method != r.Method || x.hasReceived()
+	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || b.body != nil ||
+		b.from.NoBody || x.method != r.Method || x.hasReceived()
 }
 
 // hasReceived reports whether the request's body was read for an upstream, so that it cannot be

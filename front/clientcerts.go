@@ -51,7 +51,8 @@ func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
 		return nil
 	}
 	v := &clientCerts{
-		from: from, roots: x509.NewCertPool(), intermediates: x509.NewCertPool(), verified: make(map[weak.Pointer[*x509.Certificate]]string),
+		from: from, roots: x509.NewCertPool(), intermediates: x509.NewCertPool(),
+		verified: make(map[weak.Pointer[*x509.Certificate]]string),
 	}
 	for _, cert := range from.Trusted {
 		if isSelfIssued(cert) {
@@ -65,7 +66,8 @@ func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
 
 // isSelfIssued reports whether a certificate names itself as its issuer.
 func isSelfIssued(c *x509.Certificate) bool {
-	return bytes.Equal(c.RawIssuer, c.RawSubject) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))
+	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
+		(len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))
 }
 
 // status returns the status that rejects a request without the required certificate, or 0.
@@ -110,7 +112,8 @@ func (v *clientCerts) verify(s *tls.ConnectionState) string {
 // verifyChains verifies a certificate with those that came with it.
 func (v *clientCerts) verifyChains(certs []*x509.Certificate, now time.Time) string {
 	options := x509.VerifyOptions{
-		Roots: v.roots, Intermediates: v.intermediates.Clone(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: v.roots, Intermediates: v.intermediates.Clone(), CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	for _, c := range certs[1:] {
 		options.Intermediates.AddCert(c)
@@ -243,7 +246,8 @@ func (v *clientCerts) trustError(certs []*x509.Certificate) string {
 // issuerOf returns the certificate whose name and key identifier match the issuer of c, or nil.
 func issuerOf(c *x509.Certificate, among []*x509.Certificate) *x509.Certificate {
 	for _, other := range among {
-		if bytes.Equal(other.RawSubject, c.RawIssuer) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, other.SubjectKeyId)) {
+		if bytes.Equal(other.RawSubject, c.RawIssuer) &&
+			(len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, other.SubjectKeyId)) {
 			return other
 		}
 	}

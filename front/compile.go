@@ -24,7 +24,7 @@ type compiler struct {
 	types         map[typesKey]*mediaTypes
 	fileShare     files.Limits // of each directory
 	setsLimitRate bool         // a Set sets $limit_rate
-	usesResponse  bool         // the text that is being compiled has a variable of an upstream's response
+	usesResponse  bool         // the text at hand has a variable of an upstream's response
 	namedTargets  []string     // of the host: they must exist
 
 	gzips    map[int]*gzipPool   // by level
@@ -39,7 +39,8 @@ func compile(config *Config, o *options, s *state) (*plan, error) {
 	product := productName()
 	c := &compiler{
 		config: config, options: o, state: s,
-		slots: make(map[string]int), assigned: make(map[string]bool), core: coreVariables(product), maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
+		slots: make(map[string]int), assigned: make(map[string]bool), core: coreVariables(product),
+		maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
 		types: make(map[typesKey]*mediaTypes),
 		plan:  &plan{options: o, state: s, product: product, released: make(chan struct{})},
 	}

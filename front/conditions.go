@@ -64,7 +64,8 @@ func (x *exchange) ifRange(value string) (holds, known bool) {
 	for i := range f.fields {
 		if a := &f.fields[i]; a.name == name {
 			is := a.value.eval(x)
-			holds, known = is != "" && (is == value && name == "Etag" || name == "Last-Modified" && sameTime(is, value)), true
+			holds, known = is != "" && (is == value && name == "Etag" || name == "Last-Modified" &&
+				sameTime(is, value)), true
 		}
 	}
 	return holds, known

@@ -95,7 +95,8 @@ func (b *sendDeadline) setIfDue(w *writer) {
 	if now.Sub(b.setAt) < b.timeout/deadlineSlack {
 		return
 	}
-	if s, ok := w.x.r.Context().Value(http.ServerContextKey).(*http.Server); b.setAt.IsZero() && ok && s.WriteTimeout > 0 {
+	if s, ok := w.x.r.Context().Value(http.ServerContextKey).(*http.Server); b.setAt.IsZero() && ok &&
+		s.WriteTimeout > 0 {
 		b.timeout = 0 // the server has a bound
 		return
 	}

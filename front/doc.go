@@ -14,7 +14,7 @@
 // A request passes these phases, in this order. Code, logs and documents use these names.
 //
 //	host      finds the virtual host, by the local address and by name
-//	rewrite   runs set, if, rewrite and return: the host's, then those of the location, which is found in between
+//	rewrite   runs set, if, rewrite and return of the host, finds the location, and runs its steps
 //	limit     limit_req, limit_conn, and the size of the body
 //	access    allow and deny, passwords, and auth_request
 //	content   try_files; then an upstream, a bound handler or a file responds

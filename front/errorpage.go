@@ -106,7 +106,8 @@ func (x *exchange) clearHeader() {
 		return
 	}
 	for _, name := range [...]string{
-		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified",
+		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
+		"Etag", "Expires", "Last-Modified",
 	} {
 		// it has the file's length
 		if name != "Content-Range" || x.errorStatus != http.StatusRequestedRangeNotSatisfiable {
@@ -194,7 +195,8 @@ func (x *exchange) sendBuiltinPage() {
 // be a request.
 func closesConnection(status int) bool {
 	switch status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusInternalServerError,
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+		http.StatusInternalServerError,
 		http.StatusNotImplemented, statusHeaderTooLarge, statusCertError, statusNoCert, statusToHTTPS:
 		return true
 	}
@@ -223,7 +225,8 @@ func builtinPage(status int, product string, hideVersion bool) string {
 		name, _, _ = strings.Cut(product, "/")
 	}
 	const line = "\r\n"
-	page := "<html>" + line + "<head><title>" + title + "</title></head>" + line + "<body>" + line + "<center><h1>" + title + "</h1></center>" + line
+	page := "<html>" + line + "<head><title>" + title + "</title></head>" + line + "<body>" + line + "<center><h1>" +
+		title + "</h1></center>" + line
 	if detail != "" {
 		page = strings.Replace(page, "<title>"+title, "<title>400 "+detail, 1)
 		page += "<center>" + detail + "</center>" + line
@@ -247,7 +250,8 @@ func statusTitle(status int) string {
 		name = "Service Temporarily Unavailable"
 	case http.StatusGatewayTimeout:
 		name = "Gateway Time-out"
-	case 301, 302, 303, 307, 308, 400, 402, 403, 404, 406, 409, 410, 411, 412, 413, 415, 416, 421, 429, 500, 501, 502, 505, 507:
+	case 301, 302, 303, 307, 308, 400, 402, 403, 404, 406, 409, 410, 411, 412, 413, 415, 416, 421, 429, 500, 501, 502,
+		505, 507:
 		name = http.StatusText(status)
 	default:
 		return ""

@@ -66,7 +66,7 @@ const (
 type entry int
 
 const (
-	atHost     entry = iota // the host's rewrite phase: at the start, and after an internal redirect
+	atHost     entry = iota // the host's rewrite phase: initially, and after an internal redirect
 	atLocation              // finding the location: after a rewrite
 	atNamed                 // the rewrite phase of a named location
 )

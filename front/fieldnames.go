@@ -74,7 +74,8 @@ func (s *upstreamRequest) addUnusualFields(p *fcgiclient.Params) {
 	added := make(map[string]bool)
 	for _, name := range names {
 		confused := confusedWith(name)
-		if confused != name && s.header[confused] != nil || s.proxy.fastcgi.setFields[confused] || confused == "Proxy" || added[confused] {
+		if confused != name && s.header[confused] != nil || s.proxy.fastcgi.setFields[confused] ||
+			confused == "Proxy" || added[confused] {
 			continue
 		}
 		added[confused] = true

@@ -70,7 +70,7 @@ func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
 		config.Limits = shareOf(maxRoots)
 		handler, err := files.New(config)
 		if err != nil {
-			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one with the same settings
+			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one like it
 		}
 		for len(r.roots) >= maxRoots {
 			r.evict()

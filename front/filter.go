@@ -223,7 +223,7 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 	whole, from := int64(1<<63-1), src
 	limited, _ := src.(*io.LimitedReader)
-	if limited != nil { // the kernel copies from a file behind one LimitedReader, but not behind two
+	if limited != nil { // the kernel copies from a file in one LimitedReader, but not in two
 		whole, from = limited.N, limited.R
 	}
 	for n < whole {

@@ -247,7 +247,8 @@ const (
 
 func proxiedWords() map[string]gzipProxied {
 	return map[string]gzipProxied{
-		"off": 0, "expired": proxiedExpired, "no-cache": proxiedNoCache, "no-store": proxiedNoStore, "private": proxiedPrivate,
+		"off": 0, "expired": proxiedExpired, "no-cache": proxiedNoCache, "no-store": proxiedNoStore,
+		"private":          proxiedPrivate,
 		"no_last_modified": proxiedNoLastModified, "no_etag": proxiedNoETag, "auth": proxiedAuth, "any": proxiedAny,
 	}
 }

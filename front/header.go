@@ -27,7 +27,8 @@ func (c *compiler) addHeaders(all []AddHeader) ([]addHeader, error) {
 		if !httpguts.ValidHeaderFieldName(name) {
 			return nil, fmt.Errorf("add_header: invalid field name %q", a.Name)
 		}
-		if slices.Contains([]string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"}, name) {
+		if slices.Contains([]string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding",
+			"Upgrade"}, name) {
 			return nil, fmt.Errorf("add_header: %s frames the response, and cannot be set", name)
 		}
 		value, err := c.text(a.Value)

@@ -87,7 +87,8 @@ func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error
 		contentType = http.DetectContentType(beginning)
 	}
 	h.startFilters(w, contentType, complete)
-	if !typed && !encoded && contentType != "" && (w.replacer != nil || w.gzip != nil || header["Transfer-Encoding"] != nil) {
+	if !typed && !encoded && contentType != "" &&
+		(w.replacer != nil || w.gzip != nil || header["Transfer-Encoding"] != nil) {
 		// else the server would detect the type of changed bytes, or none
 		header["Content-Type"] = []string{contentType}
 	}

@@ -268,7 +268,8 @@ func (l *limits) rejectRequest(x *exchange, r *requestLimit, excess int64) outco
 	if x.requestLimit = limitRejected; l.requestDryRun {
 		x.requestLimit, dry = limitRejectedDry, ", dry run"
 	}
-	x.errorf(levelError, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit, excess%limit.Unit, r.name)
+	x.errorf(levelError, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit, excess%limit.Unit,
+		r.name)
 	if l.requestDryRun {
 		return proceed
 	}

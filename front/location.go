@@ -81,7 +81,7 @@ type searchResult int
 const (
 	searchNone     searchResult = iota // continue in the enclosing locations
 	searchFound                        // the search is over
-	searchRedirect                     // the client must be redirected to the location's path, which ends in a slash
+	searchRedirect                     // redirect the client to the location's path, which ends in a slash
 )
 
 // find finds the location of a path. The innermost one applies, but on each level regular
@@ -242,7 +242,8 @@ func (l *locations) sort() {
 			p.above = l.prefixes[p.above].above
 		}
 	}
-	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil && l.redirects == nil && l.prefixes[0].loc.inner.isEmpty() {
+	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil &&
+		l.redirects == nil && l.prefixes[0].loc.inner.isEmpty() {
 		l.single = l.prefixes[0].loc
 	}
 }

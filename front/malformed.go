@@ -36,7 +36,8 @@ func repeatsField(h http.Header) bool {
 
 func isSingleton(name string) bool {
 	switch name {
-	case "Authorization", "Content-Length", "Content-Range", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since":
+	case "Authorization", "Content-Length", "Content-Range", "Expect", "If-Match", "If-Modified-Since",
+		"If-None-Match", "If-Range", "If-Unmodified-Since":
 		return true
 	}
 	return false

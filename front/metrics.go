@@ -104,7 +104,8 @@ func (m metricsContent) addHosts(e *exposition) {
 	classes := [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
 	for _, name := range m.plan.countedHosts {
 		for i, class := range classes {
-			e.add("tare_answers_total", counter, "Responses, by host and class of the status.", name.counts.classes[i].Load(), "host", name.name, "class", class)
+			e.add("tare_answers_total", counter, "Responses, by host and class of the status.",
+				name.counts.classes[i].Load(), "host", name.name, "class", class)
 		}
 	}
 }
@@ -122,8 +123,11 @@ func (m metricsContent) addUpstreams(e *exposition) {
 			if s.Down || s.Resting {
 				up = 0
 			}
-			e.add("tare_upstream_server_up", gauge, "Whether a server gets requests: 0 if it is down or has failed recently.", up, "upstream", name, "server", s.Addr)
-			e.add("tare_upstream_server_requests", gauge, "Requests in progress on a server.", int64(s.Conns), "upstream", name, "server", s.Addr)
+			e.add("tare_upstream_server_up", gauge,
+				"Whether a server gets requests: 0 if it is down or has failed recently.", up, "upstream", name,
+				"server", s.Addr)
+			e.add("tare_upstream_server_requests", gauge, "Requests in progress on a server.", int64(s.Conns),
+				"upstream", name, "server", s.Addr)
 		}
 	}
 }
@@ -136,7 +140,8 @@ func (m metricsContent) addCaches(e *exposition) {
 		e.add("tare_cache_disk_bytes", gauge, "Disk space that a cache uses.", disk, "cache", name)
 		for i, state := range cacheStates() {
 			if n := m.plan.cacheCounts[name]; n != nil {
-				e.add("tare_cache_requests_total", counter, "Requests that used a cache, by the cache's result.", n.states[i].Load(),
+				e.add("tare_cache_requests_total", counter, "Requests that used a cache, by the cache's result.",
+					n.states[i].Load(),
 					"cache", name, "state", string(state))
 			}
 		}

@@ -107,7 +107,8 @@ type replacer struct {
 }
 
 func newReplacer(n *matcher, replacements [][]byte, once bool, to io.Writer) *replacer {
-	return &replacer{matcher: n, replacements: replacements, once: once, to: to, done: make([]bool, len(replacements)), remaining: len(replacements)}
+	return &replacer{matcher: n, replacements: replacements, once: once, to: to,
+		done: make([]bool, len(replacements)), remaining: len(replacements)}
 }
 
 // Write processes a piece.

@@ -57,7 +57,8 @@ func (c *compiler) password(p *Password) (*password, error) {
 	}
 	if out.file.constant() {
 		log := errorLog{minLevel: levelWarn, logger: c.options.logger()}
-		_, err := out.files.open(string(p.File), func(err error) { log.logf(levelWarn, "auth_basic_user_file: %v", err) })
+		_, err := out.files.open(string(p.File),
+			func(err error) { log.logf(levelWarn, "auth_basic_user_file: %v", err) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("auth_basic_user_file: %w", err)
 		}
@@ -127,7 +128,8 @@ func (p *password) challenge(x *exchange, realm string) int {
 		}
 		return r
 	}, realm)
-	x.w.Header()["Www-Authenticate"] = []string{`Basic realm="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean) + `"`}
+	x.w.Header()["Www-Authenticate"] = []string{`Basic realm="` +
+		strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean) + `"`}
 	return http.StatusUnauthorized
 }
 
@@ -271,7 +273,8 @@ func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, passw
 
 // wasVerified reports whether a password was correct before. What is remembered is a MAC with a
 // random key, so that it does not reveal the password.
-func (p *passwordFiles) wasVerified(name, hash, password string) (key [sha256.Size]byte, verified bool, slots chan struct{}) {
+func (p *passwordFiles) wasVerified(name, hash, password string) (key [sha256.Size]byte, verified bool,
+	slots chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.secret == nil {

@@ -54,8 +54,11 @@ func (c *compiler) proxy(l *Location) (content, error) {
 		return nil, fmt.Errorf("unknown protocol %d", from.Protocol)
 	}
 	p := &proxy{
-		from: from, pending: &c.state.attempts, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered), maxSpooled: cmp.Or(from.MaxSpool, defaultMaxSpooled),
-		connectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout), sendTimeout: cmp.Or(from.SendTimeout, defaultTimeout), readTimeout: cmp.Or(from.ReadTimeout, defaultTimeout),
+		from: from, pending: &c.state.attempts, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
+		maxSpooled:     cmp.Or(from.MaxSpool, defaultMaxSpooled),
+		connectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout),
+		sendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
+		readTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
 	}
 	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
 		return nil, errors.New("proxy: negative buffer size or timeout")
@@ -82,7 +85,8 @@ func (c *compiler) proxy(l *Location) (content, error) {
 		return p, nil
 	}
 	if p.cache != nil {
-		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove Cache", p.target.text.literal)
+		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove Cache",
+			p.target.text.literal)
 	}
 	return c.bindHandler(p), nil
 }
@@ -282,7 +286,8 @@ func (p *proxy) serveCached(x *exchange, target destination) outcome {
 	a.Mark(header)
 	if x.parent != nil {
 		x.w.WriteHeader(a.Status)
-	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])), firstValue(a.Header["Content-Type"]))); err != nil {
+	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
+		firstValue(a.Header["Content-Type"]))); err != nil {
 		x.abortResponse(err)
 	}
 	return responded

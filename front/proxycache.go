@@ -44,7 +44,8 @@ func (c *compiler) compileCaches() error {
 		if c.options.inMemory {
 			config.Dir = ""
 		}
-		opened, giveBack, err := acquire(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels),
+		opened, giveBack, err := acquire(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir,
+			config.Levels),
 			func() (*cache.Cache, error) { return cache.Open(config, c.options.logger()) }, (*cache.Cache).Close)
 		if err != nil {
 			return err
@@ -128,7 +129,8 @@ func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Acc
 func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error) {
 	q := cache.Query{
 		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.bodyNotInKey(x, origin.proxy),
-		Key: pc.key.eval(x, origin), Rules: pc.rules, Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) || removesOwnFields(x.r.Header) || hidesFields(x, x.r.Header),
+		Key: pc.key.eval(x, origin), Rules: pc.rules, Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
+			removesOwnFields(x.r.Header) || hidesFields(x, x.r.Header),
 		KeyedByAuthorization: pc.key.hasAuthorization,
 	}
 	if pc.noStoreResponse != nil {
@@ -159,7 +161,8 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error
 }
 
 func errRegexTimeout() error {
-	return &fetchError{kind: failureNoServer, status: http.StatusInternalServerError, err: errors.New("a regular expression exceeded its steps")}
+	return &fetchError{kind: failureNoServer, status: http.StatusInternalServerError,
+		err: errors.New("a regular expression exceeded its steps")}
 }
 
 // purgeKey purges a key, or all keys with a prefix if it ends in a star.
@@ -173,7 +176,8 @@ func (pc *proxyCache) purgeKey(key string) (*cache.Answer, error) {
 	if n == 0 {
 		return nil, &fetchError{kind: failureNoServer, status: http.StatusNotFound, err: errors.New("nothing to purge")}
 	}
-	return &cache.Answer{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header), Body: http.NoBody}}, nil
+	return &cache.Answer{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
+		Body: http.NoBody}}, nil
 }
 
 func anyTrue(texts []text, x *exchange) bool {

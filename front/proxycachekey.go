@@ -32,7 +32,8 @@ func (c *compiler) cacheKey(p *Proxy) (key cacheKey, err error) {
 	switch {
 	case from != "":
 	case p.Protocol == FastCGI:
-		return key, errors.New("missing cache key: FastCGI has no default, use for example $scheme$request_method$host$request_uri")
+		return key,
+			errors.New("missing cache key: FastCGI has no default, use for example $scheme$request_method$host$request_uri")
 	default:
 		from, key.hasTarget = "$scheme$proxy_host", true
 		var suffix Text
@@ -104,7 +105,8 @@ func removesOwnFields(header http.Header) bool {
 	for _, line := range header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
 			name = http.CanonicalHeaderKey(strings.Trim(name, " \t"))
-			if header[name] != nil && !roundtrip.ConcernsConnection(name) && name != "Http2-Settings" && !describesClient(name) {
+			if header[name] != nil && !roundtrip.ConcernsConnection(name) && name != "Http2-Settings" &&
+				!describesClient(name) {
 				return true
 			}
 		}
@@ -120,7 +122,8 @@ func hidesFields(x *exchange, header http.Header) bool {
 		return false
 	}
 	for name, values := range header {
-		if !roundtrip.PlainName(name) && x.host.fields.allows(name) && !slices.Equal(x.requestField(confusedWith(name)), values) {
+		if !roundtrip.PlainName(name) && x.host.fields.allows(name) &&
+			!slices.Equal(x.requestField(confusedWith(name)), values) {
 			return true
 		}
 	}

@@ -117,7 +117,8 @@ func fieldOfParam(param string) string {
 
 // roundTripFastCGI sends the request to an application and waits for the head of the response.
 func (s *upstreamRequest) roundTripFastCGI(a *attempt, r *http.Request) (*http.Response, error) {
-	o := &fcgiclient.Options{Addr: a.addr, Describe: s.setParams, Stderr: func(text []byte) { s.logStderr(a.addr, text) }, Repeatable: a.canRepeat()}
+	o := &fcgiclient.Options{Addr: a.addr, Describe: s.setParams,
+		Stderr: func(text []byte) { s.logStderr(a.addr, text) }, Repeatable: a.canRepeat()}
 	r.URL.Scheme = "fcgi"
 	resp, err := s.group.transport.fcgi.Do(r, o)
 	a.notSent = !o.Sent

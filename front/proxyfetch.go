@@ -128,7 +128,8 @@ func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 			continue
 		}
 		isRetryStatus := slices.Contains(s.proxy.next.Statuses, resp.StatusCode) && !s.proxy.next.Off
-		countsAsFailure := isRetryStatus && resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusNotFound
+		countsAsFailure := isRetryStatus && resp.StatusCode != http.StatusForbidden &&
+			resp.StatusCode != http.StatusNotFound
 		if isRetryStatus && s.turn.More() && s.canRetry(ctx, false, tries) {
 			a.headReceived(resp.StatusCode)
 			closeQuietly(resp.Body)
@@ -198,7 +199,8 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	r := &a.httpRequest
 	*r = *(&http.Request{ // the literal does not escape, and neither does its copy
 		Method: s.method, URL: &a.url, Host: s.host, Header: s.header,
-		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.header["Upgrade"] == nil || s.proxy.fastcgi != nil) && (!s.reusesConn || s.group.peers.Config().Keepalive == 0),
+		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.header["Upgrade"] == nil || s.proxy.fastcgi != nil) &&
+			(!s.reusesConn || s.group.peers.Config().Keepalive == 0),
 	}).WithContext(a)
 	if body == http.NoBody {
 		r.Body = nil
@@ -270,7 +272,8 @@ func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *
 // counts this as an invalid header.
 func endedWithoutHead(err error) bool {
 	var exit *fcgiclient.ExitError
-	return errors.As(err, &exit) || errors.Is(err, fcgiclient.ErrOverloaded) || errors.Is(err, fcgiclient.ErrCannotMultiplex) || errors.Is(err, fcgiclient.ErrUnknownRole)
+	return errors.As(err, &exit) || errors.Is(err, fcgiclient.ErrOverloaded) ||
+		errors.Is(err, fcgiclient.ErrCannotMultiplex) || errors.Is(err, fcgiclient.ErrUnknownRole)
 }
 
 // logFailure logs an error of a server.
@@ -351,7 +354,8 @@ func completeBody(resp *http.Response) *roundtrip.WholeBody {
 // waiter has seen it. A client drops a request without a body when it has returned the response.
 func (s *upstreamRequest) isReusable() bool {
 	a := &s.firstAttempt
-	return s.proxy != nil && s.responseBody.isComplete && s.responseBody.attempt == a && s.body == nil && s.attempts.records == nil && a.wasUnobserved
+	return s.proxy != nil && s.responseBody.isComplete && s.responseBody.attempt == a && s.body == nil &&
+		s.attempts.records == nil && a.wasUnobserved
 }
 
 // Close implements io.Closer.

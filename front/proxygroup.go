@@ -65,7 +65,8 @@ func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
 	if hashes := config.Balance == upstream.Hash || config.Balance == upstream.ConsistentHash; hashes && g.key.empty() {
 		return nil, errors.New("hash requires a Key")
 	}
-	state, giveBack, err := acquire(&c.state.upstreams, config.Name, func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
+	state, giveBack, err := acquire(&c.state.upstreams, config.Name,
+		func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,8 @@ func (d *dynamicGroups) group(to, port string) (*group, error) {
 	if g != nil {
 		return g, nil
 	}
-	peers, err := upstream.New(upstream.Config{Name: to, Servers: []upstream.Server{{Addr: to}}}, new(upstream.State), nil)
+	peers, err := upstream.New(upstream.Config{Name: to, Servers: []upstream.Server{{Addr: to}}}, new(upstream.State),
+		nil)
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,8 @@ func sendInterim(r *http.Request, status int, h http.Header) error {
 func (r *responseRules) copyInterim(to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
-		if name != "Content-Length" && !roundtrip.ConcernsConnection(name) && !r.hidden[name] && !hasToken(dropped, name) {
+		if name != "Content-Length" && !roundtrip.ConcernsConnection(name) && !r.hidden[name] &&
+			!hasToken(dropped, name) {
 			to[name] = values
 		}
 	}

@@ -175,12 +175,14 @@ func (h *headerRules) setConnection(x *exchange, header http.Header, q *requestS
 
 // reusesConn reports whether the connection may be kept: not with nginx's default "close".
 func (h *headerRules) reusesConn(x *exchange) bool {
-	return h.isHTTP11 && h.connection != nil && (h.connection.empty() || !hasToken([]string{h.connection.eval(x)}, "close"))
+	return h.isHTTP11 && h.connection != nil &&
+		(h.connection.empty() || !hasToken([]string{h.connection.eval(x)}, "close"))
 }
 
 // wantsUpgrade reports whether the client requests another protocol (RFC 9110, 7.8).
 func wantsUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && len(r.Header["Upgrade"]) > 0 && hasToken(r.Header["Connection"], "upgrade") && !hasToken(r.Header["Upgrade"], "h2c")
+	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && len(r.Header["Upgrade"]) > 0 &&
+		hasToken(r.Header["Connection"], "upgrade") && !hasToken(r.Header["Upgrade"], "h2c")
 }
 
 // copyRequestFields copies the client's fields, except those that are set, that concern only its

@@ -30,13 +30,15 @@ func (c *compiler) proxyResponse(p *proxy, l *Location) (err error) {
 	r.hidden = hiddenFields(from, p.target.bound != nil)
 	for _, name := range from.Ignore {
 		switch http.CanonicalHeaderKey(name) {
-		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset", "Expires", "Cache-Control", "Set-Cookie", "Vary":
+		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset",
+			"Expires", "Cache-Control", "Set-Cookie", "Vary":
 		default:
 			return fmt.Errorf("field %q cannot be ignored", name)
 		}
 	}
 	ignores := func(field string) bool { return ignoresField(from.Ignore, field) }
-	r.mayRedirect, r.mayLimitRate, r.mayBuffer = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"), !ignores("X-Accel-Buffering")
+	r.mayRedirect, r.mayLimitRate, r.mayBuffer = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"),
+		!ignores("X-Accel-Buffering")
 	if !from.NoRedirects {
 		if r.locations, err = c.replaceRules(redirectRules(p, l)); err != nil {
 			return fmt.Errorf("redirects: %w", err)
@@ -99,7 +101,8 @@ func markIndex(name string) byte {
 // so that its Date and Server are not hidden.
 func hiddenFields(from *Proxy, bound bool) map[string]bool {
 	hidden := make(map[string]bool)
-	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset"}
+	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering",
+		"X-Accel-Charset"}
 	if from.Protocol != FastCGI && !bound {
 		usual = append(usual, "Date", "Server", "X-Pad")
 	}
@@ -199,7 +202,8 @@ func hasDotDot(path string) bool {
 func (r *responseRules) copyHeader(x *exchange, to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
-		if roundtrip.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil && hasToken(dropped, name) && name != "Content-Length" {
+		if roundtrip.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil &&
+			hasToken(dropped, name) && name != "Content-Length" {
 			continue
 		}
 		// of a response with X-Accel-Redirect that has led here

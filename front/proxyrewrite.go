@@ -94,7 +94,8 @@ func redirectRules(p *proxy, l *Location) []Replace {
 
 // defaultRedirectRules replaces the upstream's URL by the location's path.
 func defaultRedirectRules(p *proxy, l *Location) []Replace {
-	if !p.target.text.constant() || p.from.Protocol == FastCGI || p.uri.text != nil && p.uri.isWhole || l.Match > Exact && p.uri.text != nil {
+	if !p.target.text.constant() || p.from.Protocol == FastCGI || p.uri.text != nil && p.uri.isWhole ||
+		l.Match > Exact && p.uri.text != nil {
 		return nil
 	}
 	scheme, port := "http://", "80"

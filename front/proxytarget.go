@@ -70,7 +70,8 @@ func (c *compiler) proxyTarget(p *proxy, l *Location) (err error) {
 // resolve.
 func (c *compiler) resolvesLater(p *Proxy) bool {
 	addr := string(p.To)
-	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(addr)] != nil || strings.HasPrefix(addr, "unix:") {
+	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(addr)] != nil ||
+		strings.HasPrefix(addr, "unix:") {
 		return false
 	}
 	host, _, err := net.SplitHostPort(addr)

@@ -41,8 +41,10 @@ type transport struct {
 
 // plainTransport returns the transport of a group. Plans with the same settings share it.
 func (c *compiler) plainTransport(config *upstream.Config) (*transport, error) {
-	key := fmt.Sprintf("%q %d %v %v %d", config.Name, config.Keepalive, config.KeepaliveTimeout, config.KeepaliveTime, config.KeepaliveRequests)
-	l, giveBack, err := acquire(&c.state.transports, key, func() (*transport, error) { return newTransport(config), nil }, (*transport).close)
+	key := fmt.Sprintf("%q %d %v %v %d", config.Name, config.Keepalive, config.KeepaliveTimeout, config.KeepaliveTime,
+		config.KeepaliveRequests)
+	l, giveBack, err := acquire(&c.state.transports, key,
+		func() (*transport, error) { return newTransport(config), nil }, (*transport).close)
 	if err == nil {
 		c.plan.releases = append(c.plan.releases, giveBack)
 	}
@@ -55,7 +57,8 @@ func newTransport(config *upstream.Config) *transport {
 		fcgi: fcgiclient.New(&fcgiclient.Config{
 			DialContext: dialUpstream, DialTimeout: maxConnectTimeout, MaxResponseHeaderBytes: maxUpstreamHead,
 			MaxIdleConns: config.Keepalive, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
-			MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests), MaxConnAge: cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
+			MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests),
+			MaxConnAge:  cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
 		}),
 	}
 }
@@ -72,7 +75,8 @@ func clientConfig(config *upstream.Config) *client.Config {
 		Verbatim: true, DisableCompression: true, Protocols: http1, OnInterim: sendInterim, Repeatable: canRepeat,
 		DialContext: dialUpstream, MaxResponseHeaderBytes: maxUpstreamHead, ReadBufferSize: upstreamReadBuffer,
 		MaxIdleConnsPerHost: idle, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
-		MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests), MaxConnAge: cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
+		MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests),
+		MaxConnAge:  cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
 	}
 }
 
@@ -182,7 +186,7 @@ func (t *tlsTransports) client(name string) *client.Client {
 func (t *tlsTransports) config(name string) *tls.Config {
 	config := t.from.Config.Clone()
 	if config == nil {
-		config = &tls.Config{InsecureSkipVerify: true} // as in nginx; documented at proxy_ssl_verify
+		config = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as in nginx; documented at proxy_ssl_verify
 	}
 	config.NextProtos = []string{"http/1.1"}
 	if config.ClientSessionCache == nil {
@@ -195,7 +199,7 @@ func (t *tlsTransports) config(name string) *tls.Config {
 		return config
 	}
 	verifyMore := config.VerifyConnection
-	config.InsecureSkipVerify = true // VerifyConnection below verifies
+	config.InsecureSkipVerify = true //nolint:gosec // VerifyConnection below verifies
 	config.VerifyConnection = func(s tls.ConnectionState) error {
 		chains, err := verifyUpstream(s.PeerCertificates, config.RootCAs, name)
 		if err != nil || verifyMore == nil {

@@ -42,7 +42,8 @@ func proxyVariable(name string) (variable, bool) {
 
 // usesUpstreamResponse reports whether a variable depends on an upstream's response.
 func usesUpstreamResponse(name string) bool {
-	return attemptVariable(name) != nil || strings.HasPrefix(name, "upstream_http_") || strings.HasPrefix(name, "upstream_cookie_")
+	return attemptVariable(name) != nil || strings.HasPrefix(name, "upstream_http_") ||
+		strings.HasPrefix(name, "upstream_cookie_")
 }
 
 // attemptVariable returns the value of a variable for one attempt.

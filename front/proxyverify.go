@@ -42,7 +42,8 @@ func verifyUpstream(certs []*x509.Certificate, roots *x509.CertPool, name string
 // not.
 func matchesTopLevelWildcard(c *x509.Certificate, name string) bool {
 	name = strings.TrimSuffix(name, ".")
-	return strings.Count(name, ".") == 1 && !slices.ContainsFunc(c.DNSNames, func(own string) bool { return strings.EqualFold(own, name) })
+	return strings.Count(name, ".") == 1 &&
+		!slices.ContainsFunc(c.DNSNames, func(own string) bool { return strings.EqualFold(own, name) })
 }
 
 // hasCommonName reports whether a certificate without DNS names has the name as a common name (RFC
@@ -54,7 +55,8 @@ func hasCommonName(c *x509.Certificate, name string) bool {
 	}
 	commonName := asn1.ObjectIdentifier{2, 5, 4, 3}
 	for _, attribute := range c.Subject.Names {
-		if value, ok := attribute.Value.(string); ok && attribute.Type.Equal(commonName) && matchesCommonName(value, name) {
+		if value, ok := attribute.Value.(string); ok && attribute.Type.Equal(commonName) &&
+			matchesCommonName(value, name) {
 			return true
 		}
 	}

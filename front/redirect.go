@@ -28,7 +28,9 @@ func (c *compiler) returnStep(s Return) (action, error) {
 	case hasNoResponse(s.Status) && (body.empty() || s.Status == statusClosed):
 		return func(x *exchange) (outcome, bool) { return x.abort(s.Status), true }, nil
 	case redirects(s.Status):
-		return func(x *exchange) (outcome, bool) { return x.sendRedirect(s.Status, x.textWith(s.Status, &body)), true }, nil
+		return func(x *exchange) (outcome, bool) {
+			return x.sendRedirect(s.Status, x.textWith(s.Status, &body)), true
+		}, nil
 	case s.Status >= http.StatusBadRequest && body.empty():
 		return func(x *exchange) (outcome, bool) { return x.fail(s.Status), true }, nil
 	}
@@ -52,7 +54,8 @@ func isFinal(status int) bool { return status >= http.StatusOK && status <= 999 
 // redirects reports whether a status has a Location.
 func redirects(status int) bool {
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		return true
 	}
 	return false

@@ -253,7 +253,8 @@ func (c *compiler) replacement(s Rewrite) (*replacement, error) {
 	switch {
 	case s.Flag == RewritePermanent:
 		r.status = http.StatusMovedPermanently
-	case s.Flag == RewriteRedirect, strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"), strings.HasPrefix(to, "$scheme"):
+	case s.Flag == RewriteRedirect, strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"),
+		strings.HasPrefix(to, "$scheme"):
 		r.status = http.StatusFound
 	case s.Flag < RewriteNext || s.Flag > RewritePermanent:
 		return nil, fmt.Errorf("unknown flag %d", s.Flag)

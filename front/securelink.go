@@ -22,7 +22,8 @@ func (c *compiler) secureLink(from *SecureLink) (*secureLink, error) {
 	if from == nil {
 		return nil, nil
 	}
-	if both, secret := from.Link != "" && from.MD5 != "", from.Secret != ""; both == secret || !both && from.Link+from.MD5 != "" {
+	if both, secret := from.Link != "" && from.MD5 != "", from.Secret != ""; both == secret || !both &&
+		from.Link+from.MD5 != "" {
 		return nil, errors.New("secure link: want Link and MD5, or Secret")
 	}
 	l := &secureLink{secret: from.Secret}

@@ -72,7 +72,8 @@ func (g *hostGroup) selectHost(x *exchange, name string) (h *host, status int) {
 	case h.clientAuth == tls.NoClientCert:
 	case to.host != h:
 		return h, http.StatusMisdirectedRequest
-	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0, h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:
+	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0,
+		h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:
 		return h, statusNoCert
 	}
 	return h, 0

@@ -295,8 +295,9 @@ func (c *compiler) files(loc *location, from *Location) error {
 		return fmt.Errorf("try_files: %w", err)
 	}
 	f.config = files.Config{
-		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true, Compress: files.Compress{Siblings: s.Precompressed},
-		ByPath: true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
+		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true,
+		Compress: files.Compress{Siblings: s.Precompressed},
+		ByPath:   true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
 		ModifiedExact: from.ModifiedSince == ModifiedSinceExact,
 	}
 	if s.Symlinks != files.FollowLinks {
@@ -352,7 +353,8 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	}
 	config := f.config
 	config.SymlinksFrom = f.from.literal
-	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", config.Dir, config.Listing, config.Compress, config.Symlinks, config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
+	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", config.Dir, config.Listing, config.Compress, config.Symlinks,
+		config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
 	open := func() (*files.Handler, error) { return files.New(config) }
 	at, giveBack, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
 	if err != nil {

@@ -58,7 +58,8 @@ type cacheCounts struct{ states [7]atomic.Int64 }
 // cacheStates returns the results that are counted.
 func cacheStates() [7]cache.State {
 	return [...]cache.State{
-		cache.StateMiss, cache.StateBypass, cache.StateExpired, cache.StateStale, cache.StateUpdating, cache.StateRevalidated, cache.StateHit,
+		cache.StateMiss, cache.StateBypass, cache.StateExpired, cache.StateStale, cache.StateUpdating,
+		cache.StateRevalidated, cache.StateHit,
 	}
 }
 
@@ -104,8 +105,10 @@ func (c *compiler) limitCounts(kind, name string, zone interface{ Len() int }) *
 	}
 	c.limitCountsByKey[kind+" "+name] = n
 	c.plan.measures = append(c.plan.measures, func(e *exposition) {
-		e.add("tare_limit_rejected_total", counter, "Requests that a limit rejected.", n.rejected.Load(), "zone", name, "kind", kind)
-		e.add("tare_limit_delayed_total", counter, "Requests that a limit delayed.", n.delayed.Load(), "zone", name, "kind", kind)
+		e.add("tare_limit_rejected_total", counter, "Requests that a limit rejected.", n.rejected.Load(), "zone",
+			name, "kind", kind)
+		e.add("tare_limit_delayed_total", counter, "Requests that a limit delayed.", n.delayed.Load(), "zone", name,
+			"kind", kind)
 		e.add("tare_limit_keys", gauge, "Keys in a zone.", int64(zone.Len()), "zone", name, "kind", kind)
 	})
 	return n

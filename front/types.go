@@ -96,7 +96,8 @@ func (t *mediaTypes) withCharset(media string) string {
 	}
 	name, parameters, _ := strings.Cut(media, ";")
 	name = strings.ToLower(strings.TrimSpace(name))
-	if strings.Contains(strings.ToLower(parameters), "charset=") || !slices.Contains(t.charsetTypes, name) && !slices.Contains(t.charsetTypes, "*") {
+	if strings.Contains(strings.ToLower(parameters), "charset=") || !slices.Contains(t.charsetTypes, name) &&
+		!slices.Contains(t.charsetTypes, "*") {
 		return media
 	}
 	return media + "; charset=" + t.charset

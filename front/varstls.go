@@ -1,7 +1,7 @@
 package front
 
 import (
-	"crypto/sha1" // a certificate's fingerprint, as in nginx
+	"crypto/sha1" //nolint:gosec // a certificate's fingerprint, as in nginx
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
