@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// who sends each request of these tests, as a proxy would tell it.
+// forwarded returns the fields of each request of these tests, as a proxy would set them.
 func forwarded() []string {
 	return []string{
 		"192.0.2.1", "10.1.2.3", "10.1.2.3, 192.0.2.7", "192.0.2.7, 10.1.2.3", "192.0.2.7,10.1.2.3,10.9.9.9", "1.1.1.1, 192.0.2.7, 10.1.2.3",
@@ -25,7 +25,7 @@ func forwarded() []string {
 	}
 }
 
-// nginx and we take the same client's address from what proxies say.
+// The client's address from proxies' fields is the same as with nginx.
 func TestRealIPAsNginx(t *testing.T) {
 	net10 := netip.MustParsePrefix("10.0.0.0/8")
 	sets := []struct {
@@ -43,7 +43,7 @@ func TestRealIPAsNginx(t *testing.T) {
 	for _, s := range sets {
 		theirs, _ := serveNginx(t, "", fmt.Sprintf(`%s location / { return 200 "%s"; }`, s.nginx, says))
 		c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: says}}})
-		if c.Hosts[0].Defaults.RealIP = s.realIP; s.realIP.Recursive { // it does not matter where
+		if c.Hosts[0].Defaults.RealIP = s.realIP; s.realIP.Recursive { // the place does not matter
 			c.Hosts[0].Locations[0].RealIP, c.Hosts[0].Defaults.RealIP = s.realIP, front.RealIP{}
 		}
 		us := serveHandler(t, newFront(t, c))
@@ -67,7 +67,7 @@ func TestRealIPAsNginx(t *testing.T) {
 	}
 }
 
-// nginx and we let the same in, by address, by password, and by either.
+// Access is granted as by nginx: by address, by password, and by either.
 func TestAccessAsNginx(t *testing.T) {
 	dir := t.TempDir()
 	file, missing := filepath.Join(dir, "passwords"), filepath.Join(dir, "none")
@@ -75,7 +75,7 @@ func TestAccessAsNginx(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As "openssl passwd -apr1" and htpasswd write them.
+	// The hashes are those of "openssl passwd -apr1" and htpasswd.
 	lines := "# a comment\n" + `apr:$apr1$abcdefgh$cy3DSYyOwfhsyu7QOMQzd.:and a comment
 sha:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=
 ssha:{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0
@@ -139,16 +139,16 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 			}
 		}
 	}
-	if let < 200 { // of either path: by each kind of hash, and by address
+	if let < 200 { // for either path: by each kind of hash, and by address
 		t.Errorf("only %d were let in", let)
 	}
 }
 
-// A rule with IPv4 addresses written as IPv6 ones is one of IPv4, where nginx has it match nothing.
+// A rule with an IPv4-mapped IPv6 network applies to IPv4 addresses. In nginx it matches nothing.
 func TestAccessOfMappedAddresses(t *testing.T) {
 	for _, test := range []struct {
 		denied string
-		want   [3]int // to 10.1.2.3, 192.0.2.7 and 2001:db8::1
+		want   [3]int // for 10.1.2.3, 192.0.2.7 and 2001:db8::1
 	}{
 		{"::ffff:10.0.0.0/104", [3]int{403, 200, 200}},
 		{"::ffff:0.0.0.0/96", [3]int{403, 403, 200}},

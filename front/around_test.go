@@ -17,10 +17,10 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// patience is for what never takes so long, unless it hangs.
+// patience bounds waiting for what is fast unless it hangs.
 const patience = time.Minute
 
-// newFront makes a handler that is closed when the test ends.
+// newFront returns a handler that is closed at the end of the test.
 func newFront(t testing.TB, c front.Config, options ...front.Option) *front.Handler {
 	t.Helper()
 	h, err := front.New(c, options...)
@@ -42,7 +42,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// asker asks a server, over a unix socket, so that it needs no port.
+// testClient sends requests to a server over a unix socket, which needs no port.
 type asker struct {
 	t      testing.TB
 	client *http.Client
@@ -59,7 +59,7 @@ func newAsker(t testing.TB, socket string) *asker {
 	return &asker{t, &http.Client{Transport: transport, CheckRedirect: follow}, socket}
 }
 
-// reply is an answer, read to its end.
+// response is a response with its whole body.
 type reply struct {
 	status int
 	header http.Header
@@ -68,7 +68,7 @@ type reply struct {
 
 func (a *asker) get(path string, fields ...string) reply { return a.ask("GET", path, nil, fields...) }
 
-// ask sends a request with fields, name after name and value.
+// do sends a request. fields are names and values.
 func (a *asker) ask(method, path string, body io.Reader, fields ...string) reply {
 	a.t.Helper()
 	r, err := http.NewRequest(method, "http://front.test"+path, body)
@@ -90,7 +90,7 @@ func (a *asker) ask(method, path string, body io.Reader, fields ...string) reply
 	return reply{resp.StatusCode, resp.Header, string(b)}
 }
 
-// serveHandler serves on a unix socket until the test ends.
+// serveHandler serves on a unix socket until the end of the test.
 func serveHandler(t testing.TB, h http.Handler) *asker {
 	t.Helper()
 	socket := filepath.Join(shortDir(t), "s")
@@ -104,7 +104,7 @@ func serveHandler(t testing.TB, h http.Handler) *asker {
 	return newAsker(t, socket)
 }
 
-// shortDir is a directory whose name leaves room for that of a socket in it.
+// shortDir returns a directory whose name is short enough for a socket in it.
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "front")
@@ -115,12 +115,12 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// oneHost is a Config of a host with locations.
+// oneHost returns a Config with one host.
 func oneHost(locations ...front.Location) front.Config {
 	return front.Config{Hosts: []front.Host{{Locations: locations}}}
 }
 
-// app is the location / of a handler that is bound as "app".
+// app returns a location / with the bound handler "app".
 func app(s front.Settings) front.Location {
 	return front.Location{Path: "/", Proxy: &front.Proxy{To: "app"}, Settings: s}
 }
@@ -131,7 +131,7 @@ func frontOf(t testing.TB, s front.Settings, h http.HandlerFunc) *asker {
 	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h), quiet()))
 }
 
-// awaitFile returns what a file has once it is enough.
+// awaitFile returns the content of a file once it is enough.
 func awaitFile(t testing.TB, name string, enough func(b []byte) bool) []byte {
 	t.Helper()
 	for late := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {

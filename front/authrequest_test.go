@@ -17,7 +17,8 @@ import (
 	"github.com/tarehq/tare/front/limit"
 )
 
-// asking is a Config whose location / asks /auth, which auth answers, and is then answered by content.
+// withAuthRequest returns a Config whose location / makes a subrequest to /auth and is served by
+// content.
 func asking(auth, content front.Proxy, set ...front.Set) front.Config {
 	return oneHost(
 		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Proxy: &auth},
@@ -25,7 +26,7 @@ func asking(auth, content front.Proxy, set ...front.Set) front.Config {
 	)
 }
 
-// judge answers with the status that the client's field X-Want says, 200 if it says none.
+// respondAsWanted responds with the status in X-Want, by default 200.
 func judge(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if want := r.Header.Get("X-Want"); want != "" {
@@ -40,7 +41,7 @@ func judge(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What the subrequest's status means is the same whoever answers it: an upstream or a bound handler.
+// The meaning of a subrequest's status is the same for an upstream and for a bound handler.
 func TestAuthRequestDecides(t *testing.T) {
 	user := front.Set{Name: "user", Value: "$upstream_http_x_user"}
 	content := front.Proxy{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
@@ -60,12 +61,12 @@ func TestAuthRequestDecides(t *testing.T) {
 			}
 		}
 		if got := a.get("/auth"); got.status != 404 {
-			t.Errorf("%s: a client asks for /auth: %d", name, got.status)
+			t.Errorf("%s: a client requests /auth: %d", name, got.status)
 		}
 	}
 }
 
-// Whoever is asked sees a request of its own, and the content the client's, whole.
+// The subrequest has its own header, and the content gets the client's complete request.
 func TestAuthRequestIsAnother(t *testing.T) {
 	type seen struct{ method, uri, length, field, body string }
 	var mu sync.Mutex
@@ -76,7 +77,7 @@ func TestAuthRequestIsAnother(t *testing.T) {
 		defer mu.Unlock()
 		asked = append(asked, seen{r.Method, r.RequestURI, fmt.Sprint(r.ContentLength, r.Header["Content-Length"]), r.Header.Get("X-Field") + r.Header.Get("If-None-Match"), string(body)})
 		r.Header.Set("X-Field", "changed")
-		_, _ = w.Write(make([]byte, 1<<20)) // nobody gets it
+		_, _ = w.Write(make([]byte, 1<<20)) // it is discarded
 	}
 	text := strings.Repeat("a body", 20000)
 	for name, pair := range map[string][2]front.Proxy{
@@ -100,7 +101,7 @@ func TestAuthRequestIsAnother(t *testing.T) {
 				t.Errorf("%s: the auth request was %+v, want %+v", name, asked[0], want)
 			}
 			if asked[1].length = ""; asked[1] != (seen{"POST", "/x?y", "", "client*", text}) {
-				t.Errorf("%s: the content was asked %.200v", name, asked[1])
+				t.Errorf("%s: the content received %.200v", name, asked[1])
 			}
 		}
 		asked = nil
@@ -111,7 +112,7 @@ func TestAuthRequestIsAnother(t *testing.T) {
 	}
 }
 
-// The subrequest has the variables of the request, and tells of the client what the request would.
+// The subrequest shares the request's variables, and its variables show the client.
 func TestAuthRequestVariables(t *testing.T) {
 	c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: "app"},
 		front.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
@@ -132,7 +133,7 @@ func TestAuthRequestVariables(t *testing.T) {
 	}
 }
 
-// An auth request is kept by a cache like any other.
+// A cache stores the response to a subrequest like any other.
 func TestAuthRequestIsCached(t *testing.T) {
 	var n atomic.Int64
 	auth := front.Proxy{To: front.Text(connUse(t, func(w http.ResponseWriter, r *http.Request) {
@@ -154,11 +155,11 @@ func TestAuthRequestIsCached(t *testing.T) {
 		}
 	}
 	if n.Load() != 2 {
-		t.Errorf("it was asked %d times", n.Load())
+		t.Errorf("it received %d requests", n.Load())
 	}
 }
 
-// What a password or an address decides is decided first, and all of them count with "any".
+// Rules and passwords are checked before the subrequest, and with "any" each of them counts.
 func TestAuthRequestSatisfiesAny(t *testing.T) {
 	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}}, AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
 	var asked atomic.Int64
@@ -174,11 +175,11 @@ func TestAuthRequestSatisfiesAny(t *testing.T) {
 		}
 	}
 	if asked.Load() != 4 {
-		t.Errorf("it was asked %d times", asked.Load())
+		t.Errorf("it received %d requests", asked.Load())
 	}
 }
 
-// Nobody is let in by a handler that panics, nor after the client has left, and there is one line in the log for each.
+// Neither a panic of the handler nor the client's departure grants access, and each logs one line.
 func TestAuthRequestEnds(t *testing.T) {
 	entered := make(chan struct{}, 1)
 	wait := func(_ http.ResponseWriter, r *http.Request) {
@@ -193,7 +194,7 @@ func TestAuthRequestEnds(t *testing.T) {
 			c.Hosts[0].Locations[i].Logs = []front.Log{{Path: file, Format: "f"}}
 		}
 		a := serveHandler(t, newFront(t, c, quiet(),
-			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("somebody was let in") })),
+			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("access was granted") })),
 			front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				wait(w, r)
 				panic(http.ErrAbortHandler)
@@ -208,7 +209,7 @@ func TestAuthRequestEnds(t *testing.T) {
 			leave()
 		}()
 		if resp, err := a.client.Do(r); err == nil {
-			t.Errorf("an answer: %v", resp)
+			t.Errorf("a response: %v", resp)
 		}
 		if lines := awaitLines(t, file, 1); len(lines) != 1 || lines[0] != "/gone "+name {
 			t.Errorf("logged %q, want %s", lines, name)
@@ -216,7 +217,7 @@ func TestAuthRequestEnds(t *testing.T) {
 	}
 }
 
-// What limits the auth location counts is given back with the request.
+// Places in the limits of the auth location are released with the request.
 func TestAuthRequestHoldsLimits(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	c := asking(front.Proxy{To: "judge"}, front.Proxy{To: "app"})
@@ -241,7 +242,7 @@ func TestAuthRequestHoldsLimits(t *testing.T) {
 	}
 }
 
-// Subrequests of many requests have nothing in common.
+// Subrequests of concurrent requests share nothing.
 func TestAuthRequestsAtOnce(t *testing.T) {
 	c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: front.Text(connUse(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -261,9 +262,9 @@ func TestAuthRequestsAtOnce(t *testing.T) {
 
 func TestAuthRequestErrors(t *testing.T) {
 	for want, a := range map[string]front.AuthRequest{
-		`auth_request: "auth" is no path`:                 {URI: "auth"},
-		"the variable $uri is the server's":               {URI: "/auth", Set: []front.Set{{Name: "uri", Value: "x"}}},
-		"auth_request_set $a: there is no variable $nosu": {URI: "/auth", Set: []front.Set{{Name: "a", Value: "$nosuch"}}},
+		`auth_request: invalid path "auth"`:           {URI: "auth"},
+		"variable $uri cannot be set":                 {URI: "/auth", Set: []front.Set{{Name: "uri", Value: "x"}}},
+		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []front.Set{{Name: "a", Value: "$nosuch"}}},
 	} {
 		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{AuthRequest: &a}}), quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -271,11 +272,11 @@ func TestAuthRequestErrors(t *testing.T) {
 	}
 	c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "[$a]"}}, Settings: front.Settings{AuthRequest: &front.AuthRequest{Set: []front.Set{{Name: "a", Value: "x"}}}}})
 	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
-		t.Errorf("where nobody is asked: %d %q", got.status, got.body)
+		t.Errorf("without a subrequest: %d %q", got.status, got.body)
 	}
 }
 
-// Over HTTP/2 it is the same, also where settings have the answer be watched.
+// AuthRequest works over HTTP/2, also if the response is observed.
 func TestAuthRequestByHTTP2(t *testing.T) {
 	for _, settings := range []front.Settings{{}, {SendTimeout: time.Minute}} {
 		c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: front.Text(connUse(t, echo))})
@@ -304,7 +305,7 @@ func TestAuthRequestByHTTP2(t *testing.T) {
 	}
 }
 
-// Nobody gets in where a pattern that makes a value of the answer has taken too long.
+// Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
 func TestStuckAuthRequest(t *testing.T) {
 	c := asking(front.Proxy{To: "judge"}, front.Proxy{To: "app"}, front.Set{Name: "a", Value: "$kind"})
 	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
@@ -316,7 +317,7 @@ func TestStuckAuthRequest(t *testing.T) {
 	}
 }
 
-// The head of an answer decides: nobody waits for a body that nobody gets.
+// The head of the response decides: its body is not awaited.
 func TestAuthRequestWaitsForNoBody(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()

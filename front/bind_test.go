@@ -21,7 +21,7 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// A bound handler is asked what a server at its place would be.
+// A bound handler receives the request that a server in its place would.
 func TestBoundLikeServer(t *testing.T) {
 	to := connUse(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
@@ -33,7 +33,8 @@ func TestBoundLikeServer(t *testing.T) {
 	} {
 		remote, local := p, p
 		remote.To, local.To = front.Text(to), "app"
-		if p.Header == nil || p.Header[0].Name != "Host" { // else it is the goal's name, which differs
+		// otherwise it is the target's name, which differs
+		if p.Header == nil || p.Header[0].Name != "Host" {
 			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)], front.Field{Name: "Host", Value: "app"})
 		}
 		h := newFront(t, oneHost(front.Location{Path: "/r/", Proxy: &remote}, front.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
@@ -56,7 +57,8 @@ func TestBoundLikeServer(t *testing.T) {
 	}
 }
 
-// If nothing differs it is the same request, and what belongs to the client stays.
+// If nothing differs the handler receives the client's request itself, and the client's header is
+// not changed.
 func TestBoundRequest(t *testing.T) {
 	var got *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })
@@ -71,15 +73,15 @@ func TestBoundRequest(t *testing.T) {
 		if (got == r) != same || got.RemoteAddr != r.RemoteAddr || got.Context() != r.Context() || got.URL != r.URL {
 			t.Errorf("%s: the same %v", path, got == r)
 		}
-		got.Header["X-A"][0] = "c" // the client's own, where nothing has changed
+		got.Header["X-A"][0] = "c" // the client's own, since nothing has changed
 		if r.Header.Get("X-A") != "c" {
 			t.Errorf("%s: the header was copied", path)
 		}
 	}
 }
 
-// A request that is nobody else's has another Host for the handler, and not for the logs. One that somebody has put a handler around
-// stays as it was.
+// The handler sees the Host of the Config, and logs see the client's. A request that other handlers
+// have seen is not changed.
 func TestBoundHost(t *testing.T) {
 	var bound *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
@@ -105,7 +107,7 @@ func TestBoundHost(t *testing.T) {
 		}
 	}
 	if around.Host != "Front.test:8080" || around == bound {
-		t.Errorf("the host of somebody else's request is %q", around.Host)
+		t.Errorf("the host of another handler's request is %q", around.Host)
 	}
 	h.Close()
 	if got, _ := os.ReadFile(log); string(got) != strings.Repeat("front.test Front.test:8080\n", 2) {
@@ -113,7 +115,7 @@ func TestBoundHost(t *testing.T) {
 	}
 }
 
-// What a handler was given stays as it was, though another one answers for its error.
+// The request of a handler is not changed when another handler serves its error page.
 func TestBoundHostStays(t *testing.T) {
 	var first, second *http.Request
 	h := newFront(t, oneHost(
@@ -135,7 +137,7 @@ func TestBoundHostStays(t *testing.T) {
 	}
 }
 
-// Rules of answers hold for bound handlers.
+// The rules for responses apply to bound handlers.
 func TestBoundAnswers(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
@@ -177,8 +179,7 @@ func TestBoundAnswers(t *testing.T) {
 	}
 }
 
-// A handler that panics ends its connection, as it would without us, and nobody else's.
-// What a handler keeps of its call leads to no other request, whatever it does with it.
+// The writer that a handler keeps does not lead to another request.
 func TestBoundKeepsItsCall(t *testing.T) {
 	var kept []http.ResponseWriter
 	var asked []*http.Request
@@ -186,7 +187,7 @@ func TestBoundKeepsItsCall(t *testing.T) {
 	h := newFront(t, attemptTime(front.Proxy{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept, asked = append(kept, w), append(asked, r)
 		if r.URL.Path == "/first" {
-			return // nothing was written: the rules have not been looked at
+			return // nothing was written: the rules have not been applied
 		}
 		kept[0].Header()["Location"] = []string{"http://app/x"}
 		kept[0].WriteHeader(http.StatusTeapot)
@@ -200,10 +201,11 @@ func TestBoundKeepsItsCall(t *testing.T) {
 		}
 	}
 	if len(asked) != 2 || asked[0].URL.Path != "/first" || asked[1].URL.Path != "/other" || kept[0] == kept[1] {
-		t.Errorf("asked %v", asked)
+		t.Errorf("received %v", asked)
 	}
 }
 
+// A handler that panics ends its own connection, as without the front, and no other.
 func TestBoundPanics(t *testing.T) {
 	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
@@ -211,14 +213,14 @@ func TestBoundPanics(t *testing.T) {
 		}
 	})), quiet()))
 	if resp, err := a.client.Get("http://x/panic"); err == nil {
-		t.Errorf("an answer: %v", resp)
+		t.Errorf("a response: %v", resp)
 	}
 	if got := a.get("/"); got.status != 200 {
 		t.Error(got)
 	}
 }
 
-// Bodies are bounded for bound handlers, too, and files are sent by who can.
+// Limits for bodies apply to bound handlers, and sendfile is used if possible.
 func TestBoundBodies(t *testing.T) {
 	name := t.TempDir() + "/f"
 	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
@@ -245,7 +247,7 @@ func TestBoundBodies(t *testing.T) {
 	}
 }
 
-// A handler that writes nothing answers all the same: the rules hold for its header.
+// The response of a handler that writes nothing is complete, and the rules apply to its header.
 func TestBoundSilent(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
@@ -265,7 +267,7 @@ func TestBoundSilent(t *testing.T) {
 	}
 }
 
-// A body that was received for an upstream is there for the handler that answers instead of it.
+// A body that was received for an upstream is available to the handler that responds instead.
 func TestBoundInsteadOfUpstream(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
 	c := oneHost(
@@ -278,7 +280,8 @@ func TestBoundInsteadOfUpstream(t *testing.T) {
 	})), quiet()))
 	for _, n := range []int{1, 100_000} {
 		body := strings.Repeat("x", n)
-		for _, from := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} { // the length of one is not said
+		// one without a length
+		for _, from := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
 			if got := a.ask("POST", "/x", from); got.status != 200 || got.body != fmt.Sprint("POST ", n, "\n", body) {
 				t.Errorf("%d bytes: %d, %d bytes: %.20q", n, got.status, len(got.body), got.body)
 			}
@@ -293,10 +296,10 @@ func (w *nowhere) Header() http.Header         { return w.header }
 func (w *nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (w *nowhere) WriteHeader(int)             {}
 
-// SetSendTimeout is what a server of tare's has.
+// SetSendTimeout is implemented by tare's servers.
 func (w *nowhere) SetSendTimeout(time.Duration) error { return nil }
 
-// What a bound handler costs beside calling it.
+// BenchmarkBound measures what a bound handler costs besides the call.
 func BenchmarkBound(b *testing.B) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hi") })
 	for name, p := range map[string]front.Proxy{
@@ -326,7 +329,8 @@ func BenchmarkBound(b *testing.B) {
 	})
 }
 
-// passCost returns what passes a request on, to a server that answers from the same process without allocating.
+// proxyCost returns a function that proxies one request to a server in this process, which does not
+// allocate.
 func passCost(t testing.TB, p front.Proxy, answer string) (once func()) {
 	to := raw(t, func(nc net.Conn) {
 		in, out := make([]byte, 4096), []byte(answer)
@@ -354,7 +358,7 @@ func passCost(t testing.TB, p front.Proxy, answer string) (once func()) {
 	}
 }
 
-// passHTTP and passFastCGI are what passCost measures.
+// proxyHTTP and proxyFastCGI are the cases of proxyCost.
 func passHTTP(t testing.TB) func() {
 	return passCost(t, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
 		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
@@ -369,7 +373,8 @@ func passFastCGI(t testing.TB) func() {
 	return passCost(t, front.Proxy{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(answer))
 }
 
-// passes are the ways of passing on, and what an exchange may allocate there: what is left to the collector because somebody may keep it.
+// proxyCases returns the cases with the allocations that an exchange may have: memory that others
+// may keep is not reused.
 func passes() map[string]proxyState {
 	return map[string]proxyState{"http": {passHTTP, 4}, "fastcgi": {passFastCGI, 20}}
 }

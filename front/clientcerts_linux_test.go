@@ -33,7 +33,7 @@ type issued struct {
 	key *ecdsa.PrivateKey
 }
 
-// issue has an authority sign a certificate, or that sign itself.
+// issue returns a certificate that an authority has signed, or a self-signed one.
 func issue(t *testing.T, name string, by *issued, change func(*x509.Certificate)) *issued {
 	t.Helper()
 	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -98,7 +98,8 @@ http {
 	server { listen LISTEN ssl default_server; server_name open; return 200 "open $ssl_client_verify"; }
 `
 
-// Clients' certificates are verified as by nginx, whatever the mode, the authorities, the depth and the lists of revoked ones.
+// Client certificates are verified as by nginx, for all modes, authorities, depths and revocation
+// lists.
 func TestClientCertificatesAsNginx(t *testing.T) {
 	nginx, dir := programs.Nginx(t), shortDir(t)
 	past := func(c *x509.Certificate) {
@@ -184,7 +185,7 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 	}
 }
 
-// askWithoutHost returns what a request without Host gets.
+// requestWithoutHost returns the response to a request without Host.
 func askWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, Certificates: certs})
@@ -199,7 +200,7 @@ func askWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) st
 	return strings.Fields(head)[1] + " " + string(serverName.ReplaceAll([]byte(body), []byte("SERVER")))
 }
 
-// serveTLSConf serves a configuration, with the handshakes that its hosts ask for.
+// serveTLSConf serves a configuration, with the handshakes of its hosts.
 func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (addr string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -228,7 +229,8 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 	return addr
 }
 
-// askVerified returns the status and the body that a client with certificates gets. It sends them whatever the server wants.
+// requestWithCerts returns status and body for a client with certificates, which it sends whatever
+// the server requests.
 func askVerified(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
 	t.Helper()
 	config := &tls.Config{ServerName: name, InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

@@ -16,7 +16,7 @@ type sink struct{ header http.Header }
 func (s *sink) Header() http.Header { return s.header }
 func (s *sink) WriteHeader(int)     {}
 
-// SetSendTimeout is what a server of tare's has.
+// SetSendTimeout is implemented by tare's servers.
 func (s *sink) SetSendTimeout(time.Duration) error { return nil }
 
 func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
@@ -26,7 +26,7 @@ func (s *sink) serve(h http.Handler, r *http.Request) {
 	h.ServeHTTP(s, r)
 }
 
-// costs are handlers whose cost is known: what a request costs beside what is answered.
+// costs returns handlers with the allocations of a request, besides those of the content.
 func costs(t testing.TB) (all []costCase) {
 	app := Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }))
 	request := func(host, target string) *http.Request {
@@ -68,7 +68,7 @@ type costCase struct {
 	most float64 // allocations
 }
 
-// TestAllocations: what the content needs, and the exchange where its memory is not used again.
+// An exchange allocates no more than its content needs, and its memory where that cannot be reused.
 func TestAllocations(t *testing.T) {
 	for _, c := range costs(t) {
 		if poisons {
@@ -77,7 +77,8 @@ func TestAllocations(t *testing.T) {
 		w := &sink{make(http.Header)}
 		cost := func() float64 { return testing.AllocsPerRun(200, func() { w.serve(c.h, c.r) }) }
 		n := cost()
-		for start := time.Now(); n > c.most && time.Since(start) < settled; n = cost() { // a file that is new is read for each request
+		// a new file is read for each request
+		for start := time.Now(); n > c.most && time.Since(start) < settled; n = cost() {
 		}
 		if n > c.most {
 			t.Errorf("%s: %v allocations, want at most %v", c.name, n, c.most)

@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// releases is a folder with two releases of a site, and the link "current" to the first.
+// releases returns a directory with two releases of a site, and the link "current" to the first.
 func releases(t *testing.T) (dir string, deploy func(release string)) {
 	t.Helper()
 	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x", "r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
@@ -33,7 +33,7 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 	return dir, deploy
 }
 
-// What a link leads to now is what is served, whatever was served before, and in every way that a file can be found.
+// A link's current target is served, whatever was served before, and whichever way a file is found.
 func TestDeployByLink(t *testing.T) {
 	dir, deploy := releases(t)
 	at := func(path string, f Files) Location { return Location{Path: path, Settings: Settings{Files: f}} }
@@ -83,11 +83,11 @@ func TestDeployByLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := ask(t, h, "/x"); got.status != 404 {
-		t.Errorf("behind a link that leads nowhere: %d %q", got.status, got.body)
+		t.Errorf("a dangling link: %d %q", got.status, got.body)
 	}
 }
 
-// A file that changes, comes or goes does so for the next request.
+// A file that changes, appears or disappears does so for the next request.
 func TestFilesAreLookedAt(t *testing.T) {
 	dir := site(t, "x", "real")
 	h := newFront(t, Config{Hosts: []Host{{
@@ -110,7 +110,8 @@ func TestFilesAreLookedAt(t *testing.T) {
 	put("later", "later")
 	check("/alias", "later")
 	check("/x", "x")
-	for _, text := range []string{"1", "2", "3", "longer"} { // in the same tick of the kernel's clock
+	// in the same tick of the kernel's clock
+	for _, text := range []string{"1", "2", "3", "longer"} {
 		put("x", text)
 		check("/x", text)
 	}
@@ -132,7 +133,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 	check("/x", "changed")
 }
 
-// disable_symlinks refuses links in the part of the path that it is about.
+// disable_symlinks rejects links in its part of the path.
 func TestSymlinks(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("links can be refused on Linux only")

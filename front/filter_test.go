@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// What is added to answers does not keep the server from sending files by itself, nor handlers from what else a server can do.
+// Added header fields disable neither sendfile nor the other methods of the server's writer.
 func TestWriterIsWhole(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
@@ -37,7 +37,7 @@ func TestWriterIsWhole(t *testing.T) {
 			if n, err := io.Copy(w, io.LimitReader(f, int64(len(content)-7))); err != nil || n != int64(len(content)-7) {
 				t.Error(n, err)
 			}
-			if n, err := io.Copy(w, f); err != nil || n != 7 { // and where it was left off
+			if n, err := io.Copy(w, f); err != nil || n != 7 { // and it continues where it stopped
 				t.Error(n, err)
 			}
 		})))
@@ -59,7 +59,7 @@ func TestWriterIsWhole(t *testing.T) {
 	}
 }
 
-// copier notes whether it was given a file to send, as the kernel wants it.
+// copier records whether it received a file, as sendfile requires.
 type copier struct {
 	http.ResponseWriter
 	direct chan bool
@@ -76,7 +76,7 @@ func (c *copier) ReadFrom(src io.Reader) (int64, error) {
 
 func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// An application's errors may have a page, and what it said about them goes nowhere; others pass.
+// An error page replaces an application's error and its header; other responses are unchanged.
 func TestIntercept(t *testing.T) {
 	pass := &front.Proxy{To: "app", Intercept: true}
 	us := serveHandler(t, newFront(t, oneHost(
@@ -104,7 +104,7 @@ func TestIntercept(t *testing.T) {
 	}
 }
 
-// Whatever is around the content, its answers are the same as without.
+// Filters and logs do not change responses.
 func TestWriterChangesNothing(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"nothing": func(http.ResponseWriter, *http.Request) {},
@@ -146,14 +146,14 @@ func TestWriterChangesNothing(t *testing.T) {
 	}
 }
 
-// discard is a server's writer that costs nothing.
+// discard is a ResponseWriter that costs nothing.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header       { return d.header }
 func (discard) WriteHeader(int)             {}
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// What is around a bound handler, piece by piece.
+// BenchmarkAround measures what surrounds a bound handler, piece by piece.
 func BenchmarkAround(b *testing.B) {
 	log := []front.Log{{Path: "/dev/null"}}
 	for _, c := range []struct {
@@ -164,7 +164,7 @@ func BenchmarkAround(b *testing.B) {
 		{"timeout", front.Settings{SendTimeout: time.Minute}},
 		{"header", front.Settings{Header: []front.AddHeader{{Name: "X-A", Value: "b"}}}},
 		{"log", front.Settings{Logs: log}},
-		{"gzip/not asked for", front.Settings{Gzip: &front.Gzip{}}},
+		{"gzip/not accepted", front.Settings{Gzip: &front.Gzip{}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			h := newFront(b, oneHost(app(c.settings)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// site is a directory with files of a test's: names that end in a slash are directories, and a file says its name.
+// site makes a directory with files. Names that end in a slash are directories, and each file
+// contains its name.
 func site(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +34,7 @@ func site(t testing.TB, names ...string) string {
 	return dir
 }
 
-// newFront makes a Handler that is closed with the test.
+// newFront returns a Handler that is closed at the end of the test.
 func newFront(t testing.TB, c Config, opts ...Option) *Handler {
 	t.Helper()
 	h, err := New(c, append([]Option{LogErrors(log.New(io.Discard, "", 0))}, opts...)...)
@@ -44,14 +45,14 @@ func newFront(t testing.TB, c Config, opts ...Option) *Handler {
 	return h
 }
 
-// answer is what a test looks at of one.
+// response is what a test compares of a response.
 type answer struct {
 	status         int
 	body, location string
 	header         http.Header
 }
 
-// ask asks a handler in memory: a method if there is one, and a target.
+// get sends a request to a handler in memory: an optional method, and a target.
 func ask(t testing.TB, h http.Handler, target string, fields ...string) answer {
 	t.Helper()
 	method, uri, ok := strings.Cut(target, " ")

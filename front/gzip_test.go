@@ -21,7 +21,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// told answers as a query says.
+// respondAsQuery responds as the query describes.
 func told(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	header := w.Header()
@@ -49,7 +49,7 @@ func told(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nginx and we compress the same answers, and say the same about them.
+// The same responses are compressed as by nginx, with the same header.
 func TestGzipAsNginx(t *testing.T) {
 	theirApp := serveHandler(t, http.HandlerFunc(told))
 	proxied := []string{"off", "any", "expired", "no-cache", "no-store private", "no_last_modified", "no_etag", "auth"}
@@ -106,7 +106,7 @@ func gzipCases(proxied int) []gzipCase {
 	} {
 		add("/0/?"+strings.ReplaceAll(query, ";", "%3B"), "Accept-Encoding", "gzip")
 		if strings.HasSuffix(query, "&n=0") {
-			continue // net/http leaves the length out of this one, but for which it is too short
+			continue // net/http leaves the length out here, without which it is not too short
 		}
 		all = append(all, gzipCase{"HEAD", "/0/?" + strings.ReplaceAll(query, ";", "%3B"), []string{"Accept-Encoding", "gzip"}})
 	}
@@ -126,7 +126,7 @@ func gzipCases(proxied int) []gzipCase {
 	return all
 }
 
-// plainBody is what is inside of an answer.
+// plainBody returns a decompressed body.
 func plainBody(t *testing.T, r reply) string {
 	t.Helper()
 	if r.header.Get("Content-Encoding") != "gzip" || r.body == "" {
@@ -143,7 +143,7 @@ func plainBody(t *testing.T, r reply) string {
 	return string(b)
 }
 
-// HTTP/1.0 gets nothing compressed, unless it may.
+// HTTP/1.0 gets no compressed responses unless HTTP10 is set.
 func TestGzipOldHTTP(t *testing.T) {
 	for _, may := range []bool{false, true} {
 		h := newFront(t, oneHost(app(front.Settings{Gzip: &front.Gzip{HTTP10: may}})), front.Bind("app", http.HandlerFunc(told)))
@@ -159,7 +159,7 @@ func TestGzipOldHTTP(t *testing.T) {
 	}
 }
 
-// The ratio is that of what a handler has written to what was sent.
+// $gzip_ratio is the ratio of the handler's bytes to those sent.
 func TestGzipRatio(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := oneHost(app(front.Settings{Gzip: &front.Gzip{Types: []string{"text/plain"}}, Logs: []front.Log{{Path: name, Format: "ratio"}}}))
@@ -185,7 +185,7 @@ func TestGzipRatio(t *testing.T) {
 	}
 }
 
-// recorder is a server's writer, in memory.
+// recorder is a server's writer in memory.
 type recorder struct {
 	mu      sync.Mutex
 	header  http.Header
@@ -207,7 +207,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 }
 func (r *recorder) Flush() { r.flushes++ }
 
-// What is flushed can be read at once: streams of events come through.
+// Flushed data can be read at once, as event streams require.
 func TestGzipFlush(t *testing.T) {
 	next := make(chan bool)
 	us := frontOf(t, front.Settings{Gzip: &front.Gzip{Types: []string{"text/event-stream"}}}, func(w http.ResponseWriter, _ *http.Request) {
@@ -242,7 +242,8 @@ func TestGzipFlush(t *testing.T) {
 	}
 }
 
-// Beyond the bound, answers go as they are; compressors that a panic leaves behind count no longer.
+// Beyond maxCompressing responses are sent uncompressed. Compressors of panicked handlers are
+// released.
 func TestGzipBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, bound = 600, 512

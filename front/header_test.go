@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// nginx and we add the same to answers of all statuses.
+// add_header adds the same fields as nginx, for all statuses.
 func TestAddHeaderAsNginx(t *testing.T) {
 	statuses := []int{200, 201, 202, 204, 206, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 410, 500, 502, 503}
 	var locations strings.Builder
@@ -50,7 +50,7 @@ func TestAddHeaderAsNginx(t *testing.T) {
 	}
 }
 
-// sameTime compares times that were told one after the other.
+// sameTime compares times that were taken one after the other.
 func sameTime(t *testing.T, what, got, want string) {
 	t.Helper()
 	g, gotErr := http.ParseTime(got)
@@ -99,7 +99,7 @@ func TestExpiresAsNginx(t *testing.T) {
 	}
 }
 
-// dated answers with fields that expires replaces.
+// dated responds with fields that expires replaces.
 func dated(w http.ResponseWriter, r *http.Request, lastModified string) {
 	if r.FormValue("old") != "" {
 		w.Header().Set("Expires", "Thu, 01 Jan 1970 00:00:00 GMT")
@@ -133,7 +133,7 @@ func sameAge(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// What a client sends cannot end a field, and what nobody could mean is refused.
+// A client's data cannot end a field, and invalid settings are rejected.
 func TestAddHeaderIsSafe(t *testing.T) {
 	us := serveHandler(t, newFront(t, oneHost(front.Location{
 		Path:     "/",

@@ -9,7 +9,7 @@ import (
 )
 
 func TestHostName(t *testing.T) {
-	for in, want := range map[string]string{ // "!" is refused
+	for in, want := range map[string]string{ // "!": invalid
 		"": "", "a.example": "a.example", "A.Example:80": "a.example", "a.example.": "a.example", "a.example.:80": "a.example", "a:": "a", "[::1]:80": "[::1]", "[::1]": "[::1]", "[::1": "!", "[::1]x": "!", "a:b": "!",
 		"a:1:2": "!", "::1": "!", "a..b": "!", "a b": "!", "a/b": "!", "a\x7f": "!", "a,b": "!", "u@a": "!", "a#b": "!", "1.2.3.4:5": "1.2.3.4", "ä": "ä", ".a": ".a",
 	} {
@@ -31,7 +31,7 @@ func says(name string, listen ...string) Host {
 	return h
 }
 
-// The host is one of the address that was connected to.
+// The host is one of the local address.
 func TestHostsByAddress(t *testing.T) {
 	elsewhere := says("elsewhere", "*:81")
 	elsewhere.Listen[0].Default = true
@@ -60,7 +60,7 @@ func TestHostsByAddress(t *testing.T) {
 	}
 }
 
-// If all hosts listen at the same addresses it does not matter which it is.
+// If all hosts listen on the same addresses the address does not matter.
 func TestHostsAlike(t *testing.T) {
 	first, second := says("first", "127.0.0.1:80", "[::1]:80"), says("second", "[::1]:80", "127.0.0.1:80")
 	h := newFront(t, Config{Hosts: []Host{first, second}})

@@ -20,17 +20,17 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 )
 
-// What front servers were caught at, and what has to hold here instead. The numbers are those of a list of faults that such servers had;
-// what is missing is tested elsewhere:
+// Attacks that other servers were vulnerable to. The numbers are those of a list of such
+// vulnerabilities. Those that are missing here have tests elsewhere:
 //
 //	12 switching protocols                  TestUpgrades
-//	24, 42 upstreams' nonsense              TestHostileUpstreams, TestSilentUpstreams
+//	24, 42 malformed upstream responses     TestHostileUpstreams, TestSilentUpstreams
 //	31-33, 36 records of FastCGI            TestKilledApplication, and the fuzz targets of internal/wire/fcgi
-//	37, 38, 43 what one connection may ask  the server's tests
-//	39 work that grows faster than its input  TestManyRanges of front/files, and FuzzCleanPath
-//	41 what clients' keys may take          the tests of front/limit, and TestLimitKeysAreBounded
-//	46 memory that is used again            all tests, with -tags poison
-//	47 what is asked twice                  TestNext
+//	37, 38, 43 limits of one connection     the server's tests
+//	39 superlinear work                     TestManyRanges of front/files, and FuzzCleanPath
+//	41 memory for clients' keys             the tests of front/limit, and TestLimitKeysAreBounded
+//	46 memory that is reused                all tests, with -tags poison
+//	47 repeated requests                    TestNext
 //	51 passwords                            TestHashes, TestPasswordFile and TestVerifiedPasswords
 const hostileConf = `
 events {}
@@ -70,17 +70,20 @@ http {
 }
 `
 
-// hostile is what one client sends, and what has to hold.
+// hostile is what a client sends, and what must result.
 type hostile struct {
-	faults string // by their numbers
+	faults string // numbers in the list
 	name   string
-	send   string // {R} is the rest of a request's first line and its host, {E} the end of a head after which the connection is closed
-	status string // of the answers, in order
-	arrive string // is in what the upstream was sent; "" is that nothing was
-	says   string // is in what the client is sent
+	// {R} is the rest of the request line and Host, {E} the end of a head after which the
+	// connection closes.
+	send   string
+	status string // of the responses, in order
+	arrive string // a part of what the upstream must receive; "" is that it receives nothing
+	says   string // a part of what the client must receive
 }
 
-// evil is in what was sent such that neither the upstream nor the client may ever see it as it is: as a request, or as a line of a head.
+// evil reports whether a head has injected data unescaped, as a request or a line: neither the
+// upstream nor the client may receive it.
 func evil(head string) bool {
 	for line := range strings.SplitSeq(head, "\r\n") {
 		low := strings.ToLower(line)
@@ -107,11 +110,11 @@ func framingCases() []hostile {
 		{"4", "a list of lengths", "POST /x {R}Content-Length: 5, 5\r\n{E}abcde", "400", "", ""},
 		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "", ""},
 		{"5", "a chunk's size that does not fit", "POST /x {R}Transfer-Encoding: chunked\r\n{E}10000000000000005\r\nabcde\r\n0\r\n\r\n", "400", "", ""},
-		{"6", "junk behind a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400", "", ""},
+		{"6", "junk after a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400", "", ""},
 		{"7, 8", "a space before the colon", "GET /x {R}X-A : b\r\n{E}", "400", "", ""},
 		{"8", "no name", "GET /x {R}: b\r\n{E}", "400", "", ""},
 		{"10", "a trailer", "POST /x {R}Transfer-Encoding: chunked\r\nTrailer: evil\r\n{E}1\r\na\r\n0\r\nEvil: 1\r\nX-Real-IP: 6.6.6.6\r\n\r\n", "200", "POST /x HTTP/1.1|Content-Length: 1|", ""},
-		{"11", "a body that nobody reads", "POST /say HTTP/1.1\r\nHost: front.test\r\nContent-Length: 42\r\n\r\n" + smuggled + "  GET /x {R}{E}", "200 200", "GET /x|", "said"},
+		{"11", "an unread body", "POST /say HTTP/1.1\r\nHost: front.test\r\nContent-Length: 42\r\n\r\n" + smuggled + "  GET /x {R}{E}", "200 200", "GET /x|", "said"},
 		{"11", "a body that is too long", "POST /x HTTP/1.1\r\nHost: front.test\r\nContent-Length: 101\r\n\r\n" + smuggled + strings.Repeat(" ", 101-len(smuggled)), "413", "", ""},
 		{"13", "a body that was not waited for", "POST /x HTTP/1.1\r\nHost: front.test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabcGET /y {R}{E}", "100 200 200", "GET /y|", ""},
 		{"14", "CONNECT", "CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n" + smuggled, "", "", ""},
@@ -165,7 +168,7 @@ func pathCases() []hostile {
 	return cases
 }
 
-// hostileUpstream records what it is sent, and answers as the path says.
+// hostileUpstream records what it receives, and responds as the path requires.
 type hostileUpstream struct {
 	mu   sync.Mutex
 	seen bytes.Buffer
@@ -247,7 +250,7 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 		t.Errorf("the upstream was sent %q", arrived)
 	}
 	if evil(said) || strings.Contains(said, "evil\r\n") {
-		t.Errorf("the client was sent %q", said)
+		t.Errorf("the client received %q", said)
 	}
 	if got := statuses(said); c.status != "" && !strings.Contains("|"+c.status+"|", "|"+got+"|") {
 		t.Errorf("%s, want %s: %q", got, c.status, said)
@@ -262,23 +265,24 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 		t.Errorf("the upstream was sent %q", arrived)
 	}
 	if !strings.Contains(said, c.says) {
-		t.Errorf("the client was sent %q, want %q", said, c.says)
+		t.Errorf("the client received %q, want %q", said, c.says)
 	}
 }
 
-// talk sends something and returns all that comes until the connection ends, or nothing has come for a while.
+// exchangeBytes sends bytes, and returns all bytes until the connection ends or is silent for a
+// while.
 func talk(t *testing.T, addr, send string) string {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()
-	go func() { _, _ = io.WriteString(nc, send) }() // the server may have heard enough
+	go func() { _, _ = io.WriteString(nc, send) }() // the server may have closed the connection
 	_ = nc.SetReadDeadline(time.Now().Add(patience))
 	b, _ := io.ReadAll(nc)
 	return string(b)
 }
 
-// statuses are those of answers.
+// statuses returns the statuses of responses.
 func statuses(said string) string {
 	var all []string
 	for _, part := range strings.Split(said, "HTTP/1.")[1:] {
@@ -287,7 +291,7 @@ func statuses(said string) string {
 	return strings.Join(all, " ")
 }
 
-// Faults 29 and 30: what one client gets is kept for no other that may get something else.
+// Attacks 29 and 30: the response of one client is not cached for others that may get another one.
 func TestHostileCache(t *testing.T) {
 	n := 0
 	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
@@ -311,7 +315,8 @@ func TestHostileCache(t *testing.T) {
 		fmt.Fprint(w, n)
 	})
 	c := attemptTime(front.Proxy{
-		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}}, // the head is there before all is kept
+		// The head is sent before the body is stored.
+		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}},
 	})
 	c.Caches = []cache.Config{{Name: "z"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -327,11 +332,11 @@ func TestHostileCache(t *testing.T) {
 		{"what varies", "GET /vary|X-A: 1", "GET /vary|X-A: 2", false},
 		{"what varies in any way", "GET /any", "GET /any", false},
 		{"a cookie", "GET /cookie", "GET /cookie", false},
-		{"a private answer", "GET /private", "GET /private", false},
-		{"somebody's answer", "GET /mine|Authorization: Basic eDp5", "GET /mine", false},
+		{"a private response", "GET /private", "GET /private", false},
+		{"another user's response", "GET /mine|Authorization: Basic eDp5", "GET /mine", false},
 		{"a part", "GET /part|Range: bytes=0-1", "GET /part", false},
 		{"the head", "HEAD /head", "GET /head", true},
-		{"half an answer", "GET /short", "GET /short", false},
+		{"half a response", "GET /short", "GET /short", false},
 	} {
 		before := n
 		for _, ask := range []string{test.first, test.second} {
@@ -353,7 +358,7 @@ func TestHostileCache(t *testing.T) {
 	}
 }
 
-// Fault 34, and what else a client could have an application take for a variable of its own.
+// Attack 34, and other fields that an application may take for its own variables.
 func TestHostileVariables(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -367,11 +372,11 @@ func TestHostileVariables(t *testing.T) {
 	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User", "evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") || !strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
-		t.Errorf("the application was told %s", got)
+		t.Errorf("the application received %s", got)
 	}
 }
 
-// A body is bounded whatever answers: an error's page that an upstream gives, too.
+// The limit of a body also applies if an error page is served by an upstream.
 func TestBodyOfErrorPages(t *testing.T) {
 	to := connUse(t, echo)
 	c := oneHost(
@@ -405,7 +410,7 @@ func TestBodyOfErrorPages(t *testing.T) {
 	}
 }
 
-// Fault 13: an upstream that answers before it has all of a body that is passed on as it comes is heard at once.
+// Attack 13: the client receives a response that the upstream sends before it has the whole body.
 func TestAnswerBeforeTheBody(t *testing.T) {
 	noLeaks(t)
 	to := raw(t, func(nc net.Conn) {

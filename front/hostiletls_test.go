@@ -21,8 +21,9 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// Faults 48 and 49: who names one host in the handshake and another in the request does not get past the certificate that the other
-// asks for, and neither does who has a connection that is older than that.
+// Attacks 48 and 49: a client that names one host in the handshake and another in the request
+// cannot avoid the required certificate, nor can one whose connection is older than the
+// requirement.
 func TestClientCertificateIsTheHosts(t *testing.T) {
 	said := func(name string, asks tls.ClientAuthType) front.Host {
 		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}}, Steps: []front.Step{front.Return{Status: 200, Text: front.Text(name)}}}
@@ -57,8 +58,8 @@ func TestClientCertificateIsTheHosts(t *testing.T) {
 	}
 }
 
-// Faults 15 and 40: a stream of HTTP/2 whose body does not come, or whose answer nobody takes, ends; and one whose body is not
-// as long as it said is no request.
+// Attacks 15 and 40: an HTTP/2 stream ends if its body does not arrive or its response is not read.
+// A body of another length than declared is an error.
 func TestHostileStreams(t *testing.T) {
 	noLeaks(t)
 	arrived := make(chan string, 10)
@@ -84,13 +85,13 @@ func TestHostileStreams(t *testing.T) {
 	for _, test := range []struct {
 		name, method, path, length, body string
 		unended                          bool
-		ends                             string // the stream: with an answer's status, or reset
+		ends                             string // of the stream: a response's status, or reset
 	}{
 		{"no body", "POST", "/pass/1", "", "", true, "408"},
 		{"half a body", "POST", "/pass/2", "10", "half", true, "408"},
 		{"a body that is too short", "POST", "/pass/3", "10", "short", false, "reset"},
 		{"a body that is too long", "POST", "/pass/4", "2", "long", false, "reset"},
-		{"an upstream's answer", "GET", "/pass/5", "", "", false, "reset"},
+		{"an upstream's response", "GET", "/pass/5", "", "", false, "reset"},
 		{"a text", "GET", "/say", "", "", false, "reset"},
 		{"an error's page", "GET", "/error", "", "", false, "reset"},
 		{"a file", "GET", "/file", "", "", false, "reset"},
@@ -108,7 +109,7 @@ func TestHostileStreams(t *testing.T) {
 	s.Close()
 	for len(arrived) > 0 {
 		if a := <-arrived; a != "/pass/5 " {
-			t.Errorf("the upstream was asked %q", a)
+			t.Errorf("the upstream received %q", a)
 		}
 	}
 }
@@ -118,13 +119,13 @@ func withRoot(s front.Settings, dir string) front.Settings {
 	return s
 }
 
-// hostileStream is a stream of a client that takes no bodies.
+// hostileStream is a stream of a client that reads no bodies.
 type hostileStream struct {
 	*http2.Framer
 	nc net.Conn
 }
 
-// openStream asks for something as a client that takes no byte of an answer's body.
+// openStream sends a request as a client that reads no byte of the response's body.
 func openStream(t *testing.T, addr, method, path, length string) *hostileStream {
 	t.Helper()
 	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
@@ -145,7 +146,7 @@ func openStream(t *testing.T, addr, method, path, length string) *hostileStream 
 	return st
 }
 
-// end waits for the stream's end, and says what it was: statuses, and whether it was reset.
+// end waits for the end of the stream, and returns the statuses, and whether it was reset.
 func (st *hostileStream) end(t *testing.T) string {
 	t.Helper()
 	must(t, st.nc.SetReadDeadline(time.Now().Add(patience)))

@@ -25,7 +25,8 @@ import (
 
 func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
 
-// Requests are limited in the same order, whatever limits there are. The rates are such that nothing leaks meanwhile.
+// Requests are limited in the same order as by nginx. The rates are so low that nothing leaks
+// during the test.
 func TestLimitRequestsAsNginx(t *testing.T) {
 	sets := []struct {
 		nginx  string
@@ -62,7 +63,7 @@ func TestLimitRequestsAsNginx(t *testing.T) {
 	us := serveHandler(t, newFront(t, c, quiet()))
 	for i, s := range sets {
 		if i >= 4 {
-			continue // some wait: below
+			continue // some are delayed: see below
 		}
 		var want, got []int
 		for _, query := range []string{"k=1", "k=1&other=1", "k=1&other=1", "k=2", "k=1&other=1", "", "other=1", "k=1", "k=1", "k=1", "k=2", "k=1"} {
@@ -73,7 +74,7 @@ func TestLimitRequestsAsNginx(t *testing.T) {
 			t.Errorf("%s: %v, want %v", s.nginx, got, want)
 		}
 	}
-	// Two of those at once wait for minutes, and two of as many as there may be for a moment.
+	// Two of those are delayed for minutes, and two for a moment.
 	if want, got := burst(theirs, "/4?k=x", 12, 10), burst(us, "/4?k=x", 12, 10); !slices.Equal(got, want) || !slices.Contains(got, 429) {
 		t.Errorf("at once: %v, want %v", got, want)
 	}
@@ -82,7 +83,8 @@ func TestLimitRequestsAsNginx(t *testing.T) {
 	}
 }
 
-// burst asks several times at once, and returns the statuses of the first answers, sorted. It waits for no other.
+// burst sends concurrent requests, and returns the statuses of the first responses, sorted. It does
+// not wait for the others.
 func burst(a *asker, path string, asked, answered int) []int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -102,14 +104,14 @@ func burst(a *asker, path string, asked, answered int) []int {
 		case s := <-all:
 			statuses = append(statuses, s)
 		case <-time.After(patience):
-			a.t.Fatalf("%d of %d are answered", len(statuses), asked)
+			a.t.Fatalf("%d of %d responses", len(statuses), asked)
 		}
 	}
 	slices.Sort(statuses)
 	return statuses
 }
 
-// timed serves in fake time, without a network.
+// inFakeTime serves in fake time, without a network.
 func timed(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
 	f, err := front.New(c, front.Bind("app", h), quiet())
@@ -127,14 +129,14 @@ func ask(ctx context.Context, h http.Handler, path string) *recorder {
 	return w
 }
 
-// Requests within the burst wait their turn, and not longer than their client does.
+// Requests within the burst are delayed, but no longer than their client waits.
 func TestLimitDelays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := oneHost(app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 5, Delay: 1}}}))
 		c.Requests = []limit.Config{{Name: "z", Key: "$remote_addr", Rate: 2}}
 		f := timed(t, c, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
 		start, ended := time.Now(), make(chan time.Duration, 5)
-		for range 5 { // the first, one at once, and three that wait
+		for range 5 { // the first, one at once, and three delayed
 			go func() {
 				ask(t.Context(), f, "/")
 				ended <- time.Since(start)
@@ -142,7 +144,7 @@ func TestLimitDelays(t *testing.T) {
 		}
 		for _, want := range []time.Duration{0, 0, 500, 1000, 1500} {
 			if got := <-ended; got != want*time.Millisecond {
-				t.Errorf("answered after %v, want %v", got, want*time.Millisecond)
+				t.Errorf("response after %v, want %v", got, want*time.Millisecond)
 			}
 		}
 		start = time.Now()
@@ -151,13 +153,13 @@ func TestLimitDelays(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		if w := ask(ctx, f, "/gone"); w.status != 0 || w.body.Len() != 0 {
-			t.Errorf("who has left is answered: %d", w.status)
+			t.Errorf("the client has left, and the response is %d", w.status)
 		}
 		_ = f.Close()
 	})
 }
 
-// A trial run refuses nobody, and says whom it would have.
+// A dry run rejects no request, and logs which ones it would reject.
 func TestLimitDryRun(t *testing.T) {
 	c := oneHost(app(front.Settings{
 		Requests: []front.RequestLimit{{Zone: "z"}}, RequestDryRun: true,
@@ -174,7 +176,7 @@ func TestLimitDryRun(t *testing.T) {
 	}
 }
 
-// As many are in work as may be, by key; who ends, however, makes room.
+// limit_conn bounds concurrent requests by key, and every end of a request makes room.
 func TestLimitConns(t *testing.T) {
 	inside, leave := make(chan bool), make(chan bool)
 	handler := func(w http.ResponseWriter, r *http.Request) {
@@ -211,14 +213,14 @@ func TestLimitConns(t *testing.T) {
 		if s := a.get("/?k=3&all=1").status; s != 429 {
 			t.Errorf("a fourth of all: %d", s)
 		}
-		start("/") // has no key
+		start("/") // it has no key
 		for range 4 {
 			leave <- true
 		}
 		for range 4 {
 			<-ended
 		}
-		for range 3 { // and none is left behind
+		for range 3 { // and none is leaked
 			start("/?k=3&all=1")
 			leave <- true
 			<-ended
@@ -228,14 +230,14 @@ func TestLimitConns(t *testing.T) {
 
 func readAll(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
-	if err != nil { // as many handlers do
+	if err != nil { // as in many handlers
 		http.Error(w, "bad body", http.StatusBadRequest)
 		return
 	}
 	fmt.Fprint(w, len(b))
 }
 
-// A body that is too long is 413, whether its length is said or not, and whatever the handler makes of it.
+// A body that is too long gets 413, with or without a length, and whatever the handler does.
 func TestMaxBody(t *testing.T) {
 	us := frontOf(t, front.Settings{MaxBody: 100}, readAll)
 	sized := func(n int) io.Reader { return bytes.NewReader(make([]byte, n)) }
@@ -258,7 +260,7 @@ func TestMaxBody(t *testing.T) {
 	}
 }
 
-// A page may stand for 413, and is not itself refused for the body.
+// An error page can replace 413, and is not rejected itself.
 func TestMaxBodyPage(t *testing.T) {
 	s := front.Settings{MaxBody: 1, ErrorPages: []front.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
 	l := app(s)
@@ -272,7 +274,7 @@ func TestMaxBodyPage(t *testing.T) {
 	}
 }
 
-// The page of an error is asked for by GET: the limit of its location is none of the client's body.
+// An error page is requested by GET: the limit of its location does not apply to the client's body.
 func TestMaxBodyOfErrorPage(t *testing.T) {
 	app := app(front.Settings{MaxBody: 10, ErrorPages: []front.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
 	app.Proxy.Intercept = true
@@ -285,7 +287,7 @@ func TestMaxBodyOfErrorPage(t *testing.T) {
 	}
 }
 
-// A client that stops sending a body is waited for only so long.
+// A client that stops sending its body times out.
 func TestBodyTimeout(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -303,7 +305,7 @@ func TestBodyTimeout(t *testing.T) {
 			t.Errorf("%q after %v", answer[:n], took)
 		}
 	})
-	// Later requests, and handlers that take their time, have nothing of it.
+	// Neither later requests nor slow handlers are affected.
 	synctest.Test(t, func(t *testing.T) {
 		conn := inMemory(t, front.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.ReadAll(r.Body)
@@ -326,7 +328,7 @@ func TestBodyTimeout(t *testing.T) {
 	})
 }
 
-// A client that takes nothing of a long answer is waited for only so long; one that does is, however long it takes in all.
+// A client that reads nothing of a long response times out; one that reads slowly does not.
 func TestSendTimeout(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -375,7 +377,7 @@ func inMemory(t *testing.T, s front.Settings, h http.HandlerFunc) net.Conn {
 	return conn
 }
 
-// The rate is nginx's: so many bytes in the first second, and as many in each one after it.
+// The rate is nginx's: the same number of bytes in the first second and in each following one.
 func TestRate(t *testing.T) {
 	for _, c := range []struct {
 		rate, after front.Text
@@ -404,7 +406,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// A rate that the application asks for in words that are none leaves the one that there is.
+// An invalid rate of the application does not change the rate.
 func TestRateThatIsNone(t *testing.T) {
 	for said, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second, "": 3 * time.Second, "2k": time.Second, "0": 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -439,7 +441,7 @@ func TestLimitsRefused(t *testing.T) {
 	}
 }
 
-// Who cannot be counted, because the key is too long, is not limited, and that is said of both kinds of limits.
+// A request with a key that is too long is not limited, and both kinds of limits log it.
 func TestLimitKeysAreBounded(t *testing.T) {
 	var said bytes.Buffer
 	key := strings.Repeat("$arg_a", 10)
@@ -453,7 +455,7 @@ func TestLimitKeysAreBounded(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
 		if w.Code != http.StatusOK {
-			t.Errorf("it is answered with %d", w.Code)
+			t.Errorf("the response is %d", w.Code)
 		}
 	}
 	for _, zone := range []string{"requests", "conns"} {

@@ -81,7 +81,7 @@ type searchResult int
 const (
 	searchNone     searchResult = iota // continue in the enclosing locations
 	searchFound                        // the search is over
-	searchRedirect                     // redirect the client to the location's path, which ends in a slash
+	searchRedirect                     // redirect the client to the path, which ends in a slash
 )
 
 // find finds the location of a path. The innermost one applies, but on each level regular

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// naive finds a location by looking at all of them.
+// naive finds a location by comparing all of them.
 func naive(all []Location, path string) (found *Location, slash bool) {
 	var best *Location
 	for i := range all {
@@ -28,8 +28,8 @@ func naive(all []Location, path string) (found *Location, slash bool) {
 	return best, false
 }
 
-// FuzzLocations compares the search with one that looks at everything. Its input are paths of locations, one in a line, of which the first
-// byte is the kind, and the path that is asked for.
+// FuzzLocations compares the search with one that compares all locations. Its input are the paths
+// of locations, one per line, whose first byte is the kind, and the path of a request.
 func FuzzLocations(f *testing.F) {
 	f.Add("p/\np/a\np/ab\np/a/b/\n=/a\n", "/a/b/c")
 	f.Add("p/\n^/i/\np/i\ns/p/\n=/p/", "/p")
@@ -78,7 +78,7 @@ func FuzzLocations(f *testing.F) {
 	})
 }
 
-// A thousand locations are found as fast as a few: the search looks at few of them.
+// A thousand locations are found as fast as a few, because the search visits few of them.
 func TestLocationsAreNotAllLookedAt(t *testing.T) {
 	var all []Location
 	for i := range 1000 {

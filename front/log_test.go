@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// raw sends requests as they are on a connection of their own, and returns the statuses of the answers.
+// raw sends requests unchanged on a new connection, and returns the statuses of the responses.
 func (a *asker) raw(requests ...string) []int {
 	a.t.Helper()
 	conn, err := net.Dial("unix", a.socket)
@@ -47,7 +47,7 @@ const (
 	jsonFormat  = `{"request":"$request","agent":"$http_user_agent","none":"$http_x_none","status":$status,"user":"$remote_user"}`
 )
 
-// The lines are nginx's, byte by byte but for times.
+// The lines are nginx's, byte by byte except for times.
 func TestLogAsNginx(t *testing.T) {
 	theirs, theirDir := serveNginx(t, fmt.Sprintf(`log_format plain '%s'; log_format js escape=json '%s'; log_format bare escape=none '%s';`,
 		plainFormat, jsonFormat, plainFormat),
@@ -83,7 +83,7 @@ func TestLogAsNginx(t *testing.T) {
 	times := regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]`)
 	for name, n := range map[string]int{"combined": 7, "plain": 7, "js": 7, "bare": 8, "some": 1} {
 		mine := n
-		if name == "bare" { // where nginx has $uri's line feed end the line
+		if name == "bare" { // in nginx the line feed of $uri ends the line
 			mine--
 		}
 		want, got := awaitLines(t, filepath.Join(theirDir, name), n), awaitLines(t, filepath.Join(dir, name), mine)
@@ -99,7 +99,7 @@ func TestLogAsNginx(t *testing.T) {
 	}
 }
 
-// What panics, streams, takes over or says nothing is logged, too.
+// Panics, streams, hijacked connections and empty responses are logged.
 func TestLogOfAll(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	us := frontOf(t, front.Settings{Logs: []front.Log{{Path: name}}}, func(w http.ResponseWriter, r *http.Request) {
@@ -134,7 +134,7 @@ func TestLogOfAll(t *testing.T) {
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		_, _ = io.ReadAll(conn)
 		conn.Close()
-		awaitLines(t, name, i+1) // who takes a connection over closes it before the request ends
+		awaitLines(t, name, i+1) // who hijacks a connection closes it before the request ends
 	}
 	us.get("/early")
 	us.get("/copy")
@@ -147,7 +147,7 @@ func TestLogOfAll(t *testing.T) {
 	}
 }
 
-// A log that is renamed goes on in a new file, when it is told to, and after a reload.
+// A log that was renamed continues in a new file after ReopenLogs, and after a reload.
 func TestReopenLogs(t *testing.T) {
 	dir := t.TempDir()
 	name, old := filepath.Join(dir, "log"), filepath.Join(dir, "old")
@@ -177,7 +177,7 @@ func TestReopenLogs(t *testing.T) {
 	if err := h.ReopenLogs(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("got %v", err)
 	}
-	us.get("/4") // goes on with the file that it has
+	us.get("/4") // it continues with the open file
 }
 
 func TestLogsRefused(t *testing.T) {
@@ -196,7 +196,7 @@ func TestLogsRefused(t *testing.T) {
 	}
 }
 
-// A line of the error log says who asked for what, with nothing foreign unquoted.
+// A line of the error log describes the client and the request, with foreign data quoted.
 func TestErrorLog(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := oneHost(front.Location{Path: "/", Settings: front.Settings{

@@ -13,7 +13,7 @@ import (
 	"github.com/tarehq/tare/front/spool"
 )
 
-// No request can have lines of others lost, however long its own is, and no line is cut.
+// A long line neither loses the lines of other requests nor is truncated.
 func TestLongLinesAreWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	h := newFront(t, Config{Hosts: []Host{{
@@ -42,7 +42,7 @@ func TestLongLinesAreWritten(t *testing.T) {
 	}
 }
 
-// A log that takes nothing does not stop requests, and says how many lines it lacks, in its own format.
+// A log that blocks does not stop requests, and reports the lost lines in its own format.
 func TestLostLinesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for escape, want := range map[Escape]string{EscapeDefault: `"1 lines lost: nothing is taken from it, or too slowly"`, EscapeJSON: `"lost":1`} {
@@ -72,7 +72,7 @@ func TestLostLinesAreLogged(t *testing.T) {
 	})
 }
 
-// stuck takes nothing until its gate is closed.
+// blocked blocks until its gate is closed.
 type stuck struct {
 	gate chan struct{}
 	text strings.Builder
@@ -81,7 +81,7 @@ type stuck struct {
 func (s *stuck) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
 func (*stuck) Close() error                  { return nil }
 
-// Each of several error logs has what is grave enough for it.
+// Each of several error logs has the lines of its level.
 func TestErrorLogs(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

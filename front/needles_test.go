@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// slowly replaces strings the way that it is defined: place after place, the first that matches counts, and what may be the
-// beginning of one when the text ends is left with all that follows.
+// slowly replaces strings by their definition: at each place the first one that matches. A possible
+// beginning of one at the end of the text stays, with everything that follows.
 func slowly(text string, from, to []string, once bool) string {
 	var out strings.Builder
 	done := make([]bool, len(from))
@@ -37,7 +37,7 @@ next:
 	return out.String()
 }
 
-// fold is a text in lower case, as far as it is ASCII.
+// fold lowers ASCII letters.
 func fold(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -48,7 +48,7 @@ func fold(s string) string {
 	return string(b)
 }
 
-// replaced is what a replacer makes of a text in pieces.
+// replaced returns the output of a replacer for a text in pieces.
 func replaced(t testing.TB, from, to []string, once bool, pieces ...string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -66,7 +66,7 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 			t.Fatal("a piece was changed")
 		}
 		for i := range given {
-			given[i] = 'x' // it is not the replacer's any more
+			given[i] = 'x' // the replacer must not use it any more
 		}
 		if len(r.carry) >= r.longest {
 			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.carry), r.longest)
@@ -78,7 +78,7 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 	return out.String()
 }
 
-// checkReplacer compares a text as a whole, byte by byte, and in pieces.
+// checkReplacer compares the output for a text as a whole, byte by byte, and in pieces.
 func checkReplacer(t testing.TB, text string, from, to []string, once bool, seed uint64) {
 	t.Helper()
 	want := slowly(text, from, to, once)
@@ -135,7 +135,7 @@ func TestReplacer(t *testing.T) {
 	}
 }
 
-// Texts of few letters, in which everything nearly matches.
+// Texts of few letters, in which almost everything matches.
 func TestReplacerAtRandom(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func(most int) string {

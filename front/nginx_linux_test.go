@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// serveNginx has a real nginx serve what a server block says. DIR in it is a directory, which is returned.
+// serveNginx serves a server block by a real nginx. DIR in it is a directory, which is returned.
 func serveNginx(t testing.TB, outer, server string) (*asker, string) {
 	t.Helper()
 	tool, dir := programs.Nginx(t), shortDir(t)

@@ -34,10 +34,10 @@ func TestHashes(t *testing.T) {
 		}
 	}
 	for hash, why := range map[string]string{
-		"$6$salt": "cut off", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds", "$1$salt$hash": "$1$", "rqXexS6ZhobKA": "crypt", "": "no hash", "$2y$31$" + strings.Repeat("a", 53): "cost is 31", "$2": "bcrypt",
+		"$6$salt": "incomplete", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds", "$1$salt$hash": "$1$", "rqXexS6ZhobKA": "crypt", "": "unsupported hash", "$2y$31$" + strings.Repeat("a", 53): "bcrypt cost 31", "$2": "bcrypt",
 	} {
 		if err := checkHash(hash); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%q: %v, want it to say %q", hash, err, why)
+			t.Errorf("%q: %v, want an error with %q", hash, err, why)
 		}
 		if hashMatches(hash, "x") {
 			t.Errorf("%q matches", hash)
@@ -45,7 +45,8 @@ func TestHashes(t *testing.T) {
 	}
 }
 
-// A file that changes counts as it is, soon. Hashes that nobody knows let nobody in, and are told of when the file is read.
+// A file that changes is read again. Users with unsupported hashes cannot log in, and reading the
+// file logs them.
 func TestPasswordFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwords")
 	write := func(text string) {
@@ -81,11 +82,11 @@ func TestPasswordFile(t *testing.T) {
 	write("b:{PLAIN}x\na:$1$x$y\na:{PLAIN}two and longer\nc:\n")
 	for late := time.Now().Add(time.Minute); right("two and longer"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatal("who has no password that is known can log in")
+			t.Fatal("a user with an unsupported hash can log in")
 		}
 	}
-	const want = `line 2: the password of "a", who cannot log in: `
-	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) || !strings.HasSuffix(warnings[0], "; and 1 more like that") {
+	const want = `line 2: user "a" cannot log in: `
+	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) || !strings.HasSuffix(warnings[0], "; and 1 more") {
 		t.Errorf("warnings: %q, want one with %q", warnings, want)
 	}
 	var said strings.Builder
@@ -96,14 +97,14 @@ func TestPasswordFile(t *testing.T) {
 	}
 	defer h.Close()
 	if got := said.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
-		t.Errorf("the log says %q", got)
+		t.Errorf("logged %q", got)
 	}
 	if _, err := New(Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r"}}}}}); err == nil {
 		t.Error("a password without a file")
 	}
 }
 
-// A slow hash is computed once for the same right password; what is remembered is bounded.
+// A slow hash is computed once per correct password, and the memory for this is bounded.
 func TestVerifiedPasswords(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("word"), bcrypt.MinCost)
 	if err != nil {
@@ -122,7 +123,7 @@ func TestVerifiedPasswords(t *testing.T) {
 		t.Errorf("%d are remembered", len(all.verified))
 	}
 	for range cap(all.hashSlots) {
-		all.hashSlots <- struct{}{} // nobody's turn comes
+		all.hashSlots <- struct{}{} // all slots are in use
 	}
 	if !verify("a", "word") {
 		t.Error("it is computed again")
@@ -130,7 +131,7 @@ func TestVerifiedPasswords(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := all.verify(ctx, f, "a", "other"); err == nil {
-		t.Error("who has left is waited for")
+		t.Error("the client has left, and the request waits")
 	}
 	for i := range 2 * maxVerified {
 		all.remember([32]byte{byte(i), byte(i >> 8)})
@@ -150,14 +151,15 @@ func FuzzPasswords(f *testing.F) {
 				t.Errorf("%q has the hash %q", name, hash)
 			}
 			if isSlowHash(hash) && !strings.HasPrefix(hash, "$apr1$") {
-				continue // bcrypt takes its time
+				continue // bcrypt is slow
 			}
 			_ = hashMatches(hash, word)
 		}
 	})
 }
 
-// Whatever is told, the address is the peer's or one that the header has after the last that is not trusted.
+// Whatever the fields are, the address is the peer's, or one in the header after the last that is
+// not trusted.
 func FuzzForwarded(f *testing.F) {
 	f.Add("10.0.0.1, 192.0.2.1", "10.2.2.2")
 	f.Add("[::1]:80,,\t1.2.3.4:5", "x")

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCleanPath(t *testing.T) {
-	for _, test := range []struct{ in, want, kept string }{ // "" is refused
+	for _, test := range []struct{ in, want, kept string }{ // "": invalid
 		{"/", "/", "/"}, {"/a", "/a", "/a"}, {"/a/", "/a/", "/a/"}, {"//", "/", "//"}, {"/a//b", "/a/b", "/a//b"}, {"/a/./b", "/a/b", "/a/b"}, {"/a/../b", "/b", "/b"},
 		{"/a/b/..", "/a/", "/a/"}, {"/a/.", "/a/", "/a/"}, {"/a/..", "/", "/"}, {"/..", "", ""}, {"/../a", "", ""}, {"/a/../../b", "", ""}, {"/.", "/", "/"}, {"/.a/..b/c.", "/.a/..b/c.", "/.a/..b/c."},
 		{"/...", "/...", "/..."}, {"/a//../b", "/b", "/a/b"}, {"/a//", "/a/", "/a//"}, {"", "", ""}, {"a", "", ""}, {"*", "", ""}, {"/a\x00b", "", ""}, {"/./a\x00", "", ""}, {"/a%2e/b", "/a%2e/b", "/a%2e/b"},
@@ -26,7 +26,8 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
-// A path is what package path makes of it, but for the slash at its end, and to clean it again changes nothing.
+// A path is cleaned as by package path, except for a slash at its end, and cleaning it again
+// changes nothing.
 func FuzzCleanPath(f *testing.F) {
 	for _, s := range []string{"/", "/a/../b//c/./", "/..", "//a", "/a/..", "/%2e/\x00"} {
 		f.Add(s)
@@ -83,7 +84,7 @@ func TestRequestPath(t *testing.T) {
 	}
 }
 
-// What is escaped is what a client would send for the same path.
+// A path is escaped as by a client.
 func FuzzEscape(f *testing.F) {
 	f.Add("/a b%?#ä\x00&+;")
 	f.Fuzz(func(t *testing.T, s string) {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// All patterns that a request meets have one budget: behind the one that uses it up no other is tried, and one line says so.
+// All regular expressions of a request share one budget. When it is used up no other one is tried,
+// and one line is logged.
 func TestPatternsShareABudget(t *testing.T) {
 	const slow = `^/(?!x)(\w+\s?)*$`
 	var locations []Location
@@ -60,7 +61,7 @@ func TestPatternsShareABudget(t *testing.T) {
 	}
 }
 
-// Subrequests take their steps from the budget of the request that they belong to.
+// Subrequests use the budget of their request.
 func TestSubrequestsTakeSteps(t *testing.T) {
 	p, err := newPattern(`^(?!x)(a+)+$`, false)
 	if err != nil {
@@ -76,7 +77,7 @@ func TestSubrequestsTakeSteps(t *testing.T) {
 	}
 }
 
-// The patterns that package regexp matches allocate nothing where there are no groups.
+// Regular expressions without groups that package regexp matches do not allocate.
 func TestPatternAllocatesNothing(t *testing.T) {
 	p, err := newPattern(`\.(?:css|js)$`, false)
 	if err != nil {

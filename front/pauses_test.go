@@ -10,14 +10,14 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// A response of HTTP/2 may pause for longer than send_timeout while nothing waits to be sent.
+// An HTTP/2 response may pause for longer than send_timeout while nothing waits to be sent.
 func TestSendTimeoutAndPauses(t *testing.T) {
 	noLeaks(t)
 	const timeout = 50 * time.Millisecond
 	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "first ")
 		w.(http.Flusher).Flush()
-		timer := time.NewTimer(4 * timeout) // the pause is what is tested
+		timer := time.NewTimer(4 * timeout) // the pause is the subject of the test
 		<-timer.C
 		_, _ = io.WriteString(w, "second")
 	})

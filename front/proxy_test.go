@@ -19,22 +19,23 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// echoed is what an upstream was asked.
+// echoed is what an upstream has received.
 type echoed struct {
 	Method, URI, Host, Body string
 	Header                  http.Header
 }
 
-// echo answers with what it was asked.
+// echo responds with what it received.
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	for _, name := range []string{"Connection", "Content-Length"} { // of the connection, which is ours and nginx's own
+	// fields of the connection, which differ from nginx's
+	for _, name := range []string{"Connection", "Content-Length"} {
 		r.Header.Del(name)
 	}
 	_ = json.NewEncoder(w).Encode(echoed{r.Method, r.RequestURI, r.Host, string(body), r.Header})
 }
 
-// served is a server of a handler and its address.
+// serve serves a handler, and returns its address.
 func connUse(t testing.TB, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -42,10 +43,11 @@ func connUse(t testing.TB, h http.HandlerFunc) string {
 	return s.Listener.Addr().String()
 }
 
-// passed is the location / that passes to an address.
+// proxyTo returns a location / that proxies to an address.
 func attemptTime(p front.Proxy) front.Config { return oneHost(front.Location{Path: "/", Proxy: &p}) }
 
-// A client's Connection takes nothing away that was set, nor what tells of clients; what is named and set by nobody goes.
+// A client's Connection removes neither fields that are set nor those about clients; other fields
+// that it names are removed.
 func TestConnectionNamesFields(t *testing.T) {
 	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(connUse(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}), quiet()))
 	var e echoed
@@ -61,7 +63,7 @@ func TestConnectionNamesFields(t *testing.T) {
 	}
 }
 
-// Who asks for another server, and who does not: nothing is done twice that must not be.
+// Another server is tried only for idempotent requests.
 func TestNext(t *testing.T) {
 	answer := func(i int, w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -135,19 +137,19 @@ func TestNext(t *testing.T) {
 				got.body = ""
 			}
 			if asked[0].Load() > test.first || asked[1].Load() > test.other {
-				t.Errorf("%+v %s: asked %d and %d", test.next, test.ask, asked[0].Load(), asked[1].Load())
+				t.Errorf("%+v %s: received %d and %d", test.next, test.ask, asked[0].Load(), asked[1].Load())
 			}
 			if got.status != test.status || got.body != test.body || asked[0].Load() != test.first || asked[1].Load() != test.other {
-				return fmt.Errorf("%+v %s: %d %q, asked %d and %d", test.next, test.ask, got.status, got.body, asked[0].Load(), asked[1].Load())
+				return fmt.Errorf("%+v %s: %d %q, received %d and %d", test.next, test.ask, got.status, got.body, asked[0].Load(), asked[1].Load())
 			}
 			return nil
 		})
 	}
 }
 
-// Nobody listens: another one is asked also for what must not be done twice, and without any it is 502.
+// If nobody listens another server is tried for all methods, and without one the response is 502.
 func TestNobodyListens(t *testing.T) {
-	const nobody = "127.0.0.1:1" // a free port of those that are given out could be given to somebody
+	const nobody = "127.0.0.1:1" // a free port could be given to another process
 	c := oneHost(
 		front.Location{Path: "/", Proxy: &front.Proxy{To: "up"}},
 		front.Location{Path: "/none", Proxy: &front.Proxy{To: front.Text(nobody)}},
@@ -165,7 +167,7 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// Bodies of all sizes arrive as they were, with a length and without, received first or as they come.
+// Bodies of all sizes arrive unchanged, with a length and without, buffered or streamed.
 func TestRequestBodies(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
@@ -214,7 +216,8 @@ func checksum(b []byte) (sum uint64) {
 	return sum
 }
 
-// Answers of all sizes arrive as they were, with a length and without, through memory and files, at any speed.
+// Responses of all sizes arrive unchanged, with a length and without, through memory and files, at
+// any speed.
 func TestAnswerBodies(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		n := 0
@@ -239,7 +242,7 @@ func TestAnswerBodies(t *testing.T) {
 						t.Fatal(err)
 					}
 					if n > 1<<20 {
-						time.Sleep(20 * time.Millisecond) // a client that is slow
+						time.Sleep(20 * time.Millisecond) // a slow client
 					}
 					b, err := io.ReadAll(resp.Body)
 					resp.Body.Close()
@@ -252,7 +255,7 @@ func TestAnswerBodies(t *testing.T) {
 	}
 }
 
-// An upstream is done with long before a slow client has its answer.
+// An upstream has sent its response long before a slow client has read it.
 func TestSlowClient(t *testing.T) {
 	const n = 8 << 20
 	done := make(chan bool, 1)
@@ -279,7 +282,7 @@ func TestSlowClient(t *testing.T) {
 	}
 }
 
-// What comes is passed on at once where that is asked for.
+// With Stream data is forwarded at once.
 func TestStream(t *testing.T) {
 	next := make(chan bool)
 	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
@@ -311,7 +314,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Trailers and early hints come through.
+// Trailer fields and early hints are forwarded.
 func TestTrailersAndHints(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
@@ -336,7 +339,7 @@ func TestTrailersAndHints(t *testing.T) {
 	}
 }
 
-// Groups' names are variables wherever a Pass is, and whoever asks first.
+// Named groups of Replaces are variables in all locations, whatever is compiled first.
 func TestReplacesHaveNames(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
 	replaces := func(group string) []front.Replace {
@@ -356,16 +359,16 @@ func TestReplacesHaveNames(t *testing.T) {
 	}
 }
 
-// Errors of a Pass are found when it is compiled.
+// An invalid Proxy is an error of New.
 func TestPassErrors(t *testing.T) {
 	uri := front.Text("/x")
 	for name, p := range map[string]front.Proxy{
-		"leads nowhere": {}, "no protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"}, "want 1.0 or 1.1": {To: "127.0.0.1:1", Version: "2"},
-		"field name": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}}, "cannot be sent": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},
-		"no variable": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "$nothing"}}}, "where a request ends": {To: "127.0.0.1:1", Header: []front.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
-		"no other server": {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}}, "below zero": {To: "127.0.0.1:1", ReadTimeout: -1}, "no effect": {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
-		"FastCGI has no URI": {To: "127.0.0.1:1", Protocol: front.FastCGI, URI: &uri}, "two groups": {To: "127.0.0.1:1", Protocol: front.FastCGI, SplitPath: "^(.*)$"}, "is none": {To: "127.0.0.1:1", Method: "A B"},
-		"not HTTPS": {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}}, "not FastCGI": {To: "127.0.0.1:1", ParamIndex: "x"}, "no Version": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
+		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"}, "want 1.0 or 1.1": {To: "127.0.0.1:1", Version: "2"},
+		"field name": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}}, "invalid value": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},
+		"unknown variable": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "$nothing"}}}, "frames the request": {To: "127.0.0.1:1", Header: []front.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
+		"unsupported status": {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}}, "negative": {To: "127.0.0.1:1", ReadTimeout: -1}, "cannot be ignored": {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
+		"URI requires HTTP": {To: "127.0.0.1:1", Protocol: front.FastCGI, URI: &uri}, "two groups": {To: "127.0.0.1:1", Protocol: front.FastCGI, SplitPath: "^(.*)$"}, "invalid method": {To: "127.0.0.1:1", Method: "A B"},
+		"requires HTTPS": {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}}, "require FastCGI": {To: "127.0.0.1:1", ParamIndex: "x"}, "Version requires HTTP": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
 		"cannot be set": {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
 	} {
 		c := attemptTime(p)
@@ -376,9 +379,9 @@ func TestPassErrors(t *testing.T) {
 		}
 	}
 	for name, u := range map[string][]upstream.Config{
-		"two upstreams": {{Name: "a", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}, {Name: "A", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
-		"want a Key":    {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
-		"no servers":    {{Name: "a", Pos: "nginx.conf:7"}},
+		"duplicate upstream": {{Name: "a", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}, {Name: "A", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
+		"want a Key":         {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
+		"no servers":         {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
 		c := attemptTime(front.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u
@@ -388,7 +391,7 @@ func TestPassErrors(t *testing.T) {
 	}
 }
 
-// A request that cannot be sent to any server is the fault of none.
+// A request that cannot be sent to any server is not a failure of the servers.
 func TestUnsendable(t *testing.T) {
 	uri := front.Text("$uri")
 	for name, p := range map[string]front.Proxy{
@@ -403,12 +406,13 @@ func TestUnsendable(t *testing.T) {
 			t.Errorf("%s: %d", name, got.status)
 		}
 		if got := a.get("/ok"); got.status != 200 {
-			t.Errorf("behind a %s that cannot be sent: %d", name, got.status)
+			t.Errorf("after an unsendable %s: %d", name, got.status)
 		}
 	}
 }
 
-// How long an answer may take does not depend on how long the request may have taken, which is more here.
+// The timeout for reading the response does not depend on that for sending the request, which is
+// longer here.
 func TestReadTimeoutAfterBody(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
@@ -427,7 +431,7 @@ func TestReadTimeoutAfterBody(t *testing.T) {
 	}
 }
 
-// A client's word that a request may be done twice does not have another server asked: the Config says that.
+// An Idempotency-Key of the client does not make a request repeatable: only the Config does.
 func TestNextIdempotencyKey(t *testing.T) {
 	asked := make(chan bool, 2)
 	var servers []upstream.Server
@@ -442,13 +446,15 @@ func TestNextIdempotencyKey(t *testing.T) {
 	c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	if got := a.ask("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 || len(asked) != 1 {
-		t.Errorf("%d, asked %d times", got.status, len(asked))
+		t.Errorf("%d, received %d times", got.status, len(asked))
 	}
 }
 
-// A body that is sent once more, because the server has closed a kept connection, has the bounds of the first time: those of sending end with it.
+// A body that is sent again after the server has closed a kept connection has the same timeouts,
+// and that for sending ends with it.
 func TestBodyAgain(t *testing.T) {
-	testkit.Try(t, func() error { return bodyAgain(t) }) // on a busy machine there may be a pause in sending
+	// on a busy machine there may be a pause in sending
+	testkit.Try(t, func() error { return bodyAgain(t) })
 }
 
 func bodyAgain(t *testing.T) error {
@@ -469,7 +475,7 @@ func bodyAgain(t *testing.T) error {
 		}
 	})
 	c := attemptTime(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
-	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets take
+	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets buffer
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: to}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/")

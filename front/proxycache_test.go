@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// kept is a Config of a host that passes everything to an upstream and keeps its answers.
+// cached returns a Config of a host that proxies everything to an upstream, with a cache.
 func kept(to string, pc front.ProxyCache, caches ...cache.Config) front.Config {
 	pc.Zone = caches[0].Name
 	c := oneHost(front.Location{
@@ -26,7 +26,7 @@ func kept(to string, pc front.ProxyCache, caches ...cache.Config) front.Config {
 	return c
 }
 
-// numbered is an upstream whose answers are numbered, and say what else f has them say.
+// numbered is an upstream with numbered responses, to which f may add.
 func numbered(t testing.TB, f func(w http.ResponseWriter, r *http.Request)) (address string, server *httptest.Server) {
 	var n atomic.Int64
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +40,7 @@ func numbered(t testing.TB, f func(w http.ResponseWriter, r *http.Request)) (add
 	return server.Listener.Addr().String(), server
 }
 
-// want fails unless an answer has that body and came about so.
+// want fails unless the response has the cache state, the status and the body.
 func (r reply) want(t testing.TB, state string, status int, body string) {
 	t.Helper()
 	if r.header.Get("X-Cache") != state || r.status != status || r.body != body {
@@ -75,7 +75,7 @@ func TestCachedPass(t *testing.T) {
 	a.get("/y").want(t, "MISS", 200, "7 "+to+" /y")
 }
 
-// What has an answer not kept may be said by the answer, also by way of maps.
+// A response can prevent its storing, also by way of maps.
 func TestAnswerRefusesToBeKept(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
@@ -94,7 +94,7 @@ func TestAnswerRefusesToBeKept(t *testing.T) {
 	a.get("/x?x-class=public").want(t, "HIT", 200, "5 "+to+" /x")
 }
 
-// Hosts whose upstream is told which one is meant do not get each other's answers.
+// Hosts do not share responses if the upstream receives the host.
 func TestCacheKeyHasHost(t *testing.T) {
 	to, _ := numbered(t, nil)
 	c := kept(to, front.ProxyCache{}, cache.Config{Name: "one"})
@@ -117,7 +117,7 @@ func TestCacheKeyHasHost(t *testing.T) {
 	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
 }
 
-// Answers to requests with Authorization are kept if the key has that in it, and not a field whose name begins like it.
+// Responses to requests with Authorization are stored only if the key has that field.
 func TestCacheKeyHasAuthorization(t *testing.T) {
 	for key, state := range map[front.Text]string{
 		"$uri$http_authorization": "HIT", "$uri${HTTP_authorization}x": "HIT", "$uri$http_authorization_kind": "MISS",
@@ -133,7 +133,7 @@ func TestCacheKeyHasAuthorization(t *testing.T) {
 	}
 }
 
-// An answer that varies by Host is not another host's, though the key has none.
+// A response that varies by Host is not used for another host, although the key has none.
 func TestCacheVariesByHost(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", "Accept-Encoding, host") })
 	c := kept(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
@@ -157,7 +157,7 @@ func TestCacheVariesByHost(t *testing.T) {
 	}
 }
 
-// Where the cache asks by GET for HEAD it does, whatever method the Pass has.
+// The cache turns HEAD into GET, also with a Method of the Proxy.
 func TestCacheOfHeadWithMethod(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
 	c := kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
@@ -167,7 +167,7 @@ func TestCacheOfHeadWithMethod(t *testing.T) {
 	a.get("/x").want(t, "HIT", 200, "1 "+to+" /x")
 }
 
-// A stale answer stands for an upstream that is gone, which is otherwise an error.
+// A stale response replaces the error of an upstream that is down.
 func TestCacheWithoutUpstream(t *testing.T) {
 	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=1") })
 	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}}, cache.Config{Name: "one"}), quiet()))
@@ -182,7 +182,7 @@ func TestCacheWithoutUpstream(t *testing.T) {
 		}
 		r.want(t, "HIT", 200, body)
 		if time.Now().After(late) {
-			t.Fatal("the answer does not become stale")
+			t.Fatal("the response does not become stale")
 		}
 	}
 	if r := a.get("/y"); r.status != 502 || r.header.Get("X-Cache") != "" && r.header.Get("X-Cache") != "MISS" {
@@ -190,7 +190,7 @@ func TestCacheWithoutUpstream(t *testing.T) {
 	}
 }
 
-// Of an upstream that does not answer it is told how the request came to it, and how often that was.
+// Variables show the cache state and the attempts of an upstream that fails.
 func TestCacheStateOfFailures(t *testing.T) {
 	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
@@ -205,7 +205,7 @@ func TestCacheStateOfFailures(t *testing.T) {
 	server.Close()
 	for late := time.Now().Add(patience); a.get("/x?for=1").status == 200; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatal("the answer stays fresh")
+			t.Fatal("the response stays fresh")
 		}
 	}
 	for path, want := range map[string]string{"/x?for=1": "EXPIRED", "/y": "MISS", "/y?skip=1": "BYPASS"} {
@@ -221,7 +221,8 @@ func TestCacheStateOfFailures(t *testing.T) {
 	}
 }
 
-// A request may be logged while its cache goes on asking, which the race detector looks at.
+// A request may be logged while its cache continues the upstream request: the race detector checks
+// this.
 func TestLoggedMeanwhile(t *testing.T) {
 	to, _ := numbered(t, nil)
 	policy := cache.Policy{Stale: cache.Stale{Updating: true}, Background: true, Ignore: []string{"Cache-Control"}, Valid: []cache.Valid{{For: time.Millisecond}}}
@@ -234,12 +235,12 @@ func TestLoggedMeanwhile(t *testing.T) {
 		if state := a.get("/x").header.Get("X-Cache"); state == "STALE" {
 			stale++
 		} else if time.Now().After(late) {
-			t.Fatalf("the answer is not stale, but %s", state)
+			t.Fatalf("the response is not stale, but %s", state)
 		}
 	}
 }
 
-// Who makes a pattern of the key try for ever does not get what is kept for others.
+// A request whose key has a regular expression that exceeds its steps gets no cached response.
 func TestStuckCacheKey(t *testing.T) {
 	to, _ := numbered(t, nil)
 	c := kept(to, front.ProxyCache{Key: "$host$tier"}, cache.Config{Name: "one"})
@@ -252,7 +253,7 @@ func TestStuckCacheKey(t *testing.T) {
 	}
 }
 
-// A request has what is kept of its key be forgotten, if the texts say that it is one of those who may.
+// A request purges its key if the texts allow it.
 func TestPurgeByRequest(t *testing.T) {
 	to, _ := numbered(t, nil)
 	c := kept(to, front.ProxyCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}}, cache.Config{Name: "one", Dir: t.TempDir()})
@@ -264,7 +265,7 @@ func TestPurgeByRequest(t *testing.T) {
 	for i, path := range []string{"/a/1", "/a/2", "/b"} {
 		a.get(path).want(t, "MISS", 200, fmt.Sprintf("%d %s %s", i+1, to, path))
 	}
-	a.ask("PURGE", "/b", nil).want(t, "", 200, "4 "+to+" /b") // who may not is passed on
+	a.ask("PURGE", "/b", nil).want(t, "", 200, "4 "+to+" /b") // without permission it is forwarded
 	purge := func(path string) reply { return a.ask("PURGE", path, nil, "X-Secret", "known") }
 	a.get("/a/1").want(t, "HIT", 200, "1 "+to+" /a/1")
 	purge("/a/1").want(t, "", 204, "")
@@ -298,7 +299,7 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// What is kept outlives a reload, within the new bounds, and a reload that fails changes nothing.
+// Cached responses outlive a reload, within the new limits, and a failed reload changes nothing.
 func TestCacheReload(t *testing.T) {
 	to, _ := numbered(t, nil)
 	config := cache.Config{Name: "one", Dir: t.TempDir()}
@@ -321,12 +322,13 @@ func TestCacheReload(t *testing.T) {
 	}
 	r := a.get("/x")
 	for late := time.Now().Add(patience); r.header.Get("X-Cache") == "HIT" && time.Now().Before(late); r = a.get("/x") {
-		time.Sleep(10 * time.Millisecond) // what is still being written to disk goes when that has been done
+		// what is still being written to disk is removed after that
+		time.Sleep(10 * time.Millisecond)
 	}
 	r.want(t, "MISS", 200, "2 "+to+" /x")
 }
 
-// A reload that fails touches no file of a cache that is in use, though it wants other levels of directories.
+// A failed reload touches no file of a cache in use, even with other directory levels.
 func TestCacheReloadFails(t *testing.T) {
 	to, _ := numbered(t, nil)
 	dir := t.TempDir()
@@ -340,7 +342,8 @@ func TestCacheReloadFails(t *testing.T) {
 		}
 		return len(names)
 	}
-	for late := time.Now().Add(patience); files() < 2 && time.Now().Before(late); { // one, and the directory of drafts
+	// one, and the directory of temporary files
+	for late := time.Now().Add(patience); files() < 2 && time.Now().Before(late); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if err := h.Reload(kept(to, front.ProxyCache{Key: "$nothing"}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
@@ -353,7 +356,7 @@ func TestCacheReloadFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := h.PurgePrefix("one", ""); n != 0 || err != nil { // which waits for the search
-		t.Errorf("%d answers of other levels were kept, %v", n, err)
+		t.Errorf("%d responses of other levels were kept, %v", n, err)
 	}
 	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
 }
@@ -374,12 +377,12 @@ func TestCacheErrors(t *testing.T) {
 			c := kept("127.0.0.1:1", front.ProxyCache{}, one)
 			c.Caches = nil
 			return c
-		}(), `no cache "one"`},
+		}(), `unknown cache "one"`},
 		{func() front.Config {
 			c := kept("127.0.0.1:1", front.ProxyCache{}, one)
 			c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
 			return c
-		}(), "has no key"},
+		}(), "missing cache key"},
 	} {
 		test.config.Hosts[0].Locations[0].Pos = "conf:7"
 		h, err := front.New(test.config, quiet())

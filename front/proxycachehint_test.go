@@ -10,7 +10,8 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// Early hints come through a cache on their way to the client that waits, and are not stored. The Date of a stored response is its own.
+// Early hints are forwarded to the waiting client, and not stored. The Date of a stored response is
+// its own.
 func TestCachedHintsAndDate(t *testing.T) {
 	const date = "Sat, 01 Jan 2000 00:00:00 GMT"
 	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -33,7 +33,7 @@ func (c *compiler) cacheKey(p *Proxy) (key cacheKey, err error) {
 	case from != "":
 	case p.Protocol == FastCGI:
 		return key,
-			errors.New("missing cache key: FastCGI has no default, use for example $scheme$request_method$host$request_uri")
+			errors.New("missing cache key: FastCGI requires one, such as $scheme$request_method$host$request_uri")
 	default:
 		from, key.hasTarget = "$scheme$proxy_host", true
 		var suffix Text

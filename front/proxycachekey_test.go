@@ -15,7 +15,8 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// guarded is an upstream that sends clients with a cookie to a protected place, and says what it received.
+// guarded is an upstream that redirects clients with a cookie to a protected path, and responds
+// with what it received.
 func guarded(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "max-age=600")
 	if r.URL.Path != "/protected/x" && r.Header.Get("Cookie") == "" {
@@ -27,8 +28,8 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, r.URL.Path)
 }
 
-// A redirect by X-Accel-Redirect is for the client that the upstream has seen: it is not stored, and neither is what it leads to under
-// the path of the request.
+// A response with X-Accel-Redirect is for one client: it is not stored, and its result is not
+// stored under the path of the request.
 func TestCachedAccelRedirect(t *testing.T) {
 	to := connUse(t, guarded)
 	for name, pc := range map[string]front.ProxyCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}}, "own key": {Key: "$uri"}} {
@@ -47,7 +48,7 @@ func TestCachedAccelRedirect(t *testing.T) {
 	}
 }
 
-// Likewise over FastCGI.
+// The same over FastCGI.
 func TestFastCGICachedAccelRedirect(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		params, _, _, err := readApplication(nc)
@@ -73,7 +74,7 @@ func TestFastCGICachedAccelRedirect(t *testing.T) {
 	}
 }
 
-// A Vary is about the request that the upstream gets, not about what the client has sent.
+// Vary refers to the request that the upstream receives, not to the client's.
 func TestCacheVariesByWhatIsSent(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range")
@@ -105,7 +106,8 @@ func TestCacheVariesByWhatIsSent(t *testing.T) {
 	}
 }
 
-// A client that has a field removed by Connection gets a response for requests without the field. It is not stored under a key with it.
+// A client that removes a field by Connection gets a response without the field. It is not stored
+// under a key with it.
 func TestConnectionPoisonsNoKey(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+r.Header.Get("Cookie"))
@@ -127,7 +129,7 @@ func TestConnectionPoisonsNoKey(t *testing.T) {
 	}
 }
 
-// Credentials that the upstream gets count, wherever they are from. Constant ones are everybody's.
+// Credentials count wherever the upstream's come from. Constant ones are everybody's.
 func TestCacheAuthorizationThatIsSet(t *testing.T) {
 	for _, test := range []struct {
 		value, key front.Text
@@ -148,7 +150,7 @@ func TestCacheAuthorizationThatIsSet(t *testing.T) {
 	}
 }
 
-// The usual key has what the upstream is asked for: after a rewrite that is another resource.
+// The default key has the target of the upstream request: after a rewrite that is another resource.
 func TestCacheKeyHasTarget(t *testing.T) {
 	to, _ := numbered(t, nil)
 	c := kept(to, front.ProxyCache{}, cache.Config{Name: "one"})
@@ -164,7 +166,7 @@ func TestCacheKeyHasTarget(t *testing.T) {
 	}
 }
 
-// A key may be the same for all requests, as in nginx.
+// As in nginx a key may be the same for all requests.
 func TestConstantCacheKey(t *testing.T) {
 	to, _ := numbered(t, nil)
 	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Key: "x"}, cache.Config{Name: "one"}), quiet()))
@@ -172,7 +174,7 @@ func TestConstantCacheKey(t *testing.T) {
 	a.get("/y").want(t, "HIT", 200, "1 "+to+" /x")
 }
 
-// A body that is in the key makes another resource, and is stored.
+// A body that is in the key identifies another resource, whose response is stored.
 func TestCacheKeyHasBody(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=600")
@@ -184,13 +186,13 @@ func TestCacheKeyHasBody(t *testing.T) {
 			a.ask("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
 		}
 	}
-	long := strings.Repeat("x", 100<<10) // which is no variable's value
+	long := strings.Repeat("x", 100<<10) // too long for a variable
 	for range 2 {
 		a.ask("GET", "/x", strings.NewReader(long)).want(t, "MISS", 200, long)
 	}
 }
 
-// A tunnel goes through a location with a cache.
+// A tunnel works in a location with a cache.
 func TestTunnelThroughCache(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {

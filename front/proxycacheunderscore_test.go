@@ -9,8 +9,8 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// Upstreams may take X_Lang for X-Lang. If such names are passed on, a Vary that has X-Lang is about both, and what is not in the key is
-// in no stored response.
+// Upstreams may confuse X_Lang with X-Lang. If such names are forwarded, a Vary for X-Lang covers
+// both, and a response is not stored if the key lacks a field.
 func TestCacheWithUnderscores(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/vary") {
@@ -40,7 +40,7 @@ func TestCacheWithUnderscores(t *testing.T) {
 	}
 }
 
-// A page for an error comes before X-Accel-Redirect, as in nginx, whose order is that of the two checks.
+// As in nginx an error page comes before X-Accel-Redirect.
 func TestInterceptedBeforeAccelRedirect(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Accel-Redirect", "/protected/x")

@@ -12,7 +12,7 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// passVariants are the ways in which a response comes through: buffered or not, stored or not.
+// proxyVariants are the ways in which a response is forwarded: buffered or not, stored or not.
 func passVariants(to string, protocol front.Protocol) map[string]front.Config {
 	variants := make(map[string]front.Config)
 	for _, stream := range []bool{false, true} {
@@ -25,7 +25,8 @@ func passVariants(to string, protocol front.Protocol) map[string]front.Config {
 	return variants
 }
 
-// An upstream that cuts its response short leads to as much of it as has come, and to an end that clients notice, as in nginx.
+// If an upstream cuts its response short, the client receives what has arrived, and can tell that
+// it is incomplete, as in nginx.
 func TestCutShortAsNginx(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n"
 	for name, text := range map[string]string{
@@ -56,8 +57,8 @@ func TestCutShortAsNginx(t *testing.T) {
 	}
 }
 
-// Likewise over FastCGI. An application that ends without saying so has not completed a response: nginx takes that for the end where there is
-// no length.
+// The same over FastCGI. Without FCGI_END_REQUEST a response is incomplete. nginx takes the closed
+// connection for its end if there is no length.
 func TestFastCGICutShort(t *testing.T) {
 	for name, text := range map[string]string{
 		"length": "Content-Length: 10\n\n0123", "length, nothing": "Content-Length: 10\n\n", "no length": "Cache-Control: max-age=60\n\n0123",

@@ -16,7 +16,8 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// application is a FastCGI application that answers with its parameters and the length of its input. It counts connections.
+// application is a FastCGI application that responds with its parameters and the length of its
+// input. It counts connections.
 func application(t testing.TB, conns func(), extra string) string {
 	return raw(t, func(nc net.Conn) {
 		if conns != nil {
@@ -89,7 +90,7 @@ func readPairs(list []byte) map[string]string {
 	return params
 }
 
-// A body without a length gets one before the application is asked.
+// A body without a length is received first, so that the application gets its length.
 func TestFastCGILength(t *testing.T) {
 	to := application(t, nil, "")
 	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
@@ -104,7 +105,7 @@ func TestFastCGILength(t *testing.T) {
 	}
 }
 
-// An answer to HEAD is not kept for GET: an application that is told of HEAD gives no body.
+// A response to HEAD is not stored for GET, because the application sends no body for HEAD.
 func TestFastCGICacheOfHead(t *testing.T) {
 	c := kept(application(t, nil, ""), front.ProxyCache{Key: "$host$request_uri", Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
 	p := c.Hosts[0].Locations[0].Proxy
@@ -116,7 +117,7 @@ func TestFastCGICacheOfHead(t *testing.T) {
 	}
 }
 
-// Connections of applications are kept where that is wanted, and what applications write to STDERR is said in the log.
+// FastCGI connections are kept with KeepConn, and STDERR is logged.
 func TestFastCGIKept(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		conns := make(chan bool, 100)
@@ -144,7 +145,7 @@ func TestFastCGIKept(t *testing.T) {
 	}
 }
 
-// The status of an application's answer.
+// The Status field of an application becomes the status.
 func TestFastCGIStatus(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		params, _, _, err := readApplication(nc)
@@ -168,7 +169,7 @@ func TestFastCGIStatus(t *testing.T) {
 	awaitFile(t, log, func(b []byte) bool { return bytes.Contains(b, []byte(`stderr: "late", request: "GET /"`)) })
 }
 
-// FastCGI over unix sockets, whatever their path.
+// FastCGI works over unix sockets with any path.
 func TestCGIUnix(t *testing.T) {
 	for _, name := range []string{"s", "a+b:9", "a%20b"} {
 		path := shortDir(t) + "/" + name

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// hinted is a context whose requests keep what interim responses say.
+// hinted returns a context whose requests record interim responses.
 func hinted(t testing.TB, hints *[]string) context.Context {
 	return httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
 		*hints = append(*hints, fmt.Sprint(code, " ", h.Get("Link")))
@@ -18,7 +18,7 @@ func hinted(t testing.TB, hints *[]string) context.Context {
 	}})
 }
 
-// site is a directory with files, each of which says its name.
+// site makes a directory with files, each of which contains its name.
 func site(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()

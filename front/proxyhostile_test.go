@@ -22,7 +22,8 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// raw is an upstream whose connections are served by f, one after another. It returns the address.
+// rawUpstream is an upstream whose connections are served by f, one after the other. It returns the
+// address.
 func raw(t testing.TB, f func(nc net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -55,7 +56,7 @@ func readHead(nc net.Conn) error {
 	return err
 }
 
-// outcomes of asking.
+// fetch sends a request, and returns the response or an error.
 func fetch(a *asker, path string) (*http.Response, string, error) {
 	resp, err := a.client.Get("http://x" + path)
 	if err != nil {
@@ -66,8 +67,8 @@ func fetch(a *asker, path string) (*http.Response, string, error) {
 	return resp, string(b), err
 }
 
-// An upstream is killed at every byte of its answer. Its client sees an error: another status, or an answer that is not complete.
-// Where nothing tells how long the answer is, its end is one.
+// An upstream is killed after every byte of its response. The client sees another status or an
+// incomplete response. A response without a length may end there.
 func TestKilledAtEveryByte(t *testing.T) {
 	noLeaks(t)
 	big := strings.Repeat("0123456789abcdef", 40<<10/16)
@@ -104,7 +105,7 @@ func TestKilledAtEveryByte(t *testing.T) {
 	}
 }
 
-// A FastCGI application is killed at every byte.
+// A FastCGI application is killed after every byte.
 func TestKilledApplication(t *testing.T) {
 	text := wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\n\n01234"))
 	text = wire.AppendStream(text, wire.Stdout, 1, []byte("56789"))
@@ -130,7 +131,7 @@ func TestKilledApplication(t *testing.T) {
 	}
 }
 
-// What is no answer, or not one to what was asked, is 502; what never comes 504.
+// A malformed or unexpected response gets 502, and a missing one 504.
 func TestHostileUpstreams(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer string
@@ -165,7 +166,8 @@ func TestHostileUpstreams(t *testing.T) {
 	}
 }
 
-// A server that is silent: before its head, in it, in its body. There the client gets what has come, as in nginx.
+// A server is silent before the head, in it, or in the body. In the body the client gets what has
+// arrived, as in nginx.
 func TestSilentUpstreams(t *testing.T) {
 	noLeaks(t)
 	end := make(chan struct{})
@@ -195,7 +197,7 @@ func TestSilentUpstreams(t *testing.T) {
 	}
 }
 
-// gone is closed when the peer of a connection is.
+// closedByPeer returns a channel that is closed when the peer closes the connection.
 func failureClientGone(nc net.Conn) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -205,7 +207,7 @@ func failureClientGone(nc net.Conn) <-chan struct{} {
 	return done
 }
 
-// A server that says something now and then is not late, however long it takes.
+// A server that sends something now and then does not time out, however long it takes.
 func TestSlowIsNotSilent(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		if readHead(nc) != nil {
@@ -218,8 +220,9 @@ func TestSlowIsNotSilent(t *testing.T) {
 	})
 	for _, stream := range []bool{false, true} {
 		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
-		// Between two reads of the head, nginx begins anew, too: here the head as a whole has the time.
-		testkit.Try(t, func() error { // on a busy machine a pause may be longer than it was to be
+		// In nginx each read of the head restarts the timeout. Here the timeout is for the whole
+		// head.
+		testkit.Try(t, func() error { // on a busy machine a pause may be longer than intended
 			resp, body, err := fetch(a, "/")
 			if err != nil || resp.StatusCode != 200 || body != "abcd" {
 				return fmt.Errorf("%v %q %w", resp, body, err)
@@ -229,7 +232,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 	}
 }
 
-// A client that leaves takes its request with it, unless that is not wanted.
+// A client's departure ends its upstream request, unless IgnoreAbort is set.
 func TestClientLeaves(t *testing.T) {
 	noLeaks(t)
 	for ignore, wait := range map[bool]time.Duration{false: patience, true: 300 * time.Millisecond} {
@@ -268,7 +271,7 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-// An upstream that answers before it has read the request's body: the client gets the answer.
+// The client gets a response that an upstream sends before it has read the request's body.
 func TestEarlyAnswer(t *testing.T) {
 	noLeaks(t)
 	to := raw(t, func(nc net.Conn) {
@@ -296,7 +299,8 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// A client whose body breaks off, or is late: nothing but an error comes of it, and no answer of another request.
+// A client's body that breaks off or times out results in an error, never in the response to
+// another request.
 func TestBrokenBody(t *testing.T) {
 	noLeaks(t)
 	var seen sync.Map
@@ -324,7 +328,7 @@ func TestBrokenBody(t *testing.T) {
 				t.Errorf("stream %v, %s: %v", stream, path, resp.Status)
 			}
 			if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-				t.Errorf("stream %v, %s: no answer", stream, path)
+				t.Errorf("stream %v, %s: no response", stream, path)
 			}
 			nc.Close()
 			if whole, ok := seen.Load("/" + path); ok && whole.(bool) {
@@ -334,14 +338,15 @@ func TestBrokenBody(t *testing.T) {
 	}
 }
 
-// Requests go on while two servers are restarted by turns: none that may be repeated fails, and none is done twice that must not be.
+// Requests continue while two servers restart in turns: repeatable requests never fail, and others
+// are never repeated.
 func TestRestarts(t *testing.T) {
 	noLeaks(t)
 	restarts := 10
 	if os.Getenv("TARE_SLOW") != "" {
 		restarts = 100
 	}
-	var done sync.Map // POSTs by number: how often
+	var done sync.Map // POST requests by number: how often they arrived
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n := r.Header.Get("X-Number"); n != "" {
 			if _, twice := done.LoadOrStore(n, true); twice {
@@ -356,7 +361,7 @@ func TestRestarts(t *testing.T) {
 	a := serveHandler(t, newFront(t, c, quiet()))
 	end := make(chan struct{})
 	var all sync.WaitGroup
-	var finished [4]atomic.Int64 // requests, by worker
+	var finished [4]atomic.Int64 // requests by worker
 	for worker := range finished {
 		all.Go(func() {
 			for n := 0; ; n++ {
@@ -393,7 +398,7 @@ func TestRestarts(t *testing.T) {
 	all.Wait()
 }
 
-// restarting is a server that can be killed and comes back.
+// restarting is a server that can be killed and restarted.
 type restarting struct {
 	t       testing.TB
 	handler http.Handler
@@ -443,7 +448,7 @@ func (w *panicky) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// A panic of what is around us takes no place at a server for good.
+// A panic of an outer writer does not occupy a place at a server forever.
 func TestPassPanics(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
@@ -483,7 +488,7 @@ func TestPassPanics(t *testing.T) {
 	}
 }
 
-// Of trailer fields, those that were announced and those that were not.
+// Announced and unannounced trailer fields are forwarded.
 func TestTrailersAnnouncedInPart(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// Interim responses reach clients that know of them, without fields that are not for them or that belong to the final response.
+// Interim responses reach clients that support them, without hidden fields and fields of the final
+// response.
 func TestInterimResponses(t *testing.T) {
 	to := raw(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {

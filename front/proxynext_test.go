@@ -12,7 +12,8 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// What a server sends in place of a response is an invalid header, or an error if the connection ends too soon; nginx has the same two sets.
+// A malformed response is an invalid header, or an error if the connection ends too soon, as in
+// nginx.
 func TestNextInvalidHeader(t *testing.T) {
 	const (
 		invalid = "invalid header"
@@ -27,7 +28,7 @@ func TestNextInvalidHeader(t *testing.T) {
 		protocol front.Protocol
 		name     string
 		sends    string
-		stays    bool // the connection
+		stays    bool // the connection stays open
 		want     string
 	}{
 		{front.HTTP, "rubbish", "rubbish\r\n\r\n", false, invalid},

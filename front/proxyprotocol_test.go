@@ -8,7 +8,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// The PROXY protocol's address is the client's only where real_ip_header says so and the proxy is trusted, by TCP or by a unix socket.
+// The address of the PROXY protocol is used only with real_ip_header proxy_protocol and a trusted
+// proxy, by TCP or unix socket.
 func TestProxyHeader(t *testing.T) {
 	settings := front.Settings{
 		RealIP: front.RealIP{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Unix: true, Header: "proxy_protocol"},

@@ -17,7 +17,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// What an upstream is asked, compared with what nginx asks it.
+// Upstreams receive the same requests as from nginx.
 func TestPassAsNginx(t *testing.T) {
 	to := connUse(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
@@ -124,7 +124,7 @@ func TestPassAsNginx(t *testing.T) {
 	}
 }
 
-// What an upstream's answer becomes, compared with nginx's.
+// Clients receive the same responses as from nginx.
 func TestAnswersAsNginx(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, pair := range strings.Split(r.URL.RawQuery, "&") {
@@ -200,7 +200,7 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 					h.Del("Etag")
 				}
 			}
-			if strings.Contains(want.body, "<html>") { // pages have our own name
+			if strings.Contains(want.body, "<html>") { // built-in pages have our name
 				want.body, got.body = "", strings.Repeat("", len(got.body))
 				want.header.Del("Content-Type")
 				got.header.Del("Content-Type")
@@ -212,7 +212,7 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 	}
 }
 
-// The parameters that an application gets, compared with nginx's.
+// Applications receive the same parameters as from nginx.
 func TestFastCGIAsNginx(t *testing.T) {
 	to := application(t, nil, "")
 	params := func(more ...string) (conf string, all []front.Param) {
@@ -253,9 +253,9 @@ func TestFastCGIAsNginx(t *testing.T) {
 			var their, our map[string]string
 			_ = json.Unmarshal([]byte(want.body), &their)
 			_ = json.Unmarshal([]byte(got.body), &our)
-			delete(their, "HTTP_PROXY") // which nginx passes on
+			delete(their, "HTTP_PROXY") // which nginx forwards
 			for _, m := range []map[string]string{their, our} {
-				if m["HTTP_X_A"] == "2" { // nginx 1.22 sends two, newer ones the list
+				if m["HTTP_X_A"] == "2" { // nginx 1.22 sends two, newer versions the list
 					m["HTTP_X_A"] = "1, 2"
 					delete(m, "(twice)")
 				}
@@ -267,7 +267,7 @@ func TestFastCGIAsNginx(t *testing.T) {
 	}
 }
 
-// difference is what of one map the other has not.
+// difference returns the entries of one map that the other lacks.
 func difference(a, b map[string]string) (all []string) {
 	for name, value := range a {
 		if other, ok := b[name]; !ok || other != value {
@@ -278,7 +278,8 @@ func difference(a, b map[string]string) (all []string) {
 	return all
 }
 
-// A PHP application, as people configure it: what exists is served, what does not goes to the front controller.
+// A PHP application in a usual configuration: existing files are served, and other paths go to the
+// front controller.
 func TestPHP(t *testing.T) {
 	path, env := programs.PHP(t)
 	dir := shortDir(t)
@@ -327,7 +328,7 @@ func TestPHP(t *testing.T) {
 	}
 }
 
-// A named location that an upstream redirects to sees the request as it came; a path is got.
+// A named location in X-Accel-Redirect gets the request unchanged; a path is requested by GET.
 func TestAccelRedirectMethod(t *testing.T) {
 	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -347,7 +348,8 @@ func TestAccelRedirectMethod(t *testing.T) {
 		if got := us.ask(method, "/x", strings.NewReader("body"), "X-To", "@b"); got.status != 200 || got.body != want.body {
 			t.Errorf("%s: %d %q, nginx %q", method, got.status, got.body, want.body)
 		}
-		if got := us.ask(method, "/x", strings.NewReader("body"), "X-To", "/b"); method != "GET" && got.body != `GET ""` { // nginx sends the body
+		// nginx sends the body
+		if got := us.ask(method, "/x", strings.NewReader("body"), "X-To", "/b"); method != "GET" && got.body != `GET ""` {
 			t.Errorf("%s to a path: %q", method, got.body)
 		}
 	}

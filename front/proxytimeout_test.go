@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// attemptOf begins an attempt of a request with that context, whose server may be silent for a minute.
+// attemptOf starts an attempt of a request with a context, and a timeout of a minute.
 func attemptOf(ctx context.Context, n *pendingAttempts) *attempt {
 	s := &upstreamRequest{proxy: &proxy{readTimeout: time.Minute, pending: n}}
 	return s.startAttempt(ctx, "server")
 }
 
-// An attempt ends with its client, or if its server is silent, as soon as it is no longer young, and until then if somebody asks.
+// An attempt ends when its client leaves or its server is silent, from timersAfter on, or at once
+// if Done was called.
 func TestAttemptEnds(t *testing.T) {
 	gone := errors.New("gone")
 	cases := []struct {
 		name  string
-		asked bool // for Done, at once
+		asked bool // Done is called at once
 		leave time.Duration
 		want  error
 		after time.Duration
@@ -52,7 +53,7 @@ func TestAttemptEnds(t *testing.T) {
 	}
 }
 
-// Who takes his function back is not told, and an attempt that nobody has seen may be used again.
+// A waiter that is removed is not notified, and an attempt without waiters may be reused.
 func TestAttemptUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := new(pendingAttempts)
@@ -60,7 +61,7 @@ func TestAttemptUnseen(t *testing.T) {
 		for range 3 {
 			a := attemptOf(t.Context(), n)
 			for range 2 {
-				if stop := a.AfterFunc(func() { t.Error("told") }); !stop() || stop() {
+				if stop := a.AfterFunc(func() { t.Error("notified") }); !stop() || stop() {
 					t.Error("it does not stop once")
 				}
 			}

@@ -186,7 +186,7 @@ func (t *tlsTransports) client(name string) *client.Client {
 func (t *tlsTransports) config(name string) *tls.Config {
 	config := t.from.Config.Clone()
 	if config == nil {
-		config = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as in nginx; documented at proxy_ssl_verify
+		config = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as in nginx
 	}
 	config.NextProtos = []string{"http/1.1"}
 	if config.ClientSessionCache == nil {

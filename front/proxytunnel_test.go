@@ -22,12 +22,12 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// upgrading is a Pass that lets connections be switched.
+// upgrading returns a Proxy that forwards Upgrade.
 func upgrading(to string) front.Proxy {
 	return front.Proxy{To: front.Text(to), Version: "1.1", Header: []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
 }
 
-// A websocket says back what it is told.
+// wsEcho is a websocket that sends back what it receives.
 func say(w http.ResponseWriter, r *http.Request) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
@@ -43,7 +43,7 @@ func say(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Websockets come through if the Config asks for it, to servers and to bound handlers.
+// Websockets work if the Config forwards Upgrade, with servers and bound handlers.
 func TestWebsocket(t *testing.T) {
 	noLeaks(t)
 	bound := upgrading("app")
@@ -83,7 +83,7 @@ func TestWebsocket(t *testing.T) {
 	}
 }
 
-// What no upgrade may be: to HTTP/2, one that the upstream does not agree to, and one that nobody speaks for too long.
+// Rejected upgrades: to HTTP/2, without the upstream's consent. A silent tunnel ends.
 func TestUpgrades(t *testing.T) {
 	noLeaks(t)
 	seen := make(chan http.Header, 3+testkit.Tries)
@@ -121,17 +121,17 @@ func TestUpgrades(t *testing.T) {
 	}
 	ask(long, "/200", "h2c")
 	if h := <-seen; h["Upgrade"] != nil || h["Http2-Settings"] != nil || h.Get("Connection") != "close" {
-		t.Errorf("HTTP/2 is asked for: %v", h)
+		t.Errorf("HTTP/2 is requested: %v", h)
 	}
 	ask(long, "/200", "websocket, h2c")
 	if h := <-seen; h["Upgrade"] != nil {
-		t.Errorf("HTTP/2 is asked for: %v", h)
+		t.Errorf("HTTP/2 is requested: %v", h)
 	}
 	resp, _ := ask(long, "/200", "x")
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
 		t.Errorf("%v %q", resp, b)
 	}
-	testkit.Try(t, func() error { // it has to be switched as quickly as it ends when nobody speaks
+	testkit.Try(t, func() error { // switching must be as fast as the idle timeout
 		resp, br := ask(impatient, "/101", "x")
 		if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
 			return fmt.Errorf("%v", resp)
@@ -143,7 +143,7 @@ func TestUpgrades(t *testing.T) {
 	})
 }
 
-// HTTPS upstreams: what is verified, which name is sent, and whose certificate.
+// HTTPS upstreams: verification, SNI and client certificates.
 func TestHTTPSUpstreams(t *testing.T) {
 	names := make(chan string, 20)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates)) }))
@@ -185,11 +185,11 @@ func TestHTTPSUpstreams(t *testing.T) {
 	plain := connUse(t, echo)
 	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
 	if got := a.get("/"); got.status != 502 {
-		t.Errorf("plain bytes where TLS was asked for: %d", got.status)
+		t.Errorf("plain bytes instead of TLS: %d", got.status)
 	}
 }
 
-// slowly is a listener whose connections are silent for a while at first.
+// slowListener delays the first read of its connections.
 type slowly struct {
 	net.Listener
 	pause time.Duration
@@ -211,14 +211,14 @@ func (c *slowConn) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// A handshake belongs to connecting, and is bounded as that is.
+// The TLS handshake has the timeout for connecting.
 func TestHandshakeTime(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
 	s.Listener = slowly{s.Listener, time.Second}
 	s.StartTLS()
 	defer s.Close()
 	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
-	testkit.Try(t, func() error { // the answer has to be quicker than the handshake
+	testkit.Try(t, func() error { // the response must be faster than the handshake
 		if got := a.get("/"); got.status != 200 {
 			return fmt.Errorf("the handshake takes a second: %d", got.status)
 		}
@@ -226,7 +226,7 @@ func TestHandshakeTime(t *testing.T) {
 	})
 }
 
-// Over unix sockets, whatever their path.
+// Unix sockets work with any path.
 func TestUnixUpstreams(t *testing.T) {
 	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]"} {
 		path := shortDir(t) + "/" + name
@@ -246,7 +246,7 @@ func TestUnixUpstreams(t *testing.T) {
 	}
 }
 
-// Connections are kept as the group says: how many, and for how many requests.
+// Connections are kept as the group configures: how many, and for how many requests.
 func TestKeepalive(t *testing.T) {
 	for _, test := range []struct {
 		keepalive, requests int
@@ -279,7 +279,7 @@ func TestKeepalive(t *testing.T) {
 	}
 }
 
-// A reload keeps connections, and what is remembered of servers. When the handler is closed nothing stays.
+// A reload keeps connections and the health of servers. After Close nothing is left.
 func TestPassReload(t *testing.T) {
 	before := runtime.NumGoroutine()
 	conns := make(chan bool, 100)

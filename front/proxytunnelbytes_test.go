@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// A log tells of every byte that a tunnel's client was sent.
+// A log counts every byte that a tunnel's client receives.
 func TestTunnelBytes(t *testing.T) {
 	const size = 540_000
 	to := raw(t, func(nc net.Conn) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// variables adds what a text is to answers.
+// variables adds the value of a text to responses.
 func variables(text front.Text) front.Settings {
 	return front.Settings{Header: []front.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
 }
@@ -49,7 +49,7 @@ func TestPassVariables(t *testing.T) {
 	}
 }
 
-// Where variables lead: to upstreams, bound handlers, addresses, and nowhere.
+// Variables as targets: upstreams, bound handlers, addresses, and invalid ones.
 func TestPassToVariable(t *testing.T) {
 	to := connUse(t, echo)
 	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to"}})
@@ -68,10 +68,10 @@ func TestPassToVariable(t *testing.T) {
 			t.Errorf("%q: %d", bad, got.status)
 		}
 	}
-	if got := a.get("/?to=a..b"); got.status != 502 { // no resolver is asked for such a name
+	if got := a.get("/?to=a..b"); got.status != 502 { // no resolver is queried for such a name
 		t.Errorf("an unknown name: %d", got.status)
 	}
-	for i := range 300 { // more than are remembered
+	for i := range 300 { // more than are kept
 		a.get(fmt.Sprintf("/?to=127.0.%d.%d:1", i/250, i%250))
 	}
 	if got := a.get("/?to=" + to); got.status != 200 {
@@ -79,7 +79,7 @@ func TestPassToVariable(t *testing.T) {
 	}
 }
 
-// Variables may give the scheme, too: with TLS or without.
+// Variables may have the scheme, with TLS or without.
 func TestPassSchemeOfTo(t *testing.T) {
 	plain, secure := connUse(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(secure.Close)
@@ -110,7 +110,7 @@ func TestPassSchemeOfTo(t *testing.T) {
 	}
 }
 
-// noLeaks fails if the test leaves goroutines of ours.
+// noLeaks fails if the test leaks goroutines.
 func noLeaks(t *testing.T) {
 	t.Cleanup(func() {
 		ours := func() (found string) {

@@ -16,7 +16,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A certificate counts for the names that nginx takes it for, and no name that is none skips the check.
+// A certificate is valid for the names that nginx accepts it for, and an invalid name does not skip
+// the check.
 func TestVerifiedNames(t *testing.T) {
 	common := func(names ...string) pkix.Name {
 		var n pkix.Name

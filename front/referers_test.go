@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// Who writes a Config meets errors; what else there is of referers is in the corpus, beside nginx's.
+// An invalid Config is an error. Other cases are in the corpus, beside nginx.
 func TestReferers(t *testing.T) {
 	says := []Step{Return{Status: 200, Text: "[$invalid_referer]"}}
 	config := func(r *Referers) Config {
 		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: says, Settings: Settings{Referers: r}, Pos: "nginx.conf:7"}}}}}
 	}
 	for want, r := range map[string]Referers{
-		"no referers are valid":     {None: true},
-		`"a*b" is no name`:          {Names: []string{"a*b/x"}},
+		"want Names or Patterns":    {None: true},
+		`invalid name "a*b"`:        {Names: []string{"a*b/x"}},
 		"the regular expression":    {Names: []string{"~("}},
 		`nginx.conf:7: valid refer`: {Patterns: []string{"("}},
 	} {

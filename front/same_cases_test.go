@@ -2,7 +2,7 @@
 
 package front_test
 
-// matchCases are about which server and which location it is.
+// matchCases are cases for the search of hosts and locations.
 func matchCases() []sameCase {
 	const names = `
 server { server_name www.CASE.org CASE.org; return 200 "exact\n"; }
@@ -74,7 +74,7 @@ server { server_name ~CASE\.com$; return 200 "second regex\n"; }
 	}
 }
 
-// stepCases are about the rewrite phase.
+// stepCases are cases for the rewrite phase.
 func stepCases() []sameCase {
 	return []sameCase{
 		{name: "rewrites", servers: `server {
@@ -165,7 +165,7 @@ func stepCases() []sameCase {
 	}
 }
 
-// fileCases are about files.
+// fileCases are cases for files.
 func fileCases() []sameCase {
 	return []sameCase{
 		{name: "static", servers: `server { }`, asks: []string{
@@ -221,7 +221,7 @@ func fileCases() []sameCase {
 	}
 }
 
-// pageCases are about errors.
+// pageCases are cases for error pages.
 func pageCases() []sameCase {
 	return []sameCase{
 		{name: "error pages", servers: `server {
@@ -280,7 +280,7 @@ func pageCases() []sameCase {
 	}
 }
 
-// variableCases are about variables and maps.
+// variableCases are cases for variables and maps.
 func variableCases() []sameCase {
 	return []sameCase{
 		{name: "variables", servers: `server {

@@ -21,15 +21,16 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// sameCase is a server block, or several, and requests that nginx and we answer alike.
+// sameCase is one or more server blocks, and requests to which nginx and the front must respond the
+// same.
 type sameCase struct {
 	name    string
-	around  string // what stands beside the server
-	servers string // without listen; a server's name is CASE unless it has one
+	around  string // directives outside of the servers
+	servers string // without listen; the server_name is CASE by default
 	asks    []string
 }
 
-// An ask is "[METHOD ]TARGET[ |FIELD: VALUE]…". Host is the case's name unless it is among the fields.
+// A request is "[METHOD ]TARGET[ |FIELD: VALUE]…". Host is the case's name by default.
 const sameHead = `daemon off; master_process off; pid DIR/pid; error_log stderr crit; worker_processes 1;
 events { worker_connections 64; }
 http {
@@ -114,7 +115,7 @@ func writeSite(t testing.TB, dir string) {
 
 var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
 
-// sameAnswer is what is compared of an answer.
+// sameResponse returns the compared part of a response.
 func sameAnswer(t *testing.T, addr, host, ask string) string {
 	t.Helper()
 	line, fields, _ := strings.Cut(ask, " |")
@@ -151,7 +152,7 @@ func sameAnswer(t *testing.T, addr, host, ask string) string {
 	_, port, _ := net.SplitHostPort(addr)
 	said := serverName.ReplaceAll(body, []byte("<center>SERVER</center>"))
 	if resp.StatusCode == http.StatusBadRequest {
-		return "400" // Go has pages of its own for what is no HTTP
+		return "400" // net/http has its own pages for malformed requests
 	}
 	show := func(s string) string { return strings.ReplaceAll(s, port, "PORT") }
 	return fmt.Sprintf("%d type %q location %q body %q", resp.StatusCode, resp.Header.Get("Content-Type"), show(resp.Header.Get("Location")), show(string(said)))

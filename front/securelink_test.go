@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Who writes a Config meets errors; what else there is of links is in the corpus, beside nginx's, but for times that are near and
-// for sums with line ends, which a decoded path may have.
+// An invalid Config is an error. Other cases are in the corpus, beside nginx, except times that are
+// near, and sums with line ends, which a decoded path may have.
 func TestSecureLink(t *testing.T) {
 	config := func(l *SecureLink, says Text) Config {
 		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: says}}, Settings: Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
@@ -38,20 +38,20 @@ func TestSecureLink(t *testing.T) {
 	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
 		said := base64.RawURLEncoding.EncodeToString(sum[:])
 		if said = said[:5] + text + said[5:]; isLinkSum(said, "x") {
-			t.Errorf("%q is taken for a sum", said)
+			t.Errorf("%q is accepted as a sum", said)
 		}
 	}
 	for name, c := range map[string]Config{
 		"secure_link":         {Hosts: []Host{{Steps: []Step{Set{Name: "secure_link", Value: "1"}}}}},
 		"secure_link_expires": {Hosts: []Host{{}}, Maps: []Map{{Name: "secure_link_expires", Source: "$uri"}}},
 	} {
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "$"+name+" is the server's") {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "$"+name+" cannot be set") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A sum with anything behind it is none: its beginning must not be taken for it.
+// A sum followed by anything is invalid.
 func TestSecureLinkSumIsWhole(t *testing.T) {
 	l := &secureLink{secret: "s"}
 	sum := fmt.Sprintf("%x", md5.Sum([]byte("file"+l.secret)))

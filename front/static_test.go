@@ -12,7 +12,8 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// Nothing beside the directory of an alias or a root is reached, whatever the path and the variables in it.
+// Nothing outside of the directory of an alias or a root is served, whatever the path and its
+// variables.
 func TestNothingOutsideIsServed(t *testing.T) {
 	top := site(t, "public/x.txt", "public-secret", "secret", "public/d/y.txt", "w/secret")
 	dir := Text(top + "/public")
@@ -110,7 +111,7 @@ func TestDirectoriesByVariables(t *testing.T) {
 	}
 }
 
-// A directory may come later.
+// A directory may be created later.
 func TestDirectoryThatIsNotThereYet(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	h := newFront(t, Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}})
@@ -128,10 +129,10 @@ func TestDirectoryThatIsNotThereYet(t *testing.T) {
 	}
 }
 
-// An error page has the error's status, whatever answers, and no part of it is asked for.
+// An error page has the error's status, whatever serves it, and ranges do not apply.
 func TestErrorPageStatus(t *testing.T) {
 	dir := site(t, "page.html", "empty.html")
-	large := strings.Repeat("large", 200_000) // sent by the kernel
+	large := strings.Repeat("large", 200_000) // sent by sendfile
 	if err := os.WriteFile(filepath.Join(dir, "large.html"), []byte(large), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func TestErrorPageStatus(t *testing.T) {
 	}
 }
 
-// A redirect never ends its line, whatever clients put into variables.
+// Variables with clients' data cannot end the line of a redirect.
 func TestRedirectsHaveOneLine(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
 		{Path: "/a", Steps: []Step{Return{Status: 301, Text: "https://x.example$uri"}}},
@@ -179,7 +180,7 @@ func TestRedirectsHaveOneLine(t *testing.T) {
 	}
 }
 
-// The charset goes with answers of every kind that have none.
+// The charset is added to all kinds of responses without one.
 func TestCharset(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{{
 		Path: "/", Proxy: &Proxy{To: "app"}, Settings: Settings{Files: Files{Charset: "utf-8"}},

@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/front/limit"
 )
 
-// The text is nginx's, so that whatever reads it reads ours.
+// The text is nginx's, so that its readers can parse it.
 func TestStatusAsNginx(t *testing.T) {
 	theirs, _ := serveNginx(t, "", "location /status { stub_status; }")
 	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}), quiet())
@@ -51,7 +51,7 @@ func TestStatusAsNginx(t *testing.T) {
 	}
 }
 
-// A server may count its connections by itself.
+// A server may count its connections itself.
 func TestCountedConnections(t *testing.T) {
 	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}, front.Location{Path: "/metrics", Metrics: true},
 		front.Location{Path: "/numbers", Steps: []front.Step{front.Return{Status: 200, Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
@@ -72,7 +72,7 @@ func TestCountedConnections(t *testing.T) {
 // sample is a line of metrics.
 var sample = regexp.MustCompile(`^([a-z_]+)(\{([a-z]+="(\\.|[^"\\])*"(,[a-z]+="(\\.|[^"\\])*")*)\})? (-?\d+)$`)
 
-// parseMetrics reads Prometheus's text format, and refuses what that does not allow.
+// parseMetrics parses Prometheus' text format, and rejects invalid text.
 func parseMetrics(t *testing.T, text string) map[string]int {
 	t.Helper()
 	found, seen, family := make(map[string]int), make(map[string]bool), ""
@@ -105,7 +105,8 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 	return found
 }
 
-// The numbers are those of what happened; labels are the Config's, whatever clients send; a reload loses none.
+// The metrics count what happened. Labels come from the Config, never from clients, and a reload
+// loses no counts.
 func TestMetrics(t *testing.T) {
 	c := oneHost(
 		front.Location{Path: "/metrics", Match: front.Exact, Metrics: true},
@@ -127,7 +128,7 @@ func TestMetrics(t *testing.T) {
 	r, _ := http.NewRequest("GET", "http://a.test/", nil)
 	if resp, err := us.client.Do(r); err == nil {
 		resp.Body.Close()
-		t.Error("444 is answered")
+		t.Error("444 has a response")
 	}
 	if err := h.Reload(c); err != nil {
 		t.Fatal(err)

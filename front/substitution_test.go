@@ -11,12 +11,12 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// replacing are settings that replace one string wherever it is.
+// replaceAll returns settings that replace all occurrences of a string.
 func replaceRule(from, to front.Text) front.Settings {
 	return front.Settings{SubFilter: &front.SubFilter{Substitutions: []front.Substitution{{From: from, To: to}}, Every: true}}
 }
 
-// What is flushed is sent as far as no string can begin in it, and one that is cut by a flush is found.
+// A flush sends everything up to a possible match, and a match across a flush is found.
 func TestSubstitutionFlush(t *testing.T) {
 	next := make(chan bool)
 	us := frontOf(t, replaceRule("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
@@ -40,11 +40,11 @@ func TestSubstitutionFlush(t *testing.T) {
 		next <- true
 	}
 	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
-		t.Errorf("%q, %v behind it", rest, err)
+		t.Errorf("%q, %v after it", rest, err)
 	}
 }
 
-// However a handler writes, and whether it is compressed behind that, the same is replaced.
+// The result is the same however a handler writes, and with compression.
 func TestSubstitutionWrites(t *testing.T) {
 	text := strings.Repeat("0123 Needle 4567\n", 20_000)
 	want := strings.ReplaceAll(text, "Needle", "/page")
@@ -82,7 +82,7 @@ func TestSubstitutionWrites(t *testing.T) {
 	}
 }
 
-// What a handler has encoded itself goes as it is, with all that is said about it.
+// A response that a handler has encoded is unchanged.
 func TestSubstitutionEncoded(t *testing.T) {
 	coded := []byte("\x1f\x8bneedle")
 	us := frontOf(t, replaceRule("needle", "x"), func(w http.ResponseWriter, _ *http.Request) {
@@ -99,15 +99,15 @@ func TestSubstitutionEncoded(t *testing.T) {
 	}
 }
 
-// What cannot be looked for is an error that says so.
+// Invalid strings are errors.
 func TestSubstitutionErrors(t *testing.T) {
 	many := make([]front.Substitution, 256)
 	for i := range many {
 		many[i].From = "a"
 	}
 	for want, pairs := range map[string][]front.Substitution{
-		"empty string":   {{From: "a"}, {From: ""}},
-		"too many":       many,
+		"empty search":   {{From: "a"}, {From: ""}},
+		"want at most":   many,
 		"nosuchvariable": {{From: "a", To: "$nosuchvariable"}},
 	} {
 		s := front.Settings{SubFilter: &front.SubFilter{Substitutions: pairs}}

@@ -41,7 +41,7 @@ func TestText(t *testing.T) {
 		}
 	}
 	for from, want := range map[string]string{
-		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign", "${uri": "${uri is missing", "$none": "$none", "${1}": "$1", "$0": "$0", "x$connection": "$connection is not available",
+		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign", "${uri": "closing brace of ${uri", "$none": "$none", "${1}": "$1", "$0": "$0", "x$connection": "$connection is not available",
 		"$arg_": "$arg_", "$$uri": "dollar sign",
 	} {
 		if _, err := c.text(Text(from)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), from) {
@@ -50,7 +50,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A text either is refused or becomes what is left if each variable is put in by hand.
+// A text is either rejected, or evaluates to what replacing each variable by hand gives.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"a$uri", "${uri}$1", "$", "${", "$uri}", "$$", "x${mine}y$args?"} {
 		f.Add(s)
@@ -95,7 +95,8 @@ func TestPattern(t *testing.T) {
 		{`^/(?!no)(\w+)`, "/no", false, nil},
 		{`^(\w)\1$`, "aa", false, []string{"a"}},
 		{`(?<=/)x`, "/x", false, []string{}},
-		{`^(?<one>a)(b)(?<two>c)(?=d)`, "abcd", false, []string{"a", "b", "c"}}, // .NET counts those with names last
+		// .NET counts named groups last
+		{`^(?<one>a)(b)(?<two>c)(?=d)`, "abcd", false, []string{"a", "b", "c"}},
 		{`^(?:x)([(](?P<n>y))[]()](z)(?=$)`, "x(y)z", false, []string{"(y", "y", "z"}},
 		{`^é(?=ü)(ü)(.)`, "éüx", false, []string{"ü", "x"}},
 		{`^/(.)(?=.)`, "/é", false, []string{"\xc3"}}, {"\xc0\xae", "/\xc0\xae", false, []string{}}, {"(?i)k", "\u212a", true, nil},
@@ -127,7 +128,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// Whoever makes a pattern try for ever gets an error, and soon.
+// A regular expression that takes too many steps is soon an error.
 func TestPatternIsStopped(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
 		{Path: "/", Steps: []Step{Return{Status: 200, Text: "passed by"}}},
@@ -141,7 +142,8 @@ func TestPatternIsStopped(t *testing.T) {
 	}
 }
 
-// Nobody gets past a map whose pattern is made to try for ever, whatever asks for its value: its default may be what lets in.
+// A map whose regular expression exceeds its steps does not grant access, whatever uses its value:
+// its default might.
 func TestStuckMapsLetNobodyIn(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"public/x": "public", "passwords": "a:{PLAIN}b"} {

@@ -18,7 +18,7 @@ import (
 // longer is more than a server holds back to find the length.
 var longer = strings.Repeat("<p>what has no length</p>\n", 200)
 
-// unsized answers as the path says.
+// unsized responds as the path describes.
 func unsized(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	switch r.URL.Path {
@@ -52,7 +52,8 @@ func unsized(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Where there are to be no chunks, what has no length ends with its connection, and nothing else does: by net/http and by tare.
+// With NoChunks a response of unknown length ends with its connection, and no other does, on
+// net/http and on tare.
 func TestNoChunks(t *testing.T) {
 	h := newFront(t, oneHost(app(front.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)), quiet())
 	ours := httptest.NewUnstartedServer(nil)
@@ -92,7 +93,7 @@ func TestNoChunks(t *testing.T) {
 	}
 }
 
-// HTTP/2 and FastCGI have no chunks, and their answers end without their connections.
+// HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
 func TestNoChunksElsewhere(t *testing.T) {
 	h := newFront(t, oneHost(app(front.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)), quiet())
 	two := httptest.NewUnstartedServer(h)

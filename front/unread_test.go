@@ -33,8 +33,9 @@ http {
 }
 `
 
-// A client that sends requests and reads none of the responses is cut off after send_timeout, whatever they are and however short:
-// on net/http here, and on tare's server by the command's test of the same name.
+// A client that sends requests and reads no responses is disconnected after send_timeout, even if
+// the responses are short. This test uses net/http; the command's test of the same name uses tare's
+// server.
 func TestUnread(t *testing.T) {
 	noLeaks(t)
 	up := connUse(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
@@ -48,7 +49,7 @@ func TestUnread(t *testing.T) {
 	h := newFront(t, read.Config, quiet())
 	server := httptest.NewUnstartedServer(h)
 	server.Listener.Close()
-	server.Listener, err = net.Listen("unix", filepath.Join(dir, "s")) // TCP may come to a halt by itself
+	server.Listener, err = net.Listen("unix", filepath.Join(dir, "s")) // TCP may stall by itself
 	must(t, err)
 	server.Start()
 	t.Cleanup(server.Close)

@@ -132,7 +132,7 @@ func (c *compiler) declare() error {
 		m := &c.config.Maps[i]
 		name := strings.ToLower(m.Name)
 		if c.maps[name] != nil {
-			return fmt.Errorf("there are two maps of $%s", name)
+			return fmt.Errorf("duplicate map $%s", name)
 		}
 		if err := c.slot(name); err != nil {
 			return fmt.Errorf("map: %w", err)

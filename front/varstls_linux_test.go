@@ -19,7 +19,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// What variables tell of TLS and of a client's certificate is what nginx tells.
+// The variables of TLS and of client certificates are nginx's.
 func TestTLSVariablesAsNginx(t *testing.T) {
 	const names = "ssl_protocol ssl_cipher ssl_curve ssl_server_name ssl_alpn_protocol ssl_session_reused ssl_early_data ssl_client_verify ssl_client_s_dn " +
 		"ssl_client_i_dn ssl_client_s_dn_legacy ssl_client_i_dn_legacy ssl_client_serial ssl_client_fingerprint ssl_client_v_start ssl_client_v_end " +
@@ -52,23 +52,25 @@ func TestTLSVariablesAsNginx(t *testing.T) {
 	} {
 		config.ServerName, config.InsecureSkipVerify = "tls.example", true
 		if config.CurvePreferences == nil {
-			config.CurvePreferences = []tls.CurveID{tls.CurveP256} // the certificate's, which TLS 1.2 looks at
+			// the certificate's, which TLS 1.2 requires
+			config.CurvePreferences = []tls.CurveID{tls.CurveP256}
 		}
 		want, got := strings.Split(strings.ReplaceAll(askTLS(t, theirs, config), "\n\t", " "), "\n"), strings.Split(askTLS(t, l.Addr().String(), config), "\n")
 		if len(want) != len(got) {
-			t.Errorf("%s: nginx says %q, we say %q", name, want, got)
+			t.Errorf("%s: nginx has %q, we have %q", name, want, got)
 			continue
 		}
 		for i := range want {
-			failed := strings.HasPrefix(want[i], "FAILED:") && strings.HasPrefix(got[i], "FAILED:") // for a reason in OpenSSL's words
+			// for a reason in OpenSSL's words
+			failed := strings.HasPrefix(want[i], "FAILED:") && strings.HasPrefix(got[i], "FAILED:")
 			if want[i] != got[i] && !failed {
-				t.Errorf("%s: nginx says %q, we say %q", name, want[i], got[i])
+				t.Errorf("%s: nginx has %q, we have %q", name, want[i], got[i])
 			}
 		}
 	}
 }
 
-// clientCertificate returns one with a name of several parts.
+// clientCertificate returns a certificate whose name has several parts.
 func clientCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	email := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "a@tls.example"}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// grow fills a value with one of whatever it can hold, a few levels deep, and counts the Settings in it: each gets a number.
+// grow fills a value with one element of each kind, a few levels deep, and numbers the Settings in
+// it.
 func grow(v reflect.Value, depth int, settings *int) {
 	if v.Type() == reflect.TypeFor[Settings]() {
 		*settings++
@@ -49,7 +50,8 @@ func growSteps(v reflect.Value, depth int, settings *int) {
 	}
 }
 
-// Every Settings that a Config can hold is visited, once: a field that is new and holds some has this test fail.
+// Every Settings of a Config is visited once. The test fails for a new field with Settings that is
+// not visited.
 func TestPlaces(t *testing.T) {
 	var c Config
 	var settings int
@@ -65,11 +67,11 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("%d places are visited, want %d", len(seen), settings)
 	}
 	for range c.Places() {
-		break // ends the walk
+		break // which ends the visit
 	}
 }
 
-// What shows numbers has them counted, also if only some requests see it.
+// A location that shows counts enables counting, also in an if.
 func TestCountedInIf(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{{
 		Path: "/", Steps: []Step{If{Left: "1", Location: &Location{Path: "/", Status: true}}},
