@@ -26,7 +26,7 @@ func forwarded() []string {
 }
 
 // The client's address from proxies' fields is the same as with nginx.
-func TestRealIPAsNginx(t *testing.T) {
+func TestRealIPIsNginxs(t *testing.T) {
 	net10 := netip.MustParsePrefix("10.0.0.0/8")
 	sets := []struct {
 		nginx  string
@@ -39,23 +39,23 @@ func TestRealIPAsNginx(t *testing.T) {
 		{"set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;", front.RealIP{From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
 		{"", front.RealIP{}},
 	}
-	const says = "$remote_addr $remote_port $realip_remote_addr $realip_remote_port"
+	const want = "$remote_addr $remote_port $realip_remote_addr $realip_remote_port"
 	for _, s := range sets {
-		theirs, _ := serveNginx(t, "", fmt.Sprintf(`%s location / { return 200 "%s"; }`, s.nginx, says))
-		c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: says}}})
+		theirs, _ := serveNginx(t, "", fmt.Sprintf(`%s location / { return 200 "%s"; }`, s.nginx, want))
+		c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: want}}})
 		if c.Hosts[0].Defaults.RealIP = s.realIP; s.realIP.Recursive { // the place does not matter
 			c.Hosts[0].Locations[0].RealIP, c.Hosts[0].Defaults.RealIP = s.realIP, front.RealIP{}
 		}
 		us := serveHandler(t, newFront(t, c))
-		for _, told := range forwarded() {
+		for _, value := range forwarded() {
 			var fields []string
-			for line := range strings.SplitSeq(told, "|") {
+			for line := range strings.SplitSeq(value, "|") {
 				for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "X-Client"} {
 					fields = append(fields, name, line)
 				}
 			}
 			if got, want := us.get("/", fields...), theirs.get("/", fields...); got.body != want.body {
-				t.Errorf("%s %q: %q, want %q", s.nginx, told, got.body, want.body)
+				t.Errorf("%s %q: %q, want %q", s.nginx, value, got.body, want.body)
 			}
 		}
 		for _, lines := range [][]string{{"192.0.2.7", "10.1.2.3"}, {"192.0.2.7, garbage", "10.1.2.3"}, {"garbage", "10.1.2.3"}, {"192.0.2.7", "garbage, 10.1.2.3"}, {"192.0.2.7", ""}} {
@@ -68,7 +68,7 @@ func TestRealIPAsNginx(t *testing.T) {
 }
 
 // Access is granted as by nginx: by address, by password, and by either.
-func TestAccessAsNginx(t *testing.T) {
+func TestAccessIsGrantedAsByNginx(t *testing.T) {
 	dir := t.TempDir()
 	file, missing := filepath.Join(dir, "passwords"), filepath.Join(dir, "none")
 	slow, err := bcrypt.GenerateFromPassword([]byte("slow"), bcrypt.MinCost)
@@ -145,7 +145,7 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 }
 
 // A rule with an IPv4-mapped IPv6 network applies to IPv4 addresses. In nginx it matches nothing.
-func TestAccessOfMappedAddresses(t *testing.T) {
+func TestMappedNetworksApplyToIPv4(t *testing.T) {
 	for _, test := range []struct {
 		denied string
 		want   [3]int // for 10.1.2.3, 192.0.2.7 and 2001:db8::1

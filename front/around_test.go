@@ -18,7 +18,7 @@ import (
 )
 
 // patience bounds waiting for what is fast unless it hangs.
-const patience = time.Minute
+const maxWait = time.Minute
 
 // newFront returns a handler that is closed at the end of the test.
 func newFront(t testing.TB, c front.Config, options ...front.Option) *front.Handler {
@@ -43,33 +43,35 @@ func must(t testing.TB, err error) {
 }
 
 // testClient sends requests to a server over a unix socket, which needs no port.
-type asker struct {
+type testClient struct {
 	t      testing.TB
 	client *http.Client
 	socket string
 }
 
-func newAsker(t testing.TB, socket string) *asker {
+func newTestClient(t testing.TB, socket string) *testClient {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
 	transport := &http.Transport{DialContext: dial, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	follow := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &asker{t, &http.Client{Transport: transport, CheckRedirect: follow}, socket}
+	return &testClient{t, &http.Client{Transport: transport, CheckRedirect: follow}, socket}
 }
 
 // response is a response with its whole body.
-type reply struct {
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-func (a *asker) get(path string, fields ...string) reply { return a.ask("GET", path, nil, fields...) }
+func (a *testClient) get(path string, fields ...string) response {
+	return a.do("GET", path, nil, fields...)
+}
 
 // do sends a request. fields are names and values.
-func (a *asker) ask(method, path string, body io.Reader, fields ...string) reply {
+func (a *testClient) do(method, path string, body io.Reader, fields ...string) response {
 	a.t.Helper()
 	r, err := http.NewRequest(method, "http://front.test"+path, body)
 	if err != nil {
@@ -87,11 +89,11 @@ func (a *asker) ask(method, path string, body io.Reader, fields ...string) reply
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return reply{resp.StatusCode, resp.Header, string(b)}
+	return response{resp.StatusCode, resp.Header, string(b)}
 }
 
 // serveHandler serves on a unix socket until the end of the test.
-func serveHandler(t testing.TB, h http.Handler) *asker {
+func serveHandler(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
 	socket := filepath.Join(shortDir(t), "s")
 	l, err := net.Listen("unix", socket)
@@ -101,7 +103,7 @@ func serveHandler(t testing.TB, h http.Handler) *asker {
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}}
 	s.Start()
 	t.Cleanup(s.Close)
-	return newAsker(t, socket)
+	return newTestClient(t, socket)
 }
 
 // shortDir returns a directory whose name is short enough for a socket in it.
@@ -126,7 +128,7 @@ func app(s front.Settings) front.Location {
 }
 
 // frontOf serves a bound handler with settings.
-func frontOf(t testing.TB, s front.Settings, h http.HandlerFunc) *asker {
+func frontOf(t testing.TB, s front.Settings, h http.HandlerFunc) *testClient {
 	t.Helper()
 	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h), quiet()))
 }
@@ -134,7 +136,7 @@ func frontOf(t testing.TB, s front.Settings, h http.HandlerFunc) *asker {
 // awaitFile returns the content of a file once it is enough.
 func awaitFile(t testing.TB, name string, enough func(b []byte) bool) []byte {
 	t.Helper()
-	for late := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+	for late := time.Now().Add(maxWait); ; time.Sleep(2 * time.Millisecond) {
 		b, err := os.ReadFile(name)
 		if err == nil && enough(b) {
 			return b

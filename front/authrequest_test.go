@@ -19,7 +19,7 @@ import (
 
 // withAuthRequest returns a Config whose location / makes a subrequest to /auth and is served by
 // content.
-func asking(auth, content front.Proxy, set ...front.Set) front.Config {
+func withAuthRequest(auth, content front.Proxy, set ...front.Set) front.Config {
 	return oneHost(
 		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Proxy: &auth},
 		front.Location{Path: "/", Proxy: &content, Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
@@ -27,7 +27,7 @@ func asking(auth, content front.Proxy, set ...front.Set) front.Config {
 }
 
 // respondAsWanted responds with the status in X-Want, by default 200.
-func judge(w http.ResponseWriter, r *http.Request) {
+func respondAsWanted(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if want := r.Header.Get("X-Want"); want != "" {
 		_, _ = fmt.Sscan(want, &status)
@@ -42,12 +42,12 @@ func judge(w http.ResponseWriter, r *http.Request) {
 }
 
 // The meaning of a subrequest's status is the same for an upstream and for a bound handler.
-func TestAuthRequestDecides(t *testing.T) {
+func TestAuthRequestStatusDecides(t *testing.T) {
 	user := front.Set{Name: "user", Value: "$upstream_http_x_user"}
 	content := front.Proxy{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
-	for name, to := range map[string]string{"an upstream": connUse(t, judge), "bound": "judge"} {
-		c := asking(front.Proxy{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content, user)
-		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	for name, to := range map[string]string{"an upstream": serve(t, respondAsWanted), "bound": "judge"} {
+		c := withAuthRequest(front.Proxy{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content, user)
+		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.Header.Get("X-User"))
 		}))))
 		for want, status := range map[string]int{"": 200, "200": 200, "204": 200, "206": 200, "299": 200, "401": 401, "403": 403, "302": 500, "304": 500, "400": 500, "404": 500, "499": 500, "500": 500, "503": 500} {
@@ -67,61 +67,61 @@ func TestAuthRequestDecides(t *testing.T) {
 }
 
 // The subrequest has its own header, and the content gets the client's complete request.
-func TestAuthRequestIsAnother(t *testing.T) {
+func TestAuthRequestHasOwnHeader(t *testing.T) {
 	type seen struct{ method, uri, length, field, body string }
 	var mu sync.Mutex
-	var asked []seen
+	var received []seen
 	see := func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		asked = append(asked, seen{r.Method, r.RequestURI, fmt.Sprint(r.ContentLength, r.Header["Content-Length"]), r.Header.Get("X-Field") + r.Header.Get("If-None-Match"), string(body)})
+		received = append(received, seen{r.Method, r.RequestURI, fmt.Sprint(r.ContentLength, r.Header["Content-Length"]), r.Header.Get("X-Field") + r.Header.Get("If-None-Match"), string(body)})
 		r.Header.Set("X-Field", "changed")
 		_, _ = w.Write(make([]byte, 1<<20)) // it is discarded
 	}
 	text := strings.Repeat("a body", 20000)
 	for name, pair := range map[string][2]front.Proxy{
-		"upstreams":  {{To: front.Text(connUse(t, see))}, {To: front.Text(connUse(t, see))}},
-		"streamed":   {{To: front.Text(connUse(t, see))}, {To: front.Text(connUse(t, see)), StreamRequest: true}},
+		"upstreams":  {{To: front.Text(serve(t, see))}, {To: front.Text(serve(t, see))}},
+		"streamed":   {{To: front.Text(serve(t, see))}, {To: front.Text(serve(t, see)), StreamRequest: true}},
 		"bound":      {{To: "see"}, {To: "see"}},
-		"bound auth": {{To: "see"}, {To: front.Text(connUse(t, see))}},
+		"bound auth": {{To: "see"}, {To: front.Text(serve(t, see))}},
 	} {
-		a := serveHandler(t, newFront(t, asking(pair[0], pair[1]), quiet(), front.Bind("see", http.HandlerFunc(see))))
+		a := serveHandler(t, newFront(t, withAuthRequest(pair[0], pair[1]), quiet(), front.Bind("see", http.HandlerFunc(see))))
 		for _, sized := range []bool{true, false} {
-			asked = nil
+			received = nil
 			body := io.Reader(strings.NewReader(text))
 			if !sized {
 				body = io.MultiReader(body)
 			}
-			got := a.ask("POST", "/x?y", body, "X-Field", "client", "If-None-Match", "*")
-			if len(asked) != 2 || got.status != 200 || len(got.body) != 1<<20 {
-				t.Fatalf("%s: %d after %d requests", name, got.status, len(asked))
+			got := a.do("POST", "/x?y", body, "X-Field", "client", "If-None-Match", "*")
+			if len(received) != 2 || got.status != 200 || len(got.body) != 1<<20 {
+				t.Fatalf("%s: %d after %d requests", name, got.status, len(received))
 			}
-			if want := (seen{"GET", "/auth", "0 []", "client", ""}); asked[0] != want {
-				t.Errorf("%s: the auth request was %+v, want %+v", name, asked[0], want)
+			if want := (seen{"GET", "/auth", "0 []", "client", ""}); received[0] != want {
+				t.Errorf("%s: the auth request was %+v, want %+v", name, received[0], want)
 			}
-			if asked[1].length = ""; asked[1] != (seen{"POST", "/x?y", "", "client*", text}) {
-				t.Errorf("%s: the content received %.200v", name, asked[1])
+			if received[1].length = ""; received[1] != (seen{"POST", "/x?y", "", "client*", text}) {
+				t.Errorf("%s: the content received %.200v", name, received[1])
 			}
 		}
-		asked = nil
+		received = nil
 		a.get("/x", "X-Field", "client")
-		if len(asked) != 2 || asked[1].field != "client" {
-			t.Errorf("%s, without a body: %.200v", name, asked)
+		if len(received) != 2 || received[1].field != "client" {
+			t.Errorf("%s, without a body: %.200v", name, received)
 		}
 	}
 }
 
 // The subrequest shares the request's variables, and its variables show the client.
-func TestAuthRequestVariables(t *testing.T) {
-	c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: "app"},
+func TestAuthRequestSharesVariables(t *testing.T) {
+	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))}, front.Proxy{To: "app"},
 		front.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
 		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"}, front.Set{Name: "c", Value: "$request_id"})
 	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"}, front.Set{Name: "outer", Value: "$outer again"}}
 	c.Hosts[0].Locations[1].Steps = []front.Step{front.Set{Name: "outer", Value: "once"}}
 	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "B", Value: "$b"}, {Name: "Rest", Value: "$args $outer $upstream_http_x_user"}, {Name: "Same", Value: "$c $request_id"}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
-	got := a.ask("PUT", "/x?y=1", strings.NewReader("abc"), "If-None-Match", "*", "X-As", "ann")
+	got := a.do("PUT", "/x?y=1", strings.NewReader("abc"), "If-None-Match", "*", "X-As", "ann")
 	if want := "PUT /x?y=1 /auth [] * 3 200 /auth"; got.header.Get("B") != want {
 		t.Errorf("%q, want %q", got.header.Get("B"), want)
 	}
@@ -134,14 +134,14 @@ func TestAuthRequestVariables(t *testing.T) {
 }
 
 // A cache stores the response to a subrequest like any other.
-func TestAuthRequestIsCached(t *testing.T) {
+func TestAuthRequestResponseIsCached(t *testing.T) {
 	var n atomic.Int64
-	auth := front.Proxy{To: front.Text(connUse(t, func(w http.ResponseWriter, r *http.Request) {
+	auth := front.Proxy{To: front.Text(serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
 		w.Header().Set("Cache-Control", "max-age=600")
-		judge(w, r)
+		respondAsWanted(w, r)
 	})), Cache: &front.ProxyCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
-	c := asking(auth, front.Proxy{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"}, front.Set{Name: "state", Value: "$upstream_cache_status"})
+	c := withAuthRequest(auth, front.Proxy{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"}, front.Set{Name: "state", Value: "$upstream_cache_status"})
 	c.Caches = []cache.Config{{Name: "z"}}
 	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
@@ -160,13 +160,13 @@ func TestAuthRequestIsCached(t *testing.T) {
 }
 
 // Rules and passwords are checked before the subrequest, and with "any" each of them counts.
-func TestAuthRequestSatisfiesAny(t *testing.T) {
+func TestAuthRequestCountsWithSatisfyAny(t *testing.T) {
 	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}}, AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
-	var asked atomic.Int64
+	var received atomic.Int64
 	c := oneHost(app(s), front.Location{Path: "/auth", Internal: true, Proxy: &front.Proxy{To: "judge"}})
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		judge(w, r)
+		received.Add(1)
+		respondAsWanted(w, r)
 	}))))
 	for want, status := range map[string]int{"200": 200, "401": 401, "403": 401, "500": 500} {
 		got := a.get("/x", "X-Want", want)
@@ -174,20 +174,20 @@ func TestAuthRequestSatisfiesAny(t *testing.T) {
 			t.Errorf("%s: %d with %d challenges", want, got.status, n)
 		}
 	}
-	if asked.Load() != 4 {
-		t.Errorf("it received %d requests", asked.Load())
+	if received.Load() != 4 {
+		t.Errorf("it received %d requests", received.Load())
 	}
 }
 
 // Neither a panic of the handler nor the client's departure grants access, and each logs one line.
-func TestAuthRequestEnds(t *testing.T) {
+func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 	entered := make(chan struct{}, 1)
 	wait := func(_ http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}
 		<-r.Context().Done()
 	}
-	for name, auth := range map[string]front.Proxy{"499": {To: front.Text(connUse(t, wait))}, "500": {To: "judge"}} {
-		c := asking(auth, front.Proxy{To: "app"})
+	for name, auth := range map[string]front.Proxy{"499": {To: front.Text(serve(t, wait))}, "500": {To: "judge"}} {
+		c := withAuthRequest(auth, front.Proxy{To: "app"})
 		c.LogFormats = []front.LogFormat{{Name: "f", Text: "$uri $status"}}
 		file := t.TempDir() + "/log"
 		for i := range c.Hosts[0].Locations {
@@ -218,12 +218,12 @@ func TestAuthRequestEnds(t *testing.T) {
 }
 
 // Places in the limits of the auth location are released with the request.
-func TestAuthRequestHoldsLimits(t *testing.T) {
+func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	c := asking(front.Proxy{To: "judge"}, front.Proxy{To: "app"})
+	c := withAuthRequest(front.Proxy{To: "judge"}, front.Proxy{To: "app"})
 	c.Conns = []limit.Config{{Name: "z", Key: "$host"}}
 	c.Hosts[0].Locations[0].Conns = []front.ConnLimit{{Zone: "z", Max: 1}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)), front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/wait" {
 			close(entered)
 			<-leave
@@ -243,15 +243,15 @@ func TestAuthRequestHoldsLimits(t *testing.T) {
 }
 
 // Subrequests of concurrent requests share nothing.
-func TestAuthRequestsAtOnce(t *testing.T) {
-	c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: front.Text(connUse(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
+func TestConcurrentAuthRequestsShareNothing(t *testing.T) {
+	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))}, front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 20 {
 				name := fmt.Sprint(i, "-", n)
-				if got := a.ask("POST", "/", strings.NewReader(name), "X-As", name); got.status != 200 || !strings.Contains(got.body, fmt.Sprintf(`"X-User":[%q]`, name)) {
+				if got := a.do("POST", "/", strings.NewReader(name), "X-As", name); got.status != 200 || !strings.Contains(got.body, fmt.Sprintf(`"X-User":[%q]`, name)) {
 					t.Errorf("%s: %d %s", name, got.status, got.body)
 				}
 			}
@@ -260,7 +260,7 @@ func TestAuthRequestsAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestAuthRequestErrors(t *testing.T) {
+func TestInvalidAuthRequestIsRejected(t *testing.T) {
 	for want, a := range map[string]front.AuthRequest{
 		`auth_request: invalid path "auth"`:           {URI: "auth"},
 		"variable $uri cannot be set":                 {URI: "/auth", Set: []front.Set{{Name: "uri", Value: "x"}}},
@@ -277,9 +277,9 @@ func TestAuthRequestErrors(t *testing.T) {
 }
 
 // AuthRequest works over HTTP/2, also if the response is observed.
-func TestAuthRequestByHTTP2(t *testing.T) {
+func TestAuthRequestOverHTTP2(t *testing.T) {
 	for _, settings := range []front.Settings{{}, {SendTimeout: time.Minute}} {
-		c := asking(front.Proxy{To: front.Text(connUse(t, judge))}, front.Proxy{To: front.Text(connUse(t, echo))})
+		c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))}, front.Proxy{To: front.Text(serve(t, echo))})
 		settings.AuthRequest = c.Hosts[0].Locations[1].AuthRequest
 		c.Hosts[0].Locations[1].Settings = settings
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
@@ -306,10 +306,10 @@ func TestAuthRequestByHTTP2(t *testing.T) {
 }
 
 // Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
-func TestStuckAuthRequest(t *testing.T) {
-	c := asking(front.Proxy{To: "judge"}, front.Proxy{To: "app"}, front.Set{Name: "a", Value: "$kind"})
+func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
+	c := withAuthRequest(front.Proxy{To: "judge"}, front.Proxy{To: "app"}, front.Set{Name: "a", Value: "$kind"})
 	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
 		if got := a.get("/", "X-As", user); got.status != status {
 			t.Errorf("%s: %d, want %d", user, got.status, status)
@@ -318,12 +318,12 @@ func TestStuckAuthRequest(t *testing.T) {
 }
 
 // The head of the response decides: its body is not awaited.
-func TestAuthRequestWaitsForNoBody(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+func TestAuthRequestDoesNotAwaitBody(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	a := serveHandler(t, newFront(t, asking(front.Proxy{To: front.Text(to), ReadTimeout: time.Second}, front.Proxy{To: "app"}), quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	a := serveHandler(t, newFront(t, withAuthRequest(front.Proxy{To: front.Text(to), ReadTimeout: time.Second}, front.Proxy{To: "app"}), quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	if got := a.get("/"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}

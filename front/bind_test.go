@@ -22,8 +22,8 @@ import (
 )
 
 // A bound handler receives the request that a server in its place would.
-func TestBoundLikeServer(t *testing.T) {
-	to := connUse(t, echo)
+func TestBoundHandlerReceivesServersRequest(t *testing.T) {
+	to := serve(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
 	for name, p := range map[string]front.Proxy{
 		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")}, "variables": {URI: text("/v$uri?x=$arg_x")},
@@ -45,8 +45,8 @@ func TestBoundLikeServer(t *testing.T) {
 			if method == "POST" {
 				body = "body"
 			}
-			want := a.ask(method, "/r/x%2Fy?x=%20z", strings.NewReader(body), fields...)
-			got := a.ask(method, "/l/x%2Fy?x=%20z", strings.NewReader(body), fields...)
+			want := a.do(method, "/r/x%2Fy?x=%20z", strings.NewReader(body), fields...)
+			got := a.do(method, "/l/x%2Fy?x=%20z", strings.NewReader(body), fields...)
 			var w, g echoed
 			_ = json.Unmarshal([]byte(want.body), &w)
 			_ = json.Unmarshal([]byte(got.body), &g)
@@ -59,7 +59,7 @@ func TestBoundLikeServer(t *testing.T) {
 
 // If nothing differs the handler receives the client's request itself, and the client's header is
 // not changed.
-func TestBoundRequest(t *testing.T) {
+func TestUnchangedRequestIsNotCopied(t *testing.T) {
 	var got *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })
 	h := newFront(t, oneHost(
@@ -82,7 +82,7 @@ func TestBoundRequest(t *testing.T) {
 
 // The handler sees the Host of the Config, and logs see the client's. A request that other handlers
 // have seen is not changed.
-func TestBoundHost(t *testing.T) {
+func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 	var bound *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
 	log := filepath.Join(t.TempDir(), "log")
@@ -116,7 +116,7 @@ func TestBoundHost(t *testing.T) {
 }
 
 // The request of a handler is not changed when another handler serves its error page.
-func TestBoundHostStays(t *testing.T) {
+func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	var first, second *http.Request
 	h := newFront(t, oneHost(
 		front.Location{Path: "/", Proxy: &front.Proxy{To: "app", Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
@@ -138,7 +138,7 @@ func TestBoundHostStays(t *testing.T) {
 }
 
 // The rules for responses apply to bound handlers.
-func TestBoundAnswers(t *testing.T) {
+func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			w.Header()[name] = values
@@ -164,28 +164,28 @@ func TestBoundAnswers(t *testing.T) {
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
 	for _, test := range []struct {
-		ask, body, field, value string
-		status                  int
+		line, body, field, value string
+		status                   int
 	}{
 		{"/a/200?X-Secret=x&X-A=y", "body", "X-Secret", "", 200}, {"/a/200?X-A=y", "body", "X-A", "y", 200}, {"/a/302?Location=http://app/z", "body", "Location", "http://front.test/z", 302},
 		{"/a/404?X-A=y", "i/file.txt", "X-A", "", 404}, {"/a/200?Set-Cookie=a=b;+Path=/a/x", "body", "X-A", "", 200}, {"/a/200?X-Accel-Redirect=/i/file.txt&X-A=y&Content-Type=x/y", "i/file.txt", "Content-Type", "x/y", 200},
 		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200}, {"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200}, {"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
 		{"/a/flush?X-Secret=x", "body", "X-Secret", "", 200},
 	} {
-		got := a.get(test.ask)
+		got := a.get(test.line)
 		if got.status != test.status || got.body != test.body || got.header.Get(test.field) != test.value {
-			t.Errorf("%s: %d %q %v", test.ask, got.status, got.body, got.header)
+			t.Errorf("%s: %d %q %v", test.line, got.status, got.body, got.header)
 		}
 	}
 }
 
 // The writer that a handler keeps does not lead to another request.
-func TestBoundKeepsItsCall(t *testing.T) {
+func TestKeptBoundWriterIsHarmless(t *testing.T) {
 	var kept []http.ResponseWriter
-	var asked []*http.Request
+	var received []*http.Request
 	to := []front.Replace{{From: "http://app/", To: "http://$host/"}}
-	h := newFront(t, attemptTime(front.Proxy{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kept, asked = append(kept, w), append(asked, r)
+	h := newFront(t, proxyTo(front.Proxy{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		kept, received = append(kept, w), append(received, r)
 		if r.URL.Path == "/first" {
 			return // nothing was written: the rules have not been applied
 		}
@@ -200,14 +200,14 @@ func TestBoundKeepsItsCall(t *testing.T) {
 			t.Errorf("%s: %d %q, want %q", path, w.Code, w.Body, want)
 		}
 	}
-	if len(asked) != 2 || asked[0].URL.Path != "/first" || asked[1].URL.Path != "/other" || kept[0] == kept[1] {
-		t.Errorf("received %v", asked)
+	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" || kept[0] == kept[1] {
+		t.Errorf("received %v", received)
 	}
 }
 
 // A handler that panics ends its own connection, as without the front, and no other.
-func TestBoundPanics(t *testing.T) {
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func TestBoundPanicEndsOnlyItsConnection(t *testing.T) {
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
 			panic("ouch")
 		}
@@ -221,12 +221,12 @@ func TestBoundPanics(t *testing.T) {
 }
 
 // Limits for bodies apply to bound handlers, and sendfile is used if possible.
-func TestBoundBodies(t *testing.T) {
+func TestBodyLimitsApplyToBoundHandlers(t *testing.T) {
 	name := t.TempDir() + "/f"
 	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := attemptTime(front.Proxy{To: "app"})
+	c := proxyTo(front.Proxy{To: "app"})
 	c.Hosts[0].Locations[0].MaxBody = 10
 	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "POST" {
@@ -238,7 +238,7 @@ func TestBoundBodies(t *testing.T) {
 		_, _ = io.Copy(w, f)
 	})), quiet()))
 	for n, want := range map[int]int{10: 200, 11: 413} {
-		if got := a.ask("POST", "/", strings.NewReader(pattern(n))); got.status != want {
+		if got := a.do("POST", "/", strings.NewReader(pattern(n))); got.status != want {
 			t.Errorf("%d bytes: %d, want %d", n, got.status, want)
 		}
 	}
@@ -248,7 +248,7 @@ func TestBoundBodies(t *testing.T) {
 }
 
 // The response of a handler that writes nothing is complete, and the rules apply to its header.
-func TestBoundSilent(t *testing.T) {
+func TestSilentBoundHandlerResponds(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			w.Header()[name] = values
@@ -268,8 +268,8 @@ func TestBoundSilent(t *testing.T) {
 }
 
 // A body that was received for an upstream is available to the handler that responds instead.
-func TestBoundInsteadOfUpstream(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
+func TestBoundHandlerGetsBufferedBody(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
 	c := oneHost(
 		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1, Target: "@app"}}}},
 		front.Location{Match: front.Named, Path: "@app", Proxy: &front.Proxy{To: "app"}},
@@ -282,7 +282,7 @@ func TestBoundInsteadOfUpstream(t *testing.T) {
 		body := strings.Repeat("x", n)
 		// one without a length
 		for _, from := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
-			if got := a.ask("POST", "/x", from); got.status != 200 || got.body != fmt.Sprint("POST ", n, "\n", body) {
+			if got := a.do("POST", "/x", from); got.status != 200 || got.body != fmt.Sprint("POST ", n, "\n", body) {
 				t.Errorf("%d bytes: %d, %d bytes: %.20q", n, got.status, len(got.body), got.body)
 			}
 		}
@@ -307,7 +307,7 @@ func BenchmarkBound(b *testing.B) {
 		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"}, {Name: "X-Real-IP", Value: "$remote_addr"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			c := attemptTime(p)
+			c := proxyTo(p)
 			c.Hosts[0].Names = []string{"go.http"}
 			h := newFront(b, c, front.Bind("app", app), quiet())
 			r := httptest.NewRequest("GET", "/", nil)
@@ -331,9 +331,9 @@ func BenchmarkBound(b *testing.B) {
 
 // proxyCost returns a function that proxies one request to a server in this process, which does not
 // allocate.
-func passCost(t testing.TB, p front.Proxy, answer string) (once func()) {
-	to := raw(t, func(nc net.Conn) {
-		in, out := make([]byte, 4096), []byte(answer)
+func proxyCost(t testing.TB, p front.Proxy, reply string) (once func()) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		in, out := make([]byte, 4096), []byte(reply)
 		for {
 			if _, err := nc.Read(in); err != nil {
 				return
@@ -344,7 +344,7 @@ func passCost(t testing.TB, p front.Proxy, answer string) (once func()) {
 		}
 	})
 	p.To = "up"
-	c := attemptTime(p)
+	c := proxyTo(p)
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: to}}}}
 	h := newFront(t, c, quiet())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -359,44 +359,44 @@ func passCost(t testing.TB, p front.Proxy, answer string) (once func()) {
 }
 
 // proxyHTTP and proxyFastCGI are the cases of proxyCost.
-func passHTTP(t testing.TB) func() {
-	return passCost(t, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+func proxyHTTP(t testing.TB) func() {
+	return proxyCost(t, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
 		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
 }
 
-func passFastCGI(t testing.TB) func() {
-	answer := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
+func proxyFastCGI(t testing.TB) func() {
+	reply := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
 	var params []front.Param
 	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI", "DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
 		params = append(params, front.Param{Name: name, Value: front.Text("$" + strings.ToLower(name))})
 	}
-	return passCost(t, front.Proxy{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(answer))
+	return proxyCost(t, front.Proxy{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(reply))
 }
 
 // proxyCases returns the cases with the allocations that an exchange may have: memory that others
 // may keep is not reused.
-func passes() map[string]proxyState {
-	return map[string]proxyState{"http": {passHTTP, 4}, "fastcgi": {passFastCGI, 20}}
+func proxyCases() map[string]proxyCase {
+	return map[string]proxyCase{"http": {proxyHTTP, 4}, "fastcgi": {proxyFastCGI, 20}}
 }
 
-type proxyState struct {
+type proxyCase struct {
 	make func(testing.TB) (once func())
 	most float64
 }
 
-func TestPassAllocations(t *testing.T) {
+func TestProxyAllocations(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector's pools lose some of what they are given")
 	}
-	for name, p := range passes() {
+	for name, p := range proxyCases() {
 		if n := testing.AllocsPerRun(200, p.make(t)); n > p.most {
 			t.Errorf("%s: %v allocations, want at most %v", name, n, p.most)
 		}
 	}
 }
 
-func BenchmarkPass(b *testing.B) {
-	for name, p := range passes() {
+func BenchmarkProxy(b *testing.B) {
+	for name, p := range proxyCases() {
 		b.Run(name, func(b *testing.B) {
 			once := p.make(b)
 			b.ReportAllocs()

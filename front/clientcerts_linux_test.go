@@ -100,7 +100,7 @@ http {
 
 // Client certificates are verified as by nginx, for all modes, authorities, depths and revocation
 // lists.
-func TestClientCertificatesAsNginx(t *testing.T) {
+func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 	nginx, dir := programs.Nginx(t), shortDir(t)
 	past := func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
@@ -162,23 +162,23 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 	ours := serveTLSConf(t, dir, conf)
 	for name, certs := range clients {
 		for i, to := range names {
-			want, got := askVerified(t, theirs, to, to, certs), askVerified(t, ours, to, to, certs)
+			want, got := requestWithCerts(t, theirs, to, to, certs), requestWithCerts(t, ours, to, to, certs)
 			if want != got {
 				t.Errorf("%s, %s\n nginx: %s\n  tare: %s", name, lines[i+len(lines)-2-len(names)], want, got)
 			}
 		}
 	}
 	for _, name := range []string{"none", "direct", "another's"} {
-		for _, greeted := range []string{"", "open", "case1", "case11", "nobody"} {
-			if want, got := askWithoutHost(t, theirs, greeted, clients[name]), askWithoutHost(t, ours, greeted, clients[name]); want != got {
-				t.Errorf("%s: a handshake with %q, a request without Host\n nginx: %s\n  tare: %s", name, greeted, want, got)
+		for _, sniName := range []string{"", "open", "case1", "case11", "nobody"} {
+			if want, got := requestWithoutHost(t, theirs, sniName, clients[name]), requestWithoutHost(t, ours, sniName, clients[name]); want != got {
+				t.Errorf("%s: a handshake with %q, a request without Host\n nginx: %s\n  tare: %s", name, sniName, want, got)
 			}
 		}
-		for _, greeted := range []string{"", "open", "case1", "case11", "case21", "nobody", "alsocase1"} {
-			for _, asked := range []string{"open", "case1", "case11", "case21", "case1:443", "CASE1", "case1.", "alsocase1", "nobody", "case7"} {
-				want, got := askVerified(t, theirs, greeted, asked, clients[name]), askVerified(t, ours, greeted, asked, clients[name])
+		for _, sniName := range []string{"", "open", "case1", "case11", "case21", "nobody", "alsocase1"} {
+			for _, received := range []string{"open", "case1", "case11", "case21", "case1:443", "CASE1", "case1.", "alsocase1", "nobody", "case7"} {
+				want, got := requestWithCerts(t, theirs, sniName, received, clients[name]), requestWithCerts(t, ours, sniName, received, clients[name])
 				if want != got {
-					t.Errorf("%s: a handshake with %q, a request for %q\n nginx: %s\n  tare: %s", name, greeted, asked, want, got)
+					t.Errorf("%s: a handshake with %q, a request for %q\n nginx: %s\n  tare: %s", name, sniName, received, want, got)
 				}
 			}
 		}
@@ -186,12 +186,12 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 }
 
 // requestWithoutHost returns the response to a request without Host.
-func askWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
+func requestWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, Certificates: certs})
 	must(t, err)
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(patience)))
+	must(t, c.SetDeadline(time.Now().Add(maxWait)))
 	_, err = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
 	must(t, err)
 	b, err := io.ReadAll(c)
@@ -231,7 +231,7 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 
 // requestWithCerts returns status and body for a client with certificates, which it sends whatever
 // the server requests.
-func askVerified(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
+func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
 	t.Helper()
 	config := &tls.Config{ServerName: name, InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		if certs == nil {
@@ -242,11 +242,11 @@ func askVerified(t *testing.T, addr, name, host string, certs []tls.Certificate)
 	c, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(patience)))
-	return askOver(t, tls.Client(c, config), host)
+	must(t, c.SetDeadline(time.Now().Add(maxWait)))
+	return requestOver(t, tls.Client(c, config), host)
 }
 
-func askOver(t *testing.T, c *tls.Conn, host string) string {
+func requestOver(t *testing.T, c *tls.Conn, host string) string {
 	t.Helper()
 	transport := &http.Transport{DialTLS: func(string, string) (net.Conn, error) { return c, nil }, DisableKeepAlives: true}
 	r, err := http.NewRequest(http.MethodGet, "https://any/", nil)

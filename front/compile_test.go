@@ -6,7 +6,7 @@ import (
 )
 
 // An invalid Config is an error with a position.
-func TestCompileErrors(t *testing.T) {
+func TestInvalidConfigIsRejected(t *testing.T) {
 	host := func(l ...Location) []Host { return []Host{{Pos: "nginx.conf:3", Locations: l}} }
 	loc := func(l Location) []Host {
 		l.Pos = "nginx.conf:12"
@@ -64,7 +64,7 @@ func TestCompileErrors(t *testing.T) {
 }
 
 // A rejected Config changes nothing, and leaks nothing.
-func TestReload(t *testing.T) {
+func TestRejectedReloadChangesNothing(t *testing.T) {
 	dir := site(t, "x")
 	files := func(root string) Config {
 		return Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(root)}}}}}
@@ -75,7 +75,7 @@ func TestReload(t *testing.T) {
 	if err := h.Reload(bad); err == nil {
 		t.Fatal("an invalid Config is accepted")
 	}
-	if got := ask(t, h, "/x"); got.body != "x" {
+	if got := get(t, h, "/x"); got.body != "x" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
 	if n := len(h.state.files.entries); n != 1 {
@@ -85,7 +85,7 @@ func TestReload(t *testing.T) {
 	if err := h.Reload(files(other)); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, h, "/y"); got.body != "y" {
+	if got := get(t, h, "/y"); got.body != "y" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
 	if n := len(h.state.files.entries); n != 1 {

@@ -45,11 +45,11 @@ func costs(t testing.TB) (all []costCase) {
 	}
 	dir := site(t, "x.txt", "index.html")
 	bound := newFront(t, Config{Hosts: []Host{{Locations: []Location{{Path: "/", Proxy: &Proxy{To: "app"}}}}}}, app)
-	asked := request("a.example", "/")
-	own := asked.WithContext(context.WithValue(asked.Context(), http.ServerContextKey, &http.Server{Handler: bound}))
+	received := request("a.example", "/")
+	own := received.WithContext(context.WithValue(received.Context(), http.ServerContextKey, &http.Server{Handler: bound}))
 	file := []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}
 	return []costCase{
-		{"bound", bound, asked, 1},
+		{"bound", bound, received, 1},
 		{"bound-own", bound, own, 1}, // the server's own handler: its request is not copied
 		{"bound-hosts", newFront(t, Config{Hosts: many}, app), request("h42.example", "/42/x"), 1},
 		{"return", newFront(t, Config{Hosts: []Host{{Steps: []Step{Return{Status: 200, Text: "x"}}}}}), request("a.example", "/"), 4},

@@ -34,7 +34,7 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 }
 
 // A link's current target is served, whatever was served before, and whichever way a file is found.
-func TestDeployByLink(t *testing.T) {
+func TestCurrentLinkTargetIsServed(t *testing.T) {
 	dir, deploy := releases(t)
 	at := func(path string, f Files) Location { return Location{Path: path, Settings: Settings{Files: f}} }
 	current := Text(dir + "/current")
@@ -57,14 +57,14 @@ func TestDeployByLink(t *testing.T) {
 			"/below/current/x": release + "/x", "/variable/x?d=current": release + "/x", "/whole/x?d=" + string(current): release + "/x", "/gz": release + "/gz.gz",
 			"/tried/": release + "/only" + n, "/error/none": release + "/err.html",
 		} {
-			if got := ask(t, h, target, "Accept-Encoding", "gzip"); got.body != want {
+			if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want {
 				t.Errorf("%s of %s: %d %.40q", target, release, got.status, got.body)
 			}
 		}
-		if got := ask(t, h, "/list/"); !strings.Contains(got.body, `href="./`+n+`"`) {
+		if got := get(t, h, "/list/"); !strings.Contains(got.body, `href="./`+n+`"`) {
 			t.Errorf("list of %s: %d %.40q", release, got.status, got.body)
 		}
-		if got := ask(t, h, "/only"+n); got.status != 200 {
+		if got := get(t, h, "/only"+n); got.status != 200 {
 			t.Errorf("/only%s: %d", n, got.status)
 		}
 	}
@@ -72,7 +72,7 @@ func TestDeployByLink(t *testing.T) {
 		deploy(release)
 		check(release)
 	}
-	if got := ask(t, h, "/only1"); got.status != 404 {
+	if got := get(t, h, "/only1"); got.status != 404 {
 		t.Errorf("a file of the old release: %d", got.status)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "r1")); err != nil {
@@ -82,13 +82,13 @@ func TestDeployByLink(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, h, "/x"); got.status != 404 {
+	if got := get(t, h, "/x"); got.status != 404 {
 		t.Errorf("a dangling link: %d %q", got.status, got.body)
 	}
 }
 
 // A file that changes, appears or disappears does so for the next request.
-func TestFilesAreLookedAt(t *testing.T) {
+func TestChangedFilesAreServed(t *testing.T) {
 	dir := site(t, "x", "real")
 	h := newFront(t, Config{Hosts: []Host{{
 		Defaults:  Settings{Files: Files{Root: Text(dir), Precompressed: true}},
@@ -96,7 +96,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 	}}})
 	check := func(target, want string) {
 		t.Helper()
-		if got := ask(t, h, target, "Accept-Encoding", "gzip"); got.body != want && (want != "" || got.status != 404) {
+		if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want && (want != "" || got.status != 404) {
 			t.Errorf("%s: %d %q, want %q", target, got.status, got.body, want)
 		}
 	}
@@ -134,7 +134,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 }
 
 // disable_symlinks rejects links in its part of the path.
-func TestSymlinks(t *testing.T) {
+func TestDisableSymlinksRejectsLinks(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("links can be refused on Linux only")
 	}
@@ -161,7 +161,7 @@ func TestSymlinks(t *testing.T) {
 		"/owner/x": 200, "/owner/link": 200, "/owner/dir/x": 200, "/owner/dangling": 404,
 	} {
 		for range 2 {
-			if got := ask(t, h, target); got.status != status {
+			if got := get(t, h, target); got.status != status {
 				t.Errorf("%s: %d, want %d", target, got.status, status)
 			}
 		}

@@ -17,7 +17,7 @@ import (
 )
 
 // Added header fields disable neither sendfile nor the other methods of the server's writer.
-func TestWriterIsWhole(t *testing.T) {
+func TestWriterKeepsServersMethods(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
 	if err := os.WriteFile(name, content, 0o600); err != nil {
@@ -77,7 +77,7 @@ func (c *copier) ReadFrom(src io.Reader) (int64, error) {
 func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // An error page replaces an application's error and its header; other responses are unchanged.
-func TestIntercept(t *testing.T) {
+func TestErrorPageReplacesUpstreamError(t *testing.T) {
 	pass := &front.Proxy{To: "app", Intercept: true}
 	us := serveHandler(t, newFront(t, oneHost(
 		front.Location{Path: "/", Proxy: pass, Settings: front.Settings{
@@ -105,7 +105,7 @@ func TestIntercept(t *testing.T) {
 }
 
 // Filters and logs do not change responses.
-func TestWriterChangesNothing(t *testing.T) {
+func TestFiltersDoNotChangeResponses(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"nothing": func(http.ResponseWriter, *http.Request) {},
 		"string": func(w http.ResponseWriter, _ *http.Request) {
@@ -136,7 +136,7 @@ func TestWriterChangesNothing(t *testing.T) {
 	for name, handler := range handlers {
 		bare, ours := frontOf(t, front.Settings{}, handler), frontOf(t, around, handler)
 		for _, method := range []string{"GET", "HEAD"} {
-			want, got := bare.ask(method, "/", nil), ours.ask(method, "/", nil)
+			want, got := bare.do(method, "/", nil), ours.do(method, "/", nil)
 			want.header.Del("Date")
 			got.header.Del("Date")
 			if fmt.Sprint(got) != fmt.Sprint(want) {

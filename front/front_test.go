@@ -46,14 +46,14 @@ func newFront(t testing.TB, c Config, opts ...Option) *Handler {
 }
 
 // response is what a test compares of a response.
-type answer struct {
+type response struct {
 	status         int
 	body, location string
 	header         http.Header
 }
 
 // get sends a request to a handler in memory: an optional method, and a target.
-func ask(t testing.TB, h http.Handler, target string, fields ...string) answer {
+func get(t testing.TB, h http.Handler, target string, fields ...string) response {
 	t.Helper()
 	method, uri, ok := strings.Cut(target, " ")
 	if !ok {
@@ -74,10 +74,10 @@ func ask(t testing.TB, h http.Handler, target string, fields ...string) answer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return answer{resp.StatusCode, string(body), resp.Header.Get("Location"), resp.Header}
+	return response{resp.StatusCode, string(body), resp.Header.Get("Location"), resp.Header}
 }
 
-func TestFirst(t *testing.T) {
+func TestHandlerResponds(t *testing.T) {
 	dir := site(t, "index.html", "a/index.html", "a/x.txt", "b/", "f.html")
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
 		{Path: "/", Settings: Settings{Files: Files{Root: Text(dir)}}},
@@ -85,9 +85,9 @@ func TestFirst(t *testing.T) {
 		{Path: "/go/", Proxy: &Proxy{To: "app"}},
 	}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "app "+r.URL.Path) })))
 	for _, test := range []struct {
-		ask, body string
-		status    int
-		location  string
+		line, body string
+		status     int
+		location   string
 	}{
 		{"/", "index.html", 200, ""},
 		{"/a/", "a/index.html", 200, ""},
@@ -101,9 +101,9 @@ func TestFirst(t *testing.T) {
 		{"POST /a/x.txt", "", 405, ""},
 		{"/../x", "", 400, ""},
 	} {
-		got := ask(t, h, test.ask)
+		got := get(t, h, test.line)
 		if got.status != test.status || test.body != "" && got.body != test.body || got.location != test.location {
-			t.Errorf("%s: %d %q %q", test.ask, got.status, got.location, got.body)
+			t.Errorf("%s: %d %q %q", test.line, got.status, got.location, got.body)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 )
 
 // respondAsQuery responds as the query describes.
-func told(w http.ResponseWriter, r *http.Request) {
+func respondAsQuery(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	header := w.Header()
 	for name, values := range q {
@@ -50,8 +50,8 @@ func told(w http.ResponseWriter, r *http.Request) {
 }
 
 // The same responses are compressed as by nginx, with the same header.
-func TestGzipAsNginx(t *testing.T) {
-	theirApp := serveHandler(t, http.HandlerFunc(told))
+func TestGzipIsSameAsNginx(t *testing.T) {
+	theirApp := serveHandler(t, http.HandlerFunc(respondAsQuery))
 	proxied := []string{"off", "any", "expired", "no-cache", "no-store private", "no_last_modified", "no_etag", "auth"}
 	var locations strings.Builder
 	var ours []front.Location
@@ -65,9 +65,9 @@ func TestGzipAsNginx(t *testing.T) {
 	}
 	theirs, _ := serveNginx(t, "", `gzip on; gzip_min_length 100; gzip_types application/json text/plain; gzip_vary on; gzip_disable BadBot msie6;
 		proxy_http_version 1.1; proxy_set_header Accept-Encoding ""; `+locations.String())
-	us := serveHandler(t, newFront(t, oneHost(ours...), front.Bind("app", http.HandlerFunc(told))))
+	us := serveHandler(t, newFront(t, oneHost(ours...), front.Bind("app", http.HandlerFunc(respondAsQuery))))
 	for _, c := range gzipCases(len(proxied)) {
-		want, got := theirs.ask(c.method, c.path, nil, c.fields...), us.ask(c.method, c.path, nil, c.fields...)
+		want, got := theirs.do(c.method, c.path, nil, c.fields...), us.do(c.method, c.path, nil, c.fields...)
 		what := fmt.Sprintf("%s %s %q", c.method, c.path, c.fields)
 		if got.status != want.status || plainBody(t, got) != plainBody(t, want) {
 			t.Errorf("%s: status %d, want %d, or another body", what, got.status, want.status)
@@ -127,7 +127,7 @@ func gzipCases(proxied int) []gzipCase {
 }
 
 // plainBody returns a decompressed body.
-func plainBody(t *testing.T, r reply) string {
+func plainBody(t *testing.T, r response) string {
 	t.Helper()
 	if r.header.Get("Content-Encoding") != "gzip" || r.body == "" {
 		return r.body
@@ -144,9 +144,9 @@ func plainBody(t *testing.T, r reply) string {
 }
 
 // HTTP/1.0 gets no compressed responses unless HTTP10 is set.
-func TestGzipOldHTTP(t *testing.T) {
+func TestHTTP10IsNotCompressedByDefault(t *testing.T) {
 	for _, may := range []bool{false, true} {
-		h := newFront(t, oneHost(app(front.Settings{Gzip: &front.Gzip{HTTP10: may}})), front.Bind("app", http.HandlerFunc(told)))
+		h := newFront(t, oneHost(app(front.Settings{Gzip: &front.Gzip{HTTP10: may}})), front.Bind("app", http.HandlerFunc(respondAsQuery)))
 		r, _ := http.NewRequest("GET", "http://front.test/?n=3000", nil)
 		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
 		r.Header.Set("Accept-Encoding", "gzip")
@@ -160,11 +160,11 @@ func TestGzipOldHTTP(t *testing.T) {
 }
 
 // $gzip_ratio is the ratio of the handler's bytes to those sent.
-func TestGzipRatio(t *testing.T) {
+func TestGzipRatioIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := oneHost(app(front.Settings{Gzip: &front.Gzip{Types: []string{"text/plain"}}, Logs: []front.Log{{Path: name, Format: "ratio"}}}))
 	c.LogFormats = []front.LogFormat{{Name: "ratio", Text: "$body_bytes_sent $gzip_ratio"}}
-	h, err := front.New(c, front.Bind("app", http.HandlerFunc(told)))
+	h, err := front.New(c, front.Bind("app", http.HandlerFunc(respondAsQuery)))
 	must(t, err)
 	for _, coding := range []string{"gzip", ""} {
 		r := httptest.NewRequest("GET", "/?n=3000&H-Content-Type=text/plain", nil)
@@ -208,7 +208,7 @@ func (r *recorder) Write(p []byte) (int, error) {
 func (r *recorder) Flush() { r.flushes++ }
 
 // Flushed data can be read at once, as event streams require.
-func TestGzipFlush(t *testing.T) {
+func TestFlushedGzipIsReadable(t *testing.T) {
 	next := make(chan bool)
 	us := frontOf(t, front.Settings{Gzip: &front.Gzip{Types: []string{"text/event-stream"}}}, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -244,7 +244,7 @@ func TestGzipFlush(t *testing.T) {
 
 // Beyond maxCompressing responses are sent uncompressed. Compressors of panicked handlers are
 // released.
-func TestGzipBounded(t *testing.T) {
+func TestConcurrentGzipIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, bound = 600, 512
 		hold := make(chan bool)
@@ -257,7 +257,7 @@ func TestGzipBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask := func() *recorder {
+		line := func() *recorder {
 			w := newRecorder()
 			r, _ := http.NewRequest("GET", "http://front.test/", nil)
 			r.Header.Set("Accept-Encoding", "gzip")
@@ -270,7 +270,7 @@ func TestGzipBounded(t *testing.T) {
 		for range 2 {
 			var all []*recorder
 			for range many {
-				all = append(all, ask())
+				all = append(all, line())
 			}
 			synctest.Wait()
 			n := 0
@@ -293,7 +293,7 @@ func TestGzipBounded(t *testing.T) {
 	})
 }
 
-func TestGzipRefused(t *testing.T) {
+func TestInvalidGzipIsRejected(t *testing.T) {
 	for _, g := range []front.Gzip{{Level: 10}, {Level: -1}, {Proxied: []string{"some"}}, {Disable: []string{"("}}} {
 		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Gzip: &g}})); err == nil || !strings.Contains(err.Error(), "gzip") {
 			t.Errorf("%+v: %v", g, err)

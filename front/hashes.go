@@ -99,12 +99,12 @@ func parseCrypt(text string) (c shaCrypt, err error) {
 	}
 	rest := text[len("$6$"):]
 	if rounds, ok := strings.CutPrefix(rest, "rounds="); ok {
-		digits, behind, _ := strings.Cut(rounds, "$")
+		digits, after, _ := strings.Cut(rounds, "$")
 		n, err := strconv.Atoi(digits)
 		if err != nil || n > maxRounds {
 			return c, fmt.Errorf("%.10q rounds: want at most %d", digits, maxRounds)
 		}
-		c.rounds, rest = max(n, minRounds), behind
+		c.rounds, rest = max(n, minRounds), after
 	}
 	var ok bool
 	if c.salt, c.want, ok = strings.Cut(rest, "$"); !ok || c.want == "" {

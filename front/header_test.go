@@ -12,7 +12,7 @@ import (
 )
 
 // add_header adds the same fields as nginx, for all statuses.
-func TestAddHeaderAsNginx(t *testing.T) {
+func TestAddHeaderIsSameAsNginx(t *testing.T) {
 	statuses := []int{200, 201, 202, 204, 206, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 410, 500, 502, 503}
 	var locations strings.Builder
 	settings := front.Settings{
@@ -60,7 +60,7 @@ func sameTime(t *testing.T, what, got, want string) {
 	}
 }
 
-func TestExpiresAsNginx(t *testing.T) {
+func TestExpiresIsSameAsNginx(t *testing.T) {
 	type expires struct {
 		text     string
 		modified bool
@@ -134,7 +134,7 @@ func sameAge(t *testing.T, what string, got, want []string) {
 }
 
 // A client's data cannot end a field, and invalid settings are rejected.
-func TestAddHeaderIsSafe(t *testing.T) {
+func TestAddHeaderCannotInject(t *testing.T) {
 	us := serveHandler(t, newFront(t, oneHost(front.Location{
 		Path:     "/",
 		Steps:    []front.Step{front.Return{Status: 200, Text: "x"}},
@@ -161,7 +161,7 @@ func TestAddHeaderIsSafe(t *testing.T) {
 	}
 }
 
-func TestExpiresRefused(t *testing.T) {
+func TestInvalidExpiresIsRejected(t *testing.T) {
 	for _, e := range []front.Expires{{Text: ""}, {Text: "soon"}, {Text: "1h1d"}, {Text: "@25h"}, {Text: "@1h", Modified: true}, {Text: "epoch", Modified: true},
 		{Text: "99999999999y"}, {Text: "5 5"}, {Text: "1d-"}} {
 		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Expires: &e}})); err == nil || !strings.Contains(err.Error(), "expires") {

@@ -23,15 +23,15 @@ import (
 // Attacks that other servers were vulnerable to. The numbers are those of a list of such
 // vulnerabilities. Those that are missing here have tests elsewhere:
 //
-//	12 switching protocols                  TestUpgrades
-//	24, 42 malformed upstream responses     TestHostileUpstreams, TestSilentUpstreams
-//	31-33, 36 records of FastCGI            TestKilledApplication, and the fuzz targets of internal/wire/fcgi
+//	12 switching protocols                  TestUnwantedUpgradesAreRejected
+//	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
+//	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, and the fuzz targets of internal/wire/fcgi
 //	37, 38, 43 limits of one connection     the server's tests
 //	39 superlinear work                     TestManyRanges of front/files, and FuzzCleanPath
-//	41 memory for clients' keys             the tests of front/limit, and TestLimitKeysAreBounded
+//	41 memory for clients' keys             the tests of front/limit, and TestTooLongLimitKeysAreNotLimited
 //	46 memory that is reused                all tests, with -tags poison
-//	47 repeated requests                    TestNext
-//	51 passwords                            TestHashes, TestPasswordFile and TestVerifiedPasswords
+//	47 repeated requests                    TestOnlyIdempotentRequestsAreRetried
+//	51 passwords                            TestKnownHashesMatch, TestChangedPasswordFileIsRead and TestCorrectPasswordIsHashedOnce
 const hostileConf = `
 events {}
 http {
@@ -224,19 +224,19 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 		}
 		_, _ = io.WriteString(w, "app")
 	})))
-	return connUse(t, h.ServeHTTP), dir
+	return serve(t, h.ServeHTTP), dir
 }
 
-func TestHostile(t *testing.T) {
+func TestHostileRequestsDoNoHarm(t *testing.T) {
 	noLeaks(t)
 	up := &hostileUpstream{}
-	addr, dir := hostileFront(t, raw(t, up.serve))
+	addr, dir := hostileFront(t, rawUpstream(t, up.serve))
 	for _, cases := range [][]hostile{framingCases(), injectionCases(), pathCases()} {
 		for _, c := range cases {
 			t.Run(c.faults+" "+c.name, func(t *testing.T) { c.test(t, addr, up) })
 		}
 	}
-	talk(t, addr, "GET /logged%0aevil HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
+	exchangeBytes(t, addr, "GET /logged%0aevil HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
 	if b := awaitFile(t, filepath.Join(dir, "bare"), func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) }); string(b) != "/logged\\x0Aevil\n" {
 		t.Errorf("25: the log has %q", b)
 	}
@@ -244,57 +244,57 @@ func TestHostile(t *testing.T) {
 
 func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 	send := strings.NewReplacer("{R}", "HTTP/1.1\r\nHost: front.test\r\n", "{E}", "Connection: close\r\n\r\n").Replace(c.send)
-	said := talk(t, addr, send)
+	output := exchangeBytes(t, addr, send)
 	arrived := up.take()
 	if evil(arrived) {
 		t.Errorf("the upstream was sent %q", arrived)
 	}
-	if evil(said) || strings.Contains(said, "evil\r\n") {
-		t.Errorf("the client received %q", said)
+	if evil(output) || strings.Contains(output, "evil\r\n") {
+		t.Errorf("the client received %q", output)
 	}
-	if got := statuses(said); c.status != "" && !strings.Contains("|"+c.status+"|", "|"+got+"|") {
-		t.Errorf("%s, want %s: %q", got, c.status, said)
+	if got := statuses(output); c.status != "" && !strings.Contains("|"+c.status+"|", "|"+got+"|") {
+		t.Errorf("%s, want %s: %q", got, c.status, output)
 	}
 	lines := strings.ReplaceAll(arrived, "\r\n", "|")
 	for want := range strings.SplitSeq(strings.TrimSuffix(c.arrive, "|"), "|") {
-		if c.arrive != "*" && !strings.Contains(lines, want) && statuses(said) != "400" {
+		if c.arrive != "*" && !strings.Contains(lines, want) && statuses(output) != "400" {
 			t.Errorf("the upstream was sent %q, want %q", arrived, want)
 		}
 	}
 	if c.arrive == "" && arrived != "" {
 		t.Errorf("the upstream was sent %q", arrived)
 	}
-	if !strings.Contains(said, c.says) {
-		t.Errorf("the client received %q, want %q", said, c.says)
+	if !strings.Contains(output, c.says) {
+		t.Errorf("the client received %q, want %q", output, c.says)
 	}
 }
 
 // exchangeBytes sends bytes, and returns all bytes until the connection ends or is silent for a
 // while.
-func talk(t *testing.T, addr, send string) string {
+func exchangeBytes(t *testing.T, addr, send string) string {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()
 	go func() { _, _ = io.WriteString(nc, send) }() // the server may have closed the connection
-	_ = nc.SetReadDeadline(time.Now().Add(patience))
+	_ = nc.SetReadDeadline(time.Now().Add(maxWait))
 	b, _ := io.ReadAll(nc)
 	return string(b)
 }
 
 // statuses returns the statuses of responses.
-func statuses(said string) string {
+func statuses(output string) string {
 	var all []string
-	for _, part := range strings.Split(said, "HTTP/1.")[1:] {
+	for _, part := range strings.Split(output, "HTTP/1.")[1:] {
 		all = append(all, part[2:5])
 	}
 	return strings.Join(all, " ")
 }
 
 // Attacks 29 and 30: the response of one client is not cached for others that may get another one.
-func TestHostileCache(t *testing.T) {
+func TestCacheDoesNotMixClients(t *testing.T) {
 	n := 0
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n++
 		h := w.Header()
 		switch r.URL.Path {
@@ -314,7 +314,7 @@ func TestHostileCache(t *testing.T) {
 		}
 		fmt.Fprint(w, n)
 	})
-	c := attemptTime(front.Proxy{
+	c := proxyTo(front.Proxy{
 		// The head is sent before the body is stored.
 		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}},
 	})
@@ -339,8 +339,8 @@ func TestHostileCache(t *testing.T) {
 		{"half a response", "GET /short", "GET /short", false},
 	} {
 		before := n
-		for _, ask := range []string{test.first, test.second} {
-			line, field, _ := strings.Cut(ask, "|")
+		for _, line := range []string{test.first, test.second} {
+			line, field, _ := strings.Cut(line, "|")
 			method, path, _ := strings.Cut(line, " ")
 			r, err := http.NewRequest(method, "http://front.test"+path, nil)
 			must(t, err)
@@ -359,7 +359,7 @@ func TestHostileCache(t *testing.T) {
 }
 
 // Attack 34, and other fields that an application may take for its own variables.
-func TestHostileVariables(t *testing.T) {
+func TestClientCannotSetApplicationVariables(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	go func() {
@@ -369,7 +369,7 @@ func TestHostileVariables(t *testing.T) {
 	}()
 	defer l.Close()
 	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"}, {Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User", "evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") || !strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
 		t.Errorf("the application received %s", got)
@@ -377,8 +377,8 @@ func TestHostileVariables(t *testing.T) {
 }
 
 // The limit of a body also applies if an error page is served by an upstream.
-func TestBodyOfErrorPages(t *testing.T) {
-	to := connUse(t, echo)
+func TestBodyLimitAppliesToErrorPages(t *testing.T) {
+	to := serve(t, echo)
 	c := oneHost(
 		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 404}}},
 		front.Location{Path: "/big", Proxy: &front.Proxy{To: front.Text(to)}},
@@ -403,7 +403,7 @@ func TestBodyOfErrorPages(t *testing.T) {
 		if test.chunked {
 			body = struct{ io.Reader }{body}
 		}
-		got := a.ask("POST", test.path, body)
+		got := a.do("POST", test.path, body)
 		if got.status != test.status || !strings.Contains(got.body, test.passed) || test.passed == "" && strings.Contains(got.body, "Body") {
 			t.Errorf("%s, %q, chunked %v: %d %q", test.path, test.body, test.chunked, got.status, got.body)
 		}
@@ -411,21 +411,21 @@ func TestBodyOfErrorPages(t *testing.T) {
 }
 
 // Attack 13: the client receives a response that the upstream sends before it has the whole body.
-func TestAnswerBeforeTheBody(t *testing.T) {
+func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 	noLeaks(t)
-	to := raw(t, func(nc net.Conn) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		if readHead(nc) == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly")
-			<-failureClientGone(nc)
+			<-closedByPeer(nc)
 		}
 	})
-	addr := connUse(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
+	addr := serve(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()
 	_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nabcde")
 	must(t, err)
-	must(t, nc.SetReadDeadline(time.Now().Add(patience)))
+	must(t, nc.SetReadDeadline(time.Now().Add(maxWait)))
 	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
 	if err != nil || resp.StatusCode != 403 {
 		t.Errorf("%v %v", resp, err)

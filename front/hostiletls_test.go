@@ -24,27 +24,27 @@ import (
 // Attacks 48 and 49: a client that names one host in the handshake and another in the request
 // cannot avoid the required certificate, nor can one whose connection is older than the
 // requirement.
-func TestClientCertificateIsTheHosts(t *testing.T) {
-	said := func(name string, asks tls.ClientAuthType) front.Host {
+func TestClientCertificateIsOfRequestsHost(t *testing.T) {
+	output := func(name string, asks tls.ClientAuthType) front.Host {
 		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}}, Steps: []front.Step{front.Return{Status: 200, Text: front.Text(name)}}}
 		if asks != tls.NoClientCert {
 			h.Listen[0].TLSConfig = &tls.Config{ClientAuth: asks}
 		}
 		return h
 	}
-	h := newFront(t, front.Config{Hosts: []front.Host{said("open", tls.NoClientCert), said("closed", tls.RequireAndVerifyClientCert), said("optional", tls.VerifyClientCertIfGiven)}}, quiet())
+	h := newFront(t, front.Config{Hosts: []front.Host{output("open", tls.NoClientCert), output("closed", tls.RequireAndVerifyClientCert), output("optional", tls.VerifyClientCertIfGiven)}}, quiet())
 	good := []*x509.Certificate{{}}
 	for _, test := range []struct {
-		greeted, asked string
-		verified       bool
-		status         int
+		sniName, received string
+		verified          bool
+		status            int
 	}{
 		{"open", "open", false, 200}, {"open", "closed", false, 421}, {"", "closed", false, 421}, {"none", "closed", false, 421}, {"open", "CLOSED:443", false, 421},
 		{"optional", "closed", true, 421}, {"closed", "optional", true, 421}, {"open", "optional", false, 421}, {"closed", "open", true, 200},
 		{"closed", "closed", true, 200}, {"Closed", "closed.", true, 200}, {"closed", "closed", false, 400}, {"optional", "optional", false, 200},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
-		r.Host, r.TLS = test.asked, &tls.ConnectionState{ServerName: test.greeted}
+		r.Host, r.TLS = test.received, &tls.ConnectionState{ServerName: test.sniName}
 		if test.verified {
 			r.TLS.PeerCertificates, r.TLS.VerifiedChains = good, [][]*x509.Certificate{good}
 		}
@@ -53,17 +53,17 @@ func TestClientCertificateIsTheHosts(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != test.status || test.status != 200 && strings.Contains(w.Body.String(), "closed") {
-			t.Errorf("a handshake with %q, a request for %q: %d %q, want %d", test.greeted, test.asked, w.Code, w.Body, test.status)
+			t.Errorf("a handshake with %q, a request for %q: %d %q, want %d", test.sniName, test.received, w.Code, w.Body, test.status)
 		}
 	}
 }
 
 // Attacks 15 and 40: an HTTP/2 stream ends if its body does not arrive or its response is not read.
 // A body of another length than declared is an error.
-func TestHostileStreams(t *testing.T) {
+func TestStalledStreamsEnd(t *testing.T) {
 	noLeaks(t)
 	arrived := make(chan string, 10)
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err == nil {
 			arrived <- r.URL.Path + " " + string(b)
@@ -149,7 +149,7 @@ func openStream(t *testing.T, addr, method, path, length string) *hostileStream 
 // end waits for the end of the stream, and returns the statuses, and whether it was reset.
 func (st *hostileStream) end(t *testing.T) string {
 	t.Helper()
-	must(t, st.nc.SetReadDeadline(time.Now().Add(patience)))
+	must(t, st.nc.SetReadDeadline(time.Now().Add(maxWait)))
 	st.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	status := ""
 	for {

@@ -99,13 +99,13 @@ func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
 	if l.key, err = c.text(Text(config.Key)); err != nil {
 		return l, err
 	}
-	zone, giveBack, err := acquire(&c.state.zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate, error) {
+	zone, release, err := acquire(&c.state.zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate, error) {
 		return limit.NewRate(config)
 	}, func(*limit.Rate) {})
 	if err != nil {
 		return l, err
 	}
-	c.plan.releases = append(c.plan.releases, giveBack)
+	c.plan.releases = append(c.plan.releases, release)
 	l.zone, l.counts = zone, c.limitCounts("requests", r.Zone, zone)
 	return l, nil
 }
@@ -122,13 +122,13 @@ func (c *compiler) connLimit(n ConnLimit) (l connLimit, err error) {
 	if l.key, err = c.text(Text(config.Key)); err != nil {
 		return l, err
 	}
-	zone, giveBack, err := acquire(&c.state.zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
+	zone, release, err := acquire(&c.state.zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
 		return limit.NewConns(config), nil
 	}, func(*limit.Conns) {})
 	if err != nil {
 		return l, err
 	}
-	c.plan.releases = append(c.plan.releases, giveBack)
+	c.plan.releases = append(c.plan.releases, release)
 	l.zone, l.counts = zone, c.limitCounts("conns", n.Zone, zone)
 	return l, nil
 }

@@ -27,7 +27,7 @@ func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
 
 // Requests are limited in the same order as by nginx. The rates are so low that nothing leaks
 // during the test.
-func TestLimitRequestsAsNginx(t *testing.T) {
+func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 	sets := []struct {
 		nginx  string
 		limits []front.RequestLimit
@@ -85,11 +85,11 @@ func TestLimitRequestsAsNginx(t *testing.T) {
 
 // burst sends concurrent requests, and returns the statuses of the first responses, sorted. It does
 // not wait for the others.
-func burst(a *asker, path string, asked, answered int) []int {
+func burst(a *testClient, path string, received, responses int) []int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	all := make(chan int, asked)
-	for range asked {
+	all := make(chan int, received)
+	for range received {
 		go func() {
 			r, _ := http.NewRequestWithContext(ctx, "GET", "http://front.test"+path, nil)
 			if resp, err := a.client.Do(r); err == nil {
@@ -99,12 +99,12 @@ func burst(a *asker, path string, asked, answered int) []int {
 		}()
 	}
 	var statuses []int
-	for range answered {
+	for range responses {
 		select {
 		case s := <-all:
 			statuses = append(statuses, s)
-		case <-time.After(patience):
-			a.t.Fatalf("%d of %d responses", len(statuses), asked)
+		case <-time.After(maxWait):
+			a.t.Fatalf("%d of %d responses", len(statuses), received)
 		}
 	}
 	slices.Sort(statuses)
@@ -112,7 +112,7 @@ func burst(a *asker, path string, asked, answered int) []int {
 }
 
 // inFakeTime serves in fake time, without a network.
-func timed(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
+func inFakeTime(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
 	f, err := front.New(c, front.Bind("app", h), quiet())
 	if err != nil {
@@ -121,7 +121,7 @@ func timed(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
 	return f
 }
 
-func ask(ctx context.Context, h http.Handler, path string) *recorder {
+func serveInMemory(ctx context.Context, h http.Handler, path string) *recorder {
 	w := newRecorder()
 	r, _ := http.NewRequestWithContext(ctx, "GET", "http://front.test"+path, nil)
 	r.RequestURI, r.RemoteAddr = path, "192.0.2.1:5"
@@ -130,15 +130,15 @@ func ask(ctx context.Context, h http.Handler, path string) *recorder {
 }
 
 // Requests within the burst are delayed, but no longer than their client waits.
-func TestLimitDelays(t *testing.T) {
+func TestBurstIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := oneHost(app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 5, Delay: 1}}}))
 		c.Requests = []limit.Config{{Name: "z", Key: "$remote_addr", Rate: 2}}
-		f := timed(t, c, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
+		f := inFakeTime(t, c, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
 		start, ended := time.Now(), make(chan time.Duration, 5)
 		for range 5 { // the first, one at once, and three delayed
 			go func() {
-				ask(t.Context(), f, "/")
+				serveInMemory(t.Context(), f, "/")
 				ended <- time.Since(start)
 			}()
 		}
@@ -148,11 +148,11 @@ func TestLimitDelays(t *testing.T) {
 			}
 		}
 		start = time.Now()
-		_ = ask(t.Context(), f, "/")
-		_ = ask(t.Context(), f, "/")
+		_ = serveInMemory(t.Context(), f, "/")
+		_ = serveInMemory(t.Context(), f, "/")
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if w := ask(ctx, f, "/gone"); w.status != 0 || w.body.Len() != 0 {
+		if w := serveInMemory(ctx, f, "/gone"); w.status != 0 || w.body.Len() != 0 {
 			t.Errorf("the client has left, and the response is %d", w.status)
 		}
 		_ = f.Close()
@@ -160,7 +160,7 @@ func TestLimitDelays(t *testing.T) {
 }
 
 // A dry run rejects no request, and logs which ones it would reject.
-func TestLimitDryRun(t *testing.T) {
+func TestDryRunRejectsNothing(t *testing.T) {
 	c := oneHost(app(front.Settings{
 		Requests: []front.RequestLimit{{Zone: "z"}}, RequestDryRun: true,
 		Conns: []front.ConnLimit{{Zone: "n", Max: 1}}, ConnDryRun: true,
@@ -170,14 +170,14 @@ func TestLimitDryRun(t *testing.T) {
 	c.Conns = []limit.Config{{Name: "n", Key: "k"}}
 	f := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })), quiet())
 	for _, want := range []string{"PASSED PASSED", "REJECTED_DRY_RUN PASSED"} {
-		if w := ask(t.Context(), f, "/"); w.status != 200 || w.header.Get("X-Limit") != want {
+		if w := serveInMemory(t.Context(), f, "/"); w.status != 200 || w.header.Get("X-Limit") != want {
 			t.Errorf("%d, %q, want %q", w.status, w.header.Get("X-Limit"), want)
 		}
 	}
 }
 
 // limit_conn bounds concurrent requests by key, and every end of a request makes room.
-func TestLimitConns(t *testing.T) {
+func TestConnectionsAreLimitedByKey(t *testing.T) {
 	inside, leave := make(chan bool), make(chan bool)
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		inside <- true
@@ -192,7 +192,7 @@ func TestLimitConns(t *testing.T) {
 	c := oneHost(app(front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}}, ConnStatus: 429}))
 	c.Conns = []limit.Config{{Name: "n", Key: "$arg_k"}, {Name: "all", Key: "$arg_all"}}
 	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(handler)), quiet()))
-	for _, a := range []*asker{theirs, us} {
+	for _, a := range []*testClient{theirs, us} {
 		ended := make(chan bool, 4)
 		start := func(path string) {
 			go func() {
@@ -238,7 +238,7 @@ func readAll(w http.ResponseWriter, r *http.Request) {
 }
 
 // A body that is too long gets 413, with or without a length, and whatever the handler does.
-func TestMaxBody(t *testing.T) {
+func TestTooLongBodyGets413(t *testing.T) {
 	us := frontOf(t, front.Settings{MaxBody: 100}, readAll)
 	sized := func(n int) io.Reader { return bytes.NewReader(make([]byte, n)) }
 	unsized := func(n int) io.Reader { return struct{ io.Reader }{sized(n)} }
@@ -248,47 +248,47 @@ func TestMaxBody(t *testing.T) {
 	}{
 		{sized(100), 200}, {sized(101), 413}, {unsized(100), 200}, {unsized(101), 413}, {unsized(1 << 20), 413}, {nil, 200},
 	} {
-		if got := us.ask("POST", "/", c.body); got.status != c.status {
+		if got := us.do("POST", "/", c.body); got.status != c.status {
 			t.Errorf("%d, want %d", got.status, c.status)
 		}
 	}
-	if got := frontOf(t, front.Settings{MaxBody: -1}, readAll).ask("POST", "/", unsized(2<<20)); got.body != fmt.Sprint(2<<20) {
+	if got := frontOf(t, front.Settings{MaxBody: -1}, readAll).do("POST", "/", unsized(2<<20)); got.body != fmt.Sprint(2<<20) {
 		t.Errorf("without a bound: %d, %q", got.status, got.body)
 	}
-	if got := frontOf(t, front.Settings{}, readAll).ask("POST", "/", unsized(2<<20)); got.status != 413 {
+	if got := frontOf(t, front.Settings{}, readAll).do("POST", "/", unsized(2<<20)); got.status != 413 {
 		t.Errorf("with nginx's: %d", got.status)
 	}
 }
 
 // An error page can replace 413, and is not rejected itself.
-func TestMaxBodyPage(t *testing.T) {
+func TestErrorPageReplaces413(t *testing.T) {
 	s := front.Settings{MaxBody: 1, ErrorPages: []front.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
 	l := app(s)
 	us := serveHandler(t, newFront(t, oneHost(l, front.Location{
 		Path: "/long", Match: front.Exact, Settings: s, Proxy: &front.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(readAll)), front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "too long") })), quiet()))
 	for _, body := range []io.Reader{strings.NewReader("ab"), struct{ io.Reader }{strings.NewReader("ab")}} {
-		if got := us.ask("POST", "/", body); got.body != "too long" {
+		if got := us.do("POST", "/", body); got.body != "too long" {
 			t.Errorf("%d, %q", got.status, got.body)
 		}
 	}
 }
 
 // An error page is requested by GET: the limit of its location does not apply to the client's body.
-func TestMaxBodyOfErrorPage(t *testing.T) {
+func TestMaxBodyOfErrorPageIsIgnored(t *testing.T) {
 	app := app(front.Settings{MaxBody: 10, ErrorPages: []front.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
 	app.Proxy.Intercept = true
 	us := serveHandler(t, newFront(t, oneHost(app, front.Location{
 		Path: "/page", Match: front.Exact, Settings: front.Settings{MaxBody: 1}, Proxy: &front.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })),
 		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method, " page") })), quiet()))
-	if got := us.ask("POST", "/", strings.NewReader("ab")); got.status != 503 || got.body != "GET page" {
+	if got := us.do("POST", "/", strings.NewReader("ab")); got.status != 503 || got.body != "GET page" {
 		t.Errorf("%d, %q", got.status, got.body)
 	}
 }
 
 // A client that stops sending its body times out.
-func TestBodyTimeout(t *testing.T) {
+func TestStalledBodyTimesOut(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		conn := inMemory(t, front.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
@@ -299,10 +299,10 @@ func TestBodyTimeout(t *testing.T) {
 		})
 		began := time.Now()
 		fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
-		answer := make([]byte, 1<<10)
-		n, _ := conn.Read(answer)
-		if took := time.Since(began); !bytes.HasPrefix(answer[:n], []byte("HTTP/1.1 408 ")) || took != timeout {
-			t.Errorf("%q after %v", answer[:n], took)
+		reply := make([]byte, 1<<10)
+		n, _ := conn.Read(reply)
+		if took := time.Since(began); !bytes.HasPrefix(reply[:n], []byte("HTTP/1.1 408 ")) || took != timeout {
+			t.Errorf("%q after %v", reply[:n], took)
 		}
 	})
 	// Neither later requests nor slow handlers are affected.
@@ -329,7 +329,7 @@ func TestBodyTimeout(t *testing.T) {
 }
 
 // A client that reads nothing of a long response times out; one that reads slowly does not.
-func TestSendTimeout(t *testing.T) {
+func TestStalledReaderTimesOut(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		failed := make(chan error, 1)
@@ -362,7 +362,7 @@ func TestSendTimeout(t *testing.T) {
 func inMemory(t *testing.T, s front.Settings, h http.HandlerFunc) net.Conn {
 	t.Helper()
 	var network testkit.Network
-	f := timed(t, oneHost(app(s)), h)
+	f := inFakeTime(t, oneHost(app(s)), h)
 	server := &http.Server{Handler: f, ErrorLog: log.New(io.Discard, "", 0)}
 	l := network.Listen()
 	go func() { _ = server.Serve(l) }()
@@ -378,7 +378,7 @@ func inMemory(t *testing.T, s front.Settings, h http.HandlerFunc) net.Conn {
 }
 
 // The rate is nginx's: the same number of bytes in the first second and in each following one.
-func TestRate(t *testing.T) {
+func TestRateIsNginxs(t *testing.T) {
 	for _, c := range []struct {
 		rate, after front.Text
 		bytes       int
@@ -389,7 +389,7 @@ func TestRate(t *testing.T) {
 	} {
 		for _, copied := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				f := timed(t, oneHost(app(front.Settings{Rate: c.rate, RateAfter: c.after})), func(w http.ResponseWriter, _ *http.Request) {
+				f := inFakeTime(t, oneHost(app(front.Settings{Rate: c.rate, RateAfter: c.after})), func(w http.ResponseWriter, _ *http.Request) {
 					if copied {
 						_, _ = io.Copy(w, io.LimitReader(zeros{}, int64(c.bytes)))
 					} else {
@@ -397,7 +397,7 @@ func TestRate(t *testing.T) {
 					}
 				})
 				start := time.Now()
-				if w := ask(t.Context(), f, "/?rate=1k"); w.body.Len() != c.bytes || time.Since(start) != c.want {
+				if w := serveInMemory(t.Context(), f, "/?rate=1k"); w.body.Len() != c.bytes || time.Since(start) != c.want {
 					t.Errorf("%+v, %v: %d bytes in %v", c, copied, w.body.Len(), time.Since(start))
 				}
 				_ = f.Close()
@@ -407,16 +407,16 @@ func TestRate(t *testing.T) {
 }
 
 // An invalid rate of the application does not change the rate.
-func TestRateThatIsNone(t *testing.T) {
-	for said, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second, "": 3 * time.Second, "2k": time.Second, "0": 0} {
+func TestInvalidRateIsIgnored(t *testing.T) {
+	for output, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second, "": 3 * time.Second, "2k": time.Second, "0": 0} {
 		synctest.Test(t, func(t *testing.T) {
-			f := timed(t, oneHost(app(front.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("X-Accel-Limit-Rate", said)
+			f := inFakeTime(t, oneHost(app(front.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Accel-Limit-Rate", output)
 				_, _ = w.Write(make([]byte, 4*1024))
 			})
 			start := time.Now()
-			if ask(t.Context(), f, "/"); time.Since(start) != want {
-				t.Errorf("%q: %v, want %v", said, time.Since(start), want)
+			if serveInMemory(t.Context(), f, "/"); time.Since(start) != want {
+				t.Errorf("%q: %v, want %v", output, time.Since(start), want)
 			}
 			_ = f.Close()
 		})
@@ -427,7 +427,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-func TestLimitsRefused(t *testing.T) {
+func TestInvalidLimitsAreRejected(t *testing.T) {
 	for _, s := range []front.Settings{
 		{Requests: []front.RequestLimit{{Zone: "none"}}}, {Requests: []front.RequestLimit{{Zone: "z", Burst: -1}}}, {Conns: []front.ConnLimit{{Zone: "none", Max: 1}}},
 		{Conns: []front.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"}, {Requests: []front.RequestLimit{{Zone: "bad"}}},
@@ -442,15 +442,15 @@ func TestLimitsRefused(t *testing.T) {
 }
 
 // A request with a key that is too long is not limited, and both kinds of limits log it.
-func TestLimitKeysAreBounded(t *testing.T) {
-	var said bytes.Buffer
+func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
+	var output bytes.Buffer
 	key := strings.Repeat("$arg_a", 10)
 	h := newFront(t, front.Config{
 		Requests: []limit.Config{{Name: "requests", Key: key, Rate: 0.001}}, Conns: []limit.Config{{Name: "conns", Key: key}},
 		Hosts: []front.Host{{Locations: []front.Location{{
 			Path: "/", Empty: true, Settings: front.Settings{Requests: []front.RequestLimit{{Zone: "requests"}}, Conns: []front.ConnLimit{{Zone: "conns", Max: 1}}},
 		}}}},
-	}, front.LogErrors(log.New(&said, "", 0)))
+	}, front.LogErrors(log.New(&output, "", 0)))
 	for range 2 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
@@ -459,8 +459,8 @@ func TestLimitKeysAreBounded(t *testing.T) {
 		}
 	}
 	for _, zone := range []string{"requests", "conns"} {
-		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes", zone); strings.Count(said.String(), want) != 2 {
-			t.Errorf("the log has %d bytes, and not twice %q", said.Len(), want)
+		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes", zone); strings.Count(output.String(), want) != 2 {
+			t.Errorf("the log has %d bytes, and not twice %q", output.Len(), want)
 		}
 	}
 }

@@ -24,12 +24,12 @@ func h2Frame(kind, flags byte, stream uint32, content string) string {
 }
 
 // As in nginx a stream counts for limit_conn until its client has let the whole body be sent.
-func TestLimitConnByHTTP2(t *testing.T) {
+func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 	noLeaks(t)
 	const data, headers, settings, windowUpdate = 0, 1, 4, 8
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
-		to := connUse(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}, Settings: front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []limit.Config{{Name: "n", Key: "$request_method"}}
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))

@@ -296,12 +296,12 @@ func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) 
 	if strings.HasPrefix(path, "syslog:") || strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
 		return nil, fmt.Errorf("%q: unsupported: want a file", path)
 	}
-	f, giveBack, err := acquire(&c.state.logs, path,
+	f, release, err := acquire(&c.state.logs, path,
 		func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
 	if err != nil {
 		return nil, err
 	}
-	c.plan.releases = append(c.plan.releases, giveBack)
+	c.plan.releases = append(c.plan.releases, release)
 	if c.logFiles == nil {
 		c.logFiles = make(map[string]*logFile)
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // raw sends requests unchanged on a new connection, and returns the statuses of the responses.
-func (a *asker) raw(requests ...string) []int {
+func (a *testClient) sendRaw(requests ...string) []int {
 	a.t.Helper()
 	conn, err := net.Dial("unix", a.socket)
 	if err != nil {
@@ -48,7 +48,7 @@ const (
 )
 
 // The lines are nginx's, byte by byte except for times.
-func TestLogAsNginx(t *testing.T) {
+func TestLogLinesAreNginxs(t *testing.T) {
 	theirs, theirDir := serveNginx(t, fmt.Sprintf(`log_format plain '%s'; log_format js escape=json '%s'; log_format bare escape=none '%s';`,
 		plainFormat, jsonFormat, plainFormat),
 		`set $empty ""; access_log DIR/combined; access_log DIR/plain plain; access_log DIR/js js; access_log DIR/bare bare; access_log DIR/some combined if=$arg_log;
@@ -77,7 +77,7 @@ func TestLogAsNginx(t *testing.T) {
 		"POST /?x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nab",
 		"GET /%41%2e%0a HTTP/1.1\r\nHost: a.test\r\n\r\n",
 	}
-	if got, want := fmt.Sprint(us.raw(requests...)), fmt.Sprint(theirs.raw(requests...)); got != want {
+	if got, want := fmt.Sprint(us.sendRaw(requests...)), fmt.Sprint(theirs.sendRaw(requests...)); got != want {
 		t.Fatalf("statuses %s, want %s", got, want)
 	}
 	times := regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]`)
@@ -100,7 +100,7 @@ func TestLogAsNginx(t *testing.T) {
 }
 
 // Panics, streams, hijacked connections and empty responses are logged.
-func TestLogOfAll(t *testing.T) {
+func TestEveryRequestIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	us := frontOf(t, front.Settings{Logs: []front.Log{{Path: name}}}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -148,7 +148,7 @@ func TestLogOfAll(t *testing.T) {
 }
 
 // A log that was renamed continues in a new file after ReopenLogs, and after a reload.
-func TestReopenLogs(t *testing.T) {
+func TestRenamedLogIsReopened(t *testing.T) {
 	dir := t.TempDir()
 	name, old := filepath.Join(dir, "log"), filepath.Join(dir, "old")
 	c := oneHost(app(front.Settings{Logs: []front.Log{{Path: name}}}))
@@ -180,7 +180,7 @@ func TestReopenLogs(t *testing.T) {
 	us.get("/4") // it continues with the open file
 }
 
-func TestLogsRefused(t *testing.T) {
+func TestInvalidLogsAreRejected(t *testing.T) {
 	for _, l := range []front.Log{
 		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host"}, {Path: "syslog:server=x"}, {Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
 	} {
@@ -197,14 +197,14 @@ func TestLogsRefused(t *testing.T) {
 }
 
 // A line of the error log describes the client and the request, with foreign data quoted.
-func TestErrorLog(t *testing.T) {
+func TestErrorLogLineDescribesRequest(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := oneHost(front.Location{Path: "/", Settings: front.Settings{
 		Access: []front.AccessRule{{Deny: true}}, ErrorLog: &front.ErrorLog{Path: name},
 	}})
 	c.Hosts[0].Names = []string{"front.test"}
 	us := serveHandler(t, newFront(t, c))
-	us.raw("GET /a\"\\\xff HTTP/1.1\r\nHost: front.test\r\nReferer: x\"y\r\n\r\n")
+	us.sendRaw("GET /a\"\\\xff HTTP/1.1\r\nHost: front.test\r\nReferer: x\"y\r\n\r\n")
 	want := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[error\] \d+#0: access forbidden by rule, client: unix:, server: front\.test, ` +
 		`request: "GET /a\\"\\\\\\xff HTTP/1\.1", host: "front\.test", referrer: "x\\"y"$`)
 	if line := strings.TrimSpace(awaitLines(t, name, 1)[0]); !want.MatchString(line) {

@@ -14,7 +14,7 @@ import (
 )
 
 // A long line neither loses the lines of other requests nor is truncated.
-func TestLongLinesAreWritten(t *testing.T) {
+func TestLongLinesAreNotTruncated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	h := newFront(t, Config{Hosts: []Host{{
 		Steps: []Step{Return{Status: 204}}, Defaults: Settings{Logs: []Log{{Path: path}}},
@@ -25,7 +25,7 @@ func TestLongLinesAreWritten(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range requests / 4 {
-				ask(t, h, "/", "User-Agent", long, "Referer", long)
+				get(t, h, "/", "User-Agent", long, "Referer", long)
 			}
 		})
 	}
@@ -43,10 +43,10 @@ func TestLongLinesAreWritten(t *testing.T) {
 }
 
 // A log that blocks does not stop requests, and reports the lost lines in its own format.
-func TestLostLinesAreLogged(t *testing.T) {
+func TestLostLinesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for escape, want := range map[Escape]string{EscapeDefault: `"1 lines lost: nothing is taken from it, or too slowly"`, EscapeJSON: `"lost":1`} {
-			out := &stuck{gate: make(chan struct{})}
+			out := &blocked{gate: make(chan struct{})}
 			h := newFront(t, Config{
 				LogFormats: []LogFormat{{Name: "f", Text: "$arg_x", Escape: escape}},
 				Hosts:      []Host{{Steps: []Step{Return{Status: 204}}, Defaults: Settings{Logs: []Log{{Path: "p", Format: "f"}}}}},
@@ -54,7 +54,7 @@ func TestLostLinesAreLogged(t *testing.T) {
 			long := strings.Repeat("x", spool.DefaultLimit)
 			start := time.Now()
 			for range 3 {
-				ask(t, h, "/?x="+long)
+				get(t, h, "/?x="+long)
 				synctest.Wait()
 			}
 			if d := time.Since(start); d != logTimeout {
@@ -73,21 +73,21 @@ func TestLostLinesAreLogged(t *testing.T) {
 }
 
 // blocked blocks until its gate is closed.
-type stuck struct {
+type blocked struct {
 	gate chan struct{}
 	text strings.Builder
 }
 
-func (s *stuck) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
-func (*stuck) Close() error                  { return nil }
+func (s *blocked) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
+func (*blocked) Close() error                  { return nil }
 
 // Each of several error logs has the lines of its level.
-func TestErrorLogs(t *testing.T) {
+func TestErrorLogsHaveTheirLevels(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	logs := &ErrorLog{Path: path("a"), Next: &ErrorLog{Path: path("b"), Level: "info", Next: &ErrorLog{Path: path("c"), Level: "crit"}}}
 	h := newFront(t, Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}, ErrorLog: logs}}}})
-	if got := ask(t, h, "/none"); got.status != 404 {
+	if got := get(t, h, "/none"); got.status != 404 {
 		t.Errorf("%d", got.status)
 	}
 	if err := h.Close(); err != nil {

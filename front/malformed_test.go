@@ -10,7 +10,7 @@ import (
 )
 
 // The corpus compares HTTP/1 requests with nginx; its client does not support HTTP/2.
-func TestMalformedHTTP2(t *testing.T) {
+func TestMalformedHTTP2RequestsGet400(t *testing.T) {
 	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "fine"}}}), quiet())
 	defer h.Close()
 	for name, c := range map[string]struct {
@@ -47,9 +47,9 @@ func TestMalformedHTTP2(t *testing.T) {
 
 // net/http leaves a Host field in the header of an HTTP/2 request. An application receives one
 // HTTP_HOST, and no HTTP_PROXY.
-func TestFastCGIHost(t *testing.T) {
+func TestApplicationGetsOneHost(t *testing.T) {
 	p := front.Proxy{To: front.Text(application(t, nil, "")), Protocol: front.FastCGI}
-	h := newFront(t, attemptTime(p), quiet())
+	h := newFront(t, proxyTo(p), quiet())
 	defer h.Close()
 	r := httptest.NewRequest("GET", "https://a.example/", nil)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0

@@ -134,8 +134,8 @@ func (m metricsContent) addUpstreams(e *exposition) {
 
 func (m metricsContent) addCaches(e *exposition) {
 	for _, name := range slices.Sorted(maps.Keys(m.plan.caches)) {
-		answers, memory, disk := m.plan.caches[name].Len()
-		e.add("tare_cache_answers", gauge, "Responses in a cache.", answers, "cache", name)
+		responses, memory, disk := m.plan.caches[name].Len()
+		e.add("tare_cache_answers", gauge, "Responses in a cache.", responses, "cache", name)
 		e.add("tare_cache_memory_bytes", gauge, "Memory that a cache uses.", memory, "cache", name)
 		e.add("tare_cache_disk_bytes", gauge, "Disk space that a cache uses.", disk, "cache", name)
 		for i, state := range cacheStates() {

@@ -102,7 +102,7 @@ func checkReplacer(t testing.TB, text string, from, to []string, once bool, seed
 	}
 }
 
-func TestReplacer(t *testing.T) {
+func TestReplacerReplaces(t *testing.T) {
 	for _, c := range []struct {
 		text, from, to, every, once string
 	}{
@@ -136,7 +136,7 @@ func TestReplacer(t *testing.T) {
 }
 
 // Texts of few letters, in which almost everything matches.
-func TestReplacerAtRandom(t *testing.T) {
+func TestReplacerOnRandomTexts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func(most int) string {
 		b := make([]byte, random.IntN(most)+1)

@@ -11,7 +11,7 @@ import (
 )
 
 // serveNginx serves a server block by a real nginx. DIR in it is a directory, which is returned.
-func serveNginx(t testing.TB, outer, server string) (*asker, string) {
+func serveNginx(t testing.TB, outer, server string) (*testClient, string) {
 	t.Helper()
 	tool, dir := programs.Nginx(t), shortDir(t)
 	conf := fmt.Sprintf(`daemon off; master_process off; pid DIR/pid; error_log DIR/error.log;
@@ -23,5 +23,5 @@ client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f; uws
 		t.Fatal(err)
 	}
 	programs.Start(t, "unix", filepath.Join(dir, "s"), tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
-	return newAsker(t, filepath.Join(dir, "s")), dir
+	return newTestClient(t, filepath.Join(dir, "s")), dir
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // The hashes are those of openssl and htpasswd.
-func TestHashes(t *testing.T) {
+func TestKnownHashesMatch(t *testing.T) {
 	for _, c := range []struct{ hash, word string }{
 		{"$apr1$abcdefgh$cy3DSYyOwfhsyu7QOMQzd.", "hello"},
 		{"$apr1$MDpWqFDF$IlOkiqUYpkotKAohanKJN0", ""},
@@ -47,7 +47,7 @@ func TestHashes(t *testing.T) {
 
 // A file that changes is read again. Users with unsupported hashes cannot log in, and reading the
 // file logs them.
-func TestPasswordFile(t *testing.T) {
+func TestChangedPasswordFileIsRead(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwords")
 	write := func(text string) {
 		t.Helper()
@@ -89,14 +89,14 @@ func TestPasswordFile(t *testing.T) {
 	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) || !strings.HasSuffix(warnings[0], "; and 1 more") {
 		t.Errorf("warnings: %q, want one with %q", warnings, want)
 	}
-	var said strings.Builder
+	var output strings.Builder
 	c := Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r", File: Text(name)}}}}}
-	h, err := New(c, LogErrors(log.New(&said, "", 0)))
+	h, err := New(c, LogErrors(log.New(&output, "", 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	if got := said.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
+	if got := output.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
 		t.Errorf("logged %q", got)
 	}
 	if _, err := New(Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r"}}}}}); err == nil {
@@ -105,7 +105,7 @@ func TestPasswordFile(t *testing.T) {
 }
 
 // A slow hash is computed once per correct password, and the memory for this is bounded.
-func TestVerifiedPasswords(t *testing.T) {
+func TestCorrectPasswordIsHashedOnce(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("word"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCleanPath(t *testing.T) {
+func TestPathIsCleaned(t *testing.T) {
 	for _, test := range []struct{ in, want, kept string }{ // "": invalid
 		{"/", "/", "/"}, {"/a", "/a", "/a"}, {"/a/", "/a/", "/a/"}, {"//", "/", "//"}, {"/a//b", "/a/b", "/a//b"}, {"/a/./b", "/a/b", "/a/b"}, {"/a/../b", "/b", "/b"},
 		{"/a/b/..", "/a/", "/a/"}, {"/a/.", "/a/", "/a/"}, {"/a/..", "/", "/"}, {"/..", "", ""}, {"/../a", "", ""}, {"/a/../../b", "", ""}, {"/.", "/", "/"}, {"/.a/..b/c.", "/.a/..b/c.", "/.a/..b/c."},
@@ -68,7 +68,7 @@ func FuzzCleanPath(f *testing.F) {
 	})
 }
 
-func TestRequestPath(t *testing.T) {
+func TestRequestPathIsDecodedOnce(t *testing.T) {
 	for target, want := range map[string]string{
 		"/a%2fb": "/a/b", "/a%252e": "/a%2e", "/%2e%2e/x": "", "/a%23b": "/a#b", "http://x.example": "/", "http://x.example/a?b": "/a", "/a?b/../c": "/a",
 		"/a#b": "/a", "/a#/../b": "/a", "/a/%2e%2e/c#b": "/c", "/a?b#c": "/a", "/#": "/", "http://x.example/a#b": "/a", "/a/../..#b": "",

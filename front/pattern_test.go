@@ -10,7 +10,7 @@ import (
 
 // All regular expressions of a request share one budget. When it is used up no other one is tried,
 // and one line is logged.
-func TestPatternsShareABudget(t *testing.T) {
+func TestRegexesShareABudget(t *testing.T) {
 	const slow = `^/(?!x)(\w+\s?)*$`
 	var locations []Location
 	for i := range 40 {
@@ -48,7 +48,7 @@ func TestPatternsShareABudget(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got := ask(t, h, path, "Referer", "http://a.b"+path)
+		got := get(t, h, path, "Referer", "http://a.b"+path)
 		if got.status != http.StatusInternalServerError {
 			t.Errorf("%s: %d %q", name, got.status, got.body)
 		}
@@ -62,7 +62,7 @@ func TestPatternsShareABudget(t *testing.T) {
 }
 
 // Subrequests use the budget of their request.
-func TestSubrequestsTakeSteps(t *testing.T) {
+func TestSubrequestsShareTheBudget(t *testing.T) {
 	p, err := newPattern(`^(?!x)(a+)+$`, false)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestSubrequestsTakeSteps(t *testing.T) {
 }
 
 // Regular expressions without groups that package regexp matches do not allocate.
-func TestPatternAllocatesNothing(t *testing.T) {
+func TestSimpleRegexDoesNotAllocate(t *testing.T) {
 	p, err := newPattern(`\.(?:css|js)$`, false)
 	if err != nil {
 		t.Fatal(err)

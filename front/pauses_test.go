@@ -11,10 +11,10 @@ import (
 )
 
 // An HTTP/2 response may pause for longer than send_timeout while nothing waits to be sent.
-func TestSendTimeoutAndPauses(t *testing.T) {
+func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 	noLeaks(t)
 	const timeout = 50 * time.Millisecond
-	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "first ")
 		w.(http.Flusher).Flush()
 		timer := time.NewTimer(4 * timeout) // the pause is the subject of the test

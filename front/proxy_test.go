@@ -36,7 +36,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve serves a handler, and returns its address.
-func connUse(t testing.TB, h http.HandlerFunc) string {
+func serve(t testing.TB, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
@@ -44,12 +44,12 @@ func connUse(t testing.TB, h http.HandlerFunc) string {
 }
 
 // proxyTo returns a location / that proxies to an address.
-func attemptTime(p front.Proxy) front.Config { return oneHost(front.Location{Path: "/", Proxy: &p}) }
+func proxyTo(p front.Proxy) front.Config { return oneHost(front.Location{Path: "/", Proxy: &p}) }
 
 // A client's Connection removes neither fields that are set nor those about clients; other fields
 // that it names are removed.
-func TestConnectionNamesFields(t *testing.T) {
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(connUse(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}), quiet()))
+func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}), quiet()))
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User", "evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
 	if err := json.Unmarshal([]byte(got.body), &e); err != nil {
@@ -64,8 +64,8 @@ func TestConnectionNamesFields(t *testing.T) {
 }
 
 // Another server is tried only for idempotent requests.
-func TestNext(t *testing.T) {
-	answer := func(i int, w http.ResponseWriter, r *http.Request) {
+func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
+	reply := func(i int, w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		if i == 1 {
 			io.WriteString(w, "second")
@@ -88,7 +88,7 @@ func TestNext(t *testing.T) {
 	}
 	for _, test := range []struct {
 		next         upstream.Next
-		ask          string
+		line         string
 		status       int
 		body         string
 		first, other int64
@@ -111,8 +111,8 @@ func TestNext(t *testing.T) {
 		{upstream.Next{Statuses: []int{503}}, "POST /503", 503, "first", 1, 0},
 		{upstream.Next{Statuses: []int{503}, Tries: 1}, "GET /503", 503, "first", 1, 0},
 	} {
-		method, path, _ := strings.Cut(test.ask, " ")
-		timeout, attempt := patience, func(t testing.TB, try func() error) {
+		method, path, _ := strings.Cut(test.line, " ")
+		timeout, attempt := maxWait, func(t testing.TB, try func() error) {
 			if err := try(); err != nil {
 				t.Error(err)
 			}
@@ -121,26 +121,26 @@ func TestNext(t *testing.T) {
 			timeout, attempt = 300*time.Millisecond, testkit.Try
 		}
 		attempt(t, func() error {
-			var asked [2]atomic.Int64
+			var received [2]atomic.Int64
 			var servers []upstream.Server
-			for i := range asked {
-				servers = append(servers, upstream.Server{Addr: connUse(t, func(w http.ResponseWriter, r *http.Request) {
-					asked[i].Add(1)
-					answer(i, w, r)
+			for i := range received {
+				servers = append(servers, upstream.Server{Addr: serve(t, func(w http.ResponseWriter, r *http.Request) {
+					received[i].Add(1)
+					reply(i, w, r)
 				})})
 			}
-			c := attemptTime(front.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
+			c := proxyTo(front.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
 			c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
 			a := serveHandler(t, newFront(t, c, quiet()))
-			got := a.ask(method, path, strings.NewReader(strings.Repeat("x", 100)))
+			got := a.do(method, path, strings.NewReader(strings.Repeat("x", 100)))
 			if test.body == "" {
 				got.body = ""
 			}
-			if asked[0].Load() > test.first || asked[1].Load() > test.other {
-				t.Errorf("%+v %s: received %d and %d", test.next, test.ask, asked[0].Load(), asked[1].Load())
+			if received[0].Load() > test.first || received[1].Load() > test.other {
+				t.Errorf("%+v %s: received %d and %d", test.next, test.line, received[0].Load(), received[1].Load())
 			}
-			if got.status != test.status || got.body != test.body || asked[0].Load() != test.first || asked[1].Load() != test.other {
-				return fmt.Errorf("%+v %s: %d %q, received %d and %d", test.next, test.ask, got.status, got.body, asked[0].Load(), asked[1].Load())
+			if got.status != test.status || got.body != test.body || received[0].Load() != test.first || received[1].Load() != test.other {
+				return fmt.Errorf("%+v %s: %d %q, received %d and %d", test.next, test.line, got.status, got.body, received[0].Load(), received[1].Load())
 			}
 			return nil
 		})
@@ -148,17 +148,17 @@ func TestNext(t *testing.T) {
 }
 
 // If nobody listens another server is tried for all methods, and without one the response is 502.
-func TestNobodyListens(t *testing.T) {
+func TestUnsentRequestsAreRetried(t *testing.T) {
 	const nobody = "127.0.0.1:1" // a free port could be given to another process
 	c := oneHost(
 		front.Location{Path: "/", Proxy: &front.Proxy{To: "up"}},
 		front.Location{Path: "/none", Proxy: &front.Proxy{To: front.Text(nobody)}},
 	)
 	c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}
-	live := connUse(t, echo)
+	live := serve(t, echo)
 	c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: nobody}, {Addr: live}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
-	got := a.ask("POST", "/", strings.NewReader("x"))
+	got := a.do("POST", "/", strings.NewReader("x"))
 	if want := nobody + ", " + live + "|502, 200|0, 0"; got.status != 200 || got.header.Get("X-Up") != want && !strings.HasPrefix(got.header.Get("X-Up"), nobody+", "+live+"|502, 200|0, ") {
 		t.Errorf("%d %v, want %s", got.status, got.header, want)
 	}
@@ -168,13 +168,13 @@ func TestNobodyListens(t *testing.T) {
 }
 
 // Bodies of all sizes arrive unchanged, with a length and without, buffered or streamed.
-func TestRequestBodies(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+func TestRequestBodiesArriveUnchanged(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%d %d %v %x", r.ContentLength, len(b), err, checksum(b))
 	})
 	for _, stream := range []bool{false, true} {
-		c := attemptTime(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := proxyTo(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].MaxBody = 300 << 10
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, 300 << 10} {
@@ -188,13 +188,13 @@ func TestRequestBodies(t *testing.T) {
 						length = -1
 					}
 				}
-				if got, want := a.ask("POST", "/", r).body, fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body))); got != want {
+				if got, want := a.do("POST", "/", r).body, fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body))); got != want {
 					t.Errorf("stream %v, known %v: %s, want %s", stream, known, got, want)
 				}
 			}
 		}
 		for _, r := range []io.Reader{strings.NewReader(pattern(300<<10 + 1)), struct{ io.Reader }{strings.NewReader(pattern(300<<10 + 1))}} {
-			if got := a.ask("POST", "/", r); got.status != 413 {
+			if got := a.do("POST", "/", r); got.status != 413 {
 				t.Errorf("stream %v, one byte too many: %d", stream, got.status)
 			}
 		}
@@ -218,8 +218,8 @@ func checksum(b []byte) (sum uint64) {
 
 // Responses of all sizes arrive unchanged, with a length and without, through memory and files, at
 // any speed.
-func TestAnswerBodies(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+func TestResponseBodiesArriveUnchanged(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n := 0
 		fmt.Sscan(r.FormValue("n"), &n)
 		if r.FormValue("known") != "" {
@@ -232,7 +232,7 @@ func TestAnswerBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.To = "up"
-			c := attemptTime(p)
+			c := proxyTo(p)
 			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: to}}, Keepalive: 4}}
 			a := serveHandler(t, newFront(t, c, quiet()))
 			for _, n := range []int{0, 1, 8191, 8192, 32 << 10, 32<<10 + 1, 200_000, 3 << 20} {
@@ -256,14 +256,14 @@ func TestAnswerBodies(t *testing.T) {
 }
 
 // An upstream has sent its response long before a slow client has read it.
-func TestSlowClient(t *testing.T) {
+func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 	const n = 8 << 20
 	done := make(chan bool, 1)
-	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, err := io.WriteString(w, pattern(n))
 		done <- err == nil
 	})
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to)}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
 	resp, err := a.client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestSlowClient(t *testing.T) {
 		if !ok {
 			t.Error("the upstream could not write")
 		}
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		t.Fatal("the upstream waits for the client")
 	}
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != pattern(n) {
@@ -283,9 +283,9 @@ func TestSlowClient(t *testing.T) {
 }
 
 // With Stream data is forwarded at once.
-func TestStream(t *testing.T) {
+func TestStreamForwardsAtOnce(t *testing.T) {
 	next := make(chan bool)
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/asked" {
 			w.Header().Set("X-Accel-Buffering", "no")
 		}
@@ -315,8 +315,8 @@ func TestStream(t *testing.T) {
 }
 
 // Trailer fields and early hints are forwarded.
-func TestTrailersAndHints(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
+func TestTrailersAndHintsAreForwarded(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
 		w.WriteHeader(103)
 		w.WriteHeader(102)
@@ -325,7 +325,7 @@ func TestTrailersAndHints(t *testing.T) {
 		io.WriteString(w, "body")
 		w.Header().Set("X-Sum", "42")
 	})
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to)}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
 	hints := []string{}
 	r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
 	resp, err := a.client.Do(r)
@@ -340,8 +340,8 @@ func TestTrailersAndHints(t *testing.T) {
 }
 
 // Named groups of Replaces are variables in all locations, whatever is compiled first.
-func TestReplacesHaveNames(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
+func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
 	replaces := func(group string) []front.Replace {
 		return []front.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`, To: front.Text("http://$" + group + ".test")}}
 	}
@@ -360,7 +360,7 @@ func TestReplacesHaveNames(t *testing.T) {
 }
 
 // An invalid Proxy is an error of New.
-func TestPassErrors(t *testing.T) {
+func TestInvalidProxyIsRejected(t *testing.T) {
 	uri := front.Text("/x")
 	for name, p := range map[string]front.Proxy{
 		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"}, "want 1.0 or 1.1": {To: "127.0.0.1:1", Version: "2"},
@@ -371,7 +371,7 @@ func TestPassErrors(t *testing.T) {
 		"requires HTTPS": {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}}, "require FastCGI": {To: "127.0.0.1:1", ParamIndex: "x"}, "Version requires HTTP": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
 		"cannot be set": {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
 	} {
-		c := attemptTime(p)
+		c := proxyTo(p)
 		c.Hosts[0].Locations[0].Pos = "nginx.conf:7"
 		_, err := front.New(c)
 		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "nginx.conf:7") {
@@ -383,7 +383,7 @@ func TestPassErrors(t *testing.T) {
 		"want a Key":         {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
 		"no servers":         {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
-		c := attemptTime(front.Proxy{To: "127.0.0.1:1"})
+		c := proxyTo(front.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u
 		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -392,14 +392,14 @@ func TestPassErrors(t *testing.T) {
 }
 
 // A request that cannot be sent to any server is not a failure of the servers.
-func TestUnsendable(t *testing.T) {
+func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 	uri := front.Text("$uri")
 	for name, p := range map[string]front.Proxy{
 		"target": {URI: &uri}, "host": {Header: []front.Field{{Name: "Host", Value: "$arg_host"}}}, "method": {Method: "$arg_method"},
 	} {
 		p.To = "up"
-		c := attemptTime(p)
-		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: connUse(t, echo)}, {Addr: connUse(t, echo)}}}}
+		c := proxyTo(p)
+		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: serve(t, echo)}, {Addr: serve(t, echo)}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		if got := a.get(bad); got.status != 502 {
@@ -413,53 +413,53 @@ func TestUnsendable(t *testing.T) {
 
 // The timeout for reading the response does not depend on that for sending the request, which is
 // longer here.
-func TestReadTimeoutAfterBody(t *testing.T) {
-	to := raw(t, func(nc net.Conn) {
+func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err == nil {
 			_, _ = io.Copy(io.Discard, r.Body)
-			<-failureClientGone(nc)
+			<-closedByPeer(nc)
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: patience, StreamRequest: stream}), quiet()))
+		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait, StreamRequest: stream}), quiet()))
 		began := time.Now()
-		got := a.ask("POST", "/", strings.NewReader(pattern(100_000)))
-		if got.status != 504 || time.Since(began) >= patience {
+		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
+		if got.status != 504 || time.Since(began) >= maxWait {
 			t.Errorf("streamed %v: %d after %v", stream, got.status, time.Since(began))
 		}
 	}
 }
 
 // An Idempotency-Key of the client does not make a request repeatable: only the Config does.
-func TestNextIdempotencyKey(t *testing.T) {
-	asked := make(chan bool, 2)
+func TestIdempotencyKeyAllowsNoRetry(t *testing.T) {
+	received := make(chan bool, 2)
 	var servers []upstream.Server
 	for range 2 {
-		servers = append(servers, upstream.Server{Addr: raw(t, func(nc net.Conn) {
+		servers = append(servers, upstream.Server{Addr: rawUpstream(t, func(nc net.Conn) {
 			if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-				asked <- true
+				received <- true
 			}
 		})})
 	}
-	c := attemptTime(front.Proxy{To: "up"})
+	c := proxyTo(front.Proxy{To: "up"})
 	c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
 	a := serveHandler(t, newFront(t, c, quiet()))
-	if got := a.ask("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 || len(asked) != 1 {
-		t.Errorf("%d, received %d times", got.status, len(asked))
+	if got := a.do("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 || len(received) != 1 {
+		t.Errorf("%d, received %d times", got.status, len(received))
 	}
 }
 
 // A body that is sent again after the server has closed a kept connection has the same timeouts,
 // and that for sending ends with it.
-func TestBodyAgain(t *testing.T) {
+func TestRepeatedBodyHasSameTimeouts(t *testing.T) {
 	// on a busy machine there may be a pause in sending
 	testkit.Try(t, func() error { return bodyAgain(t) })
 }
 
 func bodyAgain(t *testing.T) error {
 	var n atomic.Int64
-	to := raw(t, func(nc net.Conn) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		first := n.Add(1) == 1
 		br := bufio.NewReader(nc)
 		for i := 0; ; i++ {
@@ -474,12 +474,12 @@ func bodyAgain(t *testing.T) error {
 			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
 		}
 	})
-	c := attemptTime(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
+	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
 	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets buffer
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: to}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/")
-	if got := a.ask("GET", "/", strings.NewReader(strings.Repeat("x", 8<<20))); got.status != 200 || n.Load() != 2 {
+	if got := a.do("GET", "/", strings.NewReader(strings.Repeat("x", 8<<20))); got.status != 200 || n.Load() != 2 {
 		return fmt.Errorf("%d, %d connections", got.status, n.Load())
 	}
 	return nil

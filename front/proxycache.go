@@ -44,14 +44,14 @@ func (c *compiler) compileCaches() error {
 		if c.options.inMemory {
 			config.Dir = ""
 		}
-		opened, giveBack, err := acquire(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir,
+		opened, release, err := acquire(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir,
 			config.Levels),
 			func() (*cache.Cache, error) { return cache.Open(config, c.options.logger()) }, (*cache.Cache).Close)
 		if err != nil {
 			return err
 		}
 		c.plan.caches[config.Name] = opened
-		c.plan.releases = append(c.plan.releases, giveBack)
+		c.plan.releases = append(c.plan.releases, release)
 		c.plan.commits = append(c.plan.commits, func() {
 			opened.Resize(config)
 			opened.Begin()

@@ -16,7 +16,7 @@ import (
 )
 
 // cached returns a Config of a host that proxies everything to an upstream, with a cache.
-func kept(to string, pc front.ProxyCache, caches ...cache.Config) front.Config {
+func cached(to string, pc front.ProxyCache, caches ...cache.Config) front.Config {
 	pc.Zone = caches[0].Name
 	c := oneHost(front.Location{
 		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Cache: &pc},
@@ -41,20 +41,20 @@ func numbered(t testing.TB, f func(w http.ResponseWriter, r *http.Request)) (add
 }
 
 // want fails unless the response has the cache state, the status and the body.
-func (r reply) want(t testing.TB, state string, status int, body string) {
+func (r response) want(t testing.TB, state string, status int, body string) {
 	t.Helper()
 	if r.header.Get("X-Cache") != state || r.status != status || r.body != body {
 		t.Errorf("got %s %d %q, want %s %d %q", r.header.Get("X-Cache"), r.status, r.body, state, status, body)
 	}
 }
 
-func TestCachedPass(t *testing.T) {
+func TestResponsesAreCached(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Etag", `"v1"`)
 		w.Header().Set("X-Accel-Buffering", "no")
 	})
 	pc := front.ProxyCache{Skip: []front.Text{"$arg_skip"}, NoStore: []front.Text{"$arg_private"}, Policy: cache.Policy{Status: true}}
-	a := serveHandler(t, newFront(t, kept(to, pc, cache.Config{Name: "one", Dir: t.TempDir()}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, pc, cache.Config{Name: "one", Dir: t.TempDir()}), quiet()))
 	body := "1 " + to + " /x"
 	a.get("/x", "Range", "bytes=0-0").want(t, "MISS", 206, "1")
 	hit := a.get("/x")
@@ -64,26 +64,26 @@ func TestCachedPass(t *testing.T) {
 	}
 	a.get("/x", "If-None-Match", `"v1"`).want(t, "HIT", 304, "")
 	a.get("/x", "Range", "bytes=0-0").want(t, "HIT", 206, "1")
-	a.ask("HEAD", "/x", nil).want(t, "HIT", 200, "")
+	a.do("HEAD", "/x", nil).want(t, "HIT", 200, "")
 	a.get("/x?skip=1&private=1").want(t, "BYPASS", 200, "2 "+to+" /x")
 	a.get("/x?private=1").want(t, "MISS", 200, "3 "+to+" /x")
 	a.get("/x?private=1").want(t, "MISS", 200, "4 "+to+" /x")
-	a.ask("POST", "/x", strings.NewReader("changed")).want(t, "", 200, "5 "+to+" /x")
+	a.do("POST", "/x", strings.NewReader("changed")).want(t, "", 200, "5 "+to+" /x")
 	a.get("/x").want(t, "HIT", 200, body) // as in nginx
-	a.ask("GET", "/x", strings.NewReader("a body")).want(t, "HIT", 200, body)
-	a.ask("GET", "/y", strings.NewReader("a body")).want(t, "MISS", 200, "6 "+to+" /y")
+	a.do("GET", "/x", strings.NewReader("a body")).want(t, "HIT", 200, body)
+	a.do("GET", "/y", strings.NewReader("a body")).want(t, "MISS", 200, "6 "+to+" /y")
 	a.get("/y").want(t, "MISS", 200, "7 "+to+" /y")
 }
 
 // A response can prevent its storing, also by way of maps.
-func TestAnswerRefusesToBeKept(t *testing.T) {
+func TestResponseCanPreventStoring(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			w.Header()[http.CanonicalHeaderKey(name)] = values
 		}
 	})
 	pc := front.ProxyCache{NoStore: []front.Text{"$upstream_http_x_private", "$personal"}}
-	c := kept(to, pc, cache.Config{Name: "one"})
+	c := cached(to, pc, cache.Config{Name: "one"})
 	c.Maps = []front.Map{{Name: "personal", Source: "$upstream_http_x_class", Cases: []front.Case{{From: "personal", To: "1"}}, Default: "0"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?x-private=1").want(t, "MISS", 200, "1 "+to+" /x")
@@ -95,9 +95,9 @@ func TestAnswerRefusesToBeKept(t *testing.T) {
 }
 
 // Hosts do not share responses if the upstream receives the host.
-func TestCacheKeyHasHost(t *testing.T) {
+func TestCacheKeySeparatesHosts(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := kept(to, front.ProxyCache{}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
 	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "host", Value: "$host"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
@@ -118,13 +118,13 @@ func TestCacheKeyHasHost(t *testing.T) {
 }
 
 // Responses to requests with Authorization are stored only if the key has that field.
-func TestCacheKeyHasAuthorization(t *testing.T) {
+func TestAuthorizationInKeyAllowsStoring(t *testing.T) {
 	for key, state := range map[front.Text]string{
 		"$uri$http_authorization": "HIT", "$uri${HTTP_authorization}x": "HIT", "$uri$http_authorization_kind": "MISS",
 		"$uri$http_authorization_kind$http_authorization": "HIT",
 	} {
 		to, _ := numbered(t, nil)
-		a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Key: key, Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
+		a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: key, Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
 		for _, want := range []string{"MISS", state} {
 			if got := a.get("/x", "Authorization", "a"); got.header.Get("X-Cache") != want {
 				t.Errorf("%s: got %s, want %s", key, got.header.Get("X-Cache"), want)
@@ -134,9 +134,9 @@ func TestCacheKeyHasAuthorization(t *testing.T) {
 }
 
 // A response that varies by Host is not used for another host, although the key has none.
-func TestCacheVariesByHost(t *testing.T) {
+func TestVaryByHostSeparatesHosts(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", "Accept-Encoding, host") })
-	c := kept(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
+	c := cached(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
 	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Host", Value: "$host"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for i, state := range []string{"MISS", "HIT"} {
@@ -158,23 +158,23 @@ func TestCacheVariesByHost(t *testing.T) {
 }
 
 // The cache turns HEAD into GET, also with a Method of the Proxy.
-func TestCacheOfHeadWithMethod(t *testing.T) {
+func TestHeadIsCachedAsGet(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
-	c := kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
 	c.Hosts[0].Locations[0].Proxy.Method = "$request_method"
 	a := serveHandler(t, newFront(t, c, quiet()))
-	a.ask("HEAD", "/x", nil).want(t, "MISS", 200, "")
+	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
 	a.get("/x").want(t, "HIT", 200, "1 "+to+" /x")
 }
 
 // A stale response replaces the error of an upstream that is down.
-func TestCacheWithoutUpstream(t *testing.T) {
+func TestStaleResponseReplacesError(t *testing.T) {
 	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=1") })
-	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}}, cache.Config{Name: "one"}), quiet()))
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
 	server.Close()
-	for late := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for late := time.Now().Add(maxWait); ; time.Sleep(50 * time.Millisecond) {
 		r := a.get("/x")
 		if r.header.Get("X-Cache") == "STALE" {
 			r.want(t, "STALE", 200, body)
@@ -191,11 +191,11 @@ func TestCacheWithoutUpstream(t *testing.T) {
 }
 
 // Variables show the cache state and the attempts of an upstream that fails.
-func TestCacheStateOfFailures(t *testing.T) {
+func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
 	})
-	c := kept(to, front.ProxyCache{Skip: []front.Text{"$arg_skip"}}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{Skip: []front.Text{"$arg_skip"}}, cache.Config{Name: "one"})
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/metrics", Metrics: true})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
@@ -203,7 +203,7 @@ func TestCacheStateOfFailures(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	server.Close()
-	for late := time.Now().Add(patience); a.get("/x?for=1").status == 200; time.Sleep(50 * time.Millisecond) {
+	for late := time.Now().Add(maxWait); a.get("/x?for=1").status == 200; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("the response stays fresh")
 		}
@@ -213,7 +213,7 @@ func TestCacheStateOfFailures(t *testing.T) {
 			t.Errorf("%s: %d %q, want 502 %s", path, r.status, r.header.Get("X-Cache"), want)
 		}
 	}
-	if r := a.ask("POST", "/y", strings.NewReader("x")); r.status != 502 || r.header.Get("X-Cache") != "" {
+	if r := a.do("POST", "/y", strings.NewReader("x")); r.status != 502 || r.header.Get("X-Cache") != "" {
 		t.Errorf("a POST: %d %q", r.status, r.header.Get("X-Cache"))
 	}
 	if m := a.get("/metrics").body; !strings.Contains(m, `state="BYPASS"} 1`) {
@@ -223,14 +223,14 @@ func TestCacheStateOfFailures(t *testing.T) {
 
 // A request may be logged while its cache continues the upstream request: the race detector checks
 // this.
-func TestLoggedMeanwhile(t *testing.T) {
+func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
 	to, _ := numbered(t, nil)
 	policy := cache.Policy{Stale: cache.Stale{Updating: true}, Background: true, Ignore: []string{"Cache-Control"}, Valid: []cache.Valid{{For: time.Millisecond}}}
-	c := kept(to, front.ProxyCache{Policy: policy}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{Policy: policy}, cache.Config{Name: "one"})
 	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
 	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
-	late := time.Now().Add(patience)
+	late := time.Now().Add(maxWait)
 	for stale := 0; stale < 10; time.Sleep(time.Millisecond) {
 		if state := a.get("/x").header.Get("X-Cache"); state == "STALE" {
 			stale++
@@ -241,9 +241,9 @@ func TestLoggedMeanwhile(t *testing.T) {
 }
 
 // A request whose key has a regular expression that exceeds its steps gets no cached response.
-func TestStuckCacheKey(t *testing.T) {
+func TestRegexTimeoutInCacheKeyFails(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := kept(to, front.ProxyCache{Key: "$host$tier"}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{Key: "$host$tier"}, cache.Config{Name: "one"})
 	c.Maps = []front.Map{{Name: "tier", Source: "$arg_x", Default: "all", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/?x=!").want(t, "MISS", 200, "1 "+to+" /")
@@ -254,9 +254,9 @@ func TestStuckCacheKey(t *testing.T) {
 }
 
 // A request purges its key if the texts allow it.
-func TestPurgeByRequest(t *testing.T) {
+func TestAllowedRequestPurges(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := kept(to, front.ProxyCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}}, cache.Config{Name: "one", Dir: t.TempDir()})
+	c := cached(to, front.ProxyCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}}, cache.Config{Name: "one", Dir: t.TempDir()})
 	c.Maps = []front.Map{{Name: "purge", Source: "$request_method$http_x_secret", Cases: []front.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
 	c.Hosts[0].Defaults.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
 	c.Hosts[0].Locations[0].ErrorPages = c.Hosts[0].Defaults.ErrorPages
@@ -265,8 +265,8 @@ func TestPurgeByRequest(t *testing.T) {
 	for i, path := range []string{"/a/1", "/a/2", "/b"} {
 		a.get(path).want(t, "MISS", 200, fmt.Sprintf("%d %s %s", i+1, to, path))
 	}
-	a.ask("PURGE", "/b", nil).want(t, "", 200, "4 "+to+" /b") // without permission it is forwarded
-	purge := func(path string) reply { return a.ask("PURGE", path, nil, "X-Secret", "known") }
+	a.do("PURGE", "/b", nil).want(t, "", 200, "4 "+to+" /b") // without permission it is forwarded
+	purge := func(path string) response { return a.do("PURGE", path, nil, "X-Secret", "known") }
 	a.get("/a/1").want(t, "HIT", 200, "1 "+to+" /a/1")
 	purge("/a/1").want(t, "", 204, "")
 	purge("/a/1").want(t, "", 404, "none\n")
@@ -279,9 +279,9 @@ func TestPurgeByRequest(t *testing.T) {
 	purge("/*").want(t, "", 204, "")
 }
 
-func TestPurge(t *testing.T) {
+func TestPurgeRemovesResponses(t *testing.T) {
 	to, _ := numbered(t, nil)
-	h := newFront(t, kept(to, front.ProxyCache{Key: "$host$request_uri"}, cache.Config{Name: "one"}), quiet())
+	h := newFront(t, cached(to, front.ProxyCache{Key: "$host$request_uri"}, cache.Config{Name: "one"}), quiet())
 	a := serveHandler(t, h)
 	for _, path := range []string{"/a/1", "/a/2", "/b"} {
 		a.get(path)
@@ -300,28 +300,28 @@ func TestPurge(t *testing.T) {
 }
 
 // Cached responses outlive a reload, within the new limits, and a failed reload changes nothing.
-func TestCacheReload(t *testing.T) {
+func TestCacheOutlivesReload(t *testing.T) {
 	to, _ := numbered(t, nil)
 	config := cache.Config{Name: "one", Dir: t.TempDir()}
-	h := newFront(t, kept(to, front.ProxyCache{}, config), quiet())
+	h := newFront(t, cached(to, front.ProxyCache{}, config), quiet())
 	a := serveHandler(t, h)
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
-	if err := h.Reload(kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, config)); err != nil {
+	if err := h.Reload(cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, config)); err != nil {
 		t.Fatal(err)
 	}
 	a.get("/x").want(t, "HIT", 200, body)
 	small := config
 	small.MaxBytes = 1
-	if err := h.Reload(kept(to, front.ProxyCache{Key: "$nothing"}, small)); err == nil {
+	if err := h.Reload(cached(to, front.ProxyCache{Key: "$nothing"}, small)); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
 	a.get("/x").want(t, "HIT", 200, body)
-	if err := h.Reload(kept(to, front.ProxyCache{}, small)); err != nil {
+	if err := h.Reload(cached(to, front.ProxyCache{}, small)); err != nil {
 		t.Fatal(err)
 	}
 	r := a.get("/x")
-	for late := time.Now().Add(patience); r.header.Get("X-Cache") == "HIT" && time.Now().Before(late); r = a.get("/x") {
+	for late := time.Now().Add(maxWait); r.header.Get("X-Cache") == "HIT" && time.Now().Before(late); r = a.get("/x") {
 		// what is still being written to disk is removed after that
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -329,10 +329,10 @@ func TestCacheReload(t *testing.T) {
 }
 
 // A failed reload touches no file of a cache in use, even with other directory levels.
-func TestCacheReloadFails(t *testing.T) {
+func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	to, _ := numbered(t, nil)
 	dir := t.TempDir()
-	h := newFront(t, kept(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir}), quiet())
+	h := newFront(t, cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir}), quiet())
 	a := serveHandler(t, h)
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	files := func() int {
@@ -343,16 +343,16 @@ func TestCacheReloadFails(t *testing.T) {
 		return len(names)
 	}
 	// one, and the directory of temporary files
-	for late := time.Now().Add(patience); files() < 2 && time.Now().Before(late); {
+	for late := time.Now().Add(maxWait); files() < 2 && time.Now().Before(late); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := h.Reload(kept(to, front.ProxyCache{Key: "$nothing"}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
+	if err := h.Reload(cached(to, front.ProxyCache{Key: "$nothing"}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
 	if n := files(); n != 2 {
 		t.Errorf("there are %d files, want 2", n)
 	}
-	if err := h.Reload(kept(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
+	if err := h.Reload(cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := h.PurgePrefix("one", ""); n != 0 || err != nil { // which waits for the search
@@ -361,25 +361,25 @@ func TestCacheReloadFails(t *testing.T) {
 	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
 }
 
-func TestCacheErrors(t *testing.T) {
+func TestInvalidCacheIsRejected(t *testing.T) {
 	one := cache.Config{Name: "one"}
 	file := filepath.Join(t.TempDir(), "dir")
 	for _, test := range []struct {
 		config front.Config
 		want   string
 	}{
-		{kept("127.0.0.1:1", front.ProxyCache{}, one, one), `two caches "one"`},
-		{kept("127.0.0.1:1", front.ProxyCache{}, cache.Config{Name: "one", Dir: file}, cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
-		{kept("127.0.0.1:1", front.ProxyCache{Key: "$nothing"}, one), "$nothing"},
-		{kept("127.0.0.1:1", front.ProxyCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},
-		{kept("127.0.0.1:1", front.ProxyCache{Policy: cache.Policy{Methods: []string{"POST"}}}, one), "POST"},
+		{cached("127.0.0.1:1", front.ProxyCache{}, one, one), `two caches "one"`},
+		{cached("127.0.0.1:1", front.ProxyCache{}, cache.Config{Name: "one", Dir: file}, cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
+		{cached("127.0.0.1:1", front.ProxyCache{Key: "$nothing"}, one), "$nothing"},
+		{cached("127.0.0.1:1", front.ProxyCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},
+		{cached("127.0.0.1:1", front.ProxyCache{Policy: cache.Policy{Methods: []string{"POST"}}}, one), "POST"},
 		{func() front.Config {
-			c := kept("127.0.0.1:1", front.ProxyCache{}, one)
+			c := cached("127.0.0.1:1", front.ProxyCache{}, one)
 			c.Caches = nil
 			return c
 		}(), `unknown cache "one"`},
 		{func() front.Config {
-			c := kept("127.0.0.1:1", front.ProxyCache{}, one)
+			c := cached("127.0.0.1:1", front.ProxyCache{}, one)
 			c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
 			return c
 		}(), "missing cache key"},

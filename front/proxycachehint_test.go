@@ -12,9 +12,9 @@ import (
 
 // Early hints are forwarded to the waiting client, and not stored. The Date of a stored response is
 // its own.
-func TestCachedHintsAndDate(t *testing.T) {
+func TestEarlyHintsAreNotStored(t *testing.T) {
 	const date = "Sat, 01 Jan 2000 00:00:00 GMT"
-	to := connUse(t, func(w http.ResponseWriter, _ *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
 		w.WriteHeader(103)
 		w.Header().Del("Link")
@@ -22,7 +22,7 @@ func TestCachedHintsAndDate(t *testing.T) {
 		w.Header().Set("Date", date)
 		_, _ = io.WriteString(w, "body")
 	})
-	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
 	for _, test := range []struct {
 		state string
 		hints []string

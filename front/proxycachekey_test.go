@@ -30,10 +30,10 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 
 // A response with X-Accel-Redirect is for one client: it is not stored, and its result is not
 // stored under the path of the request.
-func TestCachedAccelRedirect(t *testing.T) {
-	to := connUse(t, guarded)
+func TestAccelRedirectIsNotStored(t *testing.T) {
+	to := serve(t, guarded)
 	for name, pc := range map[string]front.ProxyCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}}, "own key": {Key: "$uri"}} {
-		c := kept(to, pc, cache.Config{Name: "one"})
+		c := cached(to, pc, cache.Config{Name: "one"})
 		inner := front.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true, Proxy: c.Hosts[0].Locations[0].Proxy}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, inner)
 		a := serveHandler(t, newFront(t, c, quiet()))
@@ -49,8 +49,8 @@ func TestCachedAccelRedirect(t *testing.T) {
 }
 
 // The same over FastCGI.
-func TestFastCGICachedAccelRedirect(t *testing.T) {
-	to := raw(t, func(nc net.Conn) {
+func TestFastCGIAccelRedirectIsNotStored(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		params, _, _, err := readApplication(nc)
 		if err != nil {
 			return
@@ -62,7 +62,7 @@ func TestFastCGICachedAccelRedirect(t *testing.T) {
 		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
 		_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	c := kept(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one"})
 	c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/protected/", Internal: true, Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -75,13 +75,13 @@ func TestFastCGICachedAccelRedirect(t *testing.T) {
 }
 
 // Vary refers to the request that the upstream receives, not to the client's.
-func TestCacheVariesByWhatIsSent(t *testing.T) {
+func TestVaryRefersToUpstreamRequest(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range")
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+"|"+r.Header.Get("X-Set")+"|"+r.Header.Get("X-Gone"))
 	})
 	for _, dir := range []string{"", t.TempDir()} {
-		c := kept(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir})
+		c := cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir})
 		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"}, {Name: "X-Gone"}}
 		c.Hosts[0].Locations[0].Proxy.Cache.Key = "$uri"
 		a := serveHandler(t, newFront(t, c, quiet()))
@@ -108,12 +108,12 @@ func TestCacheVariesByWhatIsSent(t *testing.T) {
 
 // A client that removes a field by Connection gets a response without the field. It is not stored
 // under a key with it.
-func TestConnectionPoisonsNoKey(t *testing.T) {
+func TestConnectionCannotPoisonKey(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+r.Header.Get("Cookie"))
 	})
 	for _, key := range []front.Text{"$uri$http_x_lang", "$uri$cookie_lang", "$uri$mapped"} {
-		c := kept(to, front.ProxyCache{Key: key}, cache.Config{Name: "one"})
+		c := cached(to, front.ProxyCache{Key: key}, cache.Config{Name: "one"})
 		c.Maps = []front.Map{{Name: "mapped", Source: "$http_x_lang", Cases: []front.Case{{From: "de", To: "german"}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, field := range []string{"X-Lang", "Cookie"} {
@@ -130,7 +130,7 @@ func TestConnectionPoisonsNoKey(t *testing.T) {
 }
 
 // Credentials count wherever the upstream's come from. Constant ones are everybody's.
-func TestCacheAuthorizationThatIsSet(t *testing.T) {
+func TestSetAuthorizationPreventsSharing(t *testing.T) {
 	for _, test := range []struct {
 		value, key front.Text
 		want       string
@@ -139,7 +139,7 @@ func TestCacheAuthorizationThatIsSet(t *testing.T) {
 		{"$http_authorization", "$uri", "MISS"}, {"$http_authorization", "$uri$http_authorization", "HIT"},
 	} {
 		to, _ := numbered(t, nil)
-		c := kept(to, front.ProxyCache{Key: test.key}, cache.Config{Name: "one"})
+		c := cached(to, front.ProxyCache{Key: test.key}, cache.Config{Name: "one"})
 		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "authorization", Value: test.value}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, want := range []string{"MISS", test.want} {
@@ -153,7 +153,7 @@ func TestCacheAuthorizationThatIsSet(t *testing.T) {
 // The default key has the target of the upstream request: after a rewrite that is another resource.
 func TestCacheKeyHasTarget(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := kept(to, front.ProxyCache{}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
 	l := &c.Hosts[0].Locations[0]
 	l.Steps = []front.Step{front.Rewrite{Pattern: "^/(.*)$", To: "/$1?user=$cookie_user", Flag: front.RewriteBreak}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -167,39 +167,39 @@ func TestCacheKeyHasTarget(t *testing.T) {
 }
 
 // As in nginx a key may be the same for all requests.
-func TestConstantCacheKey(t *testing.T) {
+func TestCacheKeyMayBeConstant(t *testing.T) {
 	to, _ := numbered(t, nil)
-	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Key: "x"}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: "x"}, cache.Config{Name: "one"}), quiet()))
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	a.get("/y").want(t, "HIT", 200, "1 "+to+" /x")
 }
 
 // A body that is in the key identifies another resource, whose response is stored.
 func TestCacheKeyHasBody(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=600")
 		_, _ = io.Copy(w, r.Body)
 	})
-	a := serveHandler(t, newFront(t, kept(to, front.ProxyCache{Key: "$uri $request_body"}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: "$uri $request_body"}, cache.Config{Name: "one"}), quiet()))
 	for _, state := range []string{"MISS", "HIT"} {
 		for _, body := range []string{"a", "b"} {
-			a.ask("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
+			a.do("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
 		}
 	}
 	long := strings.Repeat("x", 100<<10) // too long for a variable
 	for range 2 {
-		a.ask("GET", "/x", strings.NewReader(long)).want(t, "MISS", 200, long)
+		a.do("GET", "/x", strings.NewReader(long)).want(t, "MISS", 200, long)
 	}
 }
 
 // A tunnel works in a location with a cache.
-func TestTunnelThroughCache(t *testing.T) {
-	to := raw(t, func(nc net.Conn) {
+func TestTunnelWorksWithCache(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
 		}
 	})
-	c := kept(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
 	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}
 	server := httptest.NewServer(newFront(t, c, quiet()))
 	t.Cleanup(server.Close)

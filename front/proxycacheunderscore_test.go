@@ -11,13 +11,13 @@ import (
 
 // Upstreams may confuse X_Lang with X-Lang. If such names are forwarded, a Vary for X-Lang covers
 // both, and a response is not stored if the key lacks a field.
-func TestCacheWithUnderscores(t *testing.T) {
+func TestUnderscoresCannotPoisonCache(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/vary") {
 			w.Header().Set("Vary", "X-Lang")
 		}
 	})
-	c := kept(to, front.ProxyCache{Key: "$uri$http_x_lang$http_user_agent"}, cache.Config{Name: "one"})
+	c := cached(to, front.ProxyCache{Key: "$uri$http_x_lang$http_user_agent"}, cache.Config{Name: "one"})
 	c.Hosts[0].UnderscoreFields = true
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/vary", Settings: c.Hosts[0].Locations[0].Settings,
 		Proxy: &front.Proxy{To: front.Text(to), Cache: &front.ProxyCache{Zone: "one", Key: "$uri"}}})
@@ -41,7 +41,7 @@ func TestCacheWithUnderscores(t *testing.T) {
 }
 
 // As in nginx an error page comes before X-Accel-Redirect.
-func TestInterceptedBeforeAccelRedirect(t *testing.T) {
+func TestErrorPageComesBeforeAccelRedirect(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Accel-Redirect", "/protected/x")
 		if strings.HasSuffix(r.URL.Path, "404") {
@@ -49,7 +49,7 @@ func TestInterceptedBeforeAccelRedirect(t *testing.T) {
 		}
 	})
 	for _, pc := range []*front.ProxyCache{nil, {Zone: "one", Key: "$uri"}} {
-		c := kept(to, front.ProxyCache{}, cache.Config{Name: "one"})
+		c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
 		l := &c.Hosts[0].Locations[0]
 		l.Proxy.Cache, l.Proxy.Intercept = pc, true
 		l.Settings.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}

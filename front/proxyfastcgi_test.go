@@ -19,7 +19,7 @@ import (
 // application is a FastCGI application that responds with its parameters and the length of its
 // input. It counts connections.
 func application(t testing.TB, conns func(), extra string) string {
-	return raw(t, func(nc net.Conn) {
+	return rawUpstream(t, func(nc net.Conn) {
 		if conns != nil {
 			conns()
 		}
@@ -91,12 +91,12 @@ func readPairs(list []byte) map[string]string {
 }
 
 // A body without a length is received first, so that the application gets its length.
-func TestFastCGILength(t *testing.T) {
+func TestApplicationGetsBodyLength(t *testing.T) {
 	to := application(t, nil, "")
 	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
-	a := serveHandler(t, newFront(t, attemptTime(p), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
 	for _, n := range []int{5, 40_000} {
-		got := a.ask("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
+		got := a.do("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
 		var params map[string]string
 		_ = json.Unmarshal([]byte(got.body), &params)
 		if params["CONTENT_LENGTH"] != fmt.Sprint(n) || params["(body)"] != fmt.Sprint(n) {
@@ -106,23 +106,23 @@ func TestFastCGILength(t *testing.T) {
 }
 
 // A response to HEAD is not stored for GET, because the application sends no body for HEAD.
-func TestFastCGICacheOfHead(t *testing.T) {
-	c := kept(application(t, nil, ""), front.ProxyCache{Key: "$host$request_uri", Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
+func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
+	c := cached(application(t, nil, ""), front.ProxyCache{Key: "$host$request_uri", Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
 	p := c.Hosts[0].Locations[0].Proxy
 	p.Protocol, p.Params = front.FastCGI, []front.Param{{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "METHOD", Value: "$request_method"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
-	a.ask("HEAD", "/x", nil).want(t, "MISS", 200, "")
+	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
 	if got := a.get("/x"); got.header.Get("X-Cache") != "HIT" || !strings.Contains(got.body, `"METHOD":"HEAD","REQUEST_METHOD":"GET"`) {
 		t.Errorf("got %+v", got)
 	}
 }
 
 // FastCGI connections are kept with KeepConn, and STDERR is logged.
-func TestFastCGIKept(t *testing.T) {
+func TestFastCGIConnectionsAreKept(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		conns := make(chan bool, 100)
 		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
-		c := attemptTime(front.Proxy{To: "up", Protocol: front.FastCGI, KeepConn: keep})
+		c := proxyTo(front.Proxy{To: "up", Protocol: front.FastCGI, KeepConn: keep})
 		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, KeepaliveRequests: 3, Servers: []upstream.Server{{Addr: to}}}}
 		log := t.TempDir() + "/log"
 		c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
@@ -146,8 +146,8 @@ func TestFastCGIKept(t *testing.T) {
 }
 
 // The Status field of an application becomes the status.
-func TestFastCGIStatus(t *testing.T) {
-	to := raw(t, func(nc net.Conn) {
+func TestFastCGIStatusBecomesStatus(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		params, _, _, err := readApplication(nc)
 		if err != nil {
 			return
@@ -158,7 +158,7 @@ func TestFastCGIStatus(t *testing.T) {
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
 	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
-	c, log := attemptTime(p), t.TempDir()+"/log"
+	c, log := proxyTo(p), t.TempDir()+"/log"
 	c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
 	a := serveHandler(t, newFront(t, c))
 	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201, "Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {
@@ -170,7 +170,7 @@ func TestFastCGIStatus(t *testing.T) {
 }
 
 // FastCGI works over unix sockets with any path.
-func TestCGIUnix(t *testing.T) {
+func TestFastCGIOverUnixSockets(t *testing.T) {
 	for _, name := range []string{"s", "a+b:9", "a%20b"} {
 		path := shortDir(t) + "/" + name
 		l, err := net.Listen("unix", path)
@@ -188,7 +188,7 @@ func TestCGIUnix(t *testing.T) {
 			}
 			served <- err
 		}()
-		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
+		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
 		got := a.get("/")
 		l.Close()
 		if err := <-served; got.body != "hi" || err != nil {

@@ -65,12 +65,12 @@ func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
 	if hashes := config.Balance == upstream.Hash || config.Balance == upstream.ConsistentHash; hashes && g.key.empty() {
 		return nil, errors.New("hash requires a Key")
 	}
-	state, giveBack, err := acquire(&c.state.upstreams, config.Name,
+	state, release, err := acquire(&c.state.upstreams, config.Name,
 		func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
 	if err != nil {
 		return nil, err
 	}
-	c.plan.releases = append(c.plan.releases, giveBack)
+	c.plan.releases = append(c.plan.releases, release)
 	if g.peers, err = upstream.New(*config, state, nil); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 
 // rawUpstream is an upstream whose connections are served by f, one after the other. It returns the
 // address.
-func raw(t testing.TB, f func(nc net.Conn)) string {
+func rawUpstream(t testing.TB, f func(nc net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -57,7 +57,7 @@ func readHead(nc net.Conn) error {
 }
 
 // fetch sends a request, and returns the response or an error.
-func fetch(a *asker, path string) (*http.Response, string, error) {
+func fetch(a *testClient, path string) (*http.Response, string, error) {
 	resp, err := a.client.Get("http://x" + path)
 	if err != nil {
 		return nil, "", err
@@ -69,7 +69,7 @@ func fetch(a *asker, path string) (*http.Response, string, error) {
 
 // An upstream is killed after every byte of its response. The client sees another status or an
 // incomplete response. A response without a length may end there.
-func TestKilledAtEveryByte(t *testing.T) {
+func TestKilledUpstreamIsNoticed(t *testing.T) {
 	noLeaks(t)
 	big := strings.Repeat("0123456789abcdef", 40<<10/16)
 	answers := map[string]struct {
@@ -81,21 +81,21 @@ func TestKilledAtEveryByte(t *testing.T) {
 		"long, length":  {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big), big), big, 1999},
 		"long, chunked": {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(big), big), big, 1999},
 	}
-	for name, answer := range answers {
+	for name, reply := range answers {
 		for mode, p := range map[string]front.Proxy{"buffered": {}, "stream": {Stream: true}} {
 			var at int
-			to := raw(t, func(nc net.Conn) {
+			to := rawUpstream(t, func(nc net.Conn) {
 				if readHead(nc) == nil {
-					io.WriteString(nc, answer.text[:at])
+					io.WriteString(nc, reply.text[:at])
 				}
 			})
 			p.To = front.Text(to)
-			a := serveHandler(t, newFront(t, attemptTime(p), quiet()))
-			for at = 0; at <= len(answer.text); at += min(answer.step, max(1, len(answer.text)-at)) {
+			a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
+			for at = 0; at <= len(reply.text); at += min(reply.step, max(1, len(reply.text)-at)) {
 				resp, body, err := fetch(a, "/")
-				whole := at == len(answer.text)
+				whole := at == len(reply.text)
 				switch {
-				case whole && (err != nil || resp.StatusCode != 200 || body != answer.body):
+				case whole && (err != nil || resp.StatusCode != 200 || body != reply.body):
 					t.Errorf("%s, %s: whole: %v %d bytes %v", name, mode, resp, len(body), err)
 				case !whole && err == nil && resp.StatusCode < 500:
 					t.Errorf("%s, %s: killed at %d: %d %.50q", name, mode, at, resp.StatusCode, body)
@@ -106,19 +106,19 @@ func TestKilledAtEveryByte(t *testing.T) {
 }
 
 // A FastCGI application is killed after every byte.
-func TestKilledApplication(t *testing.T) {
+func TestKilledApplicationIsNoticed(t *testing.T) {
 	text := wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\n\n01234"))
 	text = wire.AppendStream(text, wire.Stdout, 1, []byte("56789"))
 	text = wire.AppendStreamEnd(text, wire.Stdout, 1)
 	text = wire.AppendEnd(text, 1, wire.End{})
 	var at int
-	to := raw(t, func(nc net.Conn) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		b := make([]byte, 64<<10)
 		if n, _ := nc.Read(b); n > 0 {
 			nc.Write(text[:at])
 		}
 	})
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
 	for at = range len(text) + 1 {
 		resp, body, err := fetch(a, "/")
 		whole := at == len(text)
@@ -132,9 +132,9 @@ func TestKilledApplication(t *testing.T) {
 }
 
 // A malformed or unexpected response gets 502, and a missing one 504.
-func TestHostileUpstreams(t *testing.T) {
+func TestMalformedResponsesGet502(t *testing.T) {
 	for name, test := range map[string]struct {
-		answer string
+		reply  string
 		status int
 	}{
 		"nothing": {"", 502}, "no HTTP": {"SSH-2.0-x\r\n\r\n", 502}, "HTTP/0.9": {"hello", 502}, "old": {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200},
@@ -150,13 +150,13 @@ func TestHostileUpstreams(t *testing.T) {
 		"NUL":              {"HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n", 502},
 		"space in name":    {"HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n", 502},
 	} {
-		to := raw(t, func(nc net.Conn) {
+		to := rawUpstream(t, func(nc net.Conn) {
 			if readHead(nc) == nil {
-				io.WriteString(nc, test.answer)
+				io.WriteString(nc, test.reply)
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
-		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to)}), quiet()))
+		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
 		for range 2 {
 			resp, body, err := fetch(a, "/")
 			if err != nil || resp.StatusCode != test.status || strings.Contains(body, "evil") {
@@ -168,26 +168,26 @@ func TestHostileUpstreams(t *testing.T) {
 
 // A server is silent before the head, in it, or in the body. In the body the client gets what has
 // arrived, as in nginx.
-func TestSilentUpstreams(t *testing.T) {
+func TestSilentUpstreamsTimeOut(t *testing.T) {
 	noLeaks(t)
 	end := make(chan struct{})
 	defer close(end)
-	for name, said := range map[string]string{
+	for name, output := range map[string]string{
 		"at once": "", "in the head": "HTTP/1.1 200 OK\r\nX-A", "in a short body": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n012",
 		"in a long body": "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 50_000), "in chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n",
 	} {
-		to := raw(t, func(nc net.Conn) {
+		to := rawUpstream(t, func(nc net.Conn) {
 			if readHead(nc) == nil {
-				io.WriteString(nc, said)
+				io.WriteString(nc, output)
 				select {
 				case <-end:
-				case <-failureClientGone(nc):
+				case <-closedByPeer(nc):
 				}
 			}
 		})
-		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
+		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
 		resp, body, err := fetch(a, "/")
-		if _, part, cut := strings.Cut(said, "\r\n\r\n"); cut {
+		if _, part, cut := strings.Cut(output, "\r\n\r\n"); cut {
 			if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" || !strings.Contains(part, body) {
 				t.Errorf("%s: %v %q %v, want a part", name, resp, body, err)
 			}
@@ -198,7 +198,7 @@ func TestSilentUpstreams(t *testing.T) {
 }
 
 // closedByPeer returns a channel that is closed when the peer closes the connection.
-func failureClientGone(nc net.Conn) <-chan struct{} {
+func closedByPeer(nc net.Conn) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -208,8 +208,8 @@ func failureClientGone(nc net.Conn) <-chan struct{} {
 }
 
 // A server that sends something now and then does not time out, however long it takes.
-func TestSlowIsNotSilent(t *testing.T) {
-	to := raw(t, func(nc net.Conn) {
+func TestSlowUpstreamDoesNotTimeOut(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		if readHead(nc) != nil {
 			return
 		}
@@ -219,7 +219,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
+		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
 		// In nginx each read of the head restarts the timeout. Here the timeout is for the whole
 		// head.
 		testkit.Try(t, func() error { // on a busy machine a pause may be longer than intended
@@ -233,11 +233,11 @@ func TestSlowIsNotSilent(t *testing.T) {
 }
 
 // A client's departure ends its upstream request, unless IgnoreAbort is set.
-func TestClientLeaves(t *testing.T) {
+func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 	noLeaks(t)
-	for ignore, wait := range map[bool]time.Duration{false: patience, true: 300 * time.Millisecond} {
+	for ignore, wait := range map[bool]time.Duration{false: maxWait, true: 300 * time.Millisecond} {
 		arrived, left := make(chan bool, 1), make(chan bool, 1)
-		to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+		to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			arrived <- true
 			select {
 			case <-r.Context().Done():
@@ -246,7 +246,7 @@ func TestClientLeaves(t *testing.T) {
 				left <- false
 			}
 		})
-		c := attemptTime(front.Proxy{To: front.Text(to), IgnoreAbort: ignore})
+		c := proxyTo(front.Proxy{To: front.Text(to), IgnoreAbort: ignore})
 		name := t.TempDir() + "/log"
 		c.LogFormats = []front.LogFormat{{Name: "s", Text: "$status"}}
 		c.Hosts[0].Locations[0].Logs = []front.Log{{Path: name, Format: "s"}}
@@ -272,16 +272,16 @@ func TestClientLeaves(t *testing.T) {
 }
 
 // The client gets a response that an upstream sends before it has read the request's body.
-func TestEarlyAnswer(t *testing.T) {
+func TestEarlyResponseIsForwarded(t *testing.T) {
 	noLeaks(t)
-	to := raw(t, func(nc net.Conn) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		if readHead(nc) == nil {
 			io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		c := attemptTime(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := proxyTo(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].MaxBody = -1
 		a := serveHandler(t, newFront(t, c, quiet()))
 		resp, err := a.client.Post("http://x/", "", bytes.NewReader(make([]byte, 4<<20)))
@@ -301,15 +301,15 @@ func TestEarlyAnswer(t *testing.T) {
 
 // A client's body that breaks off or times out results in an error, never in the response to
 // another request.
-func TestBrokenBody(t *testing.T) {
+func TestBrokenBodyIsAnError(t *testing.T) {
 	noLeaks(t)
 	var seen sync.Map
-	to := connUse(t, func(_ http.ResponseWriter, r *http.Request) {
+	to := serve(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		seen.Store(r.URL.Path, err == nil)
 	})
 	for _, stream := range []bool{false, true} {
-		c := attemptTime(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := proxyTo(front.Proxy{To: front.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].BodyTimeout = 100 * time.Millisecond
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for path, text := range map[string]string{
@@ -322,7 +322,7 @@ func TestBrokenBody(t *testing.T) {
 				t.Fatal(err)
 			}
 			io.WriteString(nc, text)
-			_ = nc.SetReadDeadline(time.Now().Add(patience))
+			_ = nc.SetReadDeadline(time.Now().Add(maxWait))
 			resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
 			if err == nil && resp.StatusCode < 400 {
 				t.Errorf("stream %v, %s: %v", stream, path, resp.Status)
@@ -340,7 +340,7 @@ func TestBrokenBody(t *testing.T) {
 
 // Requests continue while two servers restart in turns: repeatable requests never fail, and others
 // are never repeated.
-func TestRestarts(t *testing.T) {
+func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 	noLeaks(t)
 	restarts := 10
 	if os.Getenv("TARE_SLOW") != "" {
@@ -356,7 +356,7 @@ func TestRestarts(t *testing.T) {
 		io.Copy(w, r.Body)
 	})
 	servers := []*restarting{newRestarting(t, handler), newRestarting(t, handler)}
-	c := attemptTime(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	end := make(chan struct{})
@@ -389,7 +389,7 @@ func TestRestarts(t *testing.T) {
 	for i := range restarts {
 		servers[i%2].restart()
 		for worker := range finished { // no request sees two restarts
-			for n, late := finished[worker].Load(), time.Now().Add(patience); finished[worker].Load() < n+4 && time.Now().Before(late); {
+			for n, late := finished[worker].Load(), time.Now().Add(maxWait); finished[worker].Load() < n+4 && time.Now().Before(late); {
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -417,7 +417,7 @@ func (r *restarting) start() {
 	r.t.Helper()
 	var l net.Listener
 	var err error
-	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(maxWait); ; time.Sleep(time.Millisecond) {
 		if l, err = net.Listen("tcp", r.addr); err == nil || time.Now().After(late) {
 			break
 		}
@@ -449,8 +449,8 @@ func (w *panicky) WriteHeader(status int) {
 }
 
 // A panic of an outer writer does not occupy a place at a server forever.
-func TestPassPanics(t *testing.T) {
-	to := raw(t, func(nc net.Conn) {
+func TestPanicReleasesServer(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return
@@ -466,7 +466,7 @@ func TestPassPanics(t *testing.T) {
 		io.WriteString(nc, "HTTP/1.1 200 OK\r\n\r\nhi")
 	})
 	for path, at := range map[string]int{"/hint": 103, "/moved": 404, "/missing": 302, "/ok": 200} {
-		c := attemptTime(front.Proxy{To: "up", Intercept: true})
+		c := proxyTo(front.Proxy{To: "up", Intercept: true})
 		c.Hosts[0].Locations[0].ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}
 		if path == "/moved" {
 			c.Hosts[0].Locations[0].ErrorPages = nil
@@ -489,13 +489,13 @@ func TestPassPanics(t *testing.T) {
 }
 
 // Announced and unannounced trailer fields are forwarded.
-func TestTrailersAnnouncedInPart(t *testing.T) {
-	to := raw(t, func(nc net.Conn) {
+func TestUnannouncedTrailersAreForwarded(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
 			io.WriteString(nc, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2\r\nhi\r\n0\r\nX-A: a\r\nX-B: b\r\n\r\n")
 		}
 	})
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{To: front.Text(to), Stream: true}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), Stream: true}), quiet()))
 	resp, err := a.client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)

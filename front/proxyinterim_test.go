@@ -14,15 +14,15 @@ import (
 
 // Interim responses reach clients that support them, without hidden fields and fields of the final
 // response.
-func TestInterimResponses(t *testing.T) {
-	to := raw(t, func(nc net.Conn) {
+func TestInterimResponsesAreForwarded(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
 			io.WriteString(nc, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nConnection: X-Named\r\nX-Named: 1\r\nLink: </a>\r\nX-Secret: 1\r\nServer: app\r\n\r\n"+
 				"HTTP/1.1 102 Processing\r\nContent-Length: 5\r\n\r\nHTTP/1.1 199 New\r\nLocation: http://app/x\r\nX-A: b\r\n\r\nHTTP/1.1 200 OK\r\nX-B: c\r\nContent-Length: 2\r\n\r\nok")
 		}
 	})
 	p := front.Proxy{To: front.Text(to), Hide: []string{"X-Secret"}, Redirects: []front.Replace{{From: "http://app/", To: "/"}}}
-	c := attemptTime(p)
+	c := proxyTo(p)
 	c.Hosts[0].Locations[0].Settings.RelativeRedirects = true
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for proto, want := range map[string]string{
@@ -32,7 +32,7 @@ func TestInterimResponses(t *testing.T) {
 		nc, err := net.Dial("unix", a.socket)
 		must(t, err)
 		defer nc.Close()
-		must(t, nc.SetDeadline(time.Now().Add(patience)))
+		must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 		fmt.Fprintf(nc, "GET / %s\r\nHost: x\r\nConnection: close\r\n\r\n", proto)
 		br := bufio.NewReader(nc)
 		got := ""

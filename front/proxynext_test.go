@@ -14,7 +14,7 @@ import (
 
 // A malformed response is an invalid header, or an error if the connection ends too soon, as in
 // nginx.
-func TestNextInvalidHeader(t *testing.T) {
+func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 	const (
 		invalid = "invalid header"
 		failed  = "error"
@@ -52,7 +52,7 @@ func TestNextInvalidHeader(t *testing.T) {
 		{front.FastCGI, "half a head", open("X: y\r\n"), false, failed},
 		{front.FastCGI, "half a record", "\x01\x06\x00", false, failed},
 	} {
-		first := raw(t, func(nc net.Conn) {
+		first := rawUpstream(t, func(nc net.Conn) {
 			if test.protocol == front.FastCGI {
 				_, _, _, _ = readApplication(nc)
 			} else if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
@@ -65,10 +65,10 @@ func TestNextInvalidHeader(t *testing.T) {
 		})
 		second := application(t, nil, "")
 		if test.protocol == front.HTTP {
-			second = connUse(t, echo)
+			second = serve(t, echo)
 		}
 		for next, name := range map[*upstream.Next]string{{Error: true}: failed, {InvalidHeader: true}: invalid, {Off: true}: "off", {Timeout: true}: "timeout"} {
-			c := attemptTime(front.Proxy{To: "up", Protocol: test.protocol, Next: *next})
+			c := proxyTo(front.Proxy{To: "up", Protocol: test.protocol, Next: *next})
 			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: first, MaxFails: -1}, {Addr: second, Backup: true}}}}
 			want := 502
 			if name == test.want {

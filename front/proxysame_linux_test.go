@@ -18,8 +18,8 @@ import (
 )
 
 // Upstreams receive the same requests as from nginx.
-func TestPassAsNginx(t *testing.T) {
-	to := connUse(t, echo)
+func TestUpstreamRequestsAreNginxs(t *testing.T) {
+	to := serve(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
 	pass := func(p front.Proxy) *front.Proxy {
 		p.To = front.Text(strings.ReplaceAll(string(p.To), "UP", to))
@@ -33,7 +33,7 @@ func TestPassAsNginx(t *testing.T) {
 	cases := []struct {
 		conf     string
 		location front.Location
-		ask      []request
+		line     []request
 	}{
 		{
 			`location / { proxy_pass http://UP; }`, front.Location{Path: "/", Proxy: pass(front.Proxy{To: "UP"})},
@@ -98,13 +98,13 @@ func TestPassAsNginx(t *testing.T) {
 	for _, c := range cases {
 		nginx, _ := serveNginx(t, "", strings.ReplaceAll(strings.ReplaceAll(c.conf, "UP", to), "proxy_pass ", "proxy_http_version 1.1; proxy_pass "))
 		ours := serveHandler(t, newFront(t, oneHost(c.location), quiet()))
-		for _, q := range c.ask {
+		for _, q := range c.line {
 			if q.method == "" {
 				q.method = "GET"
 			}
-			ask := func(a *asker) (reply, echoed) {
+			line := func(a *testClient) (response, echoed) {
 				var e echoed
-				got := a.ask(q.method, q.path, strings.NewReader(q.body), q.fields...)
+				got := a.do(q.method, q.path, strings.NewReader(q.body), q.fields...)
 				if got.status == 200 {
 					if err := json.Unmarshal([]byte(got.body), &e); err != nil {
 						t.Errorf("%s: %v", got.body, err)
@@ -112,8 +112,8 @@ func TestPassAsNginx(t *testing.T) {
 				}
 				return got, e
 			}
-			their, want := ask(nginx)
-			our, got := ask(ours)
+			their, want := line(nginx)
+			our, got := line(ours)
 			if strings.HasPrefix(q.path, "/s") { // a socket has no address
 				want.Header["X-Forwarded-For"], got.Header["X-Forwarded-For"] = nil, nil
 			}
@@ -125,8 +125,8 @@ func TestPassAsNginx(t *testing.T) {
 }
 
 // Clients receive the same responses as from nginx.
-func TestAnswersAsNginx(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+func TestResponsesAreNginxs(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, pair := range strings.Split(r.URL.RawQuery, "&") {
 			if name, value, ok := strings.Cut(pair, "="); ok {
 				w.Header().Add(name, strings.NewReplacer("UP", r.Host, "+", " ").Replace(value))
@@ -150,7 +150,7 @@ func TestAnswersAsNginx(t *testing.T) {
 	cases := []struct {
 		conf string
 		pass *front.Proxy
-		ask  []string
+		line []string
 	}{
 		{"", &base, []string{
 			"/l/200?X-A=1&X-A=2&Server=x&X-Pad=y&X-Accel-Expires=5&Etag=%22x%22", "HEAD /l/200?X-A=1", "/l/304?Etag=x", "/l/204", "/l/500", "/l/404",
@@ -182,13 +182,13 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 		)
 		config.Hosts[0].Names = []string{"front.test"}
 		ours := serveHandler(t, newFront(t, config, quiet()))
-		for _, q := range c.ask {
+		for _, q := range c.line {
 			method, path, ok := strings.Cut(q, " ")
 			if !ok {
 				method, path = "GET", q
 			}
 			path = strings.ReplaceAll(path, "UP", to)
-			want, got := nginx.ask(method, path, nil), ours.ask(method, path, nil)
+			want, got := nginx.do(method, path, nil), ours.do(method, path, nil)
 			for _, h := range []http.Header{want.header, got.header} {
 				for _, name := range []string{"Date", "Connection", "Content-Length", "Last-Modified"} {
 					h.Del(name)
@@ -213,7 +213,7 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 }
 
 // Applications receive the same parameters as from nginx.
-func TestFastCGIAsNginx(t *testing.T) {
+func TestFastCGIParametersAreNginxs(t *testing.T) {
 	to := application(t, nil, "")
 	params := func(more ...string) (conf string, all []front.Param) {
 		for _, p := range append([]string{
@@ -242,14 +242,14 @@ func TestFastCGIAsNginx(t *testing.T) {
 	} {
 		nginx, _ := serveNginx(t, "", "server_name front.test; location / { fastcgi_pass "+to+"; "+c.conf+" }")
 		c.pass.To, c.pass.Protocol = front.Text(to), front.FastCGI
-		config := attemptTime(c.pass)
+		config := proxyTo(c.pass)
 		config.Hosts[0].Names = []string{"front.test"}
 		ours := serveHandler(t, newFront(t, config, quiet()))
 		for _, q := range []struct{ method, path, body string }{
 			{"GET", "/", ""}, {"GET", "/a.php/x/y?q=1", ""}, {"GET", "/a%20b.php?x=%20", ""}, {"POST", "/d/", "hello"}, {"POST", "/long.php", pattern(100_000)}, {"HEAD", "/a.PHP/x", ""}, {"GET", "/x.php/y.php/z", ""},
 		} {
 			fields := []string{"X-A", "1", "X-A", "2", "Proxy", "http://evil", "X_A", "evil", "Cookie", "a=b", "Content-Type", "text/x"}
-			want, got := nginx.ask(q.method, q.path, strings.NewReader(q.body), fields...), ours.ask(q.method, q.path, strings.NewReader(q.body), fields...)
+			want, got := nginx.do(q.method, q.path, strings.NewReader(q.body), fields...), ours.do(q.method, q.path, strings.NewReader(q.body), fields...)
 			var their, our map[string]string
 			_ = json.Unmarshal([]byte(want.body), &their)
 			_ = json.Unmarshal([]byte(got.body), &our)
@@ -280,7 +280,7 @@ func difference(a, b map[string]string) (all []string) {
 
 // A PHP application in a usual configuration: existing files are served, and other paths go to the
 // front controller.
-func TestPHP(t *testing.T) {
+func TestPHPApplicationIsServed(t *testing.T) {
 	path, env := programs.PHP(t)
 	dir := shortDir(t)
 	root, socket := filepath.Join(dir, "www"), filepath.Join(dir, "php")
@@ -319,18 +319,18 @@ func TestPHP(t *testing.T) {
 		{"GET", "/info.php", 0, 201, "none GET 0 safe"}, {"POST", "/info.php/a/b", 200_000, 201, "/a/b POST 200000 safe"}, {"GET", "/none.php", 0, 404, "File not found.\n"},
 		{"GET", "/log.php", 0, 200, "body"},
 	} {
-		if got := a.ask(test.method, test.path, strings.NewReader(pattern(test.body)), "Proxy", "evil"); got.status != test.status || got.body != test.want {
+		if got := a.do(test.method, test.path, strings.NewReader(pattern(test.body)), "Proxy", "evil"); got.status != test.status || got.body != test.want {
 			t.Errorf("%s %s: %d %q, want %d %q", test.method, test.path, got.status, got.body, test.status, test.want)
 		}
 	}
-	if got := a.ask("GET", "/evil.jpg/x.php", nil); got.status == 200 && strings.Contains(got.body, "run") {
+	if got := a.do("GET", "/evil.jpg/x.php", nil); got.status == 200 && strings.Contains(got.body, "run") {
 		t.Errorf("a picture was run: %d %q", got.status, got.body)
 	}
 }
 
 // A named location in X-Accel-Redirect gets the request unchanged; a path is requested by GET.
-func TestAccelRedirectMethod(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+func TestAccelRedirectKeepsMethodForNamedLocation(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if target := r.Header.Get("X-To"); target != "" {
 			w.Header().Set("X-Accel-Redirect", target)
@@ -344,12 +344,12 @@ func TestAccelRedirectMethod(t *testing.T) {
 	), quiet()))
 	theirs, _ := serveNginx(t, "", fmt.Sprintf(`location / { proxy_pass http://%[1]s; } location @b { proxy_set_header X-To ""; proxy_pass http://%[1]s; }`, to))
 	for _, method := range []string{"GET", "POST", "PUT"} {
-		want := theirs.ask(method, "/x", strings.NewReader("body"), "X-To", "@b")
-		if got := us.ask(method, "/x", strings.NewReader("body"), "X-To", "@b"); got.status != 200 || got.body != want.body {
+		want := theirs.do(method, "/x", strings.NewReader("body"), "X-To", "@b")
+		if got := us.do(method, "/x", strings.NewReader("body"), "X-To", "@b"); got.status != 200 || got.body != want.body {
 			t.Errorf("%s: %d %q, nginx %q", method, got.status, got.body, want.body)
 		}
 		// nginx sends the body
-		if got := us.ask(method, "/x", strings.NewReader("body"), "X-To", "/b"); method != "GET" && got.body != `GET ""` {
+		if got := us.do(method, "/x", strings.NewReader("body"), "X-To", "/b"); method != "GET" && got.body != `GET ""` {
 			t.Errorf("%s to a path: %q", method, got.body)
 		}
 	}

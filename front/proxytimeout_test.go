@@ -17,17 +17,17 @@ func attemptOf(ctx context.Context, n *pendingAttempts) *attempt {
 
 // An attempt ends when its client leaves or its server is silent, from timersAfter on, or at once
 // if Done was called.
-func TestAttemptEnds(t *testing.T) {
+func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 	gone := errors.New("gone")
 	cases := []struct {
-		name  string
-		asked bool // Done is called at once
-		leave time.Duration
-		want  error
-		after time.Duration
+		name     string
+		received bool // Done is called at once
+		leave    time.Duration
+		want     error
+		after    time.Duration
 	}{
 		{name: "young", leave: time.Millisecond, want: gone, after: timersAfter},
-		{name: "young and asked", asked: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
+		{name: "young and asked", received: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
 		{name: "old", leave: time.Second, want: gone, after: time.Second},
 		{name: "silent", leave: time.Hour, want: errUpstreamTimeout, after: timersAfter + time.Minute},
 	}
@@ -35,13 +35,13 @@ func TestAttemptEnds(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, leave := context.WithCancelCause(t.Context())
 			a, began := attemptOf(ctx, new(pendingAttempts)), time.Now()
-			if c.asked {
+			if c.received {
 				a.Done()
 			}
 			time.AfterFunc(c.leave, func() { leave(gone) })
-			told := make(chan time.Duration, 1)
-			a.AfterFunc(func() { told <- time.Since(began) })
-			if after := <-told; after != c.after || !errors.Is(a.Err(), c.want) || !errors.Is(context.Cause(a), c.want) {
+			value := make(chan time.Duration, 1)
+			a.AfterFunc(func() { value <- time.Since(began) })
+			if after := <-value; after != c.after || !errors.Is(a.Err(), c.want) || !errors.Is(context.Cause(a), c.want) {
 				t.Errorf("%s: %v after %v, want %v after %v", c.name, a.Err(), after, c.want, c.after)
 			}
 			<-a.Done()
@@ -54,7 +54,7 @@ func TestAttemptEnds(t *testing.T) {
 }
 
 // A waiter that is removed is not notified, and an attempt without waiters may be reused.
-func TestAttemptUnseen(t *testing.T) {
+func TestUnobservedAttemptIsReusable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := new(pendingAttempts)
 		var all []*attempt

@@ -43,10 +43,10 @@ type transport struct {
 func (c *compiler) plainTransport(config *upstream.Config) (*transport, error) {
 	key := fmt.Sprintf("%q %d %v %v %d", config.Name, config.Keepalive, config.KeepaliveTimeout, config.KeepaliveTime,
 		config.KeepaliveRequests)
-	l, giveBack, err := acquire(&c.state.transports, key,
+	l, release, err := acquire(&c.state.transports, key,
 		func() (*transport, error) { return newTransport(config), nil }, (*transport).close)
 	if err == nil {
-		c.plan.releases = append(c.plan.releases, giveBack)
+		c.plan.releases = append(c.plan.releases, release)
 	}
 	return l, err
 }

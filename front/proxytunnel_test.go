@@ -28,7 +28,7 @@ func upgrading(to string) front.Proxy {
 }
 
 // wsEcho is a websocket that sends back what it receives.
-func say(w http.ResponseWriter, r *http.Request) {
+func wsEcho(w http.ResponseWriter, r *http.Request) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		return
@@ -44,17 +44,17 @@ func say(w http.ResponseWriter, r *http.Request) {
 }
 
 // Websockets work if the Config forwards Upgrade, with servers and bound handlers.
-func TestWebsocket(t *testing.T) {
+func TestWebsocketsAreForwarded(t *testing.T) {
 	noLeaks(t)
 	bound := upgrading("app")
-	to := connUse(t, say)
+	to := serve(t, wsEcho)
 	for name, c := range map[string]struct {
 		pass front.Proxy
 		ok   bool
 	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Proxy{To: front.Text(to)}, false}, "bound, not asked for": {front.Proxy{To: "app"}, false}} {
 		t.Run(name, func(t *testing.T) {
-			a := serveHandler(t, newFront(t, attemptTime(c.pass), front.Bind("app", http.HandlerFunc(say)), quiet()))
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			a := serveHandler(t, newFront(t, proxyTo(c.pass), front.Bind("app", http.HandlerFunc(wsEcho)), quiet()))
+			ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 			defer cancel()
 			ws, resp, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
 			if !c.ok {
@@ -84,10 +84,10 @@ func TestWebsocket(t *testing.T) {
 }
 
 // Rejected upgrades: to HTTP/2, without the upstream's consent. A silent tunnel ends.
-func TestUpgrades(t *testing.T) {
+func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	noLeaks(t)
 	seen := make(chan http.Header, 3+testkit.Tries)
-	to := raw(t, func(nc net.Conn) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return
@@ -98,19 +98,19 @@ func TestUpgrades(t *testing.T) {
 			io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
 		case "/101":
 			io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\nX-A: b\r\n\r\nfirst")
-			<-failureClientGone(nc)
+			<-closedByPeer(nc)
 		}
 	})
 	short := upgrading(to)
 	short.ReadTimeout = 200 * time.Millisecond
-	long, impatient := serveHandler(t, newFront(t, attemptTime(upgrading(to)), quiet())), serveHandler(t, newFront(t, attemptTime(short), quiet()))
-	ask := func(a *asker, path, upgrade string) (*http.Response, *bufio.Reader) {
+	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)), quiet())), serveHandler(t, newFront(t, proxyTo(short), quiet()))
+	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
 		nc, err := net.Dial("unix", a.socket)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nc.Close() })
-		_ = nc.SetDeadline(time.Now().Add(patience))
+		_ = nc.SetDeadline(time.Now().Add(maxWait))
 		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)
 		br := bufio.NewReader(nc)
 		resp, err := http.ReadResponse(br, nil)
@@ -119,20 +119,20 @@ func TestUpgrades(t *testing.T) {
 		}
 		return resp, br
 	}
-	ask(long, "/200", "h2c")
+	line(long, "/200", "h2c")
 	if h := <-seen; h["Upgrade"] != nil || h["Http2-Settings"] != nil || h.Get("Connection") != "close" {
 		t.Errorf("HTTP/2 is requested: %v", h)
 	}
-	ask(long, "/200", "websocket, h2c")
+	line(long, "/200", "websocket, h2c")
 	if h := <-seen; h["Upgrade"] != nil {
 		t.Errorf("HTTP/2 is requested: %v", h)
 	}
-	resp, _ := ask(long, "/200", "x")
+	resp, _ := line(long, "/200", "x")
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
 		t.Errorf("%v %q", resp, b)
 	}
 	testkit.Try(t, func() error { // switching must be as fast as the idle timeout
-		resp, br := ask(impatient, "/101", "x")
+		resp, br := line(impatient, "/101", "x")
 		if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
 			return fmt.Errorf("%v", resp)
 		}
@@ -144,7 +144,7 @@ func TestUpgrades(t *testing.T) {
 }
 
 // HTTPS upstreams: verification, SNI and client certificates.
-func TestHTTPSUpstreams(t *testing.T) {
+func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	names := make(chan string, 20)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates)) }))
 	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -171,7 +171,7 @@ func TestHTTPSUpstreams(t *testing.T) {
 		{front.ProxyTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
 		{front.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
 	} {
-		c := attemptTime(front.Proxy{Protocol: front.HTTPS, To: to, TLS: test.tls})
+		c := proxyTo(front.Proxy{Protocol: front.HTTPS, To: to, TLS: test.tls})
 		a := serveHandler(t, newFront(t, c, quiet()))
 		got := a.get("/?n=example.com")
 		name := <-names
@@ -182,20 +182,20 @@ func TestHTTPSUpstreams(t *testing.T) {
 			t.Errorf("no certificate was shown: %q", got.body)
 		}
 	}
-	plain := connUse(t, echo)
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
+	plain := serve(t, echo)
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
 	if got := a.get("/"); got.status != 502 {
 		t.Errorf("plain bytes instead of TLS: %d", got.status)
 	}
 }
 
 // slowListener delays the first read of its connections.
-type slowly struct {
+type slowListener struct {
 	net.Listener
 	pause time.Duration
 }
 
-func (l slowly) Accept() (net.Conn, error) {
+func (l slowListener) Accept() (net.Conn, error) {
 	nc, err := l.Listener.Accept()
 	return &slowConn{Conn: nc, pause: l.pause}, err
 }
@@ -212,12 +212,12 @@ func (c *slowConn) Read(p []byte) (int, error) {
 }
 
 // The TLS handshake has the timeout for connecting.
-func TestHandshakeTime(t *testing.T) {
+func TestHandshakeTimesOut(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	s.Listener = slowly{s.Listener, time.Second}
+	s.Listener = slowListener{s.Listener, time.Second}
 	s.StartTLS()
 	defer s.Close()
-	a := serveHandler(t, newFront(t, attemptTime(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
 	testkit.Try(t, func() error { // the response must be faster than the handshake
 		if got := a.get("/"); got.status != 200 {
 			return fmt.Errorf("the handshake takes a second: %d", got.status)
@@ -227,7 +227,7 @@ func TestHandshakeTime(t *testing.T) {
 }
 
 // Unix sockets work with any path.
-func TestUnixUpstreams(t *testing.T) {
+func TestUnixUpstreamsAreReached(t *testing.T) {
 	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]"} {
 		path := shortDir(t) + "/" + name
 		l, err := net.Listen("unix", path)
@@ -237,7 +237,7 @@ func TestUnixUpstreams(t *testing.T) {
 		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
 		s.Start()
 		t.Cleanup(s.Close)
-		c := attemptTime(front.Proxy{To: front.Text("unix:" + path)})
+		c := proxyTo(front.Proxy{To: front.Text("unix:" + path)})
 		c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" && got.header.Get("X-Up") != "unix:"+path+" localhost" {
@@ -247,7 +247,7 @@ func TestUnixUpstreams(t *testing.T) {
 }
 
 // Connections are kept as the group configures: how many, and for how many requests.
-func TestKeepalive(t *testing.T) {
+func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 	for _, test := range []struct {
 		keepalive, requests int
 		pass                front.Proxy
@@ -267,7 +267,7 @@ func TestKeepalive(t *testing.T) {
 		s.Start()
 		t.Cleanup(s.Close)
 		test.pass.To = "up"
-		c := attemptTime(test.pass)
+		c := proxyTo(test.pass)
 		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests, Servers: []upstream.Server{{Addr: s.Listener.Addr().String()}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for range 6 {
@@ -280,7 +280,7 @@ func TestKeepalive(t *testing.T) {
 }
 
 // A reload keeps connections and the health of servers. After Close nothing is left.
-func TestPassReload(t *testing.T) {
+func TestReloadKeepsConnections(t *testing.T) {
 	before := runtime.NumGoroutine()
 	conns := make(chan bool, 100)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
@@ -291,7 +291,7 @@ func TestPassReload(t *testing.T) {
 	}
 	s.Start()
 	c := func(weight int) front.Config {
-		c := attemptTime(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+		c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
 		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
 		return c
 	}
@@ -316,7 +316,7 @@ func TestPassReload(t *testing.T) {
 		t.Error(err)
 	}
 	s.Close()
-	for late := time.Now().Add(patience); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(maxWait); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			b := make([]byte, 1<<20)
 			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])

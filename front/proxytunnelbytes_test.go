@@ -15,9 +15,9 @@ import (
 )
 
 // A log counts every byte that a tunnel's client receives.
-func TestTunnelBytes(t *testing.T) {
+func TestTunnelBytesAreLogged(t *testing.T) {
 	const size = 540_000
-	to := raw(t, func(nc net.Conn) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
 			io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\nX-A: b\r\n\r\n"+pattern(size))
 		}
@@ -30,7 +30,7 @@ func TestTunnelBytes(t *testing.T) {
 	nc, err := net.Dial("unix", serveHandler(t, h).socket)
 	must(t, err)
 	defer nc.Close()
-	must(t, nc.SetDeadline(time.Now().Add(patience)))
+	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 	fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	got, err := io.Copy(io.Discard, nc)
 	must(t, err)

@@ -19,8 +19,8 @@ func variables(text front.Text) front.Settings {
 	return front.Settings{Header: []front.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
 }
 
-func TestPassVariables(t *testing.T) {
-	to := connUse(t, func(w http.ResponseWriter, r *http.Request) {
+func TestProxyVariables(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Up", "up")
 		w.Header().Add("Set-Cookie", "a=first; Path=/")
 		w.Header().Add("Set-Cookie", "a=last")
@@ -50,8 +50,8 @@ func TestPassVariables(t *testing.T) {
 }
 
 // Variables as targets: upstreams, bound handlers, addresses, and invalid ones.
-func TestPassToVariable(t *testing.T) {
-	to := connUse(t, echo)
+func TestTargetMayHaveVariables(t *testing.T) {
+	to := serve(t, echo)
 	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to"}})
 	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host) })), quiet())
 	a := serveHandler(t, h)
@@ -80,8 +80,8 @@ func TestPassToVariable(t *testing.T) {
 }
 
 // Variables may have the scheme, with TLS or without.
-func TestPassSchemeOfTo(t *testing.T) {
-	plain, secure := connUse(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
+func TestSchemeMayBeVariable(t *testing.T) {
+	plain, secure := serve(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(secure.Close)
 	a := serveHandler(t, newFront(t, oneHost(
 		front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to", Protocol: front.SchemeOfTo}, Settings: variables("$proxy_host $proxy_port")},
@@ -125,7 +125,7 @@ func noLeaks(t *testing.T) {
 			}
 			return found
 		}
-		for late := time.Now().Add(patience); ours() != ""; time.Sleep(time.Millisecond) {
+		for late := time.Now().Add(maxWait); ours() != ""; time.Sleep(time.Millisecond) {
 			if time.Now().After(late) {
 				t.Fatalf("goroutines stay:\n%s", ours())
 			}

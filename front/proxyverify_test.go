@@ -18,7 +18,7 @@ import (
 
 // A certificate is valid for the names that nginx accepts it for, and an invalid name does not skip
 // the check.
-func TestVerifiedNames(t *testing.T) {
+func TestCertificateNamesAreNginxs(t *testing.T) {
 	common := func(names ...string) pkix.Name {
 		var n pkix.Name
 		for _, name := range names {
@@ -55,7 +55,7 @@ func TestVerifiedNames(t *testing.T) {
 		t.Cleanup(s.Close)
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(cert)
-		a := serveHandler(t, newFront(t, attemptTime(front.Proxy{
+		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{
 			Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), TLS: front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n"},
 		}), quiet()))
 		for _, good := range strings.Fields(c.good) {

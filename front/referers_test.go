@@ -6,10 +6,10 @@ import (
 )
 
 // An invalid Config is an error. Other cases are in the corpus, beside nginx.
-func TestReferers(t *testing.T) {
-	says := []Step{Return{Status: 200, Text: "[$invalid_referer]"}}
+func TestInvalidReferersAreRejected(t *testing.T) {
+	want := []Step{Return{Status: 200, Text: "[$invalid_referer]"}}
 	config := func(r *Referers) Config {
-		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: says, Settings: Settings{Referers: r}, Pos: "nginx.conf:7"}}}}}
+		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: want, Settings: Settings{Referers: r}, Pos: "nginx.conf:7"}}}}}
 	}
 	for want, r := range map[string]Referers{
 		"want Names or Patterns":    {None: true},
@@ -25,14 +25,14 @@ func TestReferers(t *testing.T) {
 	for referer, want := range map[string]string{
 		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]", "http://c.test/z": "[]", "": "[1]",
 	} {
-		if got := ask(t, h, "/", "Referer", referer); got.body != want {
+		if got := get(t, h, "/", "Referer", referer); got.body != want {
 			t.Errorf("%q: %s, want %s", referer, got.body, want)
 		}
 	}
-	if got := ask(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!"); got.status != 500 {
+	if got := get(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!"); got.status != 500 {
 		t.Errorf("a pattern that takes too long: %d", got.status)
 	}
-	if got := ask(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/"); got.body != "[]" {
+	if got := get(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/"); got.body != "[]" {
 		t.Errorf("without Referers: %s", got.body)
 	}
 }

@@ -83,8 +83,8 @@ func TestSameAsNginx(t *testing.T) {
 	for i, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			for _, a := range c.asks {
-				want := sameAnswer(t, theirs, fmt.Sprintf("case%d", i), a)
-				if got := sameAnswer(t, ours, fmt.Sprintf("case%d", i), a); got != want {
+				want := sameResponse(t, theirs, fmt.Sprintf("case%d", i), a)
+				if got := sameResponse(t, ours, fmt.Sprintf("case%d", i), a); got != want {
 					t.Errorf("%s\n nginx: %s\n  tare: %s", a, want, got)
 				}
 			}
@@ -116,9 +116,9 @@ func writeSite(t testing.TB, dir string) {
 var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
 
 // sameResponse returns the compared part of a response.
-func sameAnswer(t *testing.T, addr, host, ask string) string {
+func sameResponse(t *testing.T, addr, host, request string) string {
 	t.Helper()
-	line, fields, _ := strings.Cut(ask, " |")
+	line, fields, _ := strings.Cut(request, " |")
 	method, target, ok := strings.Cut(line, " ")
 	if !ok {
 		method, target = "GET", line
@@ -142,7 +142,7 @@ func sameAnswer(t *testing.T, addr, host, ask string) string {
 	must(t, err)
 	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	if err != nil {
-		return "no answer"
+		return "no response"
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -150,10 +150,10 @@ func sameAnswer(t *testing.T, addr, host, ask string) string {
 		return "cut off: " + err.Error()
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	said := serverName.ReplaceAll(body, []byte("<center>SERVER</center>"))
+	output := serverName.ReplaceAll(body, []byte("<center>SERVER</center>"))
 	if resp.StatusCode == http.StatusBadRequest {
 		return "400" // net/http has its own pages for malformed requests
 	}
 	show := func(s string) string { return strings.ReplaceAll(s, port, "PORT") }
-	return fmt.Sprintf("%d type %q location %q body %q", resp.StatusCode, resp.Header.Get("Content-Type"), show(resp.Header.Get("Location")), show(string(said)))
+	return fmt.Sprintf("%d type %q location %q body %q", resp.StatusCode, resp.Header.Get("Content-Type"), show(resp.Header.Get("Location")), show(string(output)))
 }

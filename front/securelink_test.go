@@ -11,9 +11,9 @@ import (
 
 // An invalid Config is an error. Other cases are in the corpus, beside nginx, except times that are
 // near, and sums with line ends, which a decoded path may have.
-func TestSecureLink(t *testing.T) {
-	config := func(l *SecureLink, says Text) Config {
-		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: says}}, Settings: Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
+func TestSecureLinkIsChecked(t *testing.T) {
+	config := func(l *SecureLink, want Text) Config {
+		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: want}}, Settings: Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
 	}
 	for _, l := range []SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"}, {Link: "a", Secret: "c"}, {MD5: "b", Secret: "c"}} {
 		if _, err := New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), "nginx.conf:7: secure link: want") {
@@ -30,15 +30,15 @@ func TestSecureLink(t *testing.T) {
 	for want, until := range map[string]int64{"[1] [%d]": time.Now().Add(time.Hour).Unix(), "[0] [%d]": time.Now().Add(-time.Second).Unix() - 1} {
 		sum := md5.Sum(fmt.Appendf(nil, "%d secret", until))
 		target := fmt.Sprintf("/?md5=%s&expires=%d", base64.RawURLEncoding.EncodeToString(sum[:]), until)
-		if got, want := ask(t, h, target), fmt.Sprintf(want, until); got.body != want {
+		if got, want := get(t, h, target), fmt.Sprintf(want, until); got.body != want {
 			t.Errorf("%s: %s, want %s", target, got.body, want)
 		}
 	}
 	sum := md5.Sum([]byte("x"))
 	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
-		said := base64.RawURLEncoding.EncodeToString(sum[:])
-		if said = said[:5] + text + said[5:]; isLinkSum(said, "x") {
-			t.Errorf("%q is accepted as a sum", said)
+		output := base64.RawURLEncoding.EncodeToString(sum[:])
+		if output = output[:5] + text + output[5:]; isLinkSum(output, "x") {
+			t.Errorf("%q is accepted as a sum", output)
 		}
 	}
 	for name, c := range map[string]Config{
@@ -52,12 +52,12 @@ func TestSecureLink(t *testing.T) {
 }
 
 // A sum followed by anything is invalid.
-func TestSecureLinkSumIsWhole(t *testing.T) {
+func TestSecureLinkSumMustBeComplete(t *testing.T) {
 	l := &secureLink{secret: "s"}
 	sum := fmt.Sprintf("%x", md5.Sum([]byte("file"+l.secret)))
-	for said, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "", sum[:30]: "", sum[2:]: "", "": ""} {
-		if got := l.bySecret("/p/" + said + "/file"); got != want {
-			t.Errorf("%q: link %q, want %q", said, got, want)
+	for output, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "", sum[:30]: "", sum[2:]: "", "": ""} {
+		if got := l.bySecret("/p/" + output + "/file"); got != want {
+			t.Errorf("%q: link %q, want %q", output, got, want)
 		}
 	}
 }

@@ -40,7 +40,7 @@ type registryEntry struct {
 
 // acquire returns the value for a key, which make makes if it is new, and a function that releases
 // it. close is called after the last user has released it.
-func acquire[T any](s *registry, key string, make_ func() (T, error), close_ func(T)) (thing T, giveBack func(),
+func acquire[T any](s *registry, key string, make_ func() (T, error), close_ func(T)) (thing T, release func(),
 	err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

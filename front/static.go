@@ -356,11 +356,11 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", config.Dir, config.Listing, config.Compress, config.Symlinks,
 		config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
 	open := func() (*files.Handler, error) { return files.New(config) }
-	at, giveBack, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
+	at, release, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
 	if err != nil {
 		return err
 	}
-	c.plan.releases = append(c.plan.releases, giveBack)
+	c.plan.releases = append(c.plan.releases, release)
 	f.handler = at
 	return nil
 }

@@ -29,7 +29,7 @@ func TestNothingOutsideIsServed(t *testing.T) {
 		"/i../secret", "/i..%2fsecret", "/i%2e%2e/secret", "/j../secret", "/j-secret", "/k/../secret", "/k/%2e%2e/secret", "/l-secret", "/l/..%2f..%2fsecret", "/m/secret?d=..", "/m/x?d=../..", "/r/x?d=/../../", "/r/secret?d=..",
 		"/u/../secret", "/u/%2e%2e/secret", "/t/x?f=/../secret", "/t/x?f=../secret", "/w/x?p=../secret", "/w/x?p=../../w/secret", "/..\\secret", "/i/..%5csecret", "/%5c..%5csecret", "/x.txt%00", "/v/../secret",
 	} {
-		got := ask(t, h, target)
+		got := get(t, h, target)
 		if got.status < 400 && !strings.HasPrefix(got.location, "http") || strings.Contains(got.body, "secret") {
 			t.Errorf("%s: %d %q %q", target, got.status, got.location, got.body)
 		}
@@ -37,13 +37,13 @@ func TestNothingOutsideIsServed(t *testing.T) {
 	for target, want := range map[string]string{
 		"/i/x.txt": "public/x.txt", "/ix.txt": "public/x.txt", "/j/x.txt": "public/x.txt", "/k/x.txt": "public/x.txt", "/l/x.txt": "", "/m/y.txt?d=d": "public/d/y.txt", "/u/d/y.txt": "public/d/y.txt", "/t/?f=/x.txt": "public/x.txt", "/w/?p=x.txt": "public/x.txt",
 	} {
-		if got := ask(t, h, target); want != "" && got.body != want || want == "" && got.status != 404 {
+		if got := get(t, h, target); want != "" && got.body != want || want == "" && got.status != 404 {
 			t.Errorf("%s: %d %q", target, got.status, got.body)
 		}
 	}
 }
 
-func TestFileOptions(t *testing.T) {
+func TestFileOptionsApply(t *testing.T) {
 	dir := site(t, "x.txt", "x.txt.gz", "y.css", "d/z", "real")
 	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestFileOptions(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: locations}}})
 	check := func(target string, status int, body, name, value string, fields ...string) {
 		t.Helper()
-		got := ask(t, h, target, fields...)
+		got := get(t, h, target, fields...)
 		if got.status != status || !strings.Contains(got.body, body) || got.header.Get(name) != value {
 			t.Errorf("%s: %d %q, %s %q, want %d %q %q", target, got.status, got.body, name, got.header.Get(name), status, body, value)
 		}
@@ -75,14 +75,14 @@ func TestFileOptions(t *testing.T) {
 	check("/list/d", 301, "", "Location", "http://example.com/list/d/")
 	check("/gz/", 403, "", "Location", "")
 	if runtime.GOOS == "linux" {
-		check("/links/link", 200, "real", "Etag", ask(t, h, "/links/real").header.Get("Etag"))
+		check("/links/link", 200, "real", "Etag", get(t, h, "/links/real").header.Get("Etag"))
 		check("/nolinks/link", 403, "", "Etag", "")
 		check("/nolinks/real", 200, "real", "Location", "")
 	}
 }
 
 // Variables may name any number of directories.
-func TestDirectoriesByVariables(t *testing.T) {
+func TestDirectoryMayHaveVariables(t *testing.T) {
 	top := t.TempDir()
 	for i := range 64 {
 		path := filepath.Join(top, fmt.Sprint(i), "x")
@@ -99,23 +99,23 @@ func TestDirectoriesByVariables(t *testing.T) {
 	})
 	for range 2 {
 		for i := range 64 {
-			if got := ask(t, h, fmt.Sprintf("/x?d=%d", i)); got.body != fmt.Sprint(i) {
+			if got := get(t, h, fmt.Sprintf("/x?d=%d", i)); got.body != fmt.Sprint(i) {
 				t.Fatalf("%d: %d %q", i, got.status, got.body)
 			}
 		}
 	}
 	for _, d := range []string{"x", "", "99999"} {
-		if got := ask(t, h, "/x?d="+d); got.status != http.StatusNotFound {
+		if got := get(t, h, "/x?d="+d); got.status != http.StatusNotFound {
 			t.Errorf("%q: %d", d, got.status)
 		}
 	}
 }
 
 // A directory may be created later.
-func TestDirectoryThatIsNotThereYet(t *testing.T) {
+func TestDirectoryMayAppearLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	h := newFront(t, Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}})
-	if got := ask(t, h, "/x"); got.status != http.StatusNotFound {
+	if got := get(t, h, "/x"); got.status != http.StatusNotFound {
 		t.Errorf("%d", got.status)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -124,13 +124,13 @@ func TestDirectoryThatIsNotThereYet(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "x"), []byte("here"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, h, "/x"); got.body != "here" {
+	if got := get(t, h, "/x"); got.body != "here" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
 }
 
 // An error page has the error's status, whatever serves it, and ranges do not apply.
-func TestErrorPageStatus(t *testing.T) {
+func TestErrorPageHasErrorsStatus(t *testing.T) {
 	dir := site(t, "page.html", "empty.html")
 	large := strings.Repeat("large", 200_000) // sent by sendfile
 	if err := os.WriteFile(filepath.Join(dir, "large.html"), []byte(large), 0o644); err != nil {
@@ -154,18 +154,18 @@ func TestErrorPageStatus(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		_, _ = fmt.Fprint(w, "app ", r.Method)
 	})))
-	for _, test := range []struct{ ask, body string }{
+	for _, test := range []struct{ line, body string }{
 		{"/404/x?p=/page.html", "page.html"}, {"HEAD /404/x?p=/page.html", ""}, {"/404/x?p=/empty.html", ""}, {"/404/x?p=/large.html", large}, {"/404/x?p=/app", "app GET"}, {"HEAD /404/x?p=/app", ""},
 	} {
-		got := ask(t, h, test.ask, "Range", "bytes=0-1", "If-None-Match", "*")
+		got := get(t, h, test.line, "Range", "bytes=0-1", "If-None-Match", "*")
 		if got.status != 404 || got.body != test.body {
-			t.Errorf("%s: %d %.40q", test.ask, got.status, got.body)
+			t.Errorf("%s: %d %.40q", test.line, got.status, got.body)
 		}
 	}
 }
 
 // Variables with clients' data cannot end the line of a redirect.
-func TestRedirectsHaveOneLine(t *testing.T) {
+func TestRedirectCannotInject(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
 		{Path: "/a", Steps: []Step{Return{Status: 301, Text: "https://x.example$uri"}}},
 		{Path: "/b", Steps: []Step{Return{Status: 302, Text: "$uri"}}},
@@ -173,7 +173,7 @@ func TestRedirectsHaveOneLine(t *testing.T) {
 		{Path: "/d", Steps: []Step{Return{Status: 404}}, Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
 	}}}})
 	for _, path := range []string{"/a", "/b", "/c", "/d"} {
-		got := ask(t, h, path+"%0d%0aSet-Cookie:%20x=1%0d%0a%0d%0a")
+		got := get(t, h, path+"%0d%0aSet-Cookie:%20x=1%0d%0a%0d%0a")
 		if strings.ContainsAny(got.location, "\r\n") || got.location == "" || !strings.Contains(got.location, "%0D%0A") {
 			t.Errorf("%s: %d %q", path, got.status, got.location)
 		}
@@ -181,7 +181,7 @@ func TestRedirectsHaveOneLine(t *testing.T) {
 }
 
 // The charset is added to all kinds of responses without one.
-func TestCharset(t *testing.T) {
+func TestCharsetIsAdded(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{{
 		Path: "/", Proxy: &Proxy{To: "app"}, Settings: Settings{Files: Files{Charset: "utf-8"}},
 	}}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -193,7 +193,7 @@ func TestCharset(t *testing.T) {
 	for query, want := range map[string]string{
 		"t=text/html": "text/html; charset=utf-8", "t=Text/HTML": "Text/HTML; charset=utf-8", "t=text/html;charset=x": "text/html;charset=x", "t=image/png": "image/png", "t=text/html&e=gzip": "text/html",
 	} {
-		if got := ask(t, h, "/?"+strings.ReplaceAll(query, ";", "%3B")).header.Get("Content-Type"); got != want {
+		if got := get(t, h, "/?"+strings.ReplaceAll(query, ";", "%3B")).header.Get("Content-Type"); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}

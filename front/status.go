@@ -116,8 +116,8 @@ func (c *compiler) limitCounts(kind, name string, zone interface{ Len() int }) *
 
 // sharedCounts returns counts that plans share.
 func sharedCounts[T any](c *compiler, key string) *T {
-	n, giveBack, _ := acquire(&c.state.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
-	c.plan.releases = append(c.plan.releases, giveBack)
+	n, release, _ := acquire(&c.state.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
+	c.plan.releases = append(c.plan.releases, release)
 	return n
 }
 

@@ -16,7 +16,7 @@ import (
 )
 
 // The text is nginx's, so that its readers can parse it.
-func TestStatusAsNginx(t *testing.T) {
+func TestStubStatusIsNginxs(t *testing.T) {
 	theirs, _ := serveNginx(t, "", "location /status { stub_status; }")
 	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}), quiet())
 	server := httptest.NewUnstartedServer(h)
@@ -44,15 +44,15 @@ func TestStatusAsNginx(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	us := serveHandler(t, h)
-	for _, a := range []*asker{theirs, us} {
-		if s := a.ask("POST", "/status", nil).status; s != 405 {
+	for _, a := range []*testClient{theirs, us} {
+		if s := a.do("POST", "/status", nil).status; s != 405 {
 			t.Errorf("POST: %d", s)
 		}
 	}
 }
 
 // A server may count its connections itself.
-func TestCountedConnections(t *testing.T) {
+func TestServersConnectionCountsAreShown(t *testing.T) {
 	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}, front.Location{Path: "/metrics", Metrics: true},
 		front.Location{Path: "/numbers", Steps: []front.Step{front.Return{Status: 200, Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
 		front.CountConnections(func() (accepted, open int64) { return 7, 3 }))
@@ -107,7 +107,7 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 
 // The metrics count what happened. Labels come from the Config, never from clients, and a reload
 // loses no counts.
-func TestMetrics(t *testing.T) {
+func TestMetricsCountRequests(t *testing.T) {
 	c := oneHost(
 		front.Location{Path: "/metrics", Match: front.Exact, Metrics: true},
 		app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}}, Logs: []front.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
@@ -123,7 +123,7 @@ func TestMetrics(t *testing.T) {
 	})), quiet())
 	us := serveHandler(t, h)
 	for _, path := range []string{"/", "/200", "/404", "/500", "/502", "/?k=1", "/?k=1", "/?k=1", "/?k=1"} {
-		us.ask("GET", path, nil, "X-Evil", "label")
+		us.do("GET", path, nil, "X-Evil", "label")
 	}
 	r, _ := http.NewRequest("GET", "http://a.test/", nil)
 	if resp, err := us.client.Do(r); err == nil {

@@ -12,14 +12,14 @@ import (
 )
 
 // replaceAll returns settings that replace all occurrences of a string.
-func replaceRule(from, to front.Text) front.Settings {
+func replaceAll(from, to front.Text) front.Settings {
 	return front.Settings{SubFilter: &front.SubFilter{Substitutions: []front.Substitution{{From: from, To: to}}, Every: true}}
 }
 
 // A flush sends everything up to a possible match, and a match across a flush is found.
-func TestSubstitutionFlush(t *testing.T) {
+func TestFlushKeepsPossibleMatch(t *testing.T) {
 	next := make(chan bool)
-	us := frontOf(t, replaceRule("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
+	us := frontOf(t, replaceAll("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		for _, piece := range []string{"<p>one</p", "><p></bo", "dy>"} {
 			_, _ = io.WriteString(w, piece)
@@ -45,7 +45,7 @@ func TestSubstitutionFlush(t *testing.T) {
 }
 
 // The result is the same however a handler writes, and with compression.
-func TestSubstitutionWrites(t *testing.T) {
+func TestReplacingDoesNotDependOnWrites(t *testing.T) {
 	text := strings.Repeat("0123 Needle 4567\n", 20_000)
 	want := strings.ReplaceAll(text, "Needle", "/page")
 	ways := map[string]func(w http.ResponseWriter){
@@ -66,7 +66,7 @@ func TestSubstitutionWrites(t *testing.T) {
 	}
 	for name, write := range ways {
 		for _, zipped := range []bool{false, true} {
-			s := replaceRule("needle", "$uri")
+			s := replaceAll("needle", "$uri")
 			s.SubFilter.Types = []string{"text/plain"}
 			s.Gzip = &front.Gzip{Types: []string{"text/plain"}}
 			us := frontOf(t, s, func(w http.ResponseWriter, _ *http.Request) { write(w) })
@@ -83,9 +83,9 @@ func TestSubstitutionWrites(t *testing.T) {
 }
 
 // A response that a handler has encoded is unchanged.
-func TestSubstitutionEncoded(t *testing.T) {
+func TestEncodedResponsesAreNotReplaced(t *testing.T) {
 	coded := []byte("\x1f\x8bneedle")
-	us := frontOf(t, replaceRule("needle", "x"), func(w http.ResponseWriter, _ *http.Request) {
+	us := frontOf(t, replaceAll("needle", "x"), func(w http.ResponseWriter, _ *http.Request) {
 		header := w.Header()
 		header.Set("Content-Type", "text/html")
 		header.Set("Content-Encoding", "gzip")
@@ -100,7 +100,7 @@ func TestSubstitutionEncoded(t *testing.T) {
 }
 
 // Invalid strings are errors.
-func TestSubstitutionErrors(t *testing.T) {
+func TestInvalidSubFilterIsRejected(t *testing.T) {
 	many := make([]front.Substitution, 256)
 	for i := range many {
 		many[i].From = "a"

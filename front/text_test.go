@@ -20,7 +20,7 @@ func newCompiler() *compiler {
 	return c
 }
 
-func TestText(t *testing.T) {
+func TestTextIsEvaluated(t *testing.T) {
 	c := newCompiler()
 	r := httptest.NewRequest("GET", "/p/q?a=1&b=%20", nil)
 	r.Header.Set("X-One", "one")
@@ -82,7 +82,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-func TestPattern(t *testing.T) {
+func TestPatternCapturesGroups(t *testing.T) {
 	for _, test := range []struct {
 		source, s string
 		fold      bool
@@ -129,22 +129,22 @@ func TestPattern(t *testing.T) {
 }
 
 // A regular expression that takes too many steps is soon an error.
-func TestPatternIsStopped(t *testing.T) {
+func TestPatternStepsAreBounded(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
 		{Path: "/", Steps: []Step{Return{Status: 200, Text: "passed by"}}},
 		{Match: Regex, Path: `^/(?!x)(\w+\s?)*$`, Steps: []Step{Return{Status: 403}}},
 	}}}})
-	if got := ask(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
+	if got := get(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	if got := ask(t, h, "/abc"); got.status != http.StatusForbidden {
+	if got := get(t, h, "/abc"); got.status != http.StatusForbidden {
 		t.Errorf("%d %q", got.status, got.body)
 	}
 }
 
 // A map whose regular expression exceeds its steps does not grant access, whatever uses its value:
 // its default might.
-func TestStuckMapsLetNobodyIn(t *testing.T) {
+func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"public/x": "public", "passwords": "a:{PLAIN}b"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
@@ -187,7 +187,7 @@ func TestStuckMapsLetNobodyIn(t *testing.T) {
 			Requests: []limit.Config{{Name: "z", Key: "$public", Rate: 1000, Bytes: 1 << 20}},
 			Hosts:    []Host{{Locations: []Location{l, {Path: "/other/", Steps: say}}}},
 		})
-		if got := ask(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError || strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
+		if got := get(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError || strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
 			t.Errorf("%s: %d %q", name, got.status, got.body)
 		}
 	}

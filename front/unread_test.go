@@ -38,7 +38,7 @@ http {
 // server.
 func TestUnread(t *testing.T) {
 	noLeaks(t)
-	up := connUse(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
+	up := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "site"), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "site/x.txt"), []byte("a file"), 0o644))
@@ -61,7 +61,7 @@ func TestUnread(t *testing.T) {
 			nc, err := net.Dial("unix", filepath.Join(dir, "s"))
 			must(t, err)
 			defer nc.Close()
-			must(t, nc.SetDeadline(time.Now().Add(patience)))
+			must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 			text := strings.Repeat(request+" HTTP/1.1\r\nHost: front.test\r\nAccept-Encoding: gzip\r\n\r\n", 100)
 			for err == nil {
 				_, err = io.WriteString(nc, text)

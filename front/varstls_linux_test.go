@@ -20,7 +20,7 @@ import (
 )
 
 // The variables of TLS and of client certificates are nginx's.
-func TestTLSVariablesAsNginx(t *testing.T) {
+func TestTLSVariablesAreNginxs(t *testing.T) {
 	const names = "ssl_protocol ssl_cipher ssl_curve ssl_server_name ssl_alpn_protocol ssl_session_reused ssl_early_data ssl_client_verify ssl_client_s_dn " +
 		"ssl_client_i_dn ssl_client_s_dn_legacy ssl_client_i_dn_legacy ssl_client_serial ssl_client_fingerprint ssl_client_v_start ssl_client_v_end " +
 		"ssl_client_v_remain ssl_client_escaped_cert ssl_client_raw_cert ssl_client_cert"

@@ -52,7 +52,7 @@ func growSteps(v reflect.Value, depth int, settings *int) {
 
 // Every Settings of a Config is visited once. The test fails for a new field with Settings that is
 // not visited.
-func TestPlaces(t *testing.T) {
+func TestPlacesVisitsAllSettings(t *testing.T) {
 	var c Config
 	var settings int
 	grow(reflect.ValueOf(&c).Elem(), 6, &settings)
@@ -72,12 +72,12 @@ func TestPlaces(t *testing.T) {
 }
 
 // A location that shows counts enables counting, also in an if.
-func TestCountedInIf(t *testing.T) {
+func TestCountersInIfAreEnabled(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{{
 		Path: "/", Steps: []Step{If{Left: "1", Location: &Location{Path: "/", Status: true}}},
 	}}}}})
 	for i := range 2 {
-		if got := ask(t, h, "/"); !strings.Contains(got.body, fmt.Sprintf("requests\n %d %d %d ", i+1, i+1, i+1)) {
+		if got := get(t, h, "/"); !strings.Contains(got.body, fmt.Sprintf("requests\n %d %d %d ", i+1, i+1, i+1)) {
 			t.Errorf("%d: %q", got.status, got.body)
 		}
 	}
