@@ -380,7 +380,7 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	}
 	for name, u := range map[string][]upstream.Config{
 		"duplicate upstream": {{Name: "a", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}, {Name: "A", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
-		"want a Key":         {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
+		"requires a Key":     {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
 		"no servers":         {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
 		c := proxyTo(front.Proxy{To: "127.0.0.1:1"})

@@ -368,7 +368,7 @@ func TestInvalidCacheIsRejected(t *testing.T) {
 		config front.Config
 		want   string
 	}{
-		{cached("127.0.0.1:1", front.ProxyCache{}, one, one), `two caches "one"`},
+		{cached("127.0.0.1:1", front.ProxyCache{}, one, one), `duplicate cache "one"`},
 		{cached("127.0.0.1:1", front.ProxyCache{}, cache.Config{Name: "one", Dir: file}, cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
 		{cached("127.0.0.1:1", front.ProxyCache{Key: "$nothing"}, one), "$nothing"},
 		{cached("127.0.0.1:1", front.ProxyCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},

@@ -105,7 +105,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 			t.Errorf("%q: %d %s", to, got.status, got.body)
 		}
 	}
-	if _, err := front.New(oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "http://a", Protocol: front.SchemeOfTo}})); err == nil || !strings.Contains(err.Error(), "want HTTP or HTTPS") {
+	if _, err := front.New(oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "http://a", Protocol: front.SchemeOfTo}})); err == nil || !strings.Contains(err.Error(), "use HTTP or HTTPS") {
 		t.Error(err)
 	}
 }
