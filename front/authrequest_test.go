@@ -22,7 +22,8 @@ import (
 func withAuthRequest(auth, content front.Proxy, set ...front.Set) front.Config {
 	return oneHost(
 		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Proxy: &auth},
-		front.Location{Path: "/", Proxy: &content, Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
+		front.Location{Path: "/", Proxy: &content,
+			Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
 	)
 }
 
@@ -46,17 +47,21 @@ func TestAuthRequestStatusDecides(t *testing.T) {
 	user := front.Set{Name: "user", Value: "$upstream_http_x_user"}
 	content := front.Proxy{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
 	for name, to := range map[string]string{"an upstream": serve(t, respondAsWanted), "bound": "judge"} {
-		c := withAuthRequest(front.Proxy{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content, user)
-		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, r.Header.Get("X-User"))
-		}))))
-		for want, status := range map[string]int{"": 200, "200": 200, "204": 200, "206": 200, "299": 200, "401": 401, "403": 403, "302": 500, "304": 500, "400": 500, "404": 500, "499": 500, "500": 500, "503": 500} {
+		c := withAuthRequest(front.Proxy{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content,
+			user)
+		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.Header.Get("X-User"))
+			}))))
+		for want, status := range map[string]int{"": 200, "200": 200, "204": 200, "206": 200, "299": 200, "401": 401,
+			"403": 403, "302": 500, "304": 500, "400": 500, "404": 500, "499": 500, "500": 500, "503": 500} {
 			got := a.get("/x", "X-Want", want, "X-As", "ann")
 			challenges := 0
 			if status == http.StatusUnauthorized {
 				challenges = 2
 			}
-			if n := len(got.header["Www-Authenticate"]); got.status != status || status == 200 && got.body != "ann" || n != challenges {
+			if n := len(got.header["Www-Authenticate"]); got.status != status || status == 200 && got.body != "ann" ||
+				n != challenges {
 				t.Errorf("%s, %s: %d %q with %d challenges, want %d", name, want, got.status, got.body, n, status)
 			}
 		}
@@ -75,7 +80,9 @@ func TestAuthRequestHasOwnHeader(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		received = append(received, seen{r.Method, r.RequestURI, fmt.Sprint(r.ContentLength, r.Header["Content-Length"]), r.Header.Get("X-Field") + r.Header.Get("If-None-Match"), string(body)})
+		received = append(received,
+			seen{r.Method, r.RequestURI, fmt.Sprint(r.ContentLength, r.Header["Content-Length"]),
+				r.Header.Get("X-Field") + r.Header.Get("If-None-Match"), string(body)})
 		r.Header.Set("X-Field", "changed")
 		_, _ = w.Write(make([]byte, 1<<20)) // it is discarded
 	}
@@ -86,7 +93,8 @@ func TestAuthRequestHasOwnHeader(t *testing.T) {
 		"bound":      {{To: "see"}, {To: "see"}},
 		"bound auth": {{To: "see"}, {To: front.Text(serve(t, see))}},
 	} {
-		a := serveHandler(t, newFront(t, withAuthRequest(pair[0], pair[1]), quiet(), front.Bind("see", http.HandlerFunc(see))))
+		a := serveHandler(t, newFront(t, withAuthRequest(pair[0], pair[1]), quiet(),
+			front.Bind("see", http.HandlerFunc(see))))
 		for _, sized := range []bool{true, false} {
 			received = nil
 			body := io.Reader(strings.NewReader(text))
@@ -116,11 +124,15 @@ func TestAuthRequestHasOwnHeader(t *testing.T) {
 func TestAuthRequestSharesVariables(t *testing.T) {
 	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))}, front.Proxy{To: "app"},
 		front.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
-		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"}, front.Set{Name: "c", Value: "$request_id"})
-	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"}, front.Set{Name: "outer", Value: "$outer again"}}
+		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"},
+		front.Set{Name: "c", Value: "$request_id"})
+	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"},
+		front.Set{Name: "outer", Value: "$outer again"}}
 	c.Hosts[0].Locations[1].Steps = []front.Step{front.Set{Name: "outer", Value: "once"}}
-	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "B", Value: "$b"}, {Name: "Rest", Value: "$args $outer $upstream_http_x_user"}, {Name: "Same", Value: "$c $request_id"}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "B", Value: "$b"},
+		{Name: "Rest", Value: "$args $outer $upstream_http_x_user"}, {Name: "Same", Value: "$c $request_id"}}
+	a := serveHandler(t, newFront(t, c, quiet(),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	got := a.do("PUT", "/x?y=1", strings.NewReader("abc"), "If-None-Match", "*", "X-As", "ann")
 	if want := "PUT /x?y=1 /auth [] * 3 200 /auth"; got.header.Get("B") != want {
 		t.Errorf("%q, want %q", got.header.Get("B"), want)
@@ -141,10 +153,12 @@ func TestAuthRequestResponseIsCached(t *testing.T) {
 		w.Header().Set("Cache-Control", "max-age=600")
 		respondAsWanted(w, r)
 	})), Cache: &front.ProxyCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
-	c := withAuthRequest(auth, front.Proxy{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"}, front.Set{Name: "state", Value: "$upstream_cache_status"})
+	c := withAuthRequest(auth, front.Proxy{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"},
+		front.Set{Name: "state", Value: "$upstream_cache_status"})
 	c.Caches = []cache.Config{{Name: "z"}}
 	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for i, want := range []string{"ann MISS", "ann HIT", "ann HIT", "bob MISS", "bob HIT"} {
 		fields := []string{"X-As", want[:3]}
 		if i == 2 {
@@ -161,16 +175,20 @@ func TestAuthRequestResponseIsCached(t *testing.T) {
 
 // Rules and passwords are checked before the subrequest, and with "any" each of them counts.
 func TestAuthRequestCountsWithSatisfyAny(t *testing.T) {
-	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}}, AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
+	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}},
+		AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
 	var received atomic.Int64
 	c := oneHost(app(s), front.Location{Path: "/auth", Internal: true, Proxy: &front.Proxy{To: "judge"}})
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		received.Add(1)
-		respondAsWanted(w, r)
-	}))))
+	a := serveHandler(t, newFront(t, c, quiet(),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
+		front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			received.Add(1)
+			respondAsWanted(w, r)
+		}))))
 	for want, status := range map[string]int{"200": 200, "401": 401, "403": 401, "500": 500} {
 		got := a.get("/x", "X-Want", want)
-		if n := len(got.header["Www-Authenticate"]); got.status != status || n != map[string]int{"200": 0, "401": 3, "403": 1, "500": 1}[want] {
+		if n := len(got.header["Www-Authenticate"]); got.status != status ||
+			n != map[string]int{"200": 0, "401": 3, "403": 1, "500": 1}[want] {
 			t.Errorf("%s: %d with %d challenges", want, got.status, n)
 		}
 	}
@@ -194,7 +212,10 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 			c.Hosts[0].Locations[i].Logs = []front.Log{{Path: file, Format: "f"}}
 		}
 		a := serveHandler(t, newFront(t, c, quiet(),
-			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("access was granted") })),
+			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter,
+				*http.Request) {
+				t.Error("access was granted")
+			})),
 			front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				wait(w, r)
 				panic(http.ErrAbortHandler)
@@ -223,12 +244,13 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	c := withAuthRequest(front.Proxy{To: "judge"}, front.Proxy{To: "app"})
 	c.Conns = []limit.Config{{Name: "z", Key: "$host"}}
 	c.Hosts[0].Locations[0].Conns = []front.ConnLimit{{Zone: "z", Max: 1}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)), front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
-			close(entered)
-			<-leave
-		}
-	}))))
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+		front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/wait" {
+				close(entered)
+				<-leave
+			}
+		}))))
 	var one sync.WaitGroup
 	one.Go(func() { a.get("/wait") })
 	<-entered
@@ -244,14 +266,17 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 
 // Subrequests of concurrent requests share nothing.
 func TestConcurrentAuthRequestsShareNothing(t *testing.T) {
-	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))}, front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
+	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))},
+		front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}},
+		front.Set{Name: "user", Value: "$upstream_http_x_user"})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 20 {
 				name := fmt.Sprint(i, "-", n)
-				if got := a.do("POST", "/", strings.NewReader(name), "X-As", name); got.status != 200 || !strings.Contains(got.body, fmt.Sprintf(`"X-User":[%q]`, name)) {
+				if got := a.do("POST", "/", strings.NewReader(name), "X-As", name); got.status != 200 ||
+					!strings.Contains(got.body, fmt.Sprintf(`"X-User":[%q]`, name)) {
 					t.Errorf("%s: %d %s", name, got.status, got.body)
 				}
 			}
@@ -266,11 +291,13 @@ func TestInvalidAuthRequestIsRejected(t *testing.T) {
 		"variable $uri cannot be set":                 {URI: "/auth", Set: []front.Set{{Name: "uri", Value: "x"}}},
 		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []front.Set{{Name: "a", Value: "$nosuch"}}},
 	} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{AuthRequest: &a}}), quiet()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{AuthRequest: &a}}),
+			quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "[$a]"}}, Settings: front.Settings{AuthRequest: &front.AuthRequest{Set: []front.Set{{Name: "a", Value: "x"}}}}})
+	c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "[$a]"}},
+		Settings: front.Settings{AuthRequest: &front.AuthRequest{Set: []front.Set{{Name: "a", Value: "x"}}}}})
 	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
 		t.Errorf("without a subrequest: %d %q", got.status, got.body)
 	}
@@ -279,7 +306,8 @@ func TestInvalidAuthRequestIsRejected(t *testing.T) {
 // AuthRequest works over HTTP/2, also if the response is observed.
 func TestAuthRequestOverHTTP2(t *testing.T) {
 	for _, settings := range []front.Settings{{}, {SendTimeout: time.Minute}} {
-		c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))}, front.Proxy{To: front.Text(serve(t, echo))})
+		c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))},
+			front.Proxy{To: front.Text(serve(t, echo))})
 		settings.AuthRequest = c.Hosts[0].Locations[1].AuthRequest
 		c.Hosts[0].Locations[1].Settings = settings
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
@@ -298,7 +326,8 @@ func TestAuthRequestOverHTTP2(t *testing.T) {
 			}
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status || strings.Contains(string(body), `"a body"`) != (status == 200) {
+			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status ||
+				strings.Contains(string(body), `"a body"`) != (status == 200) {
 				t.Errorf("%s: HTTP/%d %d %q %v", want, resp.ProtoMajor, resp.StatusCode, body, err)
 			}
 		}
@@ -308,8 +337,10 @@ func TestAuthRequestOverHTTP2(t *testing.T) {
 // Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
 func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
 	c := withAuthRequest(front.Proxy{To: "judge"}, front.Proxy{To: "app"}, front.Set{Name: "a", Value: "$kind"})
-	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user",
+		Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
 		if got := a.get("/", "X-As", user); got.status != status {
 			t.Errorf("%s: %d, want %d", user, got.status, status)
@@ -323,7 +354,9 @@ func TestAuthRequestDoesNotAwaitBody(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	a := serveHandler(t, newFront(t, withAuthRequest(front.Proxy{To: front.Text(to), ReadTimeout: time.Second}, front.Proxy{To: "app"}), quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	a := serveHandler(t, newFront(t, withAuthRequest(front.Proxy{To: front.Text(to), ReadTimeout: time.Second},
+		front.Proxy{To: "app"}), quiet(),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	if got := a.get("/"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}

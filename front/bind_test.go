@@ -26,8 +26,10 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 	to := serve(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
 	for name, p := range map[string]front.Proxy{
-		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")}, "variables": {URI: text("/v$uri?x=$arg_x")},
-		"fields":    {Header: []front.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"}, {Name: "X-Same", Value: "same"}}},
+		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")},
+		"variables": {URI: text("/v$uri?x=$arg_x")},
+		"fields": {Header: []front.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"},
+			{Name: "X-Same", Value: "same"}}},
 		"method":    {Method: "POST", Body: text("new body")},
 		"no header": {NoHeader: true, Header: []front.Field{{Name: "X-B", Value: "c"}}}, "no body": {NoBody: true},
 	} {
@@ -35,12 +37,15 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 		remote.To, local.To = front.Text(to), "app"
 		// otherwise it is the target's name, which differs
 		if p.Header == nil || p.Header[0].Name != "Host" {
-			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)], front.Field{Name: "Host", Value: "app"})
+			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)],
+				front.Field{Name: "Host", Value: "app"})
 		}
-		h := newFront(t, oneHost(front.Location{Path: "/r/", Proxy: &remote}, front.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
+		h := newFront(t, oneHost(front.Location{Path: "/r/", Proxy: &remote},
+			front.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
 		a := serveHandler(t, h)
 		for _, method := range []string{"GET", "POST"} {
-			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te", "trailers"}
+			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te",
+				"trailers"}
 			body := ""
 			if method == "POST" {
 				body = "body"
@@ -50,8 +55,10 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 			var w, g echoed
 			_ = json.Unmarshal([]byte(want.body), &w)
 			_ = json.Unmarshal([]byte(got.body), &g)
-			if w.URI = strings.Replace(w.URI, "/r/", "/l/", 1); got.status != want.status || fmt.Sprint(w) != fmt.Sprint(g) || got.header.Get("Content-Type") != want.header.Get("Content-Type") {
-				t.Errorf("%s %s: %d %+v %v\nwant %d %+v %v", name, method, got.status, g, got.header, want.status, w, want.header)
+			if w.URI = strings.Replace(w.URI, "/r/", "/l/", 1); got.status != want.status ||
+				fmt.Sprint(w) != fmt.Sprint(g) || got.header.Get("Content-Type") != want.header.Get("Content-Type") {
+				t.Errorf("%s %s: %d %+v %v\nwant %d %+v %v", name, method, got.status, g, got.header, want.status, w,
+					want.header)
 			}
 		}
 	}
@@ -63,7 +70,8 @@ func TestUnchangedRequestIsNotCopied(t *testing.T) {
 	var got *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })
 	h := newFront(t, oneHost(
-		front.Location{Path: "/same", Proxy: &front.Proxy{To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}}},
+		front.Location{Path: "/same",
+			Proxy: &front.Proxy{To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}}},
 		front.Location{Path: "/host", Proxy: &front.Proxy{To: "app"}},
 	), front.Bind("app", app))
 	for path, same := range map[string]bool{"/same": true, "/host": false} {
@@ -86,12 +94,17 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 	var bound *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
 	log := filepath.Join(t.TempDir(), "log")
-	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "app"}, Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
+	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "app"},
+		Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
 	c.LogFormats = []front.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
 	h := newFront(t, c, front.Bind("app", app), quiet())
 	var around *http.Request
 	for name, handler := range map[string]http.Handler{
-		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { around = r; h.ServeHTTP(w, r) }),
+		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			around = r
+			h.ServeHTTP(w, r)
+		}),
 	} {
 		server := httptest.NewServer(handler)
 		r, _ := http.NewRequest("GET", server.URL, nil)
@@ -119,7 +132,8 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	var first, second *http.Request
 	h := newFront(t, oneHost(
-		front.Location{Path: "/", Proxy: &front.Proxy{To: "app", Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: "app", Intercept: true},
+			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
 		front.Location{Path: "@other", Match: front.Named, Proxy: &front.Proxy{To: "other"}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first = r
@@ -158,18 +172,24 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 	})
 	dir := site(t, "i/file.txt")
 	c := oneHost(
-		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true, CookiePaths: []front.Replace{{From: "/a/", To: "/b/"}}},
+		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
+			CookiePaths: []front.Replace{{From: "/a/", To: "/b/"}}},
 			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
-		front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
+		front.Location{Path: "/i/", Internal: true,
+			Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
 	for _, test := range []struct {
 		line, body, field, value string
 		status                   int
 	}{
-		{"/a/200?X-Secret=x&X-A=y", "body", "X-Secret", "", 200}, {"/a/200?X-A=y", "body", "X-A", "y", 200}, {"/a/302?Location=http://app/z", "body", "Location", "http://front.test/z", 302},
-		{"/a/404?X-A=y", "i/file.txt", "X-A", "", 404}, {"/a/200?Set-Cookie=a=b;+Path=/a/x", "body", "X-A", "", 200}, {"/a/200?X-Accel-Redirect=/i/file.txt&X-A=y&Content-Type=x/y", "i/file.txt", "Content-Type", "x/y", 200},
-		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200}, {"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200}, {"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
+		{"/a/200?X-Secret=x&X-A=y", "body", "X-Secret", "", 200}, {"/a/200?X-A=y", "body", "X-A", "y", 200},
+		{"/a/302?Location=http://app/z", "body", "Location", "http://front.test/z", 302},
+		{"/a/404?X-A=y", "i/file.txt", "X-A", "", 404}, {"/a/200?Set-Cookie=a=b;+Path=/a/x", "body", "X-A", "", 200},
+		{"/a/200?X-Accel-Redirect=/i/file.txt&X-A=y&Content-Type=x/y", "i/file.txt", "Content-Type", "x/y", 200},
+		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200},
+		{"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
+		{"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
 		{"/a/flush?X-Secret=x", "body", "X-Secret", "", 200},
 	} {
 		got := a.get(test.line)
@@ -184,15 +204,16 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 	var kept []http.ResponseWriter
 	var received []*http.Request
 	to := []front.Replace{{From: "http://app/", To: "http://$host/"}}
-	h := newFront(t, proxyTo(front.Proxy{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kept, received = append(kept, w), append(received, r)
-		if r.URL.Path == "/first" {
-			return // nothing was written: the rules have not been applied
-		}
-		kept[0].Header()["Location"] = []string{"http://app/x"}
-		kept[0].WriteHeader(http.StatusTeapot)
-		_, _ = w.Write([]byte("own"))
-	})), quiet())
+	h := newFront(t, proxyTo(front.Proxy{To: "app", Redirects: to}),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			kept, received = append(kept, w), append(received, r)
+			if r.URL.Path == "/first" {
+				return // nothing was written: the rules have not been applied
+			}
+			kept[0].Header()["Location"] = []string{"http://app/x"}
+			kept[0].WriteHeader(http.StatusTeapot)
+			_, _ = w.Write([]byte("own"))
+		})), quiet())
 	for i, path := range []string{"/first", "/other"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -200,18 +221,20 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 			t.Errorf("%s: %d %q, want %q", path, w.Code, w.Body, want)
 		}
 	}
-	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" || kept[0] == kept[1] {
+	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" ||
+		kept[0] == kept[1] {
 		t.Errorf("received %v", received)
 	}
 }
 
 // A handler that panics ends its own connection, as without the front, and no other.
 func TestBoundPanicEndsOnlyItsConnection(t *testing.T) {
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/panic" {
-			panic("ouch")
-		}
-	})), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: "app"}),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/panic" {
+				panic("ouch")
+			}
+		})), quiet()))
 	if resp, err := a.client.Get("http://x/panic"); err == nil {
 		t.Errorf("a response: %v", resp)
 	}
@@ -228,15 +251,16 @@ func TestBodyLimitsApplyToBoundHandlers(t *testing.T) {
 	}
 	c := proxyTo(front.Proxy{To: "app"})
 	c.Hosts[0].Locations[0].MaxBody = 10
-	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == "POST" {
-			_, _ = io.Copy(w, r.Body)
-			return
-		}
-		f, _ := os.Open(name)
-		defer f.Close()
-		_, _ = io.Copy(w, f)
-	})), quiet()))
+	a := serveHandler(t, newFront(t, c,
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == "POST" {
+				_, _ = io.Copy(w, r.Body)
+				return
+			}
+			f, _ := os.Open(name)
+			defer f.Close()
+			_, _ = io.Copy(w, f)
+		})), quiet()))
 	for n, want := range map[int]int{10: 200, 11: 413} {
 		if got := a.do("POST", "/", strings.NewReader(pattern(n))); got.status != want {
 			t.Errorf("%d bytes: %d, want %d", n, got.status, want)
@@ -257,12 +281,14 @@ func TestSilentBoundHandlerResponds(t *testing.T) {
 	dir := site(t, "i/file.txt")
 	a := serveHandler(t, newFront(t, oneHost(
 		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}}},
-		front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
+		front.Location{Path: "/i/", Internal: true,
+			Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
 	), front.Bind("app", app), quiet()))
 	if got := a.get("/a/?X-Secret=x"); got.status != 200 || got.header.Get("X-Secret") != "" {
 		t.Errorf("what is hidden: %+v", got)
 	}
-	if got := a.get("/a/?X-Accel-Redirect=/i/file.txt"); got.body != "i/file.txt" || got.header.Get("X-Accel-Redirect") != "" {
+	if got := a.get("/a/?X-Accel-Redirect=/i/file.txt"); got.body != "i/file.txt" ||
+		got.header.Get("X-Accel-Redirect") != "" {
 		t.Errorf("what it redirects to: %+v", got)
 	}
 }
@@ -271,13 +297,16 @@ func TestSilentBoundHandlerResponds(t *testing.T) {
 func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
 	c := oneHost(
-		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1, Target: "@app"}}}},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Intercept: true},
+			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1,
+				Target: "@app"}}}},
 		front.Location{Match: front.Named, Path: "@app", Proxy: &front.Proxy{To: "app"}},
 	)
-	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, r.Method, r.ContentLength)
-		_, _ = io.Copy(w, r.Body)
-	})), quiet()))
+	a := serveHandler(t, newFront(t, c,
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintln(w, r.Method, r.ContentLength)
+			_, _ = io.Copy(w, r.Body)
+		})), quiet()))
 	for _, n := range []int{1, 100_000} {
 		body := strings.Repeat("x", n)
 		// one without a length
@@ -303,8 +332,11 @@ func (w *nowhere) SetSendTimeout(time.Duration) error { return nil }
 func BenchmarkBound(b *testing.B) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hi") })
 	for name, p := range map[string]front.Proxy{
-		"usual": {To: "app", Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, "same host": {To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}},
-		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"}, {Name: "X-Real-IP", Value: "$remote_addr"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
+		"usual":     {To: "app", Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+		"same host": {To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}},
+		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"},
+			{Name: "X-Real-IP", Value: "$remote_addr"},
+			{Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			c := proxyTo(p)
@@ -365,9 +397,11 @@ func proxyHTTP(t testing.TB) func() {
 }
 
 func proxyFastCGI(t testing.TB) func() {
-	reply := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
+	reply := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
+		[]byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
 	var params []front.Param
-	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI", "DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
+	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI",
+		"DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
 		params = append(params, front.Param{Name: name, Value: front.Text("$" + strings.ToLower(name))})
 	}
 	return proxyCost(t, front.Proxy{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(reply))

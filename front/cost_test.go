@@ -37,22 +37,26 @@ func costs(t testing.TB) (all []costCase) {
 	}
 	var many []Host
 	for i := range 100 {
-		h := Host{Names: []string{fmt.Sprintf("h%d.example", i)}, Listen: []Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
+		h := Host{Names: []string{fmt.Sprintf("h%d.example", i)},
+			Listen: []Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
 		for j := range 100 {
-			h.Locations = append(h.Locations, Location{Path: fmt.Sprintf("/%d/", j), Proxy: &Proxy{To: "app", NoHeader: false}})
+			h.Locations = append(h.Locations,
+				Location{Path: fmt.Sprintf("/%d/", j), Proxy: &Proxy{To: "app", NoHeader: false}})
 		}
 		many = append(many, h)
 	}
 	dir := site(t, "x.txt", "index.html")
 	bound := newFront(t, Config{Hosts: []Host{{Locations: []Location{{Path: "/", Proxy: &Proxy{To: "app"}}}}}}, app)
 	received := request("a.example", "/")
-	own := received.WithContext(context.WithValue(received.Context(), http.ServerContextKey, &http.Server{Handler: bound}))
+	own := received.WithContext(context.WithValue(received.Context(), http.ServerContextKey,
+		&http.Server{Handler: bound}))
 	file := []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}
 	return []costCase{
 		{"bound", bound, received, 1},
 		{"bound-own", bound, own, 1}, // the server's own handler: its request is not copied
 		{"bound-hosts", newFront(t, Config{Hosts: many}, app), request("h42.example", "/42/x"), 1},
-		{"return", newFront(t, Config{Hosts: []Host{{Steps: []Step{Return{Status: 200, Text: "x"}}}}}), request("a.example", "/"), 4},
+		{"return", newFront(t, Config{Hosts: []Host{{Steps: []Step{Return{Status: 200, Text: "x"}}}}}),
+			request("a.example", "/"), 4},
 		{"file", newFront(t, Config{Hosts: file}), request("a.example", "/x.txt"), 3},
 		{"index", newFront(t, Config{Hosts: file}), request("a.example", "/"), 4},
 	}

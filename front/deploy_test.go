@@ -13,7 +13,8 @@ import (
 // releases returns a directory with two releases of a site, and the link "current" to the first.
 func releases(t *testing.T) (dir string, deploy func(release string)) {
 	t.Helper()
-	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x", "r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
+	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x",
+		"r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
 	for _, r := range []string{"r1", "r2"} {
 		if err := os.WriteFile(filepath.Join(dir, r, "large"), []byte(strings.Repeat(r, 300_000)), 0o644); err != nil {
 			t.Fatal(err)
@@ -45,16 +46,20 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{
 		Defaults: Settings{Files: Files{Root: current, Precompressed: true}},
 		Locations: []Location{
-			at("/alias/", Files{Alias: current + "/"}), at("/file", Files{Alias: current + "/x"}), at("/below/", Files{Alias: Text(dir) + "/"}),
-			at("/variable/", Files{Alias: Text(dir) + "/$arg_d/"}), at("/whole/", Files{Alias: "$arg_d/"}), at("/list/", Files{Root: current, Listing: true}), missing, tried,
+			at("/alias/", Files{Alias: current + "/"}), at("/file", Files{Alias: current + "/x"}),
+			at("/below/", Files{Alias: Text(dir) + "/"}),
+			at("/variable/", Files{Alias: Text(dir) + "/$arg_d/"}), at("/whole/", Files{Alias: "$arg_d/"}),
+			at("/list/", Files{Root: current, Listing: true}), missing, tried,
 		},
 	}}})
 	check := func(release string) {
 		t.Helper()
 		n := strings.TrimPrefix(release, "r")
 		for target, want := range map[string]string{
-			"/x": release + "/x", "/": release + "/index.html", "/large": strings.Repeat(release, 300_000), "/alias/x": release + "/x", "/file": release + "/x",
-			"/below/current/x": release + "/x", "/variable/x?d=current": release + "/x", "/whole/x?d=" + string(current): release + "/x", "/gz": release + "/gz.gz",
+			"/x": release + "/x", "/": release + "/index.html", "/large": strings.Repeat(release, 300_000),
+			"/alias/x": release + "/x", "/file": release + "/x",
+			"/below/current/x": release + "/x", "/variable/x?d=current": release + "/x", "/whole/x?d=" +
+				string(current): release + "/x", "/gz": release + "/gz.gz",
 			"/tried/": release + "/only" + n, "/error/none": release + "/err.html",
 		} {
 			if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want {
@@ -140,25 +145,34 @@ func TestDisableSymlinksRejectsLinks(t *testing.T) {
 	}
 	dir, _ := releases(t)
 	root := Text(dir + "/current")
-	for _, link := range [][2]string{{"x", "r1/link"}, {"../r2", "r1/dir"}, {"nowhere", "r1/dangling"}, {"loop", "r1/loop"}} {
+	for _, link := range [][2]string{{"x", "r1/link"}, {"../r2", "r1/dir"}, {"nowhere", "r1/dangling"},
+		{"loop", "r1/loop"}} {
 		if err := os.Symlink(link[0], filepath.Join(dir, link[1])); err != nil {
 			t.Fatal(err)
 		}
 	}
 	at := func(path string, how files.Symlinks, from, root Text) Location {
-		return Location{Path: path, Settings: Settings{Files: Files{Alias: root + "/", Symlinks: how, SymlinksFrom: from}}}
+		return Location{Path: path,
+			Settings: Settings{Files: Files{Alias: root + "/", Symlinks: how, SymlinksFrom: from}}}
 	}
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
-		at("/off/", files.FollowLinks, "", root), at("/on/", files.FollowNoLinks, "", root), at("/real/", files.FollowNoLinks, "", Text(dir)+"/r1"),
-		at("/from/", files.FollowNoLinks, root, root), at("/slash/", files.FollowNoLinks, root+"/", root), at("/root/", files.FollowNoLinks, "$document_root", root),
-		at("/other/", files.FollowNoLinks, "/elsewhere", root), at("/variable/", files.FollowNoLinks, Text(dir)+"/$arg_d", root), at("/owner/", files.FollowOwnedLinks, "", root),
+		at("/off/", files.FollowLinks, "", root), at("/on/", files.FollowNoLinks, "", root),
+		at("/real/", files.FollowNoLinks, "", Text(dir)+"/r1"),
+		at("/from/", files.FollowNoLinks, root, root), at("/slash/", files.FollowNoLinks, root+"/", root),
+		at("/root/", files.FollowNoLinks, "$document_root", root),
+		at("/other/", files.FollowNoLinks, "/elsewhere", root),
+		at("/variable/", files.FollowNoLinks, Text(dir)+"/$arg_d", root),
+		at("/owner/", files.FollowOwnedLinks, "", root),
 	}}}})
 	for target, status := range map[string]int{
 		"/off/x": 200, "/off/link": 200, "/off/dir/x": 200, "/off/dangling": 404, "/off/loop": 403, "/off/dir": 301,
-		"/on/x": 404, "/on/none": 404, "/real/x": 200, "/real/link": 403, "/real/dir/x": 404, "/real/dir/": 404, "/real/dir": 403, "/real/dangling": 403, "/real/none": 404, "/real/x/y": 404, "/real/": 200,
-		"/from/x": 200, "/from/link": 403, "/from/dir/x": 404, "/slash/x": 200, "/slash/link": 403, "/root/x": 200, "/root/link": 403, "/other/x": 404,
-		"/variable/x?d=current": 200, "/variable/link?d=current": 403, "/variable/x?d=curr": 404, "/variable/x?d=r1": 404,
-		"/owner/x": 200, "/owner/link": 200, "/owner/dir/x": 200, "/owner/dangling": 404,
+		"/on/x": 404, "/on/none": 404, "/real/x": 200, "/real/link": 403, "/real/dir/x": 404, "/real/dir/": 404,
+		"/real/dir": 403, "/real/dangling": 403, "/real/none": 404, "/real/x/y": 404, "/real/": 200,
+		"/from/x": 200, "/from/link": 403, "/from/dir/x": 404, "/slash/x": 200, "/slash/link": 403, "/root/x": 200,
+		"/root/link": 403, "/other/x": 404,
+		"/variable/x?d=current": 200, "/variable/link?d=current": 403, "/variable/x?d=curr": 404,
+		"/variable/x?d=r1": 404,
+		"/owner/x":         200, "/owner/link": 200, "/owner/dir/x": 200, "/owner/dangling": 404,
 	} {
 		for range 2 {
 			if got := get(t, h, target); got.status != status {

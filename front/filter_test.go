@@ -23,7 +23,8 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 	if err := os.WriteFile(name, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := newFront(t, oneHost(app(front.Settings{SendTimeout: time.Minute, Header: []front.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
+	h := newFront(t, oneHost(app(front.Settings{SendTimeout: time.Minute,
+		Header: []front.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Error(err)
@@ -34,7 +35,8 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 				return
 			}
 			defer f.Close()
-			if n, err := io.Copy(w, io.LimitReader(f, int64(len(content)-7))); err != nil || n != int64(len(content)-7) {
+			if n, err := io.Copy(w, io.LimitReader(f, int64(len(content)-7))); err != nil ||
+				n != int64(len(content)-7) {
 				t.Error(n, err)
 			}
 			if n, err := io.Copy(w, f); err != nil || n != 7 { // and it continues where it stopped
@@ -42,7 +44,10 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 			}
 		})))
 	direct := make(chan bool, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(&copier{w, direct}, r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		h.ServeHTTP(&copier{w, direct}, r)
+	}))
 	defer server.Close()
 	resp, err := http.Get(server.URL)
 	if err != nil {
@@ -81,9 +86,11 @@ func TestErrorPageReplacesUpstreamError(t *testing.T) {
 	pass := &front.Proxy{To: "app", Intercept: true}
 	us := serveHandler(t, newFront(t, oneHost(
 		front.Location{Path: "/", Proxy: pass, Settings: front.Settings{
-			ErrorPages: []front.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"}, {Statuses: []int{401}, Target: "/page"}},
+			ErrorPages: []front.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"},
+				{Statuses: []int{401}, Target: "/page"}},
 		}},
-		front.Location{Path: "/page", Match: front.Exact, Steps: []front.Step{front.Return{Status: 200, Text: "the page"}}},
+		front.Location{Path: "/page", Match: front.Exact,
+			Steps: []front.Step{front.Return{Status: 200, Text: "the page"}}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-App", "says")
 		w.Header().Set("Content-Length", "11")
@@ -95,10 +102,12 @@ func TestErrorPageReplacesUpstreamError(t *testing.T) {
 		_, _ = io.WriteString(w, "the handler")
 		w.(http.Flusher).Flush()
 	})), quiet()))
-	for code, want := range map[int]string{200: "the handler", 404: "the page", 502: "the page", 401: "the page", 500: "the handler", 403: "the handler"} {
+	for code, want := range map[int]string{200: "the handler", 404: "the page", 502: "the page", 401: "the page",
+		500: "the handler", 403: "the handler"} {
 		got := us.get(fmt.Sprintf("/%d", code))
 		intercepted := want == "the page"
-		if got.status != code || got.body != want || (got.header.Get("X-App") == "") != intercepted || (got.header.Get("Www-Authenticate") == "") != (intercepted && code != 401) {
+		if got.status != code || got.body != want || (got.header.Get("X-App") == "") != intercepted ||
+			(got.header.Get("Www-Authenticate") == "") != (intercepted && code != 401) {
 			t.Errorf("%d: %d, %q, %q", code, got.status, got.body, got.header)
 		}
 	}
@@ -125,14 +134,19 @@ func TestFiltersDoNotChangeResponses(t *testing.T) {
 			_, _ = w.Write(make([]byte, 5000))
 			w.Header().Set(http.TrailerPrefix+"X-After", "1")
 		},
-		"copy":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("copied")) },
-		"flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); _, _ = w.Write([]byte("abc")) },
+		"copy": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("copied")) },
+		"flush": func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			_,
+				_ = w.Write([]byte("abc"))
+		},
 		"typed": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = nil
 			_, _ = w.Write([]byte("abc"))
 		},
 	}
-	around := front.Settings{Logs: []front.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute, Gzip: &front.Gzip{MinLength: 1000}, Rate: "100m"}
+	around := front.Settings{Logs: []front.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute,
+		Gzip: &front.Gzip{MinLength: 1000}, Rate: "100m"}
 	for name, handler := range handlers {
 		bare, ours := frontOf(t, front.Settings{}, handler), frontOf(t, around, handler)
 		for _, method := range []string{"GET", "HEAD"} {
@@ -167,9 +181,10 @@ func BenchmarkAround(b *testing.B) {
 		{"gzip/not accepted", front.Settings{Gzip: &front.Gzip{}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			h := newFront(b, oneHost(app(c.settings)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, "Hello World\n")
-			})))
+			h := newFront(b, oneHost(app(c.settings)),
+				front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = io.WriteString(w, "Hello World\n")
+				})))
 			r := httptest.NewRequest("GET", "/a/path?query", nil)
 			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101")
 			r.RemoteAddr = "192.0.2.1:1234"

@@ -83,7 +83,10 @@ func TestHandlerResponds(t *testing.T) {
 		{Path: "/", Settings: Settings{Files: Files{Root: Text(dir)}}},
 		{Path: "/r", Steps: []Step{Return{Status: 200, Text: "hi $uri$is_args$args"}}},
 		{Path: "/go/", Proxy: &Proxy{To: "app"}},
-	}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "app "+r.URL.Path) })))
+	}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		io.WriteString(w, "app "+r.URL.Path)
+	})))
 	for _, test := range []struct {
 		line, body string
 		status     int

@@ -56,9 +56,11 @@ func TestGzipIsSameAsNginx(t *testing.T) {
 	var locations strings.Builder
 	var ours []front.Location
 	for i, p := range proxied {
-		fmt.Fprintf(&locations, "location /%d/ { gzip_proxied %s; proxy_pass http://unix:%s; }\n", i, p, theirApp.socket)
+		fmt.Fprintf(&locations, "location /%d/ { gzip_proxied %s; proxy_pass http://unix:%s; }\n", i, p,
+			theirApp.socket)
 		l := app(front.Settings{Gzip: &front.Gzip{
-			MinLength: 100, Types: []string{"application/json", "text/plain"}, Vary: true, Proxied: strings.Fields(p), Disable: []string{"BadBot", "msie6"},
+			MinLength: 100, Types: []string{"application/json", "text/plain"}, Vary: true, Proxied: strings.Fields(p),
+			Disable: []string{"BadBot", "msie6"},
 		}})
 		l.Path = fmt.Sprintf("/%d/", i)
 		ours = append(ours, l)
@@ -90,35 +92,44 @@ func gzipCases(proxied int) []gzipCase {
 	var all []gzipCase
 	add := func(path string, fields ...string) { all = append(all, gzipCase{"GET", path, fields}) }
 	for _, accept := range []string{
-		"gzip", "gzip, br", "br, gzip", "deflate", "", "*", "gzip;q=0", "gzip;q=0.0", "gzip;q=0.5", "gzip; q=1", "gzip;q=1.000", "GZIP", "x-gzip",
+		"gzip", "gzip, br", "br, gzip", "deflate", "", "*", "gzip;q=0", "gzip;q=0.0", "gzip;q=0.5", "gzip; q=1",
+		"gzip;q=1.000", "GZIP", "x-gzip",
 		"identity, gzip;q=0.001", "gzip;q=2", "gzip;q=", "gzip;q=x",
 	} {
 		add("/0/?"+html+big, "Accept-Encoding", accept)
 	}
 	for _, query := range []string{
-		html + "&n=99&len=1", html + "&n=100&len=1", html + "&n=99", html + "&n=100", html + "&n=5000", html + "&n=0", html + "&n=5000&step=70",
-		"H-Content-Type=text/html;charset=utf-8" + big, "H-Content-Type=TEXT/HTML" + big, "H-Content-Type=image/png" + big,
+		html + "&n=99&len=1", html + "&n=100&len=1", html + "&n=99", html + "&n=100", html + "&n=5000", html + "&n=0",
+		html + "&n=5000&step=70",
+		"H-Content-Type=text/html;charset=utf-8" + big, "H-Content-Type=TEXT/HTML" + big, "H-Content-Type=image/png" +
+			big,
 		"H-Content-Type=application/json" + big, "n=3000", "n=50", "n=3000&step=10", "n=50&len=1", "n=3000&status=200",
-		html + big + "&status=404", html + big + "&status=403", html + big + "&status=500", html + big + "&status=201", html + "&status=204",
+		html + big + "&status=404", html + big + "&status=403", html + big + "&status=500", html + big +
+			"&status=201", html + "&status=204",
 		html + big + "&status=206", html + big + "&H-Content-Encoding=br",
-		html + big + "&H-Etag=" + url.QueryEscape(`"x"`), html + big + "&H-Etag=" + url.QueryEscape(`W/"x"`), html + big + "&H-Etag=x",
+		html + big + "&H-Etag=" + url.QueryEscape(`"x"`), html + big + "&H-Etag=" + url.QueryEscape(`W/"x"`), html +
+			big + "&H-Etag=x",
 		html + big + "&H-Accept-Ranges=bytes",
 	} {
 		add("/0/?"+strings.ReplaceAll(query, ";", "%3B"), "Accept-Encoding", "gzip")
 		if strings.HasSuffix(query, "&n=0") {
 			continue // net/http leaves the length out here, without which it is not too short
 		}
-		all = append(all, gzipCase{"HEAD", "/0/?" + strings.ReplaceAll(query, ";", "%3B"), []string{"Accept-Encoding", "gzip"}})
+		all = append(all, gzipCase{"HEAD", "/0/?" + strings.ReplaceAll(query, ";", "%3B"),
+			[]string{"Accept-Encoding", "gzip"}})
 	}
 	for i := range proxied {
 		for _, query := range []string{
-			"", "&H-Expires=" + url.QueryEscape("Thu, 01 Jan 1970 00:00:01 GMT"), "&H-Expires=" + url.QueryEscape("Thu, 31 Dec 2037 23:55:55 GMT"),
-			"&H-Expires=soon", "&H-Cache-Control=no-cache", "&H-Cache-Control=no-store", "&H-Cache-Control=private", "&H-Cache-Control=public",
+			"", "&H-Expires=" + url.QueryEscape("Thu, 01 Jan 1970 00:00:01 GMT"), "&H-Expires=" +
+				url.QueryEscape("Thu, 31 Dec 2037 23:55:55 GMT"),
+			"&H-Expires=soon", "&H-Cache-Control=no-cache", "&H-Cache-Control=no-store", "&H-Cache-Control=private",
+			"&H-Cache-Control=public",
 			"&H-Last-Modified=" + url.QueryEscape("Thu, 01 Jan 1970 00:00:01 GMT"), "&H-Etag=" + url.QueryEscape(`"x"`),
 		} {
 			add(fmt.Sprintf("/%d/?%s%s%s", i, html, big, query), "Accept-Encoding", "gzip", "Via", "1.1 p")
 		}
-		add(fmt.Sprintf("/%d/?%s%s", i, html, big), "Accept-Encoding", "gzip", "Via", "1.1 p", "Authorization", "Basic eDp5")
+		add(fmt.Sprintf("/%d/?%s%s", i, html, big), "Accept-Encoding", "gzip", "Via", "1.1 p", "Authorization",
+			"Basic eDp5")
 	}
 	for _, agent := range []string{"x BadBot y", "Mozilla/4.0 (compatible; MSIE 6.0; Windows 98)", "curl"} {
 		add("/0/?"+html+big, "Accept-Encoding", "gzip", "User-Agent", agent)
@@ -146,7 +157,8 @@ func plainBody(t *testing.T, r response) string {
 // HTTP/1.0 gets no compressed responses unless HTTP10 is set.
 func TestHTTP10IsNotCompressedByDefault(t *testing.T) {
 	for _, may := range []bool{false, true} {
-		h := newFront(t, oneHost(app(front.Settings{Gzip: &front.Gzip{HTTP10: may}})), front.Bind("app", http.HandlerFunc(respondAsQuery)))
+		h := newFront(t, oneHost(app(front.Settings{Gzip: &front.Gzip{HTTP10: may}})),
+			front.Bind("app", http.HandlerFunc(respondAsQuery)))
 		r, _ := http.NewRequest("GET", "http://front.test/?n=3000", nil)
 		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
 		r.Header.Set("Accept-Encoding", "gzip")
@@ -162,7 +174,8 @@ func TestHTTP10IsNotCompressedByDefault(t *testing.T) {
 // $gzip_ratio is the ratio of the handler's bytes to those sent.
 func TestGzipRatioIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	c := oneHost(app(front.Settings{Gzip: &front.Gzip{Types: []string{"text/plain"}}, Logs: []front.Log{{Path: name, Format: "ratio"}}}))
+	c := oneHost(app(front.Settings{Gzip: &front.Gzip{Types: []string{"text/plain"}},
+		Logs: []front.Log{{Path: name, Format: "ratio"}}}))
 	c.LogFormats = []front.LogFormat{{Name: "ratio", Text: "$body_bytes_sent $gzip_ratio"}}
 	h, err := front.New(c, front.Bind("app", http.HandlerFunc(respondAsQuery)))
 	must(t, err)
@@ -177,7 +190,8 @@ func TestGzipRatioIsLogged(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	var sent int
 	var ratio float64
-	if n, err := fmt.Sscanf(lines[0], "%d %f", &sent, &ratio); n != 2 || err != nil || sent == 0 || math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00") {
+	if n, err := fmt.Sscanf(lines[0], "%d %f", &sent, &ratio); n != 2 || err != nil || sent == 0 ||
+		math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00") {
 		t.Errorf("%q", lines[0])
 	}
 	if lines[1] != "3000 -" {
@@ -210,14 +224,15 @@ func (r *recorder) Flush() { r.flushes++ }
 // Flushed data can be read at once, as event streams require.
 func TestFlushedGzipIsReadable(t *testing.T) {
 	next := make(chan bool)
-	us := frontOf(t, front.Settings{Gzip: &front.Gzip{Types: []string{"text/event-stream"}}}, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			w.(http.Flusher).Flush()
-			<-next
-		}
-	})
+	us := frontOf(t, front.Settings{Gzip: &front.Gzip{Types: []string{"text/event-stream"}}},
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := range 3 {
+				fmt.Fprintf(w, "data: %d\n\n", i)
+				w.(http.Flusher).Flush()
+				<-next
+			}
+		})
 	r, _ := http.NewRequest("GET", "http://front.test/", nil)
 	r.Header.Set("Accept-Encoding", "gzip")
 	resp, err := us.client.Do(r)
@@ -248,12 +263,13 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, bound = 600, 512
 		hold := make(chan bool)
-		h, err := front.New(oneHost(app(front.Settings{Gzip: &front.Gzip{}})), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			_, _ = io.WriteString(w, strings.Repeat("x", 1000))
-			<-hold
-			panic(http.ErrAbortHandler)
-		})))
+		h, err := front.New(oneHost(app(front.Settings{Gzip: &front.Gzip{}})),
+			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				_, _ = io.WriteString(w, strings.Repeat("x", 1000))
+				<-hold
+				panic(http.ErrAbortHandler)
+			})))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +311,8 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 
 func TestInvalidGzipIsRejected(t *testing.T) {
 	for _, g := range []front.Gzip{{Level: 10}, {Level: -1}, {Proxied: []string{"some"}}, {Disable: []string{"("}}} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Gzip: &g}})); err == nil || !strings.Contains(err.Error(), "gzip") {
+		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Gzip: &g}})); err == nil ||
+			!strings.Contains(err.Error(), "gzip") {
 			t.Errorf("%+v: %v", g, err)
 		}
 	}

@@ -10,8 +10,11 @@ import (
 
 func TestHostNameIsNormalized(t *testing.T) {
 	for in, want := range map[string]string{ // "!": invalid
-		"": "", "a.example": "a.example", "A.Example:80": "a.example", "a.example.": "a.example", "a.example.:80": "a.example", "a:": "a", "[::1]:80": "[::1]", "[::1]": "[::1]", "[::1": "!", "[::1]x": "!", "a:b": "!",
-		"a:1:2": "!", "::1": "!", "a..b": "!", "a b": "!", "a/b": "!", "a\x7f": "!", "a,b": "!", "u@a": "!", "a#b": "!", "1.2.3.4:5": "1.2.3.4", "ä": "ä", ".a": ".a",
+		"": "", "a.example": "a.example", "A.Example:80": "a.example", "a.example.": "a.example",
+		"a.example.:80": "a.example", "a:": "a", "[::1]:80": "[::1]", "[::1]": "[::1]", "[::1": "!",
+		"[::1]x": "!", "a:b": "!",
+		"a:1:2": "!", "::1": "!", "a..b": "!", "a b": "!", "a/b": "!", "a\x7f": "!", "a,b": "!", "u@a": "!",
+		"a#b": "!", "1.2.3.4:5": "1.2.3.4", "ä": "ä", ".a": ".a",
 	} {
 		got, ok := hostName(in)
 		if !ok {
@@ -36,7 +39,9 @@ func TestHostIsOfLocalAddress(t *testing.T) {
 	elsewhere := hostListening("elsewhere", "*:81")
 	elsewhere.Listen[0].Default = true
 	h := newFront(t, Config{Hosts: []Host{
-		hostListening("all", "*:80"), hostListening("one", "10.0.0.1:80", "*:81"), hostListening("two", "10.0.0.1:80"), hostListening("six", "[::]:80", "[::1]:82"), hostListening("socket", "unix:/run/x"), elsewhere,
+		hostListening("all", "*:80"), hostListening("one", "10.0.0.1:80", "*:81"),
+		hostListening("two", "10.0.0.1:80"), hostListening("six", "[::]:80", "[::1]:82"),
+		hostListening("socket", "unix:/run/x"), elsewhere,
 	}})
 	tcp := func(ip string, port int) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: port} }
 	for _, test := range []struct {
@@ -44,8 +49,12 @@ func TestHostIsOfLocalAddress(t *testing.T) {
 		host  string
 		want  string
 	}{
-		{tcp("10.0.0.2", 80), "one", "all"}, {tcp("10.0.0.1", 80), "x", "one"}, {tcp("10.0.0.1", 80), "two", "two"}, {tcp("10.0.0.1", 80), "all", "one"}, {tcp("10.0.0.1", 81), "x", "elsewhere"}, {tcp("10.0.0.1", 81), "one", "one"},
-		{tcp("::1", 80), "x", "six"}, {tcp("::1", 82), "x", "six"}, {tcp("::2", 82), "x", ""}, {&net.UnixAddr{Name: "/run/x"}, "x", "socket"}, {&net.UnixAddr{Name: "/run/y"}, "x", ""}, {tcp("10.0.0.1", 99), "all", ""}, {nil, "all", ""},
+		{tcp("10.0.0.2", 80), "one", "all"}, {tcp("10.0.0.1", 80), "x", "one"}, {tcp("10.0.0.1", 80), "two", "two"},
+		{tcp("10.0.0.1", 80), "all", "one"}, {tcp("10.0.0.1", 81), "x", "elsewhere"},
+		{tcp("10.0.0.1", 81), "one", "one"},
+		{tcp("::1", 80), "x", "six"}, {tcp("::1", 82), "x", "six"}, {tcp("::2", 82), "x", ""},
+		{&net.UnixAddr{Name: "/run/x"}, "x", "socket"}, {&net.UnixAddr{Name: "/run/y"}, "x", ""},
+		{tcp("10.0.0.1", 99), "all", ""}, {nil, "all", ""},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Host = test.host
@@ -54,7 +63,8 @@ func TestHostIsOfLocalAddress(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if test.want == "" && w.Code != http.StatusMisdirectedRequest || test.want != "" && w.Body.String() != test.want {
+		if test.want == "" && w.Code != http.StatusMisdirectedRequest || test.want != "" &&
+			w.Body.String() != test.want {
 			t.Errorf("%v %s: %d %q, want %q", test.local, test.host, w.Code, w.Body, test.want)
 		}
 	}
@@ -62,7 +72,8 @@ func TestHostIsOfLocalAddress(t *testing.T) {
 
 // If all hosts listen on the same addresses the address does not matter.
 func TestSameHostsEverywhereNeedNoAddress(t *testing.T) {
-	first, second := hostListening("first", "127.0.0.1:80", "[::1]:80"), hostListening("second", "[::1]:80", "127.0.0.1:80")
+	first, second := hostListening("first", "127.0.0.1:80", "[::1]:80"),
+		hostListening("second", "[::1]:80", "127.0.0.1:80")
 	h := newFront(t, Config{Hosts: []Host{first, second}})
 	if got := get(t, h, "/", "Host", "second"); got.body != "second" {
 		t.Errorf("%q", got.body)

@@ -100,28 +100,41 @@ func evil(head string) bool {
 func framingCases() []hostile {
 	const smuggled = "GET /evil HTTP/1.1\r\nHost: front.test\r\n\r\n"
 	return []hostile{
-		{"1", "two lengths", "POST /x {R}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|", ""},
-		{"2", "a coding that looks like chunked", "POST /x {R}Transfer-Encoding: xchunked\r\n{E}0\r\n\r\n" + smuggled, "501|400", "", ""},
-		{"2", "chunked twice", "POST /x {R}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n" + smuggled, "501|400", "", ""},
-		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|", ""},
-		{"3", "chunked in HTTP/1.0", "POST /x HTTP/1.0\r\nHost: front.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, "", "POST /x|", ""},
+		{"1", "two lengths", "POST /x {R}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n", "200|400",
+			"POST /x|", ""},
+		{"2", "a coding that looks like chunked", "POST /x {R}Transfer-Encoding: xchunked\r\n{E}0\r\n\r\n" + smuggled,
+			"501|400", "", ""},
+		{"2", "chunked twice", "POST /x {R}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n" +
+			smuggled, "501|400", "", ""},
+		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|",
+			""},
+		{"3", "chunked in HTTP/1.0",
+			"POST /x HTTP/1.0\r\nHost: front.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, "",
+			"POST /x|", ""},
 		{"4", "a length with a sign", "POST /x {R}Content-Length: +5\r\n{E}abcde", "400", "", ""},
 		{"4", "a length in hex", "POST /x {R}Content-Length: 0x5\r\n{E}abcde", "400", "", ""},
 		{"4", "a list of lengths", "POST /x {R}Content-Length: 5, 5\r\n{E}abcde", "400", "", ""},
-		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "", ""},
-		{"5", "a chunk's size that does not fit", "POST /x {R}Transfer-Encoding: chunked\r\n{E}10000000000000005\r\nabcde\r\n0\r\n\r\n", "400", "", ""},
-		{"6", "junk after a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400", "", ""},
+		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "",
+			""},
+		{"5", "a chunk's size that does not fit",
+			"POST /x {R}Transfer-Encoding: chunked\r\n{E}10000000000000005\r\nabcde\r\n0\r\n\r\n", "400", "", ""},
+		{"6", "junk after a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400",
+			"", ""},
 		{"7, 8", "a space before the colon", "GET /x {R}X-A : b\r\n{E}", "400", "", ""},
 		{"8", "no name", "GET /x {R}: b\r\n{E}", "400", "", ""},
 		{"10", "a trailer", "POST /x {R}Transfer-Encoding: chunked\r\nTrailer: evil\r\n{E}1\r\na\r\n0\r\nEvil: 1\r\nX-Real-IP: 6.6.6.6\r\n\r\n", "200", "POST /x HTTP/1.1|Content-Length: 1|", ""},
-		{"11", "an unread body", "POST /say HTTP/1.1\r\nHost: front.test\r\nContent-Length: 42\r\n\r\n" + smuggled + "  GET /x {R}{E}", "200 200", "GET /x|", "said"},
-		{"11", "a body that is too long", "POST /x HTTP/1.1\r\nHost: front.test\r\nContent-Length: 101\r\n\r\n" + smuggled + strings.Repeat(" ", 101-len(smuggled)), "413", "", ""},
+		{"11", "an unread body", "POST /say HTTP/1.1\r\nHost: front.test\r\nContent-Length: 42\r\n\r\n" + smuggled +
+			"  GET /x {R}{E}", "200 200", "GET /x|", "said"},
+		{"11", "a body that is too long", "POST /x HTTP/1.1\r\nHost: front.test\r\nContent-Length: 101\r\n\r\n" +
+			smuggled + strings.Repeat(" ", 101-len(smuggled)), "413", "", ""},
 		{"13", "a body that was not waited for", "POST /x HTTP/1.1\r\nHost: front.test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabcGET /y {R}{E}", "100 200 200", "GET /y|", ""},
 		{"14", "CONNECT", "CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n" + smuggled, "", "", ""},
 		{"16", "h2c", "GET /set/x {R}Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\r\n", "200", "GET /set/x|", ""},
 		{"17", "two hosts", "GET /x {R}Host: evil\r\n{E}", "400", "", ""},
-		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "", ""},
-		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400", "", ""},
+		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "",
+			""},
+		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400",
+			"", ""},
 		{"17", "brackets", "GET /x HTTP/1.1\r\nHost: [::1]evil\r\nConnection: close\r\n\r\n", "400", "", ""},
 		{"17", "another host in the target", "GET http://other.test/x {R}{E}", "200", "GET /x HTTP/1.1|", ""},
 		{"17", "a fragment", "GET /x#/../private/y {R}{E}", "200", "GET /x HTTP/1.1|", ""},
@@ -132,10 +145,12 @@ func framingCases() []hostile {
 
 func injectionCases() []hostile {
 	return []hostile{
-		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "", "Location: http://other.test/to%0D%0AEvil:x"},
+		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "",
+			"Location: http://other.test/to%0D%0AEvil:x"},
 		{"18", "a line in a redirect to a path", "GET /to-self%0aEvil:x {R}{E}", "302", "", "/to-self%0AEvil:x"},
 		{"18", "a line in a field", "GET /field%0d%0aEvil:x {R}{E}", "200", "", "field"},
-		{"18", "a line in a field for the upstream", "GET /set/%0d%0aEvil:x {R}{E}", "200", "GET /set/%0d%0aEvil:x HTTP/1.1|", ""},
+		{"18", "a line in a field for the upstream", "GET /set/%0d%0aEvil:x {R}{E}", "200",
+			"GET /set/%0d%0aEvil:x HTTP/1.1|", ""},
 		{"18", "a line in the target", "GET /try/%0d%0aEvil:%20x {R}{E}", "502", "", ""},
 		{"18", "a space in the target", "GET /capture/%20evil {R}{E}", "502", "", ""},
 		{"18", "a target in the method", "GET /method?m=PUT%20/evil {R}{E}", "502", "", ""},
@@ -154,15 +169,19 @@ func pathCases() []hostile {
 		{"26, 27", "sent out of the root", "GET /send?/inside/..%2f..%2fsecret {R}{E}", "404", "GET /send|", "nothing"},
 		{"27", "beside an alias", "GET /pictures../secret {R}{E}", "404", "", "nothing"},
 		{"27", "a stream", "GET /files/a.html::$DATA {R}{E}", "404", "", "nothing"},
-		{"28", "a pattern that takes for ever", "GET /slow-pattern/" + strings.Repeat("a", 2000) + "! {R}{E}", "500", "", ""},
+		{"28", "a pattern that takes for ever", "GET /slow-pattern/" + strings.Repeat("a", 2000) + "! {R}{E}", "500",
+			"", ""},
 		{"39", "many segments", "GET " + strings.Repeat("/a/..", 1000) + "/say {R}{E}", "200", "", "said"},
 		{"45", "a handler that panics", "GET /app/panic {R}{E}", "", "", ""},
 		{"45", "and the next one", "GET /app/x {R}{E}", "200", "", "app"},
 	}
-	for _, path := range []string{"/private/a", "//private/a", "/./private/a", "/x/../private/a", "/%70rivate/a", "/private%2fa", "/x%2f..%2fprivate/a", "/private/./a", "/private//a", "/private/%2e/a"} {
+	for _, path := range []string{"/private/a", "//private/a", "/./private/a", "/x/../private/a", "/%70rivate/a",
+		"/private%2fa", "/x%2f..%2fprivate/a", "/private/./a", "/private//a", "/private/%2e/a"} {
 		cases = append(cases, hostile{"26", path, "GET " + path + " {R}{E}", "403", "", ""})
 	}
-	for _, path := range []string{"/files/../../secret", "/files/..%2fsecret", "/files/%2e%2e/secret", "/found/..%2fsecret", "/found/../secret", `/files/..\secret`, "/files/..%5csecret", "/files/a.html/../../../secret"} {
+	for _, path := range []string{"/files/../../secret", "/files/..%2fsecret", "/files/%2e%2e/secret",
+		"/found/..%2fsecret", "/found/../secret", `/files/..\secret`, "/files/..%5csecret",
+		"/files/a.html/../../../secret"} {
 		cases = append(cases, hostile{"26, 27", path, "GET " + path + " {R}{E}", "", "*", ""})
 	}
 	return cases
@@ -214,16 +233,18 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	file := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(hostileConf)), 0o644))
+	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP",
+		up).Replace(hostileConf)), 0o644))
 	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir, Bound: []string{"app"}})
 	must(t, err)
 	read.Config.Hosts[0].Listen = nil
-	h := newFront(t, read.Config, quiet(), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/app/panic" {
-			panic(http.ErrAbortHandler)
-		}
-		_, _ = io.WriteString(w, "app")
-	})))
+	h := newFront(t, read.Config, quiet(),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/app/panic" {
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, "app")
+		})))
 	return serve(t, h.ServeHTTP), dir
 }
 
@@ -237,13 +258,15 @@ func TestHostileRequestsDoNoHarm(t *testing.T) {
 		}
 	}
 	exchangeBytes(t, addr, "GET /logged%0aevil HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
-	if b := awaitFile(t, filepath.Join(dir, "bare"), func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) }); string(b) != "/logged\\x0Aevil\n" {
+	if b := awaitFile(t, filepath.Join(dir, "bare"),
+		func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) }); string(b) != "/logged\\x0Aevil\n" {
 		t.Errorf("25: the log has %q", b)
 	}
 }
 
 func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
-	send := strings.NewReplacer("{R}", "HTTP/1.1\r\nHost: front.test\r\n", "{E}", "Connection: close\r\n\r\n").Replace(c.send)
+	send := strings.NewReplacer("{R}", "HTTP/1.1\r\nHost: front.test\r\n", "{E}",
+		"Connection: close\r\n\r\n").Replace(c.send)
 	output := exchangeBytes(t, addr, send)
 	arrived := up.take()
 	if evil(arrived) {
@@ -316,7 +339,9 @@ func TestCacheDoesNotMixClients(t *testing.T) {
 	})
 	c := proxyTo(front.Proxy{
 		// The head is sent before the body is stored.
-		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}},
+		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}},
+		Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}},
+			Lock: true}},
 	})
 	c.Caches = []cache.Config{{Name: "z"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -368,10 +393,14 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 		}))
 	}()
 	defer l.Close()
-	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"}, {Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
-	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User", "evil", "Connection", "X-Trusted").body
-	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") || !strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
+	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
+		{Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
+	a := serveHandler(t, newFront(t,
+		proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
+	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User",
+		"evil", "Connection", "X-Trusted").body
+	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") ||
+		!strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
 		t.Errorf("the application received %s", got)
 	}
 }
@@ -404,7 +433,8 @@ func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 			body = struct{ io.Reader }{body}
 		}
 		got := a.do("POST", test.path, body)
-		if got.status != test.status || !strings.Contains(got.body, test.passed) || test.passed == "" && strings.Contains(got.body, "Body") {
+		if got.status != test.status || !strings.Contains(got.body, test.passed) || test.passed == "" &&
+			strings.Contains(got.body, "Body") {
 			t.Errorf("%s, %q, chunked %v: %d %q", test.path, test.body, test.chunked, got.status, got.body)
 		}
 	}

@@ -26,22 +26,27 @@ import (
 // requirement.
 func TestClientCertificateIsOfRequestsHost(t *testing.T) {
 	output := func(name string, asks tls.ClientAuthType) front.Host {
-		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}}, Steps: []front.Step{front.Return{Status: 200, Text: front.Text(name)}}}
+		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}},
+			Steps: []front.Step{front.Return{Status: 200, Text: front.Text(name)}}}
 		if asks != tls.NoClientCert {
 			h.Listen[0].TLSConfig = &tls.Config{ClientAuth: asks}
 		}
 		return h
 	}
-	h := newFront(t, front.Config{Hosts: []front.Host{output("open", tls.NoClientCert), output("closed", tls.RequireAndVerifyClientCert), output("optional", tls.VerifyClientCertIfGiven)}}, quiet())
+	h := newFront(t, front.Config{Hosts: []front.Host{output("open", tls.NoClientCert),
+		output("closed", tls.RequireAndVerifyClientCert), output("optional", tls.VerifyClientCertIfGiven)}}, quiet())
 	good := []*x509.Certificate{{}}
 	for _, test := range []struct {
 		sniName, received string
 		verified          bool
 		status            int
 	}{
-		{"open", "open", false, 200}, {"open", "closed", false, 421}, {"", "closed", false, 421}, {"none", "closed", false, 421}, {"open", "CLOSED:443", false, 421},
-		{"optional", "closed", true, 421}, {"closed", "optional", true, 421}, {"open", "optional", false, 421}, {"closed", "open", true, 200},
-		{"closed", "closed", true, 200}, {"Closed", "closed.", true, 200}, {"closed", "closed", false, 400}, {"optional", "optional", false, 200},
+		{"open", "open", false, 200}, {"open", "closed", false, 421}, {"", "closed", false, 421},
+		{"none", "closed", false, 421}, {"open", "CLOSED:443", false, 421},
+		{"optional", "closed", true, 421}, {"closed", "optional", true, 421}, {"open", "optional", false, 421},
+		{"closed", "open", true, 200},
+		{"closed", "closed", true, 200}, {"Closed", "closed.", true, 200}, {"closed", "closed", false, 400},
+		{"optional", "optional", false, 200},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Host, r.TLS = test.received, &tls.ConnectionState{ServerName: test.sniName}
@@ -53,7 +58,8 @@ func TestClientCertificateIsOfRequestsHost(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != test.status || test.status != 200 && strings.Contains(w.Body.String(), "closed") {
-			t.Errorf("a handshake with %q, a request for %q: %d %q, want %d", test.sniName, test.received, w.Code, w.Body, test.status)
+			t.Errorf("a handshake with %q, a request for %q: %d %q, want %d", test.sniName, test.received, w.Code,
+				w.Body, test.status)
 		}
 	}
 }
@@ -137,12 +143,14 @@ func openStream(t *testing.T, addr, method, path, length string) *hostileStream 
 	must(t, st.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	var head bytes.Buffer
 	e := hpack.NewEncoder(&head)
-	for _, f := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "front.test"}, {":path", path}, {"content-length", length}} {
+	for _, f := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "front.test"},
+		{":path", path}, {"content-length", length}} {
 		if f[1] != "" {
 			must(t, e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
 		}
 	}
-	must(t, st.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true, EndStream: method == "GET"}))
+	must(t, st.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
+		EndStream: method == "GET"}))
 	return st
 }
 

@@ -34,8 +34,10 @@ func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 	}{
 		{"limit_req zone=a;", []front.RequestLimit{{Zone: "a"}}},
 		{"limit_req zone=b burst=3 nodelay;", []front.RequestLimit{{Zone: "b", Burst: 3, NoDelay: true}}},
-		{"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;", []front.RequestLimit{{Zone: "c", Burst: 5, NoDelay: true}, {Zone: "d", Burst: 2, NoDelay: true}}},
-		{"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;", []front.RequestLimit{{Zone: "e", Burst: 2, NoDelay: true}, {Zone: "f", Burst: 5, NoDelay: true}}},
+		{"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;",
+			[]front.RequestLimit{{Zone: "c", Burst: 5, NoDelay: true}, {Zone: "d", Burst: 2, NoDelay: true}}},
+		{"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;",
+			[]front.RequestLimit{{Zone: "e", Burst: 2, NoDelay: true}, {Zone: "f", Burst: 5, NoDelay: true}}},
 		{"limit_req zone=g burst=4 delay=2;", []front.RequestLimit{{Zone: "g", Burst: 4, Delay: 2}}},
 		{"limit_req zone=h burst=4 delay=2;", []front.RequestLimit{{Zone: "h", Burst: 4, Delay: 2}}},
 	}
@@ -46,7 +48,8 @@ func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 		if name == 'h' {
 			rate, perSecond = "20r/s", 20
 		}
-		fmt.Fprintf(&zones, "limit_req_zone $arg_%s zone=%c:1m rate=%s;\n", map[bool]string{true: "other", false: "k"}[name == 'd'], name, rate)
+		fmt.Fprintf(&zones, "limit_req_zone $arg_%s zone=%c:1m rate=%s;\n",
+			map[bool]string{true: "other", false: "k"}[name == 'd'], name, rate)
 		key := "$arg_k"
 		if name == 'd' {
 			key = "$arg_other"
@@ -56,7 +59,8 @@ func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 	var host front.Host
 	for i, s := range sets {
 		fmt.Fprintf(&locations, "location /%d { limit_req_status 429; %s empty_gif; }\n", i, s.nginx)
-		host.Locations = append(host.Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true, Settings: front.Settings{Requests: s.limits, RequestStatus: 429}})
+		host.Locations = append(host.Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
+			Settings: front.Settings{Requests: s.limits, RequestStatus: 429}})
 	}
 	c.Hosts = []front.Host{host}
 	theirs, _ := serveNginx(t, zones.String(), locations.String())
@@ -66,7 +70,8 @@ func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 			continue // some are delayed: see below
 		}
 		var want, got []int
-		for _, query := range []string{"k=1", "k=1&other=1", "k=1&other=1", "k=2", "k=1&other=1", "", "other=1", "k=1", "k=1", "k=1", "k=2", "k=1"} {
+		for _, query := range []string{"k=1", "k=1&other=1", "k=1&other=1", "k=2", "k=1&other=1", "", "other=1",
+			"k=1", "k=1", "k=1", "k=2", "k=1"} {
 			path := fmt.Sprintf("/%d?%s", i, query)
 			want, got = append(want, theirs.get(path).status), append(got, us.get(path).status)
 		}
@@ -75,10 +80,12 @@ func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 		}
 	}
 	// Two of those are delayed for minutes, and two for a moment.
-	if want, got := burst(theirs, "/4?k=x", 12, 10), burst(us, "/4?k=x", 12, 10); !slices.Equal(got, want) || !slices.Contains(got, 429) {
+	if want, got := burst(theirs, "/4?k=x", 12, 10), burst(us, "/4?k=x", 12, 10); !slices.Equal(got, want) ||
+		!slices.Contains(got, 429) {
 		t.Errorf("at once: %v, want %v", got, want)
 	}
-	if want, got := burst(theirs, "/5?k=x", 5, 5), burst(us, "/5?k=x", 5, 5); !slices.Equal(got, want) || slices.Contains(got, 429) {
+	if want, got := burst(theirs, "/5?k=x", 5, 5), burst(us, "/5?k=x", 5, 5); !slices.Equal(got, want) ||
+		slices.Contains(got, 429) {
 		t.Errorf("not too many at once: %v, want %v", got, want)
 	}
 }
@@ -168,7 +175,8 @@ func TestDryRunRejectsNothing(t *testing.T) {
 	}))
 	c.Requests = []limit.Config{{Name: "z", Key: "k", Rate: 0.01}}
 	c.Conns = []limit.Config{{Name: "n", Key: "k"}}
-	f := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })), quiet())
+	f := newFront(t, c, front.Bind("app",
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })), quiet())
 	for _, want := range []string{"PASSED PASSED", "REJECTED_DRY_RUN PASSED"} {
 		if w := serveInMemory(t.Context(), f, "/"); w.status != 200 || w.header.Get("X-Limit") != want {
 			t.Errorf("%d, %q, want %q", w.status, w.header.Get("X-Limit"), want)
@@ -189,7 +197,8 @@ func TestConnectionsAreLimitedByKey(t *testing.T) {
 	theirApp := serveHandler(t, http.HandlerFunc(handler))
 	theirs, _ := serveNginx(t, "limit_conn_zone $arg_k zone=n:1m; limit_conn_zone $arg_all zone=all:1m;",
 		fmt.Sprintf("limit_conn n 2; limit_conn all 3; limit_conn_status 429; location / { proxy_pass http://unix:%s; }", theirApp.socket))
-	c := oneHost(app(front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}}, ConnStatus: 429}))
+	c := oneHost(app(front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}},
+		ConnStatus: 429}))
 	c.Conns = []limit.Config{{Name: "n", Key: "$arg_k"}, {Name: "all", Key: "$arg_all"}}
 	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(handler)), quiet()))
 	for _, a := range []*testClient{theirs, us} {
@@ -246,13 +255,15 @@ func TestTooLongBodyGets413(t *testing.T) {
 		body   io.Reader
 		status int
 	}{
-		{sized(100), 200}, {sized(101), 413}, {unsized(100), 200}, {unsized(101), 413}, {unsized(1 << 20), 413}, {nil, 200},
+		{sized(100), 200}, {sized(101), 413}, {unsized(100), 200}, {unsized(101), 413}, {unsized(1 << 20), 413},
+		{nil, 200},
 	} {
 		if got := us.do("POST", "/", c.body); got.status != c.status {
 			t.Errorf("%d, want %d", got.status, c.status)
 		}
 	}
-	if got := frontOf(t, front.Settings{MaxBody: -1}, readAll).do("POST", "/", unsized(2<<20)); got.body != fmt.Sprint(2<<20) {
+	if got := frontOf(t, front.Settings{MaxBody: -1}, readAll).do("POST", "/",
+		unsized(2<<20)); got.body != fmt.Sprint(2<<20) {
 		t.Errorf("without a bound: %d, %q", got.status, got.body)
 	}
 	if got := frontOf(t, front.Settings{}, readAll).do("POST", "/", unsized(2<<20)); got.status != 413 {
@@ -266,7 +277,11 @@ func TestErrorPageReplaces413(t *testing.T) {
 	l := app(s)
 	us := serveHandler(t, newFront(t, oneHost(l, front.Location{
 		Path: "/long", Match: front.Exact, Settings: s, Proxy: &front.Proxy{To: "page"},
-	}), front.Bind("app", http.HandlerFunc(readAll)), front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "too long") })), quiet()))
+	}), front.Bind("app", http.HandlerFunc(readAll)),
+		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			fmt.Fprint(w, "too long")
+		})), quiet()))
 	for _, body := range []io.Reader{strings.NewReader("ab"), struct{ io.Reader }{strings.NewReader("ab")}} {
 		if got := us.do("POST", "/", body); got.body != "too long" {
 			t.Errorf("%d, %q", got.status, got.body)
@@ -280,8 +295,14 @@ func TestMaxBodyOfErrorPageIsIgnored(t *testing.T) {
 	app.Proxy.Intercept = true
 	us := serveHandler(t, newFront(t, oneHost(app, front.Location{
 		Path: "/page", Match: front.Exact, Settings: front.Settings{MaxBody: 1}, Proxy: &front.Proxy{To: "page"},
-	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })),
-		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method, " page") })), quiet()))
+	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})),
+		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			fmt.Fprint(w, r.Method, " page")
+		})), quiet()))
 	if got := us.do("POST", "/", strings.NewReader("ab")); got.status != 503 || got.body != "GET page" {
 		t.Errorf("%d, %q", got.status, got.body)
 	}
@@ -384,20 +405,23 @@ func TestRateIsNginxs(t *testing.T) {
 		bytes       int
 		want        time.Duration
 	}{
-		{"1k", "", 1024, 0}, {"1k", "", 1025, time.Second}, {"1k", "", 5 * 1024, 4 * time.Second}, {"1k", "4k", 5 * 1024, 0},
+		{"1k", "", 1024, 0}, {"1k", "", 1025, time.Second}, {"1k", "", 5 * 1024, 4 * time.Second},
+		{"1k", "4k", 5 * 1024, 0},
 		{"1k", "3k", 5 * 1024, time.Second}, {"0", "", 1 << 20, 0}, {"$arg_rate", "", 2048, time.Second},
 	} {
 		for _, copied := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				f := inFakeTime(t, oneHost(app(front.Settings{Rate: c.rate, RateAfter: c.after})), func(w http.ResponseWriter, _ *http.Request) {
-					if copied {
-						_, _ = io.Copy(w, io.LimitReader(zeros{}, int64(c.bytes)))
-					} else {
-						_, _ = w.Write(make([]byte, c.bytes))
-					}
-				})
+				f := inFakeTime(t, oneHost(app(front.Settings{Rate: c.rate, RateAfter: c.after})),
+					func(w http.ResponseWriter, _ *http.Request) {
+						if copied {
+							_, _ = io.Copy(w, io.LimitReader(zeros{}, int64(c.bytes)))
+						} else {
+							_, _ = w.Write(make([]byte, c.bytes))
+						}
+					})
 				start := time.Now()
-				if w := serveInMemory(t.Context(), f, "/?rate=1k"); w.body.Len() != c.bytes || time.Since(start) != c.want {
+				if w := serveInMemory(t.Context(), f, "/?rate=1k"); w.body.Len() != c.bytes ||
+					time.Since(start) != c.want {
 					t.Errorf("%+v, %v: %d bytes in %v", c, copied, w.body.Len(), time.Since(start))
 				}
 				_ = f.Close()
@@ -408,7 +432,8 @@ func TestRateIsNginxs(t *testing.T) {
 
 // An invalid rate of the application does not change the rate.
 func TestInvalidRateIsIgnored(t *testing.T) {
-	for output, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second, "": 3 * time.Second, "2k": time.Second, "0": 0} {
+	for output, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second,
+		"": 3 * time.Second, "2k": time.Second, "0": 0} {
 		synctest.Test(t, func(t *testing.T) {
 			f := inFakeTime(t, oneHost(app(front.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("X-Accel-Limit-Rate", output)
@@ -429,8 +454,10 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestInvalidLimitsAreRejected(t *testing.T) {
 	for _, s := range []front.Settings{
-		{Requests: []front.RequestLimit{{Zone: "none"}}}, {Requests: []front.RequestLimit{{Zone: "z", Burst: -1}}}, {Conns: []front.ConnLimit{{Zone: "none", Max: 1}}},
-		{Conns: []front.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"}, {Requests: []front.RequestLimit{{Zone: "bad"}}},
+		{Requests: []front.RequestLimit{{Zone: "none"}}}, {Requests: []front.RequestLimit{{Zone: "z", Burst: -1}}},
+		{Conns: []front.ConnLimit{{Zone: "none", Max: 1}}},
+		{Conns: []front.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"},
+		{Requests: []front.RequestLimit{{Zone: "bad"}}},
 	} {
 		c := oneHost(front.Location{Path: "/", Settings: s})
 		c.Requests = []limit.Config{{Name: "z", Key: "k", Rate: 1}, {Name: "bad", Key: "$nothing", Rate: 1}}
@@ -446,9 +473,11 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	var output bytes.Buffer
 	key := strings.Repeat("$arg_a", 10)
 	h := newFront(t, front.Config{
-		Requests: []limit.Config{{Name: "requests", Key: key, Rate: 0.001}}, Conns: []limit.Config{{Name: "conns", Key: key}},
+		Requests: []limit.Config{{Name: "requests", Key: key, Rate: 0.001}},
+		Conns:    []limit.Config{{Name: "conns", Key: key}},
 		Hosts: []front.Host{{Locations: []front.Location{{
-			Path: "/", Empty: true, Settings: front.Settings{Requests: []front.RequestLimit{{Zone: "requests"}}, Conns: []front.ConnLimit{{Zone: "conns", Max: 1}}},
+			Path: "/", Empty: true, Settings: front.Settings{Requests: []front.RequestLimit{{Zone: "requests"}},
+				Conns: []front.ConnLimit{{Zone: "conns", Max: 1}}},
 		}}}},
 	}, front.LogErrors(log.New(&output, "", 0)))
 	for range 2 {
@@ -459,7 +488,8 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 		}
 	}
 	for _, zone := range []string{"requests", "conns"} {
-		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes", zone); strings.Count(output.String(), want) != 2 {
+		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes",
+			zone); strings.Count(output.String(), want) != 2 {
 			t.Errorf("the log has %d bytes, and not twice %q", output.Len(), want)
 		}
 	}

@@ -30,7 +30,8 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
 		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}, Settings: front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 1}}}})
+		c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)},
+			Settings: front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []limit.Config{{Name: "n", Key: "$request_method"}}
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 		s.Config.Protocols = new(http.Protocols)
@@ -41,7 +42,8 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		must(t, err)
 		must(t, nc.SetDeadline(time.Now().Add(time.Minute)))
 		// The client's window is ten bytes of a body, and the request is GET / of http://a.
-		fmt.Fprint(nc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+h2Frame(settings, 0, 0, "\x00\x04\x00\x00\x00\x0a")+h2Frame(headers, 5, 1, "\x82\x86\x84\x41\x01a"))
+		fmt.Fprint(nc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+h2Frame(settings, 0, 0,
+			"\x00\x04\x00\x00\x00\x0a")+h2Frame(headers, 5, 1, "\x82\x86\x84\x41\x01a"))
 		in, got := bufio.NewReader(nc), 0
 		frame := func() {
 			var h [9]byte

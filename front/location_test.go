@@ -72,7 +72,8 @@ func FuzzLocations(f *testing.F) {
 		got := nothing
 		verdict := found.find(&exchange{}, path, &got)
 		want, slash := naive(all, path)
-		if (want == nil) != (got == nothing) || want != nil && want.Path != got.path || slash != (verdict == searchRedirect) {
+		if (want == nil) != (got == nothing) || want != nil && want.Path != got.path ||
+			slash != (verdict == searchRedirect) {
 			t.Errorf("%q in %q: %q %v, want %+v %v", path, text, got.path, verdict, want, slash)
 		}
 	})
@@ -82,7 +83,8 @@ func FuzzLocations(f *testing.F) {
 func TestLocationSearchIsFast(t *testing.T) {
 	var all []Location
 	for i := range 1000 {
-		all = append(all, Location{Path: fmt.Sprintf("/%03d/", i), Steps: []Step{Return{Status: 200, Text: Text(fmt.Sprint(i))}}})
+		all = append(all, Location{Path: fmt.Sprintf("/%03d/", i),
+			Steps: []Step{Return{Status: 200, Text: Text(fmt.Sprint(i))}}})
 	}
 	h := newFront(t, Config{Hosts: []Host{{Locations: all}}})
 	for i := range 1000 {

@@ -49,23 +49,27 @@ const (
 
 // The lines are nginx's, byte by byte except for times.
 func TestLogLinesAreNginxs(t *testing.T) {
-	theirs, theirDir := serveNginx(t, fmt.Sprintf(`log_format plain '%s'; log_format js escape=json '%s'; log_format bare escape=none '%s';`,
-		plainFormat, jsonFormat, plainFormat),
+	theirs, theirDir := serveNginx(t,
+		fmt.Sprintf(`log_format plain '%s'; log_format js escape=json '%s'; log_format bare escape=none '%s';`,
+			plainFormat, jsonFormat, plainFormat),
 		`set $empty ""; access_log DIR/combined; access_log DIR/plain plain; access_log DIR/js js; access_log DIR/bare bare; access_log DIR/some combined if=$arg_log;
 		location / { return 200 "hello"; } location /none { return 204; } location /404 { return 404; }`)
 	dir := t.TempDir()
 	settings := front.Settings{}
-	for _, l := range []front.Log{{Path: "combined"}, {Path: "plain", Format: "plain"}, {Path: "js", Format: "js"}, {Path: "bare", Format: "bare"}, {Path: "some", If: "$arg_log"}} {
+	for _, l := range []front.Log{{Path: "combined"}, {Path: "plain", Format: "plain"}, {Path: "js", Format: "js"},
+		{Path: "bare", Format: "bare"}, {Path: "some", If: "$arg_log"}} {
 		l.Path = filepath.Join(dir, l.Path)
 		settings.Logs = append(settings.Logs, l)
 	}
 	location := func(path string, status int, text front.Text) front.Location {
-		return front.Location{Path: path, Steps: []front.Step{front.Return{Status: status, Text: text}}, Settings: settings}
+		return front.Location{Path: path, Steps: []front.Step{front.Return{Status: status, Text: text}},
+			Settings: settings}
 	}
 	c := oneHost(location("/", 200, "hello"), location("/none", 204, ""), location("/404", 404, ""))
 	c.Hosts[0].Steps = []front.Step{front.Set{Name: "empty", Value: ""}}
 	c.LogFormats = []front.LogFormat{
-		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: front.EscapeJSON}, {Name: "bare", Text: plainFormat, Escape: front.EscapeNone},
+		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: front.EscapeJSON},
+		{Name: "bare", Text: plainFormat, Escape: front.EscapeNone},
 	}
 	us := serveHandler(t, newFront(t, c))
 	requests := []string{
@@ -92,7 +96,8 @@ func TestLogLinesAreNginxs(t *testing.T) {
 			want = want[:mine]
 		}
 		for i := range max(len(got), len(want)) {
-			if i >= len(got) || i >= len(want) || times.ReplaceAllString(got[i], "TIME") != times.ReplaceAllString(want[i], "TIME") {
+			if i >= len(got) || i >= len(want) ||
+				times.ReplaceAllString(got[i], "TIME") != times.ReplaceAllString(want[i], "TIME") {
 				t.Errorf("%s, line %d:\n%q, want\n%q", name, i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
 			}
 		}
@@ -140,7 +145,8 @@ func TestEveryRequestIsLogged(t *testing.T) {
 	us.get("/copy")
 	us.get("/nothing")
 	lines := awaitLines(t, name, 6)
-	for i, want := range []string{`/panic HTTP/1.1" 500 0 `, `/late HTTP/1.1" 200 4 `, `/over HTTP/1.1" 101 0 `, `/early HTTP/1.1" 418 0 `, `/copy HTTP/1.1" 200 6 `, `/nothing HTTP/1.1" 200 0 `} {
+	for i, want := range []string{`/panic HTTP/1.1" 500 0 `, `/late HTTP/1.1" 200 4 `, `/over HTTP/1.1" 101 0 `,
+		`/early HTTP/1.1" 418 0 `, `/copy HTTP/1.1" 200 6 `, `/nothing HTTP/1.1" 200 0 `} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("%q, want %q in it", lines[i], want)
 		}
@@ -182,7 +188,8 @@ func TestRenamedLogIsReopened(t *testing.T) {
 
 func TestInvalidLogsAreRejected(t *testing.T) {
 	for _, l := range []front.Log{
-		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host"}, {Path: "syslog:server=x"}, {Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
+		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host"}, {Path: "syslog:server=x"},
+		{Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
 	} {
 		c := oneHost(front.Location{Path: "/", Pos: "x.conf:7", Settings: front.Settings{Logs: []front.Log{l}}})
 		c.LogFormats = []front.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
@@ -191,7 +198,8 @@ func TestInvalidLogsAreRejected(t *testing.T) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{ErrorLog: &front.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
+	if _, err := front.New(oneHost(front.Location{Path: "/",
+		Settings: front.Settings{ErrorLog: &front.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
 		t.Error("a level that there is not")
 	}
 }

@@ -37,7 +37,8 @@ func TestLongLinesAreNotTruncated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, bytes := strings.Count(string(b), "\n"), strings.Count(string(b), `\xC3`); n != requests || bytes != 2*requests*length {
+	if n, bytes := strings.Count(string(b), "\n"), strings.Count(string(b), `\xC3`); n != requests ||
+		bytes != 2*requests*length {
 		t.Errorf("%d lines with %d bytes of the clients', want %d with %d", n, bytes, requests, 2*requests*length)
 	}
 }
@@ -49,7 +50,8 @@ func TestLostLinesAreReported(t *testing.T) {
 			out := &blocked{gate: make(chan struct{})}
 			h := newFront(t, Config{
 				LogFormats: []LogFormat{{Name: "f", Text: "$arg_x", Escape: escape}},
-				Hosts:      []Host{{Steps: []Step{Return{Status: 204}}, Defaults: Settings{Logs: []Log{{Path: "p", Format: "f"}}}}},
+				Hosts: []Host{{Steps: []Step{Return{Status: 204}},
+					Defaults: Settings{Logs: []Log{{Path: "p", Format: "f"}}}}},
 			}, OpenLogs(func(string) (io.WriteCloser, error) { return out, nil }))
 			long := strings.Repeat("x", spool.DefaultLimit)
 			start := time.Now()
@@ -85,7 +87,8 @@ func (*blocked) Close() error                  { return nil }
 func TestErrorLogsHaveTheirLevels(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	logs := &ErrorLog{Path: path("a"), Next: &ErrorLog{Path: path("b"), Level: "info", Next: &ErrorLog{Path: path("c"), Level: "crit"}}}
+	logs := &ErrorLog{Path: path("a"), Next: &ErrorLog{Path: path("b"), Level: "info",
+		Next: &ErrorLog{Path: path("c"), Level: "crit"}}}
 	h := newFront(t, Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}, ErrorLog: logs}}}})
 	if got := get(t, h, "/none"); got.status != 404 {
 		t.Errorf("%d", got.status)

@@ -11,7 +11,8 @@ import (
 
 // The corpus compares HTTP/1 requests with nginx; its client does not support HTTP/2.
 func TestMalformedHTTP2RequestsGet400(t *testing.T) {
-	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "fine"}}}), quiet())
+	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "fine"}}}),
+		quiet())
 	defer h.Close()
 	for name, c := range map[string]struct {
 		method, authority string

@@ -22,6 +22,7 @@ client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f; uws
 	if err := os.WriteFile(name, []byte(strings.ReplaceAll(conf, "DIR", dir)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	programs.Start(t, "unix", filepath.Join(dir, "s"), tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
+	programs.Start(t, "unix", filepath.Join(dir, "s"), tool.Env, tool.Bin, "-p", dir, "-c", name, "-e",
+		filepath.Join(dir, "error.log"))
 	return newTestClient(t, filepath.Join(dir, "s")), dir
 }

@@ -22,7 +22,8 @@ func TestKnownHashesMatch(t *testing.T) {
 		{"{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=", "hello"},
 		{"{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0", "x"},
 		{"{PLAIN}a:b", "a:b"},
-		{"$6$abcdefgh$xipHhw9/NU1ASPvh9yHqieZTU/wnHyMSOZS8m4xkh3DunUWS9aWU6YyGCVH6.orJUrRcjNuTwSSMmBOVdkdOl0", "se cret"},
+		{"$6$abcdefgh$xipHhw9/NU1ASPvh9yHqieZTU/wnHyMSOZS8m4xkh3DunUWS9aWU6YyGCVH6.orJUrRcjNuTwSSMmBOVdkdOl0",
+			"se cret"},
 		{"$6$rounds=2000$abcdefgh$lqXzcKuTDI0xEwT4ESDiJHzusKFn4q93OWhvIUZ0DJJ0dR0iTbhK30UOQc48zKHEvpFLKtXp9STF7SAmKexma.", "se cret"},
 		{"$5$abcdefgh$R.O4v3YfCsHKLE1odnRJ9V3X46Hup06XNkuWBVbgro3", "se cret"},
 	} {
@@ -34,7 +35,9 @@ func TestKnownHashesMatch(t *testing.T) {
 		}
 	}
 	for hash, why := range map[string]string{
-		"$6$salt": "incomplete", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds", "$1$salt$hash": "$1$", "rqXexS6ZhobKA": "crypt", "": "unsupported hash", "$2y$31$" + strings.Repeat("a", 53): "bcrypt cost 31", "$2": "bcrypt",
+		"$6$salt": "incomplete", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds",
+		"$1$salt$hash": "$1$", "rqXexS6ZhobKA": "crypt", "": "unsupported hash", "$2y$31$" +
+			strings.Repeat("a", 53): "bcrypt cost 31", "$2": "bcrypt",
 	} {
 		if err := checkHash(hash); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%q: %v, want an error with %q", hash, err, why)
@@ -86,7 +89,8 @@ func TestChangedPasswordFileIsRead(t *testing.T) {
 		}
 	}
 	const want = `line 2: user "a" cannot log in: `
-	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) || !strings.HasSuffix(warnings[0], "; and 1 more") {
+	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) ||
+		!strings.HasSuffix(warnings[0], "; and 1 more") {
 		t.Errorf("warnings: %q, want one with %q", warnings, want)
 	}
 	var output strings.Builder

@@ -10,9 +10,12 @@ import (
 
 func TestPathIsCleaned(t *testing.T) {
 	for _, test := range []struct{ in, want, kept string }{ // "": invalid
-		{"/", "/", "/"}, {"/a", "/a", "/a"}, {"/a/", "/a/", "/a/"}, {"//", "/", "//"}, {"/a//b", "/a/b", "/a//b"}, {"/a/./b", "/a/b", "/a/b"}, {"/a/../b", "/b", "/b"},
-		{"/a/b/..", "/a/", "/a/"}, {"/a/.", "/a/", "/a/"}, {"/a/..", "/", "/"}, {"/..", "", ""}, {"/../a", "", ""}, {"/a/../../b", "", ""}, {"/.", "/", "/"}, {"/.a/..b/c.", "/.a/..b/c.", "/.a/..b/c."},
-		{"/...", "/...", "/..."}, {"/a//../b", "/b", "/a/b"}, {"/a//", "/a/", "/a//"}, {"", "", ""}, {"a", "", ""}, {"*", "", ""}, {"/a\x00b", "", ""}, {"/./a\x00", "", ""}, {"/a%2e/b", "/a%2e/b", "/a%2e/b"},
+		{"/", "/", "/"}, {"/a", "/a", "/a"}, {"/a/", "/a/", "/a/"}, {"//", "/", "//"}, {"/a//b", "/a/b", "/a//b"},
+		{"/a/./b", "/a/b", "/a/b"}, {"/a/../b", "/b", "/b"},
+		{"/a/b/..", "/a/", "/a/"}, {"/a/.", "/a/", "/a/"}, {"/a/..", "/", "/"}, {"/..", "", ""}, {"/../a", "", ""},
+		{"/a/../../b", "", ""}, {"/.", "/", "/"}, {"/.a/..b/c.", "/.a/..b/c.", "/.a/..b/c."},
+		{"/...", "/...", "/..."}, {"/a//../b", "/b", "/a/b"}, {"/a//", "/a/", "/a//"}, {"", "", ""}, {"a", "", ""},
+		{"*", "", ""}, {"/a\x00b", "", ""}, {"/./a\x00", "", ""}, {"/a%2e/b", "/a%2e/b", "/a%2e/b"},
 	} {
 		for _, kept := range []bool{false, true} {
 			want := test.want
@@ -62,7 +65,8 @@ func FuzzCleanPath(f *testing.F) {
 			t.Errorf("%q: %q, and then %q", s, got, twice)
 		}
 		kept, ok := cleanPath(s, true)
-		if again, _ := cleanPath(kept, false); !ok || strings.Contains(kept+"/", "/../") || strings.Contains(kept+"/", "/./") || again == "" {
+		if again, _ := cleanPath(kept, false); !ok || strings.Contains(kept+"/", "/../") ||
+			strings.Contains(kept+"/", "/./") || again == "" {
 			t.Errorf("%q: %q with its slashes", s, kept)
 		}
 	})
@@ -70,8 +74,10 @@ func FuzzCleanPath(f *testing.F) {
 
 func TestRequestPathIsDecodedOnce(t *testing.T) {
 	for target, want := range map[string]string{
-		"/a%2fb": "/a/b", "/a%252e": "/a%2e", "/%2e%2e/x": "", "/a%23b": "/a#b", "http://x.example": "/", "http://x.example/a?b": "/a", "/a?b/../c": "/a",
-		"/a#b": "/a", "/a#/../b": "/a", "/a/%2e%2e/c#b": "/c", "/a?b#c": "/a", "/#": "/", "http://x.example/a#b": "/a", "/a/../..#b": "",
+		"/a%2fb": "/a/b", "/a%252e": "/a%2e", "/%2e%2e/x": "", "/a%23b": "/a#b", "http://x.example": "/",
+		"http://x.example/a?b": "/a", "/a?b/../c": "/a",
+		"/a#b": "/a", "/a#/../b": "/a", "/a/%2e%2e/c#b": "/c", "/a?b#c": "/a", "/#": "/",
+		"http://x.example/a#b": "/a", "/a/../..#b": "",
 	} {
 		u, err := url.ParseRequestURI(target)
 		if err != nil {

@@ -14,7 +14,8 @@ func TestRegexesShareABudget(t *testing.T) {
 	const slow = `^/(?!x)(\w+\s?)*$`
 	var locations []Location
 	for i := range 40 {
-		locations = append(locations, Location{Match: Regex, Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i), Steps: []Step{Return{Status: 200, Text: "by"}}})
+		locations = append(locations, Location{Match: Regex, Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i),
+			Steps: []Step{Return{Status: 200, Text: "by"}}})
 	}
 	by := Location{Path: "/", Steps: []Step{Return{Status: 200, Text: "passed by"}}}
 	path := "/" + strings.Repeat("a", 3000) + "!"
@@ -25,23 +26,30 @@ func TestRegexesShareABudget(t *testing.T) {
 	if40, rewrite40 := by, by
 	for i := range 40 {
 		source := fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i)
-		if40.Steps = append([]Step{If{Left: "$uri", Op: "~", Right: Text(source), Then: []Step{Return{Status: 403}}}}, if40.Steps...)
+		if40.Steps = append([]Step{If{Left: "$uri", Op: "~", Right: Text(source), Then: []Step{Return{Status: 403}}}},
+			if40.Steps...)
 		rewrite40.Steps = append([]Step{Rewrite{Pattern: source, To: "/other"}}, rewrite40.Steps...)
 	}
 	asks := Location{Path: "/", Settings: Settings{AuthRequest: &AuthRequest{URI: "/ask"}}, Empty: true}
-	ask403 := Location{Match: Exact, Path: "/ask", Steps: []Step{If{Left: "$request_uri", Op: "~", Right: slow, Then: []Step{Return{Status: 403}}}, Return{Status: 204}}}
+	ask403 := Location{Match: Exact, Path: "/ask",
+		Steps: []Step{If{Left: "$request_uri", Op: "~", Right: slow, Then: []Step{Return{Status: 403}}},
+			Return{Status: 204}}}
 	paged := by
 	paged.Steps = []Step{If{Left: "$uri", Op: "~", Right: slow}, Return{Status: 200, Text: "by"}}
 	paged.Settings.ErrorPages = []ErrorPage{{Statuses: []int{500}, Status: 200, Target: "/page"}}
 	page := Location{Match: Exact, Path: "/page", Steps: []Step{Return{Status: 200, Text: "page"}}}
 	for name, config := range map[string]Config{
 		"locations": {Hosts: []Host{{Locations: append(locations, by)}}},
-		"map":       {Maps: maps, Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: "$m$m"}}}}}}},
-		"if":        {Hosts: []Host{{Locations: []Location{if40}}}},
-		"rewrite":   {Hosts: []Host{{Locations: []Location{rewrite40}}}},
-		"request":   {Hosts: []Host{{Locations: []Location{asks, ask403}}}},
-		"page":      {Hosts: []Host{{Locations: []Location{paged, page}}}},
-		"referers":  {Hosts: []Host{{Locations: []Location{{Path: "/", Settings: Settings{Referers: &Referers{Patterns: []string{`a.b/(?!x)(\w+\s?)*$`}}}, Steps: []Step{If{Left: "$invalid_referer", Then: []Step{Return{Status: 200, Text: "by"}}}, Return{Status: 200, Text: "by"}}}}}}},
+		"map": {Maps: maps,
+			Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: "$m$m"}}}}}}},
+		"if":      {Hosts: []Host{{Locations: []Location{if40}}}},
+		"rewrite": {Hosts: []Host{{Locations: []Location{rewrite40}}}},
+		"request": {Hosts: []Host{{Locations: []Location{asks, ask403}}}},
+		"page":    {Hosts: []Host{{Locations: []Location{paged, page}}}},
+		"referers": {Hosts: []Host{{Locations: []Location{{Path: "/",
+			Settings: Settings{Referers: &Referers{Patterns: []string{`a.b/(?!x)(\w+\s?)*$`}}},
+			Steps: []Step{If{Left: "$invalid_referer", Then: []Step{Return{Status: 200, Text: "by"}}},
+				Return{Status: 200, Text: "by"}}}}}}},
 	} {
 		var lines strings.Builder
 		h, err := New(config, LogErrors(log.New(&lines, "", 0)))

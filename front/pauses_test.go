@@ -21,7 +21,8 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 		<-timer.C
 		_, _ = io.WriteString(w, "second")
 	})
-	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}, Settings: front.Settings{SendTimeout: timeout}})
+	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)},
+		Settings: front.Settings{SendTimeout: timeout}})
 	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 	s.EnableHTTP2 = true
 	s.StartTLS()

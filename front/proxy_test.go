@@ -49,9 +49,12 @@ func proxyTo(p front.Proxy) front.Config { return oneHost(front.Location{Path: "
 // A client's Connection removes neither fields that are set nor those about clients; other fields
 // that it names are removed.
 func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}), quiet()))
+	a := serveHandler(t, newFront(t,
+		proxyTo(front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}),
+		quiet()))
 	var e echoed
-	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User", "evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
+	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
+		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
 	if err := json.Unmarshal([]byte(got.body), &e); err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +142,10 @@ func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
 			if received[0].Load() > test.first || received[1].Load() > test.other {
 				t.Errorf("%+v %s: received %d and %d", test.next, test.line, received[0].Load(), received[1].Load())
 			}
-			if got.status != test.status || got.body != test.body || received[0].Load() != test.first || received[1].Load() != test.other {
-				return fmt.Errorf("%+v %s: %d %q, received %d and %d", test.next, test.line, got.status, got.body, received[0].Load(), received[1].Load())
+			if got.status != test.status || got.body != test.body || received[0].Load() != test.first ||
+				received[1].Load() != test.other {
+				return fmt.Errorf("%+v %s: %d %q, received %d and %d", test.next, test.line, got.status, got.body,
+					received[0].Load(), received[1].Load())
 			}
 			return nil
 		})
@@ -154,12 +159,14 @@ func TestUnsentRequestsAreRetried(t *testing.T) {
 		front.Location{Path: "/", Proxy: &front.Proxy{To: "up"}},
 		front.Location{Path: "/none", Proxy: &front.Proxy{To: front.Text(nobody)}},
 	)
-	c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}
+	c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up",
+		Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}
 	live := serve(t, echo)
 	c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: nobody}, {Addr: live}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	got := a.do("POST", "/", strings.NewReader("x"))
-	if want := nobody + ", " + live + "|502, 200|0, 0"; got.status != 200 || got.header.Get("X-Up") != want && !strings.HasPrefix(got.header.Get("X-Up"), nobody+", "+live+"|502, 200|0, ") {
+	if want := nobody + ", " + live + "|502, 200|0, 0"; got.status != 200 || got.header.Get("X-Up") != want &&
+		!strings.HasPrefix(got.header.Get("X-Up"), nobody+", "+live+"|502, 200|0, ") {
 		t.Errorf("%d %v, want %s", got.status, got.header, want)
 	}
 	if got := a.get("/none"); got.status != 502 {
@@ -188,12 +195,14 @@ func TestRequestBodiesArriveUnchanged(t *testing.T) {
 						length = -1
 					}
 				}
-				if got, want := a.do("POST", "/", r).body, fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body))); got != want {
+				if got, want := a.do("POST", "/", r).body,
+					fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body))); got != want {
 					t.Errorf("stream %v, known %v: %s, want %s", stream, known, got, want)
 				}
 			}
 		}
-		for _, r := range []io.Reader{strings.NewReader(pattern(300<<10 + 1)), struct{ io.Reader }{strings.NewReader(pattern(300<<10 + 1))}} {
+		for _, r := range []io.Reader{strings.NewReader(pattern(300<<10 + 1)),
+			struct{ io.Reader }{strings.NewReader(pattern(300<<10 + 1))}} {
 			if got := a.do("POST", "/", r); got.status != 413 {
 				t.Errorf("stream %v, one byte too many: %d", stream, got.status)
 			}
@@ -228,7 +237,9 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 		io.WriteString(w, pattern(n))
 	})
 	for name, p := range map[string]front.Proxy{
-		"usual": {}, "stream": {Stream: true}, "little memory": {BufferBytes: 1}, "no file": {BufferBytes: 1, MaxSpool: -1}, "small file": {BufferBytes: 1, MaxSpool: 100 << 10}, "kept": {Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+		"usual": {}, "stream": {Stream: true}, "little memory": {BufferBytes: 1},
+		"no file": {BufferBytes: 1, MaxSpool: -1}, "small file": {BufferBytes: 1, MaxSpool: 100 << 10},
+		"kept": {Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.To = "up"
@@ -295,7 +306,8 @@ func TestStreamForwardsAtOnce(t *testing.T) {
 			<-next
 		}
 	})
-	c := oneHost(front.Location{Path: "/asked", Proxy: &front.Proxy{To: front.Text(to)}}, front.Location{Path: "/stream", Proxy: &front.Proxy{To: front.Text(to), Stream: true}})
+	c := oneHost(front.Location{Path: "/asked", Proxy: &front.Proxy{To: front.Text(to)}},
+		front.Location{Path: "/stream", Proxy: &front.Proxy{To: front.Text(to), Stream: true}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, path := range []string{"/asked", "/stream"} {
 		resp, err := a.client.Get("http://x" + path)
@@ -334,7 +346,9 @@ func TestTrailersAndHintsAreForwarded(t *testing.T) {
 	}
 	b, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" || !slices.Equal(hints, []string{"103 </a.css>; rel=preload", "102 </a.css>; rel=preload"}) || resp.Header["Link"] != nil {
+	if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" ||
+		!slices.Equal(hints, []string{"103 </a.css>; rel=preload", "102 </a.css>; rel=preload"}) ||
+		resp.Header["Link"] != nil {
 		t.Errorf("%q %v %v %v", b, resp.Trailer, hints, resp.Header)
 	}
 }
@@ -343,12 +357,14 @@ func TestTrailersAndHintsAreForwarded(t *testing.T) {
 func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
 	replaces := func(group string) []front.Replace {
-		return []front.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`, To: front.Text("http://$" + group + ".test")}}
+		return []front.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`,
+			To: front.Text("http://$" + group + ".test")}}
 	}
 	inner := front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Redirects: replaces("inner")}}
 	a := serveHandler(t, newFront(t, oneHost(front.Location{
 		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Redirects: replaces("outer")},
-		Steps:    []front.Step{front.Set{Name: "early", Value: "$outer$inner"}, front.If{Left: "$arg_x", Location: &inner}},
+		Steps: []front.Step{front.Set{Name: "early", Value: "$outer$inner"},
+			front.If{Left: "$arg_x", Location: &inner}},
 		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
 	}), quiet()))
 	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
@@ -363,13 +379,23 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 func TestInvalidProxyIsRejected(t *testing.T) {
 	uri := front.Text("/x")
 	for name, p := range map[string]front.Proxy{
-		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"}, "want 1.0 or 1.1": {To: "127.0.0.1:1", Version: "2"},
-		"field name": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}}, "invalid value": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},
-		"unknown variable": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "$nothing"}}}, "frames the request": {To: "127.0.0.1:1", Header: []front.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
-		"unsupported status": {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}}, "negative": {To: "127.0.0.1:1", ReadTimeout: -1}, "cannot be ignored": {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
-		"URI requires HTTP": {To: "127.0.0.1:1", Protocol: front.FastCGI, URI: &uri}, "two groups": {To: "127.0.0.1:1", Protocol: front.FastCGI, SplitPath: "^(.*)$"}, "invalid method": {To: "127.0.0.1:1", Method: "A B"},
-		"requires HTTPS": {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}}, "require FastCGI": {To: "127.0.0.1:1", ParamIndex: "x"}, "Version requires HTTP": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
-		"cannot be set": {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
+		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"},
+		"want 1.0 or 1.1":  {To: "127.0.0.1:1", Version: "2"},
+		"field name":       {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}},
+		"invalid value":    {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},
+		"unknown variable": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "$nothing"}}},
+		"frames the request": {To: "127.0.0.1:1",
+			Header: []front.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
+		"unsupported status":    {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}},
+		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
+		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
+		"URI requires HTTP":     {To: "127.0.0.1:1", Protocol: front.FastCGI, URI: &uri},
+		"two groups":            {To: "127.0.0.1:1", Protocol: front.FastCGI, SplitPath: "^(.*)$"},
+		"invalid method":        {To: "127.0.0.1:1", Method: "A B"},
+		"requires HTTPS":        {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}},
+		"require FastCGI":       {To: "127.0.0.1:1", ParamIndex: "x"},
+		"Version requires HTTP": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
+		"cannot be set":         {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
 	} {
 		c := proxyTo(p)
 		c.Hosts[0].Locations[0].Pos = "nginx.conf:7"
@@ -379,9 +405,10 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 		}
 	}
 	for name, u := range map[string][]upstream.Config{
-		"duplicate upstream": {{Name: "a", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}, {Name: "A", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
-		"requires a Key":     {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
-		"no servers":         {{Name: "a", Pos: "nginx.conf:7"}},
+		"duplicate upstream": {{Name: "a", Servers: []upstream.Server{{Addr: "127.0.0.1"}}},
+			{Name: "A", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
+		"requires a Key": {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
+		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
 		c := proxyTo(front.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u
@@ -395,11 +422,13 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 	uri := front.Text("$uri")
 	for name, p := range map[string]front.Proxy{
-		"target": {URI: &uri}, "host": {Header: []front.Field{{Name: "Host", Value: "$arg_host"}}}, "method": {Method: "$arg_method"},
+		"target": {URI: &uri}, "host": {Header: []front.Field{{Name: "Host", Value: "$arg_host"}}},
+		"method": {Method: "$arg_method"},
 	} {
 		p.To = "up"
 		c := proxyTo(p)
-		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: serve(t, echo)}, {Addr: serve(t, echo)}}}}
+		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: serve(t, echo)},
+			{Addr: serve(t, echo)}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		if got := a.get(bad); got.status != 502 {
@@ -422,7 +451,9 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait, StreamRequest: stream}), quiet()))
+		a := serveHandler(t, newFront(t,
+			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait,
+				StreamRequest: stream}), quiet()))
 		began := time.Now()
 		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
 		if got.status != 504 || time.Since(began) >= maxWait {
@@ -445,7 +476,8 @@ func TestIdempotencyKeyAllowsNoRetry(t *testing.T) {
 	c := proxyTo(front.Proxy{To: "up"})
 	c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
 	a := serveHandler(t, newFront(t, c, quiet()))
-	if got := a.do("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 || len(received) != 1 {
+	if got := a.do("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 ||
+		len(received) != 1 {
 		t.Errorf("%d, received %d times", got.status, len(received))
 	}
 }
@@ -474,7 +506,8 @@ func bodyAgain(t *testing.T) error {
 			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
 		}
 	})
-	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}, SendTimeout: 800 * time.Millisecond})
+	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}},
+		SendTimeout: 800 * time.Millisecond})
 	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets buffer
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: to}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))

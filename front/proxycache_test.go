@@ -20,7 +20,8 @@ func cached(to string, pc front.ProxyCache, caches ...cache.Config) front.Config
 	pc.Zone = caches[0].Name
 	c := oneHost(front.Location{
 		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Cache: &pc},
-		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status", Always: true}}},
+		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status",
+			Always: true}}},
 	})
 	c.Caches = caches
 	return c
@@ -53,13 +54,15 @@ func TestResponsesAreCached(t *testing.T) {
 		w.Header().Set("Etag", `"v1"`)
 		w.Header().Set("X-Accel-Buffering", "no")
 	})
-	pc := front.ProxyCache{Skip: []front.Text{"$arg_skip"}, NoStore: []front.Text{"$arg_private"}, Policy: cache.Policy{Status: true}}
+	pc := front.ProxyCache{Skip: []front.Text{"$arg_skip"}, NoStore: []front.Text{"$arg_private"},
+		Policy: cache.Policy{Status: true}}
 	a := serveHandler(t, newFront(t, cached(to, pc, cache.Config{Name: "one", Dir: t.TempDir()}), quiet()))
 	body := "1 " + to + " /x"
 	a.get("/x", "Range", "bytes=0-0").want(t, "MISS", 206, "1")
 	hit := a.get("/x")
 	hit.want(t, "HIT", 200, body)
-	if h := hit.header; h.Get("Age") == "" || !strings.HasPrefix(h.Get("Cache-Status"), "one; hit; ttl=") || h.Get("X-Accel-Buffering") != "" {
+	if h := hit.header; h.Get("Age") == "" || !strings.HasPrefix(h.Get("Cache-Status"), "one; hit; ttl=") ||
+		h.Get("X-Accel-Buffering") != "" {
 		t.Errorf("header %v", h)
 	}
 	a.get("/x", "If-None-Match", `"v1"`).want(t, "HIT", 304, "")
@@ -84,7 +87,8 @@ func TestResponseCanPreventStoring(t *testing.T) {
 	})
 	pc := front.ProxyCache{NoStore: []front.Text{"$upstream_http_x_private", "$personal"}}
 	c := cached(to, pc, cache.Config{Name: "one"})
-	c.Maps = []front.Map{{Name: "personal", Source: "$upstream_http_x_class", Cases: []front.Case{{From: "personal", To: "1"}}, Default: "0"}}
+	c.Maps = []front.Map{{Name: "personal", Source: "$upstream_http_x_class",
+		Cases: []front.Case{{From: "personal", To: "1"}}, Default: "0"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?x-private=1").want(t, "MISS", 200, "1 "+to+" /x")
 	a.get("/x?x-private=1").want(t, "MISS", 200, "2 "+to+" /x")
@@ -124,7 +128,8 @@ func TestAuthorizationInKeyAllowsStoring(t *testing.T) {
 		"$uri$http_authorization_kind$http_authorization": "HIT",
 	} {
 		to, _ := numbered(t, nil)
-		a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: key, Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
+		a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: key, Policy: cache.Policy{Lock: true}},
+			cache.Config{Name: "one"}), quiet()))
 		for _, want := range []string{"MISS", state} {
 			if got := a.get("/x", "Authorization", "a"); got.header.Get("X-Cache") != want {
 				t.Errorf("%s: got %s, want %s", key, got.header.Get("X-Cache"), want)
@@ -135,7 +140,10 @@ func TestAuthorizationInKeyAllowsStoring(t *testing.T) {
 
 // A response that varies by Host is not used for another host, although the key has none.
 func TestVaryByHostSeparatesHosts(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", "Accept-Encoding, host") })
+	to, _ := numbered(t, func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.Header().Set("Vary", "Accept-Encoding, host")
+	})
 	c := cached(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
 	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Host", Value: "$host"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -169,8 +177,13 @@ func TestHeadIsCachedAsGet(t *testing.T) {
 
 // A stale response replaces the error of an upstream that is down.
 func TestStaleResponseReplacesError(t *testing.T) {
-	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "max-age=1") })
-	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}}, cache.Config{Name: "one"}), quiet()))
+	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control",
+			"max-age=1")
+	})
+	a := serveHandler(t, newFront(t,
+		cached(to, front.ProxyCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}},
+			cache.Config{Name: "one"}), quiet()))
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
 	server.Close()
@@ -196,7 +209,8 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
 	})
 	c := cached(to, front.ProxyCache{Skip: []front.Text{"$arg_skip"}}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/metrics", Metrics: true})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/metrics",
+		Metrics: true})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
 	for a.get("/x?for=1").header.Get("X-Cache") != "EXPIRED" {
@@ -225,7 +239,8 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 // this.
 func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
 	to, _ := numbered(t, nil)
-	policy := cache.Policy{Stale: cache.Stale{Updating: true}, Background: true, Ignore: []string{"Cache-Control"}, Valid: []cache.Valid{{For: time.Millisecond}}}
+	policy := cache.Policy{Stale: cache.Stale{Updating: true}, Background: true, Ignore: []string{"Cache-Control"},
+		Valid: []cache.Valid{{For: time.Millisecond}}}
 	c := cached(to, front.ProxyCache{Policy: policy}, cache.Config{Name: "one"})
 	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
 	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
@@ -244,7 +259,8 @@ func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
 func TestRegexTimeoutInCacheKeyFails(t *testing.T) {
 	to, _ := numbered(t, nil)
 	c := cached(to, front.ProxyCache{Key: "$host$tier"}, cache.Config{Name: "one"})
-	c.Maps = []front.Map{{Name: "tier", Source: "$arg_x", Default: "all", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+	c.Maps = []front.Map{{Name: "tier", Source: "$arg_x", Default: "all",
+		Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/?x=!").want(t, "MISS", 200, "1 "+to+" /")
 	a.get("/?x=!").want(t, "HIT", 200, "1 "+to+" /")
@@ -256,11 +272,14 @@ func TestRegexTimeoutInCacheKeyFails(t *testing.T) {
 // A request purges its key if the texts allow it.
 func TestAllowedRequestPurges(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := cached(to, front.ProxyCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}}, cache.Config{Name: "one", Dir: t.TempDir()})
-	c.Maps = []front.Map{{Name: "purge", Source: "$request_method$http_x_secret", Cases: []front.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
+	c := cached(to, front.ProxyCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}},
+		cache.Config{Name: "one", Dir: t.TempDir()})
+	c.Maps = []front.Map{{Name: "purge", Source: "$request_method$http_x_secret",
+		Cases: []front.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
 	c.Hosts[0].Defaults.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
 	c.Hosts[0].Locations[0].ErrorPages = c.Hosts[0].Defaults.ErrorPages
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/404", Steps: []front.Step{front.Return{Status: 200, Text: "none\n"}}})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/404",
+		Steps: []front.Step{front.Return{Status: 200, Text: "none\n"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for i, path := range []string{"/a/1", "/a/2", "/b"} {
 		a.get(path).want(t, "MISS", 200, fmt.Sprintf("%d %s %s", i+1, to, path))
@@ -346,13 +365,15 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	for late := time.Now().Add(maxWait); files() < 2 && time.Now().Before(late); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := h.Reload(cached(to, front.ProxyCache{Key: "$nothing"}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
+	if err := h.Reload(cached(to, front.ProxyCache{Key: "$nothing"},
+		cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
 	if n := files(); n != 2 {
 		t.Errorf("there are %d files, want 2", n)
 	}
-	if err := h.Reload(cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
+	if err := h.Reload(cached(to, front.ProxyCache{},
+		cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := h.PurgePrefix("one", ""); n != 0 || err != nil { // which waits for the search
@@ -369,7 +390,8 @@ func TestInvalidCacheIsRejected(t *testing.T) {
 		want   string
 	}{
 		{cached("127.0.0.1:1", front.ProxyCache{}, one, one), `duplicate cache "one"`},
-		{cached("127.0.0.1:1", front.ProxyCache{}, cache.Config{Name: "one", Dir: file}, cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
+		{cached("127.0.0.1:1", front.ProxyCache{}, cache.Config{Name: "one", Dir: file},
+			cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
 		{cached("127.0.0.1:1", front.ProxyCache{Key: "$nothing"}, one), "$nothing"},
 		{cached("127.0.0.1:1", front.ProxyCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},
 		{cached("127.0.0.1:1", front.ProxyCache{Policy: cache.Policy{Methods: []string{"POST"}}}, one), "POST"},

@@ -22,7 +22,8 @@ func TestEarlyHintsAreNotStored(t *testing.T) {
 		w.Header().Set("Date", date)
 		_, _ = io.WriteString(w, "body")
 	})
-	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}},
+		cache.Config{Name: "one"}), quiet()))
 	for _, test := range []struct {
 		state string
 		hints []string
@@ -38,7 +39,8 @@ func TestEarlyHintsAreNotStored(t *testing.T) {
 		}
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if h := resp.Header; string(b) != "body" || err != nil || h.Get("X-Cache") != test.state || !slices.Equal(hints, test.hints) || h["Link"] != nil || h.Get("Date") != date {
+		if h := resp.Header; string(b) != "body" || err != nil || h.Get("X-Cache") != test.state ||
+			!slices.Equal(hints, test.hints) || h["Link"] != nil || h.Get("Date") != date {
 			t.Errorf("%s: %q %v %v %v", test.state, b, err, hints, h)
 		}
 	}

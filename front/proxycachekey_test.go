@@ -32,9 +32,11 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 // stored under the path of the request.
 func TestAccelRedirectIsNotStored(t *testing.T) {
 	to := serve(t, guarded)
-	for name, pc := range map[string]front.ProxyCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}}, "own key": {Key: "$uri"}} {
+	for name, pc := range map[string]front.ProxyCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}},
+		"own key": {Key: "$uri"}} {
 		c := cached(to, pc, cache.Config{Name: "one"})
-		inner := front.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true, Proxy: c.Hosts[0].Locations[0].Proxy}
+		inner := front.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true,
+			Proxy: c.Hosts[0].Locations[0].Proxy}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, inner)
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for range 2 {
@@ -64,7 +66,8 @@ func TestFastCGIAccelRedirectIsNotStored(t *testing.T) {
 	})
 	c := cached(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one"})
 	c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/protected/", Internal: true, Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/protected/", Internal: true,
+		Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	if got := a.get("/x", "Cookie", "session=1"); got.body != "secret" {
 		t.Errorf("with a cookie: %d %q", got.status, got.body)
@@ -82,7 +85,8 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 	})
 	for _, dir := range []string{"", t.TempDir()} {
 		c := cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir})
-		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"}, {Name: "X-Gone"}}
+		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"},
+			{Name: "X-Gone"}}
 		c.Hosts[0].Locations[0].Proxy.Cache.Key = "$uri"
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, test := range []struct {
@@ -99,8 +103,10 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 			{"/x", "MISS", "|b|", []string{"Cookie", "set=b"}},
 			{"/x", "HIT", "||", []string{"Under_Score", "x", "Te", "trailers"}},
 		} {
-			if got := a.get(test.path, test.fields...); got.header.Get("X-Cache") != test.state || got.header.Get("X-Got") != test.got {
-				t.Errorf("%s %q: %s %q, want %s %q", test.path, test.fields, got.header.Get("X-Cache"), got.header.Get("X-Got"), test.state, test.got)
+			if got := a.get(test.path, test.fields...); got.header.Get("X-Cache") != test.state ||
+				got.header.Get("X-Got") != test.got {
+				t.Errorf("%s %q: %s %q, want %s %q", test.path, test.fields, got.header.Get("X-Cache"),
+					got.header.Get("X-Got"), test.state, test.got)
 			}
 		}
 	}
@@ -119,10 +125,12 @@ func TestConnectionCannotPoisonKey(t *testing.T) {
 		for _, field := range []string{"X-Lang", "Cookie"} {
 			value := map[string]string{"X-Lang": "de", "Cookie": "lang=de"}[field]
 			a.get("/"+field, field, value, "Connection", field)
-			if got := a.get("/"+field, field, value); got.header.Get("X-Cache") != "MISS" || got.header.Get("X-Got") != value {
+			if got := a.get("/"+field, field, value); got.header.Get("X-Cache") != "MISS" ||
+				got.header.Get("X-Got") != value {
 				t.Errorf("%s, %s: %s %q", key, field, got.header.Get("X-Cache"), got.header.Get("X-Got"))
 			}
-			if got := a.get("/"+field, field, value, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "HTTP2-Settings", "x"); got.header.Get("X-Cache") != "HIT" {
+			if got := a.get("/"+field, field, value, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c",
+				"HTTP2-Settings", "x"); got.header.Get("X-Cache") != "HIT" {
 				t.Errorf("%s, %s: %s for a client that offers HTTP/2, want HIT", key, field, got.header.Get("X-Cache"))
 			}
 		}
@@ -135,7 +143,8 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 		value, key front.Text
 		want       string
 	}{
-		{"Basic eDp5", "$uri", "HIT"}, {"", "$uri", "HIT"}, {"Bearer $cookie_token", "$uri", "MISS"}, {"Bearer $cookie_token", "$uri${cookie_token}", "HIT"},
+		{"Basic eDp5", "$uri", "HIT"}, {"", "$uri", "HIT"}, {"Bearer $cookie_token", "$uri", "MISS"},
+		{"Bearer $cookie_token", "$uri${cookie_token}", "HIT"},
 		{"$http_authorization", "$uri", "MISS"}, {"$http_authorization", "$uri$http_authorization", "HIT"},
 	} {
 		to, _ := numbered(t, nil)
@@ -143,7 +152,8 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "authorization", Value: test.value}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, want := range []string{"MISS", test.want} {
-			if got := a.get("/x", "Authorization", "Basic YTpi", "Cookie", "token=1").header.Get("X-Cache"); got != want {
+			if got := a.get("/x", "Authorization", "Basic YTpi", "Cookie",
+				"token=1").header.Get("X-Cache"); got != want {
 				t.Errorf("%q by %q: %s, want %s", test.value, test.key, got, want)
 			}
 		}
@@ -180,7 +190,8 @@ func TestCacheKeyHasBody(t *testing.T) {
 		w.Header().Set("Cache-Control", "max-age=600")
 		_, _ = io.Copy(w, r.Body)
 	})
-	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: "$uri $request_body"}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: "$uri $request_body"},
+		cache.Config{Name: "one"}), quiet()))
 	for _, state := range []string{"MISS", "HIT"} {
 		for _, body := range []string{"a", "b"} {
 			a.do("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
@@ -196,11 +207,13 @@ func TestCacheKeyHasBody(t *testing.T) {
 func TestTunnelWorksWithCache(t *testing.T) {
 	to := rawUpstream(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
+			_, _ = io.WriteString(nc,
+				"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
 		}
 	})
 	c := cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}
+	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Upgrade", Value: "$http_upgrade"},
+		{Name: "Connection", Value: "upgrade"}}
 	server := httptest.NewServer(newFront(t, c, quiet()))
 	t.Cleanup(server.Close)
 	for range 2 {

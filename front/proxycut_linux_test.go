@@ -31,7 +31,8 @@ func TestIncompleteResponseIsNoticed(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n"
 	for name, text := range map[string]string{
 		"length": head + "Content-Length: 10\r\n\r\n0123", "length, nothing": head + "Content-Length: 10\r\n\r\n",
-		"chunks": head + "Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n", "chunks, nothing": head + "Transfer-Encoding: chunked\r\n\r\n",
+		"chunks": head + "Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n", "chunks, nothing": head +
+			"Transfer-Encoding: chunked\r\n\r\n",
 		"in a chunk":      head + "Transfer-Encoding: chunked\r\n\r\na\r\n0123",
 		"until it closes": head + "\r\n0123", "HTTP/1.0": "HTTP/1.0 200 OK\r\n\r\n0123",
 	} {
@@ -49,7 +50,8 @@ func TestIncompleteResponseIsNoticed(t *testing.T) {
 			us := serveHandler(t, newFront(t, c, quiet()))
 			for range 2 {
 				resp, body, err := fetch(us, "/x")
-				if resp == nil || resp.StatusCode != 200 || body != want || errors.Is(err, io.ErrUnexpectedEOF) != errors.Is(wantErr, io.ErrUnexpectedEOF) {
+				if resp == nil || resp.StatusCode != 200 || body != want ||
+					errors.Is(err, io.ErrUnexpectedEOF) != errors.Is(wantErr, io.ErrUnexpectedEOF) {
 					t.Errorf("%s, %s: %v %q %v, nginx %q %v", name, variant, resp, body, err, want, wantErr)
 				}
 			}
@@ -61,7 +63,8 @@ func TestIncompleteResponseIsNoticed(t *testing.T) {
 // connection for its end if there is no length.
 func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
 	for name, text := range map[string]string{
-		"length": "Content-Length: 10\n\n0123", "length, nothing": "Content-Length: 10\n\n", "no length": "Cache-Control: max-age=60\n\n0123",
+		"length": "Content-Length: 10\n\n0123", "length, nothing": "Content-Length: 10\n\n",
+		"no length": "Cache-Control: max-age=60\n\n0123",
 	} {
 		to := rawUpstream(t, func(nc net.Conn) {
 			if _, _, _, err := readApplication(nc); err == nil {
@@ -71,7 +74,8 @@ func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
 		want := map[bool]string{true: "", false: "0123"}[name == "length, nothing"]
 		for variant, c := range proxyVariants(to, front.FastCGI) {
 			us := serveHandler(t, newFront(t, c, quiet()))
-			if resp, body, err := fetch(us, "/x"); resp == nil || resp.StatusCode != 200 || body != want || !errors.Is(err, io.ErrUnexpectedEOF) {
+			if resp, body, err := fetch(us, "/x"); resp == nil || resp.StatusCode != 200 || body != want ||
+				!errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s, %s: %v %q %v, want %q that is cut short", name, variant, resp, body, err, want)
 			}
 		}

@@ -31,7 +31,8 @@ func application(t testing.TB, conns func(), extra string) string {
 			params["(body)"] = fmt.Sprint(len(body))
 			text, _ := json.Marshal(params)
 			b := wire.AppendStream(nil, wire.Stderr, 1, []byte(extra))
-			b = wire.AppendStream(b, wire.Stdout, 1, append([]byte("Content-Type: application/json\nX-A: b\n\n"), text...))
+			b = wire.AppendStream(b, wire.Stdout, 1, append([]byte("Content-Type: application/json\nX-A: b\n\n"),
+				text...))
 			b = wire.AppendStreamEnd(b, wire.Stdout, 1)
 			if _, err = nc.Write(wire.AppendEnd(b, 1, wire.End{})); err != nil || !keep {
 				return
@@ -93,7 +94,8 @@ func readPairs(list []byte) map[string]string {
 // A body without a length is received first, so that the application gets its length.
 func TestApplicationGetsBodyLength(t *testing.T) {
 	to := application(t, nil, "")
-	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
+	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI,
+		Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
 	a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
 	for _, n := range []int{5, 40_000} {
 		got := a.do("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
@@ -107,12 +109,16 @@ func TestApplicationGetsBodyLength(t *testing.T) {
 
 // A response to HEAD is not stored for GET, because the application sends no body for HEAD.
 func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
-	c := cached(application(t, nil, ""), front.ProxyCache{Key: "$host$request_uri", Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
+	c := cached(application(t, nil, ""),
+		front.ProxyCache{Key: "$host$request_uri",
+			Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
 	p := c.Hosts[0].Locations[0].Proxy
-	p.Protocol, p.Params = front.FastCGI, []front.Param{{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "METHOD", Value: "$request_method"}}
+	p.Protocol, p.Params = front.FastCGI, []front.Param{{Name: "REQUEST_METHOD", Value: "$request_method"},
+		{Name: "METHOD", Value: "$request_method"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
-	if got := a.get("/x"); got.header.Get("X-Cache") != "HIT" || !strings.Contains(got.body, `"METHOD":"HEAD","REQUEST_METHOD":"GET"`) {
+	if got := a.get("/x"); got.header.Get("X-Cache") != "HIT" ||
+		!strings.Contains(got.body, `"METHOD":"HEAD","REQUEST_METHOD":"GET"`) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -123,7 +129,8 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 		conns := make(chan bool, 100)
 		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
 		c := proxyTo(front.Proxy{To: "up", Protocol: front.FastCGI, KeepConn: keep})
-		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, KeepaliveRequests: 3, Servers: []upstream.Server{{Addr: to}}}}
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, KeepaliveRequests: 3,
+			Servers: []upstream.Server{{Addr: to}}}}
 		log := t.TempDir() + "/log"
 		c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
 		a := serveHandler(t, newFront(t, c))
@@ -139,7 +146,8 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 		if len(conns) != want {
 			t.Errorf("keep %v: %d connections, want %d", keep, len(conns), want)
 		}
-		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0], `FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
+		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0],
+			`FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
 			t.Errorf("%q", lines[0])
 		}
 	}
@@ -157,12 +165,15 @@ func TestFastCGIStatusBecomesStatus(t *testing.T) {
 		b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI, Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
+	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI,
+		Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
 	c, log := proxyTo(p), t.TempDir()+"/log"
 	c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
 	a := serveHandler(t, newFront(t, c))
-	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201, "Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {
-		if got := a.get("/", "X-Head", head); got.status != want || want != 502 && (got.body != "body" || got.header["Status"] != nil) {
+	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201,
+		"Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {
+		if got := a.get("/", "X-Head", head); got.status != want || want != 502 &&
+			(got.body != "body" || got.header["Status"] != nil) {
 			t.Errorf("%s: %d %q %v", head, got.status, got.body, got.header)
 		}
 	}
@@ -183,12 +194,14 @@ func TestFastCGIOverUnixSockets(t *testing.T) {
 			if err == nil {
 				defer nc.Close()
 				_, _, _, err = readApplication(nc)
-				b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: a/b\n\nhi")), wire.Stdout, 1)
+				b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: a/b\n\nhi")),
+					wire.Stdout, 1)
 				_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 			}
 			served <- err
 		}()
-		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
+		a := serveHandler(t, newFront(t,
+			proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
 		got := a.get("/")
 		l.Close()
 		if err := <-served; got.body != "hi" || err != nil {

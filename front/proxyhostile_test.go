@@ -76,10 +76,11 @@ func TestKilledUpstreamIsNoticed(t *testing.T) {
 		text, body string
 		step       int
 	}{
-		"length":        {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: b\r\n\r\n0123456789", "0123456789", 1},
-		"chunks":        {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;x=y\r\n456789\r\n0\r\nX-T: 1\r\n\r\n", "0123456789", 1},
-		"long, length":  {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big), big), big, 1999},
-		"long, chunked": {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(big), big), big, 1999},
+		"length":       {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: b\r\n\r\n0123456789", "0123456789", 1},
+		"chunks":       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;x=y\r\n456789\r\n0\r\nX-T: 1\r\n\r\n", "0123456789", 1},
+		"long, length": {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big), big), big, 1999},
+		"long, chunked": {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+			len(big), big), big, 1999},
 	}
 	for name, reply := range answers {
 		for mode, p := range map[string]front.Proxy{"buffered": {}, "stream": {Stream: true}} {
@@ -137,15 +138,19 @@ func TestMalformedResponsesGet502(t *testing.T) {
 		reply  string
 		status int
 	}{
-		"nothing": {"", 502}, "no HTTP": {"SSH-2.0-x\r\n\r\n", 502}, "HTTP/0.9": {"hello", 502}, "old": {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200},
-		"huge head":        {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 100<<10) + "\r\n\r\n", 502},
-		"many fields":      {"HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", 5000) + "\r\n", 502},
-		"two lengths":      {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi", 502},
-		"length and more":  {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 502},
-		"folded":           {"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", 502},
-		"101 unasked":      {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nevil", 502},
-		"storm":            {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 2000) + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 502},
-		"hints":            {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200},
+		"nothing": {"", 502}, "no HTTP": {"SSH-2.0-x\r\n\r\n", 502}, "HTTP/0.9": {"hello", 502},
+		"old":         {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200},
+		"huge head":   {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 100<<10) + "\r\n\r\n", 502},
+		"many fields": {"HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", 5000) + "\r\n", 502},
+		"two lengths": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi", 502},
+		"length and more": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+			502},
+		"folded":      {"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", 502},
+		"101 unasked": {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nevil", 502},
+		"storm": {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 2000) +
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 502},
+		"hints": {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) +
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200},
 		"more than it has": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", 200},
 		"NUL":              {"HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n", 502},
 		"space in name":    {"HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n", 502},
@@ -173,8 +178,10 @@ func TestSilentUpstreamsTimeOut(t *testing.T) {
 	end := make(chan struct{})
 	defer close(end)
 	for name, output := range map[string]string{
-		"at once": "", "in the head": "HTTP/1.1 200 OK\r\nX-A", "in a short body": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n012",
-		"in a long body": "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 50_000), "in chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n",
+		"at once": "", "in the head": "HTTP/1.1 200 OK\r\nX-A",
+		"in a short body": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n012",
+		"in a long body":  "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 50_000),
+		"in chunks":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n",
 	} {
 		to := rawUpstream(t, func(nc net.Conn) {
 			if readHead(nc) == nil {
@@ -185,10 +192,12 @@ func TestSilentUpstreamsTimeOut(t *testing.T) {
 				}
 			}
 		})
-		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
+		a := serveHandler(t, newFront(t,
+			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
 		resp, body, err := fetch(a, "/")
 		if _, part, cut := strings.Cut(output, "\r\n\r\n"); cut {
-			if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" || !strings.Contains(part, body) {
+			if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" ||
+				!strings.Contains(part, body) {
 				t.Errorf("%s: %v %q %v, want a part", name, resp, body, err)
 			}
 		} else if err != nil || resp.StatusCode != 504 {
@@ -219,7 +228,8 @@ func TestSlowUpstreamDoesNotTimeOut(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
+		a := serveHandler(t, newFront(t,
+			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
 		// In nginx each read of the head restarts the timeout. Here the timeout is for the whole
 		// head.
 		testkit.Try(t, func() error { // on a busy machine a pause may be longer than intended
@@ -357,7 +367,8 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 	})
 	servers := []*restarting{newRestarting(t, handler), newRestarting(t, handler)}
 	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
-	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
+	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8,
+		Servers: []upstream.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	end := make(chan struct{})
 	var all sync.WaitGroup
@@ -389,7 +400,8 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 	for i := range restarts {
 		servers[i%2].restart()
 		for worker := range finished { // no request sees two restarts
-			for n, late := finished[worker].Load(), time.Now().Add(maxWait); finished[worker].Load() < n+4 && time.Now().Before(late); {
+			for n, late := finished[worker].Load(), time.Now().Add(maxWait); finished[worker].Load() < n+4 &&
+				time.Now().Before(late); {
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -501,7 +513,8 @@ func TestUnannouncedTrailersAreForwarded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); string(b) != "hi" || err != nil || resp.Trailer.Get("X-A") != "a" || resp.Trailer.Get("X-B") != "b" {
+	if b, err := io.ReadAll(resp.Body); string(b) != "hi" || err != nil || resp.Trailer.Get("X-A") != "a" ||
+		resp.Trailer.Get("X-B") != "b" {
 		t.Errorf("%q %v %v", b, err, resp.Trailer)
 	}
 }

@@ -67,15 +67,18 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 		if test.protocol == front.HTTP {
 			second = serve(t, echo)
 		}
-		for next, name := range map[*upstream.Next]string{{Error: true}: failed, {InvalidHeader: true}: invalid, {Off: true}: "off", {Timeout: true}: "timeout"} {
+		for next, name := range map[*upstream.Next]string{{Error: true}: failed, {InvalidHeader: true}: invalid,
+			{Off: true}: "off", {Timeout: true}: "timeout"} {
 			c := proxyTo(front.Proxy{To: "up", Protocol: test.protocol, Next: *next})
-			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: first, MaxFails: -1}, {Addr: second, Backup: true}}}}
+			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: first, MaxFails: -1},
+				{Addr: second, Backup: true}}}}
 			want := 502
 			if name == test.want {
 				want = 200
 			}
 			if got := serveHandler(t, newFront(t, c, quiet())).get("/"); got.status != want {
-				t.Errorf("%v: %s, next upstream after %s: %d, want %d", test.protocol, test.name, name, got.status, want)
+				t.Errorf("%v: %s, next upstream after %s: %d, want %d", test.protocol, test.name, name, got.status,
+					want)
 			}
 		}
 	}

@@ -12,8 +12,10 @@ import (
 // proxy, by TCP or unix socket.
 func TestProxyProtocolRequiresTrust(t *testing.T) {
 	settings := front.Settings{
-		RealIP: front.RealIP{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Unix: true, Header: "proxy_protocol"},
-		Access: []front.AccessRule{{Net: netip.MustParsePrefix("192.0.2.0/24")}, {Unix: true, Deny: true}, {Deny: true}},
+		RealIP: front.RealIP{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Unix: true,
+			Header: "proxy_protocol"},
+		Access: []front.AccessRule{{Net: netip.MustParsePrefix("192.0.2.0/24")}, {Unix: true, Deny: true},
+			{Deny: true}},
 	}
 	trusting := front.Location{Path: "/trusting", Settings: settings, Empty: true}
 	settings.RealIP = front.RealIP{}
@@ -24,8 +26,10 @@ func TestProxyProtocolRequiresTrust(t *testing.T) {
 		header     *front.ProxyHeader
 		status     int
 	}{
-		{"/trusting", "10.0.0.1:1", value, 200}, {"/trusting", "@", value, 200}, {"/trusting", "10.0.0.1:1", &front.ProxyHeader{}, 403},
-		{"/trusting", "10.0.0.1:1", nil, 403}, {"/trusting", "@", nil, 403}, {"/trusting", "@", &front.ProxyHeader{}, 403},
+		{"/trusting", "10.0.0.1:1", value, 200}, {"/trusting", "@", value, 200},
+		{"/trusting", "10.0.0.1:1", &front.ProxyHeader{}, 403},
+		{"/trusting", "10.0.0.1:1", nil, 403}, {"/trusting", "@", nil, 403},
+		{"/trusting", "@", &front.ProxyHeader{}, 403},
 		{"/trusting", "198.51.100.1:1", value, 403}, {"/trusting", "192.0.2.9:1", nil, 200},
 		{"/", "10.0.0.1:1", value, 403}, {"/", "@", value, 403}, {"/", "192.0.2.9:1", value, 200},
 	} {

@@ -41,7 +41,8 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 			time.AfterFunc(c.leave, func() { leave(gone) })
 			value := make(chan time.Duration, 1)
 			a.AfterFunc(func() { value <- time.Since(began) })
-			if after := <-value; after != c.after || !errors.Is(a.Err(), c.want) || !errors.Is(context.Cause(a), c.want) {
+			if after := <-value; after != c.after || !errors.Is(a.Err(), c.want) ||
+				!errors.Is(context.Cause(a), c.want) {
 				t.Errorf("%s: %v after %v, want %v after %v", c.name, a.Err(), after, c.want, c.after)
 			}
 			<-a.Done()

@@ -24,7 +24,8 @@ import (
 
 // upgrading returns a Proxy that forwards Upgrade.
 func upgrading(to string) front.Proxy {
-	return front.Proxy{To: front.Text(to), Version: "1.1", Header: []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
+	return front.Proxy{To: front.Text(to), Version: "1.1",
+		Header: []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
 }
 
 // wsEcho is a websocket that sends back what it receives.
@@ -51,7 +52,8 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 	for name, c := range map[string]struct {
 		pass front.Proxy
 		ok   bool
-	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Proxy{To: front.Text(to)}, false}, "bound, not asked for": {front.Proxy{To: "app"}, false}} {
+	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Proxy{To: front.Text(to)},
+		false}, "bound, not asked for": {front.Proxy{To: "app"}, false}} {
 		t.Run(name, func(t *testing.T) {
 			a := serveHandler(t, newFront(t, proxyTo(c.pass), front.Bind("app", http.HandlerFunc(wsEcho)), quiet()))
 			ctx, cancel := context.WithTimeout(t.Context(), maxWait)
@@ -103,7 +105,8 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	})
 	short := upgrading(to)
 	short.ReadTimeout = 200 * time.Millisecond
-	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)), quiet())), serveHandler(t, newFront(t, proxyTo(short), quiet()))
+	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)), quiet())),
+		serveHandler(t, newFront(t, proxyTo(short), quiet()))
 	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
 		nc, err := net.Dial("unix", a.socket)
 		if err != nil {
@@ -146,11 +149,15 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 // HTTPS upstreams: verification, SNI and client certificates.
 func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	names := make(chan string, 20)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates)) }))
-	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
-		names <- h.ServerName
-		return nil, nil
-	}}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates))
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert,
+		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			names <- h.ServerName
+			return nil, nil
+		}}
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	defer s.Close()
@@ -217,7 +224,9 @@ func TestHandshakeTimesOut(t *testing.T) {
 	s.Listener = slowListener{s.Listener, time.Second}
 	s.StartTLS()
 	defer s.Close()
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()), ReadTimeout: 500 * time.Millisecond}), quiet()))
+	a := serveHandler(t, newFront(t,
+		proxyTo(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()),
+			ReadTimeout: 500 * time.Millisecond}), quiet()))
 	testkit.Try(t, func() error { // the response must be faster than the handshake
 		if got := a.get("/"); got.status != 200 {
 			return fmt.Errorf("the handshake takes a second: %d", got.status)
@@ -240,7 +249,8 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 		c := proxyTo(front.Proxy{To: front.Text("unix:" + path)})
 		c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
 		a := serveHandler(t, newFront(t, c, quiet()))
-		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" && got.header.Get("X-Up") != "unix:"+path+" localhost" {
+		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" &&
+			got.header.Get("X-Up") != "unix:"+path+" localhost" {
 			t.Errorf("%q: %d %s %v", name, got.status, got.body, got.header)
 		}
 	}
@@ -253,8 +263,10 @@ func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 		pass                front.Proxy
 		want                int
 	}{
-		{0, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 6}, {2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 1},
-		{2, 3, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 2}, {2, 0, front.Proxy{}, 6}, {2, 0, front.Proxy{Version: "1.1"}, 6},
+		{0, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 6},
+		{2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 1},
+		{2, 3, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 2}, {2, 0, front.Proxy{}, 6},
+		{2, 0, front.Proxy{Version: "1.1"}, 6},
 		{2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection", Value: "close"}}}, 6},
 	} {
 		conns := make(chan bool, 100)
@@ -268,7 +280,8 @@ func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 		t.Cleanup(s.Close)
 		test.pass.To = "up"
 		c := proxyTo(test.pass)
-		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests, Servers: []upstream.Server{{Addr: s.Listener.Addr().String()}}}}
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests,
+			Servers: []upstream.Server{{Addr: s.Listener.Addr().String()}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for range 6 {
 			a.get("/")
@@ -292,7 +305,8 @@ func TestReloadKeepsConnections(t *testing.T) {
 	s.Start()
 	c := func(weight int) front.Config {
 		c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
-		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2,
+			Servers: []upstream.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
 		return c
 	}
 	h, err := front.New(c(1), quiet())

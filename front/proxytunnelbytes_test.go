@@ -24,8 +24,10 @@ func TestTunnelBytesAreLogged(t *testing.T) {
 	})
 	name := filepath.Join(t.TempDir(), "log")
 	p := upgrading(to)
-	c := oneHost(front.Location{Path: "/", Proxy: &p, Settings: front.Settings{Logs: []front.Log{{Path: name, Format: "bytes"}}}})
-	c.LogFormats = []front.LogFormat{{Name: "bytes", Text: "$status $bytes_sent $body_bytes_sent $upstream_response_length"}}
+	c := oneHost(front.Location{Path: "/", Proxy: &p,
+		Settings: front.Settings{Logs: []front.Log{{Path: name, Format: "bytes"}}}})
+	c.LogFormats = []front.LogFormat{{Name: "bytes",
+		Text: "$status $bytes_sent $body_bytes_sent $upstream_response_length"}}
 	h := newFront(t, c, quiet())
 	nc, err := net.Dial("unix", serveHandler(t, h).socket)
 	must(t, err)

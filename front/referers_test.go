@@ -9,7 +9,8 @@ import (
 func TestInvalidReferersAreRejected(t *testing.T) {
 	want := []Step{Return{Status: 200, Text: "[$invalid_referer]"}}
 	config := func(r *Referers) Config {
-		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: want, Settings: Settings{Referers: r}, Pos: "nginx.conf:7"}}}}}
+		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: want, Settings: Settings{Referers: r},
+			Pos: "nginx.conf:7"}}}}}
 	}
 	for want, r := range map[string]Referers{
 		"want Names or Patterns":    {None: true},
@@ -21,9 +22,11 @@ func TestInvalidReferersAreRejected(t *testing.T) {
 			t.Errorf("%+v: %v, want an error with %q", r, err, want)
 		}
 	}
-	h := newFront(t, config(&Referers{Names: []string{"A.test/x", `~^b\.(?=test)`}, Patterns: []string{`^c\.test/(?<unknown>.)`, `^(?:(?!d)(a+)+)+$`}}))
+	h := newFront(t, config(&Referers{Names: []string{"A.test/x", `~^b\.(?=test)`},
+		Patterns: []string{`^c\.test/(?<unknown>.)`, `^(?:(?!d)(a+)+)+$`}}))
 	for referer, want := range map[string]string{
-		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]", "http://c.test/z": "[]", "": "[1]",
+		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]",
+		"http://c.test/z": "[]", "": "[1]",
 	} {
 		if got := get(t, h, "/", "Referer", referer); got.body != want {
 			t.Errorf("%q: %s, want %s", referer, got.body, want)

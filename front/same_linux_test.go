@@ -102,7 +102,8 @@ func slicesOf(all ...[]sameCase) (flat []sameCase) {
 func writeSite(t testing.TB, dir string) {
 	t.Helper()
 	for _, name := range []string{
-		"index.html", "a/index.html", "a/x.txt", "a/b/deep.txt", "b/x.html", "e.html", "50x.html", "fav.ico", "x.json", "x y.txt", "ä.txt",
+		"index.html", "a/index.html", "a/x.txt", "a/b/deep.txt", "b/x.html", "e.html", "50x.html", "fav.ico",
+		"x.json", "x y.txt", "ä.txt",
 		"p/index.php", "d/main.css", "UPPER.HTML", ".hidden", "d/a%20b.txt", "d/q?m.txt", "d/semi;colon.txt", "noext",
 	} {
 		path := filepath.Join(dir, "site", name)
@@ -155,5 +156,6 @@ func sameResponse(t *testing.T, addr, host, request string) string {
 		return "400" // net/http has its own pages for malformed requests
 	}
 	show := func(s string) string { return strings.ReplaceAll(s, port, "PORT") }
-	return fmt.Sprintf("%d type %q location %q body %q", resp.StatusCode, resp.Header.Get("Content-Type"), show(resp.Header.Get("Location")), show(string(output)))
+	return fmt.Sprintf("%d type %q location %q body %q", resp.StatusCode, resp.Header.Get("Content-Type"),
+		show(resp.Header.Get("Location")), show(string(output)))
 }

@@ -13,21 +13,27 @@ import (
 // near, and sums with line ends, which a decoded path may have.
 func TestSecureLinkIsChecked(t *testing.T) {
 	config := func(l *SecureLink, want Text) Config {
-		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: want}}, Settings: Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
+		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: want}},
+			Settings: Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
 	}
-	for _, l := range []SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"}, {Link: "a", Secret: "c"}, {MD5: "b", Secret: "c"}} {
-		if _, err := New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), "nginx.conf:7: secure link: want") {
+	for _, l := range []SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"},
+		{Link: "a", Secret: "c"}, {MD5: "b", Secret: "c"}} {
+		if _, err := New(config(&l, "x")); err == nil ||
+			!strings.Contains(err.Error(), "nginx.conf:7: secure link: want") {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	for want, l := range map[string]SecureLink{"$nosuch": {Link: "$nosuch", MD5: "a"}, "dollar sign": {Link: "a", MD5: "$"}} {
+	for want, l := range map[string]SecureLink{"$nosuch": {Link: "$nosuch", MD5: "a"},
+		"dollar sign": {Link: "a", MD5: "$"}} {
 		if _, err := New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", l, err, want)
 		}
 	}
-	c := config(&SecureLink{Link: "$arg_md5,$arg_expires", MD5: "$secure_link_expires secret"}, "[$secure_link] [$secure_link_expires]")
+	c := config(&SecureLink{Link: "$arg_md5,$arg_expires", MD5: "$secure_link_expires secret"},
+		"[$secure_link] [$secure_link_expires]")
 	h := newFront(t, c)
-	for want, until := range map[string]int64{"[1] [%d]": time.Now().Add(time.Hour).Unix(), "[0] [%d]": time.Now().Add(-time.Second).Unix() - 1} {
+	for want, until := range map[string]int64{"[1] [%d]": time.Now().Add(time.Hour).Unix(),
+		"[0] [%d]": time.Now().Add(-time.Second).Unix() - 1} {
 		sum := md5.Sum(fmt.Appendf(nil, "%d secret", until))
 		target := fmt.Sprintf("/?md5=%s&expires=%d", base64.RawURLEncoding.EncodeToString(sum[:]), until)
 		if got, want := get(t, h, target), fmt.Sprintf(want, until); got.body != want {
@@ -55,7 +61,8 @@ func TestSecureLinkIsChecked(t *testing.T) {
 func TestSecureLinkSumMustBeComplete(t *testing.T) {
 	l := &secureLink{secret: "s"}
 	sum := fmt.Sprintf("%x", md5.Sum([]byte("file"+l.secret)))
-	for output, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "", sum[:30]: "", sum[2:]: "", "": ""} {
+	for output, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "",
+		sum[:30]: "", sum[2:]: "", "": ""} {
 		if got := l.bySecret("/p/" + output + "/file"); got != want {
 			t.Errorf("%q: link %q, want %q", output, got, want)
 		}

@@ -19,15 +19,21 @@ func TestNothingOutsideIsServed(t *testing.T) {
 	dir := Text(top + "/public")
 	at := func(path string, f Files) Location { return Location{Path: path, Settings: Settings{Files: f}} }
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
-		at("/i", Files{Alias: dir + "/"}), at("/j", Files{Alias: dir}), at("/k/", Files{Alias: dir + "/"}), at("/l/", Files{Alias: dir}),
-		at("/m/", Files{Alias: dir + "/$arg_d/"}), at("/r/", Files{Root: dir + "/$arg_d"}), at("/v/", Files{Root: "$arg_d"}), at("/", Files{Root: dir}),
+		at("/i", Files{Alias: dir + "/"}), at("/j", Files{Alias: dir}), at("/k/", Files{Alias: dir + "/"}),
+		at("/l/", Files{Alias: dir}),
+		at("/m/", Files{Alias: dir + "/$arg_d/"}), at("/r/", Files{Root: dir + "/$arg_d"}),
+		at("/v/", Files{Root: "$arg_d"}), at("/", Files{Root: dir}),
 		{Match: Regex, Path: "^/u/(.*)$", Settings: Settings{Files: Files{Alias: dir + "/$1"}}},
 		{Path: "/t/", TryFiles: []Text{"$arg_f", "=404"}, Settings: Settings{Files: Files{Root: dir}}},
-		{Path: "/w/", Steps: []Step{Rewrite{Pattern: "^", To: "/$arg_p", Flag: RewriteBreak}}, Settings: Settings{Files: Files{Root: dir}}},
+		{Path: "/w/", Steps: []Step{Rewrite{Pattern: "^", To: "/$arg_p", Flag: RewriteBreak}},
+			Settings: Settings{Files: Files{Root: dir}}},
 	}}}})
 	for _, target := range []string{
-		"/i../secret", "/i..%2fsecret", "/i%2e%2e/secret", "/j../secret", "/j-secret", "/k/../secret", "/k/%2e%2e/secret", "/l-secret", "/l/..%2f..%2fsecret", "/m/secret?d=..", "/m/x?d=../..", "/r/x?d=/../../", "/r/secret?d=..",
-		"/u/../secret", "/u/%2e%2e/secret", "/t/x?f=/../secret", "/t/x?f=../secret", "/w/x?p=../secret", "/w/x?p=../../w/secret", "/..\\secret", "/i/..%5csecret", "/%5c..%5csecret", "/x.txt%00", "/v/../secret",
+		"/i../secret", "/i..%2fsecret", "/i%2e%2e/secret", "/j../secret", "/j-secret", "/k/../secret",
+		"/k/%2e%2e/secret", "/l-secret", "/l/..%2f..%2fsecret", "/m/secret?d=..", "/m/x?d=../..",
+		"/r/x?d=/../../", "/r/secret?d=..",
+		"/u/../secret", "/u/%2e%2e/secret", "/t/x?f=/../secret", "/t/x?f=../secret", "/w/x?p=../secret",
+		"/w/x?p=../../w/secret", "/..\\secret", "/i/..%5csecret", "/%5c..%5csecret", "/x.txt%00", "/v/../secret",
 	} {
 		got := get(t, h, target)
 		if got.status < 400 && !strings.HasPrefix(got.location, "http") || strings.Contains(got.body, "secret") {
@@ -35,7 +41,9 @@ func TestNothingOutsideIsServed(t *testing.T) {
 		}
 	}
 	for target, want := range map[string]string{
-		"/i/x.txt": "public/x.txt", "/ix.txt": "public/x.txt", "/j/x.txt": "public/x.txt", "/k/x.txt": "public/x.txt", "/l/x.txt": "", "/m/y.txt?d=d": "public/d/y.txt", "/u/d/y.txt": "public/d/y.txt", "/t/?f=/x.txt": "public/x.txt", "/w/?p=x.txt": "public/x.txt",
+		"/i/x.txt": "public/x.txt", "/ix.txt": "public/x.txt", "/j/x.txt": "public/x.txt", "/k/x.txt": "public/x.txt",
+		"/l/x.txt": "", "/m/y.txt?d=d": "public/d/y.txt", "/u/d/y.txt": "public/d/y.txt",
+		"/t/?f=/x.txt": "public/x.txt", "/w/?p=x.txt": "public/x.txt",
 	} {
 		if got := get(t, h, target); want != "" && got.body != want || want == "" && got.status != 404 {
 			t.Errorf("%s: %d %q", target, got.status, got.body)
@@ -53,7 +61,9 @@ func TestFileOptionsApply(t *testing.T) {
 		return Location{Path: path, Settings: Settings{Files: f}}
 	}
 	locations := []Location{
-		at("/gz/", Files{Precompressed: true}), at("/plain/", Files{NoEtag: true, Types: map[string]string{"css": "text/x"}, DefaultType: "a/b", Charset: "koi8-r", CharsetTypes: []string{"text/x"}}), at("/list/", Files{Listing: true}),
+		at("/gz/", Files{Precompressed: true}),
+		at("/plain/", Files{NoEtag: true, Types: map[string]string{"css": "text/x"}, DefaultType: "a/b",
+			Charset: "koi8-r", CharsetTypes: []string{"text/x"}}), at("/list/", Files{Listing: true}),
 	}
 	if runtime.GOOS == "linux" {
 		locations = append(locations, at("/links/", Files{}), at("/nolinks/", Files{Symlinks: files.FollowNoLinks}))
@@ -63,7 +73,8 @@ func TestFileOptionsApply(t *testing.T) {
 		t.Helper()
 		got := get(t, h, target, fields...)
 		if got.status != status || !strings.Contains(got.body, body) || got.header.Get(name) != value {
-			t.Errorf("%s: %d %q, %s %q, want %d %q %q", target, got.status, got.body, name, got.header.Get(name), status, body, value)
+			t.Errorf("%s: %d %q, %s %q, want %d %q %q", target, got.status, got.body, name, got.header.Get(name),
+				status, body, value)
 		}
 	}
 	check("/gz/x.txt", 200, "x.txt.gz", "Content-Encoding", "gzip", "Accept-Encoding", "gzip")
@@ -142,7 +153,8 @@ func TestErrorPageHasErrorsStatus(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{
 		Defaults: Settings{Files: Files{Root: Text(dir)}},
 		Locations: []Location{
-			{Path: "/404/", Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{404}, Target: "$arg_p"}}, Files: Files{Root: Text(dir)}}},
+			{Path: "/404/", Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{404}, Target: "$arg_p"}},
+				Files: Files{Root: Text(dir)}}},
 			{Path: "/app", Proxy: &Proxy{To: "app"}},
 		},
 	}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,7 +167,8 @@ func TestErrorPageHasErrorsStatus(t *testing.T) {
 		_, _ = fmt.Fprint(w, "app ", r.Method)
 	})))
 	for _, test := range []struct{ line, body string }{
-		{"/404/x?p=/page.html", "page.html"}, {"HEAD /404/x?p=/page.html", ""}, {"/404/x?p=/empty.html", ""}, {"/404/x?p=/large.html", large}, {"/404/x?p=/app", "app GET"}, {"HEAD /404/x?p=/app", ""},
+		{"/404/x?p=/page.html", "page.html"}, {"HEAD /404/x?p=/page.html", ""}, {"/404/x?p=/empty.html", ""},
+		{"/404/x?p=/large.html", large}, {"/404/x?p=/app", "app GET"}, {"HEAD /404/x?p=/app", ""},
 	} {
 		got := get(t, h, test.line, "Range", "bytes=0-1", "If-None-Match", "*")
 		if got.status != 404 || got.body != test.body {
@@ -169,12 +182,15 @@ func TestRedirectCannotInject(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
 		{Path: "/a", Steps: []Step{Return{Status: 301, Text: "https://x.example$uri"}}},
 		{Path: "/b", Steps: []Step{Return{Status: 302, Text: "$uri"}}},
-		{Path: "/c", Steps: []Step{Rewrite{Pattern: "(?s)^/c(.*)$", To: "https://x.example/$1", Flag: RewriteRedirect}}},
-		{Path: "/d", Steps: []Step{Return{Status: 404}}, Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
+		{Path: "/c", Steps: []Step{Rewrite{Pattern: "(?s)^/c(.*)$", To: "https://x.example/$1",
+			Flag: RewriteRedirect}}},
+		{Path: "/d", Steps: []Step{Return{Status: 404}},
+			Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
 	}}}})
 	for _, path := range []string{"/a", "/b", "/c", "/d"} {
 		got := get(t, h, path+"%0d%0aSet-Cookie:%20x=1%0d%0a%0d%0a")
-		if strings.ContainsAny(got.location, "\r\n") || got.location == "" || !strings.Contains(got.location, "%0D%0A") {
+		if strings.ContainsAny(got.location, "\r\n") || got.location == "" ||
+			!strings.Contains(got.location, "%0D%0A") {
 			t.Errorf("%s: %d %q", path, got.status, got.location)
 		}
 	}
@@ -191,7 +207,9 @@ func TestCharsetIsAdded(t *testing.T) {
 		}
 	})))
 	for query, want := range map[string]string{
-		"t=text/html": "text/html; charset=utf-8", "t=Text/HTML": "Text/HTML; charset=utf-8", "t=text/html;charset=x": "text/html;charset=x", "t=image/png": "image/png", "t=text/html&e=gzip": "text/html",
+		"t=text/html": "text/html; charset=utf-8", "t=Text/HTML": "Text/HTML; charset=utf-8",
+		"t=text/html;charset=x": "text/html;charset=x", "t=image/png": "image/png",
+		"t=text/html&e=gzip": "text/html",
 	} {
 		if got := get(t, h, "/?"+strings.ReplaceAll(query, ";", "%3B")).header.Get("Content-Type"); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)

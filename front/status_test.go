@@ -37,7 +37,8 @@ func TestStubStatusIsNginxs(t *testing.T) {
 	}
 	want := theirs.get("/status")
 	numbers := regexp.MustCompile(`\d+`)
-	if got := get(); numbers.ReplaceAllString(got, "N") != numbers.ReplaceAllString(want.body, "N") || want.header.Get("Content-Type") != "text/plain" {
+	if got := get(); numbers.ReplaceAllString(got, "N") != numbers.ReplaceAllString(want.body, "N") ||
+		want.header.Get("Content-Type") != "text/plain" {
 		t.Errorf("%q, want it like %q", got, want.body)
 	}
 	if got := get(); got != "Active connections: 1 \nserver accepts handled requests\n 1 1 2 \nReading: 0 Writing: 1 Waiting: 0 \n" {
@@ -53,8 +54,11 @@ func TestStubStatusIsNginxs(t *testing.T) {
 
 // A server may count its connections itself.
 func TestServersConnectionCountsAreShown(t *testing.T) {
-	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}, front.Location{Path: "/metrics", Metrics: true},
-		front.Location{Path: "/numbers", Steps: []front.Step{front.Return{Status: 200, Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
+	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true},
+		front.Location{Path: "/metrics", Metrics: true},
+		front.Location{Path: "/numbers",
+			Steps: []front.Step{front.Return{Status: 200,
+				Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
 		front.CountConnections(func() (accepted, open int64) { return 7, 3 }))
 	us := serveHandler(t, h)
 	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 0 Writing: 1 Waiting: 2 \n" {
@@ -64,7 +68,8 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	found := parseMetrics(t, us.get("/metrics").body)
-	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 || open != 3 {
+	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 ||
+		open != 3 {
 		t.Errorf("%d and %d, want 7 and 3", accepted, open)
 	}
 }
@@ -110,10 +115,12 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 func TestMetricsCountRequests(t *testing.T) {
 	c := oneHost(
 		front.Location{Path: "/metrics", Match: front.Exact, Metrics: true},
-		app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}}, Logs: []front.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
+		app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}},
+			Logs: []front.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
 	)
 	c.Hosts[0].Names = []string{"front.test"}
-	c.Hosts = append(c.Hosts, front.Host{Names: []string{`~^a\.`}, Locations: []front.Location{{Path: "/", Steps: []front.Step{front.Return{Status: 444}}}}})
+	c.Hosts = append(c.Hosts, front.Host{Names: []string{`~^a\.`},
+		Locations: []front.Location{{Path: "/", Steps: []front.Step{front.Return{Status: 444}}}}})
 	c.Requests = []limit.Config{{Name: "z", Key: "$arg_k", Rate: 0.01}}
 	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if code, _ := strconv.Atoi(r.URL.Path[1:]); code != 0 {

@@ -13,7 +13,8 @@ import (
 
 // replaceAll returns settings that replace all occurrences of a string.
 func replaceAll(from, to front.Text) front.Settings {
-	return front.Settings{SubFilter: &front.SubFilter{Substitutions: []front.Substitution{{From: from, To: to}}, Every: true}}
+	return front.Settings{SubFilter: &front.SubFilter{Substitutions: []front.Substitution{{From: from, To: to}},
+		Every: true}}
 }
 
 // A flush sends everything up to a possible match, and a match across a flush is found.
@@ -75,8 +76,10 @@ func TestReplacingDoesNotDependOnWrites(t *testing.T) {
 				fields = []string{"Accept-Encoding", "gzip"}
 			}
 			got := us.get("/page", fields...)
-			if plainBody(t, got) != want || zipped != (got.header.Get("Content-Encoding") == "gzip") || got.header.Get("Content-Type") != "text/plain; charset=utf-8" {
-				t.Errorf("%s, compressed %v: %d bytes, want %d, %q", name, zipped, len(plainBody(t, got)), len(want), got.header)
+			if plainBody(t, got) != want || zipped != (got.header.Get("Content-Encoding") == "gzip") ||
+				got.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+				t.Errorf("%s, compressed %v: %d bytes, want %d, %q", name, zipped, len(plainBody(t, got)), len(want),
+					got.header)
 			}
 		}
 	}
@@ -94,7 +97,8 @@ func TestEncodedResponsesAreNotReplaced(t *testing.T) {
 		_, _ = w.Write(coded)
 	})
 	got := us.get("/")
-	if !bytes.Equal([]byte(got.body), coded) || got.header.Get("Etag") != `"x"` || got.header.Get("Content-Length") != fmt.Sprint(len(coded)) {
+	if !bytes.Equal([]byte(got.body), coded) || got.header.Get("Etag") != `"x"` ||
+		got.header.Get("Content-Length") != fmt.Sprint(len(coded)) {
 		t.Errorf("%q, %q", got.body, got.header)
 	}
 }

@@ -13,8 +13,10 @@ import (
 
 func newCompiler() *compiler {
 	c := &compiler{
-		config: &Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0}, core: coreVariables("tare"), maps: make(map[string]*mapping),
-		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes), plan: &plan{released: make(chan struct{})},
+		config: &Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0},
+		core: coreVariables("tare"), maps: make(map[string]*mapping),
+		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes),
+		plan: &plan{released: make(chan struct{})},
 	}
 	c.plan.slots = 1
 	return c
@@ -29,8 +31,10 @@ func TestTextIsEvaluated(t *testing.T) {
 	x.set(0, "mine!")
 	x.captures = captures{"abc", []int{0, 3, 0, 1, -1, -1, 2, 3}}
 	for _, test := range []struct{ from, want string }{
-		{"", ""}, {"plain", "plain"}, {"$uri", "/p/q"}, {"${uri}x", "/p/qx"}, {"a${uri}b$args.", "a/p/qba=1&b=%20."}, {"$URI", "/p/q"}, {"$arg_b$arg_c", "%20"}, {"$http_x_one", "one"}, {"$mine$mine", "mine!mine!"},
-		{"$1-$2-$3-$4", "a--c-"}, {"$10", "a0"}, {"$1$uri", "a/p/q"}, {"{$1}", "{a}"}, {"$host:", "example.com:"}, {"%$is_args", "%?"},
+		{"", ""}, {"plain", "plain"}, {"$uri", "/p/q"}, {"${uri}x", "/p/qx"}, {"a${uri}b$args.", "a/p/qba=1&b=%20."},
+		{"$URI", "/p/q"}, {"$arg_b$arg_c", "%20"}, {"$http_x_one", "one"}, {"$mine$mine", "mine!mine!"},
+		{"$1-$2-$3-$4", "a--c-"}, {"$10", "a0"}, {"$1$uri", "a/p/q"}, {"{$1}", "{a}"}, {"$host:", "example.com:"},
+		{"%$is_args", "%?"},
 	} {
 		got, err := c.text(Text(test.from))
 		if err != nil || got.eval(x) != test.want {
@@ -41,10 +45,13 @@ func TestTextIsEvaluated(t *testing.T) {
 		}
 	}
 	for from, want := range map[string]string{
-		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign", "${uri": "closing brace of ${uri", "$none": "$none", "${1}": "$1", "$0": "$0", "x$connection": "$connection is not available",
-		"$arg_": "$arg_", "$$uri": "dollar sign",
+		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign",
+		"${uri": "closing brace of ${uri", "$none": "$none", "${1}": "$1", "$0": "$0",
+		"x$connection": "$connection is not available",
+		"$arg_":        "$arg_", "$$uri": "dollar sign",
 	} {
-		if _, err := c.text(Text(from)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), from) {
+		if _, err := c.text(Text(from)); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), from) {
 			t.Errorf("%q: %v, want an error with %q", from, err, want)
 		}
 	}
@@ -74,7 +81,8 @@ func FuzzText(f *testing.F) {
 		if !strings.Contains(s, "$") && all != s || len(all) > len(s) {
 			t.Errorf("%q: %q", s, all)
 		}
-		x := newExchange(&plan{slots: len(c.slots), options: &options{}, state: newState()}, httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		x := newExchange(&plan{slots: len(c.slots), options: &options{}, state: newState()}, httptest.NewRecorder(),
+			httptest.NewRequest(http.MethodGet, "/", nil))
 		h := &host{}
 		h.defaults.files, h.defaults.settings = &fileSet{}, &Settings{}
 		x.host, x.loc, x.path = h, &h.defaults, "/"
@@ -99,7 +107,8 @@ func TestPatternCapturesGroups(t *testing.T) {
 		{`^(?<one>a)(b)(?<two>c)(?=d)`, "abcd", false, []string{"a", "b", "c"}},
 		{`^(?:x)([(](?P<n>y))[]()](z)(?=$)`, "x(y)z", false, []string{"(y", "y", "z"}},
 		{`^é(?=ü)(ü)(.)`, "éüx", false, []string{"ü", "x"}},
-		{`^/(.)(?=.)`, "/é", false, []string{"\xc3"}}, {"\xc0\xae", "/\xc0\xae", false, []string{}}, {"(?i)k", "\u212a", true, nil},
+		{`^/(.)(?=.)`, "/é", false, []string{"\xc3"}}, {"\xc0\xae", "/\xc0\xae", false, []string{}},
+		{"(?i)k", "\u212a", true, nil},
 		{`(*UTF8)^x`, "x", false, []string{}},
 		{`\.php$`, "/x.php\n", false, []string{}},
 		{`(?=\.)\.php$`, "/x.php\n", false, []string{}},
@@ -166,15 +175,17 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 		"rewrite":  {Steps: []Step{Rewrite{Pattern: "^", To: "/other/$public", Flag: RewriteRedirect}}},
 		"inner":    {Steps: []Step{Rewrite{Pattern: "^", To: "/other/$public", Flag: RewriteLast}}},
 		"if":       {Steps: []Step{If{Left: "$public", Op: "!=", Right: "secret", Then: say}}},
-		"not":      {Steps: []Step{If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`, Then: []Step{Return{Status: 403}}}}},
+		"not": {Steps: []Step{If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`,
+			Then: []Step{Return{Status: 403}}}}},
 		"set":      {Steps: []Step{If{Left: "1", Then: []Step{Set{Name: "a", Value: "$public"}, Return{Status: 204}}}}},
 		"password": {Settings: password},
 		"limit":    {Settings: limited},
 		"picture":  {Settings: password, Empty: true},
 		"root":     {Settings: files("/$public")},
-		"index":    {Path: "/public/", Settings: Settings{Files: Files{Root: Text(dir), Index: []Text{"$public", "/x"}}}},
-		"tries":    {TryFiles: []Text{"/none$public", "/x"}, Settings: files("/public")},
-		"last":     {TryFiles: []Text{"/none", "/$public"}, Settings: files("/public")},
+		"index": {Path: "/public/",
+			Settings: Settings{Files: Files{Root: Text(dir), Index: []Text{"$public", "/x"}}}},
+		"tries": {TryFiles: []Text{"/none$public", "/x"}, Settings: files("/public")},
+		"last":  {TryFiles: []Text{"/none", "/$public"}, Settings: files("/public")},
 	} {
 		path := "/x"
 		if l.Path != "" {
@@ -183,11 +194,13 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 		l.Path = "/"
 		pattern := []Case{{From: `~^(?!x)(\w+\s?)*$`, To: "secret"}}
 		h := newFront(t, Config{
-			Maps:     []Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern}, {Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},
+			Maps: []Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern},
+				{Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},
 			Requests: []limit.Config{{Name: "z", Key: "$public", Rate: 1000, Bytes: 1 << 20}},
 			Hosts:    []Host{{Locations: []Location{l, {Path: "/other/", Steps: say}}}},
 		})
-		if got := get(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError || strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
+		if got := get(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError ||
+			strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
 			t.Errorf("%s: %d %q", name, got.status, got.body)
 		}
 	}

@@ -55,21 +55,26 @@ func unsized(w http.ResponseWriter, r *http.Request) {
 // With NoChunks a response of unknown length ends with its connection, and no other does, on
 // net/http and on tare.
 func TestNoChunksEndsWithConnection(t *testing.T) {
-	h := newFront(t, oneHost(app(front.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)), quiet())
+	h := newFront(t, oneHost(app(front.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)),
+		quiet())
 	ours := httptest.NewUnstartedServer(nil)
 	wrapped := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
 	go func() { _ = wrapped.Serve(ours.Listener) }()
 	defer wrapped.Close()
 	theirs := httptest.NewServer(h)
 	defer theirs.Close()
-	for name, url := range map[string]string{"net/http": theirs.URL, "tare": "http://" + ours.Listener.Addr().String()} {
+	for name, url := range map[string]string{"net/http": theirs.URL, "tare": "http://" +
+		ours.Listener.Addr().String()} {
 		for _, c := range []struct {
 			line, contentType string
 			closes            bool
 		}{
-			{"GET /long", "text/html; charset=utf-8", true}, {"GET /typed", "a/b", true}, {"GET /flushed", "text/html; charset=utf-8", true},
-			{"GET /coded", "text/html; charset=utf-8", true}, {"GET /trailer", "text/html; charset=utf-8", true}, {"GET /short", "text/html; charset=utf-8", false},
-			{"GET /length", "text/plain; charset=utf-8", false}, {"GET /none", "", false}, {"GET /unmodified", "", false},
+			{"GET /long", "text/html; charset=utf-8", true}, {"GET /typed", "a/b", true},
+			{"GET /flushed", "text/html; charset=utf-8", true},
+			{"GET /coded", "text/html; charset=utf-8", true}, {"GET /trailer", "text/html; charset=utf-8", true},
+			{"GET /short", "text/html; charset=utf-8", false},
+			{"GET /length", "text/plain; charset=utf-8", false}, {"GET /none", "", false},
+			{"GET /unmodified", "", false},
 			{"GET /hints", "text/html; charset=utf-8", false}, {"HEAD /typed", "a/b", false},
 		} {
 			method, path, _ := strings.Cut(c.line, " ")
@@ -83,10 +88,13 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s: %s: %v", name, c.line, err)
 			}
-			if resp.Close != c.closes || len(resp.TransferEncoding) > 0 || resp.Header["Transfer-Encoding"] != nil || c.closes && resp.ContentLength >= 0 {
-				t.Errorf("%s: %s: closes %v, %q, length %d", name, c.line, resp.Close, resp.TransferEncoding, resp.ContentLength)
+			if resp.Close != c.closes || len(resp.TransferEncoding) > 0 || resp.Header["Transfer-Encoding"] != nil ||
+				c.closes && resp.ContentLength >= 0 {
+				t.Errorf("%s: %s: closes %v, %q, length %d", name, c.line, resp.Close, resp.TransferEncoding,
+					resp.ContentLength)
 			}
-			if got := resp.Header.Get("Content-Type"); got != c.contentType || path == "/long" && string(body) != longer {
+			if got := resp.Header.Get("Content-Type"); got != c.contentType || path == "/long" &&
+				string(body) != longer {
 				t.Errorf("%s: %s: %s, %d bytes", name, c.line, got, len(body))
 			}
 		}
@@ -95,7 +103,8 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 
 // HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
 func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
-	h := newFront(t, oneHost(app(front.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)), quiet())
+	h := newFront(t, oneHost(app(front.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)),
+		quiet())
 	two := httptest.NewUnstartedServer(h)
 	two.EnableHTTP2 = true
 	two.StartTLS()
@@ -116,7 +125,8 @@ func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || string(body) != longer || resp.Header["Transfer-Encoding"] != nil || resp.Header["Connection"] != nil {
+		if err != nil || string(body) != longer || resp.Header["Transfer-Encoding"] != nil ||
+			resp.Header["Connection"] != nil {
 			t.Errorf("%s: %d bytes, %v, %q", name, len(body), err, resp.Header)
 		}
 	}

@@ -43,7 +43,8 @@ func TestUnread(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(dir, "site"), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "site/x.txt"), []byte("a file"), 0o644))
 	file := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", strings.TrimPrefix(up, "http://")).Replace(unreadConf)), 0o644))
+	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP",
+		strings.TrimPrefix(up, "http://")).Replace(unreadConf)), 0o644))
 	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir})
 	must(t, err)
 	h := newFront(t, read.Config, quiet())
@@ -54,7 +55,8 @@ func TestUnread(t *testing.T) {
 	server.Start()
 	t.Cleanup(server.Close)
 	for _, request := range []string{
-		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt", "HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",
+		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt",
+		"HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",
 		"GET /proxied", "GET /cached", "GET /changed",
 	} {
 		t.Run(request, func(t *testing.T) {

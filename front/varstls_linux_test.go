@@ -34,20 +34,23 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 
 	theirs := programs.FreeAddress(t)
 	startNginxTLS(t, theirs, certFile, keyFile, text)
-	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: front.Text(text)}}}), quiet())
+	h := newFront(t, oneHost(front.Location{Path: "/",
+		Steps: []front.Step{front.Return{Status: 200, Text: front.Text(text)}}}), quiet())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}}
+	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
+		ClientAuth: tls.RequestClientCert}}
 	go func() { _ = server.ServeTLS(l, "", "") }()
 	t.Cleanup(func() { server.Close() })
 
 	mine := clientCertificate(t)
 	for name, config := range map[string]*tls.Config{
-		"TLS 1.3":                  {},
-		"TLS 1.2":                  {MaxVersion: tls.VersionTLS12},
-		"P-384":                    {CurvePreferences: []tls.CurveID{tls.CurveP384}},
-		"with a certificate":       {Certificates: []tls.Certificate{mine}},
-		"with one, and a cipher":   {Certificates: []tls.Certificate{mine}, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}},
+		"TLS 1.3":            {},
+		"TLS 1.2":            {MaxVersion: tls.VersionTLS12},
+		"P-384":              {CurvePreferences: []tls.CurveID{tls.CurveP384}},
+		"with a certificate": {Certificates: []tls.Certificate{mine}},
+		"with one, and a cipher": {Certificates: []tls.Certificate{mine}, MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}},
 		"another protocol as well": {NextProtos: []string{"http/1.1"}, CurvePreferences: []tls.CurveID{tls.X25519}},
 	} {
 		config.ServerName, config.InsecureSkipVerify = "tls.example", true
@@ -55,7 +58,8 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 			// the certificate's, which TLS 1.2 requires
 			config.CurvePreferences = []tls.CurveID{tls.CurveP256}
 		}
-		want, got := strings.Split(strings.ReplaceAll(askTLS(t, theirs, config), "\n\t", " "), "\n"), strings.Split(askTLS(t, l.Addr().String(), config), "\n")
+		want, got := strings.Split(strings.ReplaceAll(askTLS(t, theirs, config), "\n\t", " "), "\n"),
+			strings.Split(askTLS(t, l.Addr().String(), config), "\n")
 		if len(want) != len(got) {
 			t.Errorf("%s: nginx has %q, we have %q", name, want, got)
 			continue
@@ -74,9 +78,11 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 func clientCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	email := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "a@tls.example"}
-	cert, key := testkit.SelfSign(t, x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(100*24*time.Hour + 12*time.Hour), Subject: pkix.Name{
-		Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "}, CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
-	}})
+	cert, key := testkit.SelfSign(t, x509.Certificate{NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(100*24*time.Hour + 12*time.Hour), Subject: pkix.Name{
+			Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "},
+			CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
+		}})
 	pair, err := tls.X509KeyPair(cert, key)
 	must(t, err)
 	return pair
