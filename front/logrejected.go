@@ -2,14 +2,14 @@ package front
 
 import "net/http"
 
-// LogRefused logs a request that no handler has seen: the server has rejected it, or its head did
+// LogRejected logs a request that no handler has seen: the server has rejected it, or its head did
 // not arrive in time. It uses the access logs of the server block for the address and the host, and
 // of no location.
 //
 // r has what is known of the request. RemoteAddr, URL and Header must not be nil, and
 // http.LocalAddrContextKey is the listener's address. line is the request line as received, sent
-// the length of the response's body. LogRefused does not block.
-func (h *Handler) LogRefused(r *http.Request, line string, status int, sent int64) {
+// the length of the response's body. LogRejected does not block.
+func (h *Handler) LogRejected(r *http.Request, line string, status int, sent int64) {
 	p := h.enter()
 	if p == nil {
 		return
