@@ -21,7 +21,7 @@ const (
 // repeatable, or streamed once.
 type requestBody struct {
 	memory []byte
-	file   *temporary
+	file   *spoolFile
 	length int64 // -1 if unknown
 
 	stream *streamedBody // nil if the body was received completely
@@ -81,7 +81,7 @@ func readBody(from io.Reader, length int64) (*requestBody, error) {
 	if b.memory, b.length = memory.Bytes(), n; err != nil || n <= maxBodyInMemory {
 		return b, err
 	}
-	if b.file, err = newTemporary(); err != nil {
+	if b.file, err = newSpoolFile(); err != nil {
 		return b, err
 	}
 	if _, err = b.file.Write(b.memory); err != nil {

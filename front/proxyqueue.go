@@ -16,7 +16,7 @@ type queue struct {
 	mu          sync.Mutex
 	changed     sync.Cond
 	pieces      []queuePiece
-	file        *temporary // nil until it is needed
+	file        *spoolFile // nil until it is needed
 	fileRead    int64      // bytes of the file that were read
 	fileWritten int64      // bytes of the file that were written
 	err         error      // of receiving; io.EOF at the end
@@ -106,7 +106,7 @@ func (q *queue) spool(b []byte) bool {
 	file, err := q.file, error(nil)
 	q.mu.Unlock()
 	if file == nil {
-		file, err = newTemporary()
+		file, err = newSpoolFile()
 	}
 	if err == nil {
 		_, err = file.WriteAt(b, at)
