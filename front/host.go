@@ -47,12 +47,12 @@ type addrGroup struct {
 
 // hostGroup holds the hosts of one address.
 type hostGroup struct {
-	defaultHost  *host // for unknown names
-	hosts        int
-	isSingle     bool // names do not matter
-	names        *hostNames[*host]
-	patterns     []hostPattern
-	asksForCerts bool // one of the hosts requests client certificates
+	defaultHost   *host // for unknown names
+	hosts         int
+	isSingle      bool // names do not matter
+	names         *hostNames[*host]
+	patterns      []hostPattern
+	requestsCerts bool // one of the hosts requests client certificates
 }
 
 type hostPattern struct {

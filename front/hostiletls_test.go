@@ -21,9 +21,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// Attacks 48 and 49: a client that names one host in the handshake and another in the request
-// cannot avoid the required certificate, nor can one whose connection is older than the
-// requirement.
+// Attacks 48 and 49: a client cannot avoid the required certificate by naming one host in the
+// handshake and another in the request, or by a connection that is older than the requirement.
 func TestClientCertificateIsOfRequestsHost(t *testing.T) {
 	output := func(name string, asks tls.ClientAuthType) front.Host {
 		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}},

@@ -115,7 +115,7 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 			g.defaultHost = h
 		}
 		g.hosts++
-		g.asksForCerts = g.asksForCerts || h.certs != nil || h.clientAuth != tls.NoClientCert
+		g.requestsCerts = g.requestsCerts || h.certs != nil || h.clientAuth != tls.NoClientCert
 		for _, name := range from.Names {
 			if err := c.addName(g, h, foldName(name)); err != nil {
 				return nil, withPos(h.pos, err)

@@ -63,8 +63,8 @@ type prefix struct {
 	loc   *location
 }
 
-// longest returns the location with the longest prefix of a path. The last one that does not sort
-// after path has it as a prefix, or one that it is linked to by above has, or none.
+// longest returns the location whose path is the longest prefix of path. It starts at the last one
+// that does not sort after path, and follows above.
 func (l *locations) longest(path string) *location {
 	n := sort.Search(len(l.prefixes), func(i int) bool { return l.prefixes[i].path > path })
 	for i := n - 1; i >= 0; i = l.prefixes[i].above {

@@ -34,8 +34,8 @@ func newMatcher(from []string) *matcher {
 	for c := range n.shift {
 		n.shift[c] = uint8(min(n.shortest, math.MaxUint8))
 	}
-	for _, needle := range n.strings {
-		for j, c := range needle[:n.shortest] {
+	for _, target := range n.strings {
+		for j, c := range target[:n.shortest] {
 			far := uint8(min(n.shortest-1-j, math.MaxUint8))
 			n.shift[c] = min(n.shift[c], far)
 			n.shift[upper(c)] = n.shift[c]
@@ -75,16 +75,16 @@ func (n *matcher) find(text []byte, from int, done []bool) (start, which int) {
 
 // matchAt returns the index of the string that text begins with.
 func (n *matcher) matchAt(text []byte, done []bool) int {
-	for i, needle := range n.strings {
+	for i, target := range n.strings {
 		if done[i] {
 			continue
 		}
-		j, end := 0, min(len(needle), len(text))
-		for j < end && lower(text[j]) == needle[j] {
+		j, end := 0, min(len(target), len(text))
+		for j < end && lower(text[j]) == target[j] {
 			j++
 		}
 		switch {
-		case j == len(needle):
+		case j == len(target):
 			return i
 		case j == len(text):
 			return partialMatch

@@ -221,7 +221,7 @@ func parsePasswords(text string) *passwordFile {
 			continue
 		}
 		hash, _, _ := strings.Cut(rest, ":")
-		if _, twice := f.hashes[name]; twice {
+		if _, duplicate := f.hashes[name]; duplicate {
 			continue
 		}
 		if err := checkHash(hash); err != nil {

@@ -24,9 +24,9 @@ func idempotent(method string) bool {
 	return false
 }
 
-// canRepeat reports whether the request of an attempt may be sent to the same server again, after a
-// kept connection was closed before a response began. nginx counts this as an error of the server:
-// with proxy_next_upstream off it does not repeat.
+// canRepeat reports whether a request may be sent again to a server that has closed a kept
+// connection before its response began. nginx counts this as an error of the server: with
+// proxy_next_upstream off it does not repeat.
 func (a *attempt) canRepeat() bool {
 	s := a.req
 	n := &s.proxy.next

@@ -57,7 +57,7 @@ func (g *hostGroup) sniHost(x *exchange) sniHost {
 // another in the request. A connection may also be older than the current Config.
 func (g *hostGroup) selectHost(x *exchange, name string) (h *host, status int) {
 	s := x.r.TLS
-	if s == nil || !g.asksForCerts {
+	if s == nil || !g.requestsCerts {
 		return g.hostFor(x, name), 0
 	}
 	to := g.sniHost(x) // before h, because the captures of h's name apply
