@@ -98,11 +98,11 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
 	c.LogFormats = []front.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
 	h := newFront(t, c, front.Bind("app", app), quiet())
-	var around *http.Request
+	var outer *http.Request
 	for name, handler := range map[string]http.Handler{
 		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter,
 			r *http.Request) {
-			around = r
+			outer = r
 			h.ServeHTTP(w, r)
 		}),
 	} {
@@ -119,8 +119,8 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 			t.Errorf("%s: the handler sees the host %q", name, bound.Host)
 		}
 	}
-	if around.Host != "Front.test:8080" || around == bound {
-		t.Errorf("the host of another handler's request is %q", around.Host)
+	if outer.Host != "Front.test:8080" || outer == bound {
+		t.Errorf("the host of another handler's request is %q", outer.Host)
 	}
 	h.Close()
 	if got, _ := os.ReadFile(log); string(got) != strings.Repeat("front.test Front.test:8080\n", 2) {
@@ -318,15 +318,15 @@ func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 	}
 }
 
-// nowhere is a ResponseWriter for benchmarks.
-type nowhere struct{ header http.Header }
+// discardWriter is a ResponseWriter for benchmarks.
+type discardWriter struct{ header http.Header }
 
-func (w *nowhere) Header() http.Header         { return w.header }
-func (w *nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (w *nowhere) WriteHeader(int)             {}
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *discardWriter) WriteHeader(int)             {}
 
 // SetSendTimeout is implemented by tare's servers.
-func (w *nowhere) SetSendTimeout(time.Duration) error { return nil }
+func (w *discardWriter) SetSendTimeout(time.Duration) error { return nil }
 
 // BenchmarkBound measures what a bound handler costs besides the call.
 func BenchmarkBound(b *testing.B) {
@@ -345,7 +345,7 @@ func BenchmarkBound(b *testing.B) {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Host = "go.http"
 			r.Header = http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}
-			w := &nowhere{make(http.Header)}
+			w := &discardWriter{make(http.Header)}
 			b.ReportAllocs()
 			for b.Loop() {
 				h.ServeHTTP(w, r)
@@ -353,7 +353,7 @@ func BenchmarkBound(b *testing.B) {
 		})
 	}
 	b.Run("alone", func(b *testing.B) {
-		w, r := &nowhere{make(http.Header)}, httptest.NewRequest("GET", "/", nil)
+		w, r := &discardWriter{make(http.Header)}, httptest.NewRequest("GET", "/", nil)
 		b.ReportAllocs()
 		for b.Loop() {
 			app.ServeHTTP(w, r)
@@ -381,7 +381,7 @@ func proxyCost(t testing.TB, p front.Proxy, reply string) (once func()) {
 	h := newFront(t, c, quiet())
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	w := &nowhere{make(http.Header)}
+	w := &discardWriter{make(http.Header)}
 	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
 	r.Header = http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}
 	return func() {

@@ -145,10 +145,10 @@ func TestFiltersDoNotChangeResponses(t *testing.T) {
 			_, _ = w.Write([]byte("abc"))
 		},
 	}
-	around := front.Settings{Logs: []front.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute,
+	settings := front.Settings{Logs: []front.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute,
 		Gzip: &front.Gzip{MinLength: 1000}, Rate: "100m"}
 	for name, handler := range handlers {
-		bare, ours := frontOf(t, front.Settings{}, handler), frontOf(t, around, handler)
+		bare, ours := frontOf(t, front.Settings{}, handler), frontOf(t, settings, handler)
 		for _, method := range []string{"GET", "HEAD"} {
 			want, got := bare.do(method, "/", nil), ours.do(method, "/", nil)
 			want.header.Del("Date")

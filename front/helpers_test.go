@@ -17,7 +17,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// patience bounds waiting for what is fast unless it hangs.
+// maxWait bounds waiting for what is fast unless it hangs.
 const maxWait = time.Minute
 
 // newFront returns a handler that is closed at the end of the test.

@@ -79,7 +79,7 @@ type hostile struct {
 	send   string
 	status string // of the responses, in order
 	arrive string // a part of what the upstream must receive; "" is that it receives nothing
-	says   string // a part of what the client must receive
+	reply  string // a part of what the client must receive
 }
 
 // evil reports whether a head has injected data unescaped, as a request or a line: neither the
@@ -287,8 +287,8 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 	if c.arrive == "" && arrived != "" {
 		t.Errorf("the upstream was sent %q", arrived)
 	}
-	if !strings.Contains(output, c.says) {
-		t.Errorf("the client received %q, want %q", output, c.says)
+	if !strings.Contains(output, c.reply) {
+		t.Errorf("the client received %q, want %q", output, c.reply)
 	}
 }
 

@@ -24,16 +24,16 @@ import (
 // Attacks 48 and 49: a client cannot avoid the required certificate by naming one host in the
 // handshake and another in the request, or by a connection that is older than the requirement.
 func TestClientCertificateIsOfRequestsHost(t *testing.T) {
-	output := func(name string, asks tls.ClientAuthType) front.Host {
+	newHost := func(name string, clientAuth tls.ClientAuthType) front.Host {
 		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}},
 			Steps: []front.Step{front.Return{Status: 200, Text: front.Text(name)}}}
-		if asks != tls.NoClientCert {
-			h.Listen[0].TLSConfig = &tls.Config{ClientAuth: asks}
+		if clientAuth != tls.NoClientCert {
+			h.Listen[0].TLSConfig = &tls.Config{ClientAuth: clientAuth}
 		}
 		return h
 	}
-	h := newFront(t, front.Config{Hosts: []front.Host{output("open", tls.NoClientCert),
-		output("closed", tls.RequireAndVerifyClientCert), output("optional", tls.VerifyClientCertIfGiven)}}, quiet())
+	h := newFront(t, front.Config{Hosts: []front.Host{newHost("open", tls.NoClientCert),
+		newHost("closed", tls.RequireAndVerifyClientCert), newHost("optional", tls.VerifyClientCertIfGiven)}}, quiet())
 	good := []*x509.Certificate{{}}
 	for _, test := range []struct {
 		sniName, received string

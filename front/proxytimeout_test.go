@@ -26,8 +26,8 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 		want     error
 		after    time.Duration
 	}{
-		{name: "young", leave: time.Millisecond, want: gone, after: timersAfter},
-		{name: "young and asked", received: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
+		{name: "pending", leave: time.Millisecond, want: gone, after: timersAfter},
+		{name: "pending, with Done", received: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
 		{name: "old", leave: time.Second, want: gone, after: time.Second},
 		{name: "silent", leave: time.Hour, want: errUpstreamTimeout, after: timersAfter + time.Minute},
 	}

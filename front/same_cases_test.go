@@ -27,7 +27,7 @@ server { server_name ~CASE\.com$; return 200 "second regex\n"; }
 	location = /doc/exact { return 200 "exact\n"; }
 }`
 	return []sameCase{
-		{name: "server names", servers: names, asks: []string{
+		{name: "server names", servers: names, requests: []string{
 			"/ |Host: CASE.org", "/ |Host: www.CASE.org", "/ |Host: WWW.CASE.ORG", "/ |Host: x.CASE.org",
 			"/ |Host: a.b.CASE.org", "/ |Host: a.deep.CASE.org",
 			"/ |Host: deep.CASE.org", "/ |Host: www.CASE.de", "/ |Host: www.CASE.co.uk", "/ |Host: www.CASE.",
@@ -38,7 +38,7 @@ server { server_name ~CASE\.com$; return 200 "second regex\n"; }
 			"http://CASE.org?q |Host: x", "/ |Host: [::1]:80",
 			"/ |Host: BOB12.CASE.COM",
 		}},
-		{name: "locations", servers: locations, asks: []string{
+		{name: "locations", servers: locations, requests: []string{
 			"/", "/x", "/doc", "/docs", "/doc/", "/doc/x", "/documents/", "/documents", "/img/x.gif", "/doc/x.gif",
 			"/x.JPG", "/U/bob/x", "/u/bob", "/doc/exact",
 			"/doc/exact/", "/doc/exact?x", "/%64oc/", "/doc/%2e%2e/img/x", "/doc/../x.gif", "//doc//x", "/a/%2f/../x",
@@ -66,11 +66,11 @@ server { server_name ~CASE\.com$; return 200 "second regex\n"; }
 	location /in/ { internal; return 200 "in\n"; }
 	location /to-in { rewrite ^ /in/x last; }
 	location /page-in { error_page 404 /in/y; return 404; }
-}`, asks: []string{
+}`, requests: []string{
 			"/a/", "/a/b/", "/a/b/x.gif", "/a/x.gif", "/a/exact", "/f/x.gif", "/f/x/y", "/f/y", "/x.gif", "/r/x",
 			"/r/x.txt", "/r/x.gif", "/in/", "/to-in", "/page-in",
 		}},
-		{name: "redirect to the slash", around: "upstream upCASE { server 127.0.0.1:1; }", servers: `server {
+		{name: "redirect to the slash", outer: "upstream upCASE { server 127.0.0.1:1; }", servers: `server {
 	location /app/ { proxy_pass http://upCASE; }
 	location /sp\ ace/ { proxy_pass http://upCASE; }
 	location /two/ { proxy_pass http://upCASE; }
@@ -78,7 +78,7 @@ server { server_name ~CASE\.com$; return 200 "second regex\n"; }
 	location /three/ { proxy_pass http://upCASE; }
 	location = /three { return 200 "three\n"; }
 	location ~ ^/app$ { return 200 "never\n"; }
-}`, asks: []string{"/app", "/app?x=1", "/two", "/three", "/apps", "/sp%20ace", "/sp%20ace?a"}},
+}`, requests: []string{"/app", "/app?x=1", "/two", "/three", "/apps", "/sp%20ace", "/sp%20ace?a"}},
 	}
 }
 
@@ -109,7 +109,7 @@ func stepCases() []sameCase {
 	location /opt/ { rewrite ^/opt(/(\w+))?/end(/(\w+))?$ /new/[$2][$4] last; return 200 "no\n"; }
 	location /qm/ { rewrite ^/qm/(.*)$ /new/?a?b=$1 last; }
 	location / { return 200 "root $uri\n"; }
-}`, asks: []string{
+}`, requests: []string{
 			"/old/x", "/old/x?a=1", "/twice/x", "/twice/x?b=2", "/gone/x?y=1", "/gone/a%20b", "/temp/x",
 			"/temp/x?a=1", "/perm/x?a=1", "/perm2/x?a=1", "/perm2/x", "/perm3/a%26b", "/perm3/a&b", "/perm3/a%3Fb",
 			"/scheme/x?q", "/noargs/x?a=1", "/arg/v?q=7", "/arg/v?r=7", "/brk/x.txt", "/brk2/x.txt", "/chain/z?y",
@@ -137,7 +137,7 @@ func stepCases() []sameCase {
 	location /late { set $early $later; set $later x; return 200 "[$early][$later]\n"; }
 	location /cap { if ($uri ~ "^/cap/(\w+)/(\w+)") { set $first $1; } if ($arg_q ~ "^(\w)") { return 200 "$first $1 [$2]\n"; } return 200 "$first [$1] [$2]\n"; }
 	location /CAP { if ($uri ~ "^/CAP/(\w+)") { set $k 1; } if ($uri ~ "CAP") { return 200 "[$1]\n"; } }
-}`, asks: []string{
+}`, requests: []string{
 			"/one", "/one |User-Agent: my iPhone", "POST /one", "/one?go=3", "/one |Host: www.CASE",
 			"/one |Cookie: a=b; id=7; c", "/x.txt", "/a/", "/a/none", "/a", "/neg?x=5", "/neg?x=6", "/zero",
 			"/args?x=1",
@@ -172,7 +172,7 @@ func stepCases() []sameCase {
 	location /port { port_in_redirect off; return 301 /there; }
 	location /empty { return 301 ""; }
 	location /tok { server_tokens off; return 403; }
-}`, asks: []string{
+}`, requests: []string{
 			"/text?x=1", "HEAD /text", "/t.json", "/t.html", "/type", "/none", "/nothing", "/404", "/404t", "/301",
 			"/302?a=b", "/307", "/308", "/url?a=1", "/418", "/500", "/503", "/444", "/499", "/408", "/402", "/429",
 			"/uri/a%20b", "/rel", "/prim |Host: CASE", "/port", "/301 |Host: CASE:99", "/301 |Host: CASE",
@@ -184,7 +184,7 @@ func stepCases() []sameCase {
 // fileCases are cases for files.
 func fileCases() []sameCase {
 	return []sameCase{
-		{name: "static", servers: `server { }`, asks: []string{
+		{name: "static", servers: `server { }`, requests: []string{
 			"/", "/index.html", "/a", "/a?x=1", "/a/", "/a/x.txt", "/a/x.txt/", "/b", "/b/", "/empty", "/empty/",
 			"/none", "/none/", "/x.json", "/UPPER.HTML", "/noext", "/x%20y.txt", "/%C3%A4.txt", "/.hidden",
 			"POST /a/x.txt", "POST /none", "POST /a", "POST /a/", "POST /empty/", "PUT /a/x.txt", "DELETE /none",
@@ -197,7 +197,7 @@ func fileCases() []sameCase {
 	location ~ \.php$ { return 200 "php $uri $is_args$args\n"; }
 	location /i/ { alias ROOT/a/; index x.txt; }
 	location /n/ { root ROOT/none; }
-}`, asks: []string{"/", "/p/?x=1", "/a/", "/a/?i=html", "/empty/", "/i/", "/i", "/n/", "/n/x", "POST /p/", "PUT /p/"}},
+}`, requests: []string{"/", "/p/?x=1", "/a/", "/a/?i=html", "/empty/", "/i/", "/i", "/n/", "/n/x", "POST /p/", "PUT /p/"}},
 		{name: "alias", servers: `server {
 	location /i/ { alias ROOT/a/; }
 	location /j { alias ROOT/a; }
@@ -206,13 +206,13 @@ func fileCases() []sameCase {
 	location ~ ^/u/(\w+)/(.*)$ { alias ROOT/$1/$2; }
 	location /v/ { alias ROOT/$arg_d/; }
 	location /f.css { alias ROOT/fav.ico; }
-}`, asks: []string{"/i/x.txt", "/i/", "/i/b", "/i/b/deep.txt", "/i", "/j/x.txt", "/j", "/j/", "/fav", "/favp.ico", "/u/a/x.txt", "/u/b/x.html", "/u/b/none", "/v/x.txt?d=a", "/v/deep.txt?d=a/b", "/f.css", "/i/none", "/u/a/b"}},
+}`, requests: []string{"/i/x.txt", "/i/", "/i/b", "/i/b/deep.txt", "/i", "/j/x.txt", "/j", "/j/", "/fav", "/favp.ico", "/u/a/x.txt", "/u/b/x.html", "/u/b/none", "/v/x.txt?d=a", "/v/deep.txt?d=a/b", "/f.css", "/i/none", "/u/a/b"}},
 		{name: "roots", servers: `server {
 	location /b/ { root ROOT; }
 	location / { root ROOT/$arg_r; }
 	location /c/ { set $base ROOT; root $base/a; rewrite ^/c(/.*)$ $1 break; }
 	location /z/ { set $all ROOT/d; root $all; rewrite ^/z(/.*)$ $1 break; }
-}`, asks: []string{"/b/x.html", "/x.txt?r=a", "/deep.txt?r=a/b", "/fav.ico", "/c/x.txt", "/c/b/deep.txt", "/c/", "/z/main.css", "/z/none"}},
+}`, requests: []string{"/b/x.html", "/x.txt?r=a", "/deep.txt?r=a/b", "/fav.ico", "/c/x.txt", "/c/b/deep.txt", "/c/", "/z/main.css", "/z/none"}},
 		{name: "try_files", servers: `server {
 	location / { try_files $uri $uri/ /index.html; }
 	location /spa/ { try_files $uri /e.html?from=$uri&$args; }
@@ -230,7 +230,7 @@ func fileCases() []sameCase {
 	location ~ \.php$ { try_files $uri =404; return 200 "never\n"; }
 	location /loop/ { try_files /nope /loop/again; }
 	location ~ ^/re/(.*)$ { alias ROOT/$1; try_files "" =404; }
-}`, asks: []string{
+}`, requests: []string{
 			"/", "/a", "/a/", "/a/x.txt", "/none", "/none/", "/empty/", "/empty", "/spa/x?y=1", "/spa/x%3Fz?y=1",
 			"/c404/x", "/named/x?q=1", "/at/x", "/first/x", "/then/x", "/al/x.txt", "/al/b", "/al/b/", "/al/none",
 			"/dirs", "/d", "/code/x",
@@ -238,9 +238,9 @@ func fileCases() []sameCase {
 			"POST /none", "POST /a/x.txt", "HEAD /none",
 		}},
 		{name: "empty_gif", servers: `server { location /g { empty_gif; } }`,
-			asks: []string{"/g", "HEAD /g", "POST /g"}},
+			requests: []string{"/g", "HEAD /g", "POST /g"}},
 		{name: "charset", servers: `server { charset utf-8; location /r { default_type text/plain; return 200 "x"; } location /j { default_type application/json; return 200 "{}"; } location /404 { return 404; } }`,
-			asks: []string{"/", "/x.json", "/d/main.css", "/a/x.txt", "/r", "/j", "/404"}},
+			requests: []string{"/", "/x.json", "/d/main.css", "/a/x.txt", "/r", "/j", "/404"}},
 	}
 }
 
@@ -282,7 +282,7 @@ func pageCases() []sameCase {
 	location /301 { error_page 301 =200 /e.html; return 301 /x; }
 	location /text { error_page 404 /e.html; return 404 "mine\n"; }
 	location /var { error_page 404 /$arg_p; return 404; }
-}`, asks: []string{
+}`, requests: []string{
 			"/none", "HEAD /none", "POST /none", "/500", "/503", "/403", "POST /403", "POST /e.html", "PUT /e.html",
 			"/402?a=1", "POST /402", "/410", "/409", "/429", "/418", "/406", "/407", "/own", "/rec", "/cyc",
 			"/301", "/text", "/var?p=e.html",
@@ -301,8 +301,8 @@ func pageCases() []sameCase {
 	location /w { set $n "$n+"; return 200 "w $n\n"; }
 	location /once { set $n "$n+"; rewrite ^/once$ /once2; set $n "$n-"; return 200 "never\n"; }
 	location /once2 { set $n "$n+"; if ($arg_b) { break; } return 200 "once2 $n\n"; }
-}`, asks: []string{"/blocked", "/x", "/y", "/z", "/q", "/w", "/once"}},
-		{name: "errors at once", servers: `server { error_page 404 /none2; location / { } }`, asks: []string{"/none"}},
+}`, requests: []string{"/blocked", "/x", "/y", "/z", "/q", "/w", "/once"}},
+		{name: "errors at once", servers: `server { error_page 404 /none2; location / { } }`, requests: []string{"/none"}},
 	}
 }
 
@@ -317,19 +317,19 @@ func variableCases() []sameCase {
 	location /al/ { alias ROOT/a/; return 200 "$request_filename $document_root\n"; }
 	location /sent { return 200 "$sent_http_location|$limit_rate|$request_completion|$pipe|$ssl_early_data|$gzip_ratio|$proxy_protocol_addr|$proxy_protocol_port|$connections_reading\n"; }
 	location ~ ^/c/(\w)(\w)?$ { return 200 "$1|$2|$3|$10\n"; }
-}`, asks: []string{
+}`, requests: []string{
 			"/", "/x%20y?a=b%20c", "http://other/x?y |Host: CASE", "/?", "/x |Authorization: Basic Ym9iOng=",
 			"/x |Host: CASE:80", "/x |Host: CASE.", "POST /x |Content-Length: 0 |Content-Type: text/x",
 			"/h |X-One: 1 |User-Agent: me |Cookie: a=1; b=2", "/h |Cookie: A=3;b= 4 ;c",
 			"/h |Cookie: xa=1 |Cookie: a=2", "/arg?a=1&b=2", "/arg?A=1", "/arg?a", "/arg?a=&b", "/arg?xa=1&a=2",
 			"/arg?b=%20&a=x=y", "/file/x", "/al/x", "/sent", "/c/ab", "/c/a",
 		}},
-		{name: "maps", around: `map $arg_m $mCASE { default "d"; a one; B two; "" none; ~^x(\d+)$ "x$1"; ~*^y(?<ydigCASE>\d) "y$ydigCASE"; "\~t" tilde; "\default" def; c $uri; }
+		{name: "maps", outer: `map $arg_m $mCASE { default "d"; a one; B two; "" none; ~^x(\d+)$ "x$1"; ~*^y(?<ydigCASE>\d) "y$ydigCASE"; "\~t" tilde; "\default" def; c $uri; }
 map $arg_h $hCASE { hostnames; default d; example.com e; *.example.com sub; .example.net net; www.example.* any; }
 map "$arg_m:$arg_h" $bothCASE { "a:a" yes; default "no $mCASE"; }
 geo $arg_ip $gCASE { default d; 10.0.0.0/8 ten; 10.1.0.0/16 ten-one; 10.1.2.3 host; 2001:db8::/32 doc; 255.255.255.255 none; }
 split_clients "$arg_s" $sCASE { 20% a; 30.5% b; * c; }`, servers: `server { location / { return 200 "$mCASE|$hCASE|$bothCASE|$gCASE|$sCASE\n"; }
-	location ~ ^/cap/(\w+) { set $before $1; return 200 "$before $mCASE\n"; } }`, asks: []string{
+	location ~ ^/cap/(\w+) { set $before $1; return 200 "$before $mCASE\n"; } }`, requests: []string{
 			"/?m=a", "/?m=A", "/?m=b", "/", "/?m=x12", "/?m=X12", "/?m=Y3", "/?m=~t", "/?m=default", "/?m=c",
 			"/?m=zz", "/?h=example.com", "/?h=EXAMPLE.com.", "/?h=a.b.example.com", "/?h=example.net",
 			"/?h=x.example.net", "/?h=www.example.org", "/?m=a&h=a",

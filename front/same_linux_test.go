@@ -24,10 +24,10 @@ import (
 // sameCase is one or more server blocks, and requests to which nginx and the front must respond the
 // same.
 type sameCase struct {
-	name    string
-	around  string // directives outside of the servers
-	servers string // without listen; the server_name is CASE by default
-	asks    []string
+	name     string
+	outer    string // directives outside of the servers
+	servers  string // without listen; the server_name is CASE by default
+	requests []string
 }
 
 // A request is "[METHOD ]TARGET[ |FIELD: VALUE]…". Host is the case's name by default.
@@ -55,7 +55,7 @@ func TestSameAsNginx(t *testing.T) {
 			if !strings.Contains(s, " server_name ") || strings.Contains(s, "$server_name") {
 				s = strings.ReplaceAll(s, "server {", "server { server_name CASE;")
 			}
-			fmt.Fprintf(&b, "%s\n%s\n", strings.ReplaceAll(c.around, "CASE", name), strings.ReplaceAll(s, "CASE", name))
+			fmt.Fprintf(&b, "%s\n%s\n", strings.ReplaceAll(c.outer, "CASE", name), strings.ReplaceAll(s, "CASE", name))
 		}
 		b.WriteString("}\n")
 		return strings.NewReplacer("LISTEN", listen, "ROOT", dir+"/site", "DIR", dir).Replace(b.String())
@@ -82,7 +82,7 @@ func TestSameAsNginx(t *testing.T) {
 
 	for i, c := range all {
 		t.Run(c.name, func(t *testing.T) {
-			for _, a := range c.asks {
+			for _, a := range c.requests {
 				want := sameResponse(t, theirs, fmt.Sprintf("case%d", i), a)
 				if got := sameResponse(t, ours, fmt.Sprintf("case%d", i), a); got != want {
 					t.Errorf("%s\n nginx: %s\n  tare: %s", a, want, got)

@@ -42,9 +42,9 @@ func TestSecureLinkIsChecked(t *testing.T) {
 	}
 	sum := md5.Sum([]byte("x"))
 	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
-		output := base64.RawURLEncoding.EncodeToString(sum[:])
-		if output = output[:5] + text + output[5:]; isLinkSum(output, "x") {
-			t.Errorf("%q is accepted as a sum", output)
+		digits := base64.RawURLEncoding.EncodeToString(sum[:])
+		if digits = digits[:5] + text + digits[5:]; isLinkSum(digits, "x") {
+			t.Errorf("%q is accepted as a sum", digits)
 		}
 	}
 	for name, c := range map[string]Config{
@@ -61,10 +61,10 @@ func TestSecureLinkIsChecked(t *testing.T) {
 func TestSecureLinkSumMustBeComplete(t *testing.T) {
 	l := &secureLink{secret: "s"}
 	sum := fmt.Sprintf("%x", md5.Sum([]byte("file"+l.secret)))
-	for output, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "",
+	for text, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "",
 		sum[:30]: "", sum[2:]: "", "": ""} {
-		if got := l.bySecret("/p/" + output + "/file"); got != want {
-			t.Errorf("%q: link %q, want %q", output, got, want)
+		if got := l.bySecret("/p/" + text + "/file"); got != want {
+			t.Errorf("%q: link %q, want %q", text, got, want)
 		}
 	}
 }

@@ -142,16 +142,16 @@ func TestRateIsNginxs(t *testing.T) {
 
 // An invalid rate of the application does not change the rate.
 func TestInvalidRateIsIgnored(t *testing.T) {
-	for output, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second,
+	for rate, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second,
 		"": 3 * time.Second, "2k": time.Second, "0": 0} {
 		synctest.Test(t, func(t *testing.T) {
 			f := inFakeTime(t, oneHost(app(front.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("X-Accel-Limit-Rate", output)
+				w.Header().Set("X-Accel-Limit-Rate", rate)
 				_, _ = w.Write(make([]byte, 4*1024))
 			})
 			start := time.Now()
 			if serveInMemory(t.Context(), f, "/"); time.Since(start) != want {
-				t.Errorf("%q: %v, want %v", output, time.Since(start), want)
+				t.Errorf("%q: %v, want %v", rate, time.Since(start), want)
 			}
 			_ = f.Close()
 		})
