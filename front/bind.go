@@ -221,7 +221,7 @@ func (w *boundWriter) applyRules() bool {
 	}
 	w.headWritten = true
 	header := w.Header()
-	if !w.rules.affect(header) {
+	if !w.rules.affects(header) {
 		return true
 	}
 	if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
@@ -285,8 +285,8 @@ func (w *boundWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nc, rw, err
 }
 
-// affect reports whether the rules may change a header or replace the response.
-func (r *responseRules) affect(header http.Header) bool {
+// affects reports whether the rules may change a header or replace the response.
+func (r *responseRules) affects(header http.Header) bool {
 	for name := range header {
 		if r.markedNames.has(name) {
 			return true

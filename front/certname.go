@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// commaName formats a distinguished name as RFC 2253 and OpenSSL do: the last part first, with
+// rfc2253Name formats a distinguished name as RFC 2253 and OpenSSL do: the last part first, with
 // bytes beyond ASCII escaped.
-func commaName(der []byte) string {
+func rfc2253Name(der []byte) string {
 	names := partsOf(der)
 	slices.Reverse(names)
 	var parts []string
@@ -25,8 +25,8 @@ func commaName(der []byte) string {
 	return strings.Join(parts, ",")
 }
 
-// slashName formats a distinguished name in OpenSSL's old form: /C=DE/CN=x.
-func slashName(der []byte) string {
+// onelineName formats a distinguished name in OpenSSL's oneline form: /C=DE/CN=x.
+func onelineName(der []byte) string {
 	var b strings.Builder
 	for _, set := range partsOf(der) {
 		for _, a := range set {

@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// raw sends requests unchanged on a new connection, and returns the statuses of the responses.
+// sendRaw sends requests unchanged on a new connection, and returns the statuses of the responses.
 func (a *testClient) sendRaw(requests ...string) []int {
 	a.t.Helper()
 	conn, err := net.Dial("unix", a.socket)

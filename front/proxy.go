@@ -54,7 +54,7 @@ func (c *compiler) proxy(l *Location) (content, error) {
 		return nil, fmt.Errorf("unknown protocol %d", from.Protocol)
 	}
 	p := &proxy{
-		from: from, pending: &c.state.attempts, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
+		from: from, pending: &c.state.pending, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
 		maxSpooled:     cmp.Or(from.MaxSpool, defaultMaxSpooled),
 		connectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout),
 		sendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// queue holds the received part of a response that is not yet sent: first in memory, then in a
+// responseQueue holds the received part of a response that is not yet sent: first in memory, then in a
 // file. One goroutine receives, another sends.
-type queue struct {
+type responseQueue struct {
 	state     *state
 	maxPieces int   // in memory
 	maxFile   int64 // negative: no file
@@ -32,14 +32,14 @@ type queuePiece struct {
 	n int
 }
 
-func newQueue(s *state, maxPieces int, maxFile int64) *queue {
-	q := &queue{state: s, maxPieces: maxPieces, maxFile: maxFile}
+func newResponseQueue(s *state, maxPieces int, maxFile int64) *responseQueue {
+	q := &responseQueue{state: s, maxPieces: maxPieces, maxFile: maxFile}
 	q.changed.L = &q.mu
 	return q
 }
 
 // put adds a piece in memory.
-func (q *queue) put(b *relayBuffer, n int) {
+func (q *responseQueue) put(b *relayBuffer, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pieces = append(q.pieces, queuePiece{b, n})
@@ -47,7 +47,7 @@ func (q *queue) put(b *relayBuffer, n int) {
 }
 
 // receive reads a response to its end, or until the sender ends.
-func (q *queue) receive(from io.Reader) {
+func (q *responseQueue) receive(from io.Reader) {
 	b := q.state.acquireBuffer()
 	for empty := 0; ; {
 		n, err := from.Read(b[:])
@@ -72,7 +72,7 @@ func (q *queue) receive(from io.Reader) {
 
 // store stores a piece, and waits while there is no room. It returns a buffer for the next piece,
 // or nil if the sender has ended.
-func (q *queue) store(b *relayBuffer, n int) *relayBuffer {
+func (q *responseQueue) store(b *relayBuffer, n int) *relayBuffer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
@@ -95,7 +95,7 @@ func (q *queue) store(b *relayBuffer, n int) *relayBuffer {
 
 // spool writes to the file, and reports whether there was room. The caller holds mu, which spool
 // unlocks while it writes.
-func (q *queue) spool(b []byte) bool {
+func (q *responseQueue) spool(b []byte) bool {
 	if q.fileRead == q.fileWritten {
 		q.fileRead, q.fileWritten = 0, 0
 	}
@@ -122,7 +122,7 @@ func (q *queue) spool(b []byte) bool {
 
 // next returns the next bytes to send; they are valid until the next call. It calls idle once
 // before it waits. It returns the error of receiving after the last bytes, io.EOF at the end.
-func (q *queue) next(idle func()) ([]byte, error) {
+func (q *responseQueue) next(idle func()) ([]byte, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for notified := false; ; {
@@ -149,7 +149,7 @@ func (q *queue) next(idle func()) ([]byte, error) {
 }
 
 // fromFile returns the next bytes of the file. The caller holds mu.
-func (q *queue) fromFile() ([]byte, error) {
+func (q *responseQueue) fromFile() ([]byte, error) {
 	if q.current.b == nil {
 		q.current.b = q.state.acquireBuffer()
 	}
@@ -167,7 +167,7 @@ func (q *queue) fromFile() ([]byte, error) {
 }
 
 // release returns the sender's buffer.
-func (q *queue) release() {
+func (q *responseQueue) release() {
 	if q.current.b != nil {
 		q.state.releaseBuffer(q.current.b)
 		q.current.b = nil
@@ -175,7 +175,7 @@ func (q *queue) release() {
 }
 
 // abandon marks that the sender has ended.
-func (q *queue) abandon() {
+func (q *responseQueue) abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.isAbandoned = true
@@ -183,7 +183,7 @@ func (q *queue) abandon() {
 }
 
 // close releases the memory and the file. Receiver and sender must have ended.
-func (q *queue) close() {
+func (q *responseQueue) close() {
 	q.release()
 	for _, p := range q.pieces {
 		q.state.releaseBuffer(p.b)

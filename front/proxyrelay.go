@@ -177,7 +177,7 @@ func abortOnError(err error) {
 // pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
 // into memory and then into a file. b holds the first n bytes.
 func (p *proxy) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
-	q := newQueue(x.plan.state, int(max(p.maxBuffered/relayPiece, 2)), p.maxSpooled)
+	q := newResponseQueue(x.plan.state, int(max(p.maxBuffered/relayPiece, 2)), p.maxSpooled)
 	q.put(b, n)
 	done := make(chan struct{})
 	go func() {

@@ -29,16 +29,18 @@ func (c *compiler) returnStep(s Return) (action, error) {
 		return func(x *exchange) (outcome, bool) { return x.abort(s.Status), true }, nil
 	case redirects(s.Status):
 		return func(x *exchange) (outcome, bool) {
-			return x.sendRedirect(s.Status, x.textWith(s.Status, &body)), true
+			return x.sendRedirect(s.Status, x.evalWithStatus(s.Status, &body)), true
 		}, nil
 	case s.Status >= http.StatusBadRequest && body.empty():
 		return func(x *exchange) (outcome, bool) { return x.fail(s.Status), true }, nil
 	}
-	return func(x *exchange) (outcome, bool) { return x.sendText(s.Status, x.textWith(s.Status, &body)), true }, nil
+	return func(x *exchange) (outcome, bool) {
+		return x.sendText(s.Status, x.evalWithStatus(s.Status, &body)), true
+	}, nil
 }
 
-// textWith evaluates a text of a response. Its $status is the response's, or that of the error.
-func (x *exchange) textWith(status int, t *text) string {
+// evalWithStatus evaluates a text of a response. Its $status is the response's, or that of the error.
+func (x *exchange) evalWithStatus(status int, t *text) string {
 	before := x.errorStatus
 	if before == 0 {
 		x.errorStatus = status

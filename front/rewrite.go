@@ -16,7 +16,7 @@ type action func(x *exchange) (out outcome, ends bool)
 // rewriteHost is the host's rewrite phase.
 func (x *exchange) rewriteHost() outcome {
 	x.loc = &x.host.defaults
-	return x.perform(x.host.steps)
+	return x.runSteps(x.host.steps)
 }
 
 // rewrite is the location's rewrite phase.
@@ -24,7 +24,7 @@ func (x *exchange) rewrite() outcome {
 	if x.loc.steps == nil {
 		return proceed
 	}
-	if out := x.perform(x.loc.steps); out != proceed {
+	if out := x.runSteps(x.loc.steps); out != proceed {
 		return out
 	}
 	if x.needsLocation {
@@ -33,8 +33,8 @@ func (x *exchange) rewrite() outcome {
 	return proceed
 }
 
-// perform runs actions.
-func (x *exchange) perform(all []action) outcome {
+// runSteps runs actions.
+func (x *exchange) runSteps(all []action) outcome {
 	for _, do := range all {
 		out, ends := do(x)
 		if x.regexTimedOut && out != responded {

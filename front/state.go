@@ -19,7 +19,7 @@ type state struct {
 	buffers     sync.Pool  // of *relayBuffer
 	exchanges   sync.Pool  // of *exchange, all zero
 	proxyStates sync.Pool  // of *proxyState, zeroed except for reusable memory
-	attempts    pendingAttempts
+	pending     pendingAttempts
 	compressing atomic.Int64 // responses
 	counts      counts
 	passwords   passwordFiles

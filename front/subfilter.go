@@ -68,7 +68,7 @@ func (s *subFilter) mayReplace(header http.Header) bool {
 	return header.Get("Content-Encoding") == "" && (!known || length > 0)
 }
 
-// begin starts replacing in a response of a type, and changes its header.
+// start starts replacing in a response of a type, and changes its header.
 func (s *subFilter) start(w *writer, contentType string) {
 	header := w.Header()
 	if !s.mayReplace(header) || !s.types.contains(contentType) {

@@ -78,13 +78,13 @@ func certVariable(what string) func(*x509.Certificate) string {
 	const layout = "Jan _2 15:04:05 2006 GMT"
 	switch what {
 	case "s_dn":
-		return func(c *x509.Certificate) string { return commaName(c.RawSubject) }
+		return func(c *x509.Certificate) string { return rfc2253Name(c.RawSubject) }
 	case "i_dn":
-		return func(c *x509.Certificate) string { return commaName(c.RawIssuer) }
+		return func(c *x509.Certificate) string { return rfc2253Name(c.RawIssuer) }
 	case "s_dn_legacy":
-		return func(c *x509.Certificate) string { return slashName(c.RawSubject) }
+		return func(c *x509.Certificate) string { return onelineName(c.RawSubject) }
 	case "i_dn_legacy":
-		return func(c *x509.Certificate) string { return slashName(c.RawIssuer) }
+		return func(c *x509.Certificate) string { return onelineName(c.RawIssuer) }
 	case "serial":
 		return func(c *x509.Certificate) string { return strings.ToUpper(hex.EncodeToString(c.SerialNumber.Bytes())) }
 	case "fingerprint":
