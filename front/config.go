@@ -47,7 +47,8 @@ type Host struct {
 	Listen []Listen
 	// Names are its names. "*.example.org" and "www.example.*" stand for all names of that form,
 	// ".example.org" for the name and all below it, "" for requests without a host. A name that
-	// begins with "~" is a regular expression, whose named groups become variables. Case is ignored.
+	// begins with "~" is a regular expression, whose named groups become variables. Case is
+	// ignored.
 	Names []string
 	// Steps are run before a location is found.
 	Steps []Step

@@ -25,13 +25,14 @@ import (
 //
 //	12 switching protocols                  TestUnwantedUpgradesAreRejected
 //	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
-//	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, and the fuzz targets of internal/wire/fcgi
+//	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, fuzzing of internal/wire/fcgi
 //	37, 38, 43 limits of one connection     the server's tests
 //	39 superlinear work                     TestManyRanges of front/files, and FuzzCleanPath
-//	41 memory for clients' keys             the tests of front/limit, and TestTooLongLimitKeysAreNotLimited
+//	41 memory for clients' keys             front/limit, and TestTooLongLimitKeysAreNotLimited
 //	46 memory that is reused                all tests, with -tags poison
 //	47 repeated requests                    TestOnlyIdempotentRequestsAreRetried
-//	51 passwords                            TestKnownHashesMatch, TestChangedPasswordFileIsRead and TestCorrectPasswordIsHashedOnce
+//	51 passwords                            TestKnownHashesMatch, TestChangedPasswordFileIsRead,
+//	                                        TestCorrectPasswordIsHashedOnce
 const hostileConf = `
 events {}
 http {

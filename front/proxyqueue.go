@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// responseQueue holds the received part of a response that is not yet sent: first in memory, then in a
-// file. One goroutine receives, another sends.
+// responseQueue holds the received part of a response that is not yet sent: first in memory, then
+// in a file. One goroutine receives, another sends.
 type responseQueue struct {
 	state     *state
 	maxPieces int   // in memory

@@ -39,7 +39,8 @@ func (c *compiler) returnStep(s Return) (action, error) {
 	}, nil
 }
 
-// evalWithStatus evaluates a text of a response. Its $status is the response's, or that of the error.
+// evalWithStatus evaluates a text of a response. Its $status is the response's, or that of the
+// error.
 func (x *exchange) evalWithStatus(status int, t *text) string {
 	before := x.errorStatus
 	if before == 0 {
