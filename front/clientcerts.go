@@ -268,7 +268,7 @@ func clientVerify(x *exchange) string {
 	if v == nil {
 		v = x.plan.hosts.groupOf(x.r).sniHost(x).host.certs
 	}
-	reason := "not verified"
+	reason := "it was not verified"
 	switch {
 	case v != nil:
 		reason = v.verify(s)
