@@ -294,7 +294,7 @@ func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) 
 		return nil, fmt.Errorf("%q: variables are not supported in the path of a log", path)
 	}
 	if strings.HasPrefix(path, "syslog:") || strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
-		return nil, fmt.Errorf("%q: unsupported: want a file", path)
+		return nil, fmt.Errorf("%q: unsupported log: want a file", path)
 	}
 	f, release, err := acquire(&c.state.logs, path,
 		func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)

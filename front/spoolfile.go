@@ -15,7 +15,7 @@ type spoolFile struct {
 func newSpoolFile() (*spoolFile, error) {
 	f, err := os.CreateTemp("", "tare-front-")
 	if err != nil {
-		return nil, fmt.Errorf("a temporary file: %w", err)
+		return nil, fmt.Errorf("creating a temporary file: %w", err)
 	}
 	return &spoolFile{f, os.Remove(f.Name()) != nil}, nil
 }
