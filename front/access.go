@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// access is who may ask a location.
+// access decides on access to a location.
 type access struct {
-	rules    nets // of whom the first counts
-	deny     []bool
-	password *password    // nil asks for none
-	request  *authRequest // nil asks nobody
-	any      bool         // one of them will do
+	rules      networkSet // the first match applies
+	deny       []bool
+	password   *password    // nil if none is required
+	request    *authRequest // nil if there is none
+	satisfyAny bool         // one of rules, password and request is enough
 }
 
-// access compiles who may ask a location.
+// access compiles the access settings of a location.
 func (c *compiler) access(s *Settings) (a access, err error) {
-	a.any = s.SatisfyAny
+	a.satisfyAny = s.SatisfyAny
 	for i, r := range s.Access {
 		a.deny = append(a.deny, r.Deny)
 		switch {
@@ -35,57 +35,60 @@ func (c *compiler) access(s *Settings) (a access, err error) {
 	return a, err
 }
 
-// granted is what a check of access says instead of a status, if it lets in. 0 is that it has nothing to say.
+// granted is the result of a check that allows access. The others are a status that rejects it, and
+// 0 for a check that does not apply.
 const granted = -1
 
-// check is the access phase, which subrequests do not pass. Nobody gets in where a pattern has taken too long: what is asked of him may depend on it.
+// check is the access phase. Subrequests skip it. If a regular expression exceeded its steps the
+// request is rejected, since the checks may depend on its result.
 func (a *access) check(x *exchange) outcome {
 	out := proceed
 	if (a.deny != nil || a.password != nil || a.request != nil) && x.parent == nil {
-		out = a.ask(x)
+		out = a.evaluate(x)
 	}
-	if x.stuck && out == proceed {
+	if x.regexTimedOut && out == proceed {
 		return x.fail(http.StatusInternalServerError)
 	}
 	return out
 }
 
-func (a *access) ask(x *exchange) outcome {
-	refused := 0
-	for _, ask := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword, (*access).checkRequest} {
-		switch status := ask(a, x); {
-		case status == granted && a.any:
-			delete(x.w.Header(), "Www-Authenticate") // of who has refused before
+func (a *access) evaluate(x *exchange) outcome {
+	rejected := 0
+	for _, check := range [...]func(*access, *exchange) int{(*access).checkRules, (*access).checkPassword,
+		(*access).checkRequest} {
+		switch status := check(a, x); {
+		case status == granted && a.satisfyAny:
+			delete(x.w.Header(), "Www-Authenticate") // of a check that rejected the request
 			return proceed
 		case status <= 0:
-		case !a.any || status != http.StatusForbidden && status != http.StatusUnauthorized:
-			return a.refuse(x, status)
-		case refused != http.StatusUnauthorized:
-			refused = status
+		case !a.satisfyAny || status != http.StatusForbidden && status != http.StatusUnauthorized:
+			return a.reject(x, status)
+		case rejected != http.StatusUnauthorized:
+			rejected = status
 		}
 	}
-	if refused == 0 {
+	if rejected == 0 {
 		return proceed
 	}
-	return a.refuse(x, refused)
+	return a.reject(x, rejected)
 }
 
-func (a *access) refuse(x *exchange, status int) outcome {
+func (a *access) reject(x *exchange, status int) outcome {
 	if status == statusClientGone {
-		return x.unanswered(status)
+		return x.endWithoutResponse(status)
 	}
 	return x.fail(status)
 }
 
 func (a *access) checkRules(x *exchange) int {
-	i, ok := a.rules.find(x.who().addr.Addr())
+	i, ok := a.rules.find(x.clientAddress().addr.Addr())
 	switch {
 	case !ok:
 		return 0
 	case !a.deny[i]:
 		return granted
 	}
-	if !a.any {
+	if !a.satisfyAny {
 		x.errorf(levelError, "access forbidden by rule")
 	}
 	return http.StatusForbidden
@@ -105,22 +108,22 @@ func (a *access) checkRequest(x *exchange) int {
 	return a.request.check(x)
 }
 
-// nets find the first of a list of networks that an address is in, by looking each length of a prefix up that there is.
-// An invalid address is a unix socket's.
-type nets struct {
+// networkSet finds the first network of a list with an address. It looks up each prefix length that
+// occurs. An invalid address is that of a unix socket.
+type networkSet struct {
 	firsts  map[netip.Prefix]int
 	lengths []netLength
-	unix    int // one more than the index; 0 is none
-	all     int // likewise
+	unix    int // index + 1; 0 is none
+	all     int // index + 1; 0 is none
 }
 
-// netLength is a length of prefixes, of one family.
+// netLength is a prefix length of one address family.
 type netLength struct {
 	v4   bool
 	bits int
 }
 
-func (n *nets) add(p netip.Prefix, i int) {
+func (n *networkSet) add(p netip.Prefix, i int) {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
@@ -141,42 +144,42 @@ func (n *nets) add(p netip.Prefix, i int) {
 	n.lengths = append(n.lengths, length)
 }
 
-func (n *nets) addUnix(i int) {
+func (n *networkSet) addUnix(i int) {
 	if n.unix == 0 {
 		n.unix = i + 1
 	}
 }
 
-func (n *nets) addAll(i int) {
+func (n *networkSet) addAll(i int) {
 	if n.all == 0 {
 		n.all = i + 1
 	}
 }
 
-// find returns the index of the first that an address is in.
-func (n *nets) find(a netip.Addr) (first int, ok bool) {
-	least := n.all
-	note := func(i int) {
-		if least == 0 || i < least {
-			least = i
+// find returns the index of the first network with an address.
+func (n *networkSet) find(a netip.Addr) (first int, ok bool) {
+	best := n.all
+	consider := func(i int) {
+		if best == 0 || i < best {
+			best = i
 		}
 	}
 	if !a.IsValid() {
 		if n.unix != 0 {
-			note(n.unix)
+			consider(n.unix)
 		}
-		return least - 1, least != 0
+		return best - 1, best != 0
 	}
 	if a.Is4In6() && slices.ContainsFunc(n.lengths, func(l netLength) bool { return l.v4 }) {
 		a = a.Unmap()
 	}
 	for _, l := range n.lengths {
 		if l.v4 == a.Is4() {
-			p, _ := a.Prefix(l.bits) // the length is one of the family's
+			p, _ := a.Prefix(l.bits) // the length is valid for the family
 			if i, ok := n.firsts[p]; ok {
-				note(i + 1)
+				consider(i + 1)
 			}
 		}
 	}
-	return least - 1, least != 0
+	return best - 1, best != 0
 }

@@ -14,51 +14,61 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// who sends each request of these tests, as a proxy would tell it.
+// forwarded returns the fields of each request of these tests, as a proxy would set them.
 func forwarded() []string {
 	return []string{
-		"192.0.2.1", "10.1.2.3", "10.1.2.3, 192.0.2.7", "192.0.2.7, 10.1.2.3", "192.0.2.7,10.1.2.3,10.9.9.9", "1.1.1.1, 192.0.2.7, 10.1.2.3",
-		"", " ", ",", "garbage", "garbage, 10.1.2.3", "192.0.2.7, garbage", "192.0.2.7, garbage, 10.1.2.3", "10.1.2.3 10.1.2.4", "192.0.2.7:81", "192.0.2.7:0",
-		"192.0.2.7:", "192.0.2.7:99999", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:443", "2001:db8::1, 10.1.2.3", "::ffff:10.1.2.3", "192.0.2.7, ::ffff:10.1.2.3",
-		"10.1.2.3, ", "192.0.2.7 ,, 10.1.2.3 ,", "256.1.1.1", "1.2.3", "-", "unix:", "fe80::1%eth0", "[192.0.2.7]", "10.1.2.3/8", "0x7f.1", "127.1",
-		strings.Repeat("10.1.2.3, ", 50) + "10.1.2.3", "192.0.2.7, " + strings.Repeat("10.1.2.3, ", 50) + "10.1.2.3", "\"192.0.2.7\"", "for=192.0.2.7", "192.0.2.7;10.1.2.3",
+		"192.0.2.1", "10.1.2.3", "10.1.2.3, 192.0.2.7", "192.0.2.7, 10.1.2.3", "192.0.2.7,10.1.2.3,10.9.9.9",
+		"1.1.1.1, 192.0.2.7, 10.1.2.3",
+		"", " ", ",", "garbage", "garbage, 10.1.2.3", "192.0.2.7, garbage", "192.0.2.7, garbage, 10.1.2.3",
+		"10.1.2.3 10.1.2.4", "192.0.2.7:81", "192.0.2.7:0",
+		"192.0.2.7:", "192.0.2.7:99999", "2001:db8::1", "[2001:db8::1]", "[2001:db8::1]:443", "2001:db8::1, 10.1.2.3",
+		"::ffff:10.1.2.3", "192.0.2.7, ::ffff:10.1.2.3",
+		"10.1.2.3, ", "192.0.2.7 ,, 10.1.2.3 ,", "256.1.1.1", "1.2.3", "-", "unix:", "fe80::1%eth0", "[192.0.2.7]",
+		"10.1.2.3/8", "0x7f.1", "127.1",
+		strings.Repeat("10.1.2.3, ", 50) + "10.1.2.3", "192.0.2.7, " + strings.Repeat("10.1.2.3, ", 50) + "10.1.2.3",
+		"\"192.0.2.7\"", "for=192.0.2.7", "192.0.2.7;10.1.2.3",
 	}
 }
 
-// nginx and we take the same client's address from what proxies say.
-func TestRealIPAsNginx(t *testing.T) {
+// The client's address from proxies' fields is the same as with nginx.
+func TestRealIPIsNginxs(t *testing.T) {
 	net10 := netip.MustParsePrefix("10.0.0.0/8")
 	sets := []struct {
 		nginx  string
 		realIP front.RealIP
 	}{
-		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For; real_ip_recursive on;", front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "X-Forwarded-For", Recursive: true}},
-		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;", front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
+		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For; real_ip_recursive on;",
+			front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "X-Forwarded-For", Recursive: true}},
+		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;",
+			front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
 		{"set_real_ip_from unix:;", front.RealIP{Unix: true}},
-		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_recursive on; real_ip_header X-Client;", front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "x-client", Recursive: true}},
-		{"set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;", front.RealIP{From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
+		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_recursive on; real_ip_header X-Client;",
+			front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "x-client", Recursive: true}},
+		{"set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;",
+			front.RealIP{From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
 		{"", front.RealIP{}},
 	}
-	const says = "$remote_addr $remote_port $realip_remote_addr $realip_remote_port"
+	const want = "$remote_addr $remote_port $realip_remote_addr $realip_remote_port"
 	for _, s := range sets {
-		theirs, _ := serveNginx(t, "", fmt.Sprintf(`%s location / { return 200 "%s"; }`, s.nginx, says))
-		c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: says}}})
-		if c.Hosts[0].Defaults.RealIP = s.realIP; s.realIP.Recursive { // it does not matter where
+		theirs, _ := serveNginx(t, "", fmt.Sprintf(`%s location / { return 200 "%s"; }`, s.nginx, want))
+		c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: want}}})
+		if c.Hosts[0].Defaults.RealIP = s.realIP; s.realIP.Recursive { // the place does not matter
 			c.Hosts[0].Locations[0].RealIP, c.Hosts[0].Defaults.RealIP = s.realIP, front.RealIP{}
 		}
 		us := serveHandler(t, newFront(t, c))
-		for _, told := range forwarded() {
+		for _, value := range forwarded() {
 			var fields []string
-			for line := range strings.SplitSeq(told, "|") {
+			for line := range strings.SplitSeq(value, "|") {
 				for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "X-Client"} {
 					fields = append(fields, name, line)
 				}
 			}
 			if got, want := us.get("/", fields...), theirs.get("/", fields...); got.body != want.body {
-				t.Errorf("%s %q: %q, want %q", s.nginx, told, got.body, want.body)
+				t.Errorf("%s %q: %q, want %q", s.nginx, value, got.body, want.body)
 			}
 		}
-		for _, lines := range [][]string{{"192.0.2.7", "10.1.2.3"}, {"192.0.2.7, garbage", "10.1.2.3"}, {"garbage", "10.1.2.3"}, {"192.0.2.7", "garbage, 10.1.2.3"}, {"192.0.2.7", ""}} {
+		for _, lines := range [][]string{{"192.0.2.7", "10.1.2.3"}, {"192.0.2.7, garbage", "10.1.2.3"},
+			{"garbage", "10.1.2.3"}, {"192.0.2.7", "garbage, 10.1.2.3"}, {"192.0.2.7", ""}} {
 			fields := []string{"X-Forwarded-For", lines[0], "X-Forwarded-For", lines[1]}
 			if got, want := us.get("/", fields...), theirs.get("/", fields...); got.body != want.body {
 				t.Errorf("%s %q: %q, want %q", s.nginx, lines, got.body, want.body)
@@ -67,15 +77,15 @@ func TestRealIPAsNginx(t *testing.T) {
 	}
 }
 
-// nginx and we let the same in, by address, by password, and by either.
-func TestAccessAsNginx(t *testing.T) {
+// Access is granted as by nginx: by address, by password, and by either.
+func TestAccessIsGrantedAsByNginx(t *testing.T) {
 	dir := t.TempDir()
 	file, missing := filepath.Join(dir, "passwords"), filepath.Join(dir, "none")
 	slow, err := bcrypt.GenerateFromPassword([]byte("slow"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As "openssl passwd -apr1" and htpasswd write them.
+	// The hashes are those of "openssl passwd -apr1" and htpasswd.
 	lines := "# a comment\n" + `apr:$apr1$abcdefgh$cy3DSYyOwfhsyu7QOMQzd.:and a comment
 sha:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=
 ssha:{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0
@@ -91,21 +101,33 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 		nginx    string
 		settings front.Settings
 	}{
-		{"deny 192.0.2.0/24; allow 10.0.0.0/8; deny all;", front.Settings{Access: []front.AccessRule{deny(prefix("192.0.2.0/24")), prefix("10.0.0.0/8"), deny(front.AccessRule{})}}},
-		{"allow 192.0.2.7; deny 192.0.2.0/24; allow 192.0.2.1;", front.Settings{Access: []front.AccessRule{prefix("192.0.2.7/32"), deny(prefix("192.0.2.0/24")), prefix("192.0.2.1/32")}}},
-		{"deny unix:; allow 2001:db8::/32; deny ::/0;", front.Settings{Access: []front.AccessRule{deny(front.AccessRule{Unix: true}), prefix("2001:db8::/32"), deny(prefix("::/0"))}}},
+		{"deny 192.0.2.0/24; allow 10.0.0.0/8; deny all;",
+			front.Settings{Access: []front.AccessRule{deny(prefix("192.0.2.0/24")), prefix("10.0.0.0/8"),
+				deny(front.AccessRule{})}}},
+		{"allow 192.0.2.7; deny 192.0.2.0/24; allow 192.0.2.1;",
+			front.Settings{Access: []front.AccessRule{prefix("192.0.2.7/32"), deny(prefix("192.0.2.0/24")),
+				prefix("192.0.2.1/32")}}},
+		{"deny unix:; allow 2001:db8::/32; deny ::/0;",
+			front.Settings{Access: []front.AccessRule{deny(front.AccessRule{Unix: true}), prefix("2001:db8::/32"),
+				deny(prefix("::/0"))}}},
 		{"deny ::/0;", front.Settings{Access: []front.AccessRule{deny(prefix("::/0"))}}},
-		{"allow unix:; allow 192.0.2.7; deny all;", front.Settings{Access: []front.AccessRule{{Unix: true}, prefix("192.0.2.7/32"), deny(front.AccessRule{})}}},
+		{"allow unix:; allow 192.0.2.7; deny all;",
+			front.Settings{Access: []front.AccessRule{{Unix: true}, prefix("192.0.2.7/32"), deny(front.AccessRule{})}}},
 		{`auth_basic "a realm"; auth_basic_user_file ` + file + ";", front.Settings{Password: password}},
-		{`satisfy any; allow 192.0.2.7; deny all; auth_basic "a realm"; auth_basic_user_file ` + file + ";", front.Settings{
-			SatisfyAny: true, Access: []front.AccessRule{prefix("192.0.2.7/32"), deny(front.AccessRule{})}, Password: password,
-		}},
+		{`satisfy any; allow 192.0.2.7; deny all; auth_basic "a realm"; auth_basic_user_file ` + file + ";",
+			front.Settings{
+				SatisfyAny: true, Access: []front.AccessRule{prefix("192.0.2.7/32"), deny(front.AccessRule{})},
+				Password: password,
+			}},
 		{`satisfy any; deny 192.0.2.7; auth_basic "a realm"; auth_basic_user_file ` + file + ";", front.Settings{
 			SatisfyAny: true, Access: []front.AccessRule{deny(prefix("192.0.2.7/32"))}, Password: password,
 		}},
-		{`deny 192.0.2.7; auth_basic "a realm"; auth_basic_user_file ` + file + ";", front.Settings{Access: []front.AccessRule{deny(prefix("192.0.2.7/32"))}, Password: password}},
-		{`auth_basic $arg_realm; auth_basic_user_file ` + missing + ";", front.Settings{Password: &front.Password{Realm: "$arg_realm", File: front.Text(missing)}}},
-		{`auth_basic off; auth_basic_user_file ` + missing + ";", front.Settings{Password: &front.Password{Realm: "off", File: front.Text(missing)}}},
+		{`deny 192.0.2.7; auth_basic "a realm"; auth_basic_user_file ` + file + ";",
+			front.Settings{Access: []front.AccessRule{deny(prefix("192.0.2.7/32"))}, Password: password}},
+		{`auth_basic $arg_realm; auth_basic_user_file ` + missing + ";",
+			front.Settings{Password: &front.Password{Realm: "$arg_realm", File: front.Text(missing)}}},
+		{`auth_basic off; auth_basic_user_file ` + missing + ";",
+			front.Settings{Password: &front.Password{Realm: "off", File: front.Text(missing)}}},
 	}
 	var locations strings.Builder
 	c := front.Config{Hosts: []front.Host{{Defaults: front.Settings{}}}}
@@ -113,14 +135,17 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 	for i, s := range sets {
 		fmt.Fprintf(&locations, "location /%d { empty_gif; %s }\n", i, s.nginx)
 		s.settings.RealIP = realIP
-		c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true, Settings: s.settings})
+		c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
+			Settings: s.settings})
 	}
 	theirs, _ := serveNginx(t, "set_real_ip_from unix:; real_ip_header X-Forwarded-For;", locations.String())
 	us := serveHandler(t, newFront(t, c, quiet()))
 	let := 0
 	for i, s := range sets {
-		for _, from := range []string{"192.0.2.7", "192.0.2.1", "10.1.2.3", "2001:db8::1", "::ffff:10.1.2.3", "2001:db9::1", "nobody"} {
-			for _, login := range []string{"", "apr:hello", "apr:Hello", "apr:second", "sha:hello", "sha:x", "ssha:x", "plain:p", "plain:p:la", "slow:slow", "slow:no", "no:one", ":noname", "broken:", "#a:b"} {
+		for _, from := range []string{"192.0.2.7", "192.0.2.1", "10.1.2.3", "2001:db8::1", "::ffff:10.1.2.3",
+			"2001:db9::1", "nobody"} {
+			for _, login := range []string{"", "apr:hello", "apr:Hello", "apr:second", "sha:hello", "sha:x", "ssha:x",
+				"plain:p", "plain:p:la", "slow:slow", "slow:no", "no:one", ":noname", "broken:", "#a:b"} {
 				for _, path := range []string{fmt.Sprintf("/%d", i), fmt.Sprintf("/%d?realm=off", i)} {
 					r := []string{"X-Forwarded-For", from}
 					if name, word, ok := strings.Cut(login, ":"); ok {
@@ -132,23 +157,25 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 					if got.status == 200 && s.settings.Password == password {
 						let++
 					}
-					if got.status != want.status || got.header.Get("Www-Authenticate") != want.header.Get("Www-Authenticate") {
-						t.Errorf("%s, %s, %q: %d, %q, want %d, %q", s.nginx, from, login, got.status, got.header.Get("Www-Authenticate"), want.status, want.header.Get("Www-Authenticate"))
+					if got.status != want.status ||
+						got.header.Get("Www-Authenticate") != want.header.Get("Www-Authenticate") {
+						t.Errorf("%s, %s, %q: %d, %q, want %d, %q", s.nginx, from, login, got.status,
+							got.header.Get("Www-Authenticate"), want.status, want.header.Get("Www-Authenticate"))
 					}
 				}
 			}
 		}
 	}
-	if let < 200 { // of either path: by each kind of hash, and by address
+	if let < 200 { // for either path: by each kind of hash, and by address
 		t.Errorf("only %d were let in", let)
 	}
 }
 
-// A rule with IPv4 addresses written as IPv6 ones is one of IPv4, where nginx has it match nothing.
-func TestAccessOfMappedAddresses(t *testing.T) {
+// A rule with an IPv4-mapped IPv6 network applies to IPv4 addresses. In nginx it matches nothing.
+func TestMappedNetworksApplyToIPv4(t *testing.T) {
 	for _, test := range []struct {
 		denied string
-		want   [3]int // to 10.1.2.3, 192.0.2.7 and 2001:db8::1
+		want   [3]int // for 10.1.2.3, 192.0.2.7 and 2001:db8::1
 	}{
 		{"::ffff:10.0.0.0/104", [3]int{403, 200, 200}},
 		{"::ffff:0.0.0.0/96", [3]int{403, 403, 200}},

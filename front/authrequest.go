@@ -12,13 +12,13 @@ type authRequest struct {
 	set []setting
 }
 
-// authRequest compiles an AuthRequest; nil asks nobody.
+// authRequest compiles an AuthRequest; nil makes no subrequest.
 func (c *compiler) authRequest(from *AuthRequest) (*authRequest, error) {
 	if from == nil || from.URI == "" {
 		return nil, nil
 	}
 	if !strings.HasPrefix(from.URI, "/") {
-		return nil, fmt.Errorf("auth_request: %q is no path: want one that begins with a slash", from.URI)
+		return nil, fmt.Errorf("auth_request: invalid path %q: want a leading slash", from.URI)
 	}
 	q := &authRequest{uri: from.URI}
 	for _, s := range from.Set {
@@ -31,21 +31,21 @@ func (c *compiler) authRequest(from *AuthRequest) (*authRequest, error) {
 	return q, nil
 }
 
-// check asks. It returns granted, or a status that is to be answered.
+// check makes the subrequest. It returns granted, or the status that rejects the request.
 func (q *authRequest) check(x *exchange) int {
 	sub := x.subrequest(q.uri)
-	defer sub.leave()
-	sub.answerAll()
+	defer sub.endSubrequest()
+	sub.runSubrequest()
 	for i := range q.set {
 		s := &q.set[i]
-		s.assign(x, s.value.of(sub))
+		s.assign(x, s.value.eval(sub))
 	}
-	x.stuck = x.stuck || sub.stuck
-	switch status := sub.answerStatus(); {
-	case sub.note != 0:
+	x.regexTimedOut = x.regexTimedOut || sub.regexTimedOut
+	switch status := sub.responseStatus(); {
+	case sub.loggedStatus != 0:
 		return statusClientGone
 	case status == http.StatusUnauthorized:
-		sub.challenge()
+		sub.copyChallenge()
 		return status
 	case status == http.StatusForbidden:
 		return status
@@ -57,30 +57,33 @@ func (q *authRequest) check(x *exchange) int {
 	}
 }
 
-// subrequest asks for another path of the host, on behalf of x. It has the variables of x, which stay, and its limits, but a request of its
-// own and an answer that nobody gets. It never passes the access phase, so that it makes no others.
+// subrequest makes an exchange for another path of the host on behalf of x. It shares the variables
+// and limits of x, has a request of its own, and its response is discarded. It skips the access
+// phase, so that it makes no further subrequests.
 func (x *exchange) subrequest(path string) *exchange {
 	if x.vars == nil && x.plan.slots > 0 {
 		x.vars = make([]value, x.plan.slots)
 	}
 	sub := &exchange{
-		plan: x.plan, parent: x, w: make(unsent), r: subrequestOf(x.r), asked: x.asked, served: x.served, method: http.MethodGet,
-		host: x.host, loc: &x.host.defaults, path: path, internal: true, changed: true, vars: x.vars,
+		plan: x.plan, parent: x, w: make(discardWriter), r: subrequestOf(x.r), hostHeader: x.hostHeader,
+		connUse: x.connUse, method: http.MethodGet,
+		host: x.host, loc: &x.host.defaults, path: path, internal: true, uriChanged: true, vars: x.vars,
 	}
-	sub.began, sub.remote, sub.requestLimit, sub.connLimit = x.began, x.remote, x.requestLimit, x.connLimit
-	sub.watch() // whatever answers, its status is asked for
+	sub.startTime, sub.address, sub.requestLimit, sub.connLimit = x.startTime, x.address, x.requestLimit, x.connLimit
+	sub.wrapWriter() // its status is needed
 	return sub
 }
 
-// subrequestOf is a client's request as it asks for something else: by GET and without a body, nor anything that the client says of the body,
-// or wants of the connection or of no other answer than its own.
+// subrequestOf returns the request of a subrequest: a GET without a body, and without fields about
+// the body, the connection or conditions.
 func subrequestOf(r *http.Request) *http.Request {
 	q := new(http.Request)
 	*q = *r
 	q.Method, q.Body, q.ContentLength, q.TransferEncoding, q.Trailer = http.MethodGet, http.NoBody, 0, nil, nil
 	copied := false
 	for _, name := range [...]string{
-		"Content-Length", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range", "If-Unmodified-Since", "Range", "Trailer", "Upgrade",
+		"Content-Length", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
+		"If-Unmodified-Since", "Range", "Trailer", "Upgrade",
 	} {
 		if _, ok := r.Header[name]; !ok {
 			continue
@@ -93,55 +96,58 @@ func subrequestOf(r *http.Request) *http.Request {
 	return q
 }
 
-// answerAll has the subrequest be answered.
-func (x *exchange) answerAll() {
-	for out := again; out == again; {
-		out = x.answer()
+// runSubrequest runs the phases of a subrequest.
+func (x *exchange) runSubrequest() {
+	for out := relocate; out == relocate; {
+		out = x.runPhases()
 	}
 	x.complete()
 }
 
-// leave gives back what the subrequest holds, but for what counts it in limits: that goes on with the request. A panic leaves, too: then
-// nobody is let in.
-func (x *exchange) leave() {
-	x.endPassing()
-	x.out.abandon()
+// endSubrequest releases what the subrequest holds. Places in limits stay with the parent. It is
+// also called after a panic, which rejects the request.
+func (x *exchange) endSubrequest() {
+	x.closeProxyState()
+	x.out.release()
 	p := x.parent
-	p.held, p.requestLimit, p.connLimit = append(p.held, x.held...), x.requestLimit, x.connLimit
-	if x.note != 0 {
-		p.note = x.note // the client is gone, or the connection is closed
+	p.limitReleases, p.requestLimit, p.connLimit = append(p.limitReleases, x.limitReleases...), x.requestLimit,
+		x.connLimit
+	if x.loggedStatus != 0 {
+		p.loggedStatus = x.loggedStatus // the client has gone, or the connection is closed
 	}
-	x.forgetPassing()
+	x.recycleProxyState()
 }
 
-// challenge has the client be told what the subrequest wants of it. What a password wants is told beside.
-func (x *exchange) challenge() {
+// copyChallenge copies WWW-Authenticate of the subrequest to the client's response, besides that
+// for a password.
+func (x *exchange) copyChallenge() {
 	const name = "Www-Authenticate"
-	said := x.w.Header()[name]
-	if said == nil {
-		said = x.upstreamField(name) // a Pass may hide it
+	challenges := x.w.Header()[name]
+	if challenges == nil {
+		challenges = x.upstreamField(name) // a Proxy may hide it
 	}
-	if to := x.parent.w.Header(); said != nil {
-		to[name] = append(to[name][:len(to[name]):len(to[name])], said...)
+	if to := x.parent.w.Header(); challenges != nil {
+		to[name] = append(to[name][:len(to[name]):len(to[name])], challenges...)
 	}
 }
 
-// client is the request that the client has sent, which a subrequest's is not.
-func (x *exchange) client() *http.Request {
+// clientRequest returns the request that the client has sent, also for a subrequest.
+func (x *exchange) clientRequest() *http.Request {
 	if x.parent != nil {
 		return x.parent.r
 	}
 	return x.r
 }
 
-// unsent is what subrequests are answered to: a header, and a body that nobody gets.
-type unsent http.Header
+// discardWriter is the http.ResponseWriter of subrequests. It keeps the header and discards the
+// body.
+type discardWriter http.Header
 
 // Header implements http.ResponseWriter.
-func (u unsent) Header() http.Header { return http.Header(u) }
+func (u discardWriter) Header() http.Header { return http.Header(u) }
 
 // WriteHeader implements http.ResponseWriter.
-func (unsent) WriteHeader(int) {}
+func (discardWriter) WriteHeader(int) {}
 
 // Write implements http.ResponseWriter.
-func (unsent) Write(p []byte) (int, error) { return len(p), nil }
+func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }

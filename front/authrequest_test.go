@@ -17,16 +17,18 @@ import (
 	"github.com/tarehq/tare/front/limit"
 )
 
-// asking is a Config whose location / asks /auth, which auth answers, and is then answered by content.
-func asking(auth, content front.Pass, set ...front.Set) front.Config {
+// withAuthRequest returns a Config whose location / makes a subrequest to /auth and is served by
+// content.
+func withAuthRequest(auth, content front.Proxy, set ...front.Set) front.Config {
 	return oneHost(
-		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Pass: &auth},
-		front.Location{Path: "/", Pass: &content, Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
+		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Proxy: &auth},
+		front.Location{Path: "/", Proxy: &content,
+			Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
 	)
 }
 
-// judge answers with the status that the client's field X-Want says, 200 if it says none.
-func judge(w http.ResponseWriter, r *http.Request) {
+// respondAsWanted responds with the status in X-Want, by default 200.
+func respondAsWanted(w http.ResponseWriter, r *http.Request) {
 	status := http.StatusOK
 	if want := r.Header.Get("X-Want"); want != "" {
 		_, _ = fmt.Sscan(want, &status)
@@ -40,87 +42,98 @@ func judge(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// What the subrequest's status means is the same whoever answers it: an upstream or a bound handler.
-func TestAuthRequestDecides(t *testing.T) {
+// The meaning of a subrequest's status is the same for an upstream and for a bound handler.
+func TestAuthRequestStatusDecides(t *testing.T) {
 	user := front.Set{Name: "user", Value: "$upstream_http_x_user"}
-	content := front.Pass{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
-	for name, to := range map[string]string{"an upstream": served(t, judge), "bound": "judge"} {
-		c := asking(front.Pass{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content, user)
-		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.WriteString(w, r.Header.Get("X-User"))
-		}))))
-		for want, status := range map[string]int{"": 200, "200": 200, "204": 200, "206": 200, "299": 200, "401": 401, "403": 403, "302": 500, "304": 500, "400": 500, "404": 500, "499": 500, "500": 500, "503": 500} {
+	content := front.Proxy{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
+	for name, to := range map[string]string{"an upstream": serve(t, respondAsWanted), "bound": "judge"} {
+		c := withAuthRequest(front.Proxy{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content,
+			user)
+		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.WriteString(w, r.Header.Get("X-User"))
+			}))))
+		for want, status := range map[string]int{"": 200, "200": 200, "204": 200, "206": 200, "299": 200, "401": 401,
+			"403": 403, "302": 500, "304": 500, "400": 500, "404": 500, "499": 500, "500": 500, "503": 500} {
 			got := a.get("/x", "X-Want", want, "X-As", "ann")
 			challenges := 0
 			if status == http.StatusUnauthorized {
 				challenges = 2
 			}
-			if n := len(got.header["Www-Authenticate"]); got.status != status || status == 200 && got.body != "ann" || n != challenges {
+			if n := len(got.header["Www-Authenticate"]); got.status != status || status == 200 && got.body != "ann" ||
+				n != challenges {
 				t.Errorf("%s, %s: %d %q with %d challenges, want %d", name, want, got.status, got.body, n, status)
 			}
 		}
 		if got := a.get("/auth"); got.status != 404 {
-			t.Errorf("%s: a client asks for /auth: %d", name, got.status)
+			t.Errorf("%s: a client requests /auth: %d", name, got.status)
 		}
 	}
 }
 
-// Whoever is asked sees a request of its own, and the content the client's, whole.
-func TestAuthRequestIsAnother(t *testing.T) {
+// The subrequest has its own header, and the content gets the client's complete request.
+func TestAuthRequestHasOwnHeader(t *testing.T) {
 	type seen struct{ method, uri, length, field, body string }
 	var mu sync.Mutex
-	var asked []seen
+	var received []seen
 	see := func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		asked = append(asked, seen{r.Method, r.RequestURI, fmt.Sprint(r.ContentLength, r.Header["Content-Length"]), r.Header.Get("X-Field") + r.Header.Get("If-None-Match"), string(body)})
+		received = append(received,
+			seen{r.Method, r.RequestURI, fmt.Sprint(r.ContentLength, r.Header["Content-Length"]),
+				r.Header.Get("X-Field") + r.Header.Get("If-None-Match"), string(body)})
 		r.Header.Set("X-Field", "changed")
-		_, _ = w.Write(make([]byte, 1<<20)) // nobody gets it
+		_, _ = w.Write(make([]byte, 1<<20)) // it is discarded
 	}
 	text := strings.Repeat("a body", 20000)
-	for name, pair := range map[string][2]front.Pass{
-		"upstreams":  {{To: front.Text(served(t, see))}, {To: front.Text(served(t, see))}},
-		"streamed":   {{To: front.Text(served(t, see))}, {To: front.Text(served(t, see)), StreamRequest: true}},
+	for name, pair := range map[string][2]front.Proxy{
+		"upstreams":  {{To: front.Text(serve(t, see))}, {To: front.Text(serve(t, see))}},
+		"streamed":   {{To: front.Text(serve(t, see))}, {To: front.Text(serve(t, see)), StreamRequest: true}},
 		"bound":      {{To: "see"}, {To: "see"}},
-		"bound auth": {{To: "see"}, {To: front.Text(served(t, see))}},
+		"bound auth": {{To: "see"}, {To: front.Text(serve(t, see))}},
 	} {
-		a := serveHandler(t, newFront(t, asking(pair[0], pair[1]), quiet(), front.Bind("see", http.HandlerFunc(see))))
+		a := serveHandler(t, newFront(t, withAuthRequest(pair[0], pair[1]), quiet(),
+			front.Bind("see", http.HandlerFunc(see))))
 		for _, sized := range []bool{true, false} {
-			asked = nil
+			received = nil
 			body := io.Reader(strings.NewReader(text))
 			if !sized {
 				body = io.MultiReader(body)
 			}
-			got := a.ask("POST", "/x?y", body, "X-Field", "client", "If-None-Match", "*")
-			if len(asked) != 2 || got.status != 200 || len(got.body) != 1<<20 {
-				t.Fatalf("%s: %d after %d requests", name, got.status, len(asked))
+			got := a.do("POST", "/x?y", body, "X-Field", "client", "If-None-Match", "*")
+			if len(received) != 2 || got.status != 200 || len(got.body) != 1<<20 {
+				t.Fatalf("%s: %d after %d requests", name, got.status, len(received))
 			}
-			if want := (seen{"GET", "/auth", "0 []", "client", ""}); asked[0] != want {
-				t.Errorf("%s: the auth request was %+v, want %+v", name, asked[0], want)
+			if want := (seen{"GET", "/auth", "0 []", "client", ""}); received[0] != want {
+				t.Errorf("%s: the auth request was %+v, want %+v", name, received[0], want)
 			}
-			if asked[1].length = ""; asked[1] != (seen{"POST", "/x?y", "", "client*", text}) {
-				t.Errorf("%s: the content was asked %.200v", name, asked[1])
+			if received[1].length = ""; received[1] != (seen{"POST", "/x?y", "", "client*", text}) {
+				t.Errorf("%s: the content received %.200v", name, received[1])
 			}
 		}
-		asked = nil
+		received = nil
 		a.get("/x", "X-Field", "client")
-		if len(asked) != 2 || asked[1].field != "client" {
-			t.Errorf("%s, without a body: %.200v", name, asked)
+		if len(received) != 2 || received[1].field != "client" {
+			t.Errorf("%s, without a body: %.200v", name, received)
 		}
 	}
 }
 
-// The subrequest has the variables of the request, and tells of the client what the request would.
-func TestAuthRequestVariables(t *testing.T) {
-	c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: "app"},
+// The subrequest shares the request's variables, and its variables show the client.
+func TestAuthRequestSharesVariables(t *testing.T) {
+	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))}, front.Proxy{To: "app"},
 		front.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
-		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"}, front.Set{Name: "c", Value: "$request_id"})
-	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"}, front.Set{Name: "outer", Value: "$outer again"}}
+		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"},
+		front.Set{Name: "c", Value: "$request_id"})
+	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"},
+		front.Set{Name: "outer", Value: "$outer again"}}
 	c.Hosts[0].Locations[1].Steps = []front.Step{front.Set{Name: "outer", Value: "once"}}
-	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "B", Value: "$b"}, {Name: "Rest", Value: "$args $outer $upstream_http_x_user"}, {Name: "Same", Value: "$c $request_id"}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
-	got := a.ask("PUT", "/x?y=1", strings.NewReader("abc"), "If-None-Match", "*", "X-As", "ann")
+	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "B", Value: "$b"},
+		{Name: "Rest", Value: "$args $outer $upstream_http_x_user"}, {Name: "Same", Value: "$c $request_id"}}
+	a := serveHandler(t, newFront(t, c, quiet(),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	got := a.do("PUT", "/x?y=1", strings.NewReader("abc"), "If-None-Match", "*", "X-As", "ann")
 	if want := "PUT /x?y=1 /auth [] * 3 200 /auth"; got.header.Get("B") != want {
 		t.Errorf("%q, want %q", got.header.Get("B"), want)
 	}
@@ -132,18 +145,20 @@ func TestAuthRequestVariables(t *testing.T) {
 	}
 }
 
-// An auth request is kept by a cache like any other.
-func TestAuthRequestIsCached(t *testing.T) {
+// A cache stores the response to a subrequest like any other.
+func TestAuthRequestResponseIsCached(t *testing.T) {
 	var n atomic.Int64
-	auth := front.Pass{To: front.Text(served(t, func(w http.ResponseWriter, r *http.Request) {
+	auth := front.Proxy{To: front.Text(serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
 		w.Header().Set("Cache-Control", "max-age=600")
-		judge(w, r)
-	})), Cache: &front.PassCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
-	c := asking(auth, front.Pass{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"}, front.Set{Name: "state", Value: "$upstream_cache_status"})
+		respondAsWanted(w, r)
+	})), Cache: &front.ProxyCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
+	c := withAuthRequest(auth, front.Proxy{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"},
+		front.Set{Name: "state", Value: "$upstream_cache_status"})
 	c.Caches = []cache.Config{{Name: "z"}}
 	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for i, want := range []string{"ann MISS", "ann HIT", "ann HIT", "bob MISS", "bob HIT"} {
 		fields := []string{"X-As", want[:3]}
 		if i == 2 {
@@ -154,46 +169,53 @@ func TestAuthRequestIsCached(t *testing.T) {
 		}
 	}
 	if n.Load() != 2 {
-		t.Errorf("it was asked %d times", n.Load())
+		t.Errorf("it received %d requests", n.Load())
 	}
 }
 
-// What a password or an address decides is decided first, and all of them count with "any".
-func TestAuthRequestSatisfiesAny(t *testing.T) {
-	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}}, AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
-	var asked atomic.Int64
-	c := oneHost(app(s), front.Location{Path: "/auth", Internal: true, Pass: &front.Pass{To: "judge"}})
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
-		judge(w, r)
-	}))))
+// Rules and passwords are checked before the subrequest, and with "any" each of them counts.
+func TestAuthRequestCountsWithSatisfyAny(t *testing.T) {
+	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}},
+		AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
+	var received atomic.Int64
+	c := oneHost(app(s), front.Location{Path: "/auth", Internal: true, Proxy: &front.Proxy{To: "judge"}})
+	a := serveHandler(t, newFront(t, c, quiet(),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
+		front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			received.Add(1)
+			respondAsWanted(w, r)
+		}))))
 	for want, status := range map[string]int{"200": 200, "401": 401, "403": 401, "500": 500} {
 		got := a.get("/x", "X-Want", want)
-		if n := len(got.header["Www-Authenticate"]); got.status != status || n != map[string]int{"200": 0, "401": 3, "403": 1, "500": 1}[want] {
+		if n := len(got.header["Www-Authenticate"]); got.status != status ||
+			n != map[string]int{"200": 0, "401": 3, "403": 1, "500": 1}[want] {
 			t.Errorf("%s: %d with %d challenges", want, got.status, n)
 		}
 	}
-	if asked.Load() != 4 {
-		t.Errorf("it was asked %d times", asked.Load())
+	if received.Load() != 4 {
+		t.Errorf("it received %d requests", received.Load())
 	}
 }
 
-// Nobody is let in by a handler that panics, nor after the client has left, and there is one line in the log for each.
-func TestAuthRequestEnds(t *testing.T) {
+// Neither a panic of the handler nor the client's departure grants access, and each logs one line.
+func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 	entered := make(chan struct{}, 1)
 	wait := func(_ http.ResponseWriter, r *http.Request) {
 		entered <- struct{}{}
 		<-r.Context().Done()
 	}
-	for name, auth := range map[string]front.Pass{"499": {To: front.Text(served(t, wait))}, "500": {To: "judge"}} {
-		c := asking(auth, front.Pass{To: "app"})
+	for name, auth := range map[string]front.Proxy{"499": {To: front.Text(serve(t, wait))}, "500": {To: "judge"}} {
+		c := withAuthRequest(auth, front.Proxy{To: "app"})
 		c.LogFormats = []front.LogFormat{{Name: "f", Text: "$uri $status"}}
 		file := t.TempDir() + "/log"
 		for i := range c.Hosts[0].Locations {
 			c.Hosts[0].Locations[i].Logs = []front.Log{{Path: file, Format: "f"}}
 		}
 		a := serveHandler(t, newFront(t, c, quiet(),
-			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("somebody was let in") })),
+			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter,
+				*http.Request) {
+				t.Error("access was granted")
+			})),
 			front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				wait(w, r)
 				panic(http.ErrAbortHandler)
@@ -208,7 +230,7 @@ func TestAuthRequestEnds(t *testing.T) {
 			leave()
 		}()
 		if resp, err := a.client.Do(r); err == nil {
-			t.Errorf("an answer: %v", resp)
+			t.Errorf("a response: %v", resp)
 		}
 		if lines := awaitLines(t, file, 1); len(lines) != 1 || lines[0] != "/gone "+name {
 			t.Errorf("logged %q, want %s", lines, name)
@@ -216,18 +238,19 @@ func TestAuthRequestEnds(t *testing.T) {
 	}
 }
 
-// What limits the auth location counts is given back with the request.
-func TestAuthRequestHoldsLimits(t *testing.T) {
+// Places in the limits of the auth location are released with the request.
+func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	c := asking(front.Pass{To: "judge"}, front.Pass{To: "app"})
+	c := withAuthRequest(front.Proxy{To: "judge"}, front.Proxy{To: "app"})
 	c.Conns = []limit.Config{{Name: "z", Key: "$host"}}
 	c.Hosts[0].Locations[0].Conns = []front.ConnLimit{{Zone: "z", Max: 1}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
-			close(entered)
-			<-leave
-		}
-	}))))
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+		front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/wait" {
+				close(entered)
+				<-leave
+			}
+		}))))
 	var one sync.WaitGroup
 	one.Go(func() { a.get("/wait") })
 	<-entered
@@ -241,16 +264,19 @@ func TestAuthRequestHoldsLimits(t *testing.T) {
 	}
 }
 
-// Subrequests of many requests have nothing in common.
-func TestAuthRequestsAtOnce(t *testing.T) {
-	c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: front.Text(served(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}}, front.Set{Name: "user", Value: "$upstream_http_x_user"})
+// Subrequests of concurrent requests share nothing.
+func TestConcurrentAuthRequestsShareNothing(t *testing.T) {
+	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))},
+		front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}},
+		front.Set{Name: "user", Value: "$upstream_http_x_user"})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 20 {
 				name := fmt.Sprint(i, "-", n)
-				if got := a.ask("POST", "/", strings.NewReader(name), "X-As", name); got.status != 200 || !strings.Contains(got.body, fmt.Sprintf(`"X-User":[%q]`, name)) {
+				if got := a.do("POST", "/", strings.NewReader(name), "X-As", name); got.status != 200 ||
+					!strings.Contains(got.body, fmt.Sprintf(`"X-User":[%q]`, name)) {
 					t.Errorf("%s: %d %s", name, got.status, got.body)
 				}
 			}
@@ -259,26 +285,29 @@ func TestAuthRequestsAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestAuthRequestErrors(t *testing.T) {
+func TestInvalidAuthRequestIsRejected(t *testing.T) {
 	for want, a := range map[string]front.AuthRequest{
-		`auth_request: "auth" is no path`:                 {URI: "auth"},
-		"the variable $uri is the server's":               {URI: "/auth", Set: []front.Set{{Name: "uri", Value: "x"}}},
-		"auth_request_set $a: there is no variable $nosu": {URI: "/auth", Set: []front.Set{{Name: "a", Value: "$nosuch"}}},
+		`auth_request: invalid path "auth"`:           {URI: "auth"},
+		"variable $uri cannot be set":                 {URI: "/auth", Set: []front.Set{{Name: "uri", Value: "x"}}},
+		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []front.Set{{Name: "a", Value: "$nosuch"}}},
 	} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{AuthRequest: &a}}), quiet()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{AuthRequest: &a}}),
+			quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "[$a]"}}, Settings: front.Settings{AuthRequest: &front.AuthRequest{Set: []front.Set{{Name: "a", Value: "x"}}}}})
+	c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "[$a]"}},
+		Settings: front.Settings{AuthRequest: &front.AuthRequest{Set: []front.Set{{Name: "a", Value: "x"}}}}})
 	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
-		t.Errorf("where nobody is asked: %d %q", got.status, got.body)
+		t.Errorf("without a subrequest: %d %q", got.status, got.body)
 	}
 }
 
-// Over HTTP/2 it is the same, also where settings have the answer be watched.
-func TestAuthRequestByHTTP2(t *testing.T) {
+// AuthRequest works over HTTP/2, also if the response is observed.
+func TestAuthRequestOverHTTP2(t *testing.T) {
 	for _, settings := range []front.Settings{{}, {SendTimeout: time.Minute}} {
-		c := asking(front.Pass{To: front.Text(served(t, judge))}, front.Pass{To: front.Text(served(t, echo))})
+		c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))},
+			front.Proxy{To: front.Text(serve(t, echo))})
 		settings.AuthRequest = c.Hosts[0].Locations[1].AuthRequest
 		c.Hosts[0].Locations[1].Settings = settings
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
@@ -297,18 +326,21 @@ func TestAuthRequestByHTTP2(t *testing.T) {
 			}
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status || strings.Contains(string(body), `"a body"`) != (status == 200) {
+			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status ||
+				strings.Contains(string(body), `"a body"`) != (status == 200) {
 				t.Errorf("%s: HTTP/%d %d %q %v", want, resp.ProtoMajor, resp.StatusCode, body, err)
 			}
 		}
 	}
 }
 
-// Nobody gets in where a pattern that makes a value of the answer has taken too long.
-func TestStuckAuthRequest(t *testing.T) {
-	c := asking(front.Pass{To: "judge"}, front.Pass{To: "app"}, front.Set{Name: "a", Value: "$kind"})
-	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user", Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(judge)), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+// Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
+func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
+	c := withAuthRequest(front.Proxy{To: "judge"}, front.Proxy{To: "app"}, front.Set{Name: "a", Value: "$kind"})
+	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user",
+		Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
 		if got := a.get("/", "X-As", user); got.status != status {
 			t.Errorf("%s: %d, want %d", user, got.status, status)
@@ -316,13 +348,15 @@ func TestStuckAuthRequest(t *testing.T) {
 	}
 }
 
-// The head of an answer decides: nobody waits for a body that nobody gets.
-func TestAuthRequestWaitsForNoBody(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+// The head of the response decides: its body is not awaited.
+func TestAuthRequestDoesNotAwaitBody(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	a := serveHandler(t, newFront(t, asking(front.Pass{To: front.Text(to), ReadTimeout: time.Second}, front.Pass{To: "app"}), quiet(), front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	a := serveHandler(t, newFront(t, withAuthRequest(front.Proxy{To: front.Text(to), ReadTimeout: time.Second},
+		front.Proxy{To: "app"}), quiet(),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	if got := a.get("/"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}

@@ -11,44 +11,47 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// bound is the content that a handler in the same process answers. It sees the request as it would over the network, but that RemoteAddr,
-// TLS, the protocol's version and the context are the client's.
-type bound struct {
-	*pass
+// boundHandler is the content of a location whose upstream is a handler of this program. The
+// handler sees the request as over the network, except that RemoteAddr, TLS, the protocol version
+// and the context are the client's.
+type boundHandler struct {
+	*proxy
 	handler http.Handler
 }
 
-// bind compiles a Pass to a handler.
-func (c *compiler) bind(p *pass) content { return &bound{p, p.to.bound} }
+// bindHandler compiles a Proxy to a bound handler.
+func (c *compiler) bindHandler(p *proxy) content { return &boundHandler{p, p.target.bound} }
 
-// boundCall is the memory of a call where the request differs from the client's, or its answer is looked at.
+// boundCall is the memory of a call with a request other than the client's, or with a response that
+// is inspected.
 type boundCall struct {
 	boundWriter
 	request http.Request
 }
 
 // serve implements content.
-func (b *bound) serve(x *exchange) outcome {
+func (b *boundHandler) serve(x *exchange) outcome {
 	if b.from.Intercept {
-		x.intercept = true
+		x.interceptsErrors = true
 	}
-	return b.answer(x, "", b.to.name.host)
+	return b.respond(x, "", b.target.name.host)
 }
 
-// answer has the handler answer. behind is a URI that a variable had.
-func (b *bound) answer(x *exchange, behind, host string) outcome {
-	q := boundRequest{method: b.method.of(x), host: x.asked, target: b.uri.target(x, behind), header: b.header(x)}
+// respond calls the handler. rest is what followed the handler's name in a variable.
+func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
+	q := boundRequest{method: b.method.eval(x), host: x.hostHeader, requestTarget: b.uri.requestTarget(x, rest),
+		header: b.buildHeader(x)}
 	if q.method == "" {
 		q.method = x.method
 	}
 	if x.parent != nil {
-		b.advise(x, &q)
+		b.prepareSubrequest(x, &q)
 	}
 	if b.from.Protocol != FastCGI {
 		q.host = host
-		if b.sets.host != nil {
-			if said := b.sets.host.of(x); said != "" {
-				q.host = said
+		if b.header.host != nil {
+			if hostValue := b.header.host.eval(x); hostValue != "" {
+				q.host = hostValue
 			}
 		}
 	}
@@ -56,43 +59,46 @@ func (b *bound) answer(x *exchange, behind, host string) outcome {
 	r := x.r
 	differs := b.differs(x, &q)
 	if !differs && q.host != r.Host {
-		if differs = x.shown || !x.plan.handler.owns(r); !differs {
-			r.Host = q.host // in place: a copy would be most of what is allocated, and 2 to 6 % of a bound handler's request
+		if differs = x.handlerHasRequest || !x.plan.handler.owns(r); !differs {
+			// in place: a copy would be most of the allocated bytes, and 2 to 6 % of the CPU time
+			// of a bound handler's request
+			r.Host = q.host
 		}
 	}
 	if differs {
 		call := new(boundCall)
-		if err := b.fill(x, &call.request, &q); err != nil {
+		if err := b.fillRequest(x, &call.request, &q); err != nil {
 			x.errorf(levelError, "the request for the handler: %v", err)
 			return x.fail(http.StatusBadGateway)
 		}
 		r, w = &call.request, &call.boundWriter
-	} else if b.answers.sees {
+	} else if b.response.inspectsBound {
 		w = new(boundWriter)
 	}
-	x.shown = x.shown || r == x.r
-	if !b.answers.sees {
+	x.handlerHasRequest = x.handlerHasRequest || r == x.r
+	if !b.response.inspectsBound {
 		b.handler.ServeHTTP(x.w, r)
-		return answered
+		return responded
 	}
-	*w = boundWriter{ResponseWriter: x.w, x: x, rules: &b.answers}
+	*w = boundWriter{ResponseWriter: x.w, x: x, rules: &b.response}
 	b.handler.ServeHTTP(w, r)
-	w.look()  // the head of an answer that the handler leaves to the server
-	w.x = nil // the exchange is not the handler's to keep
-	if w.diverted == "" {
-		return answered
+	w.applyRules() // applies the rules to a head that the handler leaves to the server
+	w.x = nil      // the handler may keep w, but not the exchange
+	if w.redirectTo == "" {
+		return responded
 	}
 	header := x.w.Header()
-	said := header.Clone()
+	hostValue := header.Clone()
 	clear(header)
-	return x.accelRedirect(w.diverted, said, !hasBody(x) || x.hasReceived() && x.sent.again()) // the handler may have read the client's
+	// The handler may have read the client's body.
+	return x.accelRedirect(w.redirectTo, hostValue, !hasBody(x) || x.hasReceived() && x.clientBody.isAvailable())
 }
 
-// advise has the handler answer a subrequest: variables tell of the answer what they would of an upstream's, and what the handler does to
-// the header of its request is not done to the client's.
-func (b *bound) advise(x *exchange, q *boundRequest) {
-	if x.passing == nil {
-		x.passing = x.plan.state.takePassing()
+// prepareSubrequest prepares the call for a subrequest. Variables show the response as that of an
+// upstream. The handler gets its own header to change.
+func (b *boundHandler) prepareSubrequest(x *exchange, q *boundRequest) {
+	if x.proxyState == nil {
+		x.proxyState = x.plan.state.acquireProxyState()
 	}
 	x.upstreamHeader = x.w.Header()
 	if q.header == nil {
@@ -100,90 +106,92 @@ func (b *bound) advise(x *exchange, q *boundRequest) {
 	}
 }
 
-// boundRequest is how a request is to be.
+// boundRequest is the request that the handler receives.
 type boundRequest struct {
-	method, host, target string
-	header               http.Header // nil is the client's
+	method, host, requestTarget string
+	header                      http.Header // nil is the client's
 }
 
-// differs reports whether it is not the client's, but for the host.
-func (b *bound) differs(x *exchange, q *boundRequest) bool {
+// differs reports whether q differs from the client's request, apart from the host.
+func (b *boundHandler) differs(x *exchange, q *boundRequest) bool {
 	r := x.r
-	return q.header != nil || q.method != r.Method || q.target != r.RequestURI || b.body != nil || b.from.NoBody || x.method != r.Method || x.hasReceived()
+	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || b.body != nil ||
+		b.from.NoBody || x.method != r.Method || x.hasReceived()
 }
 
-// hasReceived reports whether the request's body was received for an upstream: nobody can read it from the client any more.
-func (x *exchange) hasReceived() bool { return x.passing != nil && x.sent != nil }
+// hasReceived reports whether the request's body was read for an upstream, so that it cannot be
+// read from the client.
+func (x *exchange) hasReceived() bool { return x.proxyState != nil && x.clientBody != nil }
 
-// fill makes the request.
-func (b *bound) fill(x *exchange, r *http.Request, q *boundRequest) error {
+// fillRequest sets r to the handler's request.
+func (b *boundHandler) fillRequest(x *exchange, r *http.Request, q *boundRequest) error {
 	*r = *x.r
-	r.Method, r.Host, r.RequestURI = q.method, q.host, q.target
+	r.Method, r.Host, r.RequestURI = q.method, q.host, q.requestTarget
 	if q.header != nil {
 		r.Header = q.header
 	}
 	err := b.setBody(x, r)
-	if err != nil || q.target == x.r.RequestURI {
+	if err != nil || q.requestTarget == x.r.RequestURI {
 		return err
 	}
-	r.URL, err = url.ParseRequestURI(q.target)
+	r.URL, err = url.ParseRequestURI(q.requestTarget)
 	return err
 }
 
-// setBody has the request have the body that an upstream would get.
-func (b *bound) setBody(x *exchange, r *http.Request) (err error) {
+// setBody sets the body that an upstream would receive.
+func (b *boundHandler) setBody(x *exchange, r *http.Request) (err error) {
 	switch {
 	case b.body != nil:
-		text := b.body.of(x)
+		text := b.body.eval(x)
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
 	case b.from.NoBody, x.method != x.r.Method:
 		r.Body, r.ContentLength = http.NoBody, 0
 	case x.hasReceived():
-		r.Body, err = x.sent.open()
+		r.Body, err = x.clientBody.open()
 	}
 	return err
 }
 
-// header is the header that an upstream would get, or nil if that is the client's.
-func (b *bound) header(x *exchange) http.Header {
+// buildHeader returns the header that an upstream would receive, or nil if that is the client's.
+func (b *boundHandler) buildHeader(x *exchange) http.Header {
 	from := x.r.Header
-	h := &b.sets
-	if !h.none && !h.changes(x, from) {
+	h := &b.header
+	if !h.dropsHeader && !h.changesHeader(x, from) {
 		return nil
 	}
 	to := make(http.Header, len(from)+len(h.fields))
-	if !h.none {
+	if !h.dropsHeader {
 		copyRequestFields(to, from, h.sets, x.host.fields)
 		if length := from["Content-Length"]; length != nil && b.body == nil && !b.from.NoBody {
-			to["Content-Length"] = length // a server's handler sees it
+			to["Content-Length"] = length // handlers expect it
 		}
 	}
-	h.fill(x, to)
-	h.setConnection(x, to, &request{})
+	h.addFields(x, to)
+	h.setConnection(x, to, &requestSpec{})
 	return to
 }
 
-// changes reports whether the header differs from the client's.
-func (h *requestHeader) changes(x *exchange, from http.Header) bool {
+// changesHeader reports whether the rules change the client's header.
+func (h *headerRules) changesHeader(x *exchange, from http.Header) bool {
 	for i := range h.fields {
 		f := &h.fields[i]
-		if values := from[f.name]; len(values) != 1 || values[0] != f.value.of(x) {
+		if values := from[f.name]; len(values) != 1 || values[0] != f.value.eval(x) {
 			return true
 		}
 	}
 	for name := range from {
 		switch {
-		case h.sets[name] && !h.sends(name):
+		case h.sets[name] && !h.sendsField(name):
 			return true
-		case !x.host.fields.pass(name), roundtrip.ConcernsConnection(name), name == "Expect":
+		case !x.host.fields.allows(name), roundtrip.ConcernsConnection(name), name == "Expect":
 			return true
 		}
 	}
 	return false
 }
 
-// sends reports whether a field of that name is set to something.
-func (h *requestHeader) sends(name string) bool {
+// sendsField reports whether a field is set to a value.
+func (h *headerRules) sendsField(name string) bool {
 	for i := range h.fields {
 		if h.fields[i].name == name {
 			return true
@@ -192,32 +200,33 @@ func (h *requestHeader) sends(name string) bool {
 	return false
 }
 
-// boundWriter is what a handler writes to where its answer may be changed. What else the server's can do is found by Unwrap.
+// boundWriter is the handler's http.ResponseWriter if its response may be changed. Unwrap gives
+// access to the server's other methods.
 type boundWriter struct {
 	http.ResponseWriter
 	x     *exchange
-	rules *answerRules
+	rules *responseRules
 
-	wrote    bool
-	diverted string // where something else answers: what the handler writes goes nowhere
+	headWritten bool
+	redirectTo  string // X-Accel-Redirect: the handler's body is discarded
 }
 
-// Unwrap lets http.ResponseController find the rest.
+// Unwrap is for http.ResponseController.
 func (w *boundWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// look applies the rules to the head, and reports whether the answer goes out.
-func (w *boundWriter) look() bool {
-	if w.wrote {
-		return w.diverted == ""
+// applyRules applies the rules to the head, and reports whether the response is sent.
+func (w *boundWriter) applyRules() bool {
+	if w.headWritten {
+		return w.redirectTo == ""
 	}
-	w.wrote = true
+	w.headWritten = true
 	header := w.Header()
-	if !w.rules.concern(header) {
+	if !w.rules.affects(header) {
 		return true
 	}
 	if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
-		w.diverted = to[0]
-		return w.diverted == ""
+		w.redirectTo = to[0]
+		return w.redirectTo == ""
 	}
 	if w.x.parent == nil {
 		w.rules.apply(w.x, header)
@@ -227,14 +236,14 @@ func (w *boundWriter) look() bool {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *boundWriter) WriteHeader(status int) {
-	if status < http.StatusOK && status != http.StatusSwitchingProtocols || w.look() {
+	if status < http.StatusOK && status != http.StatusSwitchingProtocols || w.applyRules() {
 		w.ResponseWriter.WriteHeader(status)
 	}
 }
 
 // Write implements http.ResponseWriter.
 func (w *boundWriter) Write(p []byte) (int, error) {
-	if !w.look() {
+	if !w.applyRules() {
 		return len(p), nil
 	}
 	return w.ResponseWriter.Write(p)
@@ -242,7 +251,7 @@ func (w *boundWriter) Write(p []byte) (int, error) {
 
 // WriteString implements io.StringWriter.
 func (w *boundWriter) WriteString(s string) (int, error) {
-	if !w.look() {
+	if !w.applyRules() {
 		return len(s), nil
 	}
 	return io.WriteString(w.ResponseWriter, s)
@@ -250,7 +259,7 @@ func (w *boundWriter) WriteString(s string) (int, error) {
 
 // ReadFrom implements io.ReaderFrom.
 func (w *boundWriter) ReadFrom(src io.Reader) (int64, error) {
-	if !w.look() {
+	if !w.applyRules() {
 		return io.Copy(io.Discard, src)
 	}
 	return io.Copy(w.ResponseWriter, src)
@@ -259,42 +268,42 @@ func (w *boundWriter) ReadFrom(src io.Reader) (int64, error) {
 // Flush implements http.Flusher.
 func (w *boundWriter) Flush() { _ = w.FlushError() }
 
-// FlushError sends what has been written so far.
+// FlushError flushes what has been written.
 func (w *boundWriter) FlushError() error {
-	if !w.look() {
+	if !w.applyRules() {
 		return nil
 	}
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Hijack implements http.Hijacker, where the server does.
+// Hijack implements http.Hijacker if the server does.
 func (w *boundWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
-		w.wrote = true // there is no head of ours
+		w.headWritten = true // there is no head to send
 	}
 	return nc, rw, err
 }
 
-// concern reports whether the rules may change a header, or do something else because of it.
-func (r *answerRules) concern(header http.Header) bool {
+// affects reports whether the rules may change a header or replace the response.
+func (r *responseRules) affects(header http.Header) bool {
 	for name := range header {
-		if r.marked.has(name) {
+		if r.markedNames.has(name) {
 			return true
 		}
 	}
 	return false
 }
 
-// apply changes a header as the rules say.
-func (r *answerRules) apply(x *exchange, header http.Header) {
+// apply applies the rules to a header.
+func (r *responseRules) apply(x *exchange, header http.Header) {
 	if rate := header["X-Accel-Limit-Rate"]; len(rate) > 0 && r.mayLimitRate {
-		x.limitOf = rate[0]
+		x.limitRate = rate[0]
 	}
 	for name := range header {
 		if r.hidden[name] {
 			delete(header, name)
 		}
 	}
-	r.rewrite(x, header)
+	r.rewriteFields(x, header)
 }

@@ -21,48 +21,58 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// A bound handler is asked what a server at its place would be.
-func TestBoundLikeServer(t *testing.T) {
-	to := served(t, echo)
+// A bound handler receives the request that a server in its place would.
+func TestBoundHandlerReceivesServersRequest(t *testing.T) {
+	to := serve(t, echo)
 	text := func(s string) *front.Text { t := front.Text(s); return &t }
-	for name, p := range map[string]front.Pass{
-		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")}, "variables": {URI: text("/v$uri?x=$arg_x")},
-		"fields":    {Header: []front.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"}, {Name: "X-Same", Value: "same"}}},
+	for name, p := range map[string]front.Proxy{
+		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")},
+		"variables": {URI: text("/v$uri?x=$arg_x")},
+		"fields": {Header: []front.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"},
+			{Name: "X-Same", Value: "same"}}},
 		"method":    {Method: "POST", Body: text("new body")},
 		"no header": {NoHeader: true, Header: []front.Field{{Name: "X-B", Value: "c"}}}, "no body": {NoBody: true},
 	} {
 		remote, local := p, p
 		remote.To, local.To = front.Text(to), "app"
-		if p.Header == nil || p.Header[0].Name != "Host" { // else it is the goal's name, which differs
-			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)], front.Field{Name: "Host", Value: "app"})
+		// otherwise it is the target's name, which differs
+		if p.Header == nil || p.Header[0].Name != "Host" {
+			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)],
+				front.Field{Name: "Host", Value: "app"})
 		}
-		h := newFront(t, oneHost(front.Location{Path: "/r/", Pass: &remote}, front.Location{Path: "/l/", Pass: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
+		h := newFront(t, oneHost(front.Location{Path: "/r/", Proxy: &remote},
+			front.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
 		a := serveHandler(t, h)
 		for _, method := range []string{"GET", "POST"} {
-			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te", "trailers"}
+			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te",
+				"trailers"}
 			body := ""
 			if method == "POST" {
 				body = "body"
 			}
-			want := a.ask(method, "/r/x%2Fy?x=%20z", strings.NewReader(body), fields...)
-			got := a.ask(method, "/l/x%2Fy?x=%20z", strings.NewReader(body), fields...)
+			want := a.do(method, "/r/x%2Fy?x=%20z", strings.NewReader(body), fields...)
+			got := a.do(method, "/l/x%2Fy?x=%20z", strings.NewReader(body), fields...)
 			var w, g echoed
 			_ = json.Unmarshal([]byte(want.body), &w)
 			_ = json.Unmarshal([]byte(got.body), &g)
-			if w.URI = strings.Replace(w.URI, "/r/", "/l/", 1); got.status != want.status || fmt.Sprint(w) != fmt.Sprint(g) || got.header.Get("Content-Type") != want.header.Get("Content-Type") {
-				t.Errorf("%s %s: %d %+v %v\nwant %d %+v %v", name, method, got.status, g, got.header, want.status, w, want.header)
+			if w.URI = strings.Replace(w.URI, "/r/", "/l/", 1); got.status != want.status ||
+				fmt.Sprint(w) != fmt.Sprint(g) || got.header.Get("Content-Type") != want.header.Get("Content-Type") {
+				t.Errorf("%s %s: %d %+v %v\nwant %d %+v %v", name, method, got.status, g, got.header, want.status, w,
+					want.header)
 			}
 		}
 	}
 }
 
-// If nothing differs it is the same request, and what belongs to the client stays.
-func TestBoundRequest(t *testing.T) {
+// If nothing differs the handler receives the client's request itself, and the client's header is
+// not changed.
+func TestUnchangedRequestIsNotCopied(t *testing.T) {
 	var got *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })
 	h := newFront(t, oneHost(
-		front.Location{Path: "/same", Pass: &front.Pass{To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}}},
-		front.Location{Path: "/host", Pass: &front.Pass{To: "app"}},
+		front.Location{Path: "/same",
+			Proxy: &front.Proxy{To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}}},
+		front.Location{Path: "/host", Proxy: &front.Proxy{To: "app"}},
 	), front.Bind("app", app))
 	for path, same := range map[string]bool{"/same": true, "/host": false} {
 		r := httptest.NewRequest("GET", path, nil)
@@ -71,25 +81,30 @@ func TestBoundRequest(t *testing.T) {
 		if (got == r) != same || got.RemoteAddr != r.RemoteAddr || got.Context() != r.Context() || got.URL != r.URL {
 			t.Errorf("%s: the same %v", path, got == r)
 		}
-		got.Header["X-A"][0] = "c" // the client's own, where nothing has changed
+		got.Header["X-A"][0] = "c" // the client's own, since nothing has changed
 		if r.Header.Get("X-A") != "c" {
 			t.Errorf("%s: the header was copied", path)
 		}
 	}
 }
 
-// A request that is nobody else's has another Host for the handler, and not for the logs. One that somebody has put a handler around
-// stays as it was.
-func TestBoundHost(t *testing.T) {
+// The handler sees the Host of the Config, and logs see the client's. A request that other handlers
+// have seen is not changed.
+func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 	var bound *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
 	log := filepath.Join(t.TempDir(), "log")
-	c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: "app"}, Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
+	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "app"},
+		Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
 	c.LogFormats = []front.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
 	h := newFront(t, c, front.Bind("app", app), quiet())
-	var around *http.Request
+	var outer *http.Request
 	for name, handler := range map[string]http.Handler{
-		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { around = r; h.ServeHTTP(w, r) }),
+		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			outer = r
+			h.ServeHTTP(w, r)
+		}),
 	} {
 		server := httptest.NewServer(handler)
 		r, _ := http.NewRequest("GET", server.URL, nil)
@@ -104,8 +119,8 @@ func TestBoundHost(t *testing.T) {
 			t.Errorf("%s: the handler sees the host %q", name, bound.Host)
 		}
 	}
-	if around.Host != "Front.test:8080" || around == bound {
-		t.Errorf("the host of somebody else's request is %q", around.Host)
+	if outer.Host != "Front.test:8080" || outer == bound {
+		t.Errorf("the host of another handler's request is %q", outer.Host)
 	}
 	h.Close()
 	if got, _ := os.ReadFile(log); string(got) != strings.Repeat("front.test Front.test:8080\n", 2) {
@@ -113,12 +128,13 @@ func TestBoundHost(t *testing.T) {
 	}
 }
 
-// What a handler was given stays as it was, though another one answers for its error.
-func TestBoundHostStays(t *testing.T) {
+// The request of a handler is not changed when another handler serves its error page.
+func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	var first, second *http.Request
 	h := newFront(t, oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: "app", Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
-		front.Location{Path: "@other", Match: front.Named, Pass: &front.Pass{To: "other"}},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: "app", Intercept: true},
+			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
+		front.Location{Path: "@other", Match: front.Named, Proxy: &front.Proxy{To: "other"}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first = r
 		w.WriteHeader(http.StatusNotFound)
@@ -135,8 +151,8 @@ func TestBoundHostStays(t *testing.T) {
 	}
 }
 
-// Rules of answers hold for bound handlers.
-func TestBoundAnswers(t *testing.T) {
+// The rules for responses apply to bound handlers.
+func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			w.Header()[name] = values
@@ -156,42 +172,48 @@ func TestBoundAnswers(t *testing.T) {
 	})
 	dir := site(t, "i/file.txt")
 	c := oneHost(
-		front.Location{Path: "/a/", Pass: &front.Pass{To: "app", Hide: []string{"X-Secret"}, Intercept: true, CookiePaths: []front.Replace{{From: "/a/", To: "/b/"}}},
+		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
+			CookiePaths: []front.Replace{{From: "/a/", To: "/b/"}}},
 			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
-		front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
+		front.Location{Path: "/i/", Internal: true,
+			Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
 	for _, test := range []struct {
-		ask, body, field, value string
-		status                  int
+		line, body, field, value string
+		status                   int
 	}{
-		{"/a/200?X-Secret=x&X-A=y", "body", "X-Secret", "", 200}, {"/a/200?X-A=y", "body", "X-A", "y", 200}, {"/a/302?Location=http://app/z", "body", "Location", "http://front.test/z", 302},
-		{"/a/404?X-A=y", "i/file.txt", "X-A", "", 404}, {"/a/200?Set-Cookie=a=b;+Path=/a/x", "body", "X-A", "", 200}, {"/a/200?X-Accel-Redirect=/i/file.txt&X-A=y&Content-Type=x/y", "i/file.txt", "Content-Type", "x/y", 200},
-		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200}, {"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200}, {"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
+		{"/a/200?X-Secret=x&X-A=y", "body", "X-Secret", "", 200}, {"/a/200?X-A=y", "body", "X-A", "y", 200},
+		{"/a/302?Location=http://app/z", "body", "Location", "http://front.test/z", 302},
+		{"/a/404?X-A=y", "i/file.txt", "X-A", "", 404}, {"/a/200?Set-Cookie=a=b;+Path=/a/x", "body", "X-A", "", 200},
+		{"/a/200?X-Accel-Redirect=/i/file.txt&X-A=y&Content-Type=x/y", "i/file.txt", "Content-Type", "x/y", 200},
+		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200},
+		{"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
+		{"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
 		{"/a/flush?X-Secret=x", "body", "X-Secret", "", 200},
 	} {
-		got := a.get(test.ask)
+		got := a.get(test.line)
 		if got.status != test.status || got.body != test.body || got.header.Get(test.field) != test.value {
-			t.Errorf("%s: %d %q %v", test.ask, got.status, got.body, got.header)
+			t.Errorf("%s: %d %q %v", test.line, got.status, got.body, got.header)
 		}
 	}
 }
 
-// A handler that panics ends its connection, as it would without us, and nobody else's.
-// What a handler keeps of its call leads to no other request, whatever it does with it.
-func TestBoundKeepsItsCall(t *testing.T) {
+// The writer that a handler keeps does not lead to another request.
+func TestKeptBoundWriterIsHarmless(t *testing.T) {
 	var kept []http.ResponseWriter
-	var asked []*http.Request
+	var received []*http.Request
 	to := []front.Replace{{From: "http://app/", To: "http://$host/"}}
-	h := newFront(t, passed(front.Pass{To: "app", Redirects: to}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		kept, asked = append(kept, w), append(asked, r)
-		if r.URL.Path == "/first" {
-			return // nothing was written: the rules have not been looked at
-		}
-		kept[0].Header()["Location"] = []string{"http://app/x"}
-		kept[0].WriteHeader(http.StatusTeapot)
-		_, _ = w.Write([]byte("own"))
-	})), quiet())
+	h := newFront(t, proxyTo(front.Proxy{To: "app", Redirects: to}),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			kept, received = append(kept, w), append(received, r)
+			if r.URL.Path == "/first" {
+				return // nothing was written: the rules have not been applied
+			}
+			kept[0].Header()["Location"] = []string{"http://app/x"}
+			kept[0].WriteHeader(http.StatusTeapot)
+			_, _ = w.Write([]byte("own"))
+		})), quiet())
 	for i, path := range []string{"/first", "/other"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -199,44 +221,48 @@ func TestBoundKeepsItsCall(t *testing.T) {
 			t.Errorf("%s: %d %q, want %q", path, w.Code, w.Body, want)
 		}
 	}
-	if len(asked) != 2 || asked[0].URL.Path != "/first" || asked[1].URL.Path != "/other" || kept[0] == kept[1] {
-		t.Errorf("asked %v", asked)
+	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" ||
+		kept[0] == kept[1] {
+		t.Errorf("received %v", received)
 	}
 }
 
-func TestBoundPanics(t *testing.T) {
-	a := serveHandler(t, newFront(t, passed(front.Pass{To: "app"}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/panic" {
-			panic("ouch")
-		}
-	})), quiet()))
+// A handler that panics ends its own connection, as without the front, and no other.
+func TestBoundPanicEndsOnlyItsConnection(t *testing.T) {
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: "app"}),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/panic" {
+				panic("ouch")
+			}
+		})), quiet()))
 	if resp, err := a.client.Get("http://x/panic"); err == nil {
-		t.Errorf("an answer: %v", resp)
+		t.Errorf("a response: %v", resp)
 	}
 	if got := a.get("/"); got.status != 200 {
 		t.Error(got)
 	}
 }
 
-// Bodies are bounded for bound handlers, too, and files are sent by who can.
-func TestBoundBodies(t *testing.T) {
+// Limits for bodies apply to bound handlers, and sendfile is used if possible.
+func TestBodyLimitsApplyToBoundHandlers(t *testing.T) {
 	name := t.TempDir() + "/f"
 	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := passed(front.Pass{To: "app"})
+	c := proxyTo(front.Proxy{To: "app"})
 	c.Hosts[0].Locations[0].MaxBody = 10
-	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == "POST" {
-			_, _ = io.Copy(w, r.Body)
-			return
-		}
-		f, _ := os.Open(name)
-		defer f.Close()
-		_, _ = io.Copy(w, f)
-	})), quiet()))
+	a := serveHandler(t, newFront(t, c,
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == "POST" {
+				_, _ = io.Copy(w, r.Body)
+				return
+			}
+			f, _ := os.Open(name)
+			defer f.Close()
+			_, _ = io.Copy(w, f)
+		})), quiet()))
 	for n, want := range map[int]int{10: 200, 11: 413} {
-		if got := a.ask("POST", "/", strings.NewReader(pattern(n))); got.status != want {
+		if got := a.do("POST", "/", strings.NewReader(pattern(n))); got.status != want {
 			t.Errorf("%d bytes: %d, want %d", n, got.status, want)
 		}
 	}
@@ -245,8 +271,8 @@ func TestBoundBodies(t *testing.T) {
 	}
 }
 
-// A handler that writes nothing answers all the same: the rules hold for its header.
-func TestBoundSilent(t *testing.T) {
+// The response of a handler that writes nothing is complete, and the rules apply to its header.
+func TestSilentBoundHandlerResponds(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			w.Header()[name] = values
@@ -254,63 +280,72 @@ func TestBoundSilent(t *testing.T) {
 	})
 	dir := site(t, "i/file.txt")
 	a := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/a/", Pass: &front.Pass{To: "app", Hide: []string{"X-Secret"}}},
-		front.Location{Path: "/i/", Internal: true, Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
+		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}}},
+		front.Location{Path: "/i/", Internal: true,
+			Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
 	), front.Bind("app", app), quiet()))
 	if got := a.get("/a/?X-Secret=x"); got.status != 200 || got.header.Get("X-Secret") != "" {
 		t.Errorf("what is hidden: %+v", got)
 	}
-	if got := a.get("/a/?X-Accel-Redirect=/i/file.txt"); got.body != "i/file.txt" || got.header.Get("X-Accel-Redirect") != "" {
+	if got := a.get("/a/?X-Accel-Redirect=/i/file.txt"); got.body != "i/file.txt" ||
+		got.header.Get("X-Accel-Redirect") != "" {
 		t.Errorf("what it redirects to: %+v", got)
 	}
 }
 
-// A body that was received for an upstream is there for the handler that answers instead of it.
-func TestBoundInsteadOfUpstream(t *testing.T) {
-	to := served(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
+// A body that was received for an upstream is available to the handler that responds instead.
+func TestBoundHandlerGetsBufferedBody(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
 	c := oneHost(
-		front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to), Intercept: true}, Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1, Target: "@app"}}}},
-		front.Location{Match: front.Named, Path: "@app", Pass: &front.Pass{To: "app"}},
+		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Intercept: true},
+			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1,
+				Target: "@app"}}}},
+		front.Location{Match: front.Named, Path: "@app", Proxy: &front.Proxy{To: "app"}},
 	)
-	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintln(w, r.Method, r.ContentLength)
-		_, _ = io.Copy(w, r.Body)
-	})), quiet()))
+	a := serveHandler(t, newFront(t, c,
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintln(w, r.Method, r.ContentLength)
+			_, _ = io.Copy(w, r.Body)
+		})), quiet()))
 	for _, n := range []int{1, 100_000} {
 		body := strings.Repeat("x", n)
-		for _, from := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} { // the length of one is not said
-			if got := a.ask("POST", "/x", from); got.status != 200 || got.body != fmt.Sprint("POST ", n, "\n", body) {
+		// one without a length
+		for _, from := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
+			if got := a.do("POST", "/x", from); got.status != 200 || got.body != fmt.Sprint("POST ", n, "\n", body) {
 				t.Errorf("%d bytes: %d, %d bytes: %.20q", n, got.status, len(got.body), got.body)
 			}
 		}
 	}
 }
 
-// nowhere is a ResponseWriter for benchmarks.
-type nowhere struct{ header http.Header }
+// discardWriter is a ResponseWriter for benchmarks.
+type discardWriter struct{ header http.Header }
 
-func (w *nowhere) Header() http.Header         { return w.header }
-func (w *nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (w *nowhere) WriteHeader(int)             {}
+func (w *discardWriter) Header() http.Header         { return w.header }
+func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (w *discardWriter) WriteHeader(int)             {}
 
-// SetSendTimeout is what a server of tare's has.
-func (w *nowhere) SetSendTimeout(time.Duration) error { return nil }
+// SetSendTimeout is implemented by tare's servers.
+func (w *discardWriter) SetSendTimeout(time.Duration) error { return nil }
 
-// What a bound handler costs beside calling it.
+// BenchmarkBound measures what a bound handler costs besides the call.
 func BenchmarkBound(b *testing.B) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hi") })
-	for name, p := range map[string]front.Pass{
-		"usual": {To: "app", Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, "same host": {To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}},
-		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"}, {Name: "X-Real-IP", Value: "$remote_addr"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
+	for name, p := range map[string]front.Proxy{
+		"usual":     {To: "app", Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+		"same host": {To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}},
+		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"},
+			{Name: "X-Real-IP", Value: "$remote_addr"},
+			{Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			c := passed(p)
+			c := proxyTo(p)
 			c.Hosts[0].Names = []string{"go.http"}
 			h := newFront(b, c, front.Bind("app", app), quiet())
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Host = "go.http"
 			r.Header = http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}
-			w := &nowhere{make(http.Header)}
+			w := &discardWriter{make(http.Header)}
 			b.ReportAllocs()
 			for b.Loop() {
 				h.ServeHTTP(w, r)
@@ -318,7 +353,7 @@ func BenchmarkBound(b *testing.B) {
 		})
 	}
 	b.Run("alone", func(b *testing.B) {
-		w, r := &nowhere{make(http.Header)}, httptest.NewRequest("GET", "/", nil)
+		w, r := &discardWriter{make(http.Header)}, httptest.NewRequest("GET", "/", nil)
 		b.ReportAllocs()
 		for b.Loop() {
 			app.ServeHTTP(w, r)
@@ -326,10 +361,11 @@ func BenchmarkBound(b *testing.B) {
 	})
 }
 
-// passCost returns what passes a request on, to a server that answers from the same process without allocating.
-func passCost(t testing.TB, p front.Pass, answer string) (once func()) {
-	to := raw(t, func(nc net.Conn) {
-		in, out := make([]byte, 4096), []byte(answer)
+// proxyCost returns a function that proxies one request to a server in this process, which does not
+// allocate.
+func proxyCost(t testing.TB, p front.Proxy, reply string) (once func()) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		in, out := make([]byte, 4096), []byte(reply)
 		for {
 			if _, err := nc.Read(in); err != nil {
 				return
@@ -340,12 +376,12 @@ func passCost(t testing.TB, p front.Pass, answer string) (once func()) {
 		}
 	})
 	p.To = "up"
-	c := passed(p)
+	c := proxyTo(p)
 	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: to}}}}
 	h := newFront(t, c, quiet())
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	w := &nowhere{make(http.Header)}
+	w := &discardWriter{make(http.Header)}
 	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
 	r.Header = http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}
 	return func() {
@@ -354,44 +390,47 @@ func passCost(t testing.TB, p front.Pass, answer string) (once func()) {
 	}
 }
 
-// passHTTP and passFastCGI are what passCost measures.
-func passHTTP(t testing.TB) func() {
-	return passCost(t, front.Pass{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+// proxyHTTP and proxyFastCGI are the cases of proxyCost.
+func proxyHTTP(t testing.TB) func() {
+	return proxyCost(t, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
 		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
 }
 
-func passFastCGI(t testing.TB) func() {
-	answer := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
+func proxyFastCGI(t testing.TB) func() {
+	reply := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
+		[]byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
 	var params []front.Param
-	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI", "DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
+	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI",
+		"DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
 		params = append(params, front.Param{Name: name, Value: front.Text("$" + strings.ToLower(name))})
 	}
-	return passCost(t, front.Pass{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(answer))
+	return proxyCost(t, front.Proxy{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(reply))
 }
 
-// passes are the ways of passing on, and what an exchange may allocate there: what is left to the collector because somebody may keep it.
-func passes() map[string]passing {
-	return map[string]passing{"http": {passHTTP, 4}, "fastcgi": {passFastCGI, 20}}
+// proxyCases returns the cases with the allocations that an exchange may have: memory that others
+// may keep is not reused.
+func proxyCases() map[string]proxyCase {
+	return map[string]proxyCase{"http": {proxyHTTP, 4}, "fastcgi": {proxyFastCGI, 20}}
 }
 
-type passing struct {
+type proxyCase struct {
 	make func(testing.TB) (once func())
 	most float64
 }
 
-func TestPassAllocations(t *testing.T) {
+func TestProxyAllocations(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector's pools lose some of what they are given")
 	}
-	for name, p := range passes() {
+	for name, p := range proxyCases() {
 		if n := testing.AllocsPerRun(200, p.make(t)); n > p.most {
 			t.Errorf("%s: %v allocations, want at most %v", name, n, p.most)
 		}
 	}
 }
 
-func BenchmarkPass(b *testing.B) {
-	for name, p := range passes() {
+func BenchmarkProxy(b *testing.B) {
+	for name, p := range proxyCases() {
 		b.Run(name, func(b *testing.B) {
 			once := p.make(b)
 			b.ReportAllocs()

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// commaName is a distinguished name as RFC 2253 and OpenSSL write it: the last part first, with bytes beyond ASCII escaped.
-func commaName(der []byte) string {
+// rfc2253Name formats a distinguished name as RFC 2253 and OpenSSL do: the last part first, with
+// bytes beyond ASCII escaped.
+func rfc2253Name(der []byte) string {
 	names := partsOf(der)
 	slices.Reverse(names)
 	var parts []string
@@ -24,8 +25,8 @@ func commaName(der []byte) string {
 	return strings.Join(parts, ",")
 }
 
-// slashName is one as OpenSSL wrote it once: /C=DE/CN=x.
-func slashName(der []byte) string {
+// onelineName formats a distinguished name in OpenSSL's oneline form: /C=DE/CN=x.
+func onelineName(der []byte) string {
 	var b strings.Builder
 	for _, set := range partsOf(der) {
 		for _, a := range set {
@@ -48,11 +49,11 @@ func slashName(der []byte) string {
 
 func partsOf(der []byte) pkix.RDNSequence {
 	var parts pkix.RDNSequence
-	_, _ = asn1.Unmarshal(der, &parts) // package x509 has done it before
+	_, _ = asn1.Unmarshal(der, &parts) // package x509 has parsed it before
 	return parts
 }
 
-// attributeName is the short name of an attribute's type, or its number.
+// attributeName returns the short name of an attribute's type, or its object identifier.
 func attributeName(a pkix.AttributeTypeAndValue) string {
 	switch kind := a.Type.String(); kind {
 	case "2.5.4.3":
@@ -88,7 +89,8 @@ func attributeName(a pkix.AttributeTypeAndValue) string {
 	}
 }
 
-// attributeValue is the value, escaped as RFC 2253, 2.4 has it. What is no text is written as its encoding.
+// attributeValue returns a value, escaped as in RFC 2253, 2.4. A value that is not text is
+// hexadecimal DER.
 func attributeValue(a pkix.AttributeTypeAndValue) string {
 	text, ok := a.Value.(string)
 	if !ok || attributeName(a) == a.Type.String() {

@@ -12,20 +12,21 @@ import (
 	"weak"
 )
 
-// clientCerts verifies clients' certificates, as OpenSSL does for nginx: only certificates that sign themselves are trust anchors. It
-// belongs to a plan, so that connections which are older than the plan are verified again.
+// clientCerts verifies client certificates as nginx's OpenSSL does: only self-issued certificates
+// are trust anchors. It belongs to a plan, so that a new plan verifies older connections again.
 type clientCerts struct {
-	from           *ClientCerts
-	roots, between *x509.CertPool
+	from                 *ClientCerts
+	roots, intermediates *x509.CertPool
 
-	mu       sync.Mutex
-	verified map[weak.Pointer[*x509.Certificate]]string // why a certificate failed, by the place that its connection keeps it in
+	mu sync.Mutex
+	// Why a certificate is rejected, or "", by the address of its slot in the connection's state.
+	verified map[weak.Pointer[*x509.Certificate]]string
 }
 
-// maxVerifiedConns bounds how many connections' results are remembered. 4096 are about 300 KB.
+// maxVerifiedConns bounds the connections whose results are remembered. 4096 take about 300 KB.
 const maxVerifiedConns = 4096
 
-// Reasons in OpenSSL's words. With the first four a certificate passes as OptionalNoCA.
+// Reasons, in OpenSSL's words. CertOptionalNoCA accepts certificates with the first four.
 const (
 	selfSigned      = "self-signed certificate"
 	selfSignedAbove = "self-signed certificate in certificate chain"
@@ -44,30 +45,32 @@ const (
 	listNotYetValid = "CRL is not yet valid"
 )
 
-// clientCerts compiles ClientCerts; nil asks for none.
+// clientCerts compiles ClientCerts; nil is none.
 func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
 	if from == nil {
 		return nil
 	}
 	v := &clientCerts{
-		from: from, roots: x509.NewCertPool(), between: x509.NewCertPool(), verified: make(map[weak.Pointer[*x509.Certificate]]string),
+		from: from, roots: x509.NewCertPool(), intermediates: x509.NewCertPool(),
+		verified: make(map[weak.Pointer[*x509.Certificate]]string),
 	}
 	for _, cert := range from.Trusted {
-		if signsItself(cert) {
+		if isSelfIssued(cert) {
 			v.roots.AddCert(cert)
 		} else {
-			v.between.AddCert(cert)
+			v.intermediates.AddCert(cert)
 		}
 	}
 	return v
 }
 
-// signsItself reports whether a certificate names itself as its issuer.
-func signsItself(c *x509.Certificate) bool {
-	return bytes.Equal(c.RawIssuer, c.RawSubject) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))
+// isSelfIssued reports whether a certificate names itself as its issuer.
+func isSelfIssued(c *x509.Certificate) bool {
+	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
+		(len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))
 }
 
-// status returns the status of a request whose client does not have the certificate that it needs, or 0.
+// status returns the status that rejects a request without the required certificate, or 0.
 func (v *clientCerts) status(s *tls.ConnectionState) int {
 	if len(s.PeerCertificates) == 0 {
 		if v.from.Mode == CertRequired {
@@ -86,7 +89,8 @@ func (v *clientCerts) status(s *tls.ConnectionState) int {
 	return statusCertError
 }
 
-// verify returns why the client's certificate is not to be trusted, "" if it is. It verifies once for each connection.
+// verify returns why the client's certificate is rejected, or "". It verifies once for each
+// connection.
 func (v *clientCerts) verify(s *tls.ConnectionState) string {
 	key := weak.Make(&s.PeerCertificates[0])
 	v.mu.Lock()
@@ -95,7 +99,7 @@ func (v *clientCerts) verify(s *tls.ConnectionState) string {
 	if known {
 		return reason
 	}
-	reason = v.failure(s.PeerCertificates, time.Now())
+	reason = v.verifyChains(s.PeerCertificates, time.Now())
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.verified) >= maxVerifiedConns {
@@ -105,32 +109,34 @@ func (v *clientCerts) verify(s *tls.ConnectionState) string {
 	return reason
 }
 
-// failure verifies a certificate, with those that came with it.
-func (v *clientCerts) failure(certs []*x509.Certificate, now time.Time) string {
+// verifyChains verifies a certificate with those that came with it.
+func (v *clientCerts) verifyChains(certs []*x509.Certificate, now time.Time) string {
 	options := x509.VerifyOptions{
-		Roots: v.roots, Intermediates: v.between.Clone(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: v.roots, Intermediates: v.intermediates.Clone(), CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	for _, c := range certs[1:] {
 		options.Intermediates.AddCert(c)
 	}
 	chains, err := certs[0].Verify(options)
 	if err != nil {
-		return v.reason(err, certs, now)
+		return v.opensslReason(err, certs, now)
 	}
 	reason := ""
 	for _, chain := range chains {
-		if reason = v.chainFailure(chain, now); reason == "" {
+		if reason = v.chainError(chain, now); reason == "" {
 			return ""
 		}
 	}
 	if reason == chainTooLong {
-		return cmp.Or(v.untrusted(certs), reason)
+		return cmp.Or(v.trustError(certs), reason)
 	}
 	return reason
 }
 
-// chainFailure looks at a chain that was verified: a client's certificate, those between, and the trusted one.
-func (v *clientCerts) chainFailure(chain []*x509.Certificate, now time.Time) string {
+// chainError checks the length of a verified chain, from the client's certificate to the trust
+// anchor, and revocations.
+func (v *clientCerts) chainError(chain []*x509.Certificate, now time.Time) string {
 	if len(chain)-2 > v.from.Depth {
 		return chainTooLong
 	}
@@ -138,15 +144,16 @@ func (v *clientCerts) chainFailure(chain []*x509.Certificate, now time.Time) str
 		return ""
 	}
 	for i, c := range chain {
-		if reason := v.revoked(c, chain[min(i+1, len(chain)-1)], now); reason != "" {
+		if reason := v.revocationError(c, chain[min(i+1, len(chain)-1)], now); reason != "" {
 			return reason
 		}
 	}
 	return ""
 }
 
-// revoked looks for a certificate in its issuer's lists. There has to be one that is valid.
-func (v *clientCerts) revoked(c, issuer *x509.Certificate, now time.Time) string {
+// revocationError looks up a certificate in its issuer's revocation lists, of which one must be
+// valid.
+func (v *clientCerts) revocationError(c, issuer *x509.Certificate, now time.Time) string {
 	reason := noRevocations
 	for _, list := range v.from.Revocations {
 		if !bytes.Equal(list.RawIssuer, c.RawIssuer) || list.CheckSignatureFrom(issuer) != nil {
@@ -170,8 +177,8 @@ func (v *clientCerts) revoked(c, issuer *x509.Certificate, now time.Time) string
 	return reason
 }
 
-// reason is an error of x509's in OpenSSL's words.
-func (v *clientCerts) reason(err error, certs []*x509.Certificate, now time.Time) string {
+// opensslReason returns an error of package x509 in OpenSSL's words.
+func (v *clientCerts) opensslReason(err error, certs []*x509.Certificate, now time.Time) string {
 	leaf := certs[0]
 	switch {
 	case now.Before(leaf.NotBefore):
@@ -179,7 +186,7 @@ func (v *clientCerts) reason(err error, certs []*x509.Certificate, now time.Time
 	case now.After(leaf.NotAfter):
 		return hasExpired
 	}
-	if reason := v.untrusted(certs); reason != "" {
+	if reason := v.trustError(certs); reason != "" {
 		return reason
 	}
 	var invalid x509.CertificateInvalidError
@@ -198,12 +205,13 @@ func (v *clientCerts) reason(err error, certs []*x509.Certificate, now time.Time
 	return invalidCA
 }
 
-// untrusted is why a certificate does not lead to a trust anchor, "" if it does. As in OpenSSL issuers are trusted certificates, if there
-// are such, and those of a trusted one are trusted, too.
-func (v *clientCerts) untrusted(certs []*x509.Certificate) string {
+// trustError returns why a certificate does not lead to a trust anchor, or "". As in OpenSSL
+// trusted issuers come before those that the client sent, and issuers of trusted certificates are
+// trusted.
+func (v *clientCerts) trustError(certs []*x509.Certificate) string {
 	top, trusted := certs[0], slices.ContainsFunc(v.from.Trusted, certs[0].Equal)
 	for n := 1; ; n++ {
-		if signsItself(top) {
+		if isSelfIssued(top) {
 			switch {
 			case trusted:
 				return ""
@@ -219,7 +227,7 @@ func (v *clientCerts) untrusted(certs []*x509.Certificate) string {
 		if fromClient {
 			issuer = issuerOf(top, certs[1:])
 		}
-		switch tooLong := n > v.from.Depth && issuer != nil && issuer.IsCA && !signsItself(issuer); {
+		switch tooLong := n > v.from.Depth && issuer != nil && issuer.IsCA && !isSelfIssued(issuer); {
 		case tooLong && !fromClient, n > len(certs)+len(v.from.Trusted):
 			return chainTooLong
 		case issuer == nil && trusted:
@@ -235,17 +243,19 @@ func (v *clientCerts) untrusted(certs []*x509.Certificate) string {
 	}
 }
 
-// issuerOf finds the certificate that another one was signed by, as far as names tell.
+// issuerOf returns the certificate whose name and key identifier match the issuer of c, or nil.
 func issuerOf(c *x509.Certificate, among []*x509.Certificate) *x509.Certificate {
 	for _, other := range among {
-		if bytes.Equal(other.RawSubject, c.RawIssuer) && (len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, other.SubjectKeyId)) {
+		if bytes.Equal(other.RawSubject, c.RawIssuer) &&
+			(len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, other.SubjectKeyId)) {
 			return other
 		}
 	}
 	return nil
 }
 
-// clientVerify is $ssl_client_verify: by the host, or by the one that the handshake was with.
+// clientVerify is $ssl_client_verify. It uses the rules of the host, or of the host of the
+// handshake.
 func clientVerify(x *exchange) string {
 	s := x.r.TLS
 	switch {
@@ -256,7 +266,7 @@ func clientVerify(x *exchange) string {
 	}
 	v := x.host.certs
 	if v == nil {
-		v = x.plan.hosts.group(x.r).greeted(x).host.certs
+		v = x.plan.hosts.groupOf(x.r).sniHost(x).host.certs
 	}
 	reason := "it was not verified"
 	switch {

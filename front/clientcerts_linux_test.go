@@ -33,13 +33,14 @@ type issued struct {
 	key *ecdsa.PrivateKey
 }
 
-// issue has an authority sign a certificate, or that sign itself.
+// issue returns a certificate that an authority has signed, or a self-signed one.
 func issue(t *testing.T, name string, by *issued, change func(*x509.Certificate)) *issued {
 	t.Helper()
 	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	must(t, err)
 	template := &x509.Certificate{
-		SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	if strings.Contains(name, "authority") {
@@ -74,7 +75,8 @@ func (i *issued) revokes(t *testing.T, until time.Time, revoked ...*issued) []by
 	t.Helper()
 	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-2 * time.Hour), NextUpdate: until}
 	for _, r := range revoked {
-		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: r.SerialNumber, RevocationTime: time.Now()})
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: r.SerialNumber, RevocationTime: time.Now()})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.key)
 	must(t, err)
@@ -98,8 +100,9 @@ http {
 	server { listen LISTEN ssl default_server; server_name open; return 200 "open $ssl_client_verify"; }
 `
 
-// Clients' certificates are verified as by nginx, whatever the mode, the authorities, the depth and the lists of revoked ones.
-func TestClientCertificatesAsNginx(t *testing.T) {
+// Client certificates are verified as by nginx, for all modes, authorities, depths and revocation
+// lists.
+func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 	nginx, dir := programs.Nginx(t), shortDir(t)
 	past := func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
@@ -112,14 +115,21 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 	between := issue(t, "between authority", root, nil)
 	deeper := issue(t, "deeper authority", between, nil)
 	late := issue(t, "late authority", root, past)
-	direct, deep, deepest, revoked := issue(t, "direct", root, nil), issue(t, "deep", between, nil), issue(t, "deepest", deeper, nil), issue(t, "revoked", root, nil)
+	direct, deep, deepest, revoked := issue(t, "direct", root, nil), issue(t, "deep", between, nil),
+		issue(t, "deepest", deeper, nil), issue(t, "revoked", root, nil)
 	clients := map[string][]tls.Certificate{
-		"none": nil, "direct": direct.shown(), "deep": deep.shown(), "deep with those between": deep.shown(between), "deepest": deepest.shown(deeper, between),
-		"deep with all": deep.shown(between, root), "revoked": revoked.shown(), "by a revoked authority": issue(t, "x", late, nil).shown(late),
-		"expired": issue(t, "expired", root, past).shown(), "future": issue(t, "future", root, future).shown(), "server's": issue(t, "usage", root, serverOnly).shown(),
-		"expired of another": issue(t, "expired", other, past).shown(), "server's of another": issue(t, "usage", other, serverOnly).shown(),
-		"its own": issue(t, "own", nil, nil).shown(), "another's": issue(t, "another", other, nil).shown(), "another's with all": issue(t, "another", other, nil).shown(other),
-		"by no authority": issue(t, "below", direct, nil).shown(direct), "any usage": issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil }).shown(),
+		"none": nil, "direct": direct.shown(), "deep": deep.shown(), "deep with those between": deep.shown(between),
+		"deepest":       deepest.shown(deeper, between),
+		"deep with all": deep.shown(between, root), "revoked": revoked.shown(),
+		"by a revoked authority": issue(t, "x", late, nil).shown(late),
+		"expired":                issue(t, "expired", root, past).shown(), "future": issue(t, "future", root, future).shown(),
+		"server's":            issue(t, "usage", root, serverOnly).shown(),
+		"expired of another":  issue(t, "expired", other, past).shown(),
+		"server's of another": issue(t, "usage", other, serverOnly).shown(),
+		"its own":             issue(t, "own", nil, nil).shown(), "another's": issue(t, "another", other, nil).shown(),
+		"another's with all": issue(t, "another", other, nil).shown(other),
+		"by no authority":    issue(t, "below", direct, nil).shown(direct),
+		"any usage":          issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil }).shown(),
 	}
 	server, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open"}})
 	must(t, os.WriteFile(filepath.Join(dir, "server.pem"), server, 0o644))
@@ -129,7 +139,8 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 	putPEM(t, filepath.Join(dir, "between"), between)
 	putPEM(t, filepath.Join(dir, "other"), other)
 	hour := time.Now().Add(time.Hour)
-	must(t, os.WriteFile(filepath.Join(dir, "crl"), append(root.revokes(t, hour, revoked, late), between.revokes(t, hour)...), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "crl"),
+		append(root.revokes(t, hour, revoked, late), between.revokes(t, hour)...), 0o644))
 	must(t, os.WriteFile(filepath.Join(dir, "rootcrl"), root.revokes(t, hour), 0o644))
 	must(t, os.WriteFile(filepath.Join(dir, "oldcrl"), root.revokes(t, time.Now().Add(-time.Hour), revoked), 0o644))
 
@@ -138,10 +149,14 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 	text.WriteString(verifiedHead)
 	for _, mode := range []string{"on", "optional", "optional_no_ca"} {
 		for _, rest := range []string{
-			"ssl_client_certificate DIR/root;", "ssl_client_certificate DIR/root; ssl_verify_depth 0;", "ssl_client_certificate DIR/both; ssl_verify_depth 0;",
-			"ssl_client_certificate DIR/both;", "ssl_client_certificate DIR/root; ssl_verify_depth 2;", "ssl_client_certificate DIR/between;",
-			"ssl_client_certificate DIR/other; ssl_trusted_certificate DIR/both;", "ssl_client_certificate DIR/both; ssl_crl DIR/crl;",
-			"ssl_client_certificate DIR/both; ssl_crl DIR/rootcrl;", "ssl_client_certificate DIR/both; ssl_crl DIR/oldcrl;",
+			"ssl_client_certificate DIR/root;", "ssl_client_certificate DIR/root; ssl_verify_depth 0;",
+			"ssl_client_certificate DIR/both; ssl_verify_depth 0;",
+			"ssl_client_certificate DIR/both;", "ssl_client_certificate DIR/root; ssl_verify_depth 2;",
+			"ssl_client_certificate DIR/between;",
+			"ssl_client_certificate DIR/other; ssl_trusted_certificate DIR/both;",
+			"ssl_client_certificate DIR/both; ssl_crl DIR/crl;",
+			"ssl_client_certificate DIR/both; ssl_crl DIR/rootcrl;",
+			"ssl_client_certificate DIR/both; ssl_crl DIR/oldcrl;",
 		} {
 			name := fmt.Sprintf("case%d", len(names))
 			fmt.Fprintf(&text, "server { listen LISTEN ssl; server_name %s also%s; ssl_verify_client %s; %s return 200 \"%[1]s $ssl_client_verify\"; } # %s\n", name, name, mode, rest, mode)
@@ -161,36 +176,41 @@ func TestClientCertificatesAsNginx(t *testing.T) {
 	ours := serveTLSConf(t, dir, conf)
 	for name, certs := range clients {
 		for i, to := range names {
-			want, got := askVerified(t, theirs, to, to, certs), askVerified(t, ours, to, to, certs)
+			want, got := requestWithCerts(t, theirs, to, to, certs), requestWithCerts(t, ours, to, to, certs)
 			if want != got {
 				t.Errorf("%s, %s\n nginx: %s\n  tare: %s", name, lines[i+len(lines)-2-len(names)], want, got)
 			}
 		}
 	}
 	for _, name := range []string{"none", "direct", "another's"} {
-		for _, greeted := range []string{"", "open", "case1", "case11", "nobody"} {
-			if want, got := askWithoutHost(t, theirs, greeted, clients[name]), askWithoutHost(t, ours, greeted, clients[name]); want != got {
-				t.Errorf("%s: a handshake with %q, a request without Host\n nginx: %s\n  tare: %s", name, greeted, want, got)
+		for _, sniName := range []string{"", "open", "case1", "case11", "nobody"} {
+			if want, got := requestWithoutHost(t, theirs, sniName, clients[name]),
+				requestWithoutHost(t, ours, sniName, clients[name]); want != got {
+				t.Errorf("%s: a handshake with %q, a request without Host\n nginx: %s\n  tare: %s", name, sniName,
+					want, got)
 			}
 		}
-		for _, greeted := range []string{"", "open", "case1", "case11", "case21", "nobody", "alsocase1"} {
-			for _, asked := range []string{"open", "case1", "case11", "case21", "case1:443", "CASE1", "case1.", "alsocase1", "nobody", "case7"} {
-				want, got := askVerified(t, theirs, greeted, asked, clients[name]), askVerified(t, ours, greeted, asked, clients[name])
+		for _, sniName := range []string{"", "open", "case1", "case11", "case21", "nobody", "alsocase1"} {
+			for _, received := range []string{"open", "case1", "case11", "case21", "case1:443", "CASE1", "case1.",
+				"alsocase1", "nobody", "case7"} {
+				want, got := requestWithCerts(t, theirs, sniName, received, clients[name]),
+					requestWithCerts(t, ours, sniName, received, clients[name])
 				if want != got {
-					t.Errorf("%s: a handshake with %q, a request for %q\n nginx: %s\n  tare: %s", name, greeted, asked, want, got)
+					t.Errorf("%s: a handshake with %q, a request for %q\n nginx: %s\n  tare: %s", name, sniName,
+						received, want, got)
 				}
 			}
 		}
 	}
 }
 
-// askWithoutHost returns what a request without Host gets.
-func askWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
+// requestWithoutHost returns the response to a request without Host.
+func requestWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, Certificates: certs})
 	must(t, err)
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(patience)))
+	must(t, c.SetDeadline(time.Now().Add(maxWait)))
 	_, err = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
 	must(t, err)
 	b, err := io.ReadAll(c)
@@ -199,7 +219,7 @@ func askWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) st
 	return strings.Fields(head)[1] + " " + string(serverName.ReplaceAll([]byte(body), []byte("SERVER")))
 }
 
-// serveTLSConf serves a configuration, with the handshakes that its hosts ask for.
+// serveTLSConf serves a configuration, with the handshakes of its hosts.
 func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (addr string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(nil)
@@ -228,25 +248,28 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 	return addr
 }
 
-// askVerified returns the status and the body that a client with certificates gets. It sends them whatever the server wants.
-func askVerified(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
+// requestWithCerts returns status and body for a client with certificates, which it sends whatever
+// the server requests.
+func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
 	t.Helper()
-	config := &tls.Config{ServerName: name, InsecureSkipVerify: true, GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		if certs == nil {
-			return new(tls.Certificate), nil
-		}
-		return &certs[0], nil
-	}}
+	config := &tls.Config{ServerName: name, InsecureSkipVerify: true,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if certs == nil {
+				return new(tls.Certificate), nil
+			}
+			return &certs[0], nil
+		}}
 	c, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(patience)))
-	return askOver(t, tls.Client(c, config), host)
+	must(t, c.SetDeadline(time.Now().Add(maxWait)))
+	return requestOver(t, tls.Client(c, config), host)
 }
 
-func askOver(t *testing.T, c *tls.Conn, host string) string {
+func requestOver(t *testing.T, c *tls.Conn, host string) string {
 	t.Helper()
-	transport := &http.Transport{DialTLS: func(string, string) (net.Conn, error) { return c, nil }, DisableKeepAlives: true}
+	transport := &http.Transport{DialTLS: func(string, string) (net.Conn, error) { return c, nil },
+		DisableKeepAlives: true}
 	r, err := http.NewRequest(http.MethodGet, "https://any/", nil)
 	must(t, err)
 	r.Host = host

@@ -16,30 +16,31 @@ type compiler struct {
 	state   *state
 	plan    *plan
 
-	slots    map[string]int      // of variables that have one in exchange.vars
-	given    map[string]bool     // those of them that a Set or a Map gives a value; others are patterns' groups
-	core     map[string]variable // nginx's own
-	maps     map[string]*mapping
-	patterns map[patternKey]*pattern
-	types    map[typesKey]*mediaTypes
-	share    files.Limits // of each directory
-	setsRate bool         // some Set gives $limit_rate a value
-	answers  bool         // of the text at hand: it has a variable that an upstream's answer gives its value
-	goals    []string     // named locations of the host that something leads to
+	slots         map[string]int      // of variables in exchange.vars
+	assigned      map[string]bool     // those that a Set or a Map sets; the others are named groups
+	core          map[string]variable // of nginx
+	maps          map[string]*mapping
+	patterns      map[patternKey]*pattern
+	types         map[typesKey]*mediaTypes
+	fileShare     files.Limits // of each directory
+	setsLimitRate bool         // a Set sets $limit_rate
+	usesResponse  bool         // the text at hand has a variable of an upstream's response
+	namedTargets  []string     // of the host: they must exist
 
-	gzips    map[int]*compressors // by level
-	logFiles map[string]*logFile  // by path
+	gzips    map[int]*gzipPool   // by level
+	logFiles map[string]*logFile // by path
 
-	limitTallies  map[string]*limitCounts // by kind and zone
-	countingKnown bool
+	limitCountsByKey map[string]*limitCounts // by kind and zone
+	countingKnown    bool
 }
 
-// compile makes a plan, or gives back what it has taken until then.
+// compile makes a plan. After an error it releases what the plan has acquired.
 func compile(config *Config, o *options, s *state) (*plan, error) {
 	product := productName()
 	c := &compiler{
 		config: config, options: o, state: s,
-		slots: make(map[string]int), given: make(map[string]bool), core: coreVariables(product), maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
+		slots: make(map[string]int), assigned: make(map[string]bool), core: coreVariables(product),
+		maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
 		types: make(map[typesKey]*mediaTypes),
 		plan:  &plan{options: o, state: s, product: product, released: make(chan struct{})},
 	}
@@ -56,9 +57,9 @@ func (c *compiler) compile() error {
 		return err
 	}
 	if len(c.config.Hosts) == 0 {
-		return errors.New("there are no hosts, and so nothing to serve")
+		return errors.New("no hosts")
 	}
-	c.share = c.fileLimits()
+	c.fileShare = c.fileLimits()
 	if err := c.compileMaps(); err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (c *compiler) compile() error {
 	for i := range c.config.Hosts {
 		h, err := c.host(&c.config.Hosts[i])
 		if err != nil {
-			return at(c.config.Hosts[i].Pos, err)
+			return withPos(c.config.Hosts[i].Pos, err)
 		}
 		hosts = append(hosts, h)
 	}
@@ -83,7 +84,7 @@ func (c *compiler) compile() error {
 	return nil
 }
 
-// productName is the name and the version that error pages give.
+// productName returns the name and version that error pages show.
 func productName() string {
 	const name, path = "tare", "github.com/tarehq/tare"
 	info, ok := debug.ReadBuildInfo()
@@ -105,20 +106,20 @@ func productName() string {
 	return name + "/" + strings.TrimPrefix(version, "v")
 }
 
-// located is an error that says where in the configuration it is.
-type located struct {
+// posError is an error with its position in the configuration.
+type posError struct {
 	pos string
 	err error
 }
 
-func (e *located) Error() string { return e.pos + ": " + e.err.Error() }
-func (e *located) Unwrap() error { return e.err }
+func (e *posError) Error() string { return e.pos + ": " + e.err.Error() }
+func (e *posError) Unwrap() error { return e.err }
 
-// at says where an error is, unless somebody inside has, or nobody knows.
-func at(pos string, err error) error {
-	var inner *located
+// withPos adds a position to an error, unless it has one or pos is empty.
+func withPos(pos string, err error) error {
+	var inner *posError
 	if err == nil || pos == "" || errors.As(err, &inner) {
 		return err
 	}
-	return &located{pos, err}
+	return &posError{pos, err}
 }

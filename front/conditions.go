@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// ModifiedSince says when If-Modified-Since has a response left out: nginx's if_modified_since.
+// ModifiedSince says how If-Modified-Since is compared, as nginx's if_modified_since does.
 type ModifiedSince int
 
 // Values of ModifiedSince.
 const (
-	ModifiedSinceExact  ModifiedSince = iota // the response has that time
-	ModifiedSinceBefore                      // or an earlier one
-	ModifiedSinceOff                         // never, whatever other conditions say
+	ModifiedSinceExact  ModifiedSince = iota // equal to Last-Modified
+	ModifiedSinceBefore                      // not before Last-Modified
+	ModifiedSinceOff                         // never, and If-None-Match is ignored, too
 )
 
-// judged returns the request whose conditions are compared with a file or with what is kept: without those that do not
-// count here, and with those decided that compare fields which add_header replaces. Last-Modified is lastModified, "" if the caller compares
-// times as the location says.
-func (x *exchange) judged(r *http.Request, lastModified string) *http.Request {
+// withConditions returns the request whose conditions are compared with a file or a cached
+// response. It removes conditions that do not apply here, and decides those that compare fields of
+// add_header. lastModified is "" if the caller compares times as the location requires.
+func (x *exchange) withConditions(r *http.Request, lastModified string) *http.Request {
 	if len(r.Header) == 0 {
 		return r
 	}
@@ -50,8 +50,8 @@ func (x *exchange) judged(r *http.Request, lastModified string) *http.Request {
 	return &out
 }
 
-// ifRange compares If-Range with a field that add_header replaces. known is false if it replaces none that counts. As in nginx what
-// ends in a quotation mark is an entity tag.
+// ifRange compares If-Range with a field of add_header. known is false if there is none. As in
+// nginx a value that ends in a quotation mark is an entity tag.
 func (x *exchange) ifRange(value string) (holds, known bool) {
 	name := "Last-Modified"
 	if strings.HasSuffix(value, `"`) {
@@ -63,14 +63,15 @@ func (x *exchange) ifRange(value string) (holds, known bool) {
 	}
 	for i := range f.fields {
 		if a := &f.fields[i]; a.name == name {
-			is := a.value.of(x)
-			holds, known = is != "" && (is == value && name == "Etag" || name == "Last-Modified" && sameTime(is, value)), true
+			is := a.value.eval(x)
+			holds, known = is != "" && (is == value && name == "Etag" || name == "Last-Modified" &&
+				sameTime(is, value)), true
 		}
 	}
 	return holds, known
 }
 
-// sameTime reports whether two texts are the same time.
+// sameTime reports whether two dates are the same time.
 func sameTime(a, b string) bool {
 	x, errA := http.ParseTime(a)
 	y, errB := http.ParseTime(b)

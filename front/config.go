@@ -10,278 +10,293 @@ import (
 	"github.com/tarehq/tare/front/upstream"
 )
 
-// Text is text in which $name and ${name} stand for variables, as in nginx: "https://$host$request_uri". A dollar sign of
-// its own cannot be written, as there.
+// Text is text in which $name and ${name} stand for variables, as in nginx:
+// "https://$host$request_uri". As there, a literal dollar sign cannot be written.
 type Text string
 
-// Config says what is served and how. It is plain: whoever makes one may change and copy it until New or Reload is given it, and
-// must leave it alone from then on. It is not inherited from: what holds in a Location is said there whole. See Host.Defaults.
+// Config configures a Handler. It is plain data: its maker may change and copy it until it is given
+// to New or Reload, and must not change it after that. A Location does not inherit: its Settings
+// are complete. See Host.Defaults.
 //
-// Where a field's zero value is described as a default, that is nginx's.
+// Defaults of zero values are nginx's.
 type Config struct {
-	// Hosts are the virtual hosts. The first one of an address answers what no other is meant by, unless another is
-	// its Listen's Default.
+	// Hosts are the virtual hosts. The first one of an address serves requests for unknown names,
+	// unless another one is the Listen's Default.
 	Hosts []Host
-	// Upstreams are groups of servers, by the name that a Pass's To gives as its host.
+	// Upstreams are groups of servers. A Proxy's To refers to them by name.
 	Upstreams []upstream.Config
-	// Caches are what answers are kept in, by the name that a Pass's Cache gives.
+	// Caches are caches for responses. A ProxyCache refers to them by name.
 	Caches []cache.Config
 	// Maps are variables that depend on others.
 	Maps []Map
-	// Requests and Conns count for limits, by the names that a Location's limits give.
+	// Requests and Conns are the zones of limits. RequestLimit and ConnLimit refer to them by name.
 	Requests []limit.Config
 	Conns    []limit.Config
-	// LogFormats are those of logs, by name. "combined" is there without being said.
+	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
-	// BlankUnavailable has variables be empty that nginx knows and that are not to be had here: see Unavailable. Otherwise they are errors.
+	// BlankUnavailable makes variables empty that nginx has and that are not available here: see
+	// Unavailable. Otherwise their use is an error.
 	BlankUnavailable bool
-	// Types are media types by the ends of file names, without the dot. Nil is the system's table.
+	// Types are media types by file name extension, without the dot. Nil is the system's table.
 	Types map[string]string
 }
 
 // Host is a virtual host: a server block.
 type Host struct {
-	// Listen are the addresses that it answers at. None is every address.
+	// Listen are the addresses of the host. None is every address.
 	Listen []Listen
-	// Names are what it is called: "example.org", "*.example.org", "www.example.*", ".example.org" for both the name and
-	// what is below it, "" for requests without a host, or a regular expression that begins with "~", whose named groups
-	// become variables. They are compared without regard to case.
+	// Names are its names. "*.example.org" and "www.example.*" stand for all names of that form,
+	// ".example.org" for the name and all below it, "" for requests without a host. A name that
+	// begins with "~" is a regular expression, whose named groups become variables. Case is
+	// ignored.
 	Names []string
 	// Steps are run before a location is found.
 	Steps []Step
-	// Locations are what paths mean here. Without a match the host's Defaults and files answer.
+	// Locations are the locations of paths. Paths without one use Defaults, and are served from
+	// files.
 	Locations []Location
 	// Defaults are the Settings of requests that are in no location.
 	Defaults Settings
 
-	// KeepSlashes keeps several slashes in a row apart when a location is found.
+	// KeepSlashes disables merging of adjacent slashes before a location is found.
 	KeepSlashes bool
-	// UnderscoreFields passes on request fields whose names have underscores, and AnyFields those with any name that HTTP allows;
-	// $http_NAME finds them, too. Other fields than those whose names have letters, digits and hyphens are dropped otherwise: some
-	// programs take them for these.
+	// UnderscoreFields forwards request fields whose names have underscores, and AnyFields those
+	// with any name that HTTP allows. $http_NAME finds them, too. By default a name may have
+	// letters, digits and hyphens only, and other fields are dropped, because some programs confuse
+	// them with such fields.
 	UnderscoreFields, AnyFields bool
-	// RejectHandshake ends TLS handshakes for this host's names.
+	// RejectHandshake rejects TLS handshakes for this host's names.
 	RejectHandshake bool
-	// ClientCerts says which certificates of clients the host needs; nil leaves that to the server. The server has to request
-	// certificates, by tls.RequestClientCert: the handler verifies them.
+	// ClientCerts configures client certificates; nil leaves them to the server. The handler
+	// verifies them, and the server must request them by tls.RequestClientCert.
 	ClientCerts *ClientCerts
-	// Pos is where it was configured, for messages: "nginx.conf:12".
+	// Pos is its position in the configuration, for messages: "nginx.conf:12".
 	Pos string
 }
 
-// Listen is an address of a Host, and how connections to it are made.
+// Listen is an address of a Host, with the settings of its connections.
 type Listen struct {
 	// Addr is HOST:PORT, or unix:PATH. HOST is an IP address, [IPv6], or * for all.
 	Addr string
-	// Default has the host answer what no host of the address is meant by.
+	// Default makes the host serve requests for unknown names at the address.
 	Default bool
 	TLS     bool
 	HTTP2   bool
-	// Proxied connections begin with a header of the PROXY protocol. Whoever serves the handler removes it; see WithProxyHeader.
+	// Proxied connections begin with a PROXY protocol header. The server removes it, not the
+	// handler: see WithProxyHeader.
 	Proxied bool
-	// Backlog, ReusePort and IPv6Only are the socket's; see listen(2), socket(7) and ipv6(7). Zero is the system's way.
+	// Backlog, ReusePort and IPv6Only are options of the socket: see listen(2), socket(7) and
+	// ipv6(7). Zero is the system's default.
 	Backlog   int
 	ReusePort bool
 	IPv6Only  bool
 
-	// Certs are the files of certificates and keys of the host, in PEM. The handler does not read them: whoever
-	// serves it does.
+	// Certs are files of certificates and keys in PEM. The server reads them, not the handler.
 	Certs []CertFiles
-	// TLSConfig is what else of TLS the host asks for: versions, suites, clients' certificates. It has no Certificates.
+	// TLSConfig holds the other settings of TLS: versions, cipher suites, client certificates. It
+	// has no Certificates.
 	TLSConfig *tls.Config
 }
 
-// CertFiles name a certificate's file and its key's.
+// CertFiles names the files of a certificate and its key.
 type CertFiles struct{ Cert, Key string }
 
 // Match is how a Location's Path is compared with that of a request.
 type Match int
 
-// Ways of matching, as in nginx: an exact one wins, then the longest prefix if it is final, then the first regular expression,
-// then the longest prefix.
+// Ways of matching, as in nginx. The order is: an exact match, the longest prefix if it is final,
+// the first regular expression, the longest prefix.
 const (
 	Prefix      Match = iota // location /x
-	FinalPrefix              // location ^~ /x: no regular expression is asked
+	FinalPrefix              // location ^~ /x: no regular expressions follow
 	Exact                    // location = /x
 	Regex                    // location ~ x
-	FoldRegex                // location ~* x: without regard to case
+	FoldRegex                // location ~* x: case is ignored
 	Named                    // location @x: for internal redirects
 )
 
-// Location is what a part of a host's paths means. At most one of Pass, Status, Metrics and Empty may be there; without any,
-// files answer.
+// Location configures a part of a host's paths. It may have at most one of Proxy, Status, Metrics
+// and Empty; without any it serves files.
 type Location struct {
 	Match Match
 	Path  string
-	// Locations are looked at when this one matches: they are more special.
+	// Locations are nested locations, which are searched when this one matches.
 	Locations []Location
-	// Internal answers internal redirects only; others get 404.
+	// Internal locations serve internal redirects only; other requests get 404.
 	Internal bool
-	// Steps are run when the location has been found.
+	// Steps are run after the location was found.
 	Steps []Step
-	// TryFiles names files, or directories if they end in a slash, the first that exists answers. The last one is none of them,
-	// but where to go if none does: a path, a location's name with its @, or a status as "=404".
+	// TryFiles are names of files, or of directories if they end in a slash. The first that exists
+	// is served. The last element is the fallback: a path, a named location with its @, or a status
+	// such as "=404".
 	TryFiles []Text
 
-	Pass    *Pass // an upstream answers
-	Status  bool  // the numbers of stub_status are answered
-	Metrics bool  // and the same, with more, for Prometheus
-	Empty   bool  // a picture of one pixel is
+	Proxy   *Proxy
+	Status  bool // the page of stub_status
+	Metrics bool // metrics in Prometheus' text format
+	Empty   bool // a transparent image of one pixel
 
 	Settings
-	// Pos is where it was configured, for messages.
+	// Pos is its position in the configuration, for messages.
 	Pos string
 }
 
-// Settings hold in a Location, or outside of all.
+// Settings are the settings of a Location, or of requests in no location.
 type Settings struct {
 	Files Files
-	// Header is what is added to answers.
+	// Header is added to responses.
 	Header []AddHeader
-	// Expires sets Expires and Cache-Control, if it is not nil.
+	// Expires sets Expires and Cache-Control; nil does not.
 	Expires *Expires
-	// ErrorPages say what answers instead of an error. The first that names its status counts.
+	// ErrorPages replace errors. The first one with the error's status applies.
 	ErrorPages []ErrorPage
 	// RecursiveErrors lets error pages have error pages.
 	RecursiveErrors bool
 	// Logs are the access logs.
 	Logs []Log
-	// ErrorLog is where errors of requests are said; nil is where New's options say.
+	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
-	// Substitution replaces strings in bodies; nil replaces nothing.
-	Substitution *Substitution
-	// NoChunks sends no answer in chunks: one whose length is not known ends with its connection (RFC 9112, 6.3).
+	// SubFilter replaces strings in bodies; nil replaces nothing.
+	SubFilter *SubFilter
+	// NoChunks disables chunked responses. Those of unknown length end with their connection (RFC
+	// 9112, 6.3).
 	NoChunks bool
 
-	// MaxBody bounds a request's body, in bytes. 0 is 1 MB, below zero is none.
+	// MaxBody bounds a request's body, in bytes. 0 is 1 MB; a negative value is no limit.
 	MaxBody int64
-	// Requests and Conns are the limits that hold here.
+	// Requests and Conns are the limits of this location.
 	Requests []RequestLimit
 	Conns    []ConnLimit
-	// RequestStatus and ConnStatus answer what exceeds them; 0 is 503. DryRun only logs.
+	// RequestStatus and ConnStatus are the statuses for rejected requests; 0 is 503. With DryRun a
+	// limit only logs.
 	RequestStatus, ConnStatus int
 	RequestDryRun, ConnDryRun bool
-	// Rate bounds the bytes of an answer per second, once RateAfter bytes have gone; both may be variables. "" is no bound.
+	// Rate bounds a response in bytes per second, after its first RateAfter bytes. Both may have
+	// variables; "" is no limit.
 	Rate, RateAfter Text
 
-	// Access are rules, of which the first that fits counts.
+	// Access are rules, of which the first that matches applies.
 	Access []AccessRule
-	// Password asks for one; nil does not.
+	// Password requires a password; nil does not.
 	Password *Password
-	// AuthRequest asks another location; nil does not.
+	// AuthRequest makes a subrequest that decides on access; nil does not.
 	AuthRequest *AuthRequest
-	// SatisfyAny lets in whom one of Access, Password and AuthRequest does.
+	// SatisfyAny requires only one of Access, Password and AuthRequest to grant access.
 	SatisfyAny bool
 
-	// Referers are the pages that may lead here, for $invalid_referer; nil is all.
+	// Referers are the valid pages with links to here, for $invalid_referer; nil is all.
 	Referers *Referers
-	// SecureLink is how $secure_link checks links; nil has it empty.
+	// SecureLink is how $secure_link checks links. If it is nil the variable is empty.
 	SecureLink *SecureLink
 
-	// Closed is why nothing is served here, or "": each request that would be gets 503, whatever the error pages are, and Closed is logged.
+	// Closed is the reason why the location serves nothing, or "". Requests get 503, without error
+	// pages, and the reason is logged.
 	Closed string
 
 	RealIP RealIP
-	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that between two writes of an
-	// answer. 0 is 60 seconds.
+	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that
+	// between two writes of a response. 0 is 60 seconds.
 	BodyTimeout, SendTimeout time.Duration
-	// KeepAliveRequests is how many requests a client's connection may serve, and KeepAliveTime for how long it may serve more; 0 is no
-	// bound. They hold for servers that let handlers know of connections, as tare.Server does.
+	// KeepAliveRequests and KeepAliveTime bound the requests and the age of a client's connection;
+	// 0 is no limit. They require a server that lets handlers see connections, as tare.Server does.
 	KeepAliveRequests int
 	KeepAliveTime     time.Duration
 	// HideVersion leaves the version out of error pages.
 	HideVersion bool
-	// RelativeRedirects leaves scheme and host out of redirects; HidePort the port; PrimaryName has the host's first name there
-	// instead of the request's.
+	// RelativeRedirects leaves scheme and host out of redirects, and HidePort the port. PrimaryName
+	// uses the host's first name instead of the request's.
 	RelativeRedirects, HidePort, PrimaryName bool
-	// ModifiedSince says when If-Modified-Since has a response left out.
+	// ModifiedSince says how If-Modified-Since is compared.
 	ModifiedSince ModifiedSince
-	// NoLogNotFound keeps files that are not there out of the error log.
+	// NoLogNotFound keeps missing files out of the error log.
 	NoLogNotFound bool
 }
 
-// Files says where files are.
+// Files configures how files are served.
 type Files struct {
-	// Root is the directory that paths are below of, and Alias what a location's path stands for. "" is none.
+	// Root is the directory for paths. Alias replaces the location's path. "" is none.
 	Root, Alias Text
-	// AliasPath is the path that Alias stands for where it is not the Location's own: that of a location around it, of which it has its alias.
+	// AliasPath is the path that Alias replaces, if that is not the Location's own: an enclosing
+	// location's, from which Alias is inherited.
 	AliasPath string
-	// Index are the names of files that stand for their directory. Nil is index.html.
+	// Index are the names of files that are served for a directory. Nil is index.html.
 	Index []Text
-	// Listing shows a directory without an index.
+	// Listing lists directories without an index.
 	Listing bool
-	// Precompressed offers x.gz where there is x beside it, and x.br and x.zst to those who take them.
+	// Precompressed serves x.gz, x.br or x.zst instead of x to clients that accept it.
 	Precompressed bool
-	// Symlinks says which symbolic links are followed: by default all, wherever they lead. Those in SymlinksFrom, which is the beginning of
-	// paths, always are; "" is no part.
+	// Symlinks restricts symbolic links; the default follows all. Those in SymlinksFrom, a prefix
+	// of the path, are always followed.
 	Symlinks     files.Symlinks
 	SymlinksFrom Text
 	// NoEtag leaves Etag out.
 	NoEtag bool
-	// Types are media types by the ends of file names, without the dot, instead of Config.Types.
+	// Types are media types by file name extension, without the dot. They replace Config.Types.
 	Types map[string]string
-	// DefaultType is that of other files; "" is text/plain.
+	// DefaultType is the type of other files; "" is text/plain.
 	DefaultType string
-	// Charset is added to those of CharsetTypes; nil is nginx's list.
+	// Charset is added to the types of CharsetTypes; nil is nginx's list.
 	Charset      string
 	CharsetTypes []string
 }
 
-// AddHeader adds a field to answers with the status 200, 201, 204, 206, 301, 302, 303, 304, 307 or 308, or to all.
+// AddHeader adds a field to responses with the status 200, 201, 204, 206, 301, 302, 303, 304, 307
+// or 308, or to all.
 type AddHeader struct {
 	Name   string
-	Value  Text // if it is empty once variables are filled in, nothing is added
+	Value  Text // an empty value adds nothing
 	Always bool
 }
 
-// Expires says until when an answer may be kept.
+// Expires says how long a response may be cached.
 type Expires struct {
-	// Text is nginx's: a time, "epoch", "max", "off", "@" and a time of the day, or a variable with one.
+	// Text is as in nginx: a time, "epoch", "max", "off", "@" and a time of day, or a variable with
+	// one of these.
 	Text Text
-	// Modified counts from the file's time.
+	// Modified adds Text to the file's modification time.
 	Modified bool
 }
 
-// ErrorPage answers instead of an error.
+// ErrorPage replaces an error.
 type ErrorPage struct {
 	Statuses []int
-	// Status is the one that is answered: 0 keeps the error's, and below zero it is that of the page.
+	// Status is the response's: 0 keeps the error's, and a negative value is the page's.
 	Status int
-	// Target is a path, a location's name with its @, or a URL to be redirected to.
+	// Target is a path, a named location with its @, or a URL to redirect to.
 	Target Text
 }
 
 // Log is an access log.
 type Log struct {
-	Path   string // the file's; "" is none. The variable-free name is opened once
-	Format string // LogFormats'; "" is combined
-	// If logs requests only for which it is neither empty nor "0"; "" logs all.
+	Path   string // without variables; "" disables logging
+	Format string // the name of a LogFormat; "" is combined
+	// If restricts the log to requests for which it is neither empty nor "0"; "" logs all.
 	If Text
 }
 
-// LogFormat is what a line says.
+// LogFormat is the format of a log's lines.
 type LogFormat struct {
 	Name   string
 	Escape Escape
 	Text   Text
 }
 
-// Escape is how variables are written in a line, so that none ends it.
+// Escape is how variables are escaped in a line, so that none ends it.
 type Escape int
 
-// Ways of escaping.
+// The ways of escaping.
 const (
 	EscapeDefault Escape = iota // \xHH
 	EscapeJSON                  // as in a JSON string
-	EscapeNone                  // but for the ends of lines
+	EscapeNone                  // line ends only
 )
 
-// ErrorLog is where errors are written.
+// ErrorLog is a log for errors.
 type ErrorLog struct {
-	Path  string // "stderr" is the standard error
-	Level string // "error" if it is empty
-	// Next is another log for the same errors, with a level of its own; nil is none.
+	Path  string // "stderr" is standard error
+	Level string // "" is "error"
+	// Next is a second log for the same errors, with its own level; nil is none.
 	Next *ErrorLog
 }
 
@@ -289,68 +304,71 @@ type ErrorLog struct {
 type RequestLimit struct {
 	Zone  string
 	Burst int
-	// NoDelay answers those within the burst at once; Delay is how many of them are. Otherwise they are kept waiting.
+	// NoDelay responds to all requests of the burst at once, and Delay to that many of them. The
+	// others are delayed.
 	NoDelay bool
 	Delay   int
 }
 
-// ConnLimit is limit_conn: how many requests may be in work at a time.
+// ConnLimit is limit_conn: it bounds the requests in progress.
 type ConnLimit struct {
 	Zone string
 	Max  int
 }
 
-// Map is a variable whose value depends on that of a Text.
+// Map is a variable whose value depends on a Text.
 type Map struct {
 	Name   string // without the dollar sign
 	Source Text
-	// Default is the value if no Case fits.
+	// Default is the value if no Case matches.
 	Default Text
-	// Cases are compared in nginx's order: exact ones, names with a star if Hostnames, regular expressions in order.
+	// Cases are compared in nginx's order: exact ones, names with a star if Hostnames is set,
+	// regular expressions in their order.
 	Cases     []Case
 	Hostnames bool
-	// Volatile has the value be found each time that it is asked for. Otherwise it stays for the request.
+	// Volatile evaluates the variable for each use. Otherwise its value is kept for the request.
 	Volatile bool
-	// Geo has the Cases' From be networks, of which the longest that holds the source's address counts.
+	// Geo: the Cases are networks, of which the longest with the source's address applies.
 	Geo bool
-	// Split has them be percentages: "20.5%", "*".
+	// Split: the Cases are percentages, "20.5%", or "*".
 	Split bool
 }
 
-// Case is a value of a Map.
+// Case is one value of a Map.
 type Case struct {
-	From string // text, or "~regex", "~*regex"; behind a backslash it is text, whatever it begins with
+	From string // text, "~regex" or "~*regex"; a backslash at the start makes it text
 	To   Text
 }
 
-// Step is what the rewrite phase does: a Set, If, Rewrite, Return or Break.
+// Step is a step of the rewrite phase: a Set, If, Rewrite, Return or Break.
 type Step interface{ step() }
 
-// Set gives a variable a value.
+// Set sets a variable.
 type Set struct {
 	Name  string // without the dollar sign
 	Value Text
 }
 
-// If runs steps if a condition holds.
+// If runs steps if a condition is true.
 type If struct {
 	Left Text
-	// Op is "", which holds if Left is neither empty nor "0"; "=", "!="; "~", "~*" and their opposites with "!"; "-f", "-d", "-e", "-x" and
-	// theirs, which ask about the file that Left names.
+	// Op is "", which is true if Left is neither empty nor "0"; or "=", "!="; or "~", "~*", "!~",
+	// "!~*"; or "-f", "-d", "-e", "-x" and their negations, which test the file that Left names.
 	Op    string
 	Right Text
 	Then  []Step
-	// Location, if it is not nil, takes the place of the one that the step is in, from before Then on; it has the same Match and Path. That
-	// is how nginx sees directives within an if that are no steps: they, and whatever the location says, make another location,
-	// but without its try_files. It is looked up by nobody, and its Locations, Steps and TryFiles are empty.
+	// Location, if not nil, replaces the location of the step from Then on. It has the same Match
+	// and Path. nginx treats directives in an if that are not steps so: with those of the location
+	// they form another one, without its try_files. It is not searched for, and its Locations,
+	// Steps and TryFiles must be empty.
 	Location *Location
 }
 
 // Rewrite replaces a path that matches.
 type Rewrite struct {
 	Pattern string
-	// To is the new path, with ?query, to which that of the request is added unless it ends in a question mark. What begins with a
-	// scheme is redirected to.
+	// To is the new path, with an optional ?query. The request's query is appended unless To ends
+	// in a question mark. A To with a scheme is a redirect.
 	To   Text
 	Flag RewriteFlag
 }
@@ -358,16 +376,16 @@ type Rewrite struct {
 // RewriteFlag says what follows a Rewrite that matched.
 type RewriteFlag int
 
-// What follows.
+// The flags.
 const (
 	RewriteNext      RewriteFlag = iota // the next step
 	RewriteLast                         // a location is found for the new path
-	RewriteBreak                        // this location goes on, without further steps
+	RewriteBreak                        // this location continues, without further steps
 	RewriteRedirect                     // 302
 	RewritePermanent                    // 301
 )
 
-// Return ends a request. 444 closes the connection without an answer.
+// Return ends a request. 444 closes the connection without a response.
 type Return struct {
 	Status int
 	Text   Text // the URL of a redirect; otherwise the body

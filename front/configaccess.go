@@ -5,81 +5,94 @@ import (
 	"net/netip"
 )
 
-// AccessRule lets in or keeps out.
+// AccessRule allows or denies access.
 type AccessRule struct {
 	Deny bool
-	// Net is whom; the zero Prefix is everybody, and Unix who comes by a unix socket.
+	// Net is the clients' network; the zero Prefix is everybody. Unix is for clients of a unix
+	// socket.
 	Net  netip.Prefix
 	Unix bool
 }
 
 // Password is HTTP's basic authentication (RFC 7617).
 type Password struct {
-	Realm Text // "off" asks for none
+	Realm Text // "off" disables it
 	File  Text // lines of name:hash, as htpasswd writes them
 }
 
-// AuthRequest asks for another path of the host whether a request may come in: a status from 200 to 299 lets it in, 401 and 403 are what the
-// client gets, with the fields WWW-Authenticate that came with 401, and anything else is an error, 500. The path's location answers as usual,
-// an Internal one, too, but for its access rules and its filters, and is asked by GET, without the client's body, and without what the client says
-// of that or of the answer that it wants. Its variables are those of the request, which it may change.
+// AuthRequest makes a subrequest to decide on access. A status from 200 to 299 grants it. 401 and
+// 403 are sent to the client, 401 with its WWW-Authenticate. Anything else is an error, 500.
+//
+// The subrequest is a GET without the client's body and without fields about that or about
+// conditions and ranges. It runs in the path's location, also if that is Internal, but without
+// access rules and filters. It shares the variables of the request, and may set them.
 type AuthRequest struct {
-	// URI is the path as it is: it has neither variables nor a query. "" asks nobody, and has the variables be there all the same.
+	// URI is a path without variables and query. "" makes no subrequest, but declares the variables
+	// of Set.
 	URI string
-	// Set gives variables of the request values that are made when the answer is there, of which $status, $upstream_http_NAME and so on tell then.
-	// A handler that Bind has bound tells of its answer by these, too.
+	// Set are variables that are set after the subrequest. Their values may use its $status,
+	// $upstream_http_NAME and so on, also if a bound handler responded.
 	Set []Set
 }
 
-// Referers are the pages that may lead to a location. $invalid_referer is "1" of requests that come from others, and else empty.
+// Referers are the valid pages with links to a location. $invalid_referer is "1" for requests from
+// others, else empty.
 type Referers struct {
-	// None and Blocked are requests without a Referer, and with one that is no URL of http or https.
+	// None allows requests without a Referer, and Blocked those whose Referer is not an http or
+	// https URL.
 	None, Blocked bool
-	// Names are those of hosts, as in Host.Names, but that a path may be behind: "example.org/galleries/" is for URLs that go on with it.
-	// Ports do not count.
+	// Names are names of hosts as in Host.Names. A path may follow: "example.org/galleries/"
+	// matches URLs with that prefix. Ports are ignored.
 	Names []string
-	// Patterns are regular expressions without a "~", of what is behind a URL's scheme: host, port, path and query. Case does not count.
+	// Patterns are regular expressions, without "~", for the part of a URL after the scheme: host,
+	// port, path and query. Case is ignored.
 	Patterns []string
 }
 
-// SecureLink checks links that an application has made: by Link and MD5, or by Secret.
+// SecureLink checks links that an application has made, either by Link and MD5 or by Secret.
 type SecureLink struct {
-	// Link has the sum of MD5 in base64url, and perhaps a comma and when the link expires, in seconds since 1970: "$arg_md5,$arg_expires".
-	// $secure_link is "1" if the sum is right, "0" if it is and the link has expired, and else empty.
+	// Link evaluates to an MD5 sum in base64url, optionally with a comma and the expiry time in
+	// seconds since 1970: "$arg_md5,$arg_expires". $secure_link is "1" if the sum is correct, "0"
+	// if it is correct and the link has expired, else empty.
 	Link Text
-	// MD5 is what the sum is of, with a secret: "$secure_link_expires$uri secret".
+	// MD5 is the text of the sum, with a secret: "$secure_link_expires$uri secret".
 	MD5 Text
-	// Secret has $secure_link be LINK of a URI "/prefix/SUM/LINK", if SUM is that of LINK and the secret in hexadecimal digits, and else empty.
+	// Secret checks URIs "/prefix/SUM/LINK", where SUM is the hexadecimal MD5 sum of LINK and
+	// Secret. $secure_link is LINK if the sum is correct, else empty.
 	Secret string
 }
 
-// RealIP is the client's address as trusted proxies tell it.
+// RealIP takes the client's address from trusted proxies.
 type RealIP struct {
 	From []netip.Prefix
-	Unix bool // trusts who comes by a unix socket
-	// Header is where it is told: "X-Real-IP" if it is empty, "X-Forwarded-For", or "proxy_protocol"; see WithProxyHeader.
+	Unix bool // trusts clients of a unix socket
+	// Header is the field with the address: "" is "X-Real-IP". It may be "X-Forwarded-For", or
+	// "proxy_protocol": see WithProxyHeader.
 	Header string
-	// Recursive takes the last address that is not trusted, not the last.
+	// Recursive takes the last address that is not trusted, instead of the last one.
 	Recursive bool
 }
 
-// ClientCerts says which certificates of clients a Host accepts. Requests of others get 495 or 496, which clients see as 400.
+// ClientCerts configures which client certificates a Host accepts. Other requests get 495 or 496,
+// which clients see as 400.
 type ClientCerts struct {
 	Mode CertMode
-	// Trusted are the certificates of authorities. Those that sign themselves are trust anchors; others may stand between.
+	// Trusted are certificates of authorities. Self-signed ones are trust anchors; others may be
+	// intermediates.
 	Trusted []*x509.Certificate
-	// Depth is how many certificates may be between the client's and a trust anchor.
+	// Depth bounds the intermediate certificates of a chain.
 	Depth int
-	// Revocations are lists of revoked certificates; nil looks for none. Otherwise each authority of a chain needs a valid one.
+	// Revocations are revocation lists; nil disables the check. Otherwise each authority of a chain
+	// must have a valid list.
 	Revocations []*x509.RevocationList
 }
 
-// CertMode is what happens to requests without a valid certificate.
+// CertMode says how requests without a valid certificate are treated.
 type CertMode int
 
-// Modes of ssl_verify_client.
+// The modes of ssl_verify_client.
 const (
-	CertRequired     CertMode = iota // on: there has to be one, and it has to be valid
-	CertOptional                     // optional: there may be none
-	CertOptionalNoCA                 // optional_no_ca: nor need it be of an authority that is known
+	CertRequired     CertMode = iota // on: a valid certificate is required
+	CertOptional                     // optional: a certificate must be valid if there is one
+	CertOptionalNoCA                 // optional_no_ca: its authority may be unknown
 )

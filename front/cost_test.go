@@ -16,7 +16,7 @@ type sink struct{ header http.Header }
 func (s *sink) Header() http.Header { return s.header }
 func (s *sink) WriteHeader(int)     {}
 
-// SetSendTimeout is what a server of tare's has.
+// SetSendTimeout is implemented by tare's servers.
 func (s *sink) SetSendTimeout(time.Duration) error { return nil }
 
 func (s *sink) Write(p []byte) (int, error) { return len(p), nil }
@@ -26,7 +26,7 @@ func (s *sink) serve(h http.Handler, r *http.Request) {
 	h.ServeHTTP(s, r)
 }
 
-// costs are handlers whose cost is known: what a request costs beside what is answered.
+// costs returns handlers with the allocations of a request, besides those of the content.
 func costs(t testing.TB) (all []costCase) {
 	app := Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }))
 	request := func(host, target string) *http.Request {
@@ -37,22 +37,26 @@ func costs(t testing.TB) (all []costCase) {
 	}
 	var many []Host
 	for i := range 100 {
-		h := Host{Names: []string{fmt.Sprintf("h%d.example", i)}, Listen: []Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
+		h := Host{Names: []string{fmt.Sprintf("h%d.example", i)},
+			Listen: []Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
 		for j := range 100 {
-			h.Locations = append(h.Locations, Location{Path: fmt.Sprintf("/%d/", j), Pass: &Pass{To: "app", NoHeader: false}})
+			h.Locations = append(h.Locations,
+				Location{Path: fmt.Sprintf("/%d/", j), Proxy: &Proxy{To: "app", NoHeader: false}})
 		}
 		many = append(many, h)
 	}
 	dir := site(t, "x.txt", "index.html")
-	bound := newFront(t, Config{Hosts: []Host{{Locations: []Location{{Path: "/", Pass: &Pass{To: "app"}}}}}}, app)
-	asked := request("a.example", "/")
-	own := asked.WithContext(context.WithValue(asked.Context(), http.ServerContextKey, &http.Server{Handler: bound}))
+	bound := newFront(t, Config{Hosts: []Host{{Locations: []Location{{Path: "/", Proxy: &Proxy{To: "app"}}}}}}, app)
+	received := request("a.example", "/")
+	own := received.WithContext(context.WithValue(received.Context(), http.ServerContextKey,
+		&http.Server{Handler: bound}))
 	file := []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}
 	return []costCase{
-		{"bound", bound, asked, 1},
+		{"bound", bound, received, 1},
 		{"bound-own", bound, own, 1}, // the server's own handler: its request is not copied
 		{"bound-hosts", newFront(t, Config{Hosts: many}, app), request("h42.example", "/42/x"), 1},
-		{"return", newFront(t, Config{Hosts: []Host{{Steps: []Step{Return{Status: 200, Text: "x"}}}}}), request("a.example", "/"), 4},
+		{"return", newFront(t, Config{Hosts: []Host{{Steps: []Step{Return{Status: 200, Text: "x"}}}}}),
+			request("a.example", "/"), 4},
 		{"file", newFront(t, Config{Hosts: file}), request("a.example", "/x.txt"), 3},
 		{"index", newFront(t, Config{Hosts: file}), request("a.example", "/"), 4},
 	}
@@ -68,7 +72,7 @@ type costCase struct {
 	most float64 // allocations
 }
 
-// TestAllocations: what the content needs, and the exchange where its memory is not used again.
+// An exchange allocates no more than its content needs, and its memory where that cannot be reused.
 func TestAllocations(t *testing.T) {
 	for _, c := range costs(t) {
 		if poisons {
@@ -77,7 +81,8 @@ func TestAllocations(t *testing.T) {
 		w := &sink{make(http.Header)}
 		cost := func() float64 { return testing.AllocsPerRun(200, func() { w.serve(c.h, c.r) }) }
 		n := cost()
-		for start := time.Now(); n > c.most && time.Since(start) < settled; n = cost() { // a file that is new is read for each request
+		// a new file is read for each request
+		for start := time.Now(); n > c.most && time.Since(start) < settled; n = cost() {
 		}
 		if n > c.most {
 			t.Errorf("%s: %v allocations, want at most %v", c.name, n, c.most)

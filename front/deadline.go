@@ -9,25 +9,28 @@ import (
 )
 
 const (
-	// defaultTimeout is nginx's, for most of what takes time.
+	// defaultTimeout is nginx's default for most timeouts.
 	defaultTimeout = 60 * time.Second
-	// sentAtOnce is how much is sent under one deadline. A client that takes less within a timeout is cut off;
-	// nginx counts each byte as progress, and so does a server that is a sendTimer.
-	sentAtOnce = 128 << 10
-	// deadlineSlack is the part of a timeout by which a deadline may be too early: it is not set for each read and write.
+	// maxPerDeadline bounds the bytes that are sent under one deadline: a client that receives less
+	// within a timeout is disconnected. nginx counts each byte as progress, and so does a server
+	// with sendTimer.
+	maxPerDeadline = 128 << 10
+	// A deadline may be too early by this fraction of its timeout, which saves setting it for each
+	// read and write.
 	deadlineSlack = 8
 )
 
-// sendTimer is a server's writer that itself bounds the time in which a client takes nothing: of this response, and of those
-// before it that have not been sent. tare's servers have it, for HTTP/1.
+// sendTimer is implemented by the writers of servers that bound the time in which a client receives
+// nothing. The bound includes earlier responses that are still being sent. tare's servers implement
+// it for HTTP/1.
 type sendTimer interface{ SetSendTimeout(time.Duration) error }
 
-// boundSends has the server bound the response to x, and reports whether it can.
-func (x *exchange) boundSends(timeout time.Duration) bool {
+// setServerSendTimeout lets the server bound the response, and reports whether it can.
+func (x *exchange) setServerSendTimeout(timeout time.Duration) bool {
 	if x.sendTimeout != 0 && x.sendTimeout == timeout {
 		return true
 	}
-	for w := x.server(); ; {
+	for w := x.serverWriter(); ; {
 		switch v := w.(type) {
 		case sendTimer:
 			if v.SetSendTimeout(timeout) != nil {
@@ -43,76 +46,77 @@ func (x *exchange) boundSends(timeout time.Duration) bool {
 	}
 }
 
-// sendBound bounds the time between two writes of a response where the server does not. It moves the deadline when something is
-// written. The zero value bounds nothing.
-type sendBound struct {
+// sendDeadline bounds the time between two writes of a response, for servers that do not. It
+// extends the deadline when something is written. The zero value has no bound.
+type sendDeadline struct {
 	timeout time.Duration
-	set     time.Time // when the deadline was set last; zero if it was not
+	setAt   time.Time // zero if no deadline is set
 }
 
-// newSendBound begins with the response.
-func newSendBound(x *exchange, timeout time.Duration) sendBound {
-	if timeout <= 0 || x.boundSends(timeout) {
-		return sendBound{}
+// newSendDeadline starts with the response.
+func newSendDeadline(x *exchange, timeout time.Duration) sendDeadline {
+	if timeout <= 0 || x.setServerSendTimeout(timeout) {
+		return sendDeadline{}
 	}
-	b := sendBound{timeout: timeout}
-	if x.r.ProtoMajor == 1 { // the header is sent without a write of ours
+	b := sendDeadline{timeout: timeout}
+	if x.r.ProtoMajor == 1 { // the server may send the header before our first write
 		b.setIfDue(x.out)
 	}
 	return b
 }
 
-// span is how much of what there is may be sent under the deadline, which it moves.
-func (b *sendBound) span(w *writer, n int64) int64 {
+// startWrite extends the deadline, and returns how many of n bytes may be sent under it.
+func (b *sendDeadline) startWrite(w *writer, n int64) int64 {
 	if b.timeout > 0 {
-		n = min(n, sentAtOnce)
+		n = min(n, maxPerDeadline)
 		b.setIfDue(w)
 	}
 	return n
 }
 
-// again moves the deadline.
-func (b *sendBound) again(w *writer) {
+// extend extends the deadline.
+func (b *sendDeadline) extend(w *writer) {
 	if b.timeout > 0 {
 		b.setIfDue(w)
 	}
 }
 
-// pause is called when what was written has been sent. In HTTP/2 a deadline that passes ends a stream also if nothing waits to
-// be sent.
-func (b *sendBound) pause(w *writer) {
-	if !b.set.IsZero() && w.x.r.ProtoMajor != 1 {
-		b.set = time.Time{}
-		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(b.set)
+// clear removes the deadline after a write, except in HTTP/1. In HTTP/2 a deadline ends the stream
+// even if nothing waits to be sent.
+func (b *sendDeadline) clear(w *writer) {
+	if !b.setAt.IsZero() && w.x.r.ProtoMajor != 1 {
+		b.setAt = time.Time{}
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(b.setAt)
 	}
 }
 
-func (b *sendBound) setIfDue(w *writer) {
+func (b *sendDeadline) setIfDue(w *writer) {
 	now := time.Now()
-	if now.Sub(b.set) < b.timeout/deadlineSlack {
+	if now.Sub(b.setAt) < b.timeout/deadlineSlack {
 		return
 	}
-	if s, ok := w.x.r.Context().Value(http.ServerContextKey).(*http.Server); b.set.IsZero() && ok && s.WriteTimeout > 0 {
-		b.timeout = 0 // the server bounds the time
+	if s, ok := w.x.r.Context().Value(http.ServerContextKey).(*http.Server); b.setAt.IsZero() && ok &&
+		s.WriteTimeout > 0 {
+		b.timeout = 0 // the server has a bound
 		return
 	}
-	b.set = now
+	b.setAt = now
 	if http.NewResponseController(w.ResponseWriter).SetWriteDeadline(now.Add(b.timeout)) != nil {
-		b.timeout = 0 // this server has none
+		b.timeout = 0 // the server does not support it
 	}
 }
 
-// boundedBody is a request's body that must not be too long, nor pause for too long.
-type boundedBody struct {
+// limitedBody is a request's body with a maximum length and a timeout.
+type limitedBody struct {
 	io.ReadCloser
-	whole   io.ReadCloser // the server's
-	x       *exchange
-	control *http.ResponseController
-	timeout time.Duration // 0 is no bound
-	set     time.Time     // when the deadline was set last
+	original      io.ReadCloser // the server's
+	x             *exchange
+	controller    *http.ResponseController
+	timeout       time.Duration // 0 is none
+	deadlineSetAt time.Time     // zero if no deadline is set
 }
 
-// readTimeout leaves the time alone where the server bounds it.
+// readTimeout returns 0 if the server has a ReadTimeout, else timeout.
 func readTimeout(r *http.Request, timeout time.Duration) time.Duration {
 	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
 		return 0
@@ -120,30 +124,32 @@ func readTimeout(r *http.Request, timeout time.Duration) time.Duration {
 	return timeout
 }
 
-// Read reads, and notes what the client is to be told if it cannot.
-func (b *boundedBody) Read(p []byte) (int, error) {
+// Read reads, and records the status to respond with after an error.
+func (b *limitedBody) Read(p []byte) (int, error) {
 	if b.timeout > 0 {
-		if now := time.Now(); now.Sub(b.set) >= b.timeout/deadlineSlack {
-			b.set = now
-			if b.control.SetReadDeadline(now.Add(b.timeout)) != nil {
+		if now := time.Now(); now.Sub(b.deadlineSetAt) >= b.timeout/deadlineSlack {
+			b.deadlineSetAt = now
+			if b.controller.SetReadDeadline(now.Add(b.timeout)) != nil {
 				b.timeout = 0
 			}
 		}
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		if b.timeout > 0 && errors.Is(err, io.EOF) { // it would end the watch for the client's departure
-			_ = b.control.SetReadDeadline(time.Time{})
+		// a deadline would end the server's watch for the client's departure
+		if b.timeout > 0 && errors.Is(err, io.EOF) {
+			_ = b.controller.SetReadDeadline(time.Time{})
 			b.timeout = 0
 		}
-		if status := bodyStatus(err); status != http.StatusBadRequest { // which may be the content's doing: it has closed the body
+		// 400 may be the content's fault: it has closed the body
+		if status := bodyStatus(err); status != http.StatusBadRequest {
 			b.x.bodyStatus.CompareAndSwap(0, status)
 		}
 	}
 	return n, err
 }
 
-// bodyStatus is what answers a request whose body could not be read: 0 if it was read to the end.
+// bodyStatus returns the status for an error of reading a request's body, 0 for io.EOF.
 func bodyStatus(err error) int32 {
 	var tooLong *http.MaxBytesError
 	switch {

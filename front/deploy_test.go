@@ -10,10 +10,11 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// releases is a folder with two releases of a site, and the link "current" to the first.
+// releases returns a directory with two releases of a site, and the link "current" to the first.
 func releases(t *testing.T) (dir string, deploy func(release string)) {
 	t.Helper()
-	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x", "r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
+	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x",
+		"r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
 	for _, r := range []string{"r1", "r2"} {
 		if err := os.WriteFile(filepath.Join(dir, r, "large"), []byte(strings.Repeat(r, 300_000)), 0o644); err != nil {
 			t.Fatal(err)
@@ -33,8 +34,8 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 	return dir, deploy
 }
 
-// What a link leads to now is what is served, whatever was served before, and in every way that a file can be found.
-func TestDeployByLink(t *testing.T) {
+// A link's current target is served, whatever was served before, and whichever way a file is found.
+func TestCurrentLinkTargetIsServed(t *testing.T) {
 	dir, deploy := releases(t)
 	at := func(path string, f Files) Location { return Location{Path: path, Settings: Settings{Files: f}} }
 	current := Text(dir + "/current")
@@ -45,26 +46,30 @@ func TestDeployByLink(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{
 		Defaults: Settings{Files: Files{Root: current, Precompressed: true}},
 		Locations: []Location{
-			at("/alias/", Files{Alias: current + "/"}), at("/file", Files{Alias: current + "/x"}), at("/below/", Files{Alias: Text(dir) + "/"}),
-			at("/variable/", Files{Alias: Text(dir) + "/$arg_d/"}), at("/whole/", Files{Alias: "$arg_d/"}), at("/list/", Files{Root: current, Listing: true}), missing, tried,
+			at("/alias/", Files{Alias: current + "/"}), at("/file", Files{Alias: current + "/x"}),
+			at("/below/", Files{Alias: Text(dir) + "/"}),
+			at("/variable/", Files{Alias: Text(dir) + "/$arg_d/"}), at("/whole/", Files{Alias: "$arg_d/"}),
+			at("/list/", Files{Root: current, Listing: true}), missing, tried,
 		},
 	}}})
 	check := func(release string) {
 		t.Helper()
 		n := strings.TrimPrefix(release, "r")
 		for target, want := range map[string]string{
-			"/x": release + "/x", "/": release + "/index.html", "/large": strings.Repeat(release, 300_000), "/alias/x": release + "/x", "/file": release + "/x",
-			"/below/current/x": release + "/x", "/variable/x?d=current": release + "/x", "/whole/x?d=" + string(current): release + "/x", "/gz": release + "/gz.gz",
+			"/x": release + "/x", "/": release + "/index.html", "/large": strings.Repeat(release, 300_000),
+			"/alias/x": release + "/x", "/file": release + "/x",
+			"/below/current/x": release + "/x", "/variable/x?d=current": release + "/x", "/whole/x?d=" +
+				string(current): release + "/x", "/gz": release + "/gz.gz",
 			"/tried/": release + "/only" + n, "/error/none": release + "/err.html",
 		} {
-			if got := ask(t, h, target, "Accept-Encoding", "gzip"); got.body != want {
+			if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want {
 				t.Errorf("%s of %s: %d %.40q", target, release, got.status, got.body)
 			}
 		}
-		if got := ask(t, h, "/list/"); !strings.Contains(got.body, `href="./`+n+`"`) {
+		if got := get(t, h, "/list/"); !strings.Contains(got.body, `href="./`+n+`"`) {
 			t.Errorf("list of %s: %d %.40q", release, got.status, got.body)
 		}
-		if got := ask(t, h, "/only"+n); got.status != 200 {
+		if got := get(t, h, "/only"+n); got.status != 200 {
 			t.Errorf("/only%s: %d", n, got.status)
 		}
 	}
@@ -72,7 +77,7 @@ func TestDeployByLink(t *testing.T) {
 		deploy(release)
 		check(release)
 	}
-	if got := ask(t, h, "/only1"); got.status != 404 {
+	if got := get(t, h, "/only1"); got.status != 404 {
 		t.Errorf("a file of the old release: %d", got.status)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, "r1")); err != nil {
@@ -82,13 +87,13 @@ func TestDeployByLink(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")); err != nil {
 		t.Fatal(err)
 	}
-	if got := ask(t, h, "/x"); got.status != 404 {
-		t.Errorf("behind a link that leads nowhere: %d %q", got.status, got.body)
+	if got := get(t, h, "/x"); got.status != 404 {
+		t.Errorf("a dangling link: %d %q", got.status, got.body)
 	}
 }
 
-// A file that changes, comes or goes does so for the next request.
-func TestFilesAreLookedAt(t *testing.T) {
+// A file that changes, appears or disappears does so for the next request.
+func TestChangedFilesAreServed(t *testing.T) {
 	dir := site(t, "x", "real")
 	h := newFront(t, Config{Hosts: []Host{{
 		Defaults:  Settings{Files: Files{Root: Text(dir), Precompressed: true}},
@@ -96,7 +101,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 	}}})
 	check := func(target, want string) {
 		t.Helper()
-		if got := ask(t, h, target, "Accept-Encoding", "gzip"); got.body != want && (want != "" || got.status != 404) {
+		if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want && (want != "" || got.status != 404) {
 			t.Errorf("%s: %d %q, want %q", target, got.status, got.body, want)
 		}
 	}
@@ -110,7 +115,8 @@ func TestFilesAreLookedAt(t *testing.T) {
 	put("later", "later")
 	check("/alias", "later")
 	check("/x", "x")
-	for _, text := range []string{"1", "2", "3", "longer"} { // in the same tick of the kernel's clock
+	// in the same tick of the kernel's clock
+	for _, text := range []string{"1", "2", "3", "longer"} {
 		put("x", text)
 		check("/x", text)
 	}
@@ -132,35 +138,44 @@ func TestFilesAreLookedAt(t *testing.T) {
 	check("/x", "changed")
 }
 
-// disable_symlinks refuses links in the part of the path that it is about.
-func TestSymlinks(t *testing.T) {
+// disable_symlinks rejects links in its part of the path.
+func TestDisableSymlinksRejectsLinks(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("links can be refused on Linux only")
 	}
 	dir, _ := releases(t)
 	root := Text(dir + "/current")
-	for _, link := range [][2]string{{"x", "r1/link"}, {"../r2", "r1/dir"}, {"nowhere", "r1/dangling"}, {"loop", "r1/loop"}} {
+	for _, link := range [][2]string{{"x", "r1/link"}, {"../r2", "r1/dir"}, {"nowhere", "r1/dangling"},
+		{"loop", "r1/loop"}} {
 		if err := os.Symlink(link[0], filepath.Join(dir, link[1])); err != nil {
 			t.Fatal(err)
 		}
 	}
 	at := func(path string, how files.Symlinks, from, root Text) Location {
-		return Location{Path: path, Settings: Settings{Files: Files{Alias: root + "/", Symlinks: how, SymlinksFrom: from}}}
+		return Location{Path: path,
+			Settings: Settings{Files: Files{Alias: root + "/", Symlinks: how, SymlinksFrom: from}}}
 	}
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
-		at("/off/", files.FollowLinks, "", root), at("/on/", files.FollowNoLinks, "", root), at("/real/", files.FollowNoLinks, "", Text(dir)+"/r1"),
-		at("/from/", files.FollowNoLinks, root, root), at("/slash/", files.FollowNoLinks, root+"/", root), at("/root/", files.FollowNoLinks, "$document_root", root),
-		at("/other/", files.FollowNoLinks, "/elsewhere", root), at("/variable/", files.FollowNoLinks, Text(dir)+"/$arg_d", root), at("/owner/", files.FollowOwnedLinks, "", root),
+		at("/off/", files.FollowLinks, "", root), at("/on/", files.FollowNoLinks, "", root),
+		at("/real/", files.FollowNoLinks, "", Text(dir)+"/r1"),
+		at("/from/", files.FollowNoLinks, root, root), at("/slash/", files.FollowNoLinks, root+"/", root),
+		at("/root/", files.FollowNoLinks, "$document_root", root),
+		at("/other/", files.FollowNoLinks, "/elsewhere", root),
+		at("/variable/", files.FollowNoLinks, Text(dir)+"/$arg_d", root),
+		at("/owner/", files.FollowOwnedLinks, "", root),
 	}}}})
 	for target, status := range map[string]int{
 		"/off/x": 200, "/off/link": 200, "/off/dir/x": 200, "/off/dangling": 404, "/off/loop": 403, "/off/dir": 301,
-		"/on/x": 404, "/on/none": 404, "/real/x": 200, "/real/link": 403, "/real/dir/x": 404, "/real/dir/": 404, "/real/dir": 403, "/real/dangling": 403, "/real/none": 404, "/real/x/y": 404, "/real/": 200,
-		"/from/x": 200, "/from/link": 403, "/from/dir/x": 404, "/slash/x": 200, "/slash/link": 403, "/root/x": 200, "/root/link": 403, "/other/x": 404,
-		"/variable/x?d=current": 200, "/variable/link?d=current": 403, "/variable/x?d=curr": 404, "/variable/x?d=r1": 404,
-		"/owner/x": 200, "/owner/link": 200, "/owner/dir/x": 200, "/owner/dangling": 404,
+		"/on/x": 404, "/on/none": 404, "/real/x": 200, "/real/link": 403, "/real/dir/x": 404, "/real/dir/": 404,
+		"/real/dir": 403, "/real/dangling": 403, "/real/none": 404, "/real/x/y": 404, "/real/": 200,
+		"/from/x": 200, "/from/link": 403, "/from/dir/x": 404, "/slash/x": 200, "/slash/link": 403, "/root/x": 200,
+		"/root/link": 403, "/other/x": 404,
+		"/variable/x?d=current": 200, "/variable/link?d=current": 403, "/variable/x?d=curr": 404,
+		"/variable/x?d=r1": 404,
+		"/owner/x":         200, "/owner/link": 200, "/owner/dir/x": 200, "/owner/dangling": 404,
 	} {
 		for range 2 {
-			if got := ask(t, h, target); got.status != status {
+			if got := get(t, h, target); got.status != status {
 				t.Errorf("%s: %d, want %d", target, got.status, status)
 			}
 		}

@@ -1,23 +1,41 @@
-// Package front does in a Go process what people put a web server in front of it for: virtual hosts, routing, upstreams,
-// a cache, compression, limits and logs, as nginx does them. It is an http.Handler that works on any http.Server.
+// Package front does in a Go process what nginx does in front of an application: virtual hosts,
+// routing, upstreams, a cache, compression, limits and logs. It is an http.Handler for any
+// http.Server.
 //
 //	handler, err := front.New(front.Config{…}, front.Bind("app", mux))
 //
-// A Config is plain: package nginxconf makes one of an nginx.conf, and a program may write its own. It is compiled to
-// a plan, in which nothing has to be looked up by name any more, and which never changes. What must outlive a reload, such as the
-// health of upstreams, caches and limits, is state, which plans share.
+// A Config is plain data: package nginxconf makes one of an nginx.conf, and a program may write its
+// own. New and Reload compile it to a plan, which never changes and needs no lookups by name. The
+// health of upstreams, caches, limits and logs must outlive a reload: they are the state, which
+// plans share.
 //
 // # Phases
 //
-// A request passes these phases, in this order. Code, logs and documents call them by these names.
+// A request passes these phases, in this order. Code, logs and documents use these names.
 //
-//	host      the virtual host is found, by the address that was connected to and by name
-//	rewrite   set, if, rewrite and return are run: the host's, and then the location's, which is found in between
-//	limit     limit_req, limit_conn, the size of the body
-//	access    allow and deny, passwords, and a subrequest that asks who may come in
-//	content   try_files; then an upstream, a bound handler, or a file answers
-//	filter    the answer's head is changed, its body compressed
-//	log       a line is written
+//	host      finds the virtual host, by the local address and by name
+//	rewrite   runs set, if, rewrite and return of the host, finds the location, and runs its steps
+//	limit     limit_req, limit_conn, and the size of the body
+//	access    allow and deny, passwords, and auth_request
+//	content   try_files; then an upstream, a bound handler or a file responds
+//	filter    changes the response's header, compresses its body
+//	log       writes lines to access logs
 //
-// An internal redirect, such as that to an error page, goes back to finding a location.
+// An internal redirect, such as that to an error page, returns to the rewrite phase.
+//
+// # Glossary
+//
+// Words beyond those of nginx's documentation and the RFCs:
+//
+//	Text             a string with variables, as in nginx
+//	proxy            a compiled Proxy: the content of a location with proxy_pass or fastcgi_pass
+//	upstream request what a proxy sends for an exchange; it may take several attempts
+//	attempt          one try of an upstream request on one server
+//	exchange         a request and its response on their way through the phases
+//	content          what responds in the content phase
+//	bound handler    an http.Handler of the same program that is an upstream: see Bind
+//	plan             a compiled Config
+//	state            what plans share: each entry of a registry lives as long as a plan uses it
+//	slot             the index of a variable in an exchange
+//	poison           a build tag: memory of free lists is never reused, or overwritten
 package front

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// level is how grave what is said in an error log is.
+// level is the severity of an error log line.
 type level int
 
 const (
@@ -41,27 +41,27 @@ func parseLevel(s string) (level, error) {
 
 // errorLog is an ErrorLog, compiled.
 type errorLog struct {
-	least level
-	out   io.Writer   // nil for other
-	other *log.Logger // the program's
-	next  *errorLog   // another one, or nil
+	minLevel level
+	out      io.Writer   // nil writes to logger
+	logger   *log.Logger // of the program
+	next     *errorLog   // a second log, or nil
 }
 
-// wants reports whether the log, or another one behind it, takes what is as grave as that.
-func (to *errorLog) wants(l level) bool {
-	return l >= to.least || to.next != nil && to.next.wants(l)
+// isEnabled reports whether this log or the next one writes lines of a level.
+func (to *errorLog) isEnabled(l level) bool {
+	return l >= to.minLevel || to.next != nil && to.next.isEnabled(l)
 }
 
-// errorLog compiles an ErrorLog. Without one what is an error is said where the options say.
+// errorLog compiles an ErrorLog. Without one, errors are logged to the logger of the options.
 func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 	if e == nil {
-		return &errorLog{least: levelError, other: c.options.logger()}, nil
+		return &errorLog{minLevel: levelError, logger: c.options.logger()}, nil
 	}
 	least, err := parseLevel(e.Level)
 	if err != nil {
 		return nil, err
 	}
-	out := &errorLog{least: least}
+	out := &errorLog{minLevel: least}
 	if e.Next != nil {
 		if out.next, err = c.errorLog(e.Next); err != nil {
 			return nil, err
@@ -71,26 +71,26 @@ func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
 		out.out = os.Stderr
 		return out, nil
 	}
-	out.out, err = c.logFile(e.Path, lostErrors)
+	out.out, err = c.logFile(e.Path, lostLines)
 	if err != nil {
 		return nil, fmt.Errorf("error_log: %w", err)
 	}
 	return out, nil
 }
 
-// errorf says what went wrong with the request, in a line like nginx's. Whatever is foreign in it has to be quoted.
+// errorf logs an error about the request, in a line like nginx's. Foreign strings must be quoted.
 func (x *exchange) errorf(l level, format string, args ...any) {
 	to := x.errorLog()
-	if !to.wants(l) {
+	if !to.isEnabled(l) {
 		return
 	}
 	b := fmt.Appendf(nil, format, args...)
-	to.write(l, x.appendWho(b))
+	to.write(l, x.appendRequest(b))
 }
 
-// say says what went wrong with no request in particular.
-func (to *errorLog) say(l level, format string, args ...any) {
-	if to.wants(l) {
+// logf logs an error that concerns no request.
+func (to *errorLog) logf(l level, format string, args ...any) {
+	if to.isEnabled(l) {
 		to.write(l, fmt.Appendf(nil, format, args...))
 	}
 }
@@ -98,16 +98,16 @@ func (to *errorLog) say(l level, format string, args ...any) {
 func (to *errorLog) write(l level, b []byte) {
 	for ; to != nil; to = to.next {
 		switch {
-		case l < to.least:
+		case l < to.minLevel:
 		case to.out == nil:
-			to.other.Printf("front: [%v] %s", l, b)
+			to.logger.Printf("front: [%v] %s", l, b)
 		default:
-			_, _ = to.out.Write(errorLine(l, b)) // nobody can be told
+			_, _ = to.out.Write(errorLine(l, b)) // there is nowhere to report an error
 		}
 	}
 }
 
-// errorLine is a line of an error log, as nginx writes them.
+// errorLine formats a line of an error log as nginx does.
 func errorLine(l level, text []byte) []byte {
 	line := time.Now().AppendFormat(make([]byte, 0, len(text)+64), "2006/01/02 15:04:05")
 	line = append(append(append(line, " ["...), l.String()...), "] "...)
@@ -115,38 +115,38 @@ func errorLine(l level, text []byte) []byte {
 	return append(append(line, text...), '\n')
 }
 
-// lostErrors is the line that says that others are missing.
-func lostErrors(lines int, why error) []byte {
+// lostLines returns the line that reports lost lines.
+func lostLines(lines int, why error) []byte {
 	return errorLine(levelAlert, fmt.Appendf(nil, "%d lines lost: %v", lines, why))
 }
 
-// errorLog is where errors of the exchange are said now.
+// errorLog returns the error log of the exchange's location.
 func (x *exchange) errorLog() *errorLog {
 	if x.loc != nil && x.loc.errors != nil {
 		return x.loc.errors
 	}
-	return &errorLog{least: levelError, other: x.plan.options.logger()}
+	return &errorLog{minLevel: levelError, logger: x.plan.options.logger()}
 }
 
-// appendWho appends whose request it is.
-func (x *exchange) appendWho(b []byte) []byte {
+// appendRequest appends the description of the request.
+func (x *exchange) appendRequest(b []byte) []byte {
 	b = append(append(b, ", client: "...), x.clientAddr()...)
 	if x.host != nil {
 		b = fmt.Appendf(b, ", server: %s", x.host.name)
 	}
-	b = fmt.Appendf(b, ", request: %q", bounded(requestLine(x)))
+	b = fmt.Appendf(b, ", request: %q", truncateLogged(requestLine(x)))
 	if x.parent != nil {
-		b = fmt.Appendf(b, ", subrequest: %q", bounded(x.path))
+		b = fmt.Appendf(b, ", subrequest: %q", truncateLogged(x.path))
 	}
-	if x.upstream != "" {
-		b = fmt.Appendf(b, ", upstream: %q", bounded(x.upstream))
+	if x.upstreamURL != "" {
+		b = fmt.Appendf(b, ", upstream: %q", truncateLogged(x.upstreamURL))
 	}
-	b = fmt.Appendf(b, ", host: %q", bounded(x.asked))
+	b = fmt.Appendf(b, ", host: %q", truncateLogged(x.hostHeader))
 	if from := x.r.Referer(); from != "" {
-		b = fmt.Appendf(b, ", referrer: %q", bounded(from))
+		b = fmt.Appendf(b, ", referrer: %q", truncateLogged(from))
 	}
 	return b
 }
 
-// bounded is as much of a text of a client's as a line has.
-func bounded(s string) string { return s[:min(len(s), maxLogged)] }
+// truncateLogged truncates a foreign string to what a line may have.
+func truncateLogged(s string) string { return s[:min(len(s), maxLogged)] }

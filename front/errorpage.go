@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Statuses of nginx's own, beside 444.
+// Statuses of nginx's own, besides 444.
 const (
 	statusHeaderTooLarge = 494
 	statusCertError      = 495
@@ -20,7 +20,7 @@ const (
 // errorPage is an ErrorPage, compiled.
 type errorPage struct {
 	statuses []int
-	status   int // 0 keeps the error's, below zero is the page's
+	status   int // 0 keeps the error's; a negative one is the page's
 	target   text
 }
 
@@ -29,18 +29,18 @@ func (c *compiler) errorPages(from []ErrorPage) ([]errorPage, error) {
 	for _, f := range from {
 		target, err := c.text(f.Target)
 		if err == nil && target.empty() {
-			err = fmt.Errorf("it has no target")
+			err = fmt.Errorf("missing target")
 		}
 		for _, s := range f.Statuses {
 			if s < 300 || s > 599 || s == statusClientGone {
-				err = fmt.Errorf("the status %d has no page, want 300 to 599 and not 499", s)
+				err = fmt.Errorf("invalid status %d: want 300 to 599 except 499", s)
 			}
 		}
 		if f.Status > 0 && !isFinal(f.Status) {
 			err = fmt.Errorf("=%d: want a status from 200 to 999", f.Status)
 		}
 		if err == nil && strings.HasPrefix(target.literal, "@") && target.constant() {
-			err = c.leads(&target)
+			err = c.checkNamedTarget(&target)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("error page: %w", err)
@@ -50,37 +50,38 @@ func (c *compiler) errorPages(from []ErrorPage) ([]errorPage, error) {
 	return all, nil
 }
 
-// fail ends with an error, or a redirect that has its Location, as the location's error pages say: it may be an internal redirect.
-// Nothing of an answer may have been written.
+// fail ends the phase with an error, or with a redirect whose Location is set. The location's error
+// pages apply, which may be an internal redirect. Nothing of a response may have been sent.
 func (x *exchange) fail(status int) outcome {
 	if status == statusClosed {
-		return x.hangUp(status)
+		return x.abort(status)
 	}
-	x.status = status
+	x.errorStatus = status
 	if status == http.StatusRequestEntityTooLarge || x.bodyStatus.Load() != 0 {
 		x.dropBody()
 	}
-	x.forget()
-	if !x.errored && len(x.loc.errorPages) > 0 && x.redirects <= maxRedirects {
-		x.errored = !x.loc.settings.RecursiveErrors
+	x.clearHeader()
+	if !x.errorPageUsed && len(x.loc.errorPages) > 0 && x.redirects <= maxRedirects {
+		x.errorPageUsed = !x.loc.settings.RecursiveErrors
 		for i := range x.loc.errorPages {
 			if p := &x.loc.errorPages[i]; slices.Contains(p.statuses, status) {
-				return p.answer(x)
+				return p.serve(x)
 			}
 		}
 	}
-	x.page()
-	return answered
+	x.sendBuiltinPage()
+	return responded
 }
 
-// closed fails where nothing is served. No error page answers: it may lead to what would be served otherwise.
-func (x *exchange) closed() outcome {
-	x.errorf(levelError, "nothing is served here: %s", x.loc.settings.Closed)
-	x.errored = true
+// failClosed rejects a request to a closed location. Error pages do not apply: they might lead to
+// what is closed.
+func (x *exchange) failClosed() outcome {
+	x.errorf(levelError, "location is closed: %s", x.loc.settings.Closed)
+	x.errorPageUsed = true
 	return x.fail(http.StatusServiceUnavailable)
 }
 
-// dropBody has whatever answers see no body of the request, because that is too long or cannot be read.
+// dropBody removes the request's body, which is too long or cannot be read, for what responds now.
 func (x *exchange) dropBody() {
 	if x.r.ContentLength == 0 || x.hasReceived() {
 		return
@@ -93,35 +94,37 @@ func (x *exchange) dropBody() {
 	x.bodyStatus.Store(0)
 }
 
-// failing is the content of what cannot answer.
-type failing int
+// fixedStatus is content that always fails with a status.
+type fixedStatus int
 
-func (f failing) serve(x *exchange) outcome { return x.fail(int(f)) }
+func (f fixedStatus) serve(x *exchange) outcome { return x.fail(int(f)) }
 
-// forget takes back what was said about an answer that is not given.
-func (x *exchange) forget() {
+// clearHeader removes the fields of a response that is not sent.
+func (x *exchange) clearHeader() {
 	header := x.w.Header()
 	if len(header) == 0 {
 		return
 	}
 	for _, name := range [...]string{
-		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type", "Etag", "Expires", "Last-Modified",
+		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
+		"Etag", "Expires", "Last-Modified",
 	} {
-		if name != "Content-Range" || x.status != http.StatusRequestedRangeNotSatisfiable { // of which it says the file's length
+		// it has the file's length
+		if name != "Content-Range" || x.errorStatus != http.StatusRequestedRangeNotSatisfiable {
 			delete(header, name)
 		}
 	}
 }
 
-// answer has the page answer.
-func (p *errorPage) answer(x *exchange) outcome {
+// serve responds with the page.
+func (p *errorPage) serve(x *exchange) outcome {
 	switch {
 	case p.status > 0:
-		x.status = p.status
+		x.errorStatus = p.status
 	case p.status < 0:
-		x.status = 0
+		x.errorStatus = 0
 	}
-	target := p.target.of(x)
+	target := p.target.eval(x)
 	switch {
 	case strings.HasPrefix(target, "/"):
 		if x.method != http.MethodHead {
@@ -131,24 +134,25 @@ func (p *errorPage) answer(x *exchange) outcome {
 	case strings.HasPrefix(target, "@"):
 		return x.redirectNamed(target)
 	}
-	if !redirects(x.status) {
-		x.status = http.StatusFound
+	if !redirects(x.errorStatus) {
+		x.errorStatus = http.StatusFound
 	}
 	x.w.Header()["Location"] = []string{x.escapeControls(target)}
-	x.page()
-	return answered
+	x.sendBuiltinPage()
+	return responded
 }
 
-// statusOf is the status of an answer whose content says that it is status: an error page's is the error's.
-func (x *exchange) statusOf(status int) int {
-	if x.status == 0 {
+// pageStatus returns the status of a response: that of the error if an error page responds, else
+// status.
+func (x *exchange) pageStatus(status int) int {
+	if x.errorStatus == 0 {
 		return status
 	}
-	return shown(x.status)
+	return clientStatus(x.errorStatus)
 }
 
-// ofPage removes from a page's header what is the page's and not the error's, as nginx does.
-func ofPage(header http.Header, status int) {
+// cleanPageHeader removes fields that describe an error page as a file, as nginx does.
+func cleanPageHeader(header http.Header, status int) {
 	if status != http.StatusOK {
 		delete(header, "Last-Modified")
 		delete(header, "Accept-Ranges")
@@ -158,8 +162,8 @@ func ofPage(header http.Header, status int) {
 	}
 }
 
-// shown is a status as clients see it.
-func shown(status int) int {
+// clientStatus returns the status that the client sees.
+func clientStatus(status int) int {
 	switch status {
 	case statusHeaderTooLarge, statusCertError, statusNoCert, statusToHTTPS:
 		return http.StatusBadRequest
@@ -167,18 +171,18 @@ func shown(status int) int {
 	return status
 }
 
-// page answers with the page that is built in.
-func (x *exchange) page() {
-	status := shown(x.status)
+// sendBuiltinPage responds with the built-in page of the error.
+func (x *exchange) sendBuiltinPage() {
+	status := clientStatus(x.errorStatus)
 	header := x.w.Header()
-	if x.r.ProtoMajor < 2 && closes(x.status) {
+	if x.r.ProtoMajor < 2 && closesConnection(x.errorStatus) {
 		header["Connection"] = []string{"close"}
 	}
-	body := pageOf(x.status, x.plan.product, x.loc.settings.HideVersion)
+	body := builtinPage(x.errorStatus, x.plan.product, x.loc.settings.HideVersion)
 	if body == "" {
 		header["Content-Length"] = []string{"0"}
 	} else {
-		header["Content-Type"] = []string{x.loc.files.types.ofPage(status)}
+		header["Content-Type"] = []string{x.loc.files.types.pageType(status)}
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	x.w.WriteHeader(status)
@@ -187,19 +191,21 @@ func (x *exchange) page() {
 	}
 }
 
-// closes reports whether an error ends its connection, because what follows on it may not be what it seems.
-func closes(status int) bool {
+// closesConnection reports whether an error ends its connection, because what follows on it may not
+// be a request.
+func closesConnection(status int) bool {
 	switch status {
-	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusInternalServerError,
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+		http.StatusInternalServerError,
 		http.StatusNotImplemented, statusHeaderTooLarge, statusCertError, statusNoCert, statusToHTTPS:
 		return true
 	}
 	return false
 }
 
-// pageOf is the page of a status, "" for one that has no name.
-func pageOf(status int, product string, hideVersion bool) string {
-	title := titleOf(status)
+// builtinPage returns the built-in page of a status, "" for a status without a title.
+func builtinPage(status int, product string, hideVersion bool) string {
+	title := statusTitle(status)
 	if title == "" {
 		return ""
 	}
@@ -219,7 +225,8 @@ func pageOf(status int, product string, hideVersion bool) string {
 		name, _, _ = strings.Cut(product, "/")
 	}
 	const line = "\r\n"
-	page := "<html>" + line + "<head><title>" + title + "</title></head>" + line + "<body>" + line + "<center><h1>" + title + "</h1></center>" + line
+	page := "<html>" + line + "<head><title>" + title + "</title></head>" + line + "<body>" + line + "<center><h1>" +
+		title + "</h1></center>" + line
 	if detail != "" {
 		page = strings.Replace(page, "<title>"+title, "<title>400 "+detail, 1)
 		page += "<center>" + detail + "</center>" + line
@@ -227,10 +234,10 @@ func pageOf(status int, product string, hideVersion bool) string {
 	return page + "<hr><center>" + name + "</center>" + line + "</body>" + line + "</html>" + line
 }
 
-// titleOf is a status with the name that nginx has for it, "" if it has none.
-func titleOf(status int) string {
+// statusTitle returns a status with nginx's name for it, or "".
+func statusTitle(status int) string {
 	name := ""
-	switch status = shown(status); status {
+	switch status = clientStatus(status); status {
 	case http.StatusUnauthorized:
 		name = "Authorization Required"
 	case http.StatusMethodNotAllowed:
@@ -243,7 +250,8 @@ func titleOf(status int) string {
 		name = "Service Temporarily Unavailable"
 	case http.StatusGatewayTimeout:
 		name = "Gateway Time-out"
-	case 301, 302, 303, 307, 308, 400, 402, 403, 404, 406, 409, 410, 411, 412, 413, 415, 416, 421, 429, 500, 501, 502, 505, 507:
+	case 301, 302, 303, 307, 308, 400, 402, 403, 404, 406, 409, 410, 411, 412, 413, 415, 416, 421, 429, 500, 501, 502,
+		505, 507:
 		name = http.StatusText(status)
 	default:
 		return ""
@@ -251,22 +259,22 @@ func titleOf(status int) string {
 	return strconv.Itoa(status) + " " + name
 }
 
-// statusSent is $status, "000" as long as there is none.
-func statusSent(x *exchange) string { return fmt.Sprintf("%03d", x.answerStatus()) }
+// statusVariable is $status, "000" before there is one.
+func statusVariable(x *exchange) string { return fmt.Sprintf("%03d", x.responseStatus()) }
 
-func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.answerBytes(), 10) }
+func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.responseBytes(), 10) }
 
-// bytesSent is about the number of bytes of the answer: those of its body, and of its head as HTTP/1 would write it. Those of a
-// tunnel are exact.
+// bytesSent is $bytes_sent: the length of the body, and of the head as HTTP/1 would write it. It is
+// exact for tunnels only.
 func bytesSent(x *exchange) string {
 	const line, field = len("HTTP/1.1 200 OK\r\n\r\n"), len(": \r\n")
 	switch {
-	case x.note != 0:
+	case x.loggedStatus != 0:
 		return "0"
-	case x.out != nil && x.out.switched > 0:
-		return strconv.FormatInt(x.out.switched+x.out.sent, 10)
+	case x.out != nil && x.out.switchBytes > 0:
+		return strconv.FormatInt(x.out.switchBytes+x.out.sent, 10)
 	}
-	n := x.answerBytes() + int64(line)
+	n := x.responseBytes() + int64(line)
 	for name, values := range x.w.Header() {
 		for _, v := range values {
 			n += int64(len(name) + len(v) + field)

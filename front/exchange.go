@@ -6,89 +6,90 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// exchange is one request and its answer, on their way through the phases.
+// exchange is one request and its response on their way through the phases.
 type exchange struct {
 	plan   *plan
-	parent *exchange           // whose subrequest it is, else nil
-	w      http.ResponseWriter // what the content is written to
-	r      *http.Request       // as it came, but for its Host
+	parent *exchange           // the exchange that this is a subrequest of, or nil
+	w      http.ResponseWriter // where the content writes
+	r      *http.Request       // as received, except for its Host
 
-	asked string // Host, as it came
+	hostHeader string // Host as received
 
 	host *host
-	loc  *location // the host's defaults until one is found
-	path string    // normalized: $uri. rewrite and internal redirects change it
+	loc  *location // the host's defaults until a location is found
+	path string    // $uri: normalized; changed by rewrite and internal redirects
 	args string    // $args
 
-	behind string // what try_files has found behind the alias of a regular expression
+	triedFile string // the file of try_files, in a location with a regular expression and an alias
 
-	method    string // the request's, or GET once an error page answers
-	entry     entry  // where answer goes on
-	named     *location
-	moved     bool // a rewrite has changed the path: a location is to be found for it
-	internal  bool // the location was not found for the client's path
-	changed   bool // the path, or the query, is no longer the client's
-	rewritten bool // nor is it the one by which the location was found
-	stuck     bool // patterns have taken too many steps: nobody knows whether they match
-	steps     int  // that patterns have taken, those of subrequests included
-	shown     bool // a handler has been given the request, and may have it still
-	errored   bool // error pages have been asked, and may not be again
-	redirects int  // internal ones so far, and changes of the path
-	status    int  // of the error whose page is being answered, else 0
+	method            string // the request's, or GET for an error page
+	entry             entry  // where runPhases continues
+	named             *location
+	needsLocation     bool // rewrite has changed the path
+	internal          bool // the location was not found for the client's path
+	uriChanged        bool // path or query are no longer the client's
+	rewritten         bool // the location was not found for path
+	regexTimedOut     bool // the regular expressions exceeded maxRegexSteps: no result is valid
+	regexSteps        int  // steps of regular expressions, including those of subrequests
+	handlerHasRequest bool // a handler has received r, and may keep it
+	errorPageUsed     bool // error pages have applied, and may not again
+	redirects         int  // internal redirects and changes of the path so far
+	errorStatus       int  // the error whose page is being sent, or 0
 
-	captures captures
-	vars     []value     // of slots: those that Set, Map and named groups give values
-	limitOf  string      // $limit_rate, if it was set
-	served   served      // the connection, if the plan counts its requests
-	id       string      // $request_id, once it was asked for
-	cached   cache.State // what a cache had to do with the answer
+	captures   captures
+	vars       []value     // by slot: variables of Set, Map and named groups
+	limitRate  string      // $limit_rate, if set
+	connUse    connUse     // the connection, if the plan counts its requests
+	id         string      // $request_id, once it was read
+	cacheState cache.State // what the cache did
 
-	around
-	*passing // nil until an upstream is asked, and in the end
+	exchangeState
+	*proxyState // nil until a proxy is used, and after its memory was released
 }
 
-// value is that of a variable that has a slot.
+// value is the value of a variable with a slot.
 type value struct {
 	text  string
-	known bool
+	isSet bool
 }
 
-// outcome is how a phase ends.
+// outcome is the result of a phase.
 type outcome int
 
 const (
-	proceed  outcome = iota // with the next phase
-	answered                // it is over, but for the log
-	again                   // a location is to be found for the path, which has changed: an internal redirect
+	proceed   outcome = iota // the next phase follows
+	responded                // the exchange is over, except for the log phase
+	relocate                 // the path has changed: find its location
 )
 
-// entry is the phase that an exchange goes on with.
+// entry is the phase with which an exchange continues.
 type entry int
 
 const (
-	atHost     entry = iota // the host's rewrite phase: at the beginning, and after an internal redirect
-	atLocation              // a location is found: after a rewrite
+	atHost     entry = iota // the host's rewrite phase: initially, and after an internal redirect
+	atLocation              // finding the location: after a rewrite
 	atNamed                 // the rewrite phase of a named location
 )
 
-// maxRedirects bounds internal redirects of a request, as nginx does.
+// maxRedirects bounds the internal redirects of a request, as in nginx.
 const maxRedirects = 10
 
-// newExchange returns memory that was given back, if there is any.
+// newExchange returns an exchange, with memory of the free list if there is any.
 func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
 	x, ok := p.state.exchanges.Get().(*exchange)
 	if !ok {
 		x = new(exchange)
 	}
-	x.plan, x.w, x.r, x.asked, x.method, x.args = p, w, r, r.Host, r.Method, r.URL.RawQuery
+	x.plan, x.w, x.r, x.hostHeader, x.method, x.args = p, w, r, r.Host, r.Method, r.URL.RawQuery
 	return x
 }
 
-// giveBack gives the exchange's memory back, if nobody else has it: who sees the answer or reads the body may be kept by a handler, and
-// what passes on by a cache. 0.2 us of a bound handler's request, which allocates half as much. Whoever used it all the same would
-// meet nil, for ever in builds that poison.
-func (x *exchange) giveBack() {
-	if !x.done || x.out != nil || x.body != nil || x.passing != nil {
+// recycle returns the exchange to the free list if nothing else can refer to it. A handler may keep
+// what wraps the response or the body, and a cache what proxies. The free list saves 0.2 us and
+// half of the allocated bytes of a bound handler's request. Memory is zeroed, and in builds with
+// the tag poison never reused, so that later uses fail.
+func (x *exchange) recycle() {
+	if !x.isComplete || x.out != nil || x.body != nil || x.proxyState != nil {
 		return
 	}
 	s := x.plan.state
@@ -100,34 +101,35 @@ func (x *exchange) giveBack() {
 // run takes the exchange through the phases.
 func (x *exchange) run() {
 	defer x.end()
-	out := x.arrive()
-	for out == again {
-		out = x.answer()
+	out := x.findHost()
+	for out == relocate {
+		out = x.runPhases()
 	}
 	x.complete()
 }
 
-// arrive finds the host, and refuses what no location shall see.
-func (x *exchange) arrive() outcome {
-	group := x.plan.hosts.group(x.r)
-	name, ok := hostName(x.asked)
+// findHost finds the host, and rejects requests that no location may see.
+func (x *exchange) findHost() outcome {
+	group := x.plan.hosts.groupOf(x.r)
+	name, ok := hostName(x.hostHeader)
 	var status int
-	x.host, status = group.choose(x, name)
+	x.host, status = group.selectHost(x, name)
 	x.loc = &x.host.defaults
-	x.begin()
-	x.enter()
+	x.start()
+	x.applyLocation()
 	switch {
 	case !ok, malformed(x.r):
 		return x.fail(http.StatusBadRequest)
-	case x.stuck:
-		x.errorf(levelError, "the regular expressions of the hosts' names take more than %d steps", patternSteps)
+	case x.regexTimedOut:
+		x.errorf(levelError, "the regular expressions of server names exceed %d steps", maxRegexSteps)
 		return x.fail(http.StatusInternalServerError)
 	}
 	if status != 0 {
 		return x.fail(status)
 	}
 	if x.method == http.MethodConnect && x.r.ProtoMajor == 1 {
-		x.w.Header()["Connection"] = []string{"close"} // what follows may be meant for somebody else
+		// what follows may be meant for another server
+		x.w.Header()["Connection"] = []string{"close"}
 	}
 	if x.method == http.MethodConnect || x.method == http.MethodTrace {
 		return x.fail(http.StatusMethodNotAllowed)
@@ -135,11 +137,11 @@ func (x *exchange) arrive() outcome {
 	if !x.findPath() {
 		return x.fail(http.StatusBadRequest)
 	}
-	return again
+	return relocate
 }
 
-// answer finds a location and has it answer.
-func (x *exchange) answer() outcome {
+// runPhases finds a location and runs its phases.
+func (x *exchange) runPhases() outcome {
 	switch x.entry {
 	case atHost:
 		if out := x.rewriteHost(); out != proceed {
@@ -147,50 +149,50 @@ func (x *exchange) answer() outcome {
 		}
 		fallthrough
 	case atLocation:
-		x.behind = ""
+		x.triedFile = ""
 		if out := x.locate(); out != proceed {
 			return out
 		}
 	case atNamed:
 		x.loc = x.named
-		x.enter()
+		x.applyLocation()
 	}
-	if x.loc.lifetime != (lifetime{}) {
-		x.boundConnection()
+	if x.loc.keepAlive != (keepAliveLimits{}) {
+		x.limitKeepAlive()
 	}
 	if x.loc.settings.Closed != "" {
-		return x.closed()
+		return x.failClosed()
 	}
 	if out := x.rewrite(); out != proceed {
 		return out
 	}
-	if x.loc.settings.Closed != "" { // that of an if
-		return x.closed()
+	if x.loc.settings.Closed != "" { // the location of an if
+		return x.failClosed()
 	}
-	if out := x.loc.limits.enter(x); out != proceed {
+	if out := x.loc.limits.check(x); out != proceed {
 		return out
 	}
 	if out := x.loc.access.check(x); out != proceed {
 		return out
 	}
-	if x.loc.tries != nil {
-		if out := x.loc.tries.run(x); out != proceed {
+	if x.loc.tryFiles != nil {
+		if out := x.loc.tryFiles.run(x); out != proceed {
 			return out
 		}
 	}
 	return x.serve()
 }
 
-// goOn begins another cycle, unless there were too many.
-func (x *exchange) goOn(at entry) outcome {
-	x.entry, x.moved = at, false
+// restart continues with another location, unless there were too many redirects.
+func (x *exchange) restart(next entry) outcome {
+	x.entry, x.needsLocation = next, false
 	if x.redirects++; x.redirects > maxRedirects {
 		return x.fail(http.StatusInternalServerError)
 	}
-	return again
+	return relocate
 }
 
-// redirect goes to another URI of the host, path and query, without the client's knowing. The path is decoded.
+// redirect redirects internally to a decoded path and a query of the same host.
 func (x *exchange) redirect(path, args string) outcome {
 	path, ok := cleanPath(path, true)
 	if !ok {
@@ -199,18 +201,18 @@ func (x *exchange) redirect(path, args string) outcome {
 	return x.redirectTo(path, args)
 }
 
-// redirectTo is redirect to a path that is clean.
+// redirectTo is redirect for a normalized path.
 func (x *exchange) redirectTo(path, args string) outcome {
-	x.path, x.args, x.internal, x.changed = path, args, true, true
-	return x.goOn(atHost)
+	x.path, x.args, x.internal, x.uriChanged = path, args, true, true
+	return x.restart(atHost)
 }
 
-// redirectNamed goes to a named location, "@" and a name, of the host.
+// redirectNamed redirects internally to a named location of the host; name includes the "@".
 func (x *exchange) redirectNamed(name string) outcome {
 	loc := x.host.named[name]
 	if loc == nil {
 		return x.fail(http.StatusInternalServerError)
 	}
 	x.named, x.internal = loc, true
-	return x.goOn(atNamed)
+	return x.restart(atNamed)
 }

@@ -12,21 +12,21 @@ import (
 // expires is an Expires, compiled.
 type expires struct {
 	text     text
-	fixed    expiry // if the text is constant
+	constant expiry // if text is constant
 	modified bool
 }
 
-// expiry is what the text of an Expires says.
+// expiry is a parsed Expires.Text.
 type expiry struct {
 	kind    expiryKind
-	seconds int64 // from a request, from a file's time, or from midnight
+	seconds int64 // after the request, the modification time, or midnight
 }
 
 type expiryKind int
 
 const (
 	expiryIn expiryKind = iota
-	expiryAt            // a time of the day
+	expiryAt            // a time of day
 	expiryEpoch
 	expiryMax
 	expiryOff
@@ -45,17 +45,17 @@ func (c *compiler) expires(e *Expires) (*expires, error) {
 	}
 	out := &expires{text: value, modified: e.Modified}
 	if value.constant() {
-		if out.fixed, err = parseExpiry(string(e.Text), e.Modified); err != nil {
+		if out.constant, err = parseExpiry(string(e.Text), e.Modified); err != nil {
 			return nil, fmt.Errorf("expires: %w", err)
 		}
-		if out.fixed.kind == expiryOff {
+		if out.constant.kind == expiryOff {
 			return nil, nil
 		}
 	}
 	return out, nil
 }
 
-// parseExpiry reads what Expires.Text says.
+// parseExpiry parses Expires.Text.
 func parseExpiry(s string, modified bool) (expiry, error) {
 	if !modified {
 		switch s {
@@ -72,7 +72,7 @@ func parseExpiry(s string, modified bool) (expiry, error) {
 	minus := false
 	switch {
 	case daily && modified:
-		return e, errors.New("a time of the day does not go with modified")
+		return e, errors.New("\"modified\" does not allow a time of day")
 	case daily:
 		e.kind = expiryAt
 	case strings.HasPrefix(rest, "+"):
@@ -93,9 +93,10 @@ func parseExpiry(s string, modified bool) (expiry, error) {
 	return e, nil
 }
 
-// parseSeconds reads a time as nginx has it: "1d 12h", units from large to small, seconds without one.
+// parseSeconds parses a time as nginx does: "1d 12h", units in descending order, seconds without a
+// unit.
 func parseSeconds(s string) (total int64, ok bool) {
-	const units, never = "yMwdhms", int64(1) << 33 // seconds: what a time.Duration can hold
+	const units, never = "yMwdhms", int64(1) << 33 // seconds: the range of time.Duration
 	seconds := [...]int64{365 * secondsOfDay, 30 * secondsOfDay, 7 * secondsOfDay, secondsOfDay, 60 * 60, 60, 1}
 	if s == "" {
 		return 0, false
@@ -111,7 +112,7 @@ func parseSeconds(s string) (total int64, ok bool) {
 			unit = strings.IndexByte(units, s[0])
 			s = s[1:]
 		} else if s != "" {
-			return 0, false // seconds are last
+			return 0, false // only the last number may have no unit
 		}
 		if err != nil || unit <= last || n > never/seconds[unit] {
 			return 0, false
@@ -124,13 +125,13 @@ func parseSeconds(s string) (total int64, ok bool) {
 	return total, true
 }
 
-// set sets Expires and Cache-Control of an answer, in place of those that there are.
+// set sets Expires and Cache-Control of a response.
 func (e *expires) set(x *exchange, header http.Header) {
-	what := e.fixed
+	what := e.constant
 	if !e.text.constant() {
 		var err error
-		if what, err = parseExpiry(e.text.of(x), e.modified); err != nil {
-			return // as nginx does
+		if what, err = parseExpiry(e.text.eval(x), e.modified); err != nil {
+			return // as in nginx
 		}
 	}
 	var at, control string
@@ -151,7 +152,7 @@ func (e *expires) set(x *exchange, header http.Header) {
 	header["Expires"], header["Cache-Control"] = []string{at}, []string{control}
 }
 
-// after is when an answer that is given now is no longer fresh.
+// after returns when a response of now expires.
 func (e expiry) after(now time.Time, modified bool, header http.Header) time.Time {
 	if e.kind == expiryAt {
 		y, m, d := now.Date()

@@ -9,71 +9,76 @@ import (
 	"github.com/tarehq/tare/internal/roundtrip"
 )
 
-// fieldNames says which fields of clients are passed on besides those whose names have letters, digits and hyphens only.
+// fieldNames says which fields of clients are forwarded, besides those whose names have letters,
+// digits and hyphens only.
 type fieldNames struct {
 	underscores bool
-	any         bool // that HTTP allows
+	any         bool // any name that HTTP allows
 }
 
-// pass reports whether a field with a name is passed on.
-func (f fieldNames) pass(name string) bool {
-	return roundtrip.PlainName(name) || f != (fieldNames{}) && f.also(name)
+// allows reports whether a field is forwarded.
+func (f fieldNames) allows(name string) bool {
+	return roundtrip.PlainName(name) || f != (fieldNames{}) && f.allowsUnusual(name)
 }
 
-// also is pass for names that are not plain. A name that some programs take for that of a field that frames or routes messages is not
-// passed on.
-func (f fieldNames) also(name string) bool {
+// allowsUnusual is allows for other names. It rejects those that programs confuse with fields for
+// framing or routing.
+func (f fieldNames) allowsUnusual(name string) bool {
 	if !f.any && !roundtrip.PlainName(strings.ReplaceAll(name, "_", "-")) {
 		return false
 	}
-	switch as := takenFor(name); as {
+	switch confused := confusedWith(name); confused {
 	case "Content-Length", "Expect", "Host":
 		return false
 	default:
-		return !roundtrip.ConcernsConnection(as)
+		return !roundtrip.ConcernsConnection(confused)
 	}
 }
 
-// takenFor is the name for which programs take one with underscores.
-func takenFor(name string) string {
+// confusedWith returns the name that programs confuse a name with underscores with.
+func confusedWith(name string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }
 
-// requestField is the value of a client's field as $http_NAME has it. A name with hyphens comes before one with underscores.
+// requestField returns the value of $http_NAME. A name with hyphens comes before one with
+// underscores.
 func (x *exchange) requestField(name string) []string {
-	header := x.client().Header
+	header := x.clientRequest().Header
 	if v, ok := header[name]; ok || x.host == nil || x.host.fields == (fieldNames{}) {
 		return v
 	}
 	switch name {
-	case "User-Agent", "Referer", "Via", "X-Forwarded-For": // nginx knows these by their own names only
+	// nginx finds these by their exact names only
+	case "User-Agent", "Referer", "Via", "X-Forwarded-For":
 		return nil
 	}
 	found := ""
 	for other := range header {
-		if takenFor(other) == name && x.host.fields.pass(other) && (found == "" || other < found) {
+		if confusedWith(other) == name && x.host.fields.allows(other) && (found == "" || other < found) {
 			found = other
 		}
 	}
 	return header[found]
 }
 
-// addOtherFields adds the parameters of fields whose names are not plain. None of them takes the place of another field's.
-func (s *sending) addOtherFields(p *fcgiclient.Params) {
+// addUnusualFields adds parameters for fields with unusual names. They never replace another
+// field's.
+func (s *upstreamRequest) addUnusualFields(p *fcgiclient.Params) {
 	var names []string
 	for name := range s.header {
-		if !roundtrip.PlainName(name) && s.fields.pass(name) && s.pass.cgi.tells(name, s.header) {
+		if !roundtrip.PlainName(name) && s.fields.allows(name) && s.proxy.fastcgi.passesField(name, s.header) {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	added := make(map[string]bool)
 	for _, name := range names {
-		as := takenFor(name)
-		if as != name && s.header[as] != nil || s.pass.cgi.given[as] || as == "Proxy" || added[as] {
+		confused := confusedWith(name)
+		if confused != name && s.header[confused] != nil || s.proxy.fastcgi.setFields[confused] ||
+			confused == "Proxy" || added[confused] {
 			continue
 		}
-		added[as] = true
-		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), joined(s.header[name]))
+		added[confused] = true
+		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), joinValues(s.header[name]))
 	}
 }

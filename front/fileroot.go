@@ -7,43 +7,45 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// fileRoots are handlers of a directory by the part of paths in which symbolic links are trusted, if that has variables. Those that
-// have been unused for the longest are closed.
+// fileRoots holds handlers of a directory for each trusted prefix (disable_symlinks from=), if that
+// has variables. The least recently used are closed.
 type fileRoots struct {
 	mu    sync.Mutex
-	held  map[string]*heldRoot // by the trusted part
+	roots map[string]*fileRoot // by the trusted prefix
 	clock uint64
 }
 
-type heldRoot struct {
+type fileRoot struct {
 	handler *files.Handler
-	used    uint64 // by the clock
+	used    uint64 // value of clock at the last use
 	users   int
 	dropped bool
 }
 
-// maxRoots bounds the handlers of one location. Each has a share of what one handler may hold.
+// maxRoots bounds the handlers of one location. Each has a share of one handler's limits.
 const maxRoots = 32
 
-func newFileRoots() *fileRoots { return &fileRoots{held: make(map[string]*heldRoot)} }
+func newFileRoots() *fileRoots { return &fileRoots{roots: make(map[string]*fileRoot)} }
 
-// fileShares is how many times what one handler of files may hold by default all of them may hold together.
-const fileShares = 4
+// fileShareCount is how many times the default limits of one handler all handlers share.
+const fileShareCount = 4
 
-// fileLimits are those of each directory: all directories that the Config names share what there is.
+// fileLimits returns the limits of each directory. All directories of the Config share them.
 func (c *compiler) fileLimits() files.Limits {
 	roots := make(map[Text]bool)
 	for p := range c.config.Places() {
 		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
 	}
-	n := 1 // a power of two, so that one more directory seldom has the others forget what they hold
-	for n*fileShares < len(roots) {
+	// a power of two, so that adding a directory seldom changes the limits, which would empty the
+	// others' caches
+	n := 1
+	for n*fileShareCount < len(roots) {
 		n *= 2
 	}
 	return shareOf(n)
 }
 
-// shareOf is what one of n handlers may hold.
+// shareOf returns the limits of one of n handlers.
 func shareOf(n int) files.Limits {
 	return files.Limits{
 		Resources: max(files.DefaultResources/n, 64), Bytes: max(files.DefaultBytes/int64(n), 1<<20),
@@ -51,30 +53,30 @@ func shareOf(n int) files.Limits {
 	}
 }
 
-// find completes a place with the handler that trusts the part from.
-func (r *fileRoots) find(f *fileSet, p place, from string) place {
-	held := r.take(f, from)
-	p.in, p.done = held.handler, func() { r.giveBack(held) }
+// find completes p with the handler that trusts the prefix from.
+func (r *fileRoots) find(f *fileSet, p filePlace, from string) filePlace {
+	root := r.acquire(f, from)
+	p.handler, p.release = root.handler, func() { r.release(root) }
 	return p
 }
 
-func (r *fileRoots) take(f *fileSet, from string) *heldRoot {
+func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.held[from]
+	h := r.roots[from]
 	if h == nil {
-		how := f.how
-		how.SymlinksFrom = from
-		how.Limits = shareOf(maxRoots)
-		handler, err := files.New(how)
+		config := f.config
+		config.SymlinksFrom = from
+		config.Limits = shareOf(maxRoots)
+		handler, err := files.New(config)
 		if err != nil {
-			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one of the kind
+			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one like it
 		}
-		for len(r.held) >= maxRoots {
+		for len(r.roots) >= maxRoots {
 			r.evict()
 		}
-		h = &heldRoot{handler: handler}
-		r.held[from] = h
+		h = &fileRoot{handler: handler}
+		r.roots[from] = h
 	}
 	r.clock++
 	h.used = r.clock
@@ -82,7 +84,7 @@ func (r *fileRoots) take(f *fileSet, from string) *heldRoot {
 	return h
 }
 
-func (r *fileRoots) giveBack(h *heldRoot) {
+func (r *fileRoots) release(h *fileRoot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h.users--; h.users == 0 && h.dropped {
@@ -90,11 +92,11 @@ func (r *fileRoots) giveBack(h *heldRoot) {
 	}
 }
 
-// evict gives up one. mu is held.
+// evict removes the least recently used one. The caller holds mu.
 func (r *fileRoots) evict() {
 	oldest := ""
-	for dir, h := range r.held {
-		if r.held[oldest] == nil || h.used < r.held[oldest].used {
+	for dir, h := range r.roots {
+		if r.roots[oldest] == nil || h.used < r.roots[oldest].used {
 			oldest = dir
 		}
 	}
@@ -102,8 +104,8 @@ func (r *fileRoots) evict() {
 }
 
 func (r *fileRoots) drop(dir string) {
-	h := r.held[dir]
-	delete(r.held, dir)
+	h := r.roots[dir]
+	delete(r.roots, dir)
 	h.dropped = true
 	if h.users == 0 {
 		_ = h.handler.Close()
@@ -113,7 +115,7 @@ func (r *fileRoots) drop(dir string) {
 func (r *fileRoots) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for dir := range r.held {
+	for dir := range r.roots {
 		r.drop(dir)
 	}
 }

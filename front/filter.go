@@ -9,23 +9,23 @@ import (
 	"time"
 )
 
-// filters are what a location does to answers, and that it wants to see them.
+// filters are what a location does to responses, and whether it observes them.
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes   // adds it; nil does not
-	sub             *substitution // nil replaces nothing
-	gzip            *gzipper      // nil compresses nothing
-	unchunked       bool          // what has no length ends with its connection
+	charset         *mediaTypes // nil adds no charset
+	sub             *subFilter  // nil replaces nothing
+	gzip            *gzipFilter // nil compresses nothing
+	noChunks        bool        // responses of unknown length end with their connection
 	rate, rateAfter text
-	sendTimeout     time.Duration // 0 is no bound
-	onlyTime        bool          // there is nothing but sendTimeout
+	sendTimeout     time.Duration // 0 is none
+	onlySendTimeout bool          // only sendTimeout is set
 }
 
-// filters compiles what happens to answers. They are nil if answers go out as they are and nobody wants to know of them. A
-// bound handler's answers are not bounded in time unless the Settings say so.
-func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
-	f := &filters{unchunked: s.NoChunks}
+// filters compiles the filters of a location. They are nil if responses are neither changed nor
+// observed. A bound handler's responses have no timeout unless the Settings set one.
+func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
+	f := &filters{noChunks: s.NoChunks}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
 		f.sendTimeout = defaultTimeout
@@ -37,7 +37,7 @@ func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
 	if f.expires, err = c.expires(s.Expires); err != nil {
 		return nil, err
 	}
-	if f.sub, err = c.substitution(s.Substitution); err != nil {
+	if f.sub, err = c.subFilter(s.SubFilter); err != nil {
 		return nil, err
 	}
 	if f.gzip, err = c.gzip(s.Gzip); err != nil {
@@ -52,33 +52,33 @@ func (c *compiler) filters(s *Settings, pass *Pass) (*filters, error) {
 	if s.Files.Charset != "" {
 		f.charset = c.mediaTypes(&s.Files)
 	}
-	seen := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsRate || pass != nil && pass.Intercept
-	f.onlyTime = !seen && len(f.fields) == 0 && f.expires == nil && f.charset == nil && !f.changes()
-	if f.onlyTime && f.sendTimeout == 0 {
+	isObserved := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsLimitRate || pass != nil && pass.Intercept
+	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.expires == nil && f.charset == nil && !f.changesBody()
+	if f.onlySendTimeout && f.sendTimeout == 0 {
 		return nil, nil
 	}
 	return f, nil
 }
 
-// writer is what the content writes to where something sees or changes the answer. It is as good as the one that it is put
-// around: what else that one can do is found by Unwrap.
+// writer is the content's http.ResponseWriter if the response is observed or changed. Unwrap gives
+// access to the server's other methods.
 type writer struct {
 	http.ResponseWriter
-	x        *exchange
-	status   int   // of the answer; 0 until it has one
-	sent     int64 // bytes of the body as the server was given them
-	withheld int   // the status of an answer that is not passed on, because a page answers instead
-	hijacked bool
-	switched int64 // bytes of the head of a 101 that a tunnel begins with
+	x              *exchange
+	status         int   // of the response; 0 until it has one
+	sent           int64 // bytes of the body that were written to the server
+	withheldStatus int   // the status of a response that an error page replaces, else 0
+	hijacked       bool
+	switchBytes    int64 // length of a tunnel's 101 head
 
-	hold  *hold     // the beginning of an answer of which it is not known how to send it
-	sub   *replacer // replaces strings in the body; nil leaves it
-	zip   *zipping  // compresses the body; nil leaves it
-	pace  *pace     // nil is no bound of the rate
-	bound sendBound
+	held     *heldResponse // the beginning of the response, until its filters are known
+	replacer *replacer     // nil replaces nothing
+	gzip     *gzipWriter   // nil compresses nothing
+	pace     *rateLimiter  // nil does not limit the rate
+	deadline sendDeadline
 }
 
-// Unwrap lets http.ResponseController find the rest.
+// Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -86,23 +86,23 @@ func (w *writer) WriteHeader(code int) {
 	switch {
 	case code < 200 && code != http.StatusSwitchingProtocols:
 		w.ResponseWriter.WriteHeader(code)
-	case w.withheld != 0:
+	case w.withheldStatus != 0:
 	case w.status != 0:
-		if w.hold == nil {
-			w.ResponseWriter.WriteHeader(code) // it says that this is one too many
+		if w.held == nil {
+			w.ResponseWriter.WriteHeader(code) // it logs the superfluous call
 		}
-	case w.x.bodyStatus.Load() != 0 && w.x.status == 0:
+	case w.x.bodyStatus.Load() != 0 && w.x.errorStatus == 0:
 		w.withhold(int(w.x.bodyStatus.Load()))
-	case w.x.intercept && code >= http.StatusMultipleChoices && w.x.hasPage(code):
+	case w.x.interceptsErrors && code >= http.StatusMultipleChoices && w.x.hasErrorPage(code):
 		w.withhold(code)
 	default:
-		w.commit(code)
+		w.sendHead(code)
 	}
 }
 
-// withhold drops an answer: what the content writes goes nowhere, and its header is forgotten.
+// withhold drops the response: its header is cleared, and its body discarded.
 func (w *writer) withhold(status int) {
-	w.withheld = status
+	w.withheldStatus = status
 	header := w.Header()
 	for name := range header {
 		if name != "Www-Authenticate" || status != http.StatusUnauthorized {
@@ -111,38 +111,38 @@ func (w *writer) withhold(status int) {
 	}
 }
 
-// commit runs the filter phase. It may have to wait for the beginning of the body. What is an error's page has the error's
-// status, whatever its content says.
-func (w *writer) commit(code int) {
-	code = w.x.statusOf(code)
+// sendHead runs the filter phase and sends the head, or holds it back until the body's beginning is
+// known. An error page has the error's status.
+func (w *writer) sendHead(code int) {
+	code = w.x.pageStatus(code)
 	w.status = code
-	if w.x.status != 0 {
-		ofPage(w.Header(), code)
+	if w.x.errorStatus != 0 {
+		cleanPageHeader(w.Header(), code)
 	}
 	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
-		f.head(w.x, w.Header(), code)
-		w.begin(f)
-		if f.changes() && !f.change(w) {
+		f.changeHeader(w.x, w.Header(), code)
+		w.startLimits(f)
+		if f.changesBody() && !f.startBodyFilters(w) {
 			return
 		}
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// head changes the header of an answer.
-func (f *filters) head(x *exchange, header http.Header, code int) {
+// changeHeader applies the filters to the header of a response.
+func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
 	if f.charset != nil && code != http.StatusMovedPermanently && code != http.StatusFound {
-		f.charset.complete(header)
+		f.charset.addCharset(header)
 	}
 	if f.expires == nil && f.fields == nil {
 		return
 	}
-	usual := changesUsually(code)
-	if f.expires != nil && usual {
+	isDefaultStatus := getsAddedFields(code)
+	if f.expires != nil && isDefaultStatus {
 		f.expires.set(x, header)
 	}
 	for i := range f.fields {
-		if field := &f.fields[i]; usual || field.always {
+		if field := &f.fields[i]; isDefaultStatus || field.always {
 			field.add(x, header)
 		}
 	}
@@ -150,91 +150,92 @@ func (f *filters) head(x *exchange, header http.Header, code int) {
 
 // Write implements http.ResponseWriter.
 func (w *writer) Write(p []byte) (int, error) {
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
 	switch {
-	case w.withheld != 0:
+	case w.withheldStatus != 0:
 		return len(p), nil
-	case w.hold != nil:
-		return w.hold.write(w, p)
-	case w.sub != nil:
-		return w.sub.Write(p)
+	case w.held != nil:
+		return w.held.write(w, p)
+	case w.replacer != nil:
+		return w.replacer.Write(p)
 	}
 	return w.encode(p)
 }
 
-// encode compresses bytes of the body, if that is to be, and sends them.
+// encode compresses a part of the body if needed, and sends it.
 func (w *writer) encode(p []byte) (int, error) {
-	if w.zip != nil {
-		return w.zip.Write(p)
+	if w.gzip != nil {
+		return w.gzip.Write(p)
 	}
-	return w.send(p)
+	return w.sendBody(p)
 }
 
 // WriteString implements io.StringWriter.
 func (w *writer) WriteString(s string) (int, error) {
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.withheld != 0 || w.changes() || w.pace != nil || len(s) > sentAtOnce {
+	if w.withheldStatus != 0 || w.changesBody() || w.pace != nil || len(s) > maxPerDeadline {
 		return w.Write([]byte(s))
 	}
-	w.bound.span(w, int64(len(s)))
+	w.deadline.startWrite(w, int64(len(s)))
 	n, err := io.WriteString(w.ResponseWriter, s)
-	w.bound.pause(w)
+	w.deadline.clear(w)
 	w.sent += int64(n)
 	return n, err
 }
 
-// changes reports whether the body is not sent as the content writes it, or may not be.
-func (w *writer) changes() bool { return w.hold != nil || w.sub != nil || w.zip != nil }
+// changesBody reports whether the body is changed, or may be.
+func (w *writer) changesBody() bool { return w.held != nil || w.replacer != nil || w.gzip != nil }
 
-// send gives bytes of the body to the server, as fast as that is allowed.
-func (w *writer) send(p []byte) (n int, err error) {
+// sendBody writes a part of the body to the server, within the rate limit.
+func (w *writer) sendBody(p []byte) (n int, err error) {
 	for {
 		part := p[n:]
 		if w.pace != nil {
-			most, err := w.pace.await(w)
+			most, err := w.pace.wait(w)
 			if err != nil {
 				return n, err
 			}
 			part = part[:min(int64(len(part)), most)]
 		}
-		part = part[:w.bound.span(w, int64(len(part)))]
+		part = part[:w.deadline.startWrite(w, int64(len(part)))]
 		m, err := w.ResponseWriter.Write(part)
 		n += m
 		w.sent += int64(m)
 		if err != nil || n == len(p) {
-			w.bound.pause(w)
+			w.deadline.clear(w)
 			return n, err
 		}
 	}
 }
 
-// ReadFrom implements io.ReaderFrom. What the server reads from a file itself, it still does if nothing needs to see the bytes.
+// ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,
+// which may use sendfile.
 func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.withheld != 0 || w.changes() {
+	if w.withheldStatus != 0 || w.changesBody() {
 		return io.Copy(writeOnly{w}, src)
 	}
 	whole, from := int64(1<<63-1), src
 	limited, _ := src.(*io.LimitedReader)
-	if limited != nil { // the kernel copies from one of these over a file, not from two
+	if limited != nil { // the kernel copies from a file in one LimitedReader, but not in two
 		whole, from = limited.N, limited.R
 	}
 	for n < whole {
 		most := whole - n
 		if w.pace != nil {
-			allowed, err := w.pace.await(w)
+			allowed, err := w.pace.wait(w)
 			if err != nil {
 				return n, err
 			}
 			most = min(most, allowed)
 		}
-		most = w.bound.span(w, most)
+		most = w.deadline.startWrite(w, most)
 		m, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: from, N: most})
 		n += m
 		w.sent += m
@@ -242,45 +243,45 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 			limited.N -= m
 		}
 		if err != nil || m < most {
-			w.bound.pause(w)
+			w.deadline.clear(w)
 			return n, err
 		}
 	}
-	w.bound.pause(w)
+	w.deadline.clear(w)
 	return n, nil
 }
 
-// writeOnly hides what else a writer can do, so that io.Copy writes.
+// writeOnly hides ReadFrom from io.Copy.
 type writeOnly struct{ io.Writer }
 
 // Flush implements http.Flusher.
 func (w *writer) Flush() { _ = w.FlushError() }
 
-// FlushError sends what has been written so far, compressed or not.
+// FlushError flushes what has been written, including the compressor's output.
 func (w *writer) FlushError() error {
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.withheld != 0 {
+	if w.withheldStatus != 0 {
 		return nil
 	}
-	if w.hold != nil {
-		if err := w.hold.release(w, w.hold.held, false); err != nil {
+	if w.held != nil {
+		if err := w.held.release(w, w.held.body, false); err != nil {
 			return err
 		}
 	}
-	if w.zip != nil {
-		if err := w.zip.flush(); err != nil {
+	if w.gzip != nil {
+		if err := w.gzip.flush(); err != nil {
 			return err
 		}
 	}
-	w.bound.again(w)
+	w.deadline.extend(w)
 	err := http.NewResponseController(w.ResponseWriter).Flush()
-	w.bound.pause(w)
+	w.deadline.clear(w)
 	return err
 }
 
-// Hijack implements http.Hijacker, where the server does. What a handler sends from then on is not counted.
+// Hijack implements http.Hijacker if the server does. Later bytes are not counted.
 func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
@@ -292,34 +293,34 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, rw, err
 }
 
-// finish ends the answer.
+// finish ends the response.
 func (w *writer) finish() {
-	if w.hijacked || w.x.note != 0 {
+	if w.hijacked || w.x.loggedStatus != 0 {
 		return
 	}
-	if w.status == 0 && w.withheld == 0 {
+	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.hold != nil {
-		_ = w.hold.release(w, w.hold.held, true) // an error is the client's departure
+	if w.held != nil {
+		_ = w.held.release(w, w.held.body, true) // an error means that the client has gone
 	}
-	if w.sub != nil {
-		_ = w.sub.close()
+	if w.replacer != nil {
+		_ = w.replacer.close()
 	}
-	if w.zip != nil {
-		_ = w.zip.close()
+	if w.gzip != nil {
+		_ = w.gzip.close()
 	}
-	w.bound.again(w)
+	w.deadline.extend(w)
 }
 
-// abandon gives back what the writer holds, if the content has panicked.
-func (w *writer) abandon() {
-	if w.zip != nil {
-		w.zip.drop()
+// release releases the compressor after a panic.
+func (w *writer) release() {
+	if w.gzip != nil {
+		w.gzip.release()
 	}
 }
 
-// bodyBytes is how many bytes of a body the client was sent.
+// bodyBytes returns the length of the body that was sent.
 func (w *writer) bodyBytes() int64 {
 	if w.x.r.Method == http.MethodHead {
 		return 0

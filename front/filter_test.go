@@ -16,14 +16,15 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// What is added to answers does not keep the server from sending files by itself, nor handlers from what else a server can do.
-func TestWriterIsWhole(t *testing.T) {
+// Added header fields disable neither sendfile nor the other methods of the server's writer.
+func TestWriterKeepsServersMethods(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
 	if err := os.WriteFile(name, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := newFront(t, oneHost(app(front.Settings{SendTimeout: time.Minute, Header: []front.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
+	h := newFront(t, oneHost(app(front.Settings{SendTimeout: time.Minute,
+		Header: []front.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Error(err)
@@ -34,15 +35,19 @@ func TestWriterIsWhole(t *testing.T) {
 				return
 			}
 			defer f.Close()
-			if n, err := io.Copy(w, io.LimitReader(f, int64(len(content)-7))); err != nil || n != int64(len(content)-7) {
+			if n, err := io.Copy(w, io.LimitReader(f, int64(len(content)-7))); err != nil ||
+				n != int64(len(content)-7) {
 				t.Error(n, err)
 			}
-			if n, err := io.Copy(w, f); err != nil || n != 7 { // and where it was left off
+			if n, err := io.Copy(w, f); err != nil || n != 7 { // and it continues where it stopped
 				t.Error(n, err)
 			}
 		})))
 	direct := make(chan bool, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(&copier{w, direct}, r) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		h.ServeHTTP(&copier{w, direct}, r)
+	}))
 	defer server.Close()
 	resp, err := http.Get(server.URL)
 	if err != nil {
@@ -59,7 +64,7 @@ func TestWriterIsWhole(t *testing.T) {
 	}
 }
 
-// copier notes whether it was given a file to send, as the kernel wants it.
+// copier records whether it received a file, as sendfile requires.
 type copier struct {
 	http.ResponseWriter
 	direct chan bool
@@ -76,14 +81,16 @@ func (c *copier) ReadFrom(src io.Reader) (int64, error) {
 
 func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// An application's errors may have a page, and what it said about them goes nowhere; others pass.
-func TestIntercept(t *testing.T) {
-	pass := &front.Pass{To: "app", Intercept: true}
+// An error page replaces an application's error and its header; other responses are unchanged.
+func TestErrorPageReplacesUpstreamError(t *testing.T) {
+	pass := &front.Proxy{To: "app", Intercept: true}
 	us := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Pass: pass, Settings: front.Settings{
-			ErrorPages: []front.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"}, {Statuses: []int{401}, Target: "/page"}},
+		front.Location{Path: "/", Proxy: pass, Settings: front.Settings{
+			ErrorPages: []front.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"},
+				{Statuses: []int{401}, Target: "/page"}},
 		}},
-		front.Location{Path: "/page", Match: front.Exact, Steps: []front.Step{front.Return{Status: 200, Text: "the page"}}},
+		front.Location{Path: "/page", Match: front.Exact,
+			Steps: []front.Step{front.Return{Status: 200, Text: "the page"}}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-App", "says")
 		w.Header().Set("Content-Length", "11")
@@ -95,17 +102,19 @@ func TestIntercept(t *testing.T) {
 		_, _ = io.WriteString(w, "the handler")
 		w.(http.Flusher).Flush()
 	})), quiet()))
-	for code, want := range map[int]string{200: "the handler", 404: "the page", 502: "the page", 401: "the page", 500: "the handler", 403: "the handler"} {
+	for code, want := range map[int]string{200: "the handler", 404: "the page", 502: "the page", 401: "the page",
+		500: "the handler", 403: "the handler"} {
 		got := us.get(fmt.Sprintf("/%d", code))
 		intercepted := want == "the page"
-		if got.status != code || got.body != want || (got.header.Get("X-App") == "") != intercepted || (got.header.Get("Www-Authenticate") == "") != (intercepted && code != 401) {
+		if got.status != code || got.body != want || (got.header.Get("X-App") == "") != intercepted ||
+			(got.header.Get("Www-Authenticate") == "") != (intercepted && code != 401) {
 			t.Errorf("%d: %d, %q, %q", code, got.status, got.body, got.header)
 		}
 	}
 }
 
-// Whatever is around the content, its answers are the same as without.
-func TestWriterChangesNothing(t *testing.T) {
+// Filters and logs do not change responses.
+func TestFiltersDoNotChangeResponses(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"nothing": func(http.ResponseWriter, *http.Request) {},
 		"string": func(w http.ResponseWriter, _ *http.Request) {
@@ -125,18 +134,23 @@ func TestWriterChangesNothing(t *testing.T) {
 			_, _ = w.Write(make([]byte, 5000))
 			w.Header().Set(http.TrailerPrefix+"X-After", "1")
 		},
-		"copy":  func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("copied")) },
-		"flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); _, _ = w.Write([]byte("abc")) },
+		"copy": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("copied")) },
+		"flush": func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			_,
+				_ = w.Write([]byte("abc"))
+		},
 		"typed": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Content-Type"] = nil
 			_, _ = w.Write([]byte("abc"))
 		},
 	}
-	around := front.Settings{Logs: []front.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute, Gzip: &front.Gzip{MinLength: 1000}, Rate: "100m"}
+	settings := front.Settings{Logs: []front.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute,
+		Gzip: &front.Gzip{MinLength: 1000}, Rate: "100m"}
 	for name, handler := range handlers {
-		bare, ours := frontOf(t, front.Settings{}, handler), frontOf(t, around, handler)
+		bare, ours := frontOf(t, front.Settings{}, handler), frontOf(t, settings, handler)
 		for _, method := range []string{"GET", "HEAD"} {
-			want, got := bare.ask(method, "/", nil), ours.ask(method, "/", nil)
+			want, got := bare.do(method, "/", nil), ours.do(method, "/", nil)
 			want.header.Del("Date")
 			got.header.Del("Date")
 			if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -146,14 +160,14 @@ func TestWriterChangesNothing(t *testing.T) {
 	}
 }
 
-// discard is a server's writer that costs nothing.
+// discard is a ResponseWriter that costs nothing.
 type discard struct{ header http.Header }
 
 func (d discard) Header() http.Header       { return d.header }
 func (discard) WriteHeader(int)             {}
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// What is around a bound handler, piece by piece.
+// BenchmarkAround measures what surrounds a bound handler, piece by piece.
 func BenchmarkAround(b *testing.B) {
 	log := []front.Log{{Path: "/dev/null"}}
 	for _, c := range []struct {
@@ -164,12 +178,13 @@ func BenchmarkAround(b *testing.B) {
 		{"timeout", front.Settings{SendTimeout: time.Minute}},
 		{"header", front.Settings{Header: []front.AddHeader{{Name: "X-A", Value: "b"}}}},
 		{"log", front.Settings{Logs: log}},
-		{"gzip/not asked for", front.Settings{Gzip: &front.Gzip{}}},
+		{"gzip/not accepted", front.Settings{Gzip: &front.Gzip{}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			h := newFront(b, oneHost(app(c.settings)), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, _ = io.WriteString(w, "Hello World\n")
-			})))
+			h := newFront(b, oneHost(app(c.settings)),
+				front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = io.WriteString(w, "Hello World\n")
+				})))
 			r := httptest.NewRequest("GET", "/a/path?query", nil)
 			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101")
 			r.RemoteAddr = "192.0.2.1:1234"

@@ -13,37 +13,38 @@ import (
 )
 
 const (
-	// maxCompressing bounds answers that are being compressed at a time: each takes up to a megabyte. Beyond it they go as they are.
+	// maxCompressing bounds the responses that are compressed at the same time, because each takes
+	// up to a megabyte. More are sent uncompressed.
 	maxCompressing = 512
 
 	defaultGzipLevel  = 1
 	defaultGzipLength = 20
 )
 
-// gzipper is a Gzip, compiled.
-type gzipper struct {
+// gzipFilter is a Gzip, compiled.
+type gzipFilter struct {
 	minLength int64
 	types     bodyTypes
 	vary      bool
-	proxied   proxied
+	proxied   gzipProxied
 	http10    bool
 	disable   []*pattern
-	pool      *compressors
+	pool      *gzipPool
 }
 
-// compressors are those of a level.
-type compressors struct {
+// gzipPool is a free list of compressors of one level.
+type gzipPool struct {
 	level  int
-	active *atomic.Int64 // of all levels
+	active *atomic.Int64 // compressors in use, of all levels
 	idle   sync.Pool     // of *gzip.Writer
 }
 
 // gzip compiles a Gzip.
-func (c *compiler) gzip(g *Gzip) (*gzipper, error) {
+func (c *compiler) gzip(g *Gzip) (*gzipFilter, error) {
 	if g == nil {
 		return nil, nil
 	}
-	out := &gzipper{minLength: g.MinLength, vary: g.Vary, http10: g.HTTP10, types: newBodyTypes(g.Types)}
+	out := &gzipFilter{minLength: g.MinLength, vary: g.Vary, http10: g.HTTP10, types: newBodyTypes(g.Types)}
 	if out.minLength == 0 {
 		out.minLength = defaultGzipLength
 	}
@@ -56,7 +57,7 @@ func (c *compiler) gzip(g *Gzip) (*gzipper, error) {
 	}
 	for _, d := range g.Disable {
 		if d == "msie6" {
-			d = `MSIE [4-6]\.` // nginx lets those pass that say SV1, which is Windows XP's second service pack
+			d = `MSIE [4-6]\.` // nginx exempts user agents with SV1 (Windows XP SP2)
 		}
 		p, err := c.parsePattern(d, true)
 		if err != nil {
@@ -69,25 +70,25 @@ func (c *compiler) gzip(g *Gzip) (*gzipper, error) {
 		level = defaultGzipLevel
 	}
 	if level < gzip.BestSpeed || level > gzip.BestCompression {
-		return nil, fmt.Errorf("gzip_comp_level: %d is not from 1 to 9", level)
+		return nil, fmt.Errorf("gzip_comp_level: invalid level %d: want 1 to 9", level)
 	}
-	out.pool = c.compressors(level)
+	out.pool = c.gzipPool(level)
 	return out, nil
 }
 
-// compressors returns those of a level, which locations share.
-func (c *compiler) compressors(level int) *compressors {
+// gzipPool returns the pool of a level, which locations share.
+func (c *compiler) gzipPool(level int) *gzipPool {
 	if c.gzips == nil {
-		c.gzips = make(map[int]*compressors)
+		c.gzips = make(map[int]*gzipPool)
 	}
 	if c.gzips[level] == nil {
-		c.gzips[level] = &compressors{level: level, active: &c.state.compressing}
+		c.gzips[level] = &gzipPool{level: level, active: &c.state.compressing}
 	}
 	return c.gzips[level]
 }
 
-// take returns a compressor, or nil if there are too many.
-func (s *compressors) take(to io.Writer) *gzip.Writer {
+// acquire returns a compressor, or nil if too many are in use.
+func (s *gzipPool) acquire(to io.Writer) *gzip.Writer {
 	if s.active.Add(1) > maxCompressing {
 		s.active.Add(-1)
 		return nil
@@ -100,110 +101,112 @@ func (s *compressors) take(to io.Writer) *gzip.Writer {
 	return w
 }
 
-// giveBack is the end of a use.
-func (s *compressors) giveBack(w *gzip.Writer) {
-	w.Reset(io.Discard) // it shall not hold the answer
+// release returns a compressor to the pool.
+func (s *gzipPool) release(w *gzip.Writer) {
+	w.Reset(io.Discard) // drops the reference to the response
 	s.idle.Put(w)
 	s.active.Add(-1)
 }
 
-// concerns reports whether an answer may be compressed as far as that can be told without its body, type and length.
-func (g *gzipper) concerns(w *writer) bool {
+// mayCompress reports whether a response may be compressed, as far as its header decides, apart
+// from its type and unknown length.
+func (g *gzipFilter) mayCompress(w *writer) bool {
 	header := w.Header()
 	switch w.status {
 	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
 	default:
 		return false
 	}
-	if header.Get("Content-Encoding") != "" || !g.vary && !g.wanted(w.x, w.x.r, header) {
+	if header.Get("Content-Encoding") != "" || !g.vary && !g.isAllowed(w.x, w.x.r, header) {
 		return false
 	}
 	length, known := declaredLength(header)
 	return !known || length >= g.minLength
 }
 
-// needs is how much of the body has to be there to tell whether an answer that it concerns is compressed.
-func (g *gzipper) needs(header http.Header) int64 {
+// neededBytes returns how much of the body is needed to decide whether to compress.
+func (g *gzipFilter) neededBytes(header http.Header) int64 {
 	contentType, typed := header["Content-Type"]
 	length, known := declaredLength(header)
 	switch {
-	case typed && (known || !g.types.have(first(contentType))):
+	case typed && (known || !g.types.contains(firstValue(contentType))):
 		return 0
 	case known:
-		return min(sniffed, length)
+		return min(sniffLen, length)
 	case typed:
-		return min(g.minLength, heldAnswer)
+		return min(g.minLength, maxHeldBytes)
 	}
-	return max(sniffed, min(g.minLength, heldAnswer))
+	return max(sniffLen, min(g.minLength, maxHeldBytes))
 }
 
-// begin changes the header, and compresses what follows it.
-func (g *gzipper) begin(w *writer, contentType string) {
+// start changes the header and starts compressing, if the response is to be compressed.
+func (g *gzipFilter) start(w *writer, contentType string) {
 	header := w.Header()
-	if !g.types.have(contentType) {
+	if !g.types.contains(contentType) {
 		return
 	}
 	if g.vary {
 		addVary(header)
 	}
-	if !g.wanted(w.x, w.x.r, header) {
+	if !g.isAllowed(w.x, w.x.r, header) {
 		return
 	}
-	z := &zipping{pool: g.pool}
-	if z.nothing = w.x.r.Method == http.MethodHead; !z.nothing {
-		if z.gz = g.pool.take(toServer{w}); z.gz == nil {
+	z := &gzipWriter{pool: g.pool}
+	if z.headOnly = w.x.r.Method == http.MethodHead; !z.headOnly {
+		if z.gz = g.pool.acquire(gzipOutput{w}); z.gz == nil {
 			return
 		}
 	}
-	w.zip = z
+	w.gzip = z
 	header["Content-Encoding"] = []string{"gzip"}
 	delete(header, "Content-Length")
 	delete(header, "Accept-Ranges")
-	weaken(header)
+	weakenEtag(header)
 }
 
-// addVary says that an answer depends on what codings were asked for.
+// addVary adds Accept-Encoding to Vary.
 func addVary(header http.Header) {
-	if said := header["Vary"]; !hasToken(said, "Accept-Encoding") && !hasToken(said, "*") {
-		header["Vary"] = append(said[:len(said):len(said)], "Accept-Encoding")
+	if vary := header["Vary"]; !hasToken(vary, "Accept-Encoding") && !hasToken(vary, "*") {
+		header["Vary"] = append(vary[:len(vary):len(vary)], "Accept-Encoding")
 	}
 }
 
-// toServer is where compressed bytes go.
-type toServer struct{ w *writer }
+// gzipOutput is where compressed bytes go.
+type gzipOutput struct{ w *writer }
 
-func (t toServer) Write(p []byte) (int, error) { return t.w.send(p) }
+func (t gzipOutput) Write(p []byte) (int, error) { return t.w.sendBody(p) }
 
-// zipping is the compression of an answer.
-type zipping struct {
-	gz      *gzip.Writer
-	pool    *compressors
-	taken   int64 // bytes before they are compressed
-	nothing bool  // there is no body, as HEAD is answered: only the head is as if there were
+// gzipWriter compresses the body of a response.
+type gzipWriter struct {
+	gz           *gzip.Writer
+	pool         *gzipPool
+	uncompressed int64 // bytes before compression
+	headOnly     bool  // a response to HEAD: only its header is as if it were compressed
 }
 
 // Write compresses a part of the body.
-func (z *zipping) Write(p []byte) (int, error) {
-	if z.nothing {
+func (z *gzipWriter) Write(p []byte) (int, error) {
+	if z.headOnly {
 		return len(p), nil
 	}
 	if z.gz == nil {
-		return 0, http.ErrBodyNotAllowed // the answer has ended
+		return 0, http.ErrBodyNotAllowed // the response has ended
 	}
-	z.taken += int64(len(p))
+	z.uncompressed += int64(len(p))
 	return z.gz.Write(p)
 }
 
-// gzipRatio is how many times longer the body is than what was sent of it, to two places; empty if it is not compressed.
+// gzipRatio is $gzip_ratio: uncompressed to sent bytes, with two decimals; empty without
+// compression.
 func gzipRatio(x *exchange) string {
-	if x.out == nil || x.out.zip == nil || x.out.sent == 0 {
+	if x.out == nil || x.out.gzip == nil || x.out.sent == 0 {
 		return ""
 	}
-	hundredths := (x.out.zip.taken*1000/x.out.sent + 5) / 10
+	hundredths := (x.out.gzip.uncompressed*1000/x.out.sent + 5) / 10
 	return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
 }
 
-func (z *zipping) flush() error {
+func (z *gzipWriter) flush() error {
 	if z.gz == nil {
 		return nil
 	}
@@ -211,28 +214,28 @@ func (z *zipping) flush() error {
 }
 
 // close ends the body.
-func (z *zipping) close() error {
+func (z *gzipWriter) close() error {
 	if z.gz == nil {
 		return nil
 	}
 	err := z.gz.Close()
-	z.drop()
+	z.release()
 	return err
 }
 
-// drop ends it where it is.
-func (z *zipping) drop() {
+// release ends compressing without the rest of the output.
+func (z *gzipWriter) release() {
 	if z.gz != nil {
-		z.pool.giveBack(z.gz)
+		z.pool.release(z.gz)
 		z.gz = nil
 	}
 }
 
-// proxied are the conditions of gzip_proxied.
-type proxied uint16
+// gzipProxied are the conditions of gzip_proxied.
+type gzipProxied uint16
 
 const (
-	proxiedExpired proxied = 1 << iota
+	proxiedExpired gzipProxied = 1 << iota
 	proxiedNoCache
 	proxiedNoStore
 	proxiedPrivate
@@ -242,15 +245,16 @@ const (
 	proxiedAny
 )
 
-func proxiedWords() map[string]proxied {
-	return map[string]proxied{
-		"off": 0, "expired": proxiedExpired, "no-cache": proxiedNoCache, "no-store": proxiedNoStore, "private": proxiedPrivate,
+func proxiedWords() map[string]gzipProxied {
+	return map[string]gzipProxied{
+		"off": 0, "expired": proxiedExpired, "no-cache": proxiedNoCache, "no-store": proxiedNoStore,
+		"private":          proxiedPrivate,
 		"no_last_modified": proxiedNoLastModified, "no_etag": proxiedNoETag, "auth": proxiedAuth, "any": proxiedAny,
 	}
 }
 
-// wanted reports whether a client takes gzip, and may get it.
-func (g *gzipper) wanted(x *exchange, r *http.Request, header http.Header) bool {
+// isAllowed reports whether a client accepts gzip, and may get it.
+func (g *gzipFilter) isAllowed(x *exchange, r *http.Request, header http.Header) bool {
 	if !acceptsGzip(r.Header["Accept-Encoding"]) || !g.http10 && !r.ProtoAtLeast(1, 1) {
 		return false
 	}
@@ -258,11 +262,11 @@ func (g *gzipper) wanted(x *exchange, r *http.Request, header http.Header) bool 
 		return false
 	}
 	agent := r.UserAgent()
-	return agent == "" || !anyFits(x, g.disable, agent) && !x.stuck
+	return agent == "" || !anyMatches(x, g.disable, agent) && !x.regexTimedOut
 }
 
-// allow reports whether an answer to a proxy may be compressed.
-func (p proxied) allow(r *http.Request, header http.Header) bool {
+// allow reports whether a response to a proxy may be compressed.
+func (p gzipProxied) allow(r *http.Request, header http.Header) bool {
 	switch {
 	case p == 0:
 		return false
@@ -289,7 +293,7 @@ func (p proxied) allow(r *http.Request, header http.Header) bool {
 	return p&proxiedNoETag == 0 || header.Get("Etag") == ""
 }
 
-// acceptsGzip reads Accept-Encoding as nginx does: gzip has to be named, with a weight that is not zero.
+// acceptsGzip parses Accept-Encoding as nginx does: gzip must be named, with a weight other than 0.
 func acceptsGzip(values []string) bool {
 	for _, value := range values {
 		for value != "" {
@@ -310,7 +314,7 @@ func acceptsGzip(values []string) bool {
 	return false
 }
 
-// positiveWeight reports whether a weight (RFC 9110, 12.4.2) is one, and not zero.
+// positiveWeight reports whether a weight (RFC 9110, 12.4.2) is valid and not zero.
 func positiveWeight(q string) bool {
 	if q == "" || len(q) > len("0.000") || q[0] != '0' && q[0] != '1' || len(q) > 1 && q[1] != '.' {
 		return false

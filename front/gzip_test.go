@@ -21,8 +21,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// told answers as a query says.
-func told(w http.ResponseWriter, r *http.Request) {
+// respondAsQuery responds as the query describes.
+func respondAsQuery(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	header := w.Header()
 	for name, values := range q {
@@ -49,25 +49,27 @@ func told(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// nginx and we compress the same answers, and say the same about them.
-func TestGzipAsNginx(t *testing.T) {
-	theirApp := serveHandler(t, http.HandlerFunc(told))
+// The same responses are compressed as by nginx, with the same header.
+func TestGzipIsSameAsNginx(t *testing.T) {
+	theirApp := serveHandler(t, http.HandlerFunc(respondAsQuery))
 	proxied := []string{"off", "any", "expired", "no-cache", "no-store private", "no_last_modified", "no_etag", "auth"}
 	var locations strings.Builder
 	var ours []front.Location
 	for i, p := range proxied {
-		fmt.Fprintf(&locations, "location /%d/ { gzip_proxied %s; proxy_pass http://unix:%s; }\n", i, p, theirApp.socket)
+		fmt.Fprintf(&locations, "location /%d/ { gzip_proxied %s; proxy_pass http://unix:%s; }\n", i, p,
+			theirApp.socket)
 		l := app(front.Settings{Gzip: &front.Gzip{
-			MinLength: 100, Types: []string{"application/json", "text/plain"}, Vary: true, Proxied: strings.Fields(p), Disable: []string{"BadBot", "msie6"},
+			MinLength: 100, Types: []string{"application/json", "text/plain"}, Vary: true, Proxied: strings.Fields(p),
+			Disable: []string{"BadBot", "msie6"},
 		}})
 		l.Path = fmt.Sprintf("/%d/", i)
 		ours = append(ours, l)
 	}
 	theirs, _ := serveNginx(t, "", `gzip on; gzip_min_length 100; gzip_types application/json text/plain; gzip_vary on; gzip_disable BadBot msie6;
 		proxy_http_version 1.1; proxy_set_header Accept-Encoding ""; `+locations.String())
-	us := serveHandler(t, newFront(t, oneHost(ours...), front.Bind("app", http.HandlerFunc(told))))
+	us := serveHandler(t, newFront(t, oneHost(ours...), front.Bind("app", http.HandlerFunc(respondAsQuery))))
 	for _, c := range gzipCases(len(proxied)) {
-		want, got := theirs.ask(c.method, c.path, nil, c.fields...), us.ask(c.method, c.path, nil, c.fields...)
+		want, got := theirs.do(c.method, c.path, nil, c.fields...), us.do(c.method, c.path, nil, c.fields...)
 		what := fmt.Sprintf("%s %s %q", c.method, c.path, c.fields)
 		if got.status != want.status || plainBody(t, got) != plainBody(t, want) {
 			t.Errorf("%s: status %d, want %d, or another body", what, got.status, want.status)
@@ -90,35 +92,44 @@ func gzipCases(proxied int) []gzipCase {
 	var all []gzipCase
 	add := func(path string, fields ...string) { all = append(all, gzipCase{"GET", path, fields}) }
 	for _, accept := range []string{
-		"gzip", "gzip, br", "br, gzip", "deflate", "", "*", "gzip;q=0", "gzip;q=0.0", "gzip;q=0.5", "gzip; q=1", "gzip;q=1.000", "GZIP", "x-gzip",
+		"gzip", "gzip, br", "br, gzip", "deflate", "", "*", "gzip;q=0", "gzip;q=0.0", "gzip;q=0.5", "gzip; q=1",
+		"gzip;q=1.000", "GZIP", "x-gzip",
 		"identity, gzip;q=0.001", "gzip;q=2", "gzip;q=", "gzip;q=x",
 	} {
 		add("/0/?"+html+big, "Accept-Encoding", accept)
 	}
 	for _, query := range []string{
-		html + "&n=99&len=1", html + "&n=100&len=1", html + "&n=99", html + "&n=100", html + "&n=5000", html + "&n=0", html + "&n=5000&step=70",
-		"H-Content-Type=text/html;charset=utf-8" + big, "H-Content-Type=TEXT/HTML" + big, "H-Content-Type=image/png" + big,
+		html + "&n=99&len=1", html + "&n=100&len=1", html + "&n=99", html + "&n=100", html + "&n=5000", html + "&n=0",
+		html + "&n=5000&step=70",
+		"H-Content-Type=text/html;charset=utf-8" + big, "H-Content-Type=TEXT/HTML" + big, "H-Content-Type=image/png" +
+			big,
 		"H-Content-Type=application/json" + big, "n=3000", "n=50", "n=3000&step=10", "n=50&len=1", "n=3000&status=200",
-		html + big + "&status=404", html + big + "&status=403", html + big + "&status=500", html + big + "&status=201", html + "&status=204",
+		html + big + "&status=404", html + big + "&status=403", html + big + "&status=500", html + big +
+			"&status=201", html + "&status=204",
 		html + big + "&status=206", html + big + "&H-Content-Encoding=br",
-		html + big + "&H-Etag=" + url.QueryEscape(`"x"`), html + big + "&H-Etag=" + url.QueryEscape(`W/"x"`), html + big + "&H-Etag=x",
+		html + big + "&H-Etag=" + url.QueryEscape(`"x"`), html + big + "&H-Etag=" + url.QueryEscape(`W/"x"`), html +
+			big + "&H-Etag=x",
 		html + big + "&H-Accept-Ranges=bytes",
 	} {
 		add("/0/?"+strings.ReplaceAll(query, ";", "%3B"), "Accept-Encoding", "gzip")
 		if strings.HasSuffix(query, "&n=0") {
-			continue // net/http leaves the length out of this one, but for which it is too short
+			continue // net/http leaves the length out here, without which it is not too short
 		}
-		all = append(all, gzipCase{"HEAD", "/0/?" + strings.ReplaceAll(query, ";", "%3B"), []string{"Accept-Encoding", "gzip"}})
+		all = append(all, gzipCase{"HEAD", "/0/?" + strings.ReplaceAll(query, ";", "%3B"),
+			[]string{"Accept-Encoding", "gzip"}})
 	}
 	for i := range proxied {
 		for _, query := range []string{
-			"", "&H-Expires=" + url.QueryEscape("Thu, 01 Jan 1970 00:00:01 GMT"), "&H-Expires=" + url.QueryEscape("Thu, 31 Dec 2037 23:55:55 GMT"),
-			"&H-Expires=soon", "&H-Cache-Control=no-cache", "&H-Cache-Control=no-store", "&H-Cache-Control=private", "&H-Cache-Control=public",
+			"", "&H-Expires=" + url.QueryEscape("Thu, 01 Jan 1970 00:00:01 GMT"), "&H-Expires=" +
+				url.QueryEscape("Thu, 31 Dec 2037 23:55:55 GMT"),
+			"&H-Expires=soon", "&H-Cache-Control=no-cache", "&H-Cache-Control=no-store", "&H-Cache-Control=private",
+			"&H-Cache-Control=public",
 			"&H-Last-Modified=" + url.QueryEscape("Thu, 01 Jan 1970 00:00:01 GMT"), "&H-Etag=" + url.QueryEscape(`"x"`),
 		} {
 			add(fmt.Sprintf("/%d/?%s%s%s", i, html, big, query), "Accept-Encoding", "gzip", "Via", "1.1 p")
 		}
-		add(fmt.Sprintf("/%d/?%s%s", i, html, big), "Accept-Encoding", "gzip", "Via", "1.1 p", "Authorization", "Basic eDp5")
+		add(fmt.Sprintf("/%d/?%s%s", i, html, big), "Accept-Encoding", "gzip", "Via", "1.1 p", "Authorization",
+			"Basic eDp5")
 	}
 	for _, agent := range []string{"x BadBot y", "Mozilla/4.0 (compatible; MSIE 6.0; Windows 98)", "curl"} {
 		add("/0/?"+html+big, "Accept-Encoding", "gzip", "User-Agent", agent)
@@ -126,8 +137,8 @@ func gzipCases(proxied int) []gzipCase {
 	return all
 }
 
-// plainBody is what is inside of an answer.
-func plainBody(t *testing.T, r reply) string {
+// plainBody returns a decompressed body.
+func plainBody(t *testing.T, r response) string {
 	t.Helper()
 	if r.header.Get("Content-Encoding") != "gzip" || r.body == "" {
 		return r.body
@@ -143,10 +154,11 @@ func plainBody(t *testing.T, r reply) string {
 	return string(b)
 }
 
-// HTTP/1.0 gets nothing compressed, unless it may.
-func TestGzipOldHTTP(t *testing.T) {
+// HTTP/1.0 gets no compressed responses unless HTTP10 is set.
+func TestHTTP10IsNotCompressedByDefault(t *testing.T) {
 	for _, may := range []bool{false, true} {
-		h := newFront(t, oneHost(app(front.Settings{Gzip: &front.Gzip{HTTP10: may}})), front.Bind("app", http.HandlerFunc(told)))
+		h := newFront(t, oneHost(app(front.Settings{Gzip: &front.Gzip{HTTP10: may}})),
+			front.Bind("app", http.HandlerFunc(respondAsQuery)))
 		r, _ := http.NewRequest("GET", "http://front.test/?n=3000", nil)
 		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
 		r.Header.Set("Accept-Encoding", "gzip")
@@ -159,12 +171,13 @@ func TestGzipOldHTTP(t *testing.T) {
 	}
 }
 
-// The ratio is that of what a handler has written to what was sent.
-func TestGzipRatio(t *testing.T) {
+// $gzip_ratio is the ratio of the handler's bytes to those sent.
+func TestGzipRatioIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	c := oneHost(app(front.Settings{Gzip: &front.Gzip{Types: []string{"text/plain"}}, Logs: []front.Log{{Path: name, Format: "ratio"}}}))
+	c := oneHost(app(front.Settings{Gzip: &front.Gzip{Types: []string{"text/plain"}},
+		Logs: []front.Log{{Path: name, Format: "ratio"}}}))
 	c.LogFormats = []front.LogFormat{{Name: "ratio", Text: "$body_bytes_sent $gzip_ratio"}}
-	h, err := front.New(c, front.Bind("app", http.HandlerFunc(told)))
+	h, err := front.New(c, front.Bind("app", http.HandlerFunc(respondAsQuery)))
 	must(t, err)
 	for _, coding := range []string{"gzip", ""} {
 		r := httptest.NewRequest("GET", "/?n=3000&H-Content-Type=text/plain", nil)
@@ -177,7 +190,8 @@ func TestGzipRatio(t *testing.T) {
 	lines := strings.Split(string(text), "\n")
 	var sent int
 	var ratio float64
-	if n, err := fmt.Sscanf(lines[0], "%d %f", &sent, &ratio); n != 2 || err != nil || sent == 0 || math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00") {
+	if n, err := fmt.Sscanf(lines[0], "%d %f", &sent, &ratio); n != 2 || err != nil || sent == 0 ||
+		math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00") {
 		t.Errorf("%q", lines[0])
 	}
 	if lines[1] != "3000 -" {
@@ -185,7 +199,7 @@ func TestGzipRatio(t *testing.T) {
 	}
 }
 
-// recorder is a server's writer, in memory.
+// recorder is a server's writer in memory.
 type recorder struct {
 	mu      sync.Mutex
 	header  http.Header
@@ -207,17 +221,18 @@ func (r *recorder) Write(p []byte) (int, error) {
 }
 func (r *recorder) Flush() { r.flushes++ }
 
-// What is flushed can be read at once: streams of events come through.
-func TestGzipFlush(t *testing.T) {
+// Flushed data can be read at once, as event streams require.
+func TestFlushedGzipIsReadable(t *testing.T) {
 	next := make(chan bool)
-	us := frontOf(t, front.Settings{Gzip: &front.Gzip{Types: []string{"text/event-stream"}}}, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			w.(http.Flusher).Flush()
-			<-next
-		}
-	})
+	us := frontOf(t, front.Settings{Gzip: &front.Gzip{Types: []string{"text/event-stream"}}},
+		func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			for i := range 3 {
+				fmt.Fprintf(w, "data: %d\n\n", i)
+				w.(http.Flusher).Flush()
+				<-next
+			}
+		})
 	r, _ := http.NewRequest("GET", "http://front.test/", nil)
 	r.Header.Set("Accept-Encoding", "gzip")
 	resp, err := us.client.Do(r)
@@ -242,21 +257,23 @@ func TestGzipFlush(t *testing.T) {
 	}
 }
 
-// Beyond the bound, answers go as they are; compressors that a panic leaves behind count no longer.
-func TestGzipBounded(t *testing.T) {
+// Beyond maxCompressing responses are sent uncompressed. Compressors of panicked handlers are
+// released.
+func TestConcurrentGzipIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, bound = 600, 512
 		hold := make(chan bool)
-		h, err := front.New(oneHost(app(front.Settings{Gzip: &front.Gzip{}})), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			_, _ = io.WriteString(w, strings.Repeat("x", 1000))
-			<-hold
-			panic(http.ErrAbortHandler)
-		})))
+		h, err := front.New(oneHost(app(front.Settings{Gzip: &front.Gzip{}})),
+			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				_, _ = io.WriteString(w, strings.Repeat("x", 1000))
+				<-hold
+				panic(http.ErrAbortHandler)
+			})))
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask := func() *recorder {
+		line := func() *recorder {
 			w := newRecorder()
 			r, _ := http.NewRequest("GET", "http://front.test/", nil)
 			r.Header.Set("Accept-Encoding", "gzip")
@@ -269,7 +286,7 @@ func TestGzipBounded(t *testing.T) {
 		for range 2 {
 			var all []*recorder
 			for range many {
-				all = append(all, ask())
+				all = append(all, line())
 			}
 			synctest.Wait()
 			n := 0
@@ -292,9 +309,10 @@ func TestGzipBounded(t *testing.T) {
 	})
 }
 
-func TestGzipRefused(t *testing.T) {
+func TestInvalidGzipIsRejected(t *testing.T) {
 	for _, g := range []front.Gzip{{Level: 10}, {Level: -1}, {Proxied: []string{"some"}}, {Disable: []string{"("}}} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Gzip: &g}})); err == nil || !strings.Contains(err.Error(), "gzip") {
+		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Gzip: &g}})); err == nil ||
+			!strings.Contains(err.Error(), "gzip") {
 			t.Errorf("%+v: %v", g, err)
 		}
 	}

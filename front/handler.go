@@ -6,18 +6,19 @@ import (
 	"sync/atomic"
 )
 
-// Handler does what a Config says. It is safe for use by any number of requests at once. Make one with New, and Close it.
+// Handler serves what a Config describes. It is safe for concurrent use. Make one with New, and
+// close it with Close.
 type Handler struct {
 	options options
 	state   *state
 	current atomic.Pointer[plan]
 
-	changes sync.Mutex // Reload and Close
+	changes sync.Mutex // held by Reload and Close
 	closed  bool
 }
 
-// New compiles a Config. Its errors name where in the configuration they are. It opens what the Config names: files,
-// logs, caches.
+// New compiles a Config, and opens its files, logs and caches. Errors have a position in the
+// configuration.
 func New(c Config, opts ...Option) (*Handler, error) {
 	h := &Handler{state: newState(), options: options{bound: make(map[string]http.Handler)}}
 	for _, o := range opts {
@@ -40,7 +41,8 @@ func (h *Handler) compile(c *Config) (*plan, error) {
 	return p, err
 }
 
-// Reload replaces the Config. Requests that have begun end under the one they began with. If it returns an error nothing has changed.
+// Reload replaces the Config. Requests in progress end under the old one. After an error nothing
+// has changed.
 func (h *Handler) Reload(c Config) error {
 	h.changes.Lock()
 	defer h.changes.Unlock()
@@ -56,7 +58,8 @@ func (h *Handler) Reload(c Config) error {
 	return nil
 }
 
-// Close closes what is open, once the requests that have begun have ended. Shut the server down first: later requests get 503.
+// Close waits for the requests in progress, and closes everything. Shut the server down first:
+// later requests get 503.
 func (h *Handler) Close() error {
 	h.changes.Lock()
 	defer h.changes.Unlock()
@@ -81,14 +84,14 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	newExchange(p, w, r).run()
 }
 
-// owns reports whether a request is nobody's but ours and a server's: one that calls the Handler itself, and does not look at the
-// request's Host again.
+// owns reports whether only the Handler and a server use a request: the server calls the Handler
+// directly, and does not read the request's Host afterwards.
 func (h *Handler) owns(r *http.Request) bool {
 	s, ok := r.Context().Value(http.ServerContextKey).(*http.Server)
 	return ok && s.Handler == http.Handler(h)
 }
 
-// enter returns the plan, which is not released before leave.
+// enter returns the current plan, which is not released before leave.
 func (h *Handler) enter() *plan {
 	for {
 		p := h.current.Load()
@@ -99,6 +102,6 @@ func (h *Handler) enter() *plan {
 		if h.current.Load() == p {
 			return p
 		}
-		p.leave() // it may have been retired before we were counted
+		p.leave() // it may have been retired before users was incremented
 	}
 }

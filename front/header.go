@@ -14,11 +14,12 @@ type addHeader struct {
 	name    string // canonical
 	value   text
 	always  bool
-	replace bool // the field of that name, instead of adding another one
+	replace bool // replaces the field of that name
 }
 
-// addHeaders compiles fields that are added to answers. As in nginx, Last-Modified and Etag replace those that there are, and
-// remove them if they are empty. Content-Type replaces, too: nginx sends two, of which nobody knows which one counts.
+// addHeaders compiles the fields that are added to responses. As in nginx Last-Modified and Etag
+// replace the content's, and remove them if empty. Content-Type replaces, too: nginx sends two of
+// them.
 func (c *compiler) addHeaders(all []AddHeader) ([]addHeader, error) {
 	var out []addHeader
 	for _, a := range all {
@@ -26,8 +27,9 @@ func (c *compiler) addHeaders(all []AddHeader) ([]addHeader, error) {
 		if !httpguts.ValidHeaderFieldName(name) {
 			return nil, fmt.Errorf("add_header: invalid field name %q", a.Name)
 		}
-		if slices.Contains([]string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade"}, name) {
-			return nil, fmt.Errorf("add_header: %s says where an answer ends, which is the server's to say", name)
+		if slices.Contains([]string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding",
+			"Upgrade"}, name) {
+			return nil, fmt.Errorf("add_header: %s frames the response, and cannot be set", name)
 		}
 		value, err := c.text(a.Value)
 		if err != nil {
@@ -42,11 +44,11 @@ func (c *compiler) addHeaders(all []AddHeader) ([]addHeader, error) {
 	return out, nil
 }
 
-// add adds the field to an answer.
+// add adds the field to a response.
 func (a *addHeader) add(x *exchange, header http.Header) {
-	value := a.value.of(x)
+	value := a.value.eval(x)
 	if !a.value.constant() {
-		value = x.sendable(a.name, value)
+		value = x.cleanFieldValue(a.name, value)
 	}
 	switch {
 	case value == "" && a.replace && a.name != "Content-Type":
@@ -59,20 +61,21 @@ func (a *addHeader) add(x *exchange, header http.Header) {
 	}
 }
 
-// sendable is a value as a field can have it, mostly itself.
-func (x *exchange) sendable(name, value string) string {
+// cleanFieldValue returns a value that a field can have, usually value itself.
+func (x *exchange) cleanFieldValue(name, value string) string {
 	if httpguts.ValidHeaderFieldValue(value) {
 		return value
 	}
-	return x.fieldValue(name, value)
+	return x.replaceControls(name, value)
 }
 
-// fieldValue is the value of a variable as a field can have it: a line end with the spaces around it becomes a space (RFC 9112, 5.2), and so
-// does each other control character. nginx sends them as they are, though variables hold what clients sent, decoded: what follows a line end
-// would be another field. A line that goes on with spaces, as one of a map in the configuration may, is not logged.
-func (x *exchange) fieldValue(name, value string) string {
+// replaceControls replaces control characters by spaces: a line end with the spaces around it (RFC
+// 9112, 5.2), and each other one. nginx sends them, although variables hold decoded input of
+// clients, so that a line end starts another field. A continuation line, as in a map of the
+// configuration, is not logged.
+func (x *exchange) replaceControls(name, value string) string {
 	var b strings.Builder
-	foreign := false
+	hasControls := false
 	for i := 0; i < len(value); i++ {
 		switch c := value[i]; {
 		case c == '\r' || c == '\n':
@@ -80,24 +83,25 @@ func (x *exchange) fieldValue(name, value string) string {
 				i++
 			}
 			if i+1 < len(value) && value[i+1] != ' ' && value[i+1] != '\t' {
-				foreign = true
+				hasControls = true
 				b.WriteByte(' ')
 			}
 		case c < ' ' && c != '\t' || c == 0x7f:
-			foreign = true
+			hasControls = true
 			b.WriteByte(' ')
 		default:
 			b.WriteByte(c)
 		}
 	}
-	if foreign {
-		x.errorf(levelError, "the field %s: spaces are sent instead of the control characters of %q", name, bounded(value))
+	if hasControls {
+		x.errorf(levelError, "field %s: control characters replaced by spaces in %q", name, truncateLogged(value))
 	}
 	return strings.Trim(b.String(), " \t")
 }
 
-// changesUsually reports whether answers with a status get fields that are not said to be there always.
-func changesUsually(code int) bool {
+// getsAddedFields reports whether responses with a status get the fields of add_header without
+// "always".
+func getsAddedFields(code int) bool {
 	switch code {
 	case http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusPartialContent,
 		http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusNotModified,

@@ -11,13 +11,15 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// nginx and we add the same to answers of all statuses.
-func TestAddHeaderAsNginx(t *testing.T) {
-	statuses := []int{200, 201, 202, 204, 206, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 410, 500, 502, 503}
+// add_header adds the same fields as nginx, for all statuses.
+func TestAddHeaderIsSameAsNginx(t *testing.T) {
+	statuses := []int{200, 201, 202, 204, 206, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 410, 500, 502,
+		503}
 	var locations strings.Builder
 	settings := front.Settings{
 		Header: []front.AddHeader{
-			{Name: "X-A", Value: "a $arg_v"}, {Name: "X-A", Value: "$arg_v"}, {Name: "x-always", Value: "1", Always: true},
+			{Name: "X-A", Value: "a $arg_v"}, {Name: "X-A", Value: "$arg_v"},
+			{Name: "x-always", Value: "1", Always: true},
 			{Name: "Cache-Control", Value: "public"}, {Name: "Etag", Value: `"$arg_v"`},
 		},
 		Expires: &front.Expires{Text: "1h"},
@@ -27,7 +29,8 @@ func TestAddHeaderAsNginx(t *testing.T) {
 		path := fmt.Sprintf("/%d", status)
 		fmt.Fprintf(&locations, "location = %s { return %d /to; }\n", path, status)
 		ours = append(ours, front.Location{
-			Match: front.Exact, Path: path, Steps: []front.Step{front.Return{Status: status, Text: "/to"}}, Settings: settings,
+			Match: front.Exact, Path: path, Steps: []front.Step{front.Return{Status: status, Text: "/to"}},
+			Settings: settings,
 		})
 	}
 	theirs, _ := serveNginx(t, "", `add_header X-A "a $arg_v"; add_header X-A $arg_v; add_header x-always 1 always;
@@ -50,28 +53,31 @@ func TestAddHeaderAsNginx(t *testing.T) {
 	}
 }
 
-// sameTime compares times that were told one after the other.
+// sameTime compares times that were taken one after the other.
 func sameTime(t *testing.T, what, got, want string) {
 	t.Helper()
 	g, gotErr := http.ParseTime(got)
 	w, wantErr := http.ParseTime(want)
-	if (gotErr == nil) != (wantErr == nil) || gotErr != nil && got != want || gotErr == nil && g.Sub(w).Abs() > 5*time.Second {
+	if (gotErr == nil) != (wantErr == nil) || gotErr != nil && got != want || gotErr == nil &&
+		g.Sub(w).Abs() > 5*time.Second {
 		t.Errorf("%s: Expires is %q, want %q", what, got, want)
 	}
 }
 
-func TestExpiresAsNginx(t *testing.T) {
+func TestExpiresIsSameAsNginx(t *testing.T) {
 	type expires struct {
 		text     string
 		modified bool
 	}
 	all := []expires{
-		{"1h", false}, {"0", false}, {"-1", false}, {"-1d", false}, {"+2h", false}, {"1d12h", false}, {"1y 1M 1w", false}, {"90", false},
+		{"1h", false}, {"0", false}, {"-1", false}, {"-1d", false}, {"+2h", false}, {"1d12h", false},
+		{"1y 1M 1w", false}, {"90", false},
 		{"epoch", false}, {"max", false}, {"off", false}, {"@15h30m", false}, {"@0", false}, {"@24h", false},
 		{"1d", true}, {"-1d", true}, {"$arg_e", false}, {"$arg_e", true},
 	}
 	lastModified := "Mon, 02 Nov 2026 10:00:00 GMT"
-	theirApp := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { dated(w, r, lastModified) }))
+	theirApp := serveHandler(t,
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { dated(w, r, lastModified) }))
 	var locations strings.Builder
 	var ours []front.Location
 	for i, e := range all {
@@ -79,17 +85,20 @@ func TestExpiresAsNginx(t *testing.T) {
 		if e.modified {
 			word = "modified "
 		}
-		fmt.Fprintf(&locations, "location /%d/ { expires %s%q; proxy_pass http://unix:%s; }\n", i, word, e.text, theirApp.socket)
+		fmt.Fprintf(&locations, "location /%d/ { expires %s%q; proxy_pass http://unix:%s; }\n", i, word, e.text,
+			theirApp.socket)
 		l := app(front.Settings{Expires: &front.Expires{Text: front.Text(e.text), Modified: e.modified}})
 		l.Path = fmt.Sprintf("/%d/", i)
 		ours = append(ours, l)
 	}
 	theirs, _ := serveNginx(t, "", locations.String())
-	us := serveHandler(t, newFront(t, oneHost(ours...), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		dated(w, r, lastModified)
-	}))))
+	us := serveHandler(t, newFront(t, oneHost(ours...),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			dated(w, r, lastModified)
+		}))))
 	for i, e := range all {
-		for _, query := range []string{"e=1h", "e=epoch", "e=off", "e=", "e=@2h", "e=-5", "e=7x", "old=1&e=2d", "lm=1&e=1d", "lm=1"} {
+		for _, query := range []string{"e=1h", "e=epoch", "e=off", "e=", "e=@2h", "e=-5", "e=7x", "old=1&e=2d",
+			"lm=1&e=1d", "lm=1"} {
 			path := fmt.Sprintf("/%d/?%s", i, query)
 			what := fmt.Sprintf("%v %s", e, path)
 			want, got := theirs.get(path), us.get(path)
@@ -99,7 +108,7 @@ func TestExpiresAsNginx(t *testing.T) {
 	}
 }
 
-// dated answers with fields that expires replaces.
+// dated responds with fields that expires replaces.
 func dated(w http.ResponseWriter, r *http.Request, lastModified string) {
 	if r.FormValue("old") != "" {
 		w.Header().Set("Expires", "Thu, 01 Jan 1970 00:00:00 GMT")
@@ -133,38 +142,46 @@ func sameAge(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// What a client sends cannot end a field, and what nobody could mean is refused.
-func TestAddHeaderIsSafe(t *testing.T) {
+// A client's data cannot end a field, and invalid settings are rejected.
+func TestAddHeaderCannotInject(t *testing.T) {
 	us := serveHandler(t, newFront(t, oneHost(front.Location{
-		Path:     "/",
-		Steps:    []front.Step{front.Return{Status: 200, Text: "x"}},
-		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Uri", Value: "$uri"}, {Name: "Content-Type", Value: "text/x"}}},
+		Path:  "/",
+		Steps: []front.Step{front.Return{Status: 200, Text: "x"}},
+		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Uri", Value: "$uri"},
+			{Name: "Content-Type", Value: "text/x"}}},
 	})))
-	if got := us.get("/a%0d%0aX-Evil:%201"); got.header["X-Evil"] != nil || got.header.Get("X-Uri") != "/a X-Evil: 1" || got.status != 200 {
+	if got := us.get("/a%0d%0aX-Evil:%201"); got.header["X-Evil"] != nil ||
+		got.header.Get("X-Uri") != "/a X-Evil: 1" || got.status != 200 {
 		t.Errorf("%d, %q", got.status, got.header)
 	}
 	for path, want := range map[string]string{
-		"/%0d%0aX-Evil:%201": "/ X-Evil: 1", "/a%0aX-Evil:1": "/a X-Evil:1", "/a%0d%0a": "/a", "/a%0d%0a%20b%0a%09c": "/a b\tc", "/a%01b%7f%0bc": "/a b  c",
+		"/%0d%0aX-Evil:%201": "/ X-Evil: 1", "/a%0aX-Evil:1": "/a X-Evil:1", "/a%0d%0a": "/a",
+		"/a%0d%0a%20b%0a%09c": "/a b\tc", "/a%01b%7f%0bc": "/a b  c",
 	} {
 		if got := us.get(path); got.header["X-Evil"] != nil || got.header.Get("X-Uri") != want || got.status != 200 {
 			t.Errorf("%s: %d, %q", path, got.status, got.header)
 		}
 	}
-	if got := us.get("/fine"); got.header.Get("X-Uri") != "/fine" || fmt.Sprint(got.header["Content-Type"]) != "[text/x]" {
+	if got := us.get("/fine"); got.header.Get("X-Uri") != "/fine" ||
+		fmt.Sprint(got.header["Content-Type"]) != "[text/x]" {
 		t.Errorf("%q", got.header)
 	}
-	for _, a := range []front.AddHeader{{Name: "a b"}, {Name: ""}, {Name: "X", Value: "a\nb"}, {Name: "content-length", Value: "1"}, {Name: "X", Value: "$nothing"}} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Pos: "x.conf:7", Settings: front.Settings{Header: []front.AddHeader{a}}})); err == nil ||
+	for _, a := range []front.AddHeader{{Name: "a b"}, {Name: ""}, {Name: "X", Value: "a\nb"},
+		{Name: "content-length", Value: "1"}, {Name: "X", Value: "$nothing"}} {
+		if _, err := front.New(oneHost(front.Location{Path: "/", Pos: "x.conf:7",
+			Settings: front.Settings{Header: []front.AddHeader{a}}})); err == nil ||
 			!strings.Contains(err.Error(), "x.conf:7") || !strings.Contains(err.Error(), "add_header") {
 			t.Errorf("%+v: %v", a, err)
 		}
 	}
 }
 
-func TestExpiresRefused(t *testing.T) {
-	for _, e := range []front.Expires{{Text: ""}, {Text: "soon"}, {Text: "1h1d"}, {Text: "@25h"}, {Text: "@1h", Modified: true}, {Text: "epoch", Modified: true},
+func TestInvalidExpiresIsRejected(t *testing.T) {
+	for _, e := range []front.Expires{{Text: ""}, {Text: "soon"}, {Text: "1h1d"}, {Text: "@25h"},
+		{Text: "@1h", Modified: true}, {Text: "epoch", Modified: true},
 		{Text: "99999999999y"}, {Text: "5 5"}, {Text: "1d-"}} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Expires: &e}})); err == nil || !strings.Contains(err.Error(), "expires") {
+		if _, err := front.New(oneHost(front.Location{Path: "/",
+			Settings: front.Settings{Expires: &e}})); err == nil || !strings.Contains(err.Error(), "expires") {
 			t.Errorf("%+v: %v", e, err)
 		}
 	}

@@ -10,25 +10,25 @@ import (
 
 // host is a Host, compiled.
 type host struct {
-	from        *Host  // nil if it is nobody's
-	name        string // the first of its names, for $server_name
+	from        *Host  // nil if no Host of the Config
+	name        string // the first one, for $server_name
 	pos         string
 	steps       []action
 	locations   locations
 	named       map[string]*location
-	defaults    location // of requests that are in no location
+	defaults    location // for requests in no location
 	keepSlashes bool
-	fields      fieldNames         // of requests, that are passed on
-	certs       *clientCerts       // of clients; nil leaves them to the server
-	clientAuth  tls.ClientAuthType // what the server asks of clients, if certs is nil
-	counts      *hostCounts        // nil if nobody asks for them
+	fields      fieldNames         // which fields of requests are forwarded
+	certs       *clientCerts       // nil leaves client certificates to the server
+	clientAuth  tls.ClientAuthType // what the server requires, if certs is nil
+	counts      *hostCounts        // nil if nothing shows counts
 }
 
-// hosts are the virtual hosts, by address and name. Requests that come by an address that no host listens at, because
-// whoever serves the handler has another listener, meet the hosts that listen everywhere, or else none: but if all hosts listen
-// at the same addresses it does not matter which one it is.
+// hosts finds virtual hosts by address and name. Requests for an address that no host listens on,
+// because the server has another listener, are for the hosts that listen everywhere. If all hosts
+// listen on the same addresses the address does not matter.
 type hosts struct {
-	any   *hostGroup // of every other address
+	any   *hostGroup // for all other addresses
 	ports []portGroups
 	unix  map[string]*hostGroup
 }
@@ -37,7 +37,7 @@ type hosts struct {
 type portGroups struct {
 	port   uint16
 	addrs  []addrGroup
-	v4, v6 *hostGroup // of * and [::], or nil
+	v4, v6 *hostGroup // for * and [::], or nil
 }
 
 type addrGroup struct {
@@ -45,14 +45,14 @@ type addrGroup struct {
 	group *hostGroup
 }
 
-// hostGroup is the hosts of one address.
+// hostGroup holds the hosts of one address.
 type hostGroup struct {
-	standard *host // whom no name fits
-	hosts    int
-	only     bool // names need not be looked at
-	names    *names[*host]
-	patterns []hostPattern
-	verifies bool // one of them asks clients for certificates
+	defaultHost   *host // for unknown names
+	hosts         int
+	isSingle      bool // names do not matter
+	names         *hostNames[*host]
+	patterns      []hostPattern
+	requestsCerts bool // one of the hosts requests client certificates
 }
 
 type hostPattern struct {
@@ -60,17 +60,17 @@ type hostPattern struct {
 	host    *host
 }
 
-// group finds the hosts of the address that a request came to.
-func (h *hosts) group(r *http.Request) *hostGroup {
+// groupOf returns the hosts of the address that a request was received at.
+func (h *hosts) groupOf(r *http.Request) *hostGroup {
 	if h.ports == nil && h.unix == nil {
 		return h.any
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return h.at(local)
+	return h.groupAt(local)
 }
 
-// at finds the hosts of an address.
-func (h *hosts) at(local net.Addr) *hostGroup {
+// groupAt returns the hosts of an address.
+func (h *hosts) groupAt(local net.Addr) *hostGroup {
 	var g *hostGroup
 	switch a := local.(type) {
 	case *net.TCPAddr:
@@ -108,18 +108,18 @@ func (h *hosts) tcp(a *net.TCPAddr) *hostGroup {
 	return nil
 }
 
-// named finds the host that answers for a name.
-func (g *hostGroup) named(x *exchange, name string) *host {
-	if h := g.find(x, name); h != nil {
+// hostFor returns the host for a name.
+func (g *hostGroup) hostFor(x *exchange, name string) *host {
+	if h := g.lookup(x, name); h != nil {
 		return h
 	}
-	return g.standard
+	return g.defaultHost
 }
 
-// find finds the host of a name, or nil.
-func (g *hostGroup) find(x *exchange, name string) *host {
-	if g.only {
-		return g.standard
+// lookup returns the host with a name, or nil.
+func (g *hostGroup) lookup(x *exchange, name string) *host {
+	if g.isSingle {
+		return g.defaultHost
 	}
 	if h, ok := g.names.find(name); ok {
 		return h
@@ -132,8 +132,8 @@ func (g *hostGroup) find(x *exchange, name string) *host {
 	return nil
 }
 
-// hostName is a Host field's name: without a port, a dot at its end, and in lower case. It reports false for what is
-// no host's name.
+// hostName returns the normalized name of a Host field: without port and trailing dot, in lower
+// case. It returns false for an invalid name.
 func hostName(s string) (name string, ok bool) {
 	end, upper := 0, false
 	if s != "" && s[0] == '[' {
@@ -145,7 +145,7 @@ func hostName(s string) (name string, ok bool) {
 				return "", false
 			}
 		}
-		upper = true // perhaps
+		upper = true // it may have upper-case letters
 	} else {
 		for end < len(s) && inHostName(s[end]) && (s[end] != '.' || end == 0 || s[end-1] != '.') {
 			upper = upper || s[end]-'A' <= 'Z'-'A'
@@ -158,12 +158,12 @@ func hostName(s string) (name string, ok bool) {
 	if name = strings.TrimSuffix(s[:end], "."); upper {
 		name = lowerASCII(name)
 	}
-	return name, name != "" || end == 0 // a dot alone is no name
+	return name, name != "" || end == 0 // a single dot is not a name
 }
 
-// inHostName reports whether a byte may be one of a host's name.
+// inHostName reports whether a byte is allowed in a host's name.
 func inHostName(c byte) bool {
-	const ( // a bit for each of the bytes from ! to ?, and from @ to ~, but for those that are not
+	const ( // one bit for each allowed byte from ! to ?, and from @ to ~
 		low  uint64 = 1<<'@' - 1<<'!' - 1<<'"' - 1<<'#' - 1<<',' - 1<<'/' - 1<<':' - 1<<'<' - 1<<'>' - 1<<'?'
 		high uint64 = 1<<('\x7f'-'@') - 1 - 1 - 1<<('\\'-'@')
 	)

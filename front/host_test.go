@@ -8,10 +8,13 @@ import (
 	"testing"
 )
 
-func TestHostName(t *testing.T) {
-	for in, want := range map[string]string{ // "!" is refused
-		"": "", "a.example": "a.example", "A.Example:80": "a.example", "a.example.": "a.example", "a.example.:80": "a.example", "a:": "a", "[::1]:80": "[::1]", "[::1]": "[::1]", "[::1": "!", "[::1]x": "!", "a:b": "!",
-		"a:1:2": "!", "::1": "!", "a..b": "!", "a b": "!", "a/b": "!", "a\x7f": "!", "a,b": "!", "u@a": "!", "a#b": "!", "1.2.3.4:5": "1.2.3.4", "ä": "ä", ".a": ".a",
+func TestHostNameIsNormalized(t *testing.T) {
+	for in, want := range map[string]string{ // "!": invalid
+		"": "", "a.example": "a.example", "A.Example:80": "a.example", "a.example.": "a.example",
+		"a.example.:80": "a.example", "a:": "a", "[::1]:80": "[::1]", "[::1]": "[::1]", "[::1": "!",
+		"[::1]x": "!", "a:b": "!",
+		"a:1:2": "!", "::1": "!", "a..b": "!", "a b": "!", "a/b": "!", "a\x7f": "!", "a,b": "!", "u@a": "!",
+		"a#b": "!", "1.2.3.4:5": "1.2.3.4", "ä": "ä", ".a": ".a",
 	} {
 		got, ok := hostName(in)
 		if !ok {
@@ -23,7 +26,7 @@ func TestHostName(t *testing.T) {
 	}
 }
 
-func says(name string, listen ...string) Host {
+func hostListening(name string, listen ...string) Host {
 	h := Host{Steps: []Step{Return{Status: 200, Text: Text(name)}}, Names: []string{name}}
 	for _, l := range listen {
 		h.Listen = append(h.Listen, Listen{Addr: l})
@@ -31,12 +34,14 @@ func says(name string, listen ...string) Host {
 	return h
 }
 
-// The host is one of the address that was connected to.
-func TestHostsByAddress(t *testing.T) {
-	elsewhere := says("elsewhere", "*:81")
+// The host is one of the local address.
+func TestHostIsOfLocalAddress(t *testing.T) {
+	elsewhere := hostListening("elsewhere", "*:81")
 	elsewhere.Listen[0].Default = true
 	h := newFront(t, Config{Hosts: []Host{
-		says("all", "*:80"), says("one", "10.0.0.1:80", "*:81"), says("two", "10.0.0.1:80"), says("six", "[::]:80", "[::1]:82"), says("socket", "unix:/run/x"), elsewhere,
+		hostListening("all", "*:80"), hostListening("one", "10.0.0.1:80", "*:81"),
+		hostListening("two", "10.0.0.1:80"), hostListening("six", "[::]:80", "[::1]:82"),
+		hostListening("socket", "unix:/run/x"), elsewhere,
 	}})
 	tcp := func(ip string, port int) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: port} }
 	for _, test := range []struct {
@@ -44,8 +49,12 @@ func TestHostsByAddress(t *testing.T) {
 		host  string
 		want  string
 	}{
-		{tcp("10.0.0.2", 80), "one", "all"}, {tcp("10.0.0.1", 80), "x", "one"}, {tcp("10.0.0.1", 80), "two", "two"}, {tcp("10.0.0.1", 80), "all", "one"}, {tcp("10.0.0.1", 81), "x", "elsewhere"}, {tcp("10.0.0.1", 81), "one", "one"},
-		{tcp("::1", 80), "x", "six"}, {tcp("::1", 82), "x", "six"}, {tcp("::2", 82), "x", ""}, {&net.UnixAddr{Name: "/run/x"}, "x", "socket"}, {&net.UnixAddr{Name: "/run/y"}, "x", ""}, {tcp("10.0.0.1", 99), "all", ""}, {nil, "all", ""},
+		{tcp("10.0.0.2", 80), "one", "all"}, {tcp("10.0.0.1", 80), "x", "one"}, {tcp("10.0.0.1", 80), "two", "two"},
+		{tcp("10.0.0.1", 80), "all", "one"}, {tcp("10.0.0.1", 81), "x", "elsewhere"},
+		{tcp("10.0.0.1", 81), "one", "one"},
+		{tcp("::1", 80), "x", "six"}, {tcp("::1", 82), "x", "six"}, {tcp("::2", 82), "x", ""},
+		{&net.UnixAddr{Name: "/run/x"}, "x", "socket"}, {&net.UnixAddr{Name: "/run/y"}, "x", ""},
+		{tcp("10.0.0.1", 99), "all", ""}, {nil, "all", ""},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Host = test.host
@@ -54,28 +63,30 @@ func TestHostsByAddress(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
-		if test.want == "" && w.Code != http.StatusMisdirectedRequest || test.want != "" && w.Body.String() != test.want {
+		if test.want == "" && w.Code != http.StatusMisdirectedRequest || test.want != "" &&
+			w.Body.String() != test.want {
 			t.Errorf("%v %s: %d %q, want %q", test.local, test.host, w.Code, w.Body, test.want)
 		}
 	}
 }
 
-// If all hosts listen at the same addresses it does not matter which it is.
-func TestHostsAlike(t *testing.T) {
-	first, second := says("first", "127.0.0.1:80", "[::1]:80"), says("second", "[::1]:80", "127.0.0.1:80")
+// If all hosts listen on the same addresses the address does not matter.
+func TestSameHostsEverywhereNeedNoAddress(t *testing.T) {
+	first, second := hostListening("first", "127.0.0.1:80", "[::1]:80"),
+		hostListening("second", "[::1]:80", "127.0.0.1:80")
 	h := newFront(t, Config{Hosts: []Host{first, second}})
-	if got := ask(t, h, "/", "Host", "second"); got.body != "second" {
+	if got := get(t, h, "/", "Host", "second"); got.body != "second" {
 		t.Errorf("%q", got.body)
 	}
-	if got := ask(t, h, "/", "Host", "x"); got.body != "first" {
+	if got := get(t, h, "/", "Host", "x"); got.body != "first" {
 		t.Errorf("%q", got.body)
 	}
-	if got := ask(t, h, "/", "Host", "a/b"); got.status != 400 {
+	if got := get(t, h, "/", "Host", "a/b"); got.status != 400 {
 		t.Errorf("%d", got.status)
 	}
-	anywhere := newFront(t, Config{Hosts: []Host{says("anywhere"), says("first", "127.0.0.1:80")}})
+	anywhere := newFront(t, Config{Hosts: []Host{hostListening("anywhere"), hostListening("first", "127.0.0.1:80")}})
 	for host, want := range map[string]string{"x": "anywhere", "first": "anywhere"} {
-		if got := ask(t, anywhere, "/", "Host", host); got.body != want {
+		if got := get(t, anywhere, "/", "Host", host); got.body != want {
 			t.Errorf("%s: %q", host, got.body)
 		}
 	}

@@ -20,18 +20,19 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 )
 
-// What front servers were caught at, and what has to hold here instead. The numbers are those of a list of faults that such servers had;
-// what is missing is tested elsewhere:
+// Attacks that other servers were vulnerable to. The numbers are those of a list of such
+// vulnerabilities. Those that are missing here have tests elsewhere:
 //
-//	12 switching protocols                  TestUpgrades
-//	24, 42 upstreams' nonsense              TestHostileUpstreams, TestSilentUpstreams
-//	31-33, 36 records of FastCGI            TestKilledApplication, and the fuzz targets of internal/wire/fcgi
-//	37, 38, 43 what one connection may ask  the server's tests
-//	39 work that grows faster than its input  TestManyRanges of front/files, and FuzzCleanPath
-//	41 what clients' keys may take          the tests of front/limit, and TestLimitKeysAreBounded
-//	46 memory that is used again            all tests, with -tags poison
-//	47 what is asked twice                  TestNext
-//	51 passwords                            TestHashes, TestPasswordFile and TestVerifiedPasswords
+//	12 switching protocols                  TestUnwantedUpgradesAreRejected
+//	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
+//	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, fuzzing of wire/fcgi
+//	37, 38, 43 limits of one connection     the server's tests
+//	39 superlinear work                     TestManyRanges of front/files, and FuzzCleanPath
+//	41 memory for clients' keys             front/limit, and TestTooLongLimitKeysAreNotLimited
+//	46 memory that is reused                all tests, with -tags poison
+//	47 repeated requests                    TestOnlyIdempotentRequestsAreRetried
+//	51 passwords                            TestKnownHashesMatch, TestChangedPasswordFileIsRead,
+//	                                        TestCorrectPasswordIsHashedOnce
 const hostileConf = `
 events {}
 http {
@@ -70,17 +71,20 @@ http {
 }
 `
 
-// hostile is what one client sends, and what has to hold.
+// hostile is what a client sends, and what must result.
 type hostile struct {
-	faults string // by their numbers
+	faults string // numbers in the list
 	name   string
-	send   string // {R} is the rest of a request's first line and its host, {E} the end of a head after which the connection is closed
-	status string // of the answers, in order
-	arrive string // is in what the upstream was sent; "" is that nothing was
-	says   string // is in what the client is sent
+	// {R} is the rest of the request line and Host, {E} the end of a head after which the
+	// connection closes.
+	send   string
+	status string // of the responses, in order
+	arrive string // a part of what the upstream must receive; "" is that it receives nothing
+	reply  string // a part of what the client must receive
 }
 
-// evil is in what was sent such that neither the upstream nor the client may ever see it as it is: as a request, or as a line of a head.
+// evil reports whether a head has injected data unescaped, as a request or a line: neither the
+// upstream nor the client may receive it.
 func evil(head string) bool {
 	for line := range strings.SplitSeq(head, "\r\n") {
 		low := strings.ToLower(line)
@@ -97,28 +101,41 @@ func evil(head string) bool {
 func framingCases() []hostile {
 	const smuggled = "GET /evil HTTP/1.1\r\nHost: front.test\r\n\r\n"
 	return []hostile{
-		{"1", "two lengths", "POST /x {R}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|", ""},
-		{"2", "a coding that looks like chunked", "POST /x {R}Transfer-Encoding: xchunked\r\n{E}0\r\n\r\n" + smuggled, "501|400", "", ""},
-		{"2", "chunked twice", "POST /x {R}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n" + smuggled, "501|400", "", ""},
-		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|", ""},
-		{"3", "chunked in HTTP/1.0", "POST /x HTTP/1.0\r\nHost: front.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, "", "POST /x|", ""},
+		{"1", "two lengths", "POST /x {R}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n", "200|400",
+			"POST /x|", ""},
+		{"2", "a coding that looks like chunked", "POST /x {R}Transfer-Encoding: xchunked\r\n{E}0\r\n\r\n" + smuggled,
+			"501|400", "", ""},
+		{"2", "chunked twice", "POST /x {R}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n" +
+			smuggled, "501|400", "", ""},
+		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|",
+			""},
+		{"3", "chunked in HTTP/1.0",
+			"POST /x HTTP/1.0\r\nHost: front.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, "",
+			"POST /x|", ""},
 		{"4", "a length with a sign", "POST /x {R}Content-Length: +5\r\n{E}abcde", "400", "", ""},
 		{"4", "a length in hex", "POST /x {R}Content-Length: 0x5\r\n{E}abcde", "400", "", ""},
 		{"4", "a list of lengths", "POST /x {R}Content-Length: 5, 5\r\n{E}abcde", "400", "", ""},
-		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "", ""},
-		{"5", "a chunk's size that does not fit", "POST /x {R}Transfer-Encoding: chunked\r\n{E}10000000000000005\r\nabcde\r\n0\r\n\r\n", "400", "", ""},
-		{"6", "junk behind a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400", "", ""},
+		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "",
+			""},
+		{"5", "a chunk's size that does not fit",
+			"POST /x {R}Transfer-Encoding: chunked\r\n{E}10000000000000005\r\nabcde\r\n0\r\n\r\n", "400", "", ""},
+		{"6", "junk after a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400",
+			"", ""},
 		{"7, 8", "a space before the colon", "GET /x {R}X-A : b\r\n{E}", "400", "", ""},
 		{"8", "no name", "GET /x {R}: b\r\n{E}", "400", "", ""},
 		{"10", "a trailer", "POST /x {R}Transfer-Encoding: chunked\r\nTrailer: evil\r\n{E}1\r\na\r\n0\r\nEvil: 1\r\nX-Real-IP: 6.6.6.6\r\n\r\n", "200", "POST /x HTTP/1.1|Content-Length: 1|", ""},
-		{"11", "a body that nobody reads", "POST /say HTTP/1.1\r\nHost: front.test\r\nContent-Length: 42\r\n\r\n" + smuggled + "  GET /x {R}{E}", "200 200", "GET /x|", "said"},
-		{"11", "a body that is too long", "POST /x HTTP/1.1\r\nHost: front.test\r\nContent-Length: 101\r\n\r\n" + smuggled + strings.Repeat(" ", 101-len(smuggled)), "413", "", ""},
+		{"11", "an unread body", "POST /say HTTP/1.1\r\nHost: front.test\r\nContent-Length: 42\r\n\r\n" + smuggled +
+			"  GET /x {R}{E}", "200 200", "GET /x|", "said"},
+		{"11", "a body that is too long", "POST /x HTTP/1.1\r\nHost: front.test\r\nContent-Length: 101\r\n\r\n" +
+			smuggled + strings.Repeat(" ", 101-len(smuggled)), "413", "", ""},
 		{"13", "a body that was not waited for", "POST /x HTTP/1.1\r\nHost: front.test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\nabcGET /y {R}{E}", "100 200 200", "GET /y|", ""},
 		{"14", "CONNECT", "CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n" + smuggled, "", "", ""},
 		{"16", "h2c", "GET /set/x {R}Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\r\n", "200", "GET /set/x|", ""},
 		{"17", "two hosts", "GET /x {R}Host: evil\r\n{E}", "400", "", ""},
-		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "", ""},
-		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400", "", ""},
+		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "",
+			""},
+		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400",
+			"", ""},
 		{"17", "brackets", "GET /x HTTP/1.1\r\nHost: [::1]evil\r\nConnection: close\r\n\r\n", "400", "", ""},
 		{"17", "another host in the target", "GET http://other.test/x {R}{E}", "200", "GET /x HTTP/1.1|", ""},
 		{"17", "a fragment", "GET /x#/../private/y {R}{E}", "200", "GET /x HTTP/1.1|", ""},
@@ -129,10 +146,12 @@ func framingCases() []hostile {
 
 func injectionCases() []hostile {
 	return []hostile{
-		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "", "Location: http://other.test/to%0D%0AEvil:x"},
+		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "",
+			"Location: http://other.test/to%0D%0AEvil:x"},
 		{"18", "a line in a redirect to a path", "GET /to-self%0aEvil:x {R}{E}", "302", "", "/to-self%0AEvil:x"},
 		{"18", "a line in a field", "GET /field%0d%0aEvil:x {R}{E}", "200", "", "field"},
-		{"18", "a line in a field for the upstream", "GET /set/%0d%0aEvil:x {R}{E}", "200", "GET /set/%0d%0aEvil:x HTTP/1.1|", ""},
+		{"18", "a line in a field for the upstream", "GET /set/%0d%0aEvil:x {R}{E}", "200",
+			"GET /set/%0d%0aEvil:x HTTP/1.1|", ""},
 		{"18", "a line in the target", "GET /try/%0d%0aEvil:%20x {R}{E}", "502", "", ""},
 		{"18", "a space in the target", "GET /capture/%20evil {R}{E}", "502", "", ""},
 		{"18", "a target in the method", "GET /method?m=PUT%20/evil {R}{E}", "502", "", ""},
@@ -151,21 +170,25 @@ func pathCases() []hostile {
 		{"26, 27", "sent out of the root", "GET /send?/inside/..%2f..%2fsecret {R}{E}", "404", "GET /send|", "nothing"},
 		{"27", "beside an alias", "GET /pictures../secret {R}{E}", "404", "", "nothing"},
 		{"27", "a stream", "GET /files/a.html::$DATA {R}{E}", "404", "", "nothing"},
-		{"28", "a pattern that takes for ever", "GET /slow-pattern/" + strings.Repeat("a", 2000) + "! {R}{E}", "500", "", ""},
+		{"28", "a pattern that takes for ever", "GET /slow-pattern/" + strings.Repeat("a", 2000) + "! {R}{E}", "500",
+			"", ""},
 		{"39", "many segments", "GET " + strings.Repeat("/a/..", 1000) + "/say {R}{E}", "200", "", "said"},
 		{"45", "a handler that panics", "GET /app/panic {R}{E}", "", "", ""},
 		{"45", "and the next one", "GET /app/x {R}{E}", "200", "", "app"},
 	}
-	for _, path := range []string{"/private/a", "//private/a", "/./private/a", "/x/../private/a", "/%70rivate/a", "/private%2fa", "/x%2f..%2fprivate/a", "/private/./a", "/private//a", "/private/%2e/a"} {
+	for _, path := range []string{"/private/a", "//private/a", "/./private/a", "/x/../private/a", "/%70rivate/a",
+		"/private%2fa", "/x%2f..%2fprivate/a", "/private/./a", "/private//a", "/private/%2e/a"} {
 		cases = append(cases, hostile{"26", path, "GET " + path + " {R}{E}", "403", "", ""})
 	}
-	for _, path := range []string{"/files/../../secret", "/files/..%2fsecret", "/files/%2e%2e/secret", "/found/..%2fsecret", "/found/../secret", `/files/..\secret`, "/files/..%5csecret", "/files/a.html/../../../secret"} {
+	for _, path := range []string{"/files/../../secret", "/files/..%2fsecret", "/files/%2e%2e/secret",
+		"/found/..%2fsecret", "/found/../secret", `/files/..\secret`, "/files/..%5csecret",
+		"/files/a.html/../../../secret"} {
 		cases = append(cases, hostile{"26, 27", path, "GET " + path + " {R}{E}", "", "*", ""})
 	}
 	return cases
 }
 
-// hostileUpstream records what it is sent, and answers as the path says.
+// hostileUpstream records what it receives, and responds as the path requires.
 type hostileUpstream struct {
 	mu   sync.Mutex
 	seen bytes.Buffer
@@ -211,86 +234,91 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	file := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(hostileConf)), 0o644))
+	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP",
+		up).Replace(hostileConf)), 0o644))
 	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir, Bound: []string{"app"}})
 	must(t, err)
 	read.Config.Hosts[0].Listen = nil
-	h := newFront(t, read.Config, quiet(), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/app/panic" {
-			panic(http.ErrAbortHandler)
-		}
-		_, _ = io.WriteString(w, "app")
-	})))
-	return served(t, h.ServeHTTP), dir
+	h := newFront(t, read.Config, quiet(),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/app/panic" {
+				panic(http.ErrAbortHandler)
+			}
+			_, _ = io.WriteString(w, "app")
+		})))
+	return serve(t, h.ServeHTTP), dir
 }
 
-func TestHostile(t *testing.T) {
+func TestHostileRequestsDoNoHarm(t *testing.T) {
 	noLeaks(t)
 	up := &hostileUpstream{}
-	addr, dir := hostileFront(t, raw(t, up.serve))
+	addr, dir := hostileFront(t, rawUpstream(t, up.serve))
 	for _, cases := range [][]hostile{framingCases(), injectionCases(), pathCases()} {
 		for _, c := range cases {
 			t.Run(c.faults+" "+c.name, func(t *testing.T) { c.test(t, addr, up) })
 		}
 	}
-	talk(t, addr, "GET /logged%0aevil HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
-	if b := awaitFile(t, filepath.Join(dir, "bare"), func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) }); string(b) != "/logged\\x0Aevil\n" {
+	exchangeBytes(t, addr, "GET /logged%0aevil HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
+	if b := awaitFile(t, filepath.Join(dir, "bare"),
+		func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) }); string(b) != "/logged\\x0Aevil\n" {
 		t.Errorf("25: the log has %q", b)
 	}
 }
 
 func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
-	send := strings.NewReplacer("{R}", "HTTP/1.1\r\nHost: front.test\r\n", "{E}", "Connection: close\r\n\r\n").Replace(c.send)
-	said := talk(t, addr, send)
+	send := strings.NewReplacer("{R}", "HTTP/1.1\r\nHost: front.test\r\n", "{E}",
+		"Connection: close\r\n\r\n").Replace(c.send)
+	output := exchangeBytes(t, addr, send)
 	arrived := up.take()
 	if evil(arrived) {
 		t.Errorf("the upstream was sent %q", arrived)
 	}
-	if evil(said) || strings.Contains(said, "evil\r\n") {
-		t.Errorf("the client was sent %q", said)
+	if evil(output) || strings.Contains(output, "evil\r\n") {
+		t.Errorf("the client received %q", output)
 	}
-	if got := statuses(said); c.status != "" && !strings.Contains("|"+c.status+"|", "|"+got+"|") {
-		t.Errorf("%s, want %s: %q", got, c.status, said)
+	if got := statuses(output); c.status != "" && !strings.Contains("|"+c.status+"|", "|"+got+"|") {
+		t.Errorf("%s, want %s: %q", got, c.status, output)
 	}
 	lines := strings.ReplaceAll(arrived, "\r\n", "|")
 	for want := range strings.SplitSeq(strings.TrimSuffix(c.arrive, "|"), "|") {
-		if c.arrive != "*" && !strings.Contains(lines, want) && statuses(said) != "400" {
+		if c.arrive != "*" && !strings.Contains(lines, want) && statuses(output) != "400" {
 			t.Errorf("the upstream was sent %q, want %q", arrived, want)
 		}
 	}
 	if c.arrive == "" && arrived != "" {
 		t.Errorf("the upstream was sent %q", arrived)
 	}
-	if !strings.Contains(said, c.says) {
-		t.Errorf("the client was sent %q, want %q", said, c.says)
+	if !strings.Contains(output, c.reply) {
+		t.Errorf("the client received %q, want %q", output, c.reply)
 	}
 }
 
-// talk sends something and returns all that comes until the connection ends, or nothing has come for a while.
-func talk(t *testing.T, addr, send string) string {
+// exchangeBytes sends bytes, and returns all bytes until the connection ends or is silent for a
+// while.
+func exchangeBytes(t *testing.T, addr, send string) string {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()
-	go func() { _, _ = io.WriteString(nc, send) }() // the server may have heard enough
-	_ = nc.SetReadDeadline(time.Now().Add(patience))
+	go func() { _, _ = io.WriteString(nc, send) }() // the server may have closed the connection
+	_ = nc.SetReadDeadline(time.Now().Add(maxWait))
 	b, _ := io.ReadAll(nc)
 	return string(b)
 }
 
-// statuses are those of answers.
-func statuses(said string) string {
+// statuses returns the statuses of responses.
+func statuses(output string) string {
 	var all []string
-	for _, part := range strings.Split(said, "HTTP/1.")[1:] {
+	for _, part := range strings.Split(output, "HTTP/1.")[1:] {
 		all = append(all, part[2:5])
 	}
 	return strings.Join(all, " ")
 }
 
-// Faults 29 and 30: what one client gets is kept for no other that may get something else.
-func TestHostileCache(t *testing.T) {
+// Attacks 29 and 30: the response of one client is not cached for others that may get another one.
+func TestCacheDoesNotMixClients(t *testing.T) {
 	n := 0
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n++
 		h := w.Header()
 		switch r.URL.Path {
@@ -310,8 +338,11 @@ func TestHostileCache(t *testing.T) {
 		}
 		fmt.Fprint(w, n)
 	})
-	c := passed(front.Pass{
-		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}}, Cache: &front.PassCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}}, Lock: true}}, // the head is there before all is kept
+	c := proxyTo(front.Proxy{
+		// The head is sent before the body is stored.
+		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}},
+		Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}},
+			Lock: true}},
 	})
 	c.Caches = []cache.Config{{Name: "z"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -327,15 +358,15 @@ func TestHostileCache(t *testing.T) {
 		{"what varies", "GET /vary|X-A: 1", "GET /vary|X-A: 2", false},
 		{"what varies in any way", "GET /any", "GET /any", false},
 		{"a cookie", "GET /cookie", "GET /cookie", false},
-		{"a private answer", "GET /private", "GET /private", false},
-		{"somebody's answer", "GET /mine|Authorization: Basic eDp5", "GET /mine", false},
+		{"a private response", "GET /private", "GET /private", false},
+		{"another user's response", "GET /mine|Authorization: Basic eDp5", "GET /mine", false},
 		{"a part", "GET /part|Range: bytes=0-1", "GET /part", false},
 		{"the head", "HEAD /head", "GET /head", true},
-		{"half an answer", "GET /short", "GET /short", false},
+		{"half a response", "GET /short", "GET /short", false},
 	} {
 		before := n
-		for _, ask := range []string{test.first, test.second} {
-			line, field, _ := strings.Cut(ask, "|")
+		for _, line := range []string{test.first, test.second} {
+			line, field, _ := strings.Cut(line, "|")
 			method, path, _ := strings.Cut(line, " ")
 			r, err := http.NewRequest(method, "http://front.test"+path, nil)
 			must(t, err)
@@ -353,8 +384,8 @@ func TestHostileCache(t *testing.T) {
 	}
 }
 
-// Fault 34, and what else a client could have an application take for a variable of its own.
-func TestHostileVariables(t *testing.T) {
+// Attack 34, and other fields that an application may take for its own variables.
+func TestClientCannotSetApplicationVariables(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	go func() {
@@ -363,21 +394,25 @@ func TestHostileVariables(t *testing.T) {
 		}))
 	}()
 	defer l.Close()
-	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"}, {Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
-	a := serveHandler(t, newFront(t, passed(front.Pass{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
-	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User", "evil", "Connection", "X-Trusted").body
-	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") || !strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
-		t.Errorf("the application was told %s", got)
+	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
+		{Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
+	a := serveHandler(t, newFront(t,
+		proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
+	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User",
+		"evil", "Connection", "X-Trusted").body
+	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") ||
+		!strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
+		t.Errorf("the application received %s", got)
 	}
 }
 
-// A body is bounded whatever answers: an error's page that an upstream gives, too.
-func TestBodyOfErrorPages(t *testing.T) {
-	to := served(t, echo)
+// The limit of a body also applies if an error page is served by an upstream.
+func TestBodyLimitAppliesToErrorPages(t *testing.T) {
+	to := serve(t, echo)
 	c := oneHost(
 		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 404}}},
-		front.Location{Path: "/big", Pass: &front.Pass{To: front.Text(to)}},
-		front.Location{Match: front.Named, Path: "@page", Pass: &front.Pass{To: front.Text(to)}},
+		front.Location{Path: "/big", Proxy: &front.Proxy{To: front.Text(to)}},
+		front.Location{Match: front.Named, Path: "@page", Proxy: &front.Proxy{To: front.Text(to)}},
 	)
 	for i := range c.Hosts[0].Locations {
 		c.Hosts[0].Locations[i].MaxBody = 10
@@ -398,29 +433,30 @@ func TestBodyOfErrorPages(t *testing.T) {
 		if test.chunked {
 			body = struct{ io.Reader }{body}
 		}
-		got := a.ask("POST", test.path, body)
-		if got.status != test.status || !strings.Contains(got.body, test.passed) || test.passed == "" && strings.Contains(got.body, "Body") {
+		got := a.do("POST", test.path, body)
+		if got.status != test.status || !strings.Contains(got.body, test.passed) || test.passed == "" &&
+			strings.Contains(got.body, "Body") {
 			t.Errorf("%s, %q, chunked %v: %d %q", test.path, test.body, test.chunked, got.status, got.body)
 		}
 	}
 }
 
-// Fault 13: an upstream that answers before it has all of a body that is passed on as it comes is heard at once.
-func TestAnswerBeforeTheBody(t *testing.T) {
+// Attack 13: the client receives a response that the upstream sends before it has the whole body.
+func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 	noLeaks(t)
-	to := raw(t, func(nc net.Conn) {
+	to := rawUpstream(t, func(nc net.Conn) {
 		if readHead(nc) == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly")
-			<-gone(nc)
+			<-closedByPeer(nc)
 		}
 	})
-	addr := served(t, newFront(t, passed(front.Pass{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
+	addr := serve(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()
 	_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nabcde")
 	must(t, err)
-	must(t, nc.SetReadDeadline(time.Now().Add(patience)))
+	must(t, nc.SetReadDeadline(time.Now().Add(maxWait)))
 	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
 	if err != nil || resp.StatusCode != 403 {
 		t.Errorf("%v %v", resp, err)

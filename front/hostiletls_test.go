@@ -21,29 +21,34 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// Faults 48 and 49: who names one host in the handshake and another in the request does not get past the certificate that the other
-// asks for, and neither does who has a connection that is older than that.
-func TestClientCertificateIsTheHosts(t *testing.T) {
-	said := func(name string, asks tls.ClientAuthType) front.Host {
-		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}}, Steps: []front.Step{front.Return{Status: 200, Text: front.Text(name)}}}
-		if asks != tls.NoClientCert {
-			h.Listen[0].TLSConfig = &tls.Config{ClientAuth: asks}
+// Attacks 48 and 49: a client cannot avoid the required certificate by naming one host in the
+// handshake and another in the request, or by a connection that is older than the requirement.
+func TestClientCertificateIsOfRequestsHost(t *testing.T) {
+	newHost := func(name string, clientAuth tls.ClientAuthType) front.Host {
+		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}},
+			Steps: []front.Step{front.Return{Status: 200, Text: front.Text(name)}}}
+		if clientAuth != tls.NoClientCert {
+			h.Listen[0].TLSConfig = &tls.Config{ClientAuth: clientAuth}
 		}
 		return h
 	}
-	h := newFront(t, front.Config{Hosts: []front.Host{said("open", tls.NoClientCert), said("closed", tls.RequireAndVerifyClientCert), said("optional", tls.VerifyClientCertIfGiven)}}, quiet())
+	h := newFront(t, front.Config{Hosts: []front.Host{newHost("open", tls.NoClientCert),
+		newHost("closed", tls.RequireAndVerifyClientCert), newHost("optional", tls.VerifyClientCertIfGiven)}}, quiet())
 	good := []*x509.Certificate{{}}
 	for _, test := range []struct {
-		greeted, asked string
-		verified       bool
-		status         int
+		sniName, received string
+		verified          bool
+		status            int
 	}{
-		{"open", "open", false, 200}, {"open", "closed", false, 421}, {"", "closed", false, 421}, {"none", "closed", false, 421}, {"open", "CLOSED:443", false, 421},
-		{"optional", "closed", true, 421}, {"closed", "optional", true, 421}, {"open", "optional", false, 421}, {"closed", "open", true, 200},
-		{"closed", "closed", true, 200}, {"Closed", "closed.", true, 200}, {"closed", "closed", false, 400}, {"optional", "optional", false, 200},
+		{"open", "open", false, 200}, {"open", "closed", false, 421}, {"", "closed", false, 421},
+		{"none", "closed", false, 421}, {"open", "CLOSED:443", false, 421},
+		{"optional", "closed", true, 421}, {"closed", "optional", true, 421}, {"open", "optional", false, 421},
+		{"closed", "open", true, 200},
+		{"closed", "closed", true, 200}, {"Closed", "closed.", true, 200}, {"closed", "closed", false, 400},
+		{"optional", "optional", false, 200},
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
-		r.Host, r.TLS = test.asked, &tls.ConnectionState{ServerName: test.greeted}
+		r.Host, r.TLS = test.received, &tls.ConnectionState{ServerName: test.sniName}
 		if test.verified {
 			r.TLS.PeerCertificates, r.TLS.VerifiedChains = good, [][]*x509.Certificate{good}
 		}
@@ -52,17 +57,18 @@ func TestClientCertificateIsTheHosts(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != test.status || test.status != 200 && strings.Contains(w.Body.String(), "closed") {
-			t.Errorf("a handshake with %q, a request for %q: %d %q, want %d", test.greeted, test.asked, w.Code, w.Body, test.status)
+			t.Errorf("a handshake with %q, a request for %q: %d %q, want %d", test.sniName, test.received, w.Code,
+				w.Body, test.status)
 		}
 	}
 }
 
-// Faults 15 and 40: a stream of HTTP/2 whose body does not come, or whose answer nobody takes, ends; and one whose body is not
-// as long as it said is no request.
-func TestHostileStreams(t *testing.T) {
+// Attacks 15 and 40: an HTTP/2 stream ends if its body does not arrive or its response is not read.
+// A body of another length than declared is an error.
+func TestStalledStreamsEnd(t *testing.T) {
 	noLeaks(t)
 	arrived := make(chan string, 10)
-	to := served(t, func(w http.ResponseWriter, r *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		if err == nil {
 			arrived <- r.URL.Path + " " + string(b)
@@ -72,7 +78,7 @@ func TestHostileStreams(t *testing.T) {
 	settings := front.Settings{BodyTimeout: 100 * time.Millisecond, SendTimeout: 100 * time.Millisecond}
 	dir := site(t, "file")
 	c := oneHost(
-		front.Location{Path: "/pass", Pass: &front.Pass{To: front.Text(to)}, Settings: settings},
+		front.Location{Path: "/pass", Proxy: &front.Proxy{To: front.Text(to)}, Settings: settings},
 		front.Location{Path: "/say", Steps: []front.Step{front.Return{Status: 200, Text: "said"}}, Settings: settings},
 		front.Location{Path: "/error", Steps: []front.Step{front.Return{Status: 404}}, Settings: settings},
 		front.Location{Path: "/file", Settings: withRoot(settings, dir)},
@@ -84,13 +90,13 @@ func TestHostileStreams(t *testing.T) {
 	for _, test := range []struct {
 		name, method, path, length, body string
 		unended                          bool
-		ends                             string // the stream: with an answer's status, or reset
+		ends                             string // of the stream: a response's status, or reset
 	}{
 		{"no body", "POST", "/pass/1", "", "", true, "408"},
 		{"half a body", "POST", "/pass/2", "10", "half", true, "408"},
 		{"a body that is too short", "POST", "/pass/3", "10", "short", false, "reset"},
 		{"a body that is too long", "POST", "/pass/4", "2", "long", false, "reset"},
-		{"an upstream's answer", "GET", "/pass/5", "", "", false, "reset"},
+		{"an upstream's response", "GET", "/pass/5", "", "", false, "reset"},
 		{"a text", "GET", "/say", "", "", false, "reset"},
 		{"an error's page", "GET", "/error", "", "", false, "reset"},
 		{"a file", "GET", "/file", "", "", false, "reset"},
@@ -108,7 +114,7 @@ func TestHostileStreams(t *testing.T) {
 	s.Close()
 	for len(arrived) > 0 {
 		if a := <-arrived; a != "/pass/5 " {
-			t.Errorf("the upstream was asked %q", a)
+			t.Errorf("the upstream received %q", a)
 		}
 	}
 }
@@ -118,13 +124,13 @@ func withRoot(s front.Settings, dir string) front.Settings {
 	return s
 }
 
-// hostileStream is a stream of a client that takes no bodies.
+// hostileStream is a stream of a client that reads no bodies.
 type hostileStream struct {
 	*http2.Framer
 	nc net.Conn
 }
 
-// openStream asks for something as a client that takes no byte of an answer's body.
+// openStream sends a request as a client that reads no byte of the response's body.
 func openStream(t *testing.T, addr, method, path, length string) *hostileStream {
 	t.Helper()
 	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
@@ -136,19 +142,21 @@ func openStream(t *testing.T, addr, method, path, length string) *hostileStream 
 	must(t, st.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	var head bytes.Buffer
 	e := hpack.NewEncoder(&head)
-	for _, f := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "front.test"}, {":path", path}, {"content-length", length}} {
+	for _, f := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "front.test"},
+		{":path", path}, {"content-length", length}} {
 		if f[1] != "" {
 			must(t, e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
 		}
 	}
-	must(t, st.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true, EndStream: method == "GET"}))
+	must(t, st.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
+		EndStream: method == "GET"}))
 	return st
 }
 
-// end waits for the stream's end, and says what it was: statuses, and whether it was reset.
+// end waits for the end of the stream, and returns the statuses, and whether it was reset.
 func (st *hostileStream) end(t *testing.T) string {
 	t.Helper()
-	must(t, st.nc.SetReadDeadline(time.Now().Add(patience)))
+	must(t, st.nc.SetReadDeadline(time.Now().Add(maxWait)))
 	st.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	status := ""
 	for {

@@ -33,16 +33,17 @@ func (c *compiler) host(from *Host) (*host, error) {
 	if err = c.locations(h, &h.locations, from.Locations, nil); err != nil {
 		return nil, err
 	}
-	for _, name := range c.goals {
+	for _, name := range c.namedTargets {
 		if h.named[name] == nil {
-			return nil, fmt.Errorf("there is no location %q, though something leads there", name)
+			return nil, fmt.Errorf("unknown named location %q", name)
 		}
 	}
-	c.goals = nil
+	c.namedTargets = nil
 	return h, nil
 }
 
-// foldName is a name as it is compared: patterns as they are, and the others in lower case, without a dot at the end.
+// foldName normalizes a name for comparison: lower case, without a trailing dot. Regular
+// expressions are unchanged.
 func foldName(name string) string {
 	if strings.HasPrefix(name, "~") {
 		return name
@@ -50,7 +51,7 @@ func foldName(name string) string {
 	return strings.TrimSuffix(lowerASCII(name), ".")
 }
 
-// listen makes a group of the hosts of each address. Those that listen nowhere in particular are in all of them.
+// listen makes a hostGroup for each address. Hosts without an address are in all of them.
 func (c *compiler) listen(all []*host) error {
 	var addrs []string // "" is any other
 	for i := range c.config.Hosts {
@@ -60,7 +61,7 @@ func (c *compiler) listen(all []*host) error {
 		}
 		for _, l := range listens {
 			if l.Addr == "" {
-				return at(all[i].pos, fmt.Errorf("an address to listen at is empty"))
+				return withPos(all[i].pos, fmt.Errorf("empty listen address"))
 			}
 			addrs = append(addrs, l.Addr)
 		}
@@ -75,11 +76,11 @@ func (c *compiler) listen(all []*host) error {
 		}
 	}
 	hosts := &c.plan.hosts
-	if c.alike(groups) {
+	if c.areInterchangeable(groups) {
 		hosts.any = groups[0]
 		return nil
 	}
-	hosts.any = &hostGroup{standard: c.nowhere(), only: true}
+	hosts.any = &hostGroup{defaultHost: c.misdirectedHost(), isSingle: true}
 	for i, addr := range addrs {
 		if err := hosts.add(addr, groups[i]); err != nil {
 			return err
@@ -88,10 +89,10 @@ func (c *compiler) listen(all []*host) error {
 	return nil
 }
 
-// hostsAt is the group of an address.
+// hostsAt makes the group of an address.
 func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
-	g := &hostGroup{names: newNames[*host]()}
-	var said *host // to be the default
+	g := &hostGroup{names: newHostNames[*host]()}
+	var declared *host // the host with Default
 	for i, h := range all {
 		from := &c.config.Hosts[i]
 		here := len(from.Listen) == 0
@@ -100,36 +101,36 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 				continue
 			}
 			here = true
-			if l.Default && said != nil && said != h {
-				return nil, at(h.pos, fmt.Errorf("%s has another default host, that of %s", addr, said.pos))
+			if l.Default && declared != nil && declared != h {
+				return nil, withPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr, declared.pos))
 			}
 			if l.Default {
-				said = h
+				declared = h
 			}
 		}
 		if !here {
 			continue
 		}
-		if g.standard == nil {
-			g.standard = h
+		if g.defaultHost == nil {
+			g.defaultHost = h
 		}
 		g.hosts++
-		g.verifies = g.verifies || h.certs != nil || h.clientAuth != tls.NoClientCert
+		g.requestsCerts = g.requestsCerts || h.certs != nil || h.clientAuth != tls.NoClientCert
 		for _, name := range from.Names {
-			if err := c.join(g, h, foldName(name)); err != nil {
-				return nil, at(h.pos, err)
+			if err := c.addName(g, h, foldName(name)); err != nil {
+				return nil, withPos(h.pos, err)
 			}
 		}
 	}
-	if said != nil {
-		g.standard = said
+	if declared != nil {
+		g.defaultHost = declared
 	}
-	g.only = len(g.patterns) == 0 && (g.hosts == 1 || g.names.size() == 0)
+	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.size() == 0)
 	return g, nil
 }
 
-// join has a group know a host by a name. The first host of a name keeps it, as in nginx.
-func (c *compiler) join(g *hostGroup, h *host, name string) error {
+// addName adds a host by a name. As in nginx the first host with a name keeps it.
+func (c *compiler) addName(g *hostGroup, h *host, name string) error {
 	source, ok := strings.CutPrefix(name, "~")
 	if !ok {
 		return g.names.add(name, h)
@@ -139,26 +140,26 @@ func (c *compiler) join(g *hostGroup, h *host, name string) error {
 	return err
 }
 
-// alike reports whether it does not matter which group it is.
-func (c *compiler) alike(groups []*hostGroup) bool {
+// areInterchangeable reports whether all groups have the same hosts and default.
+func (c *compiler) areInterchangeable(groups []*hostGroup) bool {
 	for _, g := range groups {
-		if g.hosts != len(c.config.Hosts) || g.standard != groups[0].standard {
+		if g.hosts != len(c.config.Hosts) || g.defaultHost != groups[0].defaultHost {
 			return false
 		}
 	}
 	return true
 }
 
-// nowhere is the host of requests that come by an address that no host listens at.
-func (c *compiler) nowhere() *host {
+// misdirectedHost returns the host for addresses that no host listens on.
+func (c *compiler) misdirectedHost() *host {
 	h := &host{}
 	h.defaults.settings, h.defaults.sendTimeout = &Settings{}, defaultTimeout
 	h.defaults.files = &fileSet{types: c.mediaTypes(&Files{})}
-	h.defaults.content = failing(http.StatusMisdirectedRequest)
+	h.defaults.content = fixedStatus(http.StatusMisdirectedRequest)
 	return h
 }
 
-// add makes known which hosts there are at an address.
+// add sets the hosts of an address.
 func (h *hosts) add(addr string, g *hostGroup) error {
 	if addr == "" {
 		h.any = g
@@ -177,7 +178,7 @@ func (h *hosts) add(addr string, g *hostGroup) error {
 	}
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
-		return fmt.Errorf("an address to listen at is %q, want IP:PORT, [IPv6]:PORT, *:PORT or unix:PATH", addr)
+		return fmt.Errorf("invalid listen address %q: want IP:PORT, [IPv6]:PORT, *:PORT or unix:PATH", addr)
 	}
 	p := h.port(ap.Port())
 	switch ip := ap.Addr().Unmap(); {

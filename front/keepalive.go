@@ -7,55 +7,55 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// lifetime bounds how long connections of clients are kept, by location. Zero values are no bounds.
-type lifetime struct {
+// keepAliveLimits bound how long connections of clients are kept. Zero is no limit.
+type keepAliveLimits struct {
 	requests int
 	age      time.Duration
 }
 
-// served is what is known of the request's connection.
-type served struct {
-	info     connection.Info // nil if the server provides none
-	requests int             // with this one
+// connUse is what is known of the request's connection.
+type connUse struct {
+	info     connection.Info // nil if the server does not provide it
+	requests int             // including this one
 }
 
-// countRequest counts the request, if something depends on how many its connection has had.
+// countRequest counts the request of its connection.
 func (x *exchange) countRequest() {
 	if info := connection.Of(x.r.Context()); info != nil {
-		x.served = served{info, info.CountRequest()}
+		x.connUse = connUse{info, info.CountRequest()}
 	}
 }
 
-// boundConnection has the response end the connection, if the location says that this is its last request. As in nginx another location
-// of the same request does not change that.
-func (x *exchange) boundConnection() {
-	s, l := &x.served, &x.loc.lifetime
+// limitKeepAlive closes the connection after the response, if the location allows no more requests.
+// As in nginx another location of the same request does not undo that.
+func (x *exchange) limitKeepAlive() {
+	s, l := &x.connUse, &x.loc.keepAlive
 	if s.info == nil {
 		return
 	}
 	if l.requests > 0 && s.requests >= l.requests || l.age > 0 && time.Since(s.info.Opened()) > l.age {
-		x.server().Header()["Connection"] = []string{"close"}
+		x.serverWriter().Header()["Connection"] = []string{"close"}
 	}
 }
 
-// setLifetime compiles how long connections are kept.
-func (c *compiler) setLifetime(loc *location, s *Settings) {
-	loc.lifetime = lifetime{s.KeepAliveRequests, s.KeepAliveTime}
-	if loc.lifetime != (lifetime{}) {
+// setKeepAlive compiles the keep-alive limits of a location.
+func (c *compiler) setKeepAlive(loc *location, s *Settings) {
+	loc.keepAlive = keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
+	if loc.keepAlive != (keepAliveLimits{}) {
 		c.plan.countsRequests = true
 	}
 }
 
 func connectionRequests(x *exchange) string {
-	if x.served.info == nil {
+	if x.connUse.info == nil {
 		return ""
 	}
-	return strconv.Itoa(x.served.requests)
+	return strconv.Itoa(x.connUse.requests)
 }
 
 func connectionTime(x *exchange) string {
-	if x.served.info == nil {
+	if x.connUse.info == nil {
 		return ""
 	}
-	return seconds(time.Since(x.served.info.Opened()))
+	return seconds(time.Since(x.connUse.info.Opened()))
 }

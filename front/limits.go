@@ -10,15 +10,16 @@ import (
 )
 
 const (
-	// defaultMaxBody is nginx's.
+	// defaultMaxBody is nginx's default.
 	defaultMaxBody = 1 << 20
-	// maxLimitKey is the longest key that is counted, as in nginx. Longer ones are not limited.
+	// maxLimitKey bounds the length of a key, as in nginx. Requests with longer keys are not
+	// limited.
 	maxLimitKey = 65535
 )
 
-// limits are those of a location.
+// limits are the limits of a location.
 type limits struct {
-	maxBody     int64 // below zero is none
+	maxBody     int64 // negative: no limit
 	bodyTimeout time.Duration
 	requests    []requestLimit
 	conns       []connLimit
@@ -29,11 +30,11 @@ type limits struct {
 
 // requestLimit is a RequestLimit, compiled.
 type requestLimit struct {
-	name        string
-	zone        *limit.Rate
-	key         text
-	burst, free int64 // in thousandths of a request; free is what is not kept waiting
-	counts      *limitCounts
+	name           string
+	zone           *limit.Rate
+	key            text
+	burst, noDelay int64 // in thousandths of a request; up to noDelay is not delayed
+	counts         *limitCounts
 }
 
 // connLimit is a ConnLimit, compiled.
@@ -41,11 +42,11 @@ type connLimit struct {
 	name   string
 	zone   *limit.Conns
 	key    text
-	most   int
+	max    int
 	counts *limitCounts
 }
 
-// limits compiles those of a location.
+// limits compiles the limits of a location.
 func (c *compiler) limits(s *Settings) (limits, error) {
 	l := limits{
 		maxBody: s.MaxBody, bodyTimeout: s.BodyTimeout, requestStatus: s.RequestStatus, connStatus: s.ConnStatus,
@@ -62,7 +63,7 @@ func (c *compiler) limits(s *Settings) (limits, error) {
 			*status = http.StatusServiceUnavailable
 		}
 		if *status < 400 || *status > 599 {
-			return l, fmt.Errorf("limits are answered with %d, want a status from 400 to 599", *status)
+			return l, fmt.Errorf("limits: invalid status %d: want 400 to 599", *status)
 		}
 	}
 	for _, r := range s.Requests {
@@ -83,51 +84,51 @@ func (c *compiler) limits(s *Settings) (limits, error) {
 }
 
 func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
-	const most = 1 << 40 // beyond that it is no limit
+	const most = 1 << 40 // more would be no limit
 	if r.Burst < 0 || r.Delay < 0 || int64(r.Burst) > most || int64(r.Delay) > most {
-		return l, errors.New("burst and delay are numbers of requests, and not below zero")
+		return l, errors.New("invalid burst or delay: want a number of requests")
 	}
 	config, err := zoneConfig(c.config.Requests, r.Zone)
 	if err != nil {
 		return l, err
 	}
-	l.name, l.burst, l.free = r.Zone, int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
+	l.name, l.burst, l.noDelay = r.Zone, int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
 	if r.NoDelay {
-		l.free = l.burst
+		l.noDelay = l.burst
 	}
 	if l.key, err = c.text(Text(config.Key)); err != nil {
 		return l, err
 	}
-	zone, giveBack, err := take(&c.state.zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate, error) {
+	zone, release, err := acquire(&c.state.zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate, error) {
 		return limit.NewRate(config)
 	}, func(*limit.Rate) {})
 	if err != nil {
 		return l, err
 	}
-	c.plan.releases = append(c.plan.releases, giveBack)
+	c.plan.releases = append(c.plan.releases, release)
 	l.zone, l.counts = zone, c.limitCounts("requests", r.Zone, zone)
 	return l, nil
 }
 
 func (c *compiler) connLimit(n ConnLimit) (l connLimit, err error) {
 	if n.Max <= 0 {
-		return l, fmt.Errorf("at most %d at a time is none: want 1 or more", n.Max)
+		return l, fmt.Errorf("invalid maximum %d: want 1 or more", n.Max)
 	}
 	config, err := zoneConfig(c.config.Conns, n.Zone)
 	if err != nil {
 		return l, err
 	}
-	l.name, l.most = n.Zone, n.Max
+	l.name, l.max = n.Zone, n.Max
 	if l.key, err = c.text(Text(config.Key)); err != nil {
 		return l, err
 	}
-	zone, giveBack, err := take(&c.state.zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
+	zone, release, err := acquire(&c.state.zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
 		return limit.NewConns(config), nil
 	}, func(*limit.Conns) {})
 	if err != nil {
 		return l, err
 	}
-	c.plan.releases = append(c.plan.releases, giveBack)
+	c.plan.releases = append(c.plan.releases, release)
 	l.zone, l.counts = zone, c.limitCounts("conns", n.Zone, zone)
 	return l, nil
 }
@@ -138,13 +139,14 @@ func zoneConfig(all []limit.Config, name string) (limit.Config, error) {
 			return z, nil
 		}
 	}
-	return limit.Config{}, fmt.Errorf("there is no zone %q", name)
+	return limit.Config{}, fmt.Errorf("unknown zone %q", name)
 }
 
-// enter is the limit phase. An internal redirect passes it once more only for its body's sake.
-func (l *limits) enter(x *exchange) outcome {
-	if x.r.ContentLength != 0 && x.method == x.r.Method { // an error's page may be asked with it, too
-		if out := l.body(x); out != proceed {
+// check is the limit phase. After an internal redirect it checks only the body's length again.
+func (l *limits) check(x *exchange) outcome {
+	// an error page may have the request's method, too
+	if x.r.ContentLength != 0 && x.method == x.r.Method {
+		if out := l.limitBody(x); out != proceed {
 			return out
 		}
 	}
@@ -159,8 +161,8 @@ func (l *limits) enter(x *exchange) outcome {
 	return proceed
 }
 
-// length bounds what the client says of the body's length.
-func (l *limits) length(x *exchange) outcome {
+// checkLength rejects requests whose Content-Length is too large.
+func (l *limits) checkLength(x *exchange) outcome {
 	if l.maxBody < 0 || x.r.ContentLength <= l.maxBody || x.method != x.r.Method {
 		return proceed
 	}
@@ -168,28 +170,28 @@ func (l *limits) length(x *exchange) outcome {
 	return x.fail(http.StatusRequestEntityTooLarge)
 }
 
-// body bounds the request's body.
-func (l *limits) body(x *exchange) outcome {
+// limitBody bounds the length and time of reading the request's body.
+func (l *limits) limitBody(x *exchange) outcome {
 	if x.r.Body == nil || x.r.Body == http.NoBody {
 		return proceed
 	}
-	if out := l.length(x); out != proceed {
+	if out := l.checkLength(x); out != proceed {
 		return out
 	}
 	b := x.body
 	if b == nil {
-		b = &boundedBody{x: x, whole: x.r.Body, control: http.NewResponseController(x.server())}
+		b = &limitedBody{x: x, original: x.r.Body, controller: http.NewResponseController(x.serverWriter())}
 		x.body, x.r.Body = b, b
 	}
-	x.watch() // whatever the content makes of a body that it cannot read, the answer is nginx's
-	b.ReadCloser, b.timeout = b.whole, readTimeout(x.r, l.bodyTimeout)
+	x.wrapWriter() // whatever the content does after an error of reading, the response is nginx's
+	b.ReadCloser, b.timeout = b.original, readTimeout(x.r, l.bodyTimeout)
 	if l.maxBody >= 0 && x.r.ContentLength < 0 {
-		b.ReadCloser = http.MaxBytesReader(x.server(), b.whole, l.maxBody)
+		b.ReadCloser = http.MaxBytesReader(x.serverWriter(), b.original, l.maxBody)
 	}
 	return proceed
 }
 
-// limitResult is what became of a request in a limit.
+// limitResult is the result of a limit for a request.
 type limitResult uint8
 
 const (
@@ -205,17 +207,17 @@ func (r limitResult) String() string {
 	return [...]string{"", "PASSED", "DELAYED", "REJECTED", "DELAYED_DRY_RUN", "REJECTED_DRY_RUN"}[r]
 }
 
-// countRequest counts the request in all zones, unless one of them is full, and waits as long as the slowest of
-// them wants.
+// countRequest counts the request in all zones unless one of them is full. It waits as long as the
+// slowest zone requires.
 func (l *limits) countRequest(x *exchange) outcome {
 	now := time.Now()
-	delay, by := time.Duration(0), (*requestLimit)(nil)
-	note := func(r *requestLimit, excess int64) {
-		if d := r.zone.Delay(excess, r.free); d > delay {
-			delay, by = d, r
+	delay, slowest := time.Duration(0), (*requestLimit)(nil)
+	consider := func(r *requestLimit, excess int64) {
+		if d := r.zone.Delay(excess, r.noDelay); d > delay {
+			delay, slowest = d, r
 		}
 	}
-	var keys [8]string // without an allocation for as many limits as anybody has
+	var keys [8]string // avoids an allocation for up to 8 limits
 	all := keys[:0]
 	for i := range l.requests {
 		r := &l.requests[i]
@@ -232,27 +234,27 @@ func (l *limits) countRequest(x *exchange) outcome {
 			ok = true
 		}
 		if !ok {
-			return l.refuseRequest(x, r, excess)
+			return l.rejectRequest(x, r, excess)
 		}
 		if i == len(l.requests)-1 {
-			note(r, excess)
+			consider(r, excess)
 		}
 	}
 	for i := range len(l.requests) - 1 { // no zone is full
 		if r := &l.requests[i]; all[i] != "" {
 			excess, _ := r.zone.Take(all[i], 1<<62, now)
-			note(r, excess)
+			consider(r, excess)
 		}
 	}
 	if delay == 0 {
 		return proceed
 	}
-	return l.delayRequest(x, by, delay)
+	return l.delayRequest(x, slowest, delay)
 }
 
-// limitKey is what the request is counted by in a zone, "" if it is not.
+// limitKey returns the key of the request in a zone, "" if it is not limited.
 func limitKey(x *exchange, key *text, zone string) string {
-	s := key.of(x)
+	s := key.eval(x)
 	if len(s) > maxLimitKey {
 		x.errorf(levelError, "the value of the key of the zone %q is too long: %d bytes", zone, len(s))
 		return ""
@@ -260,20 +262,21 @@ func limitKey(x *exchange, key *text, zone string) string {
 	return s
 }
 
-func (l *limits) refuseRequest(x *exchange, r *requestLimit, excess int64) outcome {
+func (l *limits) rejectRequest(x *exchange, r *requestLimit, excess int64) outcome {
 	r.counts.rejected.Add(1)
 	dry := ""
 	if x.requestLimit = limitRejected; l.requestDryRun {
 		x.requestLimit, dry = limitRejectedDry, ", dry run"
 	}
-	x.errorf(levelError, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit, excess%limit.Unit, r.name)
+	x.errorf(levelError, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit, excess%limit.Unit,
+		r.name)
 	if l.requestDryRun {
 		return proceed
 	}
 	return x.fail(l.requestStatus)
 }
 
-// delayRequest keeps a request waiting, until its client leaves.
+// delayRequest delays a request until its time, or until its client leaves.
 func (l *limits) delayRequest(x *exchange, r *requestLimit, delay time.Duration) outcome {
 	r.counts.delayed.Add(1)
 	if x.requestLimit = limitDelayed; l.requestDryRun {
@@ -288,7 +291,7 @@ func (l *limits) delayRequest(x *exchange, r *requestLimit, delay time.Duration)
 	case <-timer.C:
 		return proceed
 	case <-x.r.Context().Done():
-		return x.unanswered(statusClientGone)
+		return x.endWithoutResponse(statusClientGone)
 	}
 }
 
@@ -301,12 +304,12 @@ func (l *limits) countConn(x *exchange) outcome {
 			continue
 		}
 		x.connLimit = limitPassed
-		if n.zone.Enter(key, n.most) {
-			x.held = append(x.held, func() { n.zone.Leave(key) })
+		if n.zone.Enter(key, n.max) {
+			x.limitReleases = append(x.limitReleases, func() { n.zone.Leave(key) })
 			continue
 		}
 		n.counts.rejected.Add(1)
-		x.leaveLimits()
+		x.releaseLimits()
 		if l.connDryRun {
 			x.connLimit = limitRejectedDry
 			x.errorf(levelError, "limiting connections, dry run, by zone %q", n.name)

@@ -1,17 +1,13 @@
 package front_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -20,21 +16,23 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/limit"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
 
-// Requests are limited in the same order, whatever limits there are. The rates are such that nothing leaks meanwhile.
-func TestLimitRequestsAsNginx(t *testing.T) {
+// Requests are limited in the same order as by nginx. The rates are so low that nothing leaks
+// during the test.
+func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 	sets := []struct {
 		nginx  string
 		limits []front.RequestLimit
 	}{
 		{"limit_req zone=a;", []front.RequestLimit{{Zone: "a"}}},
 		{"limit_req zone=b burst=3 nodelay;", []front.RequestLimit{{Zone: "b", Burst: 3, NoDelay: true}}},
-		{"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;", []front.RequestLimit{{Zone: "c", Burst: 5, NoDelay: true}, {Zone: "d", Burst: 2, NoDelay: true}}},
-		{"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;", []front.RequestLimit{{Zone: "e", Burst: 2, NoDelay: true}, {Zone: "f", Burst: 5, NoDelay: true}}},
+		{"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;",
+			[]front.RequestLimit{{Zone: "c", Burst: 5, NoDelay: true}, {Zone: "d", Burst: 2, NoDelay: true}}},
+		{"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;",
+			[]front.RequestLimit{{Zone: "e", Burst: 2, NoDelay: true}, {Zone: "f", Burst: 5, NoDelay: true}}},
 		{"limit_req zone=g burst=4 delay=2;", []front.RequestLimit{{Zone: "g", Burst: 4, Delay: 2}}},
 		{"limit_req zone=h burst=4 delay=2;", []front.RequestLimit{{Zone: "h", Burst: 4, Delay: 2}}},
 	}
@@ -45,7 +43,8 @@ func TestLimitRequestsAsNginx(t *testing.T) {
 		if name == 'h' {
 			rate, perSecond = "20r/s", 20
 		}
-		fmt.Fprintf(&zones, "limit_req_zone $arg_%s zone=%c:1m rate=%s;\n", map[bool]string{true: "other", false: "k"}[name == 'd'], name, rate)
+		fmt.Fprintf(&zones, "limit_req_zone $arg_%s zone=%c:1m rate=%s;\n",
+			map[bool]string{true: "other", false: "k"}[name == 'd'], name, rate)
 		key := "$arg_k"
 		if name == 'd' {
 			key = "$arg_other"
@@ -55,17 +54,19 @@ func TestLimitRequestsAsNginx(t *testing.T) {
 	var host front.Host
 	for i, s := range sets {
 		fmt.Fprintf(&locations, "location /%d { limit_req_status 429; %s empty_gif; }\n", i, s.nginx)
-		host.Locations = append(host.Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true, Settings: front.Settings{Requests: s.limits, RequestStatus: 429}})
+		host.Locations = append(host.Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
+			Settings: front.Settings{Requests: s.limits, RequestStatus: 429}})
 	}
 	c.Hosts = []front.Host{host}
 	theirs, _ := serveNginx(t, zones.String(), locations.String())
 	us := serveHandler(t, newFront(t, c, quiet()))
 	for i, s := range sets {
 		if i >= 4 {
-			continue // some wait: below
+			continue // some are delayed: see below
 		}
 		var want, got []int
-		for _, query := range []string{"k=1", "k=1&other=1", "k=1&other=1", "k=2", "k=1&other=1", "", "other=1", "k=1", "k=1", "k=1", "k=2", "k=1"} {
+		for _, query := range []string{"k=1", "k=1&other=1", "k=1&other=1", "k=2", "k=1&other=1", "", "other=1",
+			"k=1", "k=1", "k=1", "k=2", "k=1"} {
 			path := fmt.Sprintf("/%d?%s", i, query)
 			want, got = append(want, theirs.get(path).status), append(got, us.get(path).status)
 		}
@@ -73,21 +74,24 @@ func TestLimitRequestsAsNginx(t *testing.T) {
 			t.Errorf("%s: %v, want %v", s.nginx, got, want)
 		}
 	}
-	// Two of those at once wait for minutes, and two of as many as there may be for a moment.
-	if want, got := burst(theirs, "/4?k=x", 12, 10), burst(us, "/4?k=x", 12, 10); !slices.Equal(got, want) || !slices.Contains(got, 429) {
+	// Two of those are delayed for minutes, and two for a moment.
+	if want, got := burst(theirs, "/4?k=x", 12, 10), burst(us, "/4?k=x", 12, 10); !slices.Equal(got, want) ||
+		!slices.Contains(got, 429) {
 		t.Errorf("at once: %v, want %v", got, want)
 	}
-	if want, got := burst(theirs, "/5?k=x", 5, 5), burst(us, "/5?k=x", 5, 5); !slices.Equal(got, want) || slices.Contains(got, 429) {
+	if want, got := burst(theirs, "/5?k=x", 5, 5), burst(us, "/5?k=x", 5, 5); !slices.Equal(got, want) ||
+		slices.Contains(got, 429) {
 		t.Errorf("not too many at once: %v, want %v", got, want)
 	}
 }
 
-// burst asks several times at once, and returns the statuses of the first answers, sorted. It waits for no other.
-func burst(a *asker, path string, asked, answered int) []int {
+// burst sends concurrent requests, and returns the statuses of the first responses, sorted. It does
+// not wait for the others.
+func burst(a *testClient, path string, received, responses int) []int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	all := make(chan int, asked)
-	for range asked {
+	all := make(chan int, received)
+	for range received {
 		go func() {
 			r, _ := http.NewRequestWithContext(ctx, "GET", "http://front.test"+path, nil)
 			if resp, err := a.client.Do(r); err == nil {
@@ -97,20 +101,20 @@ func burst(a *asker, path string, asked, answered int) []int {
 		}()
 	}
 	var statuses []int
-	for range answered {
+	for range responses {
 		select {
 		case s := <-all:
 			statuses = append(statuses, s)
-		case <-time.After(patience):
-			a.t.Fatalf("%d of %d are answered", len(statuses), asked)
+		case <-time.After(maxWait):
+			a.t.Fatalf("%d of %d responses", len(statuses), received)
 		}
 	}
 	slices.Sort(statuses)
 	return statuses
 }
 
-// timed serves in fake time, without a network.
-func timed(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
+// inFakeTime serves in fake time, without a network.
+func inFakeTime(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
 	f, err := front.New(c, front.Bind("app", h), quiet())
 	if err != nil {
@@ -119,7 +123,7 @@ func timed(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
 	return f
 }
 
-func ask(ctx context.Context, h http.Handler, path string) *recorder {
+func serveInMemory(ctx context.Context, h http.Handler, path string) *recorder {
 	w := newRecorder()
 	r, _ := http.NewRequestWithContext(ctx, "GET", "http://front.test"+path, nil)
 	r.RequestURI, r.RemoteAddr = path, "192.0.2.1:5"
@@ -127,38 +131,38 @@ func ask(ctx context.Context, h http.Handler, path string) *recorder {
 	return w
 }
 
-// Requests within the burst wait their turn, and not longer than their client does.
-func TestLimitDelays(t *testing.T) {
+// Requests within the burst are delayed, but no longer than their client waits.
+func TestBurstIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := oneHost(app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 5, Delay: 1}}}))
 		c.Requests = []limit.Config{{Name: "z", Key: "$remote_addr", Rate: 2}}
-		f := timed(t, c, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
+		f := inFakeTime(t, c, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
 		start, ended := time.Now(), make(chan time.Duration, 5)
-		for range 5 { // the first, one at once, and three that wait
+		for range 5 { // the first, one at once, and three delayed
 			go func() {
-				ask(t.Context(), f, "/")
+				serveInMemory(t.Context(), f, "/")
 				ended <- time.Since(start)
 			}()
 		}
 		for _, want := range []time.Duration{0, 0, 500, 1000, 1500} {
 			if got := <-ended; got != want*time.Millisecond {
-				t.Errorf("answered after %v, want %v", got, want*time.Millisecond)
+				t.Errorf("response after %v, want %v", got, want*time.Millisecond)
 			}
 		}
 		start = time.Now()
-		_ = ask(t.Context(), f, "/")
-		_ = ask(t.Context(), f, "/")
+		_ = serveInMemory(t.Context(), f, "/")
+		_ = serveInMemory(t.Context(), f, "/")
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if w := ask(ctx, f, "/gone"); w.status != 0 || w.body.Len() != 0 {
-			t.Errorf("who has left is answered: %d", w.status)
+		if w := serveInMemory(ctx, f, "/gone"); w.status != 0 || w.body.Len() != 0 {
+			t.Errorf("the client has left, and the response is %d", w.status)
 		}
 		_ = f.Close()
 	})
 }
 
-// A trial run refuses nobody, and says whom it would have.
-func TestLimitDryRun(t *testing.T) {
+// A dry run rejects no request, and logs which ones it would reject.
+func TestDryRunRejectsNothing(t *testing.T) {
 	c := oneHost(app(front.Settings{
 		Requests: []front.RequestLimit{{Zone: "z"}}, RequestDryRun: true,
 		Conns: []front.ConnLimit{{Zone: "n", Max: 1}}, ConnDryRun: true,
@@ -166,16 +170,17 @@ func TestLimitDryRun(t *testing.T) {
 	}))
 	c.Requests = []limit.Config{{Name: "z", Key: "k", Rate: 0.01}}
 	c.Conns = []limit.Config{{Name: "n", Key: "k"}}
-	f := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })), quiet())
+	f := newFront(t, c, front.Bind("app",
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })), quiet())
 	for _, want := range []string{"PASSED PASSED", "REJECTED_DRY_RUN PASSED"} {
-		if w := ask(t.Context(), f, "/"); w.status != 200 || w.header.Get("X-Limit") != want {
+		if w := serveInMemory(t.Context(), f, "/"); w.status != 200 || w.header.Get("X-Limit") != want {
 			t.Errorf("%d, %q, want %q", w.status, w.header.Get("X-Limit"), want)
 		}
 	}
 }
 
-// As many are in work as may be, by key; who ends, however, makes room.
-func TestLimitConns(t *testing.T) {
+// limit_conn bounds concurrent requests by key, and every end of a request makes room.
+func TestConnectionsAreLimitedByKey(t *testing.T) {
 	inside, leave := make(chan bool), make(chan bool)
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		inside <- true
@@ -187,10 +192,11 @@ func TestLimitConns(t *testing.T) {
 	theirApp := serveHandler(t, http.HandlerFunc(handler))
 	theirs, _ := serveNginx(t, "limit_conn_zone $arg_k zone=n:1m; limit_conn_zone $arg_all zone=all:1m;",
 		fmt.Sprintf("limit_conn n 2; limit_conn all 3; limit_conn_status 429; location / { proxy_pass http://unix:%s; }", theirApp.socket))
-	c := oneHost(app(front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}}, ConnStatus: 429}))
+	c := oneHost(app(front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}},
+		ConnStatus: 429}))
 	c.Conns = []limit.Config{{Name: "n", Key: "$arg_k"}, {Name: "all", Key: "$arg_all"}}
 	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(handler)), quiet()))
-	for _, a := range []*asker{theirs, us} {
+	for _, a := range []*testClient{theirs, us} {
 		ended := make(chan bool, 4)
 		start := func(path string) {
 			go func() {
@@ -211,14 +217,14 @@ func TestLimitConns(t *testing.T) {
 		if s := a.get("/?k=3&all=1").status; s != 429 {
 			t.Errorf("a fourth of all: %d", s)
 		}
-		start("/") // has no key
+		start("/") // it has no key
 		for range 4 {
 			leave <- true
 		}
 		for range 4 {
 			<-ended
 		}
-		for range 3 { // and none is left behind
+		for range 3 { // and none is leaked
 			start("/?k=3&all=1")
 			leave <- true
 			<-ended
@@ -228,15 +234,15 @@ func TestLimitConns(t *testing.T) {
 
 func readAll(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
-	if err != nil { // as many handlers do
+	if err != nil { // as in many handlers
 		http.Error(w, "bad body", http.StatusBadRequest)
 		return
 	}
 	fmt.Fprint(w, len(b))
 }
 
-// A body that is too long is 413, whether its length is said or not, and whatever the handler makes of it.
-func TestMaxBody(t *testing.T) {
+// A body that is too long gets 413, with or without a length, and whatever the handler does.
+func TestTooLongBodyGets413(t *testing.T) {
 	us := frontOf(t, front.Settings{MaxBody: 100}, readAll)
 	sized := func(n int) io.Reader { return bytes.NewReader(make([]byte, n)) }
 	unsized := func(n int) io.Reader { return struct{ io.Reader }{sized(n)} }
@@ -244,191 +250,65 @@ func TestMaxBody(t *testing.T) {
 		body   io.Reader
 		status int
 	}{
-		{sized(100), 200}, {sized(101), 413}, {unsized(100), 200}, {unsized(101), 413}, {unsized(1 << 20), 413}, {nil, 200},
+		{sized(100), 200}, {sized(101), 413}, {unsized(100), 200}, {unsized(101), 413}, {unsized(1 << 20), 413},
+		{nil, 200},
 	} {
-		if got := us.ask("POST", "/", c.body); got.status != c.status {
+		if got := us.do("POST", "/", c.body); got.status != c.status {
 			t.Errorf("%d, want %d", got.status, c.status)
 		}
 	}
-	if got := frontOf(t, front.Settings{MaxBody: -1}, readAll).ask("POST", "/", unsized(2<<20)); got.body != fmt.Sprint(2<<20) {
+	if got := frontOf(t, front.Settings{MaxBody: -1}, readAll).do("POST", "/",
+		unsized(2<<20)); got.body != fmt.Sprint(2<<20) {
 		t.Errorf("without a bound: %d, %q", got.status, got.body)
 	}
-	if got := frontOf(t, front.Settings{}, readAll).ask("POST", "/", unsized(2<<20)); got.status != 413 {
+	if got := frontOf(t, front.Settings{}, readAll).do("POST", "/", unsized(2<<20)); got.status != 413 {
 		t.Errorf("with nginx's: %d", got.status)
 	}
 }
 
-// A page may stand for 413, and is not itself refused for the body.
-func TestMaxBodyPage(t *testing.T) {
+// An error page can replace 413, and is not rejected itself.
+func TestErrorPageReplaces413(t *testing.T) {
 	s := front.Settings{MaxBody: 1, ErrorPages: []front.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
 	l := app(s)
 	us := serveHandler(t, newFront(t, oneHost(l, front.Location{
-		Path: "/long", Match: front.Exact, Settings: s, Pass: &front.Pass{To: "page"},
-	}), front.Bind("app", http.HandlerFunc(readAll)), front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "too long") })), quiet()))
+		Path: "/long", Match: front.Exact, Settings: s, Proxy: &front.Proxy{To: "page"},
+	}), front.Bind("app", http.HandlerFunc(readAll)),
+		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
+			_ *http.Request) {
+			fmt.Fprint(w, "too long")
+		})), quiet()))
 	for _, body := range []io.Reader{strings.NewReader("ab"), struct{ io.Reader }{strings.NewReader("ab")}} {
-		if got := us.ask("POST", "/", body); got.body != "too long" {
+		if got := us.do("POST", "/", body); got.body != "too long" {
 			t.Errorf("%d, %q", got.status, got.body)
 		}
 	}
 }
 
-// The page of an error is asked for by GET: the limit of its location is none of the client's body.
-func TestMaxBodyOfErrorPage(t *testing.T) {
+// An error page is requested by GET: the limit of its location does not apply to the client's body.
+func TestMaxBodyOfErrorPageIsIgnored(t *testing.T) {
 	app := app(front.Settings{MaxBody: 10, ErrorPages: []front.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
-	app.Pass.Intercept = true
+	app.Proxy.Intercept = true
 	us := serveHandler(t, newFront(t, oneHost(app, front.Location{
-		Path: "/page", Match: front.Exact, Settings: front.Settings{MaxBody: 1}, Pass: &front.Pass{To: "page"},
-	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })),
-		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Method, " page") })), quiet()))
-	if got := us.ask("POST", "/", strings.NewReader("ab")); got.status != 503 || got.body != "GET page" {
+		Path: "/page", Match: front.Exact, Settings: front.Settings{MaxBody: 1}, Proxy: &front.Proxy{To: "page"},
+	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})),
+		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
+			fmt.Fprint(w, r.Method, " page")
+		})), quiet()))
+	if got := us.do("POST", "/", strings.NewReader("ab")); got.status != 503 || got.body != "GET page" {
 		t.Errorf("%d, %q", got.status, got.body)
 	}
 }
 
-// A client that stops sending a body is waited for only so long.
-func TestBodyTimeout(t *testing.T) {
-	const timeout = time.Second
-	synctest.Test(t, func(t *testing.T) {
-		conn := inMemory(t, front.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
-			if _, err := io.ReadAll(r.Body); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("the handler gets %v", err)
-			}
-			fmt.Fprint(w, "too late")
-		})
-		began := time.Now()
-		fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
-		answer := make([]byte, 1<<10)
-		n, _ := conn.Read(answer)
-		if took := time.Since(began); !bytes.HasPrefix(answer[:n], []byte("HTTP/1.1 408 ")) || took != timeout {
-			t.Errorf("%q after %v", answer[:n], took)
-		}
-	})
-	// Later requests, and handlers that take their time, have nothing of it.
-	synctest.Test(t, func(t *testing.T) {
-		conn := inMemory(t, front.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.ReadAll(r.Body)
-			select {
-			case <-r.Context().Done():
-				t.Error("the request has ended")
-			case <-time.After(3 * timeout):
-			}
-			fmt.Fprint(w, "ok")
-		})
-		in := bufio.NewReader(conn)
-		for range 2 {
-			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
-			resp, err := http.ReadResponse(in, nil)
-			must(t, err)
-			if b, err := io.ReadAll(resp.Body); string(b) != "ok" || err != nil {
-				t.Errorf("%d, %q, %v", resp.StatusCode, b, err)
-			}
-		}
-	})
-}
-
-// A client that takes nothing of a long answer is waited for only so long; one that does is, however long it takes in all.
-func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
-	const timeout = time.Second
-	synctest.Test(t, func(t *testing.T) {
-		failed := make(chan error, 1)
-		conn := inMemory(t, front.Settings{SendTimeout: timeout}, func(w http.ResponseWriter, _ *http.Request) {
-			var err error
-			for err == nil {
-				_, err = w.Write(make([]byte, 8<<20))
-			}
-			failed <- err
-		})
-		fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		for range 20 {
-			if _, err := io.ReadFull(conn, make([]byte, 256<<10)); err != nil {
-				t.Fatal(err)
-			}
-			select {
-			case err := <-failed:
-				t.Fatalf("while the client reads: %v", err)
-			case <-time.After(timeout / 2):
-			}
-		}
-		stopped := time.Now()
-		if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(stopped) > timeout {
-			t.Errorf("%v after %v", err, time.Since(stopped))
-		}
-	})
-}
-
-// inMemory serves a bound handler with settings in fake time, and returns a connection to it.
-func inMemory(t *testing.T, s front.Settings, h http.HandlerFunc) net.Conn {
-	t.Helper()
-	var network testkit.Network
-	f := timed(t, oneHost(app(s)), h)
-	server := &http.Server{Handler: f, ErrorLog: log.New(io.Discard, "", 0)}
-	l := network.Listen()
-	go func() { _ = server.Serve(l) }()
-	conn, err := network.Dial()
-	must(t, err)
-	t.Cleanup(func() {
-		conn.Close()
-		_ = server.Close()
-		synctest.Wait()
-		must(t, f.Close())
-	})
-	return conn
-}
-
-// The rate is nginx's: so many bytes in the first second, and as many in each one after it.
-func TestRate(t *testing.T) {
-	for _, c := range []struct {
-		rate, after front.Text
-		bytes       int
-		want        time.Duration
-	}{
-		{"1k", "", 1024, 0}, {"1k", "", 1025, time.Second}, {"1k", "", 5 * 1024, 4 * time.Second}, {"1k", "4k", 5 * 1024, 0},
-		{"1k", "3k", 5 * 1024, time.Second}, {"0", "", 1 << 20, 0}, {"$arg_rate", "", 2048, time.Second},
-	} {
-		for _, copied := range []bool{false, true} {
-			synctest.Test(t, func(t *testing.T) {
-				f := timed(t, oneHost(app(front.Settings{Rate: c.rate, RateAfter: c.after})), func(w http.ResponseWriter, _ *http.Request) {
-					if copied {
-						_, _ = io.Copy(w, io.LimitReader(zeros{}, int64(c.bytes)))
-					} else {
-						_, _ = w.Write(make([]byte, c.bytes))
-					}
-				})
-				start := time.Now()
-				if w := ask(t.Context(), f, "/?rate=1k"); w.body.Len() != c.bytes || time.Since(start) != c.want {
-					t.Errorf("%+v, %v: %d bytes in %v", c, copied, w.body.Len(), time.Since(start))
-				}
-				_ = f.Close()
-			})
-		}
-	}
-}
-
-// A rate that the application asks for in words that are none leaves the one that there is.
-func TestRateThatIsNone(t *testing.T) {
-	for said, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second, "": 3 * time.Second, "2k": time.Second, "0": 0} {
-		synctest.Test(t, func(t *testing.T) {
-			f := timed(t, oneHost(app(front.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("X-Accel-Limit-Rate", said)
-				_, _ = w.Write(make([]byte, 4*1024))
-			})
-			start := time.Now()
-			if ask(t.Context(), f, "/"); time.Since(start) != want {
-				t.Errorf("%q: %v, want %v", said, time.Since(start), want)
-			}
-			_ = f.Close()
-		})
-	}
-}
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
-
-func TestLimitsRefused(t *testing.T) {
+func TestInvalidLimitsAreRejected(t *testing.T) {
 	for _, s := range []front.Settings{
-		{Requests: []front.RequestLimit{{Zone: "none"}}}, {Requests: []front.RequestLimit{{Zone: "z", Burst: -1}}}, {Conns: []front.ConnLimit{{Zone: "none", Max: 1}}},
-		{Conns: []front.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"}, {Requests: []front.RequestLimit{{Zone: "bad"}}},
+		{Requests: []front.RequestLimit{{Zone: "none"}}}, {Requests: []front.RequestLimit{{Zone: "z", Burst: -1}}},
+		{Conns: []front.ConnLimit{{Zone: "none", Max: 1}}},
+		{Conns: []front.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"},
+		{Requests: []front.RequestLimit{{Zone: "bad"}}},
 	} {
 		c := oneHost(front.Location{Path: "/", Settings: s})
 		c.Requests = []limit.Config{{Name: "z", Key: "k", Rate: 1}, {Name: "bad", Key: "$nothing", Rate: 1}}
@@ -439,26 +319,29 @@ func TestLimitsRefused(t *testing.T) {
 	}
 }
 
-// Who cannot be counted, because the key is too long, is not limited, and that is said of both kinds of limits.
-func TestLimitKeysAreBounded(t *testing.T) {
-	var said bytes.Buffer
+// A request with a key that is too long is not limited, and both kinds of limits log it.
+func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
+	var output bytes.Buffer
 	key := strings.Repeat("$arg_a", 10)
 	h := newFront(t, front.Config{
-		Requests: []limit.Config{{Name: "requests", Key: key, Rate: 0.001}}, Conns: []limit.Config{{Name: "conns", Key: key}},
+		Requests: []limit.Config{{Name: "requests", Key: key, Rate: 0.001}},
+		Conns:    []limit.Config{{Name: "conns", Key: key}},
 		Hosts: []front.Host{{Locations: []front.Location{{
-			Path: "/", Empty: true, Settings: front.Settings{Requests: []front.RequestLimit{{Zone: "requests"}}, Conns: []front.ConnLimit{{Zone: "conns", Max: 1}}},
+			Path: "/", Empty: true, Settings: front.Settings{Requests: []front.RequestLimit{{Zone: "requests"}},
+				Conns: []front.ConnLimit{{Zone: "conns", Max: 1}}},
 		}}}},
-	}, front.LogErrors(log.New(&said, "", 0)))
+	}, front.LogErrors(log.New(&output, "", 0)))
 	for range 2 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
 		if w.Code != http.StatusOK {
-			t.Errorf("it is answered with %d", w.Code)
+			t.Errorf("the response is %d", w.Code)
 		}
 	}
 	for _, zone := range []string{"requests", "conns"} {
-		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes", zone); strings.Count(said.String(), want) != 2 {
-			t.Errorf("the log has %d bytes, and not twice %q", said.Len(), want)
+		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes",
+			zone); strings.Count(output.String(), want) != 2 {
+			t.Errorf("the log has %d bytes, and not twice %q", output.Len(), want)
 		}
 	}
 }

@@ -16,21 +16,22 @@ import (
 	"github.com/tarehq/tare/front/limit"
 )
 
-// h2Frame is a frame of HTTP/2.
+// h2Frame returns an HTTP/2 frame.
 func h2Frame(kind, flags byte, stream uint32, content string) string {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(content))<<8|uint32(kind))
 	b = binary.BigEndian.AppendUint32(append(b, flags), stream)
 	return string(b) + content
 }
 
-// A stream counts for limit_conn until its client has let all of the body be sent, as in nginx.
-func TestLimitConnByHTTP2(t *testing.T) {
+// As in nginx a stream counts for limit_conn until its client has let the whole body be sent.
+func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 	noLeaks(t)
 	const data, headers, settings, windowUpdate = 0, 1, 4, 8
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
-		to := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to)}, Settings: front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 1}}}})
+		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)},
+			Settings: front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []limit.Config{{Name: "n", Key: "$request_method"}}
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 		s.Config.Protocols = new(http.Protocols)
@@ -40,8 +41,9 @@ func TestLimitConnByHTTP2(t *testing.T) {
 		nc, err := net.Dial("tcp", s.Listener.Addr().String())
 		must(t, err)
 		must(t, nc.SetDeadline(time.Now().Add(time.Minute)))
-		// The client takes ten bytes of a body, and the request is GET / of http://a.
-		fmt.Fprint(nc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+h2Frame(settings, 0, 0, "\x00\x04\x00\x00\x00\x0a")+h2Frame(headers, 5, 1, "\x82\x86\x84\x41\x01a"))
+		// The client's window is ten bytes of a body, and the request is GET / of http://a.
+		fmt.Fprint(nc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+h2Frame(settings, 0, 0,
+			"\x00\x04\x00\x00\x00\x0a")+h2Frame(headers, 5, 1, "\x82\x86\x84\x41\x01a"))
 		in, got := bufio.NewReader(nc), 0
 		frame := func() {
 			var h [9]byte

@@ -13,15 +13,15 @@ import (
 
 // location is a Location, compiled.
 type location struct {
-	path     string // or regular expression
+	path     string // or the regular expression
 	final    bool   // FinalPrefix
 	internal bool
-	pattern  *pattern  // of a regular expression, else nil
-	inner    locations // looked at when this one matches
-	parent   *location // that it is written in, or nil
+	pattern  *pattern  // the regular expression, or nil
+	inner    locations // searched when this one matches
+	parent   *location // the enclosing location, or nil
 
 	steps      []action
-	tries      *tries // nil without try_files
+	tryFiles   *tryFiles // nil without try_files
 	files      *fileSet
 	errorPages []errorPage
 	settings   *Settings
@@ -29,40 +29,42 @@ type location struct {
 	limits     limits
 	access     access
 	referers   *referers   // nil if all are valid
-	secureLink *secureLink // nil if none is checked
-	filters    *filters    // nil if answers go out as they are
+	secureLink *secureLink // nil if the variables are empty
+	filters    *filters    // nil if responses are neither changed nor observed
 	logs       []accessLog
 	errors     *errorLog
 	realIP     *realIP
-	lifetime   lifetime
+	keepAlive  keepAliveLimits
 	content    content
 
-	sendTimeout time.Duration // between two writes of which the client takes something
+	sendTimeout time.Duration // between two writes that the client receives some of
 }
 
-// content answers in the content phase.
+// content responds to a request in the content phase.
 type content interface {
 	serve(x *exchange) outcome
 }
 
-// locations are those of a host, or within another one.
+// locations are the locations of a host, or those in a location.
 type locations struct {
 	exact    map[string]*location
-	prefixes []prefix // sorted
+	prefixes []prefix // sorted by path
 	patterns []*location
-	slashed  map[string]*location // "/x" of those "/x/" that a path without its slash is redirected to
-	only     *location            // "/", if there is no other
+	// "/x" for a location "/x/" with a Proxy: the client is redirected to it
+	redirects map[string]*location
+	single    *location // "/" if there is no other location
 }
 
-// prefix is a location of that kind, and the longest one that is a prefix of its path.
+// prefix is a location without a regular expression, linked to the longest other one that is a
+// prefix of its path.
 type prefix struct {
 	path  string
-	above int // in prefixes, or -1
+	above int // index in prefixes, or -1
 	loc   *location
 }
 
-// longest finds the longest prefix of a path. What comes last of all that are not greater than the path begins with
-// it, if there is one: so it, or one of those above, is it.
+// longest returns the location whose path is the longest prefix of path. It starts at the last one
+// that does not sort after path, and follows above.
 func (l *locations) longest(path string) *location {
 	n := sort.Search(len(l.prefixes), func(i int) bool { return l.prefixes[i].path > path })
 	for i := n - 1; i >= 0; i = l.prefixes[i].above {
@@ -73,72 +75,72 @@ func (l *locations) longest(path string) *location {
 	return nil
 }
 
-// verdict is how looking for a location went.
-type verdict int
+// searchResult is the result of a search for a location.
+type searchResult int
 
 const (
-	none     verdict = iota // that is found here; an outer one may have been
-	found                   // and nothing else counts
-	slashing                // of the path with a slash: the client is sent there
+	searchNone     searchResult = iota // continue in the enclosing locations
+	searchFound                        // the search is over
+	searchRedirect                     // redirect the client to the path, which ends in a slash
 )
 
-// find finds the location of a path. Of those within others the innermost counts, but regular expressions count
-// for more than prefixes on each level.
-func (l *locations) find(x *exchange, path string, best **location) verdict {
-	if l.only != nil {
+// find finds the location of a path. The innermost one applies, but on each level regular
+// expressions come before prefixes.
+func (l *locations) find(x *exchange, path string, best **location) searchResult {
+	if l.single != nil {
 		if strings.HasPrefix(path, "/") {
-			*best = l.only
+			*best = l.single
 		}
-		return none
+		return searchNone
 	}
 	if loc := l.exact[path]; loc != nil {
 		*best = loc
-		return found
+		return searchFound
 	}
 	loc := l.longest(path)
 	if loc == nil || len(loc.path) < len(path) {
-		if to := l.slashed[path]; to != nil {
+		if to := l.redirects[path]; to != nil {
 			*best = to
-			return slashing
+			return searchRedirect
 		}
 	}
-	ask := true
+	searchPatterns := true
 	if loc != nil {
-		*best, ask = loc, !loc.final
-		if v := loc.inner.find(x, path, best); v != none {
+		*best, searchPatterns = loc, !loc.final
+		if v := loc.inner.find(x, path, best); v != searchNone {
 			return v
 		}
 	}
-	if ask {
+	if searchPatterns {
 		for _, p := range l.patterns {
 			if p.pattern.match(x, path) {
 				*best = p
 				_ = p.inner.find(x, path, best)
-				return found
+				return searchFound
 			}
 		}
 	}
-	return none
+	return searchNone
 }
 
-// locate finds the location of the path.
+// locate finds the location of the exchange's path.
 func (x *exchange) locate() outcome {
-	x.moved = false
+	x.needsLocation = false
 	best := &x.host.defaults
 	v := x.host.locations.find(x, x.path, &best)
 	x.loc, x.rewritten = best, false
-	x.enter()
+	x.applyLocation()
 	switch {
-	case x.stuck:
+	case x.regexTimedOut:
 		return x.fail(http.StatusInternalServerError)
 	case best.internal && !x.internal:
 		return x.fail(http.StatusNotFound)
 	}
-	if out := best.limits.length(x); out != proceed { // whatever answers here
+	if out := best.limits.checkLength(x); out != proceed { // before any content
 		return out
 	}
-	if v == slashing {
-		return x.sendTo(http.StatusMovedPermanently, withArgs(escapePath(best.path), x.args))
+	if v == searchRedirect {
+		return x.sendRedirect(http.StatusMovedPermanently, withArgs(escapePath(best.path), x.args))
 	}
 	return proceed
 }
@@ -148,7 +150,7 @@ func (c *compiler) locations(h *host, to *locations, from []Location, parent *lo
 	for i := range from {
 		f := &from[i]
 		loc := &location{parent: parent}
-		err := c.place(h, to, loc, f)
+		err := c.addLocation(h, to, loc, f)
 		if err == nil {
 			err = c.location(loc, f)
 		}
@@ -156,25 +158,25 @@ func (c *compiler) locations(h *host, to *locations, from []Location, parent *lo
 			err = c.locations(h, &loc.inner, f.Locations, loc)
 		}
 		if err != nil {
-			return at(f.Pos, err)
+			return withPos(f.Pos, err)
 		}
 	}
 	to.sort()
 	return nil
 }
 
-// place puts a location where it is found.
-func (c *compiler) place(h *host, to *locations, loc *location, from *Location) error {
+// addLocation adds a location to those that are searched.
+func (c *compiler) addLocation(h *host, to *locations, loc *location, from *Location) error {
 	loc.path, loc.final, loc.internal = from.Path, from.Match == FinalPrefix, from.Internal
 	switch from.Match {
 	case Prefix, FinalPrefix:
 		if slices.ContainsFunc(to.prefixes, func(p prefix) bool { return p.path == from.Path }) {
-			return fmt.Errorf("there are two locations %q", from.Path)
+			return fmt.Errorf("duplicate location %q", from.Path)
 		}
 		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
 	case Exact:
 		if to.exact[from.Path] != nil {
-			return fmt.Errorf("there are two locations = %q", from.Path)
+			return fmt.Errorf("duplicate location = %q", from.Path)
 		}
 		put(&to.exact, from.Path, loc)
 	case Regex, FoldRegex:
@@ -185,38 +187,38 @@ func (c *compiler) place(h *host, to *locations, loc *location, from *Location) 
 		loc.pattern = p
 		to.patterns = append(to.patterns, loc)
 	case Named:
-		return c.placeNamed(h, loc, from)
+		return c.addNamed(h, loc, from)
 	default:
-		return fmt.Errorf("there is no way of matching %d", from.Match)
+		return fmt.Errorf("unknown match %d", from.Match)
 	}
-	if loc.pattern == nil && from.Pass != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
-		put(&to.slashed, strings.TrimSuffix(from.Path, "/"), loc)
+	if loc.pattern == nil && from.Proxy != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
+		put(&to.redirects, strings.TrimSuffix(from.Path, "/"), loc)
 	}
-	return nested(loc, from)
+	return checkNesting(loc, from)
 }
 
-func (c *compiler) placeNamed(h *host, loc *location, from *Location) error {
+func (c *compiler) addNamed(h *host, loc *location, from *Location) error {
 	switch {
 	case loc.parent != nil:
-		return fmt.Errorf("the named location %q is inside of another, where nothing leads to it", from.Path)
+		return fmt.Errorf("named location %q must not be nested", from.Path)
 	case !strings.HasPrefix(from.Path, "@"):
-		return fmt.Errorf("the named location %q does not begin with @", from.Path)
+		return fmt.Errorf("named location %q: want a leading @", from.Path)
 	case h.named[from.Path] != nil:
-		return fmt.Errorf("there are two locations %q", from.Path)
+		return fmt.Errorf("duplicate location %q", from.Path)
 	case len(from.Locations) > 0:
-		return fmt.Errorf("the named location %q has others inside, which nothing leads to", from.Path)
+		return fmt.Errorf("named location %q must not have nested locations", from.Path)
 	}
 	h.named[from.Path] = loc
 	return nil
 }
 
-// nested refuses locations that would never be found.
-func nested(loc *location, from *Location) error {
+// checkNesting rejects locations that would never be found.
+func checkNesting(loc *location, from *Location) error {
 	if from.Match == Exact && len(from.Locations) > 0 {
-		return fmt.Errorf("the exact location %q has others inside, which nothing leads to", from.Path)
+		return fmt.Errorf("exact location %q must not have nested locations", from.Path)
 	}
 	if p := loc.parent; p != nil && loc.pattern == nil && p.pattern == nil && !strings.HasPrefix(loc.path, p.path) {
-		return fmt.Errorf("the location %q is inside of %q, but no path is inside of both", loc.path, p.path)
+		return fmt.Errorf("location %q is outside of its enclosing location %q", loc.path, p.path)
 	}
 	return nil
 }
@@ -228,8 +230,8 @@ func put(to *map[string]*location, path string, loc *location) {
 	(*to)[path] = loc
 }
 
-// none reports whether there are none.
-func (l *locations) none() bool { return l.exact == nil && l.prefixes == nil && l.patterns == nil }
+// isEmpty reports whether there are no locations.
+func (l *locations) isEmpty() bool { return l.exact == nil && l.prefixes == nil && l.patterns == nil }
 
 func (l *locations) sort() {
 	slices.SortFunc(l.prefixes, func(a, b prefix) int { return cmp.Compare(a.path, b.path) })
@@ -240,16 +242,17 @@ func (l *locations) sort() {
 			p.above = l.prefixes[p.above].above
 		}
 	}
-	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil && l.slashed == nil && l.prefixes[0].loc.inner.none() {
-		l.only = l.prefixes[0].loc
+	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil &&
+		l.redirects == nil && l.prefixes[0].loc.inner.isEmpty() {
+		l.single = l.prefixes[0].loc
 	}
 }
 
-// location compiles what a Location says but for where it is.
+// location compiles a Location, except for where it is found.
 func (c *compiler) location(loc *location, from *Location) error {
 	s := &from.Settings
 	loc.settings = s
-	c.setLifetime(loc, s)
+	c.setKeepAlive(loc, s)
 	var err error
 	if loc.steps, err = c.steps(from.Steps); err != nil {
 		return err
@@ -276,7 +279,7 @@ func (c *compiler) location(loc *location, from *Location) error {
 		return err
 	}
 	loc.sendTimeout = cmp.Or(s.SendTimeout, defaultTimeout)
-	if loc.filters, err = c.filters(s, from.Pass); err != nil {
+	if loc.filters, err = c.filters(s, from.Proxy); err != nil {
 		return err
 	}
 	if loc.logs, err = c.logs(s); err != nil {
@@ -289,26 +292,26 @@ func (c *compiler) location(loc *location, from *Location) error {
 	return err
 }
 
-// content compiles what answers in a location.
+// content compiles the content of a location.
 func (c *compiler) content(loc *location, from *Location) (content, error) {
 	kinds := 0
-	for _, is := range []bool{from.Pass != nil, from.Status, from.Metrics, from.Empty} {
+	for _, is := range []bool{from.Proxy != nil, from.Status, from.Metrics, from.Empty} {
 		if is {
 			kinds++
 		}
 	}
 	if kinds > 1 {
-		return nil, errors.New("more than one thing answers here: at most one of Pass, Status, Metrics and Empty may")
+		return nil, errors.New("more than one of Proxy, Status, Metrics and Empty")
 	}
 	switch {
-	case from.Pass != nil:
-		return c.pass(from)
+	case from.Proxy != nil:
+		return c.proxy(from)
 	case from.Status:
 		return c.status(from)
 	case from.Metrics:
 		return c.metrics(from)
 	case from.Empty:
-		return emptyPicture{}, nil
+		return emptyGIFContent{}, nil
 	}
 	return loc.files, nil
 }

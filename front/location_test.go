@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// naive finds a location by looking at all of them.
+// naive finds a location by comparing all of them.
 func naive(all []Location, path string) (found *Location, slash bool) {
 	var best *Location
 	for i := range all {
@@ -20,7 +20,7 @@ func naive(all []Location, path string) (found *Location, slash bool) {
 	}
 	if best == nil || best.Path != path {
 		for i := range all {
-			if l := &all[i]; l.Pass != nil && l.Path == path+"/" {
+			if l := &all[i]; l.Proxy != nil && l.Path == path+"/" {
 				return l, true
 			}
 		}
@@ -28,8 +28,8 @@ func naive(all []Location, path string) (found *Location, slash bool) {
 	return best, false
 }
 
-// FuzzLocations compares the search with one that looks at everything. Its input are paths of locations, one in a line, of which the first
-// byte is the kind, and the path that is asked for.
+// FuzzLocations compares the search with one that compares all locations. Its input are the paths
+// of locations, one per line, whose first byte is the kind, and the path of a request.
 func FuzzLocations(f *testing.F) {
 	f.Add("p/\np/a\np/ab\np/a/b/\n=/a\n", "/a/b/c")
 	f.Add("p/\n^/i/\np/i\ns/p/\n=/p/", "/p")
@@ -51,7 +51,7 @@ func FuzzLocations(f *testing.F) {
 			case '^':
 				l.Match = FinalPrefix
 			case 's':
-				l.Pass = &Pass{To: "app"}
+				l.Proxy = &Proxy{To: "app"}
 			}
 			key := fmt.Sprint(l.Match == Exact, l.Path)
 			if seen[key] {
@@ -63,7 +63,7 @@ func FuzzLocations(f *testing.F) {
 		c := newCompiler()
 		var found locations
 		for i := range all {
-			if err := c.place(&host{}, &found, &location{settings: &all[i].Settings}, &all[i]); err != nil {
+			if err := c.addLocation(&host{}, &found, &location{settings: &all[i].Settings}, &all[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -72,25 +72,27 @@ func FuzzLocations(f *testing.F) {
 		got := nothing
 		verdict := found.find(&exchange{}, path, &got)
 		want, slash := naive(all, path)
-		if (want == nil) != (got == nothing) || want != nil && want.Path != got.path || slash != (verdict == slashing) {
+		if (want == nil) != (got == nothing) || want != nil && want.Path != got.path ||
+			slash != (verdict == searchRedirect) {
 			t.Errorf("%q in %q: %q %v, want %+v %v", path, text, got.path, verdict, want, slash)
 		}
 	})
 }
 
-// A thousand locations are found as fast as a few: the search looks at few of them.
-func TestLocationsAreNotAllLookedAt(t *testing.T) {
+// A thousand locations are found as fast as a few, because the search visits few of them.
+func TestLocationSearchIsFast(t *testing.T) {
 	var all []Location
 	for i := range 1000 {
-		all = append(all, Location{Path: fmt.Sprintf("/%03d/", i), Steps: []Step{Return{Status: 200, Text: Text(fmt.Sprint(i))}}})
+		all = append(all, Location{Path: fmt.Sprintf("/%03d/", i),
+			Steps: []Step{Return{Status: 200, Text: Text(fmt.Sprint(i))}}})
 	}
 	h := newFront(t, Config{Hosts: []Host{{Locations: all}}})
 	for i := range 1000 {
-		if got := ask(t, h, fmt.Sprintf("/%03d/x", i)); got.body != fmt.Sprint(i) {
+		if got := get(t, h, fmt.Sprintf("/%03d/x", i)); got.body != fmt.Sprint(i) {
 			t.Fatalf("%d: %q", i, got.body)
 		}
 	}
-	p := h.current.Load().hosts.any.standard.locations.prefixes
+	p := h.current.Load().hosts.any.defaultHost.locations.prefixes
 	for i := range p {
 		if p[i].above >= i {
 			t.Fatalf("%d is above %d", p[i].above, i)

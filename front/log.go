@@ -18,16 +18,19 @@ import (
 )
 
 const (
-	// maxLogged is how many bytes a text of a client's has at most in a line of an error log: what nginx takes for a line of a head.
+	// maxLogged bounds a string from a client in an error log line. It is the length of nginx's
+	// longest header line.
 	maxLogged = 8 << 10
-	// keptLine is the size up to which the buffer of a line is used again.
-	keptLine = 4 << 10
-	// gatherLines is the time between two writes of a log: the lines of that time are written together.
-	gatherLines = 100 * time.Millisecond
-	// logPatience is how long a request waits for a log that takes lines too slowly. After that its line is lost, and counted.
-	logPatience = time.Second
-	// lastLines is how long closing a log waits for its last lines to be written.
-	lastLines = 5 * time.Second
+	// maxPooledLine is the capacity up to which a line's buffer is reused.
+	maxPooledLine = 4 << 10
+	// logInterval is the time between two writes of a log. The lines of an interval are written
+	// together.
+	logInterval = 100 * time.Millisecond
+	// logTimeout bounds how long a request waits for a log that is too slow. After that the line is
+	// lost and counted.
+	logTimeout = time.Second
+	// logCloseTimeout bounds how long closing a log waits for the last lines.
+	logCloseTimeout = 5 * time.Second
 
 	clfTime = "02/Jan/2006:15:04:05 -0700"
 
@@ -36,21 +39,22 @@ const (
 
 // accessLog is a Log, compiled.
 type accessLog struct {
-	file  *logFile
-	line  []logPiece
-	lines *lines
-	when  text
-	some  bool // those for which when holds
+	file          *logFile
+	line          []logPiece
+	buffers       *logBuffers
+	condition     text
+	isConditional bool // logs only if condition is true
 }
 
 // logPiece is a piece of a line: a literal, or a variable.
 type logPiece struct {
-	literal string
-	add     func(b []byte, x *exchange) []byte // nil for a literal
+	literal     string
+	appendValue func(b []byte, x *exchange) []byte // nil for a literal
 }
 
-// lines are buffers, and the second as it is written: to write it anew for each line would be a third of what one costs.
-type lines struct {
+// logBuffers holds reusable buffers, and the current second as text. Formatting the second for each
+// line would be a third of the line's cost.
+type logBuffers struct {
 	buffers sync.Pool // of *[]byte
 	second  atomic.Pointer[loggedSecond]
 }
@@ -60,8 +64,8 @@ type loggedSecond struct {
 	text string
 }
 
-// local is a time as the Common Log Format has it.
-func (l *lines) local(at time.Time) string {
+// local returns a time in the Common Log Format.
+func (l *logBuffers) local(at time.Time) string {
 	s := l.second.Load()
 	if s == nil || s.unix != at.Unix() {
 		s = &loggedSecond{at.Unix(), at.Format(clfTime)}
@@ -76,30 +80,30 @@ func (x *exchange) log() {
 		return
 	}
 	for i := range x.loc.logs {
-		if l := &x.loc.logs[i]; !l.some || l.when.holds(x) {
+		if l := &x.loc.logs[i]; !l.isConditional || l.condition.isTrue(x) {
 			l.write(x)
 		}
 	}
 }
 
 func (l *accessLog) write(x *exchange) {
-	buffer, ok := l.lines.buffers.Get().(*[]byte)
+	buffer, ok := l.buffers.buffers.Get().(*[]byte)
 	if !ok {
 		buffer = new([]byte)
 	}
 	b := (*buffer)[:0]
 	for i := range l.line {
-		if p := &l.line[i]; p.add == nil {
+		if p := &l.line[i]; p.appendValue == nil {
 			b = append(b, p.literal...)
 		} else {
-			b = p.add(b, x)
+			b = p.appendValue(b, x)
 		}
 	}
 	b = append(b, '\n')
-	_, _ = l.file.Write(b) // it never fails: what is lost is counted
-	if cap(b) <= keptLine {
+	_, _ = l.file.Write(b) // Write returns no error: lost lines are counted
+	if cap(b) <= maxPooledLine {
 		*buffer = b
-		l.lines.buffers.Put(buffer)
+		l.buffers.buffers.Put(buffer)
 	}
 }
 
@@ -124,16 +128,16 @@ func (c *compiler) accessLog(from Log) (l accessLog, err error) {
 	if err != nil {
 		return l, err
 	}
-	l.lines = &c.state.lines
+	l.buffers = &c.state.logBuffers
 	if l.line, err = c.logLine(format); err != nil {
 		return l, err
 	}
-	if l.some = from.If != ""; l.some {
-		if l.when, err = c.text(from.If); err != nil {
+	if l.isConditional = from.If != ""; l.isConditional {
+		if l.condition, err = c.text(from.If); err != nil {
 			return l, err
 		}
 	}
-	c.plan.timed = true
+	c.plan.needsStartTime = true
 	lost := accesslog.Combined.Lost
 	if format.Escape == EscapeJSON {
 		lost = accesslog.JSON.Lost
@@ -151,7 +155,7 @@ func (c *compiler) logFormat(name string) (LogFormat, error) {
 	if name == "combined" {
 		return LogFormat{Name: name, Text: combined}, nil
 	}
-	return LogFormat{}, fmt.Errorf("there is no format %q", name)
+	return LogFormat{}, fmt.Errorf("unknown format %q", name)
 }
 
 // logLine compiles a format.
@@ -173,26 +177,27 @@ func (c *compiler) logLine(f LogFormat) ([]logPiece, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w in the format %q", err, f.Name)
 		}
-		line, s = append(line, logPiece{add: add}), after
+		line, s = append(line, logPiece{appendValue: add}), after
 	}
 	return line, nil
 }
 
-// logVariable compiles a variable of a line. Those that numbers and times make are written without making a string first.
+// logVariable compiles a variable of a line. Numbers and times are appended without allocating a
+// string.
 func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchange) []byte, error) {
 	esc := escaper(escape)
 	switch name {
 	case "status":
-		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, int64(x.answerStatus()), 10) }, nil
+		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, int64(x.responseStatus()), 10) }, nil
 	case "body_bytes_sent":
-		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, x.answerBytes(), 10) }, nil
+		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, x.responseBytes(), 10) }, nil
 	case "time_local":
-		all := &c.state.lines
+		all := &c.state.logBuffers
 		return func(b []byte, _ *exchange) []byte { return append(b, all.local(time.Now())...) }, nil
 	case "request":
 		return func(b []byte, x *exchange) []byte {
-			if x.refused != nil {
-				return esc(b, bounded(x.refused.line))
+			if x.rejected != nil {
+				return esc(b, truncateLogged(x.rejected.line))
 			}
 			b = append(esc(b, x.r.Method), ' ')
 			b = append(esc(b, x.r.RequestURI), ' ')
@@ -203,11 +208,12 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	if err != nil {
 		return nil, err
 	}
-	// nginx knows values that are not there from empty ones, and has a dash for them. Those that are empty in it are these.
+	// nginx writes a dash for variables that are not set, and nothing for empty ones. The following
+	// decides which of ours count as set.
 	slot, ours := c.slots[name]
-	ours = ours && !fixed(name)
-	group := ours && !c.given[name]
-	dash := escape == EscapeDefault && ours == group && !emptyThere(name)
+	ours = ours && !isReadOnly(name)
+	group := ours && !c.assigned[name]
+	dash := escape == EscapeDefault && ours == group && !isSetWhenEmpty(name)
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
 		if s == "" && dash && (!group || !x.has(slot)) {
@@ -217,8 +223,8 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	}, nil
 }
 
-// emptyThere reports whether one of nginx's variables is there even if it is empty.
-func emptyThere(name string) bool {
+// isSetWhenEmpty reports whether a variable of nginx is set although it is empty.
+func isSetWhenEmpty(name string) bool {
 	switch name {
 	case "is_args", "https", "request_completion", "host", "server_name", "fastcgi_path_info":
 		return true
@@ -231,14 +237,14 @@ func escaper(e Escape) func(b []byte, s string) []byte {
 	case EscapeJSON:
 		return appendJSON
 	case EscapeNone:
-		return appendBare
+		return appendUnescaped
 	}
 	return accesslog.AppendEscaped
 }
 
-// appendBare appends a text as it is but for what would end the line, which what clients send has decoded: nginx lets them write lines
-// of their own.
-func appendBare(b []byte, s string) []byte {
+// appendUnescaped appends a string unchanged, except for line ends. They may come from a client,
+// decoded, and would forge lines; nginx writes them.
+func appendUnescaped(b []byte, s string) []byte {
 	if !strings.ContainsAny(s, "\r\n") {
 		return append(b, s...)
 	}
@@ -255,9 +261,9 @@ func appendBare(b []byte, s string) []byte {
 	return b
 }
 
-// appendJSON appends what can stand in a JSON string, byte by byte as nginx does: what is not UTF-8 stays so.
+// appendJSON appends the content of a JSON string, byte by byte as nginx does: invalid UTF-8 stays.
 func appendJSON(b []byte, s string) []byte {
-	const hex, short = "0123456789ABCDEF", "btn?fr" // from 8 on
+	const hex, short = "0123456789ABCDEF", "btn?fr" // from \b on
 	for i := range len(s) {
 		switch ch := s[i]; {
 		case ch == '"' || ch == '\\':
@@ -273,28 +279,29 @@ func appendJSON(b []byte, s string) []byte {
 	return b
 }
 
-// logFile is a file that lines are written to, and how many could not be.
+// logFile is a log's file, and the number of its lost lines.
 type logFile struct {
 	*spool.Spool
 	lost atomic.Int64
 }
 
-// logFile returns that of a path, which all plans share. lost makes the line that says how many others were lost, and why.
+// logFile returns the file of a path, which all plans share. lost makes the line about lost lines.
 func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) (*logFile, error) {
 	if f := c.logFiles[path]; f != nil {
 		return f, nil
 	}
 	if strings.Contains(path, "$") {
-		return nil, fmt.Errorf("%q: the name of a log has no variables", path)
+		return nil, fmt.Errorf("%q: variables are not supported in the path of a log", path)
 	}
 	if strings.HasPrefix(path, "syslog:") || strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
-		return nil, fmt.Errorf("%q: a log is a file; what passes lines on can read one", path)
+		return nil, fmt.Errorf("%q: unsupported log: want a file", path)
 	}
-	f, giveBack, err := take(&c.state.logs, path, func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
+	f, release, err := acquire(&c.state.logs, path,
+		func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
 	if err != nil {
 		return nil, err
 	}
-	c.plan.releases = append(c.plan.releases, giveBack)
+	c.plan.releases = append(c.plan.releases, release)
 	if c.logFiles == nil {
 		c.logFiles = make(map[string]*logFile)
 	}
@@ -313,8 +320,8 @@ func openLog(path string, o *options, lost func(lines int, why error) []byte) (*
 	}
 	f := &logFile{}
 	f.Spool = spool.New(out, spool.Config{
-		Gather:   gatherLines,
-		Patience: logPatience,
+		Gather:   logInterval,
+		Patience: logTimeout,
 		Open:     open,
 		Lost: func(lines int, why error) []byte {
 			f.lost.Add(int64(lines))
@@ -326,31 +333,31 @@ func openLog(path string, o *options, lost func(lines int, why error) []byte) (*
 }
 
 func openLogFile(path string) (io.WriteCloser, error) {
-	switch path { // which are opened by name only where they are files
+	switch path { // they can be opened by name only if they are files
 	case "/dev/stdout":
-		return keptOpen{os.Stdout}, nil
+		return sharedOutput{os.Stdout}, nil
 	case "/dev/stderr":
-		return keptOpen{os.Stderr}, nil
+		return sharedOutput{os.Stderr}, nil
 	}
 	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 }
 
-// keptOpen is a file that others use, too.
-type keptOpen struct{ io.Writer }
+// sharedOutput is a file that others use, too: it is not closed.
+type sharedOutput struct{ io.Writer }
 
-func (keptOpen) Close() error { return nil }
+func (sharedOutput) Close() error { return nil }
 
 func (f *logFile) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastLines)
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
-	_ = f.Close(ctx) // what it could not write, it has told of
+	_ = f.Close(ctx) // the spool has reported lost lines
 }
 
-// ReopenLogs opens the files of all logs anew, as it is done once they have been renamed. A log whose file cannot be opened goes on
-// with the old one.
+// ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
+// file cannot be opened keeps the old one.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
 	var all []error
-	for path, f := range held[*logFile](&h.state.logs) {
+	for path, f := range inUse[*logFile](&h.state.logs) {
 		if err := f.Reopen(ctx); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", path, err))
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// raw sends requests as they are on a connection of their own, and returns the statuses of the answers.
-func (a *asker) raw(requests ...string) []int {
+// sendRaw sends requests unchanged on a new connection, and returns the statuses of the responses.
+func (a *testClient) sendRaw(requests ...string) []int {
 	a.t.Helper()
 	conn, err := net.Dial("unix", a.socket)
 	if err != nil {
@@ -47,25 +47,29 @@ const (
 	jsonFormat  = `{"request":"$request","agent":"$http_user_agent","none":"$http_x_none","status":$status,"user":"$remote_user"}`
 )
 
-// The lines are nginx's, byte by byte but for times.
-func TestLogAsNginx(t *testing.T) {
-	theirs, theirDir := serveNginx(t, fmt.Sprintf(`log_format plain '%s'; log_format js escape=json '%s'; log_format bare escape=none '%s';`,
-		plainFormat, jsonFormat, plainFormat),
+// The lines are nginx's, byte by byte except for times.
+func TestLogLinesAreNginxs(t *testing.T) {
+	theirs, theirDir := serveNginx(t,
+		fmt.Sprintf(`log_format plain '%s'; log_format js escape=json '%s'; log_format bare escape=none '%s';`,
+			plainFormat, jsonFormat, plainFormat),
 		`set $empty ""; access_log DIR/combined; access_log DIR/plain plain; access_log DIR/js js; access_log DIR/bare bare; access_log DIR/some combined if=$arg_log;
 		location / { return 200 "hello"; } location /none { return 204; } location /404 { return 404; }`)
 	dir := t.TempDir()
 	settings := front.Settings{}
-	for _, l := range []front.Log{{Path: "combined"}, {Path: "plain", Format: "plain"}, {Path: "js", Format: "js"}, {Path: "bare", Format: "bare"}, {Path: "some", If: "$arg_log"}} {
+	for _, l := range []front.Log{{Path: "combined"}, {Path: "plain", Format: "plain"}, {Path: "js", Format: "js"},
+		{Path: "bare", Format: "bare"}, {Path: "some", If: "$arg_log"}} {
 		l.Path = filepath.Join(dir, l.Path)
 		settings.Logs = append(settings.Logs, l)
 	}
 	location := func(path string, status int, text front.Text) front.Location {
-		return front.Location{Path: path, Steps: []front.Step{front.Return{Status: status, Text: text}}, Settings: settings}
+		return front.Location{Path: path, Steps: []front.Step{front.Return{Status: status, Text: text}},
+			Settings: settings}
 	}
 	c := oneHost(location("/", 200, "hello"), location("/none", 204, ""), location("/404", 404, ""))
 	c.Hosts[0].Steps = []front.Step{front.Set{Name: "empty", Value: ""}}
 	c.LogFormats = []front.LogFormat{
-		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: front.EscapeJSON}, {Name: "bare", Text: plainFormat, Escape: front.EscapeNone},
+		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: front.EscapeJSON},
+		{Name: "bare", Text: plainFormat, Escape: front.EscapeNone},
 	}
 	us := serveHandler(t, newFront(t, c))
 	requests := []string{
@@ -77,13 +81,13 @@ func TestLogAsNginx(t *testing.T) {
 		"POST /?x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nab",
 		"GET /%41%2e%0a HTTP/1.1\r\nHost: a.test\r\n\r\n",
 	}
-	if got, want := fmt.Sprint(us.raw(requests...)), fmt.Sprint(theirs.raw(requests...)); got != want {
+	if got, want := fmt.Sprint(us.sendRaw(requests...)), fmt.Sprint(theirs.sendRaw(requests...)); got != want {
 		t.Fatalf("statuses %s, want %s", got, want)
 	}
 	times := regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]`)
 	for name, n := range map[string]int{"combined": 7, "plain": 7, "js": 7, "bare": 8, "some": 1} {
 		mine := n
-		if name == "bare" { // where nginx has $uri's line feed end the line
+		if name == "bare" { // in nginx the line feed of $uri ends the line
 			mine--
 		}
 		want, got := awaitLines(t, filepath.Join(theirDir, name), n), awaitLines(t, filepath.Join(dir, name), mine)
@@ -92,15 +96,16 @@ func TestLogAsNginx(t *testing.T) {
 			want = want[:mine]
 		}
 		for i := range max(len(got), len(want)) {
-			if i >= len(got) || i >= len(want) || times.ReplaceAllString(got[i], "TIME") != times.ReplaceAllString(want[i], "TIME") {
+			if i >= len(got) || i >= len(want) ||
+				times.ReplaceAllString(got[i], "TIME") != times.ReplaceAllString(want[i], "TIME") {
 				t.Errorf("%s, line %d:\n%q, want\n%q", name, i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
 			}
 		}
 	}
 }
 
-// What panics, streams, takes over or says nothing is logged, too.
-func TestLogOfAll(t *testing.T) {
+// Panics, streams, hijacked connections and empty responses are logged.
+func TestEveryRequestIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	us := frontOf(t, front.Settings{Logs: []front.Log{{Path: name}}}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -134,21 +139,22 @@ func TestLogOfAll(t *testing.T) {
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		_, _ = io.ReadAll(conn)
 		conn.Close()
-		awaitLines(t, name, i+1) // who takes a connection over closes it before the request ends
+		awaitLines(t, name, i+1) // who hijacks a connection closes it before the request ends
 	}
 	us.get("/early")
 	us.get("/copy")
 	us.get("/nothing")
 	lines := awaitLines(t, name, 6)
-	for i, want := range []string{`/panic HTTP/1.1" 500 0 `, `/late HTTP/1.1" 200 4 `, `/over HTTP/1.1" 101 0 `, `/early HTTP/1.1" 418 0 `, `/copy HTTP/1.1" 200 6 `, `/nothing HTTP/1.1" 200 0 `} {
+	for i, want := range []string{`/panic HTTP/1.1" 500 0 `, `/late HTTP/1.1" 200 4 `, `/over HTTP/1.1" 101 0 `,
+		`/early HTTP/1.1" 418 0 `, `/copy HTTP/1.1" 200 6 `, `/nothing HTTP/1.1" 200 0 `} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("%q, want %q in it", lines[i], want)
 		}
 	}
 }
 
-// A log that is renamed goes on in a new file, when it is told to, and after a reload.
-func TestReopenLogs(t *testing.T) {
+// A log that was renamed continues in a new file after ReopenLogs, and after a reload.
+func TestRenamedLogIsReopened(t *testing.T) {
 	dir := t.TempDir()
 	name, old := filepath.Join(dir, "log"), filepath.Join(dir, "old")
 	c := oneHost(app(front.Settings{Logs: []front.Log{{Path: name}}}))
@@ -177,12 +183,13 @@ func TestReopenLogs(t *testing.T) {
 	if err := h.ReopenLogs(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("got %v", err)
 	}
-	us.get("/4") // goes on with the file that it has
+	us.get("/4") // it continues with the open file
 }
 
-func TestLogsRefused(t *testing.T) {
+func TestInvalidLogsAreRejected(t *testing.T) {
 	for _, l := range []front.Log{
-		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host"}, {Path: "syslog:server=x"}, {Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
+		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host"}, {Path: "syslog:server=x"},
+		{Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
 	} {
 		c := oneHost(front.Location{Path: "/", Pos: "x.conf:7", Settings: front.Settings{Logs: []front.Log{l}}})
 		c.LogFormats = []front.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
@@ -191,20 +198,21 @@ func TestLogsRefused(t *testing.T) {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{ErrorLog: &front.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
+	if _, err := front.New(oneHost(front.Location{Path: "/",
+		Settings: front.Settings{ErrorLog: &front.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
 		t.Error("a level that there is not")
 	}
 }
 
-// A line of the error log says who asked for what, with nothing foreign unquoted.
-func TestErrorLog(t *testing.T) {
+// A line of the error log describes the client and the request, with foreign data quoted.
+func TestErrorLogLineDescribesRequest(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := oneHost(front.Location{Path: "/", Settings: front.Settings{
 		Access: []front.AccessRule{{Deny: true}}, ErrorLog: &front.ErrorLog{Path: name},
 	}})
 	c.Hosts[0].Names = []string{"front.test"}
 	us := serveHandler(t, newFront(t, c))
-	us.raw("GET /a\"\\\xff HTTP/1.1\r\nHost: front.test\r\nReferer: x\"y\r\n\r\n")
+	us.sendRaw("GET /a\"\\\xff HTTP/1.1\r\nHost: front.test\r\nReferer: x\"y\r\n\r\n")
 	want := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[error\] \d+#0: access forbidden by rule, client: unix:, server: front\.test, ` +
 		`request: "GET /a\\"\\\\\\xff HTTP/1\.1", host: "front\.test", referrer: "x\\"y"$`)
 	if line := strings.TrimSpace(awaitLines(t, name, 1)[0]); !want.MatchString(line) {

@@ -13,8 +13,8 @@ import (
 	"github.com/tarehq/tare/front/spool"
 )
 
-// No request can have lines of others lost, however long its own is, and no line is cut.
-func TestLongLinesAreWritten(t *testing.T) {
+// A long line neither loses the lines of other requests nor is truncated.
+func TestLongLinesAreNotTruncated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	h := newFront(t, Config{Hosts: []Host{{
 		Steps: []Step{Return{Status: 204}}, Defaults: Settings{Logs: []Log{{Path: path}}},
@@ -25,7 +25,7 @@ func TestLongLinesAreWritten(t *testing.T) {
 	for range 4 {
 		all.Go(func() {
 			for range requests / 4 {
-				ask(t, h, "/", "User-Agent", long, "Referer", long)
+				get(t, h, "/", "User-Agent", long, "Referer", long)
 			}
 		})
 	}
@@ -37,28 +37,30 @@ func TestLongLinesAreWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, bytes := strings.Count(string(b), "\n"), strings.Count(string(b), `\xC3`); n != requests || bytes != 2*requests*length {
+	if n, bytes := strings.Count(string(b), "\n"), strings.Count(string(b), `\xC3`); n != requests ||
+		bytes != 2*requests*length {
 		t.Errorf("%d lines with %d bytes of the clients', want %d with %d", n, bytes, requests, 2*requests*length)
 	}
 }
 
-// A log that takes nothing does not stop requests, and says how many lines it lacks, in its own format.
-func TestLostLinesAreLogged(t *testing.T) {
+// A log that blocks does not stop requests, and reports the lost lines in its own format.
+func TestLostLinesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for escape, want := range map[Escape]string{EscapeDefault: `"1 lines lost: nothing is taken from it, or too slowly"`, EscapeJSON: `"lost":1`} {
-			out := &stuck{gate: make(chan struct{})}
+			out := &blocked{gate: make(chan struct{})}
 			h := newFront(t, Config{
 				LogFormats: []LogFormat{{Name: "f", Text: "$arg_x", Escape: escape}},
-				Hosts:      []Host{{Steps: []Step{Return{Status: 204}}, Defaults: Settings{Logs: []Log{{Path: "p", Format: "f"}}}}},
+				Hosts: []Host{{Steps: []Step{Return{Status: 204}},
+					Defaults: Settings{Logs: []Log{{Path: "p", Format: "f"}}}}},
 			}, OpenLogs(func(string) (io.WriteCloser, error) { return out, nil }))
 			long := strings.Repeat("x", spool.DefaultLimit)
 			start := time.Now()
 			for range 3 {
-				ask(t, h, "/?x="+long)
+				get(t, h, "/?x="+long)
 				synctest.Wait()
 			}
-			if d := time.Since(start); d != logPatience {
-				t.Errorf("requests were held up for %v, want %v", d, logPatience)
+			if d := time.Since(start); d != logTimeout {
+				t.Errorf("requests were held up for %v, want %v", d, logTimeout)
 			}
 			close(out.gate)
 			synctest.Wait()
@@ -72,22 +74,23 @@ func TestLostLinesAreLogged(t *testing.T) {
 	})
 }
 
-// stuck takes nothing until its gate is closed.
-type stuck struct {
+// blocked blocks until its gate is closed.
+type blocked struct {
 	gate chan struct{}
 	text strings.Builder
 }
 
-func (s *stuck) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
-func (*stuck) Close() error                  { return nil }
+func (s *blocked) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
+func (*blocked) Close() error                  { return nil }
 
-// Each of several error logs has what is grave enough for it.
-func TestErrorLogs(t *testing.T) {
+// Each of several error logs has the lines of its level.
+func TestErrorLogsHaveTheirLevels(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	logs := &ErrorLog{Path: path("a"), Next: &ErrorLog{Path: path("b"), Level: "info", Next: &ErrorLog{Path: path("c"), Level: "crit"}}}
+	logs := &ErrorLog{Path: path("a"), Next: &ErrorLog{Path: path("b"), Level: "info",
+		Next: &ErrorLog{Path: path("c"), Level: "crit"}}}
 	h := newFront(t, Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}, ErrorLog: logs}}}})
-	if got := ask(t, h, "/none"); got.status != 404 {
+	if got := get(t, h, "/none"); got.status != 404 {
 		t.Errorf("%d", got.status)
 	}
 	if err := h.Close(); err != nil {

@@ -9,9 +9,10 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// The corpus compares what HTTP/1 clients send with nginx; its client speaks no HTTP/2.
-func TestMalformedHTTP2(t *testing.T) {
-	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "fine"}}}), quiet())
+// The corpus compares HTTP/1 requests with nginx; its client does not support HTTP/2.
+func TestMalformedHTTP2RequestsGet400(t *testing.T) {
+	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "fine"}}}),
+		quiet())
 	defer h.Close()
 	for name, c := range map[string]struct {
 		method, authority string
@@ -45,10 +46,11 @@ func TestMalformedHTTP2(t *testing.T) {
 	}
 }
 
-// net/http leaves a Host field in the header of an HTTP/2 request. An application gets one HTTP_HOST, and no HTTP_PROXY.
-func TestFastCGIHost(t *testing.T) {
-	p := front.Pass{To: front.Text(application(t, nil, "")), Protocol: front.FastCGI}
-	h := newFront(t, passed(p), quiet())
+// net/http leaves a Host field in the header of an HTTP/2 request. An application receives one
+// HTTP_HOST, and no HTTP_PROXY.
+func TestApplicationGetsOneHost(t *testing.T) {
+	p := front.Proxy{To: front.Text(application(t, nil, "")), Protocol: front.FastCGI}
+	h := newFront(t, proxyTo(p), quiet())
 	defer h.Close()
 	r := httptest.NewRequest("GET", "https://a.example/", nil)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0

@@ -7,33 +7,34 @@ import (
 	"strings"
 )
 
-// mapping is a Map, compiled: a variable whose value is found when it is first asked for, and then stays for the request unless it is
-// volatile.
+// mapping is a Map, compiled. Its variable is evaluated at the first use and then kept for the
+// request, unless it is volatile.
 type mapping struct {
 	from   *Map
 	slot   int
 	source text
-	find   func(x *exchange, s string) *text // of the value
-	state  mappingState
-	// answers says that its value depends on an upstream's answer.
-	answers bool
+	lookup func(x *exchange, s string) *text // of the value
+	state  compileState
+	// usesResponse: the value depends on an upstream's response.
+	usesResponse bool
 }
 
-type mappingState int
+type compileState int
 
 const (
-	untouched mappingState = iota
+	notCompiled compileState = iota
 	compiling
 	compiled
 )
 
-// of is the variable's value. The captures of the map's patterns count for its values only; nginx leaves them to whoever asks next.
-func (m *mapping) of(x *exchange) string {
-	if !m.from.Volatile && x.vars != nil && x.vars[m.slot].known {
+// eval returns the variable's value. Captures of the map's regular expressions are available to its
+// values only; in nginx they are available to later texts, too.
+func (m *mapping) eval(x *exchange) string {
+	if !m.from.Volatile && x.vars != nil && x.vars[m.slot].isSet {
 		return x.vars[m.slot].text
 	}
 	before := x.captures
-	s := m.find(x, m.source.of(x)).of(x)
+	s := m.lookup(x, m.source.eval(x)).eval(x)
 	x.captures = before
 	if !m.from.Volatile {
 		x.set(m.slot, s)
@@ -41,26 +42,26 @@ func (m *mapping) of(x *exchange) string {
 	return s
 }
 
-// mapVariable is the variable of a map.
+// mapVariable returns the variable of a map, and compiles the map if needed.
 func (c *compiler) mapVariable(m *mapping) (variable, error) {
 	switch m.state {
 	case compiling:
-		return nil, fmt.Errorf("the map of $%s depends on itself", m.from.Name)
-	case untouched:
+		return nil, fmt.Errorf("map $%s depends on itself", m.from.Name)
+	case notCompiled:
 		m.state = compiling
-		before := c.answers
-		c.answers = false
+		before := c.usesResponse
+		c.usesResponse = false
 		if err := c.compileMap(m); err != nil {
-			return nil, fmt.Errorf("the map of $%s: %w", m.from.Name, err)
+			return nil, fmt.Errorf("map $%s: %w", m.from.Name, err)
 		}
-		m.answers, c.answers = c.answers, before
+		m.usesResponse, c.usesResponse = c.usesResponse, before
 		m.state = compiled
 	}
-	c.answers = c.answers || m.answers
-	return m.of, nil
+	c.usesResponse = c.usesResponse || m.usesResponse
+	return m.eval, nil
 }
 
-// compileMaps compiles all of them, whether anybody asks for them or not.
+// compileMaps compiles all maps, also those that are not used.
 func (c *compiler) compileMaps() error {
 	for i := range c.config.Maps {
 		if _, err := c.mapVariable(c.maps[strings.ToLower(c.config.Maps[i].Name)]); err != nil {
@@ -72,7 +73,7 @@ func (c *compiler) compileMaps() error {
 
 func (c *compiler) compileMap(m *mapping) error {
 	if m.from.Geo && (m.from.Split || m.from.Hostnames) || m.from.Split && m.from.Hostnames {
-		return fmt.Errorf("it can be one of Geo, Split and Hostnames only")
+		return fmt.Errorf("more than one of Geo, Split and Hostnames")
 	}
 	source := m.from.Source
 	if source == "" && m.from.Geo {
@@ -82,7 +83,7 @@ func (c *compiler) compileMap(m *mapping) error {
 	if m.source, err = c.text(source); err != nil {
 		return err
 	}
-	standard, err := c.text(m.from.Default)
+	defaultValue, err := c.text(m.from.Default)
 	if err != nil {
 		return err
 	}
@@ -96,16 +97,16 @@ func (c *compiler) compileMap(m *mapping) error {
 	}
 	switch {
 	case m.from.Geo:
-		m.find, err = networks(m.from.Cases, values, &standard)
+		m.lookup, err = networks(m.from.Cases, values, &defaultValue)
 	case m.from.Split:
-		m.find, err = shares(m.from.Cases, values, &standard)
+		m.lookup, err = percentages(m.from.Cases, values, &defaultValue)
 	default:
-		m.find, err = c.cases(m.from, values, &standard)
+		m.lookup, err = c.cases(m.from, values, &defaultValue)
 	}
 	return err
 }
 
-// casePattern is the regular expression that a case has, if it has one.
+// casePattern returns the regular expression of a case, if it has one.
 func casePattern(m *Map, from string) (source string, fold, ok bool) {
 	if m.Geo || m.Split {
 		return "", false, false
@@ -118,13 +119,14 @@ func casePattern(m *Map, from string) (source string, fold, ok bool) {
 	return source, fold, true
 }
 
-// cases are those of a map: texts, which are compared without regard to case, then names with stars, then patterns.
-func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange, string) *text, error) {
+// cases compiles the cases of a map: strings, which are compared without regard to case, then names
+// with stars, then regular expressions.
+func (c *compiler) cases(m *Map, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
 	type patternCase struct {
 		pattern *pattern
 		value   *text
 	}
-	exact, names := make(map[string]*text), newNames[*text]()
+	exact, names := make(map[string]*text), newHostNames[*text]()
 	var patterns []patternCase
 	for i, k := range m.Cases {
 		if source, fold, ok := casePattern(m, k.From); ok {
@@ -143,7 +145,7 @@ func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange
 			continue
 		}
 		if exact[from] != nil {
-			return nil, fmt.Errorf("there are two cases %q", k.From)
+			return nil, fmt.Errorf("duplicate case %q", k.From)
 		}
 		exact[from] = values[i]
 	}
@@ -163,12 +165,12 @@ func (c *compiler) cases(m *Map, values []*text, standard *text) (func(*exchange
 				return patterns[i].value
 			}
 		}
-		return standard
+		return defaultValue
 	}, nil
 }
 
-// lowerASCII has letters be in lower case, but only ASCII's: of others nobody knows what they are encoded in, and some, such as the
-// Kelvin sign, have letters of ASCII in lower case.
+// lowerASCII lowers ASCII letters only: the encoding of others is unknown, and some, such as the
+// Kelvin sign, are ASCII letters in lower case.
 func lowerASCII(s string) string {
 	isUpper := func(c byte) bool { return 'A' <= c && c <= 'Z' }
 	i := 0
@@ -187,8 +189,8 @@ func lowerASCII(s string) string {
 	return string(b)
 }
 
-// networks are the cases of a geo map: the longest network that holds the address counts. What is no address has the default.
-func networks(cases []Case, values []*text, standard *text) (func(*exchange, string) *text, error) {
+// networks compiles the cases of a geo map: the longest network with the address applies.
+func networks(cases []Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
 	all := make(map[netip.Prefix]*text)
 	var bits4, bits6 [129]bool
 	for i, k := range cases {
@@ -206,12 +208,13 @@ func networks(cases []Case, values []*text, standard *text) (func(*exchange, str
 		} else {
 			bits6[p.Bits()] = true
 		}
-		all[p] = values[i] // of two the last one counts, as in nginx
+		all[p] = values[i] // as in nginx the last one applies
 	}
 	return func(_ *exchange, s string) *text {
 		addr, err := netip.ParseAddr(s)
 		if err != nil {
-			addr = netip.AddrFrom4([4]byte{255, 255, 255, 255}) // so nginx takes what is none, and clients of unix sockets
+			// nginx uses this address for invalid ones and for clients of unix sockets
+			addr = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 		}
 		addr = addr.Unmap().WithZone("")
 		bits := &bits6
@@ -227,14 +230,14 @@ func networks(cases []Case, values []*text, standard *text) (func(*exchange, str
 				return v
 			}
 		}
-		return standard
+		return defaultValue
 	}, nil
 }
 
-// shares are the cases of a split_clients map: percentages of the hashes that there are.
-func shares(cases []Case, values []*text, standard *text) (func(*exchange, string) *text, error) {
-	const whole = 10000 // hundredths of a percent
-	var ends []uint64   // one after the last hash
+// percentages compiles the cases of a split_clients map to ranges of hashes.
+func percentages(cases []Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
+	const whole = 10000 // in hundredths of a percent
+	var ends []uint64   // exclusive
 	sum, last := 0, uint64(0)
 	for _, k := range cases {
 		if k.From == "*" {
@@ -258,22 +261,22 @@ func shares(cases []Case, values []*text, standard *text) (func(*exchange, strin
 				return values[i]
 			}
 		}
-		return standard
+		return defaultValue
 	}, nil
 }
 
-// percentage reads "20.5%" as hundredths of a percent.
+// percentage parses "20.5%" to hundredths of a percent.
 func percentage(s string) (int, error) {
 	number, ok := strings.CutSuffix(s, "%")
 	before, after, _ := strings.Cut(number, ".")
 	n, err := strconv.ParseUint(before+(after + "00")[:2], 10, 16)
 	if !ok || err != nil || len(after) > 2 || n == 0 {
-		return 0, fmt.Errorf("%q is no percentage, want one such as 20.5%% or *", s)
+		return 0, fmt.Errorf("invalid percentage %q: want one such as 20.5%% or *", s)
 	}
 	return int(n), nil
 }
 
-// murmur2 is MurmurHash2 of Austin Appleby's with the seed 0, by which nginx splits clients.
+// murmur2 is Austin Appleby's MurmurHash2 with the seed 0, as nginx's split_clients uses it.
 func murmur2(s string) uint32 {
 	const m = 0x5bd1e995
 	h := uint32(len(s))

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// exposition is metrics in Prometheus's text format, 0.0.4. Labels come from the Config, never from a client: so there are
-// only so many.
+// exposition is a page in Prometheus' text format 0.0.4. Labels come from the Config and never from
+// clients, so that their number is bounded.
 type exposition struct {
 	families []*family
 	byName   map[string]*family
 }
 
-// family are the samples of a metric.
+// family holds the samples of a metric.
 type family struct {
 	name, help string
 	kind       metricKind
@@ -28,7 +28,7 @@ const (
 	gauge   metricKind = "gauge"
 )
 
-// add adds a sample, with names and values of its labels.
+// add adds a sample. labels are pairs of name and value.
 func (e *exposition) add(name string, kind metricKind, help string, value int64, labels ...string) {
 	f := e.byName[name]
 	if f == nil {
@@ -58,7 +58,7 @@ func escapeLabel(s string) string {
 	return strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// page is all of it, a metric after the other.
+// page returns the text, metric by metric.
 func (e *exposition) page() []byte {
 	var b []byte
 	for _, f := range e.families {
@@ -68,53 +68,54 @@ func (e *exposition) page() []byte {
 	return b
 }
 
-// shownMetrics are the metrics of a plan.
-type shownMetrics struct {
+// metricsContent is the content of a location with Metrics.
+type metricsContent struct {
 	plan  *plan
 	state *state
 }
 
-// metrics compiles what shows them.
-func (c *compiler) metrics(*Location) (content, error) { return shownMetrics{c.plan, c.state}, nil }
+// metrics compiles it.
+func (c *compiler) metrics(*Location) (content, error) { return metricsContent{c.plan, c.state}, nil }
 
 // serve implements content.
-func (m shownMetrics) serve(x *exchange) outcome {
+func (m metricsContent) serve(x *exchange) outcome {
 	var e exposition
 	n := &m.state.counts
 	accepted, open := m.plan.connections()
 	e.add("tare_requests_total", counter, "Requests.", n.requests.Load())
-	e.add("tare_requests_in_flight", gauge, "Requests that are being answered.", n.inFlight.Load())
-	e.add("tare_connections_accepted_total", counter, "Connections, if the server tells of them.", accepted)
-	e.add("tare_connections", gauge, "Connections that are open, if the server tells of them.", open)
-	e.add("tare_compressing", gauge, "Answers that are being compressed.", m.state.compressing.Load())
+	e.add("tare_requests_in_flight", gauge, "Requests in progress.", n.inFlight.Load())
+	e.add("tare_connections_accepted_total", counter, "Accepted connections, if the server reports them.", accepted)
+	e.add("tare_connections", gauge, "Open connections, if the server reports them.", open)
+	e.add("tare_compressing", gauge, "Responses that are being compressed.", m.state.compressing.Load())
 	m.addHosts(&e)
-	logs := held[*logFile](&m.state.logs)
+	logs := inUse[*logFile](&m.state.logs)
 	for _, path := range slices.Sorted(maps.Keys(logs)) {
-		e.add("tare_log_lines_lost_total", counter, "Lines of logs for which there was no room.", logs[path].lost.Load(), "log", path)
+		e.add("tare_log_lines_lost_total", counter, "Lost lines of logs.", logs[path].lost.Load(), "log", path)
 	}
 	m.addUpstreams(&e)
 	m.addCaches(&e)
 	for _, measure := range m.plan.measures {
 		measure(&e)
 	}
-	return x.show("text/plain; version=0.0.4; charset=utf-8", e.page())
+	return x.sendPage("text/plain; version=0.0.4; charset=utf-8", e.page())
 }
 
-func (m shownMetrics) addHosts(e *exposition) {
+func (m metricsContent) addHosts(e *exposition) {
 	classes := [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
 	for _, name := range m.plan.countedHosts {
 		for i, class := range classes {
-			e.add("tare_answers_total", counter, "Answers, by host and class of the status.", name.counts.classes[i].Load(), "host", name.name, "class", class)
+			e.add("tare_answers_total", counter, "Responses, by host and class of the status.",
+				name.counts.classes[i].Load(), "host", name.name, "class", class)
 		}
 	}
 }
 
-// addUpstreams adds what is known of servers. Where a name has several addresses each is one.
-func (m shownMetrics) addUpstreams(e *exposition) {
+// addUpstreams adds the servers of upstreams, one for each address of a name.
+func (m metricsContent) addUpstreams(e *exposition) {
 	for _, name := range slices.Sorted(maps.Keys(m.plan.groups)) {
 		shown := make(map[string]bool)
 		for _, s := range m.plan.groups[name].peers.Status() {
-			if shown[s.Addr] { // it is there twice
+			if shown[s.Addr] { // a server may be listed twice
 				continue
 			}
 			shown[s.Addr] = true
@@ -122,21 +123,25 @@ func (m shownMetrics) addUpstreams(e *exposition) {
 			if s.Down || s.Resting {
 				up = 0
 			}
-			e.add("tare_upstream_server_up", gauge, "Whether a server is asked: it is not if it is down, or has failed lately.", up, "upstream", name, "server", s.Addr)
-			e.add("tare_upstream_server_requests", gauge, "Requests that a server has in work.", int64(s.Conns), "upstream", name, "server", s.Addr)
+			e.add("tare_upstream_server_up", gauge,
+				"Whether a server gets requests: 0 if it is down or has failed recently.", up, "upstream", name,
+				"server", s.Addr)
+			e.add("tare_upstream_server_requests", gauge, "Requests in progress on a server.", int64(s.Conns),
+				"upstream", name, "server", s.Addr)
 		}
 	}
 }
 
-func (m shownMetrics) addCaches(e *exposition) {
+func (m metricsContent) addCaches(e *exposition) {
 	for _, name := range slices.Sorted(maps.Keys(m.plan.caches)) {
-		answers, memory, disk := m.plan.caches[name].Len()
-		e.add("tare_cache_answers", gauge, "Answers that a cache keeps.", answers, "cache", name)
-		e.add("tare_cache_memory_bytes", gauge, "Memory that a cache takes.", memory, "cache", name)
-		e.add("tare_cache_disk_bytes", gauge, "What a cache takes of the disk.", disk, "cache", name)
+		responses, memory, disk := m.plan.caches[name].Len()
+		e.add("tare_cache_answers", gauge, "Responses in a cache.", responses, "cache", name)
+		e.add("tare_cache_memory_bytes", gauge, "Memory that a cache uses.", memory, "cache", name)
+		e.add("tare_cache_disk_bytes", gauge, "Disk space that a cache uses.", disk, "cache", name)
 		for i, state := range cacheStates() {
 			if n := m.plan.cacheCounts[name]; n != nil {
-				e.add("tare_cache_requests_total", counter, "Requests that a cache had a part in, by what it did.", n.states[i].Load(),
+				e.add("tare_cache_requests_total", counter, "Requests that used a cache, by the cache's result.",
+					n.states[i].Load(),
 					"cache", name, "state", string(state))
 			}
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// serveNginx has a real nginx serve what a server block says. DIR in it is a directory, which is returned.
-func serveNginx(t testing.TB, outer, server string) (*asker, string) {
+// serveNginx serves a server block by a real nginx. DIR in it is a directory, which is returned.
+func serveNginx(t testing.TB, outer, server string) (*testClient, string) {
 	t.Helper()
 	tool, dir := programs.Nginx(t), shortDir(t)
 	conf := fmt.Sprintf(`daemon off; master_process off; pid DIR/pid; error_log DIR/error.log;
@@ -22,6 +22,7 @@ client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f; uws
 	if err := os.WriteFile(name, []byte(strings.ReplaceAll(conf, "DIR", dir)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	programs.Start(t, "unix", filepath.Join(dir, "s"), tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
-	return newAsker(t, filepath.Join(dir, "s")), dir
+	programs.Start(t, "unix", filepath.Join(dir, "s"), tool.Env, tool.Bin, "-p", dir, "-c", name, "-e",
+		filepath.Join(dir, "error.log"))
+	return newTestClient(t, filepath.Join(dir, "s")), dir
 }

@@ -4,9 +4,9 @@ package front_test
 
 import "testing"
 
-// serveNginx has a real nginx serve what a server block says, on systems that there is one for.
-func serveNginx(t testing.TB, _, _ string) (*asker, string) {
+// serveNginx serves a server block by a real nginx, on systems with one.
+func serveNginx(t testing.TB, _, _ string) (*testClient, string) {
 	t.Helper()
-	t.Skip("nginx is asked on Linux only")
+	t.Skip("nginx runs on Linux only")
 	return nil, ""
 }

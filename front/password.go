@@ -20,15 +20,17 @@ import (
 )
 
 const (
-	// maxPasswordFile and maxPasswordFiles bound what is read and remembered of files of passwords.
+	// maxPasswordFile and maxPasswordFiles bound the size of a password file and the number of
+	// files in memory.
 	maxPasswordFile  = 4 << 20
 	maxPasswordFiles = 64
-	// maxPassword is the length of a name or password that is looked at: hashing takes as long as they are.
-	maxPassword = 512
-	// maxVerified is how many right passwords are remembered, so that a slow hash is not computed for each request.
+	// maxCredentialLen bounds names and passwords, because hashing takes time in proportion.
+	maxCredentialLen = 512
+	// maxVerified bounds the correct passwords that are remembered, so that a slow hash is not
+	// computed for each request.
 	maxVerified = 4096
-	// hashWait is how long a request waits for its turn to have a slow hash computed.
-	hashWait = 10 * time.Second
+	// hashTimeout bounds how long a request waits until it may compute a slow hash.
+	hashTimeout = 10 * time.Second
 )
 
 // password is a Password, compiled.
@@ -37,7 +39,7 @@ type password struct {
 	files       *passwordFiles
 }
 
-// password compiles a Password. A file may come later: requests get 403 until then.
+// password compiles a Password. Its file need not exist yet: until it does requests get 403.
 func (c *compiler) password(p *Password) (*password, error) {
 	if p == nil || p.Realm == "off" {
 		return nil, nil
@@ -51,11 +53,12 @@ func (c *compiler) password(p *Password) (*password, error) {
 		return nil, fmt.Errorf("auth_basic_user_file: %w", err)
 	}
 	if p.File == "" {
-		return nil, errors.New("auth_basic: there is no file of passwords: auth_basic_user_file names it")
+		return nil, errors.New("auth_basic: missing password file: set auth_basic_user_file")
 	}
 	if out.file.constant() {
-		log := errorLog{least: levelWarn, other: c.options.logger()}
-		_, err := out.files.open(string(p.File), func(err error) { log.say(levelWarn, "auth_basic_user_file: %v", err) })
+		log := errorLog{minLevel: levelWarn, logger: c.options.logger()}
+		_, err := out.files.open(string(p.File),
+			func(err error) { log.logf(levelWarn, "auth_basic_user_file: %v", err) })
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("auth_basic_user_file: %w", err)
 		}
@@ -63,17 +66,18 @@ func (c *compiler) password(p *Password) (*password, error) {
 	return out, nil
 }
 
-// check asks for a password. It returns granted, a status, or 0 if none is wanted.
+// check verifies the request's password. It returns granted, a status, or 0 if the location
+// requires none.
 func (p *password) check(x *exchange) int {
-	realm := p.realm.of(x)
+	realm := p.realm.eval(x)
 	if realm == "off" {
 		return 0
 	}
-	name, word, ok := basicAuth(x.r)
-	if !ok || name == "" || len(name) > maxPassword || len(word) > maxPassword {
-		return p.ask(x, realm)
+	name, userPassword, ok := basicAuth(x.r)
+	if !ok || name == "" || len(name) > maxCredentialLen || len(userPassword) > maxCredentialLen {
+		return p.challenge(x, realm)
 	}
-	path := p.file.of(x)
+	path := p.file.eval(x)
 	f, err := p.files.open(path, func(err error) { x.errorf(levelWarn, "auth_basic_user_file: %v", err) })
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -83,22 +87,23 @@ func (p *password) check(x *exchange) int {
 		x.errorf(levelCrit, "auth_basic_user_file: %v", err)
 		return http.StatusInternalServerError
 	}
-	right, err := p.files.verify(x.r.Context(), f, name, word)
+	isRight, err := p.files.verify(x.r.Context(), f, name, userPassword)
 	switch {
 	case err != nil && x.r.Context().Err() != nil:
 		return statusClientGone
 	case err != nil:
-		x.errorf(levelError, "user %q: %v", bounded(name), err)
+		x.errorf(levelError, "user %q: %v", truncateLogged(name), err)
 		return http.StatusServiceUnavailable
-	case !right:
-		x.errorf(levelError, "user %q: there is none, or the password is another", bounded(name))
-		return p.ask(x, realm)
+	case !isRight:
+		x.errorf(levelError, "user %q: unknown user or wrong password", truncateLogged(name))
+		return p.challenge(x, realm)
 	}
 	return granted
 }
 
-// basicAuth is http.Request.BasicAuth, but as in nginx there may be several spaces behind the scheme, and the padding does not matter.
-func basicAuth(r *http.Request) (name, word string, ok bool) {
+// basicAuth is http.Request.BasicAuth, but as in nginx it allows several spaces after the scheme
+// and ignores padding.
+func basicAuth(r *http.Request) (name, password string, ok bool) {
 	const scheme = "Basic "
 	value := r.Header.Get("Authorization")
 	if len(value) < len(scheme) || !strings.EqualFold(value[:len(scheme)], scheme) {
@@ -109,55 +114,56 @@ func basicAuth(r *http.Request) (name, word string, ok bool) {
 	if err != nil {
 		return "", "", false
 	}
-	if name, word, ok = strings.Cut(string(both), ":"); !ok {
+	if name, password, ok = strings.Cut(string(both), ":"); !ok {
 		return "", "", false
 	}
-	return name, word, true
+	return name, password, true
 }
 
-// ask answers that a password is wanted (RFC 7617, 2).
-func (p *password) ask(x *exchange, realm string) int {
+// challenge requests a password (RFC 7617, 2).
+func (p *password) challenge(x *exchange, realm string) int {
 	clean := strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return -1
 		}
 		return r
 	}, realm)
-	x.w.Header()["Www-Authenticate"] = []string{`Basic realm="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean) + `"`}
+	x.w.Header()["Www-Authenticate"] = []string{`Basic realm="` +
+		strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean) + `"`}
 	return http.StatusUnauthorized
 }
 
-// passwordFiles are the files of passwords that were read, and the passwords that were right. The zero value is ready.
+// passwordFiles caches password files and the correct passwords. The zero value is ready to use.
 type passwordFiles struct {
-	mu       sync.Mutex
-	files    map[string]*passwordFile
-	verified map[[sha256.Size]byte]struct{}
-	secret   []byte
-	turns    chan struct{} // of slow hashes
+	mu        sync.Mutex
+	files     map[string]*passwordFile
+	verified  map[[sha256.Size]byte]struct{}
+	secret    []byte
+	hashSlots chan struct{} // of slow hashes
 }
 
-// passwordFile is a file as it was read. It never changes.
+// passwordFile is the content of a file. It never changes.
 type passwordFile struct {
-	hashes  map[string]string // by name, "" if nobody can tell what it is
-	decoy   string            // for names that have none: they shall take as long
-	unknown error             // about those that nobody can tell
-	version files.Version
-	settled bool // any change shows in the version
-	sum     [sha256.Size]byte
+	hashes      map[string]string // by name; "" if the hash is not supported
+	decoy       string            // compared with for unknown names, so that they take as long
+	unsupported error             // describes the hashes that are not supported
+	version     files.Version
+	isSettled   bool // any later change of the file changes version
+	sum         [sha256.Size]byte
 }
 
-// open returns a file as it is. When it is read warn is told of hashes that are not known: whose they are
-// cannot log in, as in nginx.
+// open returns the current file. If it was read anew, warn receives an error about its unsupported
+// hashes. As in nginx users with such a hash cannot log in.
 func (p *passwordFiles) open(path string, warn func(error)) (*passwordFile, error) {
-	f, read, err := p.look(path)
-	if read && f.unknown != nil {
-		warn(f.unknown)
+	f, isNew, err := p.load(path)
+	if isNew && f.unsupported != nil {
+		warn(f.unsupported)
 	}
 	return f, err
 }
 
-// look returns a file, and whether it is another one than last time.
-func (p *passwordFiles) look(path string) (f *passwordFile, read bool, err error) {
+// load returns a file, and whether its content has changed since the last call.
+func (p *passwordFiles) load(path string) (f *passwordFile, isNew bool, err error) {
 	info, err := os.Stat(path)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +171,7 @@ func (p *passwordFiles) look(path string) (f *passwordFile, read bool, err error
 		delete(p.files, path)
 		return nil, false, err
 	}
-	if f = p.files[path]; f != nil && f.settled && f.version == files.VersionOf(info) {
+	if f = p.files[path]; f != nil && f.isSettled && f.version == files.VersionOf(info) {
 		return f, false, nil
 	}
 	old := f
@@ -187,7 +193,7 @@ func (p *passwordFiles) look(path string) (f *passwordFile, read bool, err error
 
 func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxPasswordFile {
-		return nil, fmt.Errorf("%s: it is no file, or longer than %d bytes", path, maxPasswordFile)
+		return nil, fmt.Errorf("%s: not a regular file of at most %d bytes", path, maxPasswordFile)
 	}
 	version := files.VersionOf(info)
 	settled := version.Settled(time.Now())
@@ -197,17 +203,17 @@ func readPasswords(path string, info fs.FileInfo) (*passwordFile, error) {
 	}
 	f := parsePasswords(string(b))
 	f.sum = sha256.Sum256(b)
-	if f.version, f.settled = version, settled; f.unknown != nil {
-		f.unknown = fmt.Errorf("%s: %w", path, f.unknown)
+	if f.version, f.isSettled = version, settled; f.unsupported != nil {
+		f.unsupported = fmt.Errorf("%s: %w", path, f.unsupported)
 	}
 	return f, nil
 }
 
-// parsePasswords reads lines as htpasswd writes them: name:hash, and perhaps a comment after another colon. Of a name that is
-// there twice the first counts.
+// parsePasswords parses lines as htpasswd writes them: name:hash, and an optional comment after
+// another colon. The first line of a name counts.
 func parsePasswords(text string) *passwordFile {
 	f := &passwordFile{hashes: make(map[string]string)}
-	number, unknown := 0, 0
+	number, unsupported := 0, 0
 	for line := range strings.Lines(text) {
 		number++
 		name, rest, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
@@ -215,12 +221,12 @@ func parsePasswords(text string) *passwordFile {
 			continue
 		}
 		hash, _, _ := strings.Cut(rest, ":")
-		if _, twice := f.hashes[name]; twice {
+		if _, duplicate := f.hashes[name]; duplicate {
 			continue
 		}
-		if err := knownHash(hash); err != nil {
-			if hash, unknown = "", unknown+1; f.unknown == nil {
-				f.unknown = fmt.Errorf("line %d: the password of %q, who cannot log in: %w", number, name, err)
+		if err := checkHash(hash); err != nil {
+			if hash, unsupported = "", unsupported+1; f.unsupported == nil {
+				f.unsupported = fmt.Errorf("line %d: user %q cannot log in: %w", number, name, err)
 			}
 		}
 		f.hashes[name] = hash
@@ -228,59 +234,61 @@ func parsePasswords(text string) *passwordFile {
 			f.decoy = hash
 		}
 	}
-	if unknown > 1 {
-		f.unknown = fmt.Errorf("%w; and %d more like that", f.unknown, unknown-1)
+	if unsupported > 1 {
+		f.unsupported = fmt.Errorf("%w; and %d more", f.unsupported, unsupported-1)
 	}
 	return f
 }
 
-// verify reports whether a password is right. A name that is not there takes as long as one that is.
-func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, word string) (bool, error) {
+// verify reports whether a password is correct. Unknown names take as long as known ones.
+func (p *passwordFiles) verify(ctx context.Context, f *passwordFile, name, password string) (bool, error) {
 	hash := f.hashes[name]
-	known := hash != ""
-	if !known {
+	exists := hash != ""
+	if !exists {
 		hash = f.decoy
 	}
-	if !slowHash(hash) {
-		return matchesHash(hash, word) && known, nil
+	if !isSlowHash(hash) {
+		return hashMatches(hash, password) && exists, nil
 	}
-	key, seen, turns := p.seen(name, hash, word)
-	if seen {
-		return known, nil
+	key, verified, slots := p.wasVerified(name, hash, password)
+	if verified {
+		return exists, nil
 	}
-	late := time.NewTimer(hashWait)
-	defer late.Stop()
+	timeout := time.NewTimer(hashTimeout)
+	defer timeout.Stop()
 	select {
-	case turns <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-late.C:
-		return false, errors.New("too many passwords are being verified")
+	case <-timeout.C:
+		return false, errors.New("too many password checks in progress")
 	}
-	right := matchesHash(hash, word) && known
-	<-turns
-	if right {
+	isRight := hashMatches(hash, password) && exists
+	<-slots
+	if isRight {
 		p.remember(key)
 	}
-	return right, nil
+	return isRight, nil
 }
 
-// seen reports whether a password was right before. What is kept of it is of no use to others.
-func (p *passwordFiles) seen(name, hash, word string) (key [sha256.Size]byte, seen bool, turns chan struct{}) {
+// wasVerified reports whether a password was correct before. What is remembered is a MAC with a
+// random key, so that it does not reveal the password.
+func (p *passwordFiles) wasVerified(name, hash, password string) (key [sha256.Size]byte, verified bool,
+	slots chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.secret == nil {
 		p.secret = []byte(rand.Text())
-		p.turns = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+		p.hashSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 	}
 	mac := hmac.New(sha256.New, p.secret)
-	for _, s := range []string{name, hash, word} { // a colon is in neither of the first two
+	for _, s := range []string{name, hash, password} { // neither name nor hash has a colon
 		mac.Write([]byte(s))
 		mac.Write([]byte{':'})
 	}
 	mac.Sum(key[:0])
-	_, seen = p.verified[key]
-	return key, seen, p.turns
+	_, verified = p.verified[key]
+	return key, verified, p.hashSlots
 }
 
 func (p *passwordFiles) remember(key [sha256.Size]byte) {

@@ -14,7 +14,7 @@ import (
 )
 
 // The hashes are those of openssl and htpasswd.
-func TestHashes(t *testing.T) {
+func TestKnownHashesMatch(t *testing.T) {
 	for _, c := range []struct{ hash, word string }{
 		{"$apr1$abcdefgh$cy3DSYyOwfhsyu7QOMQzd.", "hello"},
 		{"$apr1$MDpWqFDF$IlOkiqUYpkotKAohanKJN0", ""},
@@ -22,31 +22,35 @@ func TestHashes(t *testing.T) {
 		{"{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=", "hello"},
 		{"{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0", "x"},
 		{"{PLAIN}a:b", "a:b"},
-		{"$6$abcdefgh$xipHhw9/NU1ASPvh9yHqieZTU/wnHyMSOZS8m4xkh3DunUWS9aWU6YyGCVH6.orJUrRcjNuTwSSMmBOVdkdOl0", "se cret"},
+		{"$6$abcdefgh$xipHhw9/NU1ASPvh9yHqieZTU/wnHyMSOZS8m4xkh3DunUWS9aWU6YyGCVH6.orJUrRcjNuTwSSMmBOVdkdOl0",
+			"se cret"},
 		{"$6$rounds=2000$abcdefgh$lqXzcKuTDI0xEwT4ESDiJHzusKFn4q93OWhvIUZ0DJJ0dR0iTbhK30UOQc48zKHEvpFLKtXp9STF7SAmKexma.", "se cret"},
 		{"$5$abcdefgh$R.O4v3YfCsHKLE1odnRJ9V3X46Hup06XNkuWBVbgro3", "se cret"},
 	} {
-		if !matchesHash(c.hash, c.word) {
+		if !hashMatches(c.hash, c.word) {
 			t.Errorf("%s does not match %q", c.hash, c.word)
 		}
-		if matchesHash(c.hash, c.word+"x") {
+		if hashMatches(c.hash, c.word+"x") {
 			t.Errorf("%s matches %q, too", c.hash, c.word+"x")
 		}
 	}
 	for hash, why := range map[string]string{
-		"$6$salt": "cut off", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds", "$1$salt$hash": "$1$", "rqXexS6ZhobKA": "crypt", "": "no hash", "$2y$31$" + strings.Repeat("a", 53): "cost is 31", "$2": "bcrypt",
+		"$6$salt": "incomplete", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds",
+		"$1$salt$hash": "$1$", "rqXexS6ZhobKA": "crypt", "": "unsupported hash", "$2y$31$" +
+			strings.Repeat("a", 53): "bcrypt cost 31", "$2": "bcrypt",
 	} {
-		if err := knownHash(hash); err == nil || !strings.Contains(err.Error(), why) {
-			t.Errorf("%q: %v, want it to say %q", hash, err, why)
+		if err := checkHash(hash); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%q: %v, want an error with %q", hash, err, why)
 		}
-		if matchesHash(hash, "x") {
+		if hashMatches(hash, "x") {
 			t.Errorf("%q matches", hash)
 		}
 	}
 }
 
-// A file that changes counts as it is, soon. Hashes that nobody knows let nobody in, and are told of when the file is read.
-func TestPasswordFile(t *testing.T) {
+// A file that changes is read again. Users with unsupported hashes cannot log in, and reading the
+// file logs them.
+func TestChangedPasswordFileIsRead(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwords")
 	write := func(text string) {
 		t.Helper()
@@ -81,30 +85,31 @@ func TestPasswordFile(t *testing.T) {
 	write("b:{PLAIN}x\na:$1$x$y\na:{PLAIN}two and longer\nc:\n")
 	for late := time.Now().Add(time.Minute); right("two and longer"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
-			t.Fatal("who has no password that is known can log in")
+			t.Fatal("a user with an unsupported hash can log in")
 		}
 	}
-	const want = `line 2: the password of "a", who cannot log in: `
-	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) || !strings.HasSuffix(warnings[0], "; and 1 more like that") {
+	const want = `line 2: user "a" cannot log in: `
+	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) ||
+		!strings.HasSuffix(warnings[0], "; and 1 more") {
 		t.Errorf("warnings: %q, want one with %q", warnings, want)
 	}
-	var said strings.Builder
+	var output strings.Builder
 	c := Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r", File: Text(name)}}}}}
-	h, err := New(c, LogErrors(log.New(&said, "", 0)))
+	h, err := New(c, LogErrors(log.New(&output, "", 0)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer h.Close()
-	if got := said.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
-		t.Errorf("the log says %q", got)
+	if got := output.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
+		t.Errorf("logged %q", got)
 	}
 	if _, err := New(Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r"}}}}}); err == nil {
 		t.Error("a password without a file")
 	}
 }
 
-// A slow hash is computed once for the same right password; what is remembered is bounded.
-func TestVerifiedPasswords(t *testing.T) {
+// A slow hash is computed once per correct password, and the memory for this is bounded.
+func TestCorrectPasswordIsHashedOnce(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("word"), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
@@ -121,8 +126,8 @@ func TestVerifiedPasswords(t *testing.T) {
 	if !verify("a", "word") || verify("a", "other") || verify("b", "word") || len(all.verified) != 1 {
 		t.Errorf("%d are remembered", len(all.verified))
 	}
-	for range cap(all.turns) {
-		all.turns <- struct{}{} // nobody's turn comes
+	for range cap(all.hashSlots) {
+		all.hashSlots <- struct{}{} // all slots are in use
 	}
 	if !verify("a", "word") {
 		t.Error("it is computed again")
@@ -130,7 +135,7 @@ func TestVerifiedPasswords(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := all.verify(ctx, f, "a", "other"); err == nil {
-		t.Error("who has left is waited for")
+		t.Error("the client has left, and the request waits")
 	}
 	for i := range 2 * maxVerified {
 		all.remember([32]byte{byte(i), byte(i >> 8)})
@@ -149,19 +154,20 @@ func FuzzPasswords(f *testing.F) {
 			if name == "" || strings.ContainsAny(name+hash, ":\n") {
 				t.Errorf("%q has the hash %q", name, hash)
 			}
-			if slowHash(hash) && !strings.HasPrefix(hash, "$apr1$") {
-				continue // bcrypt takes its time
+			if isSlowHash(hash) && !strings.HasPrefix(hash, "$apr1$") {
+				continue // bcrypt is slow
 			}
-			_ = matchesHash(hash, word)
+			_ = hashMatches(hash, word)
 		}
 	})
 }
 
-// Whatever is told, the address is the peer's or one that the header has after the last that is not trusted.
+// Whatever the fields are, the address is the peer's, or one in the header after the last that is
+// not trusted.
 func FuzzForwarded(f *testing.F) {
 	f.Add("10.0.0.1, 192.0.2.1", "10.2.2.2")
 	f.Add("[::1]:80,,\t1.2.3.4:5", "x")
-	trusts := &realIP{header: "X-Forwarded-For", listed: true, recursive: true}
+	trusts := &realIP{header: "X-Forwarded-For", isList: true, recursive: true}
 	trusts.from.add(netip.MustParsePrefix("10.0.0.0/8"), 0)
 	peer, stranger := netip.MustParseAddrPort("10.0.0.9:1"), netip.MustParseAddrPort("192.0.2.9:1")
 	f.Fuzz(func(t *testing.T, first, second string) {

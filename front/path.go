@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// findPath sets the path that locations are found for. It reports false if the request target has none.
+// findPath sets the path for which locations are searched. It returns false if the request target
+// has none.
 //
-// No client may send a fragment (RFC 9112, 3.2). As in nginx it is no part of the path or the query. Unlike there it is not passed on:
-// servers differ in what they make of it.
+// A client must not send a fragment (RFC 9112, 3.2). As in nginx it belongs neither to the path nor
+// to the query. Unlike nginx the front does not forward it, because servers differ in how they
+// treat it.
 func (x *exchange) findPath() (ok bool) {
 	target := x.r.URL
 	if before, _, has := strings.Cut(x.r.RequestURI, "#"); has {
@@ -17,15 +19,16 @@ func (x *exchange) findPath() (ok bool) {
 		if err != nil {
 			return false
 		}
-		target, x.args, x.changed = u, u.RawQuery, true
+		target, x.args, x.uriChanged = u, u.RawQuery, true
 	}
 	x.path, ok = requestPath(target, x.host.keepSlashes)
 	return ok
 }
 
-// requestPath is the path of a request target as locations see it: decoded, with its dots resolved and its slashes merged, each once.
-// What is found for it is what is served. It reports false for what is no path, or leads above the root. A target with a scheme and no
-// host is rejected: what is passed on would mean something else there.
+// requestPath returns the path of a request target as locations see it: decoded once, with dot
+// segments resolved and slashes merged. It returns false for a target without a path, or with a
+// path above the root. A target with a scheme and no host is rejected, because upstreams would
+// interpret it otherwise.
 func requestPath(target *url.URL, keepSlashes bool) (string, bool) {
 	path := target.Path
 	if path == "" && target.Host != "" {
@@ -37,7 +40,7 @@ func requestPath(target *url.URL, keepSlashes bool) (string, bool) {
 	return cleanPath(path, keepSlashes)
 }
 
-// cleanPath resolves dots, and merges slashes unless they are kept.
+// cleanPath resolves dot segments, and merges slashes unless keepSlashes.
 func cleanPath(path string, keepSlashes bool) (string, bool) {
 	if path == "" || path[0] != '/' {
 		return "", false
@@ -55,7 +58,7 @@ func cleanPath(path string, keepSlashes bool) (string, bool) {
 	return path, true
 }
 
-// resolve is the slow half of cleanPath.
+// resolve is the slow path of cleanPath.
 func resolve(path string, keepSlashes bool) (string, bool) {
 	clean := make([]byte, 0, len(path))
 	for i := 0; i < len(path); {
@@ -88,14 +91,14 @@ func resolve(path string, keepSlashes bool) (string, bool) {
 	return string(clean), true
 }
 
-// escapePath writes a path as it is sent: what a URI has no room for is encoded.
+// escapePath encodes what is not allowed in the path of a URI.
 func escapePath(path string) string { return escape(path, false) }
 
-// escapeArgs writes text as a part of a query.
+// escapeArgs encodes what is not allowed in an argument of a query.
 func escapeArgs(s string) string { return escape(s, true) }
 
-// escape encodes what would end a path, and what no URI has (RFC 3986, 2) but for brackets, which nginx leaves, too; of a query also
-// what divides it.
+// escape encodes what would end a path, and what no URI allows (RFC 3986, 2) except brackets, as
+// nginx. With query it also encodes delimiters of arguments.
 func escape(s string, query bool) string {
 	const hex = "0123456789ABCDEF"
 	more := 0
@@ -128,7 +131,7 @@ func escapes(c byte, query bool) bool {
 	return c <= ' ' || c >= 0x7f
 }
 
-// withArgs adds a query to a path that has none.
+// withArgs appends a query to a path without one.
 func withArgs(path, args string) string {
 	if args == "" {
 		return path
@@ -136,7 +139,7 @@ func withArgs(path, args string) string {
 	return path + "?" + args
 }
 
-// splitArgs splits a path that configuration or an upstream gave, which may have a query.
+// splitArgs splits a URI of the configuration or an upstream into path and query.
 func splitArgs(uri string) (path, args string) {
 	path, args, _ = strings.Cut(uri, "?")
 	return path, args

@@ -15,23 +15,23 @@ type pattern struct {
 	named    []namedGroup
 }
 
-// namedGroup is a group whose text becomes a variable's value.
+// namedGroup is a group that sets a variable.
 type namedGroup struct{ group, slot int }
 
-// patternSteps bounds the steps of all patterns that a request is matched with, whatever it comes to: about a tenth of a second. Usual
-// requests take thousands of steps.
-const patternSteps = 4 << 20
+// maxRegexSteps bounds the steps of all regular expressions for one request, which take about a
+// tenth of a second. Usual requests take thousands of steps.
+const maxRegexSteps = 4 << 20
 
-// maxCaptures is how many groups texts can name: $1 to $9, and named ones.
+// maxCaptures bounds the groups of a regular expression.
 const maxCaptures = 64
 
-// captures are the groups of the pattern that matched last.
+// captures are the groups of the last match.
 type captures struct {
 	text   string
-	bounds []int // of the groups, in pairs, -1 for one that did not match
+	bounds []int // pairs of indexes, -1 for a group that did not match
 }
 
-// group is the text of one, empty if it did not match.
+// group returns the text of a group, "" if it did not match.
 func (c *captures) group(n int) string {
 	if 2*n+1 >= len(c.bounds) || c.bounds[2*n] < 0 {
 		return ""
@@ -39,10 +39,11 @@ func (c *captures) group(n int) string {
 	return c.text[c.bounds[2*n]:c.bounds[2*n+1]]
 }
 
-// match reports whether s matches. If so the groups are the exchange's captures, and the named ones have their values.
+// match reports whether s matches. If so it sets the exchange's captures, and the variables of
+// named groups.
 func (p *pattern) match(x *exchange, s string) bool {
 	if !p.captures {
-		if !p.fits(x, s) {
+		if !p.matchOnly(x, s) {
 			return false
 		}
 		x.captures = captures{}
@@ -59,32 +60,32 @@ func (p *pattern) match(x *exchange, s string) bool {
 	return true
 }
 
-// fits reports whether s matches, and leaves the exchange's captures as they are.
-func (p *pattern) fits(x *exchange, s string) bool {
+// matchOnly reports whether s matches, and leaves the captures unchanged.
+func (p *pattern) matchOnly(x *exchange, s string) bool {
 	root := x.root()
-	left := patternSteps - root.steps
+	left := maxRegexSteps - root.regexSteps
 	ok, err := p.re.Match(s, &left)
-	root.steps = patternSteps - left
+	root.regexSteps = maxRegexSteps - left
 	if err != nil {
-		x.stick(p, err)
+		x.regexTimeout(p, err)
 	}
 	return ok && err == nil
 }
 
-// find returns the bounds of the groups, nil if s does not match.
+// find returns the bounds of the groups, or nil if s does not match.
 func (p *pattern) find(x *exchange, s string) []int {
 	root := x.root()
-	left := patternSteps - root.steps
+	left := maxRegexSteps - root.regexSteps
 	bounds, err := p.re.Find(s, &left)
-	root.steps = patternSteps - left
+	root.regexSteps = maxRegexSteps - left
 	if err != nil {
-		x.stick(p, err)
+		x.regexTimeout(p, err)
 		return nil
 	}
 	return bounds
 }
 
-// root is the exchange that a subrequest belongs to, or itself: their patterns take their steps together.
+// root returns the exchange of the client's request, whose subrequests share its steps.
 func (x *exchange) root() *exchange {
 	for x.parent != nil {
 		x = x.parent
@@ -92,16 +93,17 @@ func (x *exchange) root() *exchange {
 	return x
 }
 
-// stick has the exchange fail, because a pattern could not be matched: nobody knows what rule the request would have passed by.
-func (x *exchange) stick(p *pattern, err error) {
-	if !x.stuck && x.loc != nil { // else the host is looked for, and arrive says it
-		x.errorf(levelError, "%v: %q; all that a request is matched with may take %d steps", err, bounded(p.source), patternSteps)
+// regexTimeout makes the exchange fail, because the result of a regular expression is unknown, and
+// with it the rules that apply.
+func (x *exchange) regexTimeout(p *pattern, err error) {
+	if !x.regexTimedOut && x.loc != nil { // without a location findHost logs it
+		x.errorf(levelError, "%v: %q (limit: %d steps per request)", err, truncateLogged(p.source), maxRegexSteps)
 	}
-	x.stuck = true
+	x.regexTimedOut = true
 }
 
-// pattern compiles a regular expression, without its tilde. fold has it match without regard to case. Its named
-// groups must have been declared.
+// pattern compiles a regular expression without its tilde. fold ignores case. The named groups must
+// have been declared.
 func (c *compiler) pattern(source string, fold bool) (*pattern, error) {
 	p, err := c.parsePattern(source, fold)
 	if err != nil || p.named != nil {
@@ -120,7 +122,7 @@ func (c *compiler) pattern(source string, fold bool) (*pattern, error) {
 	return p, nil
 }
 
-// parsePattern parses a regular expression, once.
+// parsePattern parses a regular expression, once per plan.
 func (c *compiler) parsePattern(source string, fold bool) (*pattern, error) {
 	key := patternKey{source, fold}
 	if p := c.patterns[key]; p != nil {
@@ -133,7 +135,7 @@ func (c *compiler) parsePattern(source string, fold bool) (*pattern, error) {
 	return p, err
 }
 
-// patternKey is what a pattern was made of.
+// patternKey identifies a pattern.
 type patternKey struct {
 	source string
 	fold   bool

@@ -8,12 +8,14 @@ import (
 	"testing"
 )
 
-// All patterns that a request meets have one budget: behind the one that uses it up no other is tried, and one line says so.
-func TestPatternsShareABudget(t *testing.T) {
+// All regular expressions of a request share one budget. When it is used up no other one is tried,
+// and one line is logged.
+func TestRegexesShareABudget(t *testing.T) {
 	const slow = `^/(?!x)(\w+\s?)*$`
 	var locations []Location
 	for i := range 40 {
-		locations = append(locations, Location{Match: Regex, Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i), Steps: []Step{Return{Status: 200, Text: "by"}}})
+		locations = append(locations, Location{Match: Regex, Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i),
+			Steps: []Step{Return{Status: 200, Text: "by"}}})
 	}
 	by := Location{Path: "/", Steps: []Step{Return{Status: 200, Text: "passed by"}}}
 	path := "/" + strings.Repeat("a", 3000) + "!"
@@ -24,30 +26,37 @@ func TestPatternsShareABudget(t *testing.T) {
 	if40, rewrite40 := by, by
 	for i := range 40 {
 		source := fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i)
-		if40.Steps = append([]Step{If{Left: "$uri", Op: "~", Right: Text(source), Then: []Step{Return{Status: 403}}}}, if40.Steps...)
+		if40.Steps = append([]Step{If{Left: "$uri", Op: "~", Right: Text(source), Then: []Step{Return{Status: 403}}}},
+			if40.Steps...)
 		rewrite40.Steps = append([]Step{Rewrite{Pattern: source, To: "/other"}}, rewrite40.Steps...)
 	}
 	asks := Location{Path: "/", Settings: Settings{AuthRequest: &AuthRequest{URI: "/ask"}}, Empty: true}
-	ask403 := Location{Match: Exact, Path: "/ask", Steps: []Step{If{Left: "$request_uri", Op: "~", Right: slow, Then: []Step{Return{Status: 403}}}, Return{Status: 204}}}
+	ask403 := Location{Match: Exact, Path: "/ask",
+		Steps: []Step{If{Left: "$request_uri", Op: "~", Right: slow, Then: []Step{Return{Status: 403}}},
+			Return{Status: 204}}}
 	paged := by
 	paged.Steps = []Step{If{Left: "$uri", Op: "~", Right: slow}, Return{Status: 200, Text: "by"}}
 	paged.Settings.ErrorPages = []ErrorPage{{Statuses: []int{500}, Status: 200, Target: "/page"}}
 	page := Location{Match: Exact, Path: "/page", Steps: []Step{Return{Status: 200, Text: "page"}}}
 	for name, config := range map[string]Config{
 		"locations": {Hosts: []Host{{Locations: append(locations, by)}}},
-		"map":       {Maps: maps, Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: "$m$m"}}}}}}},
-		"if":        {Hosts: []Host{{Locations: []Location{if40}}}},
-		"rewrite":   {Hosts: []Host{{Locations: []Location{rewrite40}}}},
-		"request":   {Hosts: []Host{{Locations: []Location{asks, ask403}}}},
-		"page":      {Hosts: []Host{{Locations: []Location{paged, page}}}},
-		"referers":  {Hosts: []Host{{Locations: []Location{{Path: "/", Settings: Settings{Referers: &Referers{Patterns: []string{`a.b/(?!x)(\w+\s?)*$`}}}, Steps: []Step{If{Left: "$invalid_referer", Then: []Step{Return{Status: 200, Text: "by"}}}, Return{Status: 200, Text: "by"}}}}}}},
+		"map": {Maps: maps,
+			Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: "$m$m"}}}}}}},
+		"if":      {Hosts: []Host{{Locations: []Location{if40}}}},
+		"rewrite": {Hosts: []Host{{Locations: []Location{rewrite40}}}},
+		"request": {Hosts: []Host{{Locations: []Location{asks, ask403}}}},
+		"page":    {Hosts: []Host{{Locations: []Location{paged, page}}}},
+		"referers": {Hosts: []Host{{Locations: []Location{{Path: "/",
+			Settings: Settings{Referers: &Referers{Patterns: []string{`a.b/(?!x)(\w+\s?)*$`}}},
+			Steps: []Step{If{Left: "$invalid_referer", Then: []Step{Return{Status: 200, Text: "by"}}},
+				Return{Status: 200, Text: "by"}}}}}}},
 	} {
 		var lines strings.Builder
 		h, err := New(config, LogErrors(log.New(&lines, "", 0)))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got := ask(t, h, path, "Referer", "http://a.b"+path)
+		got := get(t, h, path, "Referer", "http://a.b"+path)
 		if got.status != http.StatusInternalServerError {
 			t.Errorf("%s: %d %q", name, got.status, got.body)
 		}
@@ -60,24 +69,24 @@ func TestPatternsShareABudget(t *testing.T) {
 	}
 }
 
-// Subrequests take their steps from the budget of the request that they belong to.
-func TestSubrequestsTakeSteps(t *testing.T) {
+// Subrequests use the budget of their request.
+func TestSubrequestsShareTheBudget(t *testing.T) {
 	p, err := newPattern(`^(?!x)(a+)+$`, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := &exchange{}
 	sub := &exchange{parent: x}
-	if p.match(sub, strings.Repeat("a", 100)+"b") || !sub.stuck || x.steps < patternSteps {
-		t.Errorf("%v %d", sub.stuck, x.steps)
+	if p.match(sub, strings.Repeat("a", 100)+"b") || !sub.regexTimedOut || x.regexSteps < maxRegexSteps {
+		t.Errorf("%v %d", sub.regexTimedOut, x.regexSteps)
 	}
-	if p.match(x, "a") || !x.stuck {
+	if p.match(x, "a") || !x.regexTimedOut {
 		t.Error("another pattern is matched without a budget")
 	}
 }
 
-// The patterns that package regexp matches allocate nothing where there are no groups.
-func TestPatternAllocatesNothing(t *testing.T) {
+// Regular expressions without groups that package regexp matches do not allocate.
+func TestSimpleRegexDoesNotAllocate(t *testing.T) {
 	p, err := newPattern(`\.(?:css|js)$`, false)
 	if err != nil {
 		t.Fatal(err)

@@ -10,18 +10,19 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// A response of HTTP/2 may pause for longer than send_timeout while nothing waits to be sent.
-func TestSendTimeoutAndPauses(t *testing.T) {
+// An HTTP/2 response may pause for longer than send_timeout while nothing waits to be sent.
+func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 	noLeaks(t)
 	const timeout = 50 * time.Millisecond
-	to := served(t, func(w http.ResponseWriter, _ *http.Request) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "first ")
 		w.(http.Flusher).Flush()
-		timer := time.NewTimer(4 * timeout) // the pause is what is tested
+		timer := time.NewTimer(4 * timeout) // the pause is the subject of the test
 		<-timer.C
 		_, _ = io.WriteString(w, "second")
 	})
-	c := oneHost(front.Location{Path: "/", Pass: &front.Pass{To: front.Text(to)}, Settings: front.Settings{SendTimeout: timeout}})
+	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)},
+		Settings: front.Settings{SendTimeout: timeout}})
 	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 	s.EnableHTTP2 = true
 	s.StartTLS()

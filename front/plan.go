@@ -7,47 +7,48 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// plan is a Config that was compiled. But for the number of its users it never changes.
+// plan is a compiled Config. It never changes, except for the number of its users.
 type plan struct {
-	handler *Handler
-	options *options
-	state   *state
-	hosts   hosts
-	slots   int    // of variables
-	product string // the name and version that error pages give
-	timed   bool   // somebody asks when requests began
-	traced  bool   // somebody asks which servers were asked
-	// countsRequests says that something depends on how many requests a connection has had.
+	handler        *Handler
+	options        *options
+	state          *state
+	hosts          hosts
+	slots          int    // number of variables with slots
+	product        string // the name and version in error pages
+	needsStartTime bool   // something depends on when requests began
+	needsAttempts  bool   // a variable shows attempts
+	// countsRequests: something depends on the number of requests of a connection.
 	countsRequests bool
-	// readsBodies says that somebody asks for requests' bodies: they are received though they may not be passed on.
+	// readsBodies: a variable shows requests' bodies, so that they are read even if they are not
+	// forwarded.
 	readsBodies bool
-	counts      *counts // nil if nobody asks for them
+	counts      *counts // nil if nothing shows counts
 
 	caches map[string]*cache.Cache // by name
-	groups map[string]*group       // of servers, by name in lower case or address
+	groups map[string]*group       // by name in lower case, or by address
 
 	countedHosts []countedHost
 	cacheCounts  map[string]*cacheCounts // by the cache's name
-	measures     []func(*exposition)     // add what Metrics show
+	measures     []func(*exposition)     // add metrics to a page
 
-	users    atomic.Int64 // exchanges, and one until it is retired
+	users    atomic.Int64 // exchanges, and 1 until the plan is retired
 	release  sync.Once
-	releases []func() // of state that it shares
-	commits  []func() // change state that it shares, once it is in use
+	releases []func() // release what the plan has acquired from the state
+	commits  []func() // apply the plan to shared state, once it is in use
 	released chan struct{}
 }
 
-// commit makes the state that the plan shares what it says.
+// commit applies the plan to the state that it shares.
 func (p *plan) commit() {
 	for _, f := range p.commits {
 		f()
 	}
 }
 
-// retire has the plan released once its last exchange has ended.
+// retire releases the plan after its last exchange.
 func (p *plan) retire() { p.leave() }
 
-// leave ends an exchange's use of the plan.
+// leave ends a use of the plan.
 func (p *plan) leave() {
 	if p.users.Add(-1) == 0 {
 		p.release.Do(func() {

@@ -2,7 +2,7 @@
 
 package front
 
-// poisons is whether memory that is given back is never used again, or wrong.
+// poisons: memory of free lists is never reused, or overwritten first.
 const poisons = false
 
 // poison does nothing in this build.

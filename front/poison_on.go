@@ -2,11 +2,11 @@
 
 package front
 
-// poisons is whether memory that is given back is never used again, or wrong.
+// poisons: memory of free lists is never reused, or overwritten first.
 const poisons = true
 
-// poison overwrites memory that is about to be reused, so that anything which
-// still points into it is seen to be wrong. Tests are run with -tags poison.
+// poison overwrites memory that is about to be reused, so that later uses of it show wrong data.
+// Tests run with -tags poison.
 func poison(b []byte) {
 	for i := range b {
 		b[i] = 0xdb

@@ -9,21 +9,22 @@ import (
 
 // realIP is a RealIP, compiled.
 type realIP struct {
-	from      nets
-	header    string // canonical
-	listed    bool   // addresses are added to its end by each proxy on the way
-	recursive bool
-	proxied   bool // the header is that of the PROXY protocol
+	from              networkSet
+	header            string // canonical
+	isList            bool   // each proxy appends an address
+	recursive         bool
+	fromProxyProtocol bool // the address comes from the PROXY protocol
 }
 
-// remote is who asked: the peer of the connection, or whom trusted peers speak for.
-type remote struct {
+// clientAddress is the address of the connection's peer, and the client's as trusted proxies report
+// it.
+type clientAddress struct {
 	peer, addr netip.AddrPort // invalid for a unix socket
-	asked      *location      // by which addr was found
-	replaced   bool           // addr is not peer, and stays
+	loc        *location      // whose rules addr is by
+	replaced   bool           // addr is a proxy's report, and final
 }
 
-// realIP compiles a RealIP; nil trusts nobody.
+// realIP compiles a RealIP; nil trusts no proxy.
 func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 	if len(from.From) == 0 && !from.Unix {
 		return nil, nil
@@ -33,9 +34,9 @@ func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 	case "":
 		out.header = "X-Real-Ip"
 	case "Proxy_protocol":
-		out.proxied = true
+		out.fromProxyProtocol = true
 	}
-	out.listed = out.header == "X-Forwarded-For"
+	out.isList = out.header == "X-Forwarded-For"
 	for i, p := range from.From {
 		out.from.add(p, i)
 	}
@@ -45,58 +46,59 @@ func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 	return out, nil
 }
 
-// who is who asked, as far as the host and the location trust those who tell. Once another's word was taken it stays.
-func (x *exchange) who() *remote {
-	c := x.remote
+// clientAddress returns the client's address by the rules of the host and the location. The first
+// report of a trusted proxy is final.
+func (x *exchange) clientAddress() *clientAddress {
+	c := x.address
 	if c == nil {
-		c = new(remote)
-		x.remote = c
+		c = new(clientAddress)
+		x.address = c
 		if a, err := netip.ParseAddrPort(x.r.RemoteAddr); err == nil {
 			c.peer = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 		}
 		c.addr = c.peer
 	}
-	if x.loc != nil && x.loc != c.asked && !c.replaced {
-		c.asked = x.loc
-		if !c.ask(x, x.host.defaults.realIP) {
-			c.ask(x, x.loc.realIP)
+	if x.loc != nil && x.loc != c.loc && !c.replaced {
+		c.loc = x.loc
+		if !c.update(x, x.host.defaults.realIP) {
+			c.update(x, x.loc.realIP)
 		}
 	}
 	return c
 }
 
-func (c *remote) ask(x *exchange, f *realIP) bool {
+func (c *clientAddress) update(x *exchange, f *realIP) bool {
 	if f == nil {
 		return false
 	}
-	var told netip.AddrPort
+	var addr netip.AddrPort
 	var ok bool
-	if f.proxied {
-		told, ok = f.findProxied(c.peer, x.proxyHeader())
+	if f.fromProxyProtocol {
+		addr, ok = f.findProxyProtocol(c.peer, x.proxyHeader())
 	} else {
-		told, ok = f.find(c.peer, x.r.Header)
+		addr, ok = f.find(c.peer, x.r.Header)
 	}
 	if ok {
-		c.addr, c.replaced = told, true
+		c.addr, c.replaced = addr, true
 	}
 	return ok
 }
 
-// findProxied returns the address that the header of the PROXY protocol has, if the peer is trusted.
-func (f *realIP) findProxied(peer netip.AddrPort, h ProxyHeader) (netip.AddrPort, bool) {
+// findProxyProtocol returns the client's address of the PROXY protocol, if the peer is trusted.
+func (f *realIP) findProxyProtocol(peer netip.AddrPort, h ProxyHeader) (netip.AddrPort, bool) {
 	if _, trusted := f.from.find(peer.Addr()); !trusted || !h.Source.IsValid() {
 		return peer, false
 	}
 	return h.Source, true
 }
 
-// find returns the address that the header tells, if the peer is trusted.
+// find returns the address in the header, if the peer is trusted.
 func (f *realIP) find(peer netip.AddrPort, header http.Header) (netip.AddrPort, bool) {
 	values := header[f.header]
 	if _, ok := f.from.find(peer.Addr()); !ok || len(values) == 0 {
 		return peer, false
 	}
-	if !f.listed {
+	if !f.isList {
 		values = values[:1]
 	}
 	at, found := peer, false
@@ -112,8 +114,9 @@ func (f *realIP) find(peer netip.AddrPort, header http.Header) (netip.AddrPort, 
 	return at, found
 }
 
-// last is the last address of a list, or if that is recursive the last that is not trusted. What is no address ends the list: before
-// it anybody may have written anything. more says that all of the list was trusted.
+// last returns the last address of a list, or with recursive the last one that is not trusted. An
+// invalid address ends the search, because anything before it may be forged. more: all of the list
+// is trusted.
 func (f *realIP) last(peer netip.AddrPort, list string) (at netip.AddrPort, found, more bool) {
 	at = peer
 	for {
@@ -133,7 +136,8 @@ func (f *realIP) last(peer netip.AddrPort, list string) (at netip.AddrPort, foun
 	}
 }
 
-// parseAddr reads an address, with or without a port: that of IPv6 has brackets then, and only then.
+// parseAddr parses an address with an optional port. With a port an IPv6 address must have
+// brackets, and without one it must not.
 func parseAddr(s string) (netip.AddrPort, bool) {
 	const longest = len("[0000:0000:0000:0000:0000:ffff:255.255.255.255]:65535")
 	if s == "" || len(s) > longest {
@@ -153,13 +157,13 @@ func parseAddr(s string) (netip.AddrPort, bool) {
 
 // clientAddr is $remote_addr.
 func (x *exchange) clientAddr() string {
-	if x.remote == nil && x.loc != nil && x.loc.realIP == nil && x.host.defaults.realIP == nil {
+	if x.address == nil && x.loc != nil && x.loc.realIP == nil && x.host.defaults.realIP == nil {
 		return peerHost(x.r.RemoteAddr)
 	}
-	return addrString(x.who().addr)
+	return addrString(x.clientAddress().addr)
 }
 
-// peerHost is the address in what net/http makes of one and a port.
+// peerHost returns the address in a Request.RemoteAddr.
 func peerHost(addr string) string {
 	colon := strings.LastIndexByte(addr, ':')
 	if colon < 1 || addr[0] == '/' || addr[0] == '@' {
@@ -187,15 +191,15 @@ func portString(a netip.AddrPort) string {
 }
 
 func remoteAddr(x *exchange) string { return x.clientAddr() }
-func remotePort(x *exchange) string { return portString(x.who().addr) }
+func remotePort(x *exchange) string { return portString(x.clientAddress().addr) }
 
-// binaryRemoteAddr is the address in 4 or 16 bytes, or "unix:".
+// binaryRemoteAddr is $binary_remote_addr: 4 or 16 bytes, or "unix:".
 func binaryRemoteAddr(x *exchange) string {
-	if a := x.who().addr; a.IsValid() {
+	if a := x.clientAddress().addr; a.IsValid() {
 		return string(a.Addr().AsSlice())
 	}
 	return "unix:"
 }
 
-func realipRemoteAddr(x *exchange) string { return addrString(x.who().peer) }
-func realipRemotePort(x *exchange) string { return portString(x.who().peer) }
+func realipRemoteAddr(x *exchange) string { return addrString(x.clientAddress().peer) }
+func realipRemotePort(x *exchange) string { return portString(x.clientAddress().peer) }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// statusClosed is nginx's 444: the connection is closed without an answer.
+// statusClosed is nginx's 444: the connection is closed without a response.
 const statusClosed = 444
 
-// hangsUp reports whether a status is one that no answer goes with.
-func hangsUp(status int) bool {
+// hasNoResponse reports whether nginx sends no response for a status.
+func hasNoResponse(status int) bool {
 	return status == statusClosed || status == statusClientGone || status == http.StatusRequestTimeout
 }
 
@@ -25,84 +25,92 @@ func (c *compiler) returnStep(s Return) (action, error) {
 		return nil, fmt.Errorf("return: %w", err)
 	}
 	switch {
-	case hangsUp(s.Status) && (body.empty() || s.Status == statusClosed):
-		return func(x *exchange) (outcome, bool) { return x.hangUp(s.Status), true }, nil
+	case hasNoResponse(s.Status) && (body.empty() || s.Status == statusClosed):
+		return func(x *exchange) (outcome, bool) { return x.abort(s.Status), true }, nil
 	case redirects(s.Status):
-		return func(x *exchange) (outcome, bool) { return x.sendTo(s.Status, x.textWith(s.Status, &body)), true }, nil
+		return func(x *exchange) (outcome, bool) {
+			return x.sendRedirect(s.Status, x.evalWithStatus(s.Status, &body)), true
+		}, nil
 	case s.Status >= http.StatusBadRequest && body.empty():
 		return func(x *exchange) (outcome, bool) { return x.fail(s.Status), true }, nil
 	}
-	return func(x *exchange) (outcome, bool) { return x.say(s.Status, x.textWith(s.Status, &body)), true }, nil
+	return func(x *exchange) (outcome, bool) {
+		return x.sendText(s.Status, x.evalWithStatus(s.Status, &body)), true
+	}, nil
 }
 
-// textWith is a text of an answer with a status, which it may ask for; an error's page has the error's.
-func (x *exchange) textWith(status int, t *text) string {
-	before := x.status
+// evalWithStatus evaluates a text of a response. Its $status is the response's, or that of the
+// error.
+func (x *exchange) evalWithStatus(status int, t *text) string {
+	before := x.errorStatus
 	if before == 0 {
-		x.status = status
+		x.errorStatus = status
 	}
-	s := t.of(x)
-	x.status = before
+	s := t.eval(x)
+	x.errorStatus = before
 	return s
 }
 
-// isFinal reports whether a number is the status of an answer.
+// isFinal reports whether status is that of a final response.
 func isFinal(status int) bool { return status >= http.StatusOK && status <= 999 }
 
-// redirects reports whether a status goes with a Location.
+// redirects reports whether a status has a Location.
 func redirects(status int) bool {
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
+		http.StatusPermanentRedirect:
 		return true
 	}
 	return false
 }
 
-// hangUp ends a request without an answer: its connection is closed, its stream reset.
-func (x *exchange) hangUp(status int) outcome {
-	x.unanswered(status)
+// abort ends a request without a response: the connection is closed, or the stream reset.
+func (x *exchange) abort(status int) outcome {
+	x.endWithoutResponse(status)
 	panic(http.ErrAbortHandler)
 }
 
-// say answers with a text, which has the type of files with the path's ending, unless X-Accel-Redirect has led here with another one.
-func (x *exchange) say(status int, body string) outcome {
-	if x.stuck {
+// sendText responds with a text. Its type is by the extension of the path, unless X-Accel-Redirect
+// has led here with another one.
+func (x *exchange) sendText(status int, body string) outcome {
+	if x.regexTimedOut {
 		return x.fail(http.StatusInternalServerError)
 	}
 	if x.loc.settings.Closed != "" {
-		return x.closed()
+		return x.failClosed()
 	}
 	header := x.w.Header()
 	if status != http.StatusNoContent && status != http.StatusNotModified {
 		if header["Content-Type"] == nil {
-			header["Content-Type"] = []string{x.loc.files.types.of(x.path)}
+			header["Content-Type"] = []string{x.loc.files.types.typeOf(x.path)}
 		}
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	} else {
 		delete(header, "Content-Type")
 	}
-	x.w.WriteHeader(x.statusOf(status))
+	x.w.WriteHeader(x.pageStatus(status))
 	if body != "" && x.method != http.MethodHead {
 		_, _ = x.w.Write([]byte(body))
 	}
-	return answered
+	return responded
 }
 
-// sendTo redirects the client. An error page may answer instead.
-func (x *exchange) sendTo(status int, location string) outcome {
-	if x.stuck {
+// sendRedirect redirects the client, or lets an error page respond.
+func (x *exchange) sendRedirect(status int, location string) outcome {
+	if x.regexTimedOut {
 		return x.fail(http.StatusInternalServerError)
 	}
 	if x.loc.settings.Closed != "" {
-		return x.closed()
+		return x.failClosed()
 	}
-	x.w.Header()["Location"] = []string{x.absolute(location)}
+	x.w.Header()["Location"] = []string{x.absoluteLocation(location)}
 	return x.fail(status)
 }
 
-// absolute is a Location as it is sent: a path gets the scheme and the host that the client has asked, if the location wants
-// that. Control characters, which $uri may hold, are encoded, so that they end no line.
-func (x *exchange) absolute(location string) string {
+// absoluteLocation returns a Location as it is sent. A path gets scheme and host of the request if
+// the location requires it. Control characters, which $uri may have, are encoded: they would end
+// the field.
+func (x *exchange) absoluteLocation(location string) string {
 	s := x.loc.settings
 	if location == "" || location[0] != '/' || s.RelativeRedirects {
 		return x.escapeControls(location)
@@ -120,7 +128,7 @@ func (x *exchange) absolute(location string) string {
 	b.WriteString(scheme(x))
 	b.WriteString("://")
 	b.WriteString(host)
-	if port := serverPort(x); !s.HidePort && port != "" && port != standardPort(x) {
+	if port := serverPort(x); !s.HidePort && port != "" && port != defaultPort(x) {
 		b.WriteByte(':')
 		b.WriteString(port)
 	}
@@ -128,21 +136,22 @@ func (x *exchange) absolute(location string) string {
 	return b.String()
 }
 
-// standardPort is that of the scheme.
-func standardPort(x *exchange) string {
+// defaultPort is the default port of the request's scheme.
+func defaultPort(x *exchange) string {
 	if x.r.TLS != nil {
 		return "443"
 	}
 	return "80"
 }
 
-// escapeControls encodes the control characters of a URL, and logs it: usually a client wants to end the field.
+// escapeControls encodes control characters of a URL, and logs them: usually a client attempts to
+// end the field.
 func (x *exchange) escapeControls(s string) string {
 	isControl := func(c rune) bool { return c < ' ' || c == 0x7f }
 	if strings.IndexFunc(s, isControl) < 0 {
 		return s
 	}
-	x.errorf(levelError, "control characters in the target of a redirect are encoded: %q", bounded(s))
+	x.errorf(levelError, "control characters encoded in redirect to %q", truncateLogged(s))
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
 		if isControl(rune(s[i])) {

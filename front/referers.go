@@ -9,29 +9,29 @@ import (
 // referers are a Referers, compiled.
 type referers struct {
 	none, blocked bool
-	names         *names[string] // what the path of a URL there begins with
-	hosts         []*pattern     // of names
-	urls          []*pattern     // of all that is behind the scheme
+	names         *hostNames[string] // to the prefix that a URL's path must have
+	hosts         []*pattern         // for host names
+	urls          []*pattern         // for all that follows the scheme
 }
 
 const (
-	shortestReferer = len("http://i.ru") // what is shorter counts as blocked
-	maxRefererName  = 256                // longer names are those of no host
+	shortestReferer = len("http://i.ru") // shorter ones are "blocked"
+	maxRefererName  = 256                // longer names are invalid
 )
 
-// referers compiles what referers are valid; nil is all of them.
+// referers compiles the valid referers; nil is all.
 func (c *compiler) referers(from *Referers) (*referers, error) {
 	if from == nil {
 		return nil, nil
 	}
 	if len(from.Names) == 0 && len(from.Patterns) == 0 {
-		return nil, errors.New("no referers are valid: want Names or Patterns")
+		return nil, errors.New("valid referers: want Names or Patterns")
 	}
-	r := &referers{none: from.None, blocked: from.Blocked, names: newNames[string]()}
+	r := &referers{none: from.None, blocked: from.Blocked, names: newHostNames[string]()}
 	var err error
 	for _, name := range from.Names {
 		if source, ok := strings.CutPrefix(name, "~"); ok {
-			r.hosts, err = c.alsoPattern(r.hosts, source)
+			r.hosts, err = c.appendPattern(r.hosts, source)
 		} else {
 			host, path := cutPath(name)
 			err = r.names.add(lowerASCII(host), path)
@@ -41,20 +41,20 @@ func (c *compiler) referers(from *Referers) (*referers, error) {
 		}
 	}
 	for _, source := range from.Patterns {
-		if r.urls, err = c.alsoPattern(r.urls, source); err != nil {
+		if r.urls, err = c.appendPattern(r.urls, source); err != nil {
 			return nil, fmt.Errorf("valid referers: %w", err)
 		}
 	}
 	return r, nil
 }
 
-// alsoPattern adds a regular expression whose groups nobody asks for.
-func (c *compiler) alsoPattern(all []*pattern, source string) ([]*pattern, error) {
+// appendPattern appends a regular expression whose groups are not used.
+func (c *compiler) appendPattern(all []*pattern, source string) ([]*pattern, error) {
 	p, err := c.parsePattern(source, true)
 	return append(all, p), err
 }
 
-// cutPath splits what may have a path behind a host.
+// cutPath splits a host from the path that may follow.
 func cutPath(s string) (host, path string) {
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		return s[:i], s[i:]
@@ -70,7 +70,7 @@ func invalidReferer(x *exchange) string {
 	return "1"
 }
 
-// valid reports whether a page may lead here. Of several fields the first counts, as in nginx.
+// valid reports whether a Referer is valid. As in nginx the first of several fields counts.
 func (r *referers) valid(x *exchange, fields []string) bool {
 	if len(fields) == 0 {
 		return r.none
@@ -91,10 +91,10 @@ func (r *referers) valid(x *exchange, fields []string) bool {
 		_, path := cutPath(url[end:])
 		return strings.HasPrefix(path, begins)
 	}
-	return anyFits(x, r.hosts, name) || anyFits(x, r.urls, url)
+	return anyMatches(x, r.hosts, name) || anyMatches(x, r.urls, url)
 }
 
-// cutHTTP takes the scheme from a URL of http or https.
+// cutHTTP removes the scheme of an http or https URL.
 func cutHTTP(url string) (rest string, ok bool) {
 	if len(url) < shortestReferer {
 		return url, false
@@ -107,10 +107,10 @@ func cutHTTP(url string) (rest string, ok bool) {
 	return url, false
 }
 
-// anyFits reports whether one of several patterns fits.
-func anyFits(x *exchange, all []*pattern, s string) bool {
+// anyMatches reports whether s matches one of several patterns.
+func anyMatches(x *exchange, all []*pattern, s string) bool {
 	for _, p := range all {
-		if p.fits(x, s) {
+		if p.matchOnly(x, s) {
 			return true
 		}
 	}

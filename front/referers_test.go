@@ -5,15 +5,16 @@ import (
 	"testing"
 )
 
-// Who writes a Config meets errors; what else there is of referers is in the corpus, beside nginx's.
-func TestReferers(t *testing.T) {
-	says := []Step{Return{Status: 200, Text: "[$invalid_referer]"}}
+// An invalid Config is an error. Other cases are in the corpus, beside nginx.
+func TestInvalidReferersAreRejected(t *testing.T) {
+	want := []Step{Return{Status: 200, Text: "[$invalid_referer]"}}
 	config := func(r *Referers) Config {
-		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: says, Settings: Settings{Referers: r}, Pos: "nginx.conf:7"}}}}}
+		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: want, Settings: Settings{Referers: r},
+			Pos: "nginx.conf:7"}}}}}
 	}
 	for want, r := range map[string]Referers{
-		"no referers are valid":     {None: true},
-		`"a*b" is no name`:          {Names: []string{"a*b/x"}},
+		"want Names or Patterns":    {None: true},
+		`invalid name "a*b"`:        {Names: []string{"a*b/x"}},
 		"the regular expression":    {Names: []string{"~("}},
 		`nginx.conf:7: valid refer`: {Patterns: []string{"("}},
 	} {
@@ -21,18 +22,20 @@ func TestReferers(t *testing.T) {
 			t.Errorf("%+v: %v, want an error with %q", r, err, want)
 		}
 	}
-	h := newFront(t, config(&Referers{Names: []string{"A.test/x", `~^b\.(?=test)`}, Patterns: []string{`^c\.test/(?<unknown>.)`, `^(?:(?!d)(a+)+)+$`}}))
+	h := newFront(t, config(&Referers{Names: []string{"A.test/x", `~^b\.(?=test)`},
+		Patterns: []string{`^c\.test/(?<unknown>.)`, `^(?:(?!d)(a+)+)+$`}}))
 	for referer, want := range map[string]string{
-		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]", "http://c.test/z": "[]", "": "[1]",
+		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]",
+		"http://c.test/z": "[]", "": "[1]",
 	} {
-		if got := ask(t, h, "/", "Referer", referer); got.body != want {
+		if got := get(t, h, "/", "Referer", referer); got.body != want {
 			t.Errorf("%q: %s, want %s", referer, got.body, want)
 		}
 	}
-	if got := ask(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!"); got.status != 500 {
+	if got := get(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!"); got.status != 500 {
 		t.Errorf("a pattern that takes too long: %d", got.status)
 	}
-	if got := ask(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/"); got.body != "[]" {
+	if got := get(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/"); got.body != "[]" {
 		t.Errorf("without Referers: %s", got.body)
 	}
 }

@@ -12,21 +12,21 @@ import (
 	"time"
 )
 
-// hostName is the name that the request asks for, as hosts are compared with; empty if it names none.
+// hostName returns the normalized name in Host; empty if it has none.
 func (x *exchange) hostName() string {
-	name, _ := hostName(x.asked)
+	name, _ := hostName(x.hostHeader)
 	return name
 }
 
-// hostOrName is $host.
-func (x *exchange) hostOrName() string {
+// hostOrServerName is $host.
+func (x *exchange) hostOrServerName() string {
 	if name := x.hostName(); name != "" {
 		return name
 	}
 	return x.host.name
 }
 
-// requestURI is the request's target as it came, without scheme and host.
+// requestURI returns the request target as received, without scheme and host.
 func requestURI(x *exchange) string {
 	uri := x.r.RequestURI
 	if strings.HasPrefix(uri, "/") {
@@ -41,7 +41,8 @@ func requestURI(x *exchange) string {
 	return uri
 }
 
-// requestMethod is the client's, or GET once an error page answers. A subrequest does not change it.
+// requestMethod returns the client's method, or GET for an error page. A subrequest does not change
+// it.
 func requestMethod(x *exchange) string {
 	if x.parent != nil {
 		return x.parent.method
@@ -49,12 +50,12 @@ func requestMethod(x *exchange) string {
 	return x.method
 }
 
-// requestLine is the client's.
+// requestLine returns the client's request line.
 func requestLine(x *exchange) string {
-	if x.refused != nil {
-		return x.refused.line
+	if x.rejected != nil {
+		return x.rejected.line
 	}
-	r := x.client()
+	r := x.clientRequest()
 	return r.Method + " " + r.RequestURI + " " + r.Proto
 }
 
@@ -89,14 +90,15 @@ func http2(x *exchange) string {
 	return "h2"
 }
 
-// local is the address that the client has connected to, nil if the server does not say.
-func (x *exchange) local() net.Addr {
+// localAddr returns the server's address of the connection, or nil if the server does not provide
+// it.
+func (x *exchange) localAddr() net.Addr {
 	a, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	return a
 }
 
 func serverAddr(x *exchange) string {
-	switch a := x.local().(type) {
+	switch a := x.localAddr().(type) {
 	case *net.TCPAddr:
 		return unmapped(a.IP)
 	case *net.UnixAddr:
@@ -111,7 +113,7 @@ func unmapped(ip net.IP) string {
 }
 
 func serverPort(x *exchange) string {
-	if a, ok := x.local().(*net.TCPAddr); ok {
+	if a, ok := x.localAddr().(*net.TCPAddr); ok {
 		return strconv.Itoa(a.Port)
 	}
 	return ""
@@ -122,13 +124,13 @@ func remoteUser(x *exchange) string {
 	return user
 }
 
-// requestLength is about the number of bytes of the request: those of its head as it would be written, and of its body if the
-// client says it.
+// requestLength is $request_length, approximately: the length of the head as HTTP/1 would write it,
+// and Content-Length.
 func requestLength(x *exchange) string {
 	const line, field = len("  \r\n\r\n"), len(": \r\n")
 	n := int64(len(x.r.Method) + len(x.r.RequestURI) + len(x.r.Proto) + line)
-	if x.asked != "" {
-		n += int64(len("Host") + len(x.asked) + field)
+	if x.hostHeader != "" {
+		n += int64(len("Host") + len(x.hostHeader) + field)
 	}
 	for name, values := range x.r.Header {
 		for _, v := range values {
@@ -145,35 +147,35 @@ func requestLength(x *exchange) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// requestID is 16 random bytes, the same for all of a request.
+// requestID is $request_id: 16 random bytes, the same for the request and its subrequests.
 func requestID(x *exchange) string {
 	if x.parent != nil {
 		return requestID(x.parent)
 	}
 	if x.id == "" {
 		var b [16]byte
-		_, _ = rand.Read(b[:]) // it never fails
+		_, _ = rand.Read(b[:]) // it returns no error
 		x.id = hex.EncodeToString(b[:])
 	}
 	return x.id
 }
 
-func requestTime(x *exchange) string { return seconds(time.Since(x.began)) }
+func requestTime(x *exchange) string { return seconds(time.Since(x.startTime)) }
 
-// seconds writes a duration as nginx does, to the millisecond.
+// seconds formats a duration as nginx does, in seconds with milliseconds.
 func seconds(d time.Duration) string {
 	ms := d.Milliseconds()
 	return fmt.Sprintf("%d.%03d", ms/1000, ms%1000)
 }
 
 func requestCompletion(x *exchange) string {
-	if x.done {
+	if x.isComplete {
 		return "OK"
 	}
 	return ""
 }
 
-// contentLength is the length of the request's body, as the client says it; empty if it does not.
+// contentLength returns the request's Content-Length; empty if it has none.
 func contentLength(r *http.Request) string {
 	if r.ContentLength > 0 || r.ContentLength == 0 && r.Header["Content-Length"] != nil {
 		return strconv.FormatInt(r.ContentLength, 10)
@@ -181,8 +183,8 @@ func contentLength(r *http.Request) string {
 	return ""
 }
 
-// joined is a field's value, whatever number of lines it came in.
-func joined(values []string) string {
+// joinValues joins the values of a field's lines.
+func joinValues(values []string) string {
 	switch len(values) {
 	case 0:
 		return ""
@@ -192,7 +194,8 @@ func joined(values []string) string {
 	return strings.Join(values, ", ")
 }
 
-// argument is the value of the first argument of that name in a query, as it is there; names are compared without regard to case.
+// argument returns the value of the first argument of a name in a query, undecoded. Names are
+// compared without regard to case.
 func argument(args, name string) string {
 	for args != "" {
 		var one string
@@ -204,8 +207,9 @@ func argument(args, name string) string {
 	return ""
 }
 
-// cookie is the value of the first cookie of that name; names are compared without regard to case. As in nginx a comma may be before a
-// cookie, too, but ends none, and spaces around the equals sign do not count.
+// cookie returns the value of the first cookie of a name. Names are compared without regard to
+// case. As in nginx a comma may precede a cookie but does not end one, and spaces around the equals
+// sign are ignored.
 func cookie(lines []string, name string) string {
 	for _, line := range lines {
 		for line != "" {
@@ -226,10 +230,10 @@ func cookie(lines []string, name string) string {
 	return ""
 }
 
-// limitRate is the rate that Set has asked for, in the words that it was asked for with.
+// limitRate is $limit_rate as it was set.
 func limitRate(x *exchange) string {
-	if x.limitOf == "" {
+	if x.limitRate == "" {
 		return "0"
 	}
-	return x.limitOf
+	return x.limitRate
 }

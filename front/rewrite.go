@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// action is a Step, compiled. It reports true if it ends the steps: with proceed, those of this phase.
+// action is a Step, compiled. ends reports that no further steps follow; the outcome proceed ends
+// only the steps of this phase.
 type action func(x *exchange) (out outcome, ends bool)
 
 // rewriteHost is the host's rewrite phase.
 func (x *exchange) rewriteHost() outcome {
 	x.loc = &x.host.defaults
-	return x.perform(x.host.steps)
+	return x.runSteps(x.host.steps)
 }
 
 // rewrite is the location's rewrite phase.
@@ -23,20 +24,20 @@ func (x *exchange) rewrite() outcome {
 	if x.loc.steps == nil {
 		return proceed
 	}
-	if out := x.perform(x.loc.steps); out != proceed {
+	if out := x.runSteps(x.loc.steps); out != proceed {
 		return out
 	}
-	if x.moved {
-		return x.goOn(atLocation)
+	if x.needsLocation {
+		return x.restart(atLocation)
 	}
 	return proceed
 }
 
-// perform runs actions.
-func (x *exchange) perform(all []action) outcome {
+// runSteps runs actions.
+func (x *exchange) runSteps(all []action) outcome {
 	for _, do := range all {
 		out, ends := do(x)
-		if x.stuck && out != answered {
+		if x.regexTimedOut && out != responded {
 			return x.fail(http.StatusInternalServerError)
 		}
 		if ends {
@@ -64,7 +65,7 @@ func (c *compiler) steps(from []Step) ([]action, error) {
 		case Break:
 			a = breakStep
 		default:
-			err = fmt.Errorf("there is no step %T", s)
+			err = fmt.Errorf("unknown step %T", s)
 		}
 		if err != nil {
 			return nil, err
@@ -75,7 +76,7 @@ func (c *compiler) steps(from []Step) ([]action, error) {
 }
 
 func breakStep(x *exchange) (outcome, bool) {
-	x.moved = false
+	x.needsLocation = false
 	return proceed, true
 }
 
@@ -85,7 +86,7 @@ func (c *compiler) setStep(s Set) (action, error) {
 		return nil, fmt.Errorf("set $%s: %w", s.Name, err)
 	}
 	return func(x *exchange) (outcome, bool) {
-		set.assign(x, set.value.of(x))
+		set.assign(x, set.value.eval(x))
 		return proceed, false
 	}, nil
 }
@@ -117,20 +118,20 @@ func (c *compiler) ifStep(s If) (action, error) {
 	if err != nil {
 		return nil, err
 	}
-	become, err := c.become(s.Location)
+	ifLoc, err := c.ifLocation(s.Location)
 	if err != nil {
 		return nil, err
 	}
 	return func(x *exchange) (outcome, bool) {
-		if !holds(x) || x.stuck {
+		if !holds(x) || x.regexTimedOut {
 			return proceed, false
 		}
-		if become != nil {
-			x.loc = become
-			x.enter()
+		if ifLoc != nil {
+			x.loc = ifLoc
+			x.applyLocation()
 		}
 		for _, do := range then {
-			if out, ends := do(x); ends || x.stuck {
+			if out, ends := do(x); ends || x.regexTimedOut {
 				return out, ends
 			}
 		}
@@ -138,19 +139,19 @@ func (c *compiler) ifStep(s If) (action, error) {
 	}, nil
 }
 
-// become compiles the location that an If goes on in; nil stays nil.
-func (c *compiler) become(from *Location) (*location, error) {
+// ifLocation compiles the location of an If; nil stays nil.
+func (c *compiler) ifLocation(from *Location) (*location, error) {
 	if from == nil {
 		return nil, nil
 	}
 	if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
-		return nil, at(from.Pos, errors.New("the location of an if has locations, steps or try_files, which nothing would ask"))
+		return nil, withPos(from.Pos, errors.New("the location of an if must not have locations, steps or try_files"))
 	}
 	loc := &location{path: from.Path, final: from.Match == FinalPrefix, internal: from.Internal}
-	return loc, at(from.Pos, c.location(loc, from))
+	return loc, withPos(from.Pos, c.location(loc, from))
 }
 
-// condition compiles that of an If.
+// condition compiles the condition of an If.
 func (c *compiler) condition(s If) (func(*exchange) bool, error) {
 	left, err := c.text(s.Left)
 	if err != nil {
@@ -161,26 +162,26 @@ func (c *compiler) condition(s If) (func(*exchange) bool, error) {
 	switch op {
 	case "":
 		if not {
-			return nil, fmt.Errorf("there is no operator %q", s.Op)
+			return nil, fmt.Errorf("unknown operator %q", s.Op)
 		}
-		return left.holds, nil
+		return left.isTrue, nil
 	case "=":
 		right, err := c.text(s.Right)
 		if err != nil {
 			return nil, err
 		}
-		holds = func(x *exchange) bool { return left.of(x) == right.of(x) }
+		holds = func(x *exchange) bool { return left.eval(x) == right.eval(x) }
 	case "~", "~*":
 		p, err := c.pattern(string(s.Right), op == "~*")
 		if err != nil {
 			return nil, err
 		}
-		holds = func(x *exchange) bool { return x.matches(p, left.of(x)) }
+		holds = func(x *exchange) bool { return x.matches(p, left.eval(x)) }
 	case "-f", "-d", "-e", "-x":
 		kind := op[1]
-		holds = func(x *exchange) bool { return fileIs(left.of(x), kind) }
+		holds = func(x *exchange) bool { return fileIs(left.eval(x), kind) }
 	default:
-		return nil, fmt.Errorf("there is no operator %q", s.Op)
+		return nil, fmt.Errorf("unknown operator %q", s.Op)
 	}
 	if not {
 		return func(x *exchange) bool { return !holds(x) }, nil
@@ -188,7 +189,8 @@ func (c *compiler) condition(s If) (func(*exchange) bool, error) {
 	return holds, nil
 }
 
-// matches matches a pattern of a step. If that fails it leaves no captures behind, as in nginx: not even the location's.
+// matches matches a pattern of a step. As in nginx a failed match clears the captures, even those
+// of the location.
 func (x *exchange) matches(p *pattern, s string) bool {
 	ok := p.match(x, s)
 	if !ok {
@@ -197,7 +199,7 @@ func (x *exchange) matches(p *pattern, s string) bool {
 	return ok
 }
 
-// fileIs asks the file system about a path: whether it is a file (f), a directory (d), anything (e), or may be executed (x).
+// fileIs reports whether a path is a file (f), a directory (d), anything (e), or executable (x).
 func fileIs(path string, kind byte) bool {
 	if path == "" || strings.IndexByte(path, 0) >= 0 {
 		return false
@@ -216,11 +218,11 @@ func fileIs(path string, kind byte) bool {
 	return true
 }
 
-// replacement is what a Rewrite makes of a path.
+// replacement is the new URI of a Rewrite.
 type replacement struct {
 	path, args text
-	hasArgs    bool // there is a ? in it
-	keepArgs   bool // those of the request are added
+	hasArgs    bool // the new URI has a query
+	keepArgs   bool // the request's query is appended
 	status     int  // of a redirect, else 0
 	flag       RewriteFlag
 }
@@ -239,7 +241,7 @@ func (c *compiler) rewriteStep(s Rewrite) (action, error) {
 			return proceed, false
 		}
 		if r.status != 0 {
-			return x.sendTo(r.status, r.location(x)), true
+			return x.sendRedirect(r.status, r.location(x)), true
 		}
 		return r.apply(x)
 	}, nil
@@ -251,10 +253,11 @@ func (c *compiler) replacement(s Rewrite) (*replacement, error) {
 	switch {
 	case s.Flag == RewritePermanent:
 		r.status = http.StatusMovedPermanently
-	case s.Flag == RewriteRedirect, strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"), strings.HasPrefix(to, "$scheme"):
+	case s.Flag == RewriteRedirect, strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"),
+		strings.HasPrefix(to, "$scheme"):
 		r.status = http.StatusFound
 	case s.Flag < RewriteNext || s.Flag > RewritePermanent:
-		return nil, fmt.Errorf("there is no flag %d", s.Flag)
+		return nil, fmt.Errorf("unknown flag %d", s.Flag)
 	}
 	if rest, ok := strings.CutSuffix(to, "?"); ok {
 		to, r.keepArgs = rest, false
@@ -272,11 +275,11 @@ func (c *compiler) replacement(s Rewrite) (*replacement, error) {
 	return r, err
 }
 
-// location is the URL that a redirect leads to. What captures bring into it is encoded.
+// location returns the URL of a redirect. Captures in it are encoded.
 func (r *replacement) location(x *exchange) string {
-	to := r.path.of(x)
-	if x.quoted() {
-		to = r.path.escaped(x)
+	to := r.path.eval(x)
+	if x.hasEncodedPath() {
+		to = r.path.evalEscaped(x)
 	}
 	to = unescapeMost(to)
 	args := r.query(x)
@@ -286,14 +289,14 @@ func (r *replacement) location(x *exchange) string {
 	return to + "?" + args
 }
 
-// query is that of the new URI.
+// query returns the query of the new URI.
 func (r *replacement) query(x *exchange) string {
 	args := ""
 	if r.hasArgs {
-		if x.quoted() {
-			args = r.args.escaped(x)
+		if x.hasEncodedPath() {
+			args = r.args.evalEscaped(x)
 		} else {
-			args = r.args.of(x)
+			args = r.args.eval(x)
 		}
 	}
 	switch {
@@ -305,26 +308,27 @@ func (r *replacement) query(x *exchange) string {
 	return x.args
 }
 
-// apply has the exchange go on with the new path.
+// apply continues the exchange with the new path.
 func (r *replacement) apply(x *exchange) (outcome, bool) {
 	args := r.query(x)
-	path, ok := cleanPath(r.path.of(x), true)
+	path, ok := cleanPath(r.path.eval(x), true)
 	if !ok {
 		return x.fail(http.StatusInternalServerError), true
 	}
-	x.path, x.args, x.internal, x.changed, x.rewritten = path, args, true, true, true
-	x.moved = r.flag != RewriteBreak
+	x.path, x.args, x.internal, x.uriChanged, x.rewritten = path, args, true, true, true
+	x.needsLocation = r.flag != RewriteBreak
 	return proceed, r.flag == RewriteLast || r.flag == RewriteBreak
 }
 
-// quoted reports whether the client encoded something in its path: then captures are encoded where they become part of a query.
-func (x *exchange) quoted() bool {
+// hasEncodedPath reports whether the client's path has encoded characters: captures are encoded in
+// a query then.
+func (x *exchange) hasEncodedPath() bool {
 	path, _, _ := strings.Cut(x.r.RequestURI, "?")
 	return strings.ContainsAny(path, "%+")
 }
 
-// unescapeMost decodes what was encoded of a path but has a meaning of its own neither in paths nor in queries, as nginx does in redirects.
-// It ends at a question mark, which may be an encoded one: what is behind it is a query, and stays.
+// unescapeMost decodes characters that have no meaning of their own in paths and queries, as nginx
+// does in redirects. It stops after a question mark, also a decoded one, because a query follows.
 func unescapeMost(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s

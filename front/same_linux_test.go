@@ -21,15 +21,16 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// sameCase is a server block, or several, and requests that nginx and we answer alike.
+// sameCase is one or more server blocks, and requests to which nginx and the front must respond the
+// same.
 type sameCase struct {
-	name    string
-	around  string // what stands beside the server
-	servers string // without listen; a server's name is CASE unless it has one
-	asks    []string
+	name     string
+	outer    string // directives outside of the servers
+	servers  string // without listen; the server_name is CASE by default
+	requests []string
 }
 
-// An ask is "[METHOD ]TARGET[ |FIELD: VALUE]…". Host is the case's name unless it is among the fields.
+// A request is "[METHOD ]TARGET[ |FIELD: VALUE]…". Host is the case's name by default.
 const sameHead = `daemon off; master_process off; pid DIR/pid; error_log stderr crit; worker_processes 1;
 events { worker_connections 64; }
 http {
@@ -54,7 +55,7 @@ func TestSameAsNginx(t *testing.T) {
 			if !strings.Contains(s, " server_name ") || strings.Contains(s, "$server_name") {
 				s = strings.ReplaceAll(s, "server {", "server { server_name CASE;")
 			}
-			fmt.Fprintf(&b, "%s\n%s\n", strings.ReplaceAll(c.around, "CASE", name), strings.ReplaceAll(s, "CASE", name))
+			fmt.Fprintf(&b, "%s\n%s\n", strings.ReplaceAll(c.outer, "CASE", name), strings.ReplaceAll(s, "CASE", name))
 		}
 		b.WriteString("}\n")
 		return strings.NewReplacer("LISTEN", listen, "ROOT", dir+"/site", "DIR", dir).Replace(b.String())
@@ -81,9 +82,9 @@ func TestSameAsNginx(t *testing.T) {
 
 	for i, c := range all {
 		t.Run(c.name, func(t *testing.T) {
-			for _, a := range c.asks {
-				want := sameAnswer(t, theirs, fmt.Sprintf("case%d", i), a)
-				if got := sameAnswer(t, ours, fmt.Sprintf("case%d", i), a); got != want {
+			for _, a := range c.requests {
+				want := sameResponse(t, theirs, fmt.Sprintf("case%d", i), a)
+				if got := sameResponse(t, ours, fmt.Sprintf("case%d", i), a); got != want {
 					t.Errorf("%s\n nginx: %s\n  tare: %s", a, want, got)
 				}
 			}
@@ -101,7 +102,8 @@ func slicesOf(all ...[]sameCase) (flat []sameCase) {
 func writeSite(t testing.TB, dir string) {
 	t.Helper()
 	for _, name := range []string{
-		"index.html", "a/index.html", "a/x.txt", "a/b/deep.txt", "b/x.html", "e.html", "50x.html", "fav.ico", "x.json", "x y.txt", "ä.txt",
+		"index.html", "a/index.html", "a/x.txt", "a/b/deep.txt", "b/x.html", "e.html", "50x.html", "fav.ico",
+		"x.json", "x y.txt", "ä.txt",
 		"p/index.php", "d/main.css", "UPPER.HTML", ".hidden", "d/a%20b.txt", "d/q?m.txt", "d/semi;colon.txt", "noext",
 	} {
 		path := filepath.Join(dir, "site", name)
@@ -114,10 +116,10 @@ func writeSite(t testing.TB, dir string) {
 
 var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
 
-// sameAnswer is what is compared of an answer.
-func sameAnswer(t *testing.T, addr, host, ask string) string {
+// sameResponse returns the compared part of a response.
+func sameResponse(t *testing.T, addr, host, request string) string {
 	t.Helper()
-	line, fields, _ := strings.Cut(ask, " |")
+	line, fields, _ := strings.Cut(request, " |")
 	method, target, ok := strings.Cut(line, " ")
 	if !ok {
 		method, target = "GET", line
@@ -141,7 +143,7 @@ func sameAnswer(t *testing.T, addr, host, ask string) string {
 	must(t, err)
 	resp, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	if err != nil {
-		return "no answer"
+		return "no response"
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -149,10 +151,11 @@ func sameAnswer(t *testing.T, addr, host, ask string) string {
 		return "cut off: " + err.Error()
 	}
 	_, port, _ := net.SplitHostPort(addr)
-	said := serverName.ReplaceAll(body, []byte("<center>SERVER</center>"))
+	output := serverName.ReplaceAll(body, []byte("<center>SERVER</center>"))
 	if resp.StatusCode == http.StatusBadRequest {
-		return "400" // Go has pages of its own for what is no HTTP
+		return "400" // net/http has its own pages for malformed requests
 	}
 	show := func(s string) string { return strings.ReplaceAll(s, port, "PORT") }
-	return fmt.Sprintf("%d type %q location %q body %q", resp.StatusCode, resp.Header.Get("Content-Type"), show(resp.Header.Get("Location")), show(string(said)))
+	return fmt.Sprintf("%d type %q location %q body %q", resp.StatusCode, resp.Header.Get("Content-Type"),
+		show(resp.Header.Get("Location")), show(string(output)))
 }

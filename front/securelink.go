@@ -1,7 +1,7 @@
 package front
 
 import (
-	"crypto/md5" // what links have that applications make for nginx
+	"crypto/md5" // nginx's secure_link requires MD5
 	"crypto/subtle"
 	"encoding/base64"
 	"encoding/hex"
@@ -14,15 +14,16 @@ import (
 // secureLink is a SecureLink, compiled.
 type secureLink struct {
 	link, md5 text
-	secret    string // instead of both
+	secret    string // replaces both
 }
 
-// secureLink compiles how links are checked; nil is that they are not.
+// secureLink compiles a SecureLink; nil checks no links.
 func (c *compiler) secureLink(from *SecureLink) (*secureLink, error) {
 	if from == nil {
 		return nil, nil
 	}
-	if both, secret := from.Link != "" && from.MD5 != "", from.Secret != ""; both == secret || !both && from.Link+from.MD5 != "" {
+	if both, secret := from.Link != "" && from.MD5 != "", from.Secret != ""; both == secret || !both &&
+		from.Link+from.MD5 != "" {
 		return nil, errors.New("secure link: want Link and MD5, or Secret")
 	}
 	l := &secureLink{secret: from.Secret}
@@ -33,7 +34,8 @@ func (c *compiler) secureLink(from *SecureLink) (*secureLink, error) {
 	return l, err
 }
 
-// secureLinkVariable is $secure_link. It gives the slot of $secure_link_expires its value, which is empty until then, as in nginx.
+// secureLinkVariable is $secure_link. As in nginx it also sets $secure_link_expires, which is empty
+// before. expiry is the latter's slot.
 func secureLinkVariable(expiry int) variable {
 	return func(x *exchange) string {
 		l := x.loc.secureLink
@@ -43,7 +45,7 @@ func secureLinkVariable(expiry int) variable {
 		case l.secret != "":
 			return l.bySecret(requestURI(x))
 		}
-		said, expires, limited := strings.Cut(l.link.of(x), ",")
+		sum, expires, limited := strings.Cut(l.link.eval(x), ",")
 		until := int64(0)
 		if limited {
 			n, err := strconv.ParseUint(expires, 10, 63)
@@ -55,7 +57,7 @@ func secureLinkVariable(expiry int) variable {
 			}
 		}
 		switch {
-		case !isLinkSum(said, l.md5.of(x)):
+		case !isLinkSum(sum, l.md5.eval(x)):
 			return ""
 		case limited && until < time.Now().Unix():
 			return "0"
@@ -64,26 +66,27 @@ func secureLinkVariable(expiry int) variable {
 	}
 }
 
-// isLinkSum reports whether a link's sum is that of a text. How long that takes says nothing about where they differ.
-func isLinkSum(said, of string) bool {
-	const padded = 24                                            // digits of 16 bytes, with what pads them
-	if len(said) > padded || strings.ContainsAny(said, "\r\n") { // which the decoder would leave out
+// isLinkSum reports whether a link's sum is that of a text. It compares in constant time.
+func isLinkSum(sum, of string) bool {
+	const padded = 24                                          // digits of 16 bytes, with padding
+	if len(sum) > padded || strings.ContainsAny(sum, "\r\n") { // which the decoder would ignore
 		return false
 	}
-	digits, _, _ := strings.Cut(said, "=")
-	sum, err := base64.RawURLEncoding.DecodeString(digits)
+	digits, _, _ := strings.Cut(sum, "=")
+	decoded, err := base64.RawURLEncoding.DecodeString(digits)
 	want := md5.Sum([]byte(of))
-	return err == nil && subtle.ConstantTimeCompare(sum, want[:]) == 1
+	return err == nil && subtle.ConstantTimeCompare(decoded, want[:]) == 1
 }
 
-// bySecret is what is behind the sum in a URI "/prefix/sum/link", if it is that of the link and the secret.
+// bySecret returns the link of a URI "/prefix/sum/link" if the sum is that of the link and the
+// secret, else "".
 func (l *secureLink) bySecret(uri string) string {
 	if uri == "" {
 		return ""
 	}
 	_, rest, _ := strings.Cut(uri[1:], "/")
-	said, link, _ := strings.Cut(rest, "/")
-	sum, err := hex.DecodeString(said)
+	digits, link, _ := strings.Cut(rest, "/")
+	sum, err := hex.DecodeString(digits)
 	want := md5.Sum([]byte(link + l.secret))
 	if err != nil || subtle.ConstantTimeCompare(sum, want[:]) != 1 {
 		return ""

@@ -9,55 +9,62 @@ import (
 	"time"
 )
 
-// Who writes a Config meets errors; what else there is of links is in the corpus, beside nginx's, but for times that are near and
-// for sums with line ends, which a decoded path may have.
-func TestSecureLink(t *testing.T) {
-	config := func(l *SecureLink, says Text) Config {
-		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: says}}, Settings: Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
+// An invalid Config is an error. Other cases are in the corpus, beside nginx, except times that are
+// near, and sums with line ends, which a decoded path may have.
+func TestSecureLinkIsChecked(t *testing.T) {
+	config := func(l *SecureLink, want Text) Config {
+		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: want}},
+			Settings: Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
 	}
-	for _, l := range []SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"}, {Link: "a", Secret: "c"}, {MD5: "b", Secret: "c"}} {
-		if _, err := New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), "nginx.conf:7: secure link: want") {
+	for _, l := range []SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"},
+		{Link: "a", Secret: "c"}, {MD5: "b", Secret: "c"}} {
+		if _, err := New(config(&l, "x")); err == nil ||
+			!strings.Contains(err.Error(), "nginx.conf:7: secure link: want") {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	for want, l := range map[string]SecureLink{"$nosuch": {Link: "$nosuch", MD5: "a"}, "dollar sign": {Link: "a", MD5: "$"}} {
+	for want, l := range map[string]SecureLink{"$nosuch": {Link: "$nosuch", MD5: "a"},
+		"dollar sign": {Link: "a", MD5: "$"}} {
 		if _, err := New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", l, err, want)
 		}
 	}
-	c := config(&SecureLink{Link: "$arg_md5,$arg_expires", MD5: "$secure_link_expires secret"}, "[$secure_link] [$secure_link_expires]")
+	c := config(&SecureLink{Link: "$arg_md5,$arg_expires", MD5: "$secure_link_expires secret"},
+		"[$secure_link] [$secure_link_expires]")
 	h := newFront(t, c)
-	for want, until := range map[string]int64{"[1] [%d]": time.Now().Add(time.Hour).Unix(), "[0] [%d]": time.Now().Add(-time.Second).Unix() - 1} {
+	for want, until := range map[string]int64{"[1] [%d]": time.Now().Add(time.Hour).Unix(),
+		"[0] [%d]": time.Now().Add(-time.Second).Unix() - 1} {
 		sum := md5.Sum(fmt.Appendf(nil, "%d secret", until))
 		target := fmt.Sprintf("/?md5=%s&expires=%d", base64.RawURLEncoding.EncodeToString(sum[:]), until)
-		if got, want := ask(t, h, target), fmt.Sprintf(want, until); got.body != want {
+		if got, want := get(t, h, target), fmt.Sprintf(want, until); got.body != want {
 			t.Errorf("%s: %s, want %s", target, got.body, want)
 		}
 	}
 	sum := md5.Sum([]byte("x"))
 	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
-		said := base64.RawURLEncoding.EncodeToString(sum[:])
-		if said = said[:5] + text + said[5:]; isLinkSum(said, "x") {
-			t.Errorf("%q is taken for a sum", said)
+		digits := base64.RawURLEncoding.EncodeToString(sum[:])
+		if digits = digits[:5] + text + digits[5:]; isLinkSum(digits, "x") {
+			t.Errorf("%q is accepted as a sum", digits)
 		}
 	}
 	for name, c := range map[string]Config{
 		"secure_link":         {Hosts: []Host{{Steps: []Step{Set{Name: "secure_link", Value: "1"}}}}},
 		"secure_link_expires": {Hosts: []Host{{}}, Maps: []Map{{Name: "secure_link_expires", Source: "$uri"}}},
 	} {
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "$"+name+" is the server's") {
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "$"+name+" cannot be set") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// A sum with anything behind it is none: its beginning must not be taken for it.
-func TestSecureLinkSumIsWhole(t *testing.T) {
+// A sum followed by anything is invalid.
+func TestSecureLinkSumMustBeComplete(t *testing.T) {
 	l := &secureLink{secret: "s"}
 	sum := fmt.Sprintf("%x", md5.Sum([]byte("file"+l.secret)))
-	for said, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "", sum[:30]: "", sum[2:]: "", "": ""} {
-		if got := l.bySecret("/p/" + said + "/file"); got != want {
-			t.Errorf("%q: link %q, want %q", said, got, want)
+	for text, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "",
+		sum[:30]: "", sum[2:]: "", "": ""} {
+		if got := l.bySecret("/p/" + text + "/file"); got != want {
+			t.Errorf("%q: link %q, want %q", text, got, want)
 		}
 	}
 }

@@ -6,62 +6,64 @@ import (
 	"net/http"
 )
 
-// HostAt finds the Host that answers requests which come to a local address for a name, as the Config that holds now has it: TLS asks for
-// that before there is a request. It is one of the Config's Hosts; nil if none listens there, or the Handler was closed.
+// HostAt returns the Host for a name at a local address, in the Config that is in use now. TLS
+// needs it before there is a request. It is one of the Config's Hosts; nil if none listens there,
+// or the Handler is closed.
 func (h *Handler) HostAt(local net.Addr, name string) *Host {
 	p := h.enter()
 	if p == nil {
 		return nil
 	}
 	defer p.leave()
-	group := p.hosts.at(local)
+	group := p.hosts.groupAt(local)
 	folded, ok := hostName(name)
 	if !ok {
-		return group.standard.from
+		return group.defaultHost.from
 	}
-	return group.named(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
+	return group.hostFor(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
 }
 
-// DefaultAt finds the Host that answers, at a local address, what no other is meant by; nil if none listens there, or the Handler was closed.
+// DefaultAt returns the Host for unknown names at a local address; nil if none listens there, or
+// the Handler is closed.
 func (h *Handler) DefaultAt(local net.Addr) *Host {
 	p := h.enter()
 	if p == nil {
 		return nil
 	}
 	defer p.leave()
-	return p.hosts.at(local).standard.from
+	return p.hosts.groupAt(local).defaultHost.from
 }
 
-// greeting is the host whose handshake a connection has had.
-type greeting struct {
+// sniHost is the host of a connection's TLS handshake.
+type sniHost struct {
 	host *host
-	name string // by which the client found it; empty if that is the address's default
+	name string // the SNI name; empty if host is the address's default
 }
 
-// greeted finds the host that the client named in the handshake.
-func (g *hostGroup) greeted(x *exchange) greeting {
-	if !g.only {
+// sniHost returns the host of the request's TLS handshake.
+func (g *hostGroup) sniHost(x *exchange) sniHost {
+	if !g.isSingle {
 		if name, ok := hostName(x.r.TLS.ServerName); ok && name != "" {
-			if h := g.find(x, name); h != nil {
-				return greeting{h, name}
+			if h := g.lookup(x, name); h != nil {
+				return sniHost{h, name}
 			}
 		}
 	}
-	return greeting{host: g.standard}
+	return sniHost{host: g.defaultHost}
 }
 
-// choose finds the host of a request, and the status of one that comes by a connection which the host does not serve: by naming one
-// host in the handshake and another in the request a client does not get past the certificate that it needs. A connection may also be
-// older than what the Config wants now.
-func (g *hostGroup) choose(x *exchange, name string) (h *host, status int) {
+// selectHost returns the host of a request, and a status if the connection does not satisfy the
+// host. A client must not avoid a required certificate by naming one host in the handshake and
+// another in the request. A connection may also be older than the current Config.
+func (g *hostGroup) selectHost(x *exchange, name string) (h *host, status int) {
 	s := x.r.TLS
-	if s == nil || !g.verifies {
-		return g.named(x, name), 0
+	if s == nil || !g.requestsCerts {
+		return g.hostFor(x, name), 0
 	}
-	to := g.greeted(x) // before the host, whose captures count
-	h = g.named(x, name)
+	to := g.sniHost(x) // before h, because the captures of h's name apply
+	h = g.hostFor(x, name)
 	if h.certs != nil {
-		if to.name != "" && to.name != name && x.asked != "" {
+		if to.name != "" && to.name != name && x.hostHeader != "" {
 			return h, http.StatusMisdirectedRequest
 		}
 		return h, h.certs.status(s)
@@ -70,7 +72,8 @@ func (g *hostGroup) choose(x *exchange, name string) (h *host, status int) {
 	case h.clientAuth == tls.NoClientCert:
 	case to.host != h:
 		return h, http.StatusMisdirectedRequest
-	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0, h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:
+	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0,
+		h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:
 		return h, statusNoCert
 	}
 	return h, 0

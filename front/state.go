@@ -5,74 +5,75 @@ import (
 	"sync/atomic"
 )
 
-// state is what outlives plans: each thing of it as long as a plan uses it.
+// state is what outlives plans. An entry of a registry lives as long as a plan uses it.
 type state struct {
-	upstreams shelf // what is remembered of groups, by name
-	links     shelf // connections to groups, by what they depend on
-	caches    shelf // by name
-	zones     shelf // of limits, by name
-	logs      shelf // by path
-	files     shelf // handlers of directories, by what they depend on
-	tallies   shelf // numbers that are counted, by what they are of
+	upstreams    registry // health of groups, by name
+	transports   registry // connections to groups, by name and settings
+	caches       registry // by name
+	zones        registry // of limits, by name
+	logs         registry // by path
+	files        registry // handlers of directories, by settings
+	sharedCounts registry // counts, by what they count
 
-	lines       lines     // that logs are writing
-	buffers     sync.Pool // of *relayBuffer
-	exchanges   sync.Pool // of *exchange, all zero
-	passings    sync.Pool // of *passing, all zero
-	attempts    nursery
-	compressing atomic.Int64 // answers
+	logBuffers  logBuffers // for lines of logs
+	buffers     sync.Pool  // of *relayBuffer
+	exchanges   sync.Pool  // of *exchange, all zero
+	proxyStates sync.Pool  // of *proxyState, zeroed except for reusable memory
+	pending     pendingAttempts
+	compressing atomic.Int64 // responses
 	counts      counts
 	passwords   passwordFiles
 }
 
 func newState() *state { return &state{} }
 
-// shelf holds things that plans share, by key, and counts their users.
-type shelf struct {
-	mu   sync.Mutex
-	held map[string]*shared
+// registry holds values that plans share, by key, and counts their users.
+type registry struct {
+	mu      sync.Mutex
+	entries map[string]*registryEntry
 }
 
-type shared struct {
-	thing any
+type registryEntry struct {
+	value any
 	users int
 }
 
-// take returns what is held for the key, or what make makes, and how to give it back: close is called when
-// its last user has.
-func take[T any](s *shelf, key string, make_ func() (T, error), close_ func(T)) (thing T, giveBack func(), err error) {
+// acquire returns the value for a key, which make makes if it is new, and a function that releases
+// it. close is called after the last user has released it.
+func acquire[T any](s *registry, key string, make_ func() (T, error), close_ func(T)) (thing T, release func(),
+	err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	held := s.held[key]
+	held := s.entries[key]
 	if held == nil {
 		if thing, err = make_(); err != nil {
 			return thing, nil, err
 		}
-		held = &shared{thing: thing}
-		if s.held == nil {
-			s.held = make(map[string]*shared)
+		held = &registryEntry{value: thing}
+		if s.entries == nil {
+			s.entries = make(map[string]*registryEntry)
 		}
-		s.held[key] = held
+		s.entries[key] = held
 	}
 	held.users++
-	thing = held.thing.(T)
+	thing = held.value.(T)
 	return thing, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if held.users--; held.users == 0 {
-			delete(s.held, key)
+			delete(s.entries, key)
 			close_(thing)
 		}
 	}, nil
 }
 
-// held returns what plans use now, by key.
-func held[T any](s *shelf) map[string]T {
+// inUse returns the values that plans use, by key.
+func inUse[T any](s *registry) map[string]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make(map[string]T, len(s.held))
-	for key, h := range s.held {
-		all[key] = h.thing.(T)
+	all := make(map[string]T, len(s.entries))
+	for key, h := range s.entries {
+		all[key] = h.value.(T)
 	}
 	return all
 }

@@ -11,21 +11,23 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// counts are numbers of what was answered. They outlive plans, and are only counted if a location shows them.
+// counts are numbers of requests and connections. They outlive plans, and are counted only if a
+// location shows them.
 type counts struct {
 	requests, inFlight atomic.Int64
-	conns, accepted    atomic.Int64 // as ConnState was told
+	conns, accepted    atomic.Int64 // by ConnState
 }
 
-// hostCounts are numbers of a host's answers, by the status's first digit. 0 are those that never came.
+// hostCounts are the responses of a host, by the first digit of their status. Index 0 is for
+// requests without a response.
 type hostCounts struct{ classes [6]atomic.Int64 }
 
-// limitCounts are numbers of what a zone did.
+// limitCounts are the numbers of a zone.
 type limitCounts struct{ rejected, delayed atomic.Int64 }
 
 // counting reports whether anything is counted.
 func (c *compiler) counting() bool {
-	if !c.countingKnown { // it takes a walk through all locations
+	if !c.countingKnown { // avoids visiting all locations again
 		c.countingKnown = true
 		for p := range c.config.Places() {
 			if l := p.Location; l != nil && (l.Status || l.Metrics) {
@@ -37,29 +39,31 @@ func (c *compiler) counting() bool {
 	return c.plan.counts != nil
 }
 
-// hostCounts returns those of a host's name, nil if nothing is counted. Hosts of one name have them in common.
+// hostCounts returns the counts of a host's name, nil if nothing is counted. Hosts with the same
+// name share them.
 func (c *compiler) hostCounts(name string) *hostCounts {
 	if !c.counting() {
 		return nil
 	}
-	n := tally[hostCounts](c, "host "+name)
+	n := sharedCounts[hostCounts](c, "host "+name)
 	if !slices.ContainsFunc(c.plan.countedHosts, func(h countedHost) bool { return h.counts == n }) {
 		c.plan.countedHosts = append(c.plan.countedHosts, countedHost{name, n})
 	}
 	return n
 }
 
-// cacheCounts are numbers of how a cache answered, by state.
+// cacheCounts are the requests of a cache, by its result.
 type cacheCounts struct{ states [7]atomic.Int64 }
 
-// cacheStates are those that are counted.
+// cacheStates returns the results that are counted.
 func cacheStates() [7]cache.State {
 	return [...]cache.State{
-		cache.StateMiss, cache.StateBypass, cache.StateExpired, cache.StateStale, cache.StateUpdating, cache.StateRevalidated, cache.StateHit,
+		cache.StateMiss, cache.StateBypass, cache.StateExpired, cache.StateStale, cache.StateUpdating,
+		cache.StateRevalidated, cache.StateHit,
 	}
 }
 
-// cacheCounts returns those of a cache, nil if nothing is counted.
+// cacheCounts returns the counts of a cache, nil if nothing is counted.
 func (c *compiler) cacheCounts(name string) *cacheCounts {
 	if !c.counting() {
 		return nil
@@ -68,7 +72,7 @@ func (c *compiler) cacheCounts(name string) *cacheCounts {
 		c.plan.cacheCounts = make(map[string]*cacheCounts)
 	}
 	if c.plan.cacheCounts[name] == nil {
-		c.plan.cacheCounts[name] = tally[cacheCounts](c, "cache "+name)
+		c.plan.cacheCounts[name] = sharedCounts[cacheCounts](c, "cache "+name)
 	}
 	return c.plan.cacheCounts[name]
 }
@@ -84,52 +88,54 @@ func (n *cacheCounts) add(s cache.State) {
 	}
 }
 
-// countedHost is a host's name and its numbers.
+// countedHost is a host's name with its counts.
 type countedHost struct {
 	name   string
 	counts *hostCounts
 }
 
-// limitCounts returns those of a zone, and has them and the number of keys shown.
+// limitCounts returns the counts of a zone, and registers their metrics.
 func (c *compiler) limitCounts(kind, name string, zone interface{ Len() int }) *limitCounts {
-	if found := c.limitTallies[kind+" "+name]; found != nil {
+	if found := c.limitCountsByKey[kind+" "+name]; found != nil {
 		return found
 	}
-	n := tally[limitCounts](c, kind+" "+name)
-	if c.limitTallies == nil {
-		c.limitTallies = make(map[string]*limitCounts)
+	n := sharedCounts[limitCounts](c, kind+" "+name)
+	if c.limitCountsByKey == nil {
+		c.limitCountsByKey = make(map[string]*limitCounts)
 	}
-	c.limitTallies[kind+" "+name] = n
+	c.limitCountsByKey[kind+" "+name] = n
 	c.plan.measures = append(c.plan.measures, func(e *exposition) {
-		e.add("tare_limit_rejected_total", counter, "What limits kept out.", n.rejected.Load(), "zone", name, "kind", kind)
-		e.add("tare_limit_delayed_total", counter, "Requests that a limit kept waiting.", n.delayed.Load(), "zone", name, "kind", kind)
-		e.add("tare_limit_keys", gauge, "Keys that a zone remembers.", int64(zone.Len()), "zone", name, "kind", kind)
+		e.add("tare_limit_rejected_total", counter, "Requests that a limit rejected.", n.rejected.Load(), "zone",
+			name, "kind", kind)
+		e.add("tare_limit_delayed_total", counter, "Requests that a limit delayed.", n.delayed.Load(), "zone", name,
+			"kind", kind)
+		e.add("tare_limit_keys", gauge, "Keys in a zone.", int64(zone.Len()), "zone", name, "kind", kind)
 	})
 	return n
 }
 
-// tally returns numbers that plans share.
-func tally[T any](c *compiler, key string) *T {
-	n, giveBack, _ := take(&c.state.tallies, key, func() (*T, error) { return new(T), nil }, func(*T) {})
-	c.plan.releases = append(c.plan.releases, giveBack)
+// sharedCounts returns counts that plans share.
+func sharedCounts[T any](c *compiler, key string) *T {
+	n, release, _ := acquire(&c.state.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
+	c.plan.releases = append(c.plan.releases, release)
 	return n
 }
 
-// end counts an exchange that ends.
+// end counts an exchange at its end.
 func (n *counts) end(x *exchange) {
 	n.inFlight.Add(-1)
 	if x.host == nil || x.host.counts == nil {
 		return
 	}
-	class := x.answerStatus() / 100
-	if x.note != 0 || class < 1 || class > 5 {
+	class := x.responseStatus() / 100
+	if x.loggedStatus != 0 || class < 1 || class > 5 {
 		class = 0
 	}
 	x.host.counts.classes[class].Add(1)
 }
 
-// ConnState counts connections, if it is what a server's ConnState is, or is called by that. Without it, and without
-// CountConnections, the numbers of connections that the Config has shown are those of requests.
+// ConnState counts connections. It must be a server's ConnState, or be called by it. Without it and
+// without CountConnections the numbers of connections that the Handler shows are those of requests.
 func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 	switch n := &h.state.counts; state {
 	case http.StateNew:
@@ -140,17 +146,17 @@ func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 	}
 }
 
-// connections are the numbers of those, as far as anybody tells.
+// connections returns the numbers of connections that are known.
 func (p *plan) connections() (accepted, open int64) {
-	if count := p.options.conns; count != nil {
+	if count := p.options.countConns; count != nil {
 		accepted, open = count()
 	}
 	n := &p.state.counts
 	return accepted + n.accepted.Load(), open + n.conns.Load()
 }
 
-// busy are the numbers of connections that were accepted, are open, and are being answered. Those that nobody tells of are taken for
-// requests.
+// busy returns the numbers of connections that were accepted, are open, and have a request in
+// progress. If the server does not report connections, requests count as connections.
 func (p *plan) busy() (accepted, active, writing int64) {
 	n := &p.state.counts
 	accepted, active = p.connections()
@@ -176,23 +182,23 @@ func connectionsWaiting(x *exchange) string {
 	return strconv.FormatInt(active-writing, 10)
 }
 
-// shownStatus are the numbers of stub_status.
-type shownStatus struct{ plan *plan }
+// statusContent is the content of a location with stub_status.
+type statusContent struct{ plan *plan }
 
-// status compiles what shows them.
-func (c *compiler) status(*Location) (content, error) { return shownStatus{c.plan}, nil }
+// status compiles it.
+func (c *compiler) status(*Location) (content, error) { return statusContent{c.plan}, nil }
 
 // serve implements content.
-func (s shownStatus) serve(x *exchange) outcome {
+func (s statusContent) serve(x *exchange) outcome {
 	requests := s.plan.state.counts.requests.Load()
 	accepted, active, writing := s.plan.busy()
-	return x.show("text/plain", fmt.Appendf(nil,
+	return x.sendPage("text/plain", fmt.Appendf(nil,
 		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: 0 Writing: %d Waiting: %d \n",
 		active, accepted, accepted, requests, writing, active-writing))
 }
 
-// show answers with a page that is made anew each time.
-func (x *exchange) show(contentType string, page []byte) outcome {
+// sendPage responds with a page that is never cached.
+func (x *exchange) sendPage(contentType string, page []byte) outcome {
 	if x.r.Method != http.MethodGet && x.r.Method != http.MethodHead {
 		return x.fail(http.StatusMethodNotAllowed)
 	}
@@ -203,5 +209,5 @@ func (x *exchange) show(contentType string, page []byte) outcome {
 	if x.r.Method == http.MethodGet {
 		_, _ = x.w.Write(page)
 	}
-	return answered
+	return responded
 }

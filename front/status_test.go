@@ -15,8 +15,8 @@ import (
 	"github.com/tarehq/tare/front/limit"
 )
 
-// The text is nginx's, so that whatever reads it reads ours.
-func TestStatusAsNginx(t *testing.T) {
+// The text is nginx's, so that its readers can parse it.
+func TestStubStatusIsNginxs(t *testing.T) {
 	theirs, _ := serveNginx(t, "", "location /status { stub_status; }")
 	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}), quiet())
 	server := httptest.NewUnstartedServer(h)
@@ -37,24 +37,28 @@ func TestStatusAsNginx(t *testing.T) {
 	}
 	want := theirs.get("/status")
 	numbers := regexp.MustCompile(`\d+`)
-	if got := get(); numbers.ReplaceAllString(got, "N") != numbers.ReplaceAllString(want.body, "N") || want.header.Get("Content-Type") != "text/plain" {
+	if got := get(); numbers.ReplaceAllString(got, "N") != numbers.ReplaceAllString(want.body, "N") ||
+		want.header.Get("Content-Type") != "text/plain" {
 		t.Errorf("%q, want it like %q", got, want.body)
 	}
 	if got := get(); got != "Active connections: 1 \nserver accepts handled requests\n 1 1 2 \nReading: 0 Writing: 1 Waiting: 0 \n" {
 		t.Errorf("%q", got)
 	}
 	us := serveHandler(t, h)
-	for _, a := range []*asker{theirs, us} {
-		if s := a.ask("POST", "/status", nil).status; s != 405 {
+	for _, a := range []*testClient{theirs, us} {
+		if s := a.do("POST", "/status", nil).status; s != 405 {
 			t.Errorf("POST: %d", s)
 		}
 	}
 }
 
-// A server may count its connections by itself.
-func TestCountedConnections(t *testing.T) {
-	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}, front.Location{Path: "/metrics", Metrics: true},
-		front.Location{Path: "/numbers", Steps: []front.Step{front.Return{Status: 200, Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
+// A server may count its connections itself.
+func TestServersConnectionCountsAreShown(t *testing.T) {
+	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true},
+		front.Location{Path: "/metrics", Metrics: true},
+		front.Location{Path: "/numbers",
+			Steps: []front.Step{front.Return{Status: 200,
+				Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
 		front.CountConnections(func() (accepted, open int64) { return 7, 3 }))
 	us := serveHandler(t, h)
 	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 0 Writing: 1 Waiting: 2 \n" {
@@ -64,7 +68,8 @@ func TestCountedConnections(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	found := parseMetrics(t, us.get("/metrics").body)
-	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 || open != 3 {
+	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 ||
+		open != 3 {
 		t.Errorf("%d and %d, want 7 and 3", accepted, open)
 	}
 }
@@ -72,7 +77,7 @@ func TestCountedConnections(t *testing.T) {
 // sample is a line of metrics.
 var sample = regexp.MustCompile(`^([a-z_]+)(\{([a-z]+="(\\.|[^"\\])*"(,[a-z]+="(\\.|[^"\\])*")*)\})? (-?\d+)$`)
 
-// parseMetrics reads Prometheus's text format, and refuses what that does not allow.
+// parseMetrics parses Prometheus' text format, and rejects invalid text.
 func parseMetrics(t *testing.T, text string) map[string]int {
 	t.Helper()
 	found, seen, family := make(map[string]int), make(map[string]bool), ""
@@ -105,14 +110,17 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 	return found
 }
 
-// The numbers are those of what happened; labels are the Config's, whatever clients send; a reload loses none.
-func TestMetrics(t *testing.T) {
+// The metrics count what happened. Labels come from the Config, never from clients, and a reload
+// loses no counts.
+func TestMetricsCountRequests(t *testing.T) {
 	c := oneHost(
 		front.Location{Path: "/metrics", Match: front.Exact, Metrics: true},
-		app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}}, Logs: []front.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
+		app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}},
+			Logs: []front.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
 	)
 	c.Hosts[0].Names = []string{"front.test"}
-	c.Hosts = append(c.Hosts, front.Host{Names: []string{`~^a\.`}, Locations: []front.Location{{Path: "/", Steps: []front.Step{front.Return{Status: 444}}}}})
+	c.Hosts = append(c.Hosts, front.Host{Names: []string{`~^a\.`},
+		Locations: []front.Location{{Path: "/", Steps: []front.Step{front.Return{Status: 444}}}}})
 	c.Requests = []limit.Config{{Name: "z", Key: "$arg_k", Rate: 0.01}}
 	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if code, _ := strconv.Atoi(r.URL.Path[1:]); code != 0 {
@@ -122,12 +130,12 @@ func TestMetrics(t *testing.T) {
 	})), quiet())
 	us := serveHandler(t, h)
 	for _, path := range []string{"/", "/200", "/404", "/500", "/502", "/?k=1", "/?k=1", "/?k=1", "/?k=1"} {
-		us.ask("GET", path, nil, "X-Evil", "label")
+		us.do("GET", path, nil, "X-Evil", "label")
 	}
 	r, _ := http.NewRequest("GET", "http://a.test/", nil)
 	if resp, err := us.client.Do(r); err == nil {
 		resp.Body.Close()
-		t.Error("444 is answered")
+		t.Error("444 has a response")
 	}
 	if err := h.Reload(c); err != nil {
 		t.Fatal(err)

@@ -6,30 +6,30 @@ import (
 	"strings"
 )
 
-// text is a Text whose variables were found.
+// text is a Text with its variables resolved.
 type text struct {
-	literal string // all of it, if there are no parts
+	literal string // the whole text, if parts is nil
 	parts   []part
 }
 
-// part is a piece of a text: a literal, or a variable's value.
+// part is a part of a text: a literal or a variable.
 type part struct {
 	literal string
 	value   variable // nil for a literal
-	capture bool     // the value is $1 to $9
+	capture bool     // $1 to $9
 }
 
-// variable is how the value of one is had.
+// variable returns the value of a variable.
 type variable func(x *exchange) string
 
-// constant reports whether the text is the same for all requests.
+// constant reports whether the text has no variables.
 func (t *text) constant() bool { return t.parts == nil }
 
 // empty reports whether the text is always empty.
 func (t *text) empty() bool { return t.parts == nil && t.literal == "" }
 
-// of is the text for an exchange.
-func (t *text) of(x *exchange) string {
+// eval returns the text for an exchange.
+func (t *text) eval(x *exchange) string {
 	if t.parts == nil {
 		return t.literal
 	}
@@ -47,8 +47,8 @@ func (t *text) of(x *exchange) string {
 	return b.String()
 }
 
-// escaped is the text with what its captures bring into it encoded, so that it cannot divide a query.
-func (t *text) escaped(x *exchange) string {
+// evalEscaped is eval with captures encoded, so that they cannot delimit a query.
+func (t *text) evalEscaped(x *exchange) string {
 	if t.parts == nil {
 		return t.literal
 	}
@@ -66,13 +66,13 @@ func (t *text) escaped(x *exchange) string {
 	return b.String()
 }
 
-// holds reports whether the text is true, as nginx's if sees it: neither empty nor "0".
-func (t *text) holds(x *exchange) bool {
-	s := t.of(x)
+// isTrue reports whether the text is true as in nginx's if: neither empty nor "0".
+func (t *text) isTrue(x *exchange) bool {
+	s := t.eval(x)
 	return s != "" && s != "0"
 }
 
-// text finds the variables of a Text. Its error names one that does not exist.
+// text resolves the variables of a Text.
 func (c *compiler) text(from Text) (text, error) {
 	var t text
 	s := string(from)
@@ -106,7 +106,7 @@ func (c *compiler) text(from Text) (text, error) {
 	return t, nil
 }
 
-// texts finds the variables of several.
+// texts resolves the variables of several Texts.
 func (c *compiler) texts(from []Text) ([]text, error) {
 	all := make([]text, len(from))
 	for i, t := range from {
@@ -118,7 +118,7 @@ func (c *compiler) texts(from []Text) ([]text, error) {
 	return all, nil
 }
 
-// cutName cuts a variable's name off what follows a dollar sign. $1 to $9 are one digit long.
+// cutName cuts the name off what follows a dollar sign. $1 to $9 have one digit.
 func cutName(s string) (name, rest string, err error) {
 	if s != "" && '1' <= s[0] && s[0] <= '9' {
 		return s[:1], s[1:], nil
@@ -133,14 +133,14 @@ func cutName(s string) (name, rest string, err error) {
 	}
 	name, rest = s[:n], s[n:]
 	if n == 0 {
-		return "", "", errors.New("a dollar sign without a variable's name")
+		return "", "", errors.New("dollar sign without a variable name")
 	}
 	if !braced {
 		return name, rest, nil
 	}
 	rest, ok := strings.CutPrefix(rest, "}")
 	if !ok {
-		return "", "", fmt.Errorf("the closing brace of the variable ${%s is missing", name)
+		return "", "", fmt.Errorf("missing closing brace of ${%s", name)
 	}
 	return name, rest, nil
 }

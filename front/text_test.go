@@ -13,14 +13,16 @@ import (
 
 func newCompiler() *compiler {
 	c := &compiler{
-		config: &Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0}, core: coreVariables("tare"), maps: make(map[string]*mapping),
-		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes), plan: &plan{released: make(chan struct{})},
+		config: &Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0},
+		core: coreVariables("tare"), maps: make(map[string]*mapping),
+		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes),
+		plan: &plan{released: make(chan struct{})},
 	}
 	c.plan.slots = 1
 	return c
 }
 
-func TestTextPartsMatchSpans(t *testing.T) {
+func TestTextIsEvaluated(t *testing.T) {
 	c := newCompiler()
 	r := httptest.NewRequest("GET", "/p/q?a=1&b=%20", nil)
 	r.Header.Set("X-One", "one")
@@ -29,28 +31,33 @@ func TestTextPartsMatchSpans(t *testing.T) {
 	x.set(0, "mine!")
 	x.captures = captures{"abc", []int{0, 3, 0, 1, -1, -1, 2, 3}}
 	for _, test := range []struct{ from, want string }{
-		{"", ""}, {"plain", "plain"}, {"$uri", "/p/q"}, {"${uri}x", "/p/qx"}, {"a${uri}b$args.", "a/p/qba=1&b=%20."}, {"$URI", "/p/q"}, {"$arg_b$arg_c", "%20"}, {"$http_x_one", "one"}, {"$mine$mine", "mine!mine!"},
-		{"$1-$2-$3-$4", "a--c-"}, {"$10", "a0"}, {"$1$uri", "a/p/q"}, {"{$1}", "{a}"}, {"$host:", "example.com:"}, {"%$is_args", "%?"},
+		{"", ""}, {"plain", "plain"}, {"$uri", "/p/q"}, {"${uri}x", "/p/qx"}, {"a${uri}b$args.", "a/p/qba=1&b=%20."},
+		{"$URI", "/p/q"}, {"$arg_b$arg_c", "%20"}, {"$http_x_one", "one"}, {"$mine$mine", "mine!mine!"},
+		{"$1-$2-$3-$4", "a--c-"}, {"$10", "a0"}, {"$1$uri", "a/p/q"}, {"{$1}", "{a}"}, {"$host:", "example.com:"},
+		{"%$is_args", "%?"},
 	} {
 		got, err := c.text(Text(test.from))
-		if err != nil || got.of(x) != test.want {
-			t.Errorf("%q: %q %v, want %q", test.from, got.of(x), err, test.want)
+		if err != nil || got.eval(x) != test.want {
+			t.Errorf("%q: %q %v, want %q", test.from, got.eval(x), err, test.want)
 		}
 		if got.constant() != !strings.Contains(test.from, "$") {
 			t.Errorf("%q: constant is %v", test.from, got.constant())
 		}
 	}
 	for from, want := range map[string]string{
-		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign", "${uri": "${uri is missing", "$none": "$none", "${1}": "$1", "$0": "$0", "x$connection": "$connection is not available",
-		"$arg_": "$arg_", "$$uri": "dollar sign",
+		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign",
+		"${uri": "closing brace of ${uri", "$none": "$none", "${1}": "$1", "$0": "$0",
+		"x$connection": "$connection is not available",
+		"$arg_":        "$arg_", "$$uri": "dollar sign",
 	} {
-		if _, err := c.text(Text(from)); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), from) {
+		if _, err := c.text(Text(from)); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), from) {
 			t.Errorf("%q: %v, want an error with %q", from, err, want)
 		}
 	}
 }
 
-// A text either is refused or becomes what is left if each variable is put in by hand.
+// A text is either rejected, or evaluates to what replacing each variable by hand gives.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"a$uri", "${uri}$1", "$", "${", "$uri}", "$$", "x${mine}y$args?"} {
 		f.Add(s)
@@ -74,15 +81,16 @@ func FuzzText(f *testing.F) {
 		if !strings.Contains(s, "$") && all != s || len(all) > len(s) {
 			t.Errorf("%q: %q", s, all)
 		}
-		x := newExchange(&plan{slots: len(c.slots), options: &options{}, state: newState()}, httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+		x := newExchange(&plan{slots: len(c.slots), options: &options{}, state: newState()}, httptest.NewRecorder(),
+			httptest.NewRequest(http.MethodGet, "/", nil))
 		h := &host{}
 		h.defaults.files, h.defaults.settings = &fileSet{}, &Settings{}
 		x.host, x.loc, x.path = h, &h.defaults, "/"
-		_ = got.of(x)
+		_ = got.eval(x)
 	})
 }
 
-func TestPattern(t *testing.T) {
+func TestPatternCapturesGroups(t *testing.T) {
 	for _, test := range []struct {
 		source, s string
 		fold      bool
@@ -95,10 +103,12 @@ func TestPattern(t *testing.T) {
 		{`^/(?!no)(\w+)`, "/no", false, nil},
 		{`^(\w)\1$`, "aa", false, []string{"a"}},
 		{`(?<=/)x`, "/x", false, []string{}},
-		{`^(?<one>a)(b)(?<two>c)(?=d)`, "abcd", false, []string{"a", "b", "c"}}, // .NET counts those with names last
+		// .NET counts named groups last
+		{`^(?<one>a)(b)(?<two>c)(?=d)`, "abcd", false, []string{"a", "b", "c"}},
 		{`^(?:x)([(](?P<n>y))[]()](z)(?=$)`, "x(y)z", false, []string{"(y", "y", "z"}},
 		{`^é(?=ü)(ü)(.)`, "éüx", false, []string{"ü", "x"}},
-		{`^/(.)(?=.)`, "/é", false, []string{"\xc3"}}, {"\xc0\xae", "/\xc0\xae", false, []string{}}, {"(?i)k", "\u212a", true, nil},
+		{`^/(.)(?=.)`, "/é", false, []string{"\xc3"}}, {"\xc0\xae", "/\xc0\xae", false, []string{}},
+		{"(?i)k", "\u212a", true, nil},
 		{`(*UTF8)^x`, "x", false, []string{}},
 		{`\.php$`, "/x.php\n", false, []string{}},
 		{`(?=\.)\.php$`, "/x.php\n", false, []string{}},
@@ -127,22 +137,23 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// Whoever makes a pattern try for ever gets an error, and soon.
-func TestPatternIsStopped(t *testing.T) {
+// A regular expression that takes too many steps is soon an error.
+func TestPatternStepsAreBounded(t *testing.T) {
 	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
 		{Path: "/", Steps: []Step{Return{Status: 200, Text: "passed by"}}},
 		{Match: Regex, Path: `^/(?!x)(\w+\s?)*$`, Steps: []Step{Return{Status: 403}}},
 	}}}})
-	if got := ask(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
+	if got := get(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	if got := ask(t, h, "/abc"); got.status != http.StatusForbidden {
+	if got := get(t, h, "/abc"); got.status != http.StatusForbidden {
 		t.Errorf("%d %q", got.status, got.body)
 	}
 }
 
-// Nobody gets past a map whose pattern is made to try for ever, whatever asks for its value: its default may be what lets in.
-func TestStuckMapsLetNobodyIn(t *testing.T) {
+// A map whose regular expression exceeds its steps does not grant access, whatever uses its value:
+// its default might.
+func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"public/x": "public", "passwords": "a:{PLAIN}b"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
@@ -164,15 +175,17 @@ func TestStuckMapsLetNobodyIn(t *testing.T) {
 		"rewrite":  {Steps: []Step{Rewrite{Pattern: "^", To: "/other/$public", Flag: RewriteRedirect}}},
 		"inner":    {Steps: []Step{Rewrite{Pattern: "^", To: "/other/$public", Flag: RewriteLast}}},
 		"if":       {Steps: []Step{If{Left: "$public", Op: "!=", Right: "secret", Then: say}}},
-		"not":      {Steps: []Step{If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`, Then: []Step{Return{Status: 403}}}}},
+		"not": {Steps: []Step{If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`,
+			Then: []Step{Return{Status: 403}}}}},
 		"set":      {Steps: []Step{If{Left: "1", Then: []Step{Set{Name: "a", Value: "$public"}, Return{Status: 204}}}}},
 		"password": {Settings: password},
 		"limit":    {Settings: limited},
 		"picture":  {Settings: password, Empty: true},
 		"root":     {Settings: files("/$public")},
-		"index":    {Path: "/public/", Settings: Settings{Files: Files{Root: Text(dir), Index: []Text{"$public", "/x"}}}},
-		"tries":    {TryFiles: []Text{"/none$public", "/x"}, Settings: files("/public")},
-		"last":     {TryFiles: []Text{"/none", "/$public"}, Settings: files("/public")},
+		"index": {Path: "/public/",
+			Settings: Settings{Files: Files{Root: Text(dir), Index: []Text{"$public", "/x"}}}},
+		"tries": {TryFiles: []Text{"/none$public", "/x"}, Settings: files("/public")},
+		"last":  {TryFiles: []Text{"/none", "/$public"}, Settings: files("/public")},
 	} {
 		path := "/x"
 		if l.Path != "" {
@@ -181,11 +194,13 @@ func TestStuckMapsLetNobodyIn(t *testing.T) {
 		l.Path = "/"
 		pattern := []Case{{From: `~^(?!x)(\w+\s?)*$`, To: "secret"}}
 		h := newFront(t, Config{
-			Maps:     []Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern}, {Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},
+			Maps: []Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern},
+				{Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},
 			Requests: []limit.Config{{Name: "z", Key: "$public", Rate: 1000, Bytes: 1 << 20}},
 			Hosts:    []Host{{Locations: []Location{l, {Path: "/other/", Steps: say}}}},
 		})
-		if got := ask(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError || strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
+		if got := get(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError ||
+			strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
 			t.Errorf("%s: %d %q", name, got.status, got.body)
 		}
 	}

@@ -10,24 +10,24 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// tries are what try_files tries.
-type tries struct {
-	all    []try
+// tryFiles is a try_files, compiled.
+type tryFiles struct {
+	files  []tryFile
 	last   text
-	status int // instead of last, if it is not 0
+	status int // responded with instead of last, if not 0
 }
 
-type try struct {
+type tryFile struct {
 	name text
 	kind files.Kind
 }
 
-// run finds the first that exists. What answers then sees its path.
-func (t *tries) run(x *exchange) outcome {
+// run finds the first file that exists, and makes it the path of the exchange.
+func (t *tryFiles) run(x *exchange) outcome {
 	f := x.loc.files
-	for i := range t.all {
-		name, kind := t.all[i].name.of(x), t.all[i].kind
-		if x.stuck {
+	for i := range t.files {
+		name, kind := t.files[i].name.eval(x), t.files[i].kind
+		if x.regexTimedOut {
 			break
 		}
 		if strings.HasPrefix(name, "/") {
@@ -39,14 +39,14 @@ func (t *tries) run(x *exchange) outcome {
 		if kind == files.File && strings.HasSuffix(name, "/") || !f.alias && !strings.HasPrefix(name, "/") {
 			continue
 		}
-		if f.tried(x, name) == kind {
-			f.found(x, name)
+		if f.triedKind(x, name) == kind {
+			f.useTried(x, name)
 			return proceed
 		}
 	}
-	last := t.last.of(x)
+	last := t.last.eval(x)
 	switch {
-	case x.stuck:
+	case x.regexTimedOut:
 		return x.fail(http.StatusInternalServerError)
 	case t.status != 0:
 		return x.fail(t.status)
@@ -55,7 +55,8 @@ func (t *tries) run(x *exchange) outcome {
 		return x.redirectNamed(last)
 	}
 	path, args := splitArgs(last)
-	if !strings.HasPrefix(path, "/") { // as in nginx a regular expression may match it, and no prefix does
+	// as in nginx a regular expression may match such a path, and no prefix does
+	if !strings.HasPrefix(path, "/") {
 		clean, ok := cleanPath("/"+path, true)
 		if !ok {
 			return x.fail(http.StatusInternalServerError)
@@ -65,40 +66,41 @@ func (t *tries) run(x *exchange) outcome {
 	return x.redirect(path, args)
 }
 
-// tried looks what a name is that try_files tries. It may be the request's own, and stands behind an alias of a regular expression all the
-// same.
-func (f *fileSet) tried(x *exchange, name string) files.Kind {
-	before := x.behind
-	x.behind = name
+// triedKind returns the kind of a name of try_files. In a location with a regular expression and an
+// alias, the name follows the alias.
+func (f *fileSet) triedKind(x *exchange, name string) files.Kind {
+	before := x.triedFile
+	x.triedFile = name
 	kind := f.kind(x, name)
-	x.behind = before
+	x.triedFile = before
 	return kind
 }
 
-// found has the exchange go on with a file that try_files has found. With an alias its path is one of the location's.
-func (f *fileSet) found(x *exchange, name string) {
+// useTried makes a file that exists the path of the exchange. With an alias the path stays within
+// the location's.
+func (f *fileSet) useTried(x *exchange, name string) {
 	switch {
 	case !f.alias:
 		x.path = name
-	case f.part == "":
-		x.behind = name
+	case f.prefix == "":
+		x.triedFile = name
 	default:
-		rest, _ := strings.CutPrefix(name, f.part)
-		x.path = f.part + rest
+		rest, _ := strings.CutPrefix(name, f.prefix)
+		x.path = f.prefix + rest
 	}
 }
 
-// tries compiles TryFiles.
-func (c *compiler) tries(from []Text) (*tries, error) {
+// tryFiles compiles TryFiles.
+func (c *compiler) tryFiles(from []Text) (*tryFiles, error) {
 	if len(from) == 0 {
 		return nil, nil
 	}
 	if len(from) == 1 {
-		return nil, fmt.Errorf("%q is where to go if no file exists, but there is none to look for", from[0])
+		return nil, fmt.Errorf("want a file before the fallback %q", from[0])
 	}
-	t := &tries{}
+	t := &tryFiles{}
 	for _, f := range from[:len(from)-1] {
-		one := try{kind: files.File}
+		one := tryFile{kind: files.File}
 		if rest, ok := strings.CutSuffix(string(f), "/"); ok {
 			f, one.kind = Text(rest), files.Directory
 		}
@@ -109,13 +111,13 @@ func (c *compiler) tries(from []Text) (*tries, error) {
 		if one.name.empty() && one.kind == files.Directory {
 			one.name.literal = "/"
 		}
-		t.all = append(t.all, one)
+		t.files = append(t.files, one)
 	}
 	last := string(from[len(from)-1])
 	if code, ok := strings.CutPrefix(last, "="); ok {
 		n, err := strconv.Atoi(code)
 		if err != nil || !isFinal(n) {
-			return nil, fmt.Errorf("%q is no status, want one such as =404", last)
+			return nil, fmt.Errorf("invalid status %q: want one such as =404", last)
 		}
 		t.status = n
 		return t, nil
@@ -123,31 +125,31 @@ func (c *compiler) tries(from []Text) (*tries, error) {
 	var err error
 	t.last, err = c.text(Text(last))
 	if err == nil {
-		err = c.leads(&t.last)
+		err = c.checkNamedTarget(&t.last)
 	}
 	return t, err
 }
 
-// leads has an error come up if a named location that is gone to does not exist.
-func (c *compiler) leads(to *text) error {
+// checkNamedTarget records a named location that must exist, if to names one.
+func (c *compiler) checkNamedTarget(to *text) error {
 	if !to.constant() {
 		return nil
 	}
 	switch {
 	case strings.HasPrefix(to.literal, "@"):
-		c.goals = append(c.goals, to.literal)
+		c.namedTargets = append(c.namedTargets, to.literal)
 	case to.literal == "":
-		return errors.New("there is no path and no named location")
+		return errors.New("empty path")
 	}
 	return nil
 }
 
-// emptyPicture answers with a transparent picture of one pixel.
-type emptyPicture struct{}
+// emptyGIFContent responds with a transparent image of one pixel: empty_gif.
+type emptyGIFContent struct{}
 
 const emptyGIF = "GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;"
 
-func (emptyPicture) serve(x *exchange) outcome {
+func (emptyGIFContent) serve(x *exchange) outcome {
 	if x.method != http.MethodGet && x.method != http.MethodHead {
 		return x.fail(http.StatusMethodNotAllowed)
 	}
@@ -155,9 +157,9 @@ func (emptyPicture) serve(x *exchange) outcome {
 	header["Content-Type"] = []string{"image/gif"}
 	header["Content-Length"] = []string{strconv.Itoa(len(emptyGIF))}
 	header["Last-Modified"] = []string{"Mon, 28 Sep 1970 06:00:00 GMT"}
-	x.w.WriteHeader(x.statusOf(http.StatusOK))
+	x.w.WriteHeader(x.pageStatus(http.StatusOK))
 	if x.method != http.MethodHead {
 		_, _ = x.w.Write([]byte(emptyGIF))
 	}
-	return answered
+	return responded
 }

@@ -11,29 +11,29 @@ import (
 	"strings"
 )
 
-// mediaTypes are types by the ends of names, with the charset that they go with.
+// mediaTypes maps file name extensions to types, with a charset.
 type mediaTypes struct {
-	byEnd    map[string]string // nil is the system's table
-	standard string
-	charset  string
-	with     []string // types that have the charset
-	key      string   // tells them from others
+	byExtension  map[string]string // nil is the system's table
+	defaultType  string
+	charset      string
+	charsetTypes []string // types that get the charset
+	key          string   // a fingerprint
 }
 
-// typesKey is what media types are made of.
+// typesKey identifies mediaTypes within a Config.
 type typesKey struct {
-	table                   uintptr // which map it is; those of one Config are not changed
-	standard, charset, with string
+	table                      uintptr // address of the map, which does not change within a Config
+	defaultType, charset, with string
 }
 
-// mediaTypes compiles those of a location. Those that are the same are one.
+// mediaTypes compiles the types of a location. Equal ones are shared.
 func (c *compiler) mediaTypes(f *Files) *mediaTypes {
-	t := &mediaTypes{standard: f.DefaultType, charset: f.Charset, with: f.CharsetTypes}
-	if t.standard == "" {
-		t.standard = "text/plain"
+	t := &mediaTypes{defaultType: f.DefaultType, charset: f.Charset, charsetTypes: f.CharsetTypes}
+	if t.defaultType == "" {
+		t.defaultType = "text/plain"
 	}
-	if t.with == nil {
-		t.with = []string{
+	if t.charsetTypes == nil {
+		t.charsetTypes = []string{
 			"text/html", "text/xml", "text/plain", "text/vnd.wap.wml", "application/javascript", "application/rss+xml",
 		}
 	}
@@ -41,77 +41,78 @@ func (c *compiler) mediaTypes(f *Files) *mediaTypes {
 	if table == nil {
 		table = c.config.Types
 	}
-	key := typesKey{reflect.ValueOf(table).Pointer(), t.standard, t.charset, strings.Join(t.with, "\n")}
+	key := typesKey{reflect.ValueOf(table).Pointer(), t.defaultType, t.charset, strings.Join(t.charsetTypes, "\n")}
 	if same := c.types[key]; same != nil {
 		return same
 	}
 	if table != nil {
-		t.byEnd = make(map[string]string, len(table))
+		t.byExtension = make(map[string]string, len(table))
 		for end, media := range table {
-			t.byEnd[strings.ToLower(end)] = t.withCharset(media)
+			t.byExtension[strings.ToLower(end)] = t.withCharset(media)
 		}
 	}
-	t.standard = t.withCharset(t.standard)
+	t.defaultType = t.withCharset(t.defaultType)
 	t.key = t.fingerprint()
 	c.types[key] = t
 	return t
 }
 
-// fingerprint tells types from others, those of other Configs too.
+// fingerprint identifies types, also across Configs.
 func (t *mediaTypes) fingerprint() string {
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%q %q %q %v\n", t.standard, t.charset, t.with, t.byEnd == nil)
-	for _, end := range slices.Sorted(maps.Keys(t.byEnd)) {
-		fmt.Fprintf(hash, "%q %q\n", end, t.byEnd[end])
+	fmt.Fprintf(hash, "%q %q %q %v\n", t.defaultType, t.charset, t.charsetTypes, t.byExtension == nil)
+	for _, end := range slices.Sorted(maps.Keys(t.byExtension)) {
+		fmt.Fprintf(hash, "%q %q\n", end, t.byExtension[end])
 	}
 	return fmt.Sprintf("%x", hash.Sum(nil))
 }
 
-// of is the type of a path.
-func (t *mediaTypes) of(path string) string {
+// typeOf returns the type of a path.
+func (t *mediaTypes) typeOf(path string) string {
 	end := extension(path)
 	if end == "" {
-		return t.standard
+		return t.defaultType
 	}
-	if t.byEnd == nil {
+	if t.byExtension == nil {
 		media := mime.TypeByExtension("." + end)
 		if media == "" {
-			return t.standard
+			return t.defaultType
 		}
 		return t.withCharset(media)
 	}
-	if media, ok := t.byEnd[end]; ok {
+	if media, ok := t.byExtension[end]; ok {
 		return media
 	}
-	if media, ok := t.byEnd[strings.ToLower(end)]; ok {
+	if media, ok := t.byExtension[strings.ToLower(end)]; ok {
 		return media
 	}
-	return t.standard
+	return t.defaultType
 }
 
-// withCharset adds the charset to a type that has none, if it goes with it.
+// withCharset adds the charset to a type of charsetTypes that has none.
 func (t *mediaTypes) withCharset(media string) string {
 	if t.charset == "" || t.charset == "off" {
 		return media
 	}
 	name, parameters, _ := strings.Cut(media, ";")
 	name = strings.ToLower(strings.TrimSpace(name))
-	if strings.Contains(strings.ToLower(parameters), "charset=") || !slices.Contains(t.with, name) && !slices.Contains(t.with, "*") {
+	if strings.Contains(strings.ToLower(parameters), "charset=") || !slices.Contains(t.charsetTypes, name) &&
+		!slices.Contains(t.charsetTypes, "*") {
 		return media
 	}
 	return media + "; charset=" + t.charset
 }
 
-// ofPage is the type of a page that is built in. As in nginx those of the oldest redirects have no charset.
-func (t *mediaTypes) ofPage(status int) string {
+// pageType returns the type of a built-in page. As in nginx pages of 301 and 302 have no charset.
+func (t *mediaTypes) pageType(status int) string {
 	if status == http.StatusMovedPermanently || status == http.StatusFound {
 		return "text/html"
 	}
 	return t.withCharset("text/html")
 }
 
-// complete adds the charset to the type of an answer that does not say which one it has.
-func (t *mediaTypes) complete(header http.Header) {
+// addCharset adds the charset to the type of a response without one.
+func (t *mediaTypes) addCharset(header http.Header) {
 	if media := header["Content-Type"]; len(media) == 1 && header["Content-Encoding"] == nil {
 		if with := t.withCharset(media[0]); with != media[0] {
 			header["Content-Type"] = []string{with}
@@ -119,7 +120,7 @@ func (t *mediaTypes) complete(header http.Header) {
 	}
 }
 
-// extension is the end of a path's last name, without the dot; empty if it has none.
+// extension returns the extension of a path's last name, without the dot, or "".
 func extension(path string) string {
 	for i := len(path) - 1; i > 0 && path[i] != '/'; i-- {
 		if path[i] == '.' {

@@ -33,34 +33,37 @@ http {
 }
 `
 
-// A client that sends requests and reads none of the responses is cut off after send_timeout, whatever they are and however short:
-// on net/http here, and on tare's server by the command's test of the same name.
+// A client that sends requests and reads no responses is disconnected after send_timeout, even if
+// the responses are short. This test uses net/http; the command's test of the same name uses tare's
+// server.
 func TestUnread(t *testing.T) {
 	noLeaks(t)
-	up := served(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
+	up := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
 	dir := t.TempDir()
 	must(t, os.Mkdir(filepath.Join(dir, "site"), 0o755))
 	must(t, os.WriteFile(filepath.Join(dir, "site/x.txt"), []byte("a file"), 0o644))
 	file := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", strings.TrimPrefix(up, "http://")).Replace(unreadConf)), 0o644))
+	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP",
+		strings.TrimPrefix(up, "http://")).Replace(unreadConf)), 0o644))
 	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir})
 	must(t, err)
 	h := newFront(t, read.Config, quiet())
 	server := httptest.NewUnstartedServer(h)
 	server.Listener.Close()
-	server.Listener, err = net.Listen("unix", filepath.Join(dir, "s")) // TCP may come to a halt by itself
+	server.Listener, err = net.Listen("unix", filepath.Join(dir, "s")) // TCP may stall by itself
 	must(t, err)
 	server.Start()
 	t.Cleanup(server.Close)
 	for _, request := range []string{
-		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt", "HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",
+		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt",
+		"HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",
 		"GET /proxied", "GET /cached", "GET /changed",
 	} {
 		t.Run(request, func(t *testing.T) {
 			nc, err := net.Dial("unix", filepath.Join(dir, "s"))
 			must(t, err)
 			defer nc.Close()
-			must(t, nc.SetDeadline(time.Now().Add(patience)))
+			must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 			text := strings.Repeat(request+" HTTP/1.1\r\nHost: front.test\r\nAccept-Encoding: gzip\r\n\r\n", 100)
 			for err == nil {
 				_, err = io.WriteString(nc, text)

@@ -10,14 +10,15 @@ import (
 	"time"
 )
 
-// Variables are found when a Config is compiled: first those that it defines, then nginx's.
+// Variables are resolved when a Config is compiled: first those that it defines, then nginx's.
 
-// variable finds one by its name, in lower case. Its error says that there is none, or why it is not to be had.
+// variable returns a variable by its name in lower case. The error says that it is unknown, or why
+// it is not available.
 func (c *compiler) variable(name string) (variable, error) {
 	if m := c.maps[name]; m != nil {
 		return c.mapVariable(m)
 	}
-	if v := c.keptVariable(name); v != nil {
+	if v := c.memoizedVariable(name); v != nil {
 		return v, nil
 	}
 	if slot, ok := c.slots[name]; ok {
@@ -29,16 +30,16 @@ func (c *compiler) variable(name string) (variable, error) {
 	why := Unavailable(name)
 	switch {
 	case why == "":
-		return nil, fmt.Errorf("there is no variable $%s", name)
+		return nil, fmt.Errorf("unknown variable $%s", name)
 	case c.config.BlankUnavailable:
 		return func(*exchange) string { return "" }, nil
 	}
-	return nil, fmt.Errorf("the variable $%s is not available: %s", name, why)
+	return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
 }
 
-// keptVariable finds one whose value is found when it is first asked for, unless a Set has given it one, and then stays for the
-// request; or returns nil.
-func (c *compiler) keptVariable(name string) variable {
+// memoizedVariable returns a variable that is evaluated at its first use and then kept for the
+// request, unless a Set has set it; or nil.
+func (c *compiler) memoizedVariable(name string) variable {
 	var find variable
 	switch name {
 	case "invalid_referer":
@@ -59,10 +60,10 @@ func (c *compiler) keptVariable(name string) variable {
 	}
 }
 
-// fixed reports whether a variable is the server's though it has a slot, and cannot be set.
-func fixed(name string) bool { return name == "secure_link" || name == "secure_link_expires" }
+// isReadOnly reports whether a variable has a slot but cannot be set.
+func isReadOnly(name string) bool { return name == "secure_link" || name == "secure_link_expires" }
 
-// slotOf is the slot of a variable.
+// slotOf returns the slot of a variable, and makes one if needed.
 func (c *compiler) slotOf(name string) int {
 	slot, ok := c.slots[name]
 	if !ok {
@@ -72,10 +73,10 @@ func (c *compiler) slotOf(name string) int {
 	return slot
 }
 
-// knownVariable finds one of nginx's, or returns nil.
+// knownVariable returns one of nginx's variables, or nil.
 func (c *compiler) knownVariable(name string) variable {
 	if v := c.core[name]; v != nil {
-		c.plan.timed = c.plan.timed || name == "request_time"
+		c.plan.needsStartTime = c.plan.needsStartTime || name == "request_time"
 		c.plan.readsBodies = c.plan.readsBodies || name == "request_body"
 		c.plan.countsRequests = c.plan.countsRequests || name == "connection_requests" || name == "connection_time"
 		if strings.HasPrefix(name, "connections_") {
@@ -84,29 +85,29 @@ func (c *compiler) knownVariable(name string) variable {
 		return v
 	}
 	for _, find := range [...]func(string) (variable, bool){
-		tlsVariable, proxyProtocolVariable, cacheVariable, passVariable, prefixedVariable,
+		tlsVariable, proxyProtocolVariable, cacheVariable, proxyVariable, prefixedVariable,
 	} {
 		if v, ok := find(name); ok {
-			c.plan.traced = c.plan.traced || stepVariable(name) != nil
-			c.answers = c.answers || ofAnswer(name)
+			c.plan.needsAttempts = c.plan.needsAttempts || attemptVariable(name) != nil
+			c.usesResponse = c.usesResponse || usesUpstreamResponse(name)
 			return v
 		}
 	}
 	return nil
 }
 
-// assignable returns how one of nginx's variables is given a value by Set, or nil.
+// assignable returns how Set sets one of nginx's variables, or nil.
 func assignable(name string) func(x *exchange, value string) {
 	switch name {
 	case "args", "query_string":
-		return func(x *exchange, value string) { x.args, x.changed = value, true }
+		return func(x *exchange, value string) { x.args, x.uriChanged = value, true }
 	case "limit_rate":
-		return func(x *exchange, value string) { x.limitOf = value }
+		return func(x *exchange, value string) { x.limitRate = value }
 	}
 	return nil
 }
 
-// get is the value of a slot, empty if it has none.
+// get returns the value of a slot, "" if it is not set.
 func (x *exchange) get(slot int) string {
 	if x.vars == nil {
 		return ""
@@ -114,10 +115,10 @@ func (x *exchange) get(slot int) string {
 	return x.vars[slot].text
 }
 
-// has reports whether a slot has a value, empty or not.
-func (x *exchange) has(slot int) bool { return x.vars != nil && x.vars[slot].known }
+// has reports whether a slot is set, to an empty value or another.
+func (x *exchange) has(slot int) bool { return x.vars != nil && x.vars[slot].isSet }
 
-// set gives a slot a value.
+// set sets a slot.
 func (x *exchange) set(slot int, text string) {
 	if x.vars == nil {
 		x.vars = make([]value, x.plan.slots)
@@ -125,18 +126,18 @@ func (x *exchange) set(slot int, text string) {
 	x.vars[slot] = value{text, true}
 }
 
-// declare gives each variable that the Config defines a slot.
+// declare makes slots for the variables that the Config defines.
 func (c *compiler) declare() error {
 	for i := range c.config.Maps {
 		m := &c.config.Maps[i]
 		name := strings.ToLower(m.Name)
 		if c.maps[name] != nil {
-			return fmt.Errorf("there are two maps of $%s", name)
+			return fmt.Errorf("duplicate map $%s", name)
 		}
 		if err := c.slot(name); err != nil {
 			return fmt.Errorf("map: %w", err)
 		}
-		c.maps[name], c.given[name] = &mapping{from: m, slot: c.slots[name]}, true
+		c.maps[name], c.assigned[name] = &mapping{from: m, slot: c.slots[name]}, true
 		for _, k := range m.Cases {
 			if source, fold, ok := casePattern(m, k.From); ok {
 				if err := c.declareGroups(source, fold); err != nil {
@@ -150,20 +151,20 @@ func (c *compiler) declare() error {
 		for _, name := range h.Names {
 			if source, ok := strings.CutPrefix(name, "~"); ok {
 				if err := c.declareGroups(source, true); err != nil {
-					return at(h.Pos, err)
+					return withPos(h.Pos, err)
 				}
 			}
 		}
 	}
 	for p := range c.config.Places() {
 		if err := c.declarePlace(p); err != nil {
-			return at(p.Pos, err)
+			return withPos(p.Pos, err)
 		}
 	}
 	return nil
 }
 
-// declarePlace gives the variables that a place defines slots.
+// declarePlace makes slots for the variables that a place defines.
 func (c *compiler) declarePlace(p Place) error {
 	if err := c.declareSteps(p.Steps); err != nil {
 		return err
@@ -174,14 +175,15 @@ func (c *compiler) declarePlace(p Place) error {
 				return err
 			}
 		}
-		if err := c.declarePass(l.Pass); err != nil {
+		if err := c.declareProxy(l.Proxy); err != nil {
 			return err
 		}
 	}
 	return c.declareAuth(p.Settings.AuthRequest)
 }
 
-// declareAuth gives the variables of an AuthRequest slots. They are not there until it has been made.
+// declareAuth makes slots for the variables of an AuthRequest. They are not set until the
+// subrequest has ended.
 func (c *compiler) declareAuth(a *AuthRequest) error {
 	if a == nil {
 		return nil
@@ -194,17 +196,17 @@ func (c *compiler) declareAuth(a *AuthRequest) error {
 	return nil
 }
 
-// declareSet gives the variable of a Set a slot, unless it is one of nginx's.
+// declareSet makes a slot for the variable of a Set, unless it is one of nginx's.
 func (c *compiler) declareSet(s Set) error {
 	name := strings.ToLower(s.Name)
-	c.setsRate = c.setsRate || name == "limit_rate"
+	c.setsLimitRate = c.setsLimitRate || name == "limit_rate"
 	if assignable(name) != nil {
 		return nil
 	}
 	return c.slot(name)
 }
 
-func (c *compiler) declarePass(p *Pass) error {
+func (c *compiler) declareProxy(p *Proxy) error {
 	if p == nil {
 		return nil
 	}
@@ -224,7 +226,7 @@ func (c *compiler) declareSteps(steps []Step) error {
 		switch s := s.(type) {
 		case Set:
 			if err = c.declareSet(s); err == nil && assignable(strings.ToLower(s.Name)) == nil {
-				c.given[strings.ToLower(s.Name)] = true
+				c.assigned[strings.ToLower(s.Name)] = true
 			}
 		case Rewrite:
 			err = c.declareGroups(s.Pattern, false)
@@ -240,7 +242,7 @@ func (c *compiler) declareSteps(steps []Step) error {
 	return nil
 }
 
-// declareGroups gives the named groups of a regular expression slots.
+// declareGroups makes slots for the named groups of a regular expression.
 func (c *compiler) declareGroups(source string, fold bool) error {
 	p, err := c.parsePattern(source, fold)
 	if err != nil {
@@ -257,25 +259,25 @@ func (c *compiler) declareGroups(source string, fold bool) error {
 	return nil
 }
 
-// slot gives a variable a slot, if it has none.
+// slot makes a slot for a variable, if it has none.
 func (c *compiler) slot(name string) error {
 	if name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isName(byte(r)) }) >= 0 {
-		return fmt.Errorf("%q is no name of a variable", name)
+		return fmt.Errorf("invalid variable name %q", name)
 	}
-	if c.core[name] != nil || fixed(name) {
-		return fmt.Errorf("the variable $%s is the server's, and cannot be set", name)
+	if c.core[name] != nil || isReadOnly(name) {
+		return fmt.Errorf("variable $%s cannot be set", name)
 	}
 	c.slotOf(name)
 	return nil
 }
 
-// coreVariables are those of nginx's core that have a fixed name.
+// coreVariables returns nginx's variables with fixed names.
 func coreVariables(product string) map[string]variable {
 	constant := func(s string) variable { return func(*exchange) string { return s } }
 	hostname, _ := os.Hostname() // without one it is empty
 	_, version, _ := strings.Cut(product, "/")
 	return map[string]variable{
-		"host":            func(x *exchange) string { return x.hostOrName() },
+		"host":            func(x *exchange) string { return x.hostOrServerName() },
 		"uri":             func(x *exchange) string { return x.path },
 		"document_uri":    func(x *exchange) string { return x.path },
 		"request_uri":     requestURI,
@@ -304,8 +306,8 @@ func coreVariables(product string) map[string]variable {
 		"request_id":         requestID,
 		"request_time":       requestTime,
 		"request_completion": requestCompletion,
-		"content_length":     func(x *exchange) string { return contentLength(x.client()) },
-		"request_body":       requestBodyText,
+		"content_length":     func(x *exchange) string { return contentLength(x.clientRequest()) },
+		"request_body":       requestBodyValue,
 		"content_type":       func(x *exchange) string { return x.r.Header.Get("Content-Type") },
 
 		"document_root":    documentRoot,
@@ -326,19 +328,20 @@ func coreVariables(product string) map[string]variable {
 		"connections_writing": connectionsWriting,
 		"connections_waiting": connectionsWaiting,
 
-		"ssl_early_data": constant(""), // crypto/tls takes none
+		"ssl_early_data": constant(""), // crypto/tls does not support early data
 		"http3":          constant(""),
-		"pipe":           constant("."), // who sends several requests at once is answered as others are
+		"pipe":           constant("."), // pipelining is not reported
 
 		"gzip_ratio":      gzipRatio,
-		"status":          statusSent,
+		"status":          statusVariable,
 		"body_bytes_sent": bodyBytesSent,
 		"bytes_sent":      bytesSent,
 		"limit_rate":      limitRate,
 	}
 }
 
-// prefixedVariable finds variables whose names say what of the request or the answer they are.
+// prefixedVariable returns variables whose names include that of a header field, argument or
+// cookie.
 func prefixedVariable(name string) (variable, bool) {
 	of, rest, ok := strings.Cut(name, "_")
 	if !ok || rest == "" {
@@ -351,28 +354,28 @@ func prefixedVariable(name string) (variable, bool) {
 		return func(x *exchange) string { return cookie(x.r.Header["Cookie"], rest) }, true
 	case "http":
 		if rest == "host" {
-			return func(x *exchange) string { return x.asked }, true
+			return func(x *exchange) string { return x.hostHeader }, true
 		}
 		field := fieldName(rest)
-		switch field { // which Go has elsewhere, too
+		switch field { // which net/http keeps elsewhere, too
 		case "Cookie":
 			return func(x *exchange) string { return strings.Join(x.r.Header["Cookie"], "; ") }, true
 		case "Content-Length":
-			return func(x *exchange) string { return contentLength(x.client()) }, true
+			return func(x *exchange) string { return contentLength(x.clientRequest()) }, true
 		case "Transfer-Encoding":
-			return func(x *exchange) string { return strings.Join(x.client().TransferEncoding, ", ") }, true
+			return func(x *exchange) string { return strings.Join(x.clientRequest().TransferEncoding, ", ") }, true
 		}
-		return func(x *exchange) string { return joined(x.requestField(field)) }, true
+		return func(x *exchange) string { return joinValues(x.requestField(field)) }, true
 	case "sent":
 		if field, ok := strings.CutPrefix(rest, "http_"); ok && field != "" {
 			field = fieldName(field)
-			return func(x *exchange) string { return joined(x.w.Header()[field]) }, true
+			return func(x *exchange) string { return joinValues(x.w.Header()[field]) }, true
 		}
 	}
 	return nil, false
 }
 
-// fieldName is the field that a variable's name means.
+// fieldName returns the header field of a variable's name.
 func fieldName(name string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }

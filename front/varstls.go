@@ -1,7 +1,7 @@
 package front
 
 import (
-	"crypto/sha1" //nolint:gosec // the name of a certificate, as nginx gives it
+	"crypto/sha1" //nolint:gosec // a certificate's fingerprint, as in nginx
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// tlsVariable finds variables of TLS. They are empty without it.
+// tlsVariable returns a variable of TLS. Without TLS it is empty.
 func tlsVariable(name string) (variable, bool) {
 	if name == "ssl_client_verify" {
 		return clientVerify, true
@@ -32,7 +32,7 @@ func tlsVariable(name string) (variable, bool) {
 	}, true
 }
 
-// connectionVariable finds those of the connection.
+// connectionVariable returns a variable of the TLS connection.
 func connectionVariable(name string) func(*tls.ConnectionState) string {
 	switch name {
 	case "ssl_protocol":
@@ -56,7 +56,7 @@ func connectionVariable(name string) func(*tls.ConnectionState) string {
 	return nil
 }
 
-// clientVariable finds those of the client's certificate.
+// clientVariable returns a variable of the client's certificate.
 func clientVariable(name string) func(*tls.ConnectionState) string {
 	what, ok := strings.CutPrefix(name, "ssl_client_")
 	if !ok {
@@ -78,13 +78,13 @@ func certVariable(what string) func(*x509.Certificate) string {
 	const layout = "Jan _2 15:04:05 2006 GMT"
 	switch what {
 	case "s_dn":
-		return func(c *x509.Certificate) string { return commaName(c.RawSubject) }
+		return func(c *x509.Certificate) string { return rfc2253Name(c.RawSubject) }
 	case "i_dn":
-		return func(c *x509.Certificate) string { return commaName(c.RawIssuer) }
+		return func(c *x509.Certificate) string { return rfc2253Name(c.RawIssuer) }
 	case "s_dn_legacy":
-		return func(c *x509.Certificate) string { return slashName(c.RawSubject) }
+		return func(c *x509.Certificate) string { return onelineName(c.RawSubject) }
 	case "i_dn_legacy":
-		return func(c *x509.Certificate) string { return slashName(c.RawIssuer) }
+		return func(c *x509.Certificate) string { return onelineName(c.RawIssuer) }
 	case "serial":
 		return func(c *x509.Certificate) string { return strings.ToUpper(hex.EncodeToString(c.SerialNumber.Bytes())) }
 	case "fingerprint":
@@ -94,7 +94,9 @@ func certVariable(what string) func(*x509.Certificate) string {
 		}
 	case "raw_cert":
 		return certPEM
-	case "cert": // nginx begins lines with tabs, as fields had them once; who takes such fields reads a space instead (RFC 9112, 5.2)
+	// nginx starts continuation lines with tabs, which are obsolete in fields. Recipients replace
+	// such a line fold by a space (RFC 9112, 5.2).
+	case "cert":
 		return func(c *x509.Certificate) string {
 			return strings.ReplaceAll(strings.TrimSuffix(certPEM(c), "\n"), "\n", " ")
 		}
@@ -117,7 +119,7 @@ func certPEM(c *x509.Certificate) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
-// curveName is what keys were agreed on by, as OpenSSL calls it.
+// curveName returns OpenSSL's name of the key exchange group.
 func curveName(id tls.CurveID) string {
 	switch id {
 	case 0:
@@ -132,7 +134,8 @@ func curveName(id tls.CurveID) string {
 	return id.String()
 }
 
-// cipherName is a cipher suite as OpenSSL calls it: those of TLS 1.3 have the same names everywhere.
+// cipherName returns OpenSSL's name of a cipher suite. Those of TLS 1.3 have the same names
+// everywhere.
 func cipherName(id uint16) string {
 	name := tls.CipherSuiteName(id)
 	if !strings.Contains(name, "_WITH_") {

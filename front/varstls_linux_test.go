@@ -19,8 +19,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// What variables tell of TLS and of a client's certificate is what nginx tells.
-func TestTLSVariablesAsNginx(t *testing.T) {
+// The variables of TLS and of client certificates are nginx's.
+func TestTLSVariablesAreNginxs(t *testing.T) {
 	const names = "ssl_protocol ssl_cipher ssl_curve ssl_server_name ssl_alpn_protocol ssl_session_reused ssl_early_data ssl_client_verify ssl_client_s_dn " +
 		"ssl_client_i_dn ssl_client_s_dn_legacy ssl_client_i_dn_legacy ssl_client_serial ssl_client_fingerprint ssl_client_v_start ssl_client_v_end " +
 		"ssl_client_v_remain ssl_client_escaped_cert ssl_client_raw_cert ssl_client_cert"
@@ -34,47 +34,55 @@ func TestTLSVariablesAsNginx(t *testing.T) {
 
 	theirs := programs.FreeAddress(t)
 	startNginxTLS(t, theirs, certFile, keyFile, text)
-	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: front.Text(text)}}}), quiet())
+	h := newFront(t, oneHost(front.Location{Path: "/",
+		Steps: []front.Step{front.Return{Status: 200, Text: front.Text(text)}}}), quiet())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert}}
+	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
+		ClientAuth: tls.RequestClientCert}}
 	go func() { _ = server.ServeTLS(l, "", "") }()
 	t.Cleanup(func() { server.Close() })
 
 	mine := clientCertificate(t)
 	for name, config := range map[string]*tls.Config{
-		"TLS 1.3":                  {},
-		"TLS 1.2":                  {MaxVersion: tls.VersionTLS12},
-		"P-384":                    {CurvePreferences: []tls.CurveID{tls.CurveP384}},
-		"with a certificate":       {Certificates: []tls.Certificate{mine}},
-		"with one, and a cipher":   {Certificates: []tls.Certificate{mine}, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}},
+		"TLS 1.3":            {},
+		"TLS 1.2":            {MaxVersion: tls.VersionTLS12},
+		"P-384":              {CurvePreferences: []tls.CurveID{tls.CurveP384}},
+		"with a certificate": {Certificates: []tls.Certificate{mine}},
+		"with one, and a cipher": {Certificates: []tls.Certificate{mine}, MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}},
 		"another protocol as well": {NextProtos: []string{"http/1.1"}, CurvePreferences: []tls.CurveID{tls.X25519}},
 	} {
 		config.ServerName, config.InsecureSkipVerify = "tls.example", true
 		if config.CurvePreferences == nil {
-			config.CurvePreferences = []tls.CurveID{tls.CurveP256} // the certificate's, which TLS 1.2 looks at
+			// the certificate's, which TLS 1.2 requires
+			config.CurvePreferences = []tls.CurveID{tls.CurveP256}
 		}
-		want, got := strings.Split(strings.ReplaceAll(askTLS(t, theirs, config), "\n\t", " "), "\n"), strings.Split(askTLS(t, l.Addr().String(), config), "\n")
+		want, got := strings.Split(strings.ReplaceAll(askTLS(t, theirs, config), "\n\t", " "), "\n"),
+			strings.Split(askTLS(t, l.Addr().String(), config), "\n")
 		if len(want) != len(got) {
-			t.Errorf("%s: nginx says %q, we say %q", name, want, got)
+			t.Errorf("%s: nginx has %q, we have %q", name, want, got)
 			continue
 		}
 		for i := range want {
-			failed := strings.HasPrefix(want[i], "FAILED:") && strings.HasPrefix(got[i], "FAILED:") // for a reason in OpenSSL's words
+			// for a reason in OpenSSL's words
+			failed := strings.HasPrefix(want[i], "FAILED:") && strings.HasPrefix(got[i], "FAILED:")
 			if want[i] != got[i] && !failed {
-				t.Errorf("%s: nginx says %q, we say %q", name, want[i], got[i])
+				t.Errorf("%s: nginx has %q, we have %q", name, want[i], got[i])
 			}
 		}
 	}
 }
 
-// clientCertificate returns one with a name of several parts.
+// clientCertificate returns a certificate whose name has several parts.
 func clientCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	email := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "a@tls.example"}
-	cert, key := testkit.SelfSign(t, x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(100*24*time.Hour + 12*time.Hour), Subject: pkix.Name{
-		Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "}, CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
-	}})
+	cert, key := testkit.SelfSign(t, x509.Certificate{NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(100*24*time.Hour + 12*time.Hour), Subject: pkix.Name{
+			Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "},
+			CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
+		}})
 	pair, err := tls.X509KeyPair(cert, key)
 	must(t, err)
 	return pair

@@ -20,7 +20,7 @@ import (
 )
 
 // A certificate is checked, for the name in the URL.
-func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
+func TestCertificates(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()

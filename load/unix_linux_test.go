@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-func TestUnixSocketsConnect(t *testing.T) {
+func TestUnixSocket(t *testing.T) {
 	l, url := listen(t, "http", "unix")
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)

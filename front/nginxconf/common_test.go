@@ -91,9 +91,9 @@ func dumped(t *testing.T, r *Result) string {
 		for j := range h.Locations {
 			l := &h.Locations[j]
 			l.Pos = ""
-			if l.Pass != nil {
-				fmt.Fprintf(&b, "%+v\n", summary(l.Pass.TLS.Config))
-				l.Pass.TLS.Config = nil
+			if l.Proxy != nil {
+				fmt.Fprintf(&b, "%+v\n", summary(l.Proxy.TLS.Config))
+				l.Proxy.TLS.Config = nil
 			}
 		}
 	}

@@ -41,8 +41,8 @@ func TestDebian(t *testing.T) {
 		t.Errorf("%d hosts, %d types, %v", len(r.Config.Hosts), len(r.Config.Types), r.Warnings)
 	}
 	php := at(t, r, `\.php$`)
-	if p := php.Pass; p.To != "unix:/run/php/php-fpm.sock" || p.SplitPath == "" || p.ParamIndex != "index.php" || len(p.Params) < 15 || len(php.Steps) != 1 || len(php.TryFiles) != 2 {
-		t.Errorf("%+v, %+v", php, php.Pass)
+	if p := php.Proxy; p.To != "unix:/run/php/php-fpm.sock" || p.SplitPath == "" || p.ParamIndex != "index.php" || len(p.Params) < 15 || len(php.Steps) != 1 || len(php.TryFiles) != 2 {
+		t.Errorf("%+v, %+v", php, php.Proxy)
 	}
 	if cert := r.Config.Hosts[0].Listen[0].Certs; len(cert) != 1 || cert[0] != (front.CertFiles{Cert: "/etc/ssl/certs/ssl-cert-snakeoil.pem", Key: "/etc/ssl/private/ssl-cert-snakeoil.key"}) {
 		t.Errorf("the certificates are %v", cert)

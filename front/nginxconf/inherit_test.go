@@ -44,7 +44,7 @@ func headers(l *front.Location) string {
 
 func sent(l *front.Location) string {
 	var all []string
-	for _, h := range l.Pass.Header {
+	for _, h := range l.Proxy.Header {
 		all = append(all, h.Name)
 	}
 	return strings.Join(all, " ")
@@ -109,10 +109,10 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		"allow instead of deny":  {fmt.Sprint(len(own.Access), own.Access[0].Deny), "1 false"},
 		"limit_req":              {inherits.Requests[0].Zone, "z"},
 		"own limit_req":          {fmt.Sprint(len(own.Requests), own.Requests[0].Zone), "1y"},
-		"sub_filter":             {fmt.Sprint(len(inherits.Substitution.Pairs), inherits.Substitution.Every), "2 true"},
-		"own sub_filter":         {fmt.Sprint(own.Substitution.Pairs, own.Substitution.Every), "[{c 1}] true"},
-		"fastcgi_param":          {at(t, r, "/f").Pass.Params[0].Name, "F"},
-		"own fastcgi_param":      {fmt.Sprint(len(at(t, r, "/g").Pass.Params), at(t, r, "/g").Pass.Params[0].Name), "1G"},
+		"sub_filter":             {fmt.Sprint(len(inherits.SubFilter.Substitutions), inherits.SubFilter.Every), "2 true"},
+		"own sub_filter":         {fmt.Sprint(own.SubFilter.Substitutions, own.SubFilter.Every), "[{c 1}] true"},
+		"fastcgi_param":          {at(t, r, "/f").Proxy.Params[0].Name, "F"},
+		"own fastcgi_param":      {fmt.Sprint(len(at(t, r, "/g").Proxy.Params), at(t, r, "/g").Proxy.Params[0].Name), "1G"},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %s; want %s", what, pair[0], pair[1])
@@ -175,11 +175,11 @@ func TestWhatABlockDoesIsNotInherited(t *testing.T) {
 		location /e { empty_gif; location /e/f { } }
 	}`))
 	for _, path := range []string{"/a/b", "/c/d", "/e/f"} {
-		if l := at(t, r, path); l.Internal || l.Steps != nil || l.Pass != nil || l.TryFiles != nil || l.Status || l.Empty {
+		if l := at(t, r, path); l.Internal || l.Steps != nil || l.Proxy != nil || l.TryFiles != nil || l.Status || l.Empty {
 			t.Errorf("%s has something of the location around it: %+v", path, l)
 		}
 	}
-	if a := at(t, r, "/a"); !a.Internal || len(a.Steps) != 2 || a.Pass == nil || len(a.TryFiles) != 2 {
+	if a := at(t, r, "/a"); !a.Internal || len(a.Steps) != 2 || a.Proxy == nil || len(a.TryFiles) != 2 {
 		t.Errorf("/a lacks something: %+v", a)
 	}
 	if len(r.Config.Hosts[0].Steps) != 1 {
@@ -200,14 +200,14 @@ func TestTheNearestCounts(t *testing.T) {
 			}
 		}`))
 	a, b := at(t, r, "/a"), at(t, r, "/a/b")
-	if a.Gzip == nil || a.Gzip.Level != 3 || a.MaxBody != -1 || a.Pass.ReadTimeout.String() != "6s" || a.Files.Root != "/r" || !a.SatisfyAny {
-		t.Errorf("/a is %+v, %+v", a.Settings, a.Pass)
+	if a.Gzip == nil || a.Gzip.Level != 3 || a.MaxBody != -1 || a.Proxy.ReadTimeout.String() != "6s" || a.Files.Root != "/r" || !a.SatisfyAny {
+		t.Errorf("/a is %+v, %+v", a.Settings, a.Proxy)
 	}
 	if a.Files.Types["f"] != "d/e" || len(a.Files.Types) != 1 || r.Config.Types["c"] != "a/b" || r.Config.Hosts[0].Defaults.Files.Types != nil {
 		t.Errorf("/a has the types %v, and all %v", a.Files.Types, r.Config.Types)
 	}
-	if b.Gzip != nil || b.MaxBody != -1 || b.Pass.ReadTimeout.String() != "6s" || b.Pass.SendTimeout.String() != "7s" || b.Files.Root != "/s" || !slices.Equal(b.Files.Index, []front.Text{"j.html"}) || b.Files.Types["f"] != "d/e" {
-		t.Errorf("/a/b is %+v, %+v", b.Settings, b.Pass)
+	if b.Gzip != nil || b.MaxBody != -1 || b.Proxy.ReadTimeout.String() != "6s" || b.Proxy.SendTimeout.String() != "7s" || b.Files.Root != "/s" || !slices.Equal(b.Files.Index, []front.Text{"j.html"}) || b.Files.Types["f"] != "d/e" {
+		t.Errorf("/a/b is %+v, %+v", b.Settings, b.Proxy)
 	}
 }
 
@@ -297,7 +297,7 @@ func TestProxyPass(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		p := at(t, r, "/").Pass
+		p := at(t, r, "/").Proxy
 		uri := "<nil>"
 		if p.URI != nil {
 			uri = string(*p.URI)

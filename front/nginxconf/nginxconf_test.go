@@ -247,7 +247,7 @@ func TestProcess(t *testing.T) {
 // Some times of 0 are no time at all, and others no bound.
 func TestNoTime(t *testing.T) {
 	r := parsed(t, `worker_shutdown_timeout 0; events {} http { server { proxy_read_timeout 0; keepalive_timeout 0; proxy_next_upstream_timeout 0; location / { proxy_pass http://a:1; } } }`)
-	p := at(t, r, "/").Pass
+	p := at(t, r, "/").Proxy
 	if r.Process.Grace != 0 || r.Process.Listeners[0].IdleTimeout != 0 || p.Next.For != 0 || p.ReadTimeout != 1 {
 		t.Errorf("%+v %+v", r.Process, p)
 	}
@@ -294,11 +294,11 @@ func TestRecipes(t *testing.T) {
 		}
 		for i, protocol := range []front.Protocol{front.HTTP, front.FastCGI, front.FastCGI} {
 			l := r.Config.Hosts[i].Locations[0]
-			if l.Pass == nil || l.Pass.Protocol != protocol || l.Logs != nil || !l.HideVersion || (l.Gzip != nil) != (recipe == "b") {
+			if l.Proxy == nil || l.Proxy.Protocol != protocol || l.Logs != nil || !l.HideVersion || (l.Gzip != nil) != (recipe == "b") {
 				t.Errorf("recipe %s, host %d: %+v", recipe, i, l)
 			}
-			if protocol == front.FastCGI && len(l.Pass.Params) != 2 {
-				t.Errorf("recipe %s, host %d: the parameters are %v", recipe, i, l.Pass.Params)
+			if protocol == front.FastCGI && len(l.Proxy.Params) != 2 {
+				t.Errorf("recipe %s, host %d: the parameters are %v", recipe, i, l.Proxy.Params)
 			}
 		}
 		if groups := len(r.Config.Upstreams); recipe == "a" && (groups != 3 || r.Config.Upstreams[0].Keepalive != 300) || recipe == "b" && groups != 0 {

@@ -10,23 +10,23 @@ import (
 // passesOf has a location be answered by an upstream, if the block from says so itself; how is what holds at s.
 func (t *translator) passesOf(from, s *scope, l *front.Location, here *place) {
 	for _, d := range from.own("proxy_pass") {
-		l.Pass = t.pass(s, "proxy")
-		t.proxyPass(d, s, l.Pass, here)
+		l.Proxy = t.pass(s, "proxy")
+		t.proxyPass(d, s, l.Proxy, here)
 	}
 	for _, d := range from.own("fastcgi_pass") {
-		l.Pass = t.pass(s, "fastcgi")
-		l.Pass.Protocol = front.FastCGI
-		l.Pass.To = t.target(d, d.args[0], "")
-		if c := l.Pass.Cache; c != nil && c.Key == "" {
+		l.Proxy = t.pass(s, "fastcgi")
+		l.Proxy.Protocol = front.FastCGI
+		l.Proxy.To = t.target(d, d.args[0], "")
+		if c := l.Proxy.Cache; c != nil && c.Key == "" {
 			t.errorf(d, "there is no fastcgi_cache_key: all requests would get the same answer; want one")
 		}
 	}
 }
 
 // pass translates what holds for an upstream at a scope: the directives that begin with kind, proxy or fastcgi.
-func (t *translator) pass(s *scope, kind string) *front.Pass {
+func (t *translator) pass(s *scope, kind string) *front.Proxy {
 	of := func(name string) string { return kind + "_" + name }
-	p := &front.Pass{
+	p := &front.Proxy{
 		NoHeader:       !s.flag(of("pass_request_headers"), true),
 		NoBody:         !s.flag(of("pass_request_body"), true),
 		Hide:           s.words(of("hide_header")),
@@ -132,7 +132,7 @@ func (t *translator) isUpstream(name string) bool {
 }
 
 // fastcgi translates what is FastCGI's alone.
-func (t *translator) fastcgi(s *scope, p *front.Pass) {
+func (t *translator) fastcgi(s *scope, p *front.Proxy) {
 	p.Protocol = front.FastCGI
 	p.KeepConn = s.flag("fastcgi_keep_conn", false)
 	p.ParamIndex = s.word("fastcgi_index")

@@ -87,9 +87,9 @@ func (t *translator) levels(d *directive, text string) []int {
 }
 
 // cache translates how answers are kept at a scope; nil if they are not.
-func (t *translator) cache(s *scope, kind string) *front.PassCache {
+func (t *translator) cache(s *scope, kind string) *front.ProxyCache {
 	of := func(name string) string { return kind + "_" + name }
-	c := &front.PassCache{Key: t.textOf(s, of("cache_key"))}
+	c := &front.ProxyCache{Key: t.textOf(s, of("cache_key"))}
 	c.Skip = t.texts(s, of("cache_bypass"))
 	c.NoStore = t.texts(s, of("no_cache"))
 	c.Purge = t.purge(s, of("cache_purge"))

@@ -10,7 +10,7 @@ import (
 )
 
 // proxy translates what is HTTP's alone.
-func (t *translator) proxy(s *scope, p *front.Pass) {
+func (t *translator) proxy(s *scope, p *front.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	if p.Version = s.word("proxy_http_version"); p.Version == "2" {
 		t.omit(s.one("proxy_http_version"), "HTTP/2 is not spoken to upstreams: want 1.1")
@@ -49,7 +49,7 @@ func (t *translator) replaces(s *scope, name string) []front.Replace {
 }
 
 // proxyPass translates proxy_pass SCHEME://TO[URI].
-func (t *translator) proxyPass(d *directive, s *scope, p *front.Pass, here *place) {
+func (t *translator) proxyPass(d *directive, s *scope, p *front.Proxy, here *place) {
 	url := d.args[0]
 	scheme, rest, found := strings.Cut(url, "://")
 	var port string
@@ -84,7 +84,7 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Pass, here *plac
 		t.errorf(d, "%s: there can be no path in an if, nor in a location that is a regular expression or a name; use rewrite, and leave it out here", shown(url))
 	}
 	if p.Protocol == front.HTTP {
-		p.TLS = front.PassTLS{}
+		p.TLS = front.ProxyTLS{}
 	}
 	t.redirects(s, p, variables)
 }
@@ -116,7 +116,7 @@ func cutURI(text string) (to, uri string) {
 }
 
 // redirects translates proxy_redirect. The default is left to the Config where it is alone.
-func (t *translator) redirects(s *scope, p *front.Pass, variables bool) {
+func (t *translator) redirects(s *scope, p *front.Proxy, variables bool) {
 	all := s.all("proxy_redirect")
 	for _, d := range all {
 		switch {
@@ -136,7 +136,7 @@ func (t *translator) redirects(s *scope, p *front.Pass, variables bool) {
 }
 
 // proxyTLS translates TLS to upstreams.
-func (t *translator) proxyTLS(s *scope, p *front.Pass) {
+func (t *translator) proxyTLS(s *scope, p *front.Proxy) {
 	p.TLS.SNI = s.flag("proxy_ssl_server_name", false)
 	p.TLS.Name = t.textOf(s, "proxy_ssl_name")
 	if s.holder(

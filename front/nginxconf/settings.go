@@ -22,7 +22,7 @@ func (t *translator) settings(s *scope) front.Settings {
 		ErrorLog:          t.errorLog(s),
 		ModifiedSince:     modifiedSince(s),
 		Gzip:              t.gzip(s),
-		Substitution:      t.substitution(s),
+		SubFilter:         t.substitution(s),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
 		Conns:             t.connLimits(s),
@@ -267,17 +267,17 @@ func (t *translator) gzip(s *scope) *front.Gzip {
 	return g
 }
 
-func (t *translator) substitution(s *scope) *front.Substitution {
-	out := &front.Substitution{
+func (t *translator) substitution(s *scope) *front.SubFilter {
+	out := &front.SubFilter{
 		Types: s.words("sub_filter_types"), Every: !s.flag("sub_filter_once", true), KeepModified: s.flag("sub_filter_last_modified", false),
 	}
 	for _, d := range s.all("sub_filter") {
 		if d.args[0] == "" {
 			t.errorf(d, "an empty string is everywhere: want one that can be looked for")
 		}
-		out.Pairs = append(out.Pairs, front.Pair{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
+		out.Substitutions = append(out.Substitutions, front.Substitution{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
 	}
-	if out.Pairs == nil {
+	if out.Substitutions == nil {
 		return nil
 	}
 	return out

@@ -102,7 +102,7 @@ func closeSpool(t *testing.T, s *spool.Spool) {
 	}
 }
 
-func TestStepsAreTakenInOrder(t *testing.T) {
+func TestOrder(t *testing.T) {
 	out := newSink()
 	s := spool.New(out, spool.Config{})
 	want := ""
@@ -182,7 +182,7 @@ func TestFull(t *testing.T) {
 }
 
 // What was lost for good is what Close says.
-func TestBrokenIsCalledForInvalidHeader(t *testing.T) {
+func TestBroken(t *testing.T) {
 	out := newSink()
 	out.broken = io.ErrClosedPipe
 	s := spool.New(out, spool.Config{})

@@ -224,7 +224,7 @@ func TestSticky(t *testing.T) {
 }
 
 // What is remembered of an address survives a change of the configuration, and nothing of one that is gone stays.
-func TestReloadKeepsOldCertificateOnError(t *testing.T) {
+func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(State)
 		before, err := New(Config{Servers: servers("1", "2")}, s, nil)
@@ -270,7 +270,7 @@ func TestNothingStays(t *testing.T) {
 }
 
 // Names are looked up again. What is remembered of addresses that stay, stays; those that come are asked.
-func TestHostNamesAndListTokens(t *testing.T) {
+func TestNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		known := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.1")}
@@ -323,7 +323,7 @@ func TestHostNamesAndListTokens(t *testing.T) {
 	})
 }
 
-func TestAddressOfApplication(t *testing.T) {
+func TestAddresses(t *testing.T) {
 	for addr, want := range map[string]string{
 		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80", "unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",
 		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "", "http://x": "",

@@ -50,7 +50,7 @@ func hello() {
 	os.Exit(1)
 }
 
-func TestPathBecomesScriptAndPathInfo(t *testing.T) {
+func TestScripts(t *testing.T) {
 	cache := goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS")
 	users := usersTare(t)
 	testscript.Run(t, testscript.Params{

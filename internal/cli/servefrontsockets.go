@@ -141,7 +141,7 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 		server.ConnContext = withProxyHeader
 	}
 	server.SendTimeout = socket.SendTimeout
-	server.Refused = func(r tare.Refusal) { s.handler.LogRefused(r.Request, r.Line, r.Status, r.Sent) }
+	server.Refused = func(r tare.Refusal) { s.handler.LogRejected(r.Request, r.Line, r.Status, r.Sent) }
 	if socket.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.handshake}
 	}

@@ -426,7 +426,7 @@ func TestNothingLighter(t *testing.T) {
 }
 
 // The cause of most of a difference comes first; what hardly matters beside it is left out.
-func TestStepsAreTakenInOrder(t *testing.T) {
+func TestOrder(t *testing.T) {
 	c := explain.Case{Of: plain(), Control: plain()}
 	heavier(&c.Of, 50)
 	c.Of.Connects = 1

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-func TestParseAcceptsValidAddresses(t *testing.T) {
+func TestParse(t *testing.T) {
 	const head = "goos: linux\ngoarch: amd64\npkg: example.org/m\ncpu: some\n"
 	for name, test := range map[string]struct {
 		output     string

@@ -214,7 +214,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 // The same seed gives the same order, and each block has each benchmark once.
-func TestStepsAreTakenInOrder(t *testing.T) {
+func TestOrder(t *testing.T) {
 	root := project(t, small)
 	var orders [3][]string
 	for i, seed := range []uint64{7, 7, 8} {

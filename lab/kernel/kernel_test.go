@@ -59,7 +59,7 @@ type keeper struct{ told []string }
 func (k *keeper) Keep(c kernel.Change)   { k.told = append(k.told, "keep "+c.Name) }
 func (k *keeper) Forget(c kernel.Change) { k.told = append(k.told, "forget "+c.Name) }
 
-func TestParseAcceptsValidAddresses(t *testing.T) {
+func TestParse(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"# a\n\n; b\nnet.core.somaxconn=1\n net.ipv4.ip_local_port_range =  1\t2 \n", `[{net.core.somaxconn 1} {net.ipv4.ip_local_port_range 1 2}] <nil>`},
 		{"a.b = 1\na.b = 2", "line 2: a.b stands twice"},

@@ -68,7 +68,7 @@ func TestParseBoundsRefuses(t *testing.T) {
 }
 
 // A bound is broken only when the whole interval lies beyond it.
-func TestBrokenIsCalledForInvalidHeader(t *testing.T) {
+func TestBroken(t *testing.T) {
 	inf := math.Inf(1)
 	for _, test := range []struct {
 		bound       string

@@ -334,7 +334,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestTextPartsMatchSpans(t *testing.T) {
+func TestText(t *testing.T) {
 	run := sample()
 	run.Entrants[3].Absent = "fasthttp is missing: no network"
 	run.Entrants[2].Declared = []Declared{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"nginx"`}, "its own name"}}
@@ -375,7 +375,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-func TestServesFiles(t *testing.T) {
+func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := Analyze(sample()).WriteFiles(dir); err != nil {
 		t.Fatal(err)

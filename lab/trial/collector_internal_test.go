@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCollectorGroupsValues(t *testing.T) {
+func TestCollector(t *testing.T) {
 	const text = `listening
 gc 1 @0.100s 1%: 0.011+0.20+0.003 ms clock, 1+90/1/5+1 ms cpu, 4->4->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 1 P
 gc 2 @1.000s 2%: 0.011+0.20+0.003 ms clock, 0.5+0.1/0.2/0.3+0.2 ms cpu, 4->4->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 1 P

@@ -86,7 +86,7 @@ func wantLines(t *testing.T, text string, patterns ...string) {
 	}
 }
 
-func TestTextPartsMatchSpans(t *testing.T) {
+func TestText(t *testing.T) {
 	wantLines(t, text(t, sample(t)),
 		`^http://127.0.0.1:8080/api/users\?a=b$`, `^64 connections, 2 threads, 3.5s, closed loop$`,
 		`^ +mean +stdev +min +p50 +p90 +p99 +p99\.9 +max$`,

@@ -205,7 +205,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestServesFiles(t *testing.T) {
+func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	csv, plot := filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.tsv")
 	if _, _, err := report(t, five(), "-n 5 -e "+csv+" -g "+plot+" http://h/"); err != nil {

@@ -18,7 +18,7 @@ var flags = []getopt.Flag{
 }
 
 // What glibc's getopt_long makes of these was seen by running it.
-func TestParseAcceptsValidAddresses(t *testing.T) {
+func TestParse(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"", "|"},
 		{"-c10 -d 5s url", "-c=10 -d=5s|url"},
@@ -59,7 +59,7 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-func TestErrorsReportSideAndTimeout(t *testing.T) {
+func TestErrors(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"-x", `unknown flag "-x"`},
 		{"-kx1", `unknown flag "-x"`},

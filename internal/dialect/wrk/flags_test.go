@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/dialect"
 )
 
-func TestParseAcceptsValidAddresses(t *testing.T) {
+func TestParse(t *testing.T) {
 	plain := Command{url: "http://h:1/", connections: 10, threads: 2, duration: 10 * time.Second, timeout: 2 * time.Second}
 	for line, change := range map[string]func(c *Command){
 		"http://h:1/":                           func(*Command) {},

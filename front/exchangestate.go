@@ -1,0 +1,182 @@
+package front
+
+import (
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// exchangeState is the part of an exchange that filters, limits and logs use.
+type exchangeState struct {
+	out           *writer        // x.w, once the response has to be observed; nil before
+	body          *limitedBody   // the request's; nil if it has none
+	startTime     time.Time      // if the plan needs it
+	address       *clientAddress // nil until it is needed: see realip.go
+	limitReleases []func()       // release places in limits
+
+	upstreamURL string // the last one, for the error log
+
+	interceptsErrors bool // statuses from 300 on are left to error pages
+	isComplete       bool // the content has returned without a panic
+	// The status to respond with if the request's body could not be read; 0 while it can. An
+	// upstream request may read the body in another goroutine.
+	bodyStatus   atomic.Int32
+	loggedStatus int              // the status to log if there is no response
+	rejected     *rejectedRequest // nil unless the server has rejected the request
+
+	requestLimit, connLimit limitResult
+
+	sendTimeout time.Duration // that the server applies to the response; 0 if it was not set
+}
+
+// start is called when the host is known.
+func (x *exchange) start() {
+	if x.plan.needsStartTime {
+		x.startTime = time.Now()
+	}
+	if x.plan.countsRequests {
+		x.countRequest()
+	}
+	if x.plan.counts != nil {
+		x.plan.counts.requests.Add(1)
+		x.plan.counts.inFlight.Add(1)
+	}
+}
+
+// applyLocation applies x.loc's timeout and wraps the writer if x.loc has filters. It is called
+// whenever the phases after rewrite may use a new x.loc.
+func (x *exchange) applyLocation() {
+	timeoutSet := x.setServerSendTimeout(x.loc.sendTimeout)
+	// a client may block even the shortest response
+	if f := x.loc.filters; f != nil && (!f.onlySendTimeout || !timeoutSet) {
+		x.wrapWriter()
+	}
+}
+
+// serve runs the content phase.
+func (x *exchange) serve() outcome {
+	// proxy.serve calls useFilters itself, once it has a response
+	if _, isProxy := x.loc.content.(*proxy); !isProxy || x.errorStatus != 0 {
+		x.useFilters()
+	}
+	out := x.loc.content.serve(x)
+	x.interceptsErrors = false // it concerns this content only
+	return x.sendErrorPage(out)
+}
+
+// useFilters wraps the writer if the location has filters.
+func (x *exchange) useFilters() {
+	if x.loc.filters != nil || x.errorStatus != 0 {
+		x.wrapWriter()
+	}
+}
+
+// wrapWriter wraps the writer, so that the response is observed.
+func (x *exchange) wrapWriter() {
+	if x.out == nil {
+		x.out = &writer{ResponseWriter: x.w, x: x}
+		x.w = x.out
+	}
+}
+
+// serverWriter returns the server's writer without wrappers.
+func (x *exchange) serverWriter() http.ResponseWriter {
+	if x.out != nil {
+		return x.out.ResponseWriter
+	}
+	return x.w
+}
+
+// sendErrorPage fails with the content's status if an error page replaces the content's response.
+func (x *exchange) sendErrorPage(out outcome) outcome {
+	if x.out == nil || x.out.withheldStatus == 0 {
+		return out
+	}
+	status := x.out.withheldStatus
+	x.out.withheldStatus = 0
+	return x.fail(status)
+}
+
+// endWithoutResponse sets the status to log for a request without a response: 444, or 499 if the
+// client has gone.
+func (x *exchange) endWithoutResponse(status int) outcome {
+	x.loggedStatus = status
+	return responded
+}
+
+// complete ends the response, after all phases.
+func (x *exchange) complete() {
+	if x.out != nil {
+		x.out.finish()
+	}
+	if len(x.limitReleases) > 0 && x.r.ProtoMajor == 2 && x.loggedStatus == 0 {
+		// HTTP/2 sends the end of a body after the handler returns, and limit_conn counts until
+		// then.
+		_ = http.NewResponseController(x.serverWriter()).Flush()
+	}
+	x.isComplete = true
+}
+
+// end releases what the exchange holds, counts and logs it. It is also called after a panic.
+func (x *exchange) end() {
+	x.releaseLimits()
+	x.closeProxyState()
+	if x.out != nil {
+		x.out.release()
+	}
+	if x.plan.counts != nil {
+		x.plan.counts.end(x)
+	}
+	x.log()
+	x.recycleProxyState()
+	x.recycle()
+}
+
+func (x *exchange) releaseLimits() {
+	for _, leave := range x.limitReleases {
+		leave()
+	}
+	x.limitReleases = nil
+}
+
+// responseStatus returns the status of the response, or the one to log if there is none.
+func (x *exchange) responseStatus() int {
+	switch {
+	case x.loggedStatus != 0:
+		return x.loggedStatus
+	case x.errorStatus != 0 && (x.out == nil || x.out.status == 0):
+		return clientStatus(x.errorStatus) // whose page has not begun yet
+	case x.out == nil:
+		return 0 // the response is not observed
+	case x.out.status != 0:
+		return x.out.status
+	case x.isComplete:
+		return http.StatusOK
+	}
+	return http.StatusInternalServerError // the handler panics
+}
+
+// responseBytes returns the length of the response's body.
+func (x *exchange) responseBytes() int64 {
+	if x.rejected != nil {
+		return x.rejected.sent
+	}
+	if x.out == nil {
+		return 0
+	}
+	return x.out.bodyBytes()
+}
+
+// hasErrorPage reports whether an error page replaces the content's response with a status.
+func (x *exchange) hasErrorPage(status int) bool {
+	if x.errorPageUsed {
+		return false
+	}
+	for i := range x.loc.errorPages {
+		if slices.Contains(x.loc.errorPages[i].statuses, status) {
+			return true
+		}
+	}
+	return false
+}

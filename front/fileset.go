@@ -1,0 +1,381 @@
+package front
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/tarehq/tare/front/files"
+)
+
+// fileSet is the content of a location that serves files.
+type fileSet struct {
+	root   text   // or Alias
+	alias  bool   // root is an Alias
+	prefix string // of paths, which alias replaces; "" with a regular expression
+
+	dir     string         // the part of root without variables
+	handler *files.Handler // for dir
+	from    text           // disable_symlinks from=, if that has variables
+	roots   *fileRoots     // handlers by from; nil if from is constant
+	config  files.Config
+
+	index   []text
+	listing bool
+	types   *mediaTypes
+}
+
+// filePlace is a name below the directory of a handler.
+type filePlace struct {
+	handler *files.Handler
+	name    string
+	release func() // nil if nothing has to be released
+}
+
+func (p *filePlace) leave() {
+	if p.release != nil {
+		p.release()
+	}
+}
+
+// serve responds with a file or a directory. As in nginx methods that do not read get 405, but POST
+// only if the file exists.
+func (f *fileSet) serve(x *exchange) outcome {
+	switch x.method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+	default:
+		return x.fail(http.StatusMethodNotAllowed)
+	}
+	if strings.HasSuffix(x.path, "/") {
+		return f.directory(x)
+	}
+	p, out := f.findPath(x)
+	if out != proceed {
+		return out
+	}
+	defer p.leave()
+	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may be a directory
+		return f.serveUnreadable(x, p.handler.Kind(p.name))
+	}
+	f.setType(x, p.name)
+	r := x.withConditions(x.fileRequest(), "")
+	if x.substitutes() { // otherwise the type need not be known
+		r = x.withoutRange(r, f.types.typeOf(x.path))
+	}
+	switch status := p.handler.ServePath(x.w, r, p.name); status {
+	case 0:
+		return responded
+	case http.StatusMovedPermanently:
+		return f.redirectToSlash(x)
+	case http.StatusBadRequest: // a path above the root does not exist
+		status = http.StatusNotFound
+		fallthrough
+	default:
+		if status == http.StatusNotFound {
+			f.logMissing(x)
+		}
+		return x.fail(status)
+	}
+}
+
+// logMissing logs a missing file.
+func (f *fileSet) logMissing(x *exchange) {
+	if !x.loc.settings.NoLogNotFound && x.errorLog().isEnabled(levelError) {
+		full, _ := f.fullName(x, x.path)
+		x.errorf(levelError, "there is no file %q", full)
+	}
+}
+
+// serveUnreadable responds where a file is not sent.
+func (f *fileSet) serveUnreadable(x *exchange, kind files.Kind) outcome {
+	switch kind {
+	case files.File:
+		return x.fail(http.StatusMethodNotAllowed)
+	case files.Directory:
+		return f.redirectToSlash(x)
+	case files.Denied:
+		return x.fail(http.StatusForbidden)
+	}
+	return x.fail(http.StatusNotFound)
+}
+
+// redirectToSlash redirects the client to the path of a directory.
+func (f *fileSet) redirectToSlash(x *exchange) outcome {
+	return x.sendRedirect(http.StatusMovedPermanently, withArgs(escapePath(x.path+"/"), x.args))
+}
+
+// directory redirects internally to the index of a directory, or lists the directory.
+func (f *fileSet) directory(x *exchange) outcome {
+	p, out := f.findPath(x)
+	if out != proceed {
+		return out
+	}
+	defer p.leave()
+	isChecked := false
+	for i := range f.index {
+		name := f.index[i].eval(x)
+		if x.regexTimedOut {
+			return x.fail(http.StatusInternalServerError)
+		}
+		if strings.HasPrefix(name, "/") {
+			return x.redirect(name, x.args)
+		}
+		if name == "" {
+			continue
+		}
+		to := x.path + name
+		file := to
+		if p.name != x.path {
+			file = p.name + name
+		}
+		switch p.handler.Kind(file) {
+		case files.File:
+			return x.redirect(to, x.args)
+		case files.Denied:
+			return x.fail(http.StatusForbidden)
+		}
+		// the directory has no index by another name either
+		if !isChecked && p.directoryStatus() != http.StatusOK {
+			return x.fail(http.StatusNotFound)
+		}
+		isChecked = true
+	}
+	if !isChecked {
+		if status := p.directoryStatus(); status != http.StatusOK {
+			return x.fail(status)
+		}
+	}
+	if !f.listing || x.method == http.MethodPost {
+		return x.fail(http.StatusForbidden)
+	}
+	if status := p.handler.ServePath(x.w, x.fileRequest(), p.name); status != 0 {
+		return x.fail(status)
+	}
+	return responded
+}
+
+// directoryStatus returns 200 if the place is a directory, otherwise the status of the error.
+func (p *filePlace) directoryStatus() int {
+	switch p.handler.Kind(p.name) {
+	case files.Directory:
+		return http.StatusOK
+	case files.Denied:
+		return http.StatusForbidden
+	}
+	return http.StatusNotFound
+}
+
+// fileRequest returns the request that a file responds to: the client's, or one without its
+// conditions for an error page or a subrequest.
+func (x *exchange) fileRequest() *http.Request {
+	if x.errorStatus == 0 && x.method == x.r.Method && x.parent == nil {
+		return x.r
+	}
+	method := x.method
+	if x.parent != nil {
+		method = http.MethodHead // the body is discarded
+	}
+	header := make(http.Header)
+	if v := x.r.Header["Accept-Encoding"]; v != nil {
+		header["Accept-Encoding"] = v
+	}
+	return &http.Request{Method: method, URL: &url.URL{RawQuery: x.args}, Header: header}
+}
+
+// setType sets the type of the path if alias gives the file another extension.
+func (f *fileSet) setType(x *exchange, name string) {
+	if f.alias && extension(x.path) != extension(name) {
+		x.w.Header()["Content-Type"] = []string{f.types.typeOf(x.path)}
+	}
+}
+
+// kind returns the kind of file that a path leads to.
+func (f *fileSet) kind(x *exchange, path string) files.Kind {
+	p, ok := f.find(x, path)
+	if !ok {
+		return files.Nothing
+	}
+	defer p.leave()
+	return p.handler.Kind(p.name)
+}
+
+// find returns the place that a path leads to, or false.
+func (f *fileSet) find(x *exchange, path string) (p filePlace, ok bool) {
+	if !f.alias && !strings.HasPrefix(path, "/") { // it would be beside the root
+		return p, false
+	}
+	if !f.alias && f.root.constant() {
+		p.name = path
+	} else {
+		full, within := f.fullName(x, path)
+		if p.name, ok = strings.CutPrefix(full, f.dir); !within || !ok || p.name != "" && p.name[0] != '/' {
+			return p, false
+		}
+		if p.name == "" {
+			p.name = "/"
+		}
+	}
+	if f.roots != nil {
+		return f.roots.find(f, p, f.from.eval(x)), true
+	}
+	p.handler = f.handler
+	return p, p.handler != nil
+}
+
+// findPath finds the exchange's path, or fails.
+func (f *fileSet) findPath(x *exchange) (filePlace, outcome) {
+	p, ok := f.find(x, x.path)
+	switch {
+	case x.regexTimedOut:
+		p.leave()
+		return p, x.fail(http.StatusInternalServerError)
+	case !ok:
+		return p, x.fail(http.StatusNotFound)
+	}
+	return p, proceed
+}
+
+// fullName returns the file name of a path: $request_filename. It returns false where alias would
+// lead beside its directory, because only one of the two ends in a slash. nginx has this hole:
+// /i../x becomes images/../x.
+func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
+	root := f.root.eval(x)
+	if root == "" {
+		return "", false
+	}
+	if !f.alias {
+		return strings.TrimSuffix(root, "/") + path, true
+	}
+	rest, ok := "", false
+	switch {
+	case f.prefix != "":
+		if rest, ok = strings.CutPrefix(path, f.prefix); !ok {
+			rest = path
+		}
+	case path != x.path: // a file of try_files
+		rest = path
+	default:
+		rest = x.triedFile
+	}
+	switch slash := strings.HasSuffix(root, "/"); {
+	case rest == "", slash && rest[0] != '/', !slash && rest[0] == '/':
+		return root + rest, true
+	case slash:
+		return root + rest[1:], true
+	}
+	return "", false
+}
+
+// files compiles the files of a location.
+func (c *compiler) files(loc *location, from *Location) error {
+	s := &from.Files
+	f := &fileSet{listing: s.Listing, types: c.mediaTypes(s)}
+	loc.files = f
+	var err error
+	index := s.Index
+	if index == nil {
+		index = []Text{"index.html"}
+	}
+	if f.index, err = c.texts(index); err != nil {
+		return fmt.Errorf("index: %w", err)
+	}
+	root := s.Root
+	if s.Alias != "" {
+		root, f.alias = s.Alias, true
+		if f.prefix = s.AliasPath; f.prefix == "" && loc.pattern == nil {
+			f.prefix = from.Path
+		}
+	}
+	if f.root, err = c.text(root); err != nil {
+		return fmt.Errorf("root: %w", err)
+	}
+	if loc.tryFiles, err = c.tryFiles(from.TryFiles); err != nil {
+		return fmt.Errorf("try_files: %w", err)
+	}
+	f.config = files.Config{
+		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true,
+		Compress: files.Compress{Siblings: s.Precompressed},
+		ByPath:   true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
+		ModifiedExact: from.ModifiedSince == ModifiedSinceExact,
+	}
+	if s.Symlinks != files.FollowLinks {
+		if f.from, err = c.text(trustedPart(s, root)); err != nil {
+			return fmt.Errorf("disable_symlinks: %w", err)
+		}
+	}
+	if root == "" {
+		return nil
+	}
+	return c.openRoot(f, loc.tryFiles != nil || servesFiles(from))
+}
+
+// servesFiles reports whether files are the content of a location.
+func servesFiles(l *Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
+
+// trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually
+// constant.
+func trustedPart(s *Files, root Text) Text {
+	if s.SymlinksFrom == "$document_root" {
+		return root
+	}
+	return s.SymlinksFrom
+}
+
+// openRoot opens the handler of a location's directory. Variables may only add to it.
+func (c *compiler) openRoot(f *fileSet, used bool) error {
+	dir := f.root.literal
+	switch {
+	case !f.root.constant():
+		dir = f.root.parts[0].literal
+		dir = dir[:strings.LastIndexByte(dir, '/')+1]
+	case f.alias && !strings.HasSuffix(dir, "/"): // it may be a file
+		dir = dir[:strings.LastIndexByte(dir, '/')+1]
+	}
+	f.dir = strings.TrimRight(dir, "/")
+	if f.root.constant() && !filepath.IsAbs(f.root.literal) {
+		return fmt.Errorf("root: %q is not absolute", f.root.literal)
+	}
+	if !used {
+		return nil
+	}
+	f.config.Dir, f.config.Limits = f.dir, c.fileShare
+	if !f.from.constant() {
+		probe, err := files.New(f.config) // those that requests need differ in SymlinksFrom only
+		if err != nil {
+			return err
+		}
+		_ = probe.Close()
+		f.roots = newFileRoots()
+		c.plan.releases = append(c.plan.releases, f.roots.close)
+		return nil
+	}
+	config := f.config
+	config.SymlinksFrom = f.from.literal
+	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", config.Dir, config.Listing, config.Compress, config.Symlinks,
+		config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
+	open := func() (*files.Handler, error) { return files.New(config) }
+	at, release, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
+	if err != nil {
+		return err
+	}
+	c.plan.releases = append(c.plan.releases, release)
+	f.handler = at
+	return nil
+}
+
+func documentRoot(x *exchange) string { return x.loc.files.root.eval(x) }
+
+func realpathRoot(x *exchange) string {
+	path, err := filepath.EvalSymlinks(documentRoot(x))
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+func requestFilename(x *exchange) string {
+	full, _ := x.loc.files.fullName(x, x.path)
+	return full
+}

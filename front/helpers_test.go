@@ -1,0 +1,154 @@
+package front_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+)
+
+// maxWait bounds waiting for what is fast unless it hangs.
+const maxWait = time.Minute
+
+// newFront returns a handler that is closed at the end of the test.
+func newFront(t testing.TB, c front.Config, options ...front.Option) *front.Handler {
+	t.Helper()
+	h, err := front.New(c, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testClient sends requests to a server over a unix socket, which needs no port.
+type testClient struct {
+	t      testing.TB
+	client *http.Client
+	socket string
+}
+
+func newTestClient(t testing.TB, socket string) *testClient {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}
+	transport := &http.Transport{DialContext: dial, DisableCompression: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	follow := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &testClient{t, &http.Client{Transport: transport, CheckRedirect: follow}, socket}
+}
+
+// response is a response with its whole body.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (a *testClient) get(path string, fields ...string) response {
+	return a.do("GET", path, nil, fields...)
+}
+
+// do sends a request. fields are names and values.
+func (a *testClient) do(method, path string, body io.Reader, fields ...string) response {
+	a.t.Helper()
+	r, err := http.NewRequest(method, "http://front.test"+path, body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	resp, err := a.client.Do(r)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return response{resp.StatusCode, resp.Header, string(b)}
+}
+
+// serveHandler serves on a unix socket until the end of the test.
+func serveHandler(t testing.TB, h http.Handler) *testClient {
+	t.Helper()
+	socket := filepath.Join(shortDir(t), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}}
+	s.Start()
+	t.Cleanup(s.Close)
+	return newTestClient(t, socket)
+}
+
+// shortDir returns a directory whose name is short enough for a socket in it.
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "front")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// oneHost returns a Config with one host.
+func oneHost(locations ...front.Location) front.Config {
+	return front.Config{Hosts: []front.Host{{Locations: locations}}}
+}
+
+// app returns a location / with the bound handler "app".
+func app(s front.Settings) front.Location {
+	return front.Location{Path: "/", Proxy: &front.Proxy{To: "app"}, Settings: s}
+}
+
+// frontOf serves a bound handler with settings.
+func frontOf(t testing.TB, s front.Settings, h http.HandlerFunc) *testClient {
+	t.Helper()
+	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h), quiet()))
+}
+
+// awaitFile returns the content of a file once it is enough.
+func awaitFile(t testing.TB, name string, enough func(b []byte) bool) []byte {
+	t.Helper()
+	for late := time.Now().Add(maxWait); ; time.Sleep(2 * time.Millisecond) {
+		b, err := os.ReadFile(name)
+		if err == nil && enough(b) {
+			return b
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%s has %q, %v", name, b, err)
+		}
+	}
+}
+
+func awaitLines(t testing.TB, name string, n int) []string {
+	t.Helper()
+	b := awaitFile(t, name, func(b []byte) bool { return bytes.Count(b, []byte("\n")) >= n })
+	return strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")
+}

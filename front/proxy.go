@@ -1,0 +1,325 @@
+package front
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/client"
+)
+
+const (
+	// defaultMaxBuffered is the default of Proxy.BufferBytes.
+	defaultMaxBuffered = 64 << 10
+	// defaultMaxSpooled is the default of Proxy.MaxSpool, as in nginx.
+	defaultMaxSpooled = 1 << 30
+)
+
+// proxy is a Proxy, compiled: the content of a location with an upstream.
+type proxy struct {
+	from    *Proxy
+	target  proxyTarget
+	uri     uriRule
+	header  headerRules    // for HTTP
+	fastcgi *fastcgiRules  // for FastCGI, else nil
+	tls     *tlsTransports // for HTTPS, else nil
+
+	method text
+	body   *text // replaces the client's
+	next   upstream.Next
+
+	response    responseRules
+	cache       *proxyCache // nil without a cache
+	maxBuffered int64       // bytes of a response in memory
+	maxSpooled  int64       // bytes of a response in a file
+
+	connectTimeout, sendTimeout, readTimeout time.Duration
+
+	pending *pendingAttempts // of the state
+}
+
+// proxy compiles a Proxy.
+func (c *compiler) proxy(l *Location) (content, error) {
+	from := l.Proxy
+	if from.Protocol < HTTP || from.Protocol > SchemeOfTo {
+		return nil, fmt.Errorf("unknown protocol %d", from.Protocol)
+	}
+	p := &proxy{
+		from: from, pending: &c.state.pending, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
+		maxSpooled:     cmp.Or(from.MaxSpool, defaultMaxSpooled),
+		connectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout),
+		sendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
+		readTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
+	}
+	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
+		return nil, errors.New("proxy: negative buffer size or timeout")
+	}
+	var err error
+	if p.cache, err = c.proxyCache(from); err != nil {
+		return nil, err
+	}
+	if err = checkProtocol(from); err != nil {
+		return nil, err
+	}
+	for _, compile := range []func(*Location) error{
+		func(l *Location) error { return c.proxyTarget(p, l) },
+		func(l *Location) error { return c.proxyURI(p, l) },
+		func(l *Location) error { return c.proxyRequest(p) },
+		func(l *Location) error { return c.proxyResponse(p, l) },
+		func(*Location) error { return p.compileNext() },
+	} {
+		if err := compile(l); err != nil {
+			return nil, fmt.Errorf("proxy: %w", err)
+		}
+	}
+	if p.target.bound == nil {
+		return p, nil
+	}
+	if p.cache != nil {
+		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove Cache",
+			p.target.text.literal)
+	}
+	return c.bindHandler(p), nil
+}
+
+// checkProtocol rejects settings that another protocol has.
+func checkProtocol(p *Proxy) error {
+	switch {
+	case p.Protocol != HTTPS && p.Protocol != SchemeOfTo && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
+		return errors.New("proxy: TLS requires HTTPS")
+	case p.Protocol != FastCGI && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
+		return errors.New("proxy: Params, ParamIndex, SplitPath and KeepConn require FastCGI")
+	case p.Protocol == FastCGI && p.Version != "":
+		return errors.New("proxy: Version requires HTTP")
+	}
+	return nil
+}
+
+// proxyRequest compiles the upstream request.
+func (c *compiler) proxyRequest(p *proxy) (err error) {
+	from := p.from
+	if p.method, err = c.text(from.Method); err != nil {
+		return err
+	}
+	if p.method.constant() && p.method.literal != "" && !validToken(p.method.literal) {
+		return fmt.Errorf("invalid method %q", p.method.literal)
+	}
+	if from.Body != nil {
+		body, err := c.text(*from.Body)
+		if err != nil {
+			return err
+		}
+		p.body = &body
+	}
+	if from.Protocol == FastCGI {
+		p.fastcgi, err = c.fastcgiRules(from)
+		return err
+	}
+	return c.headerRules(&p.header, from)
+}
+
+// compileNext compiles when another server is tried.
+func (p *proxy) compileNext() error {
+	n := p.from.Next
+	if !n.Off && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil {
+		n.Error, n.Timeout = true, true
+	}
+	if n.Tries < 0 || n.For < 0 {
+		return errors.New("next: negative tries or time")
+	}
+	for _, s := range n.Statuses {
+		if !slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, s) {
+			return fmt.Errorf("next: unsupported status %d: want 403, 404, 429, 500, 502, 503 or 504", s)
+		}
+	}
+	p.next = n
+	return nil
+}
+
+// validToken reports whether s is a token (RFC 9110, 5.6.2).
+func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
+
+// proxyState is the part of an exchange that only proxying needs.
+type proxyState struct {
+	clientBody *requestBody // the client's body, as far as it was received
+	attempts   []*attempts  // one for each upstream request: internal redirects may make several
+	target     targetName   // for variables
+
+	upstreamHeader http.Header // of the last response; read only
+
+	firstRequest upstreamRequest // avoids an allocation; most exchanges have one upstream request
+	clientMemory *client.Memory
+}
+
+// closeProxyState releases the request's body.
+func (x *exchange) closeProxyState() {
+	if x.proxyState != nil && x.clientBody != nil {
+		x.clientBody.close()
+	}
+}
+
+// recycleProxyState returns the proxyState to the free list, if nothing else can refer to it.
+func (x *exchange) recycleProxyState() {
+	if p := x.proxyState; p != nil && p.firstRequest.isReusable() {
+		x.proxyState = nil
+		x.plan.state.releaseProxyState(p)
+	}
+}
+
+// acquireProxyState and releaseProxyState use a free list, which saves a kilobyte of garbage for
+// each exchange.
+func (s *state) acquireProxyState() *proxyState {
+	if p, ok := s.proxyStates.Get().(*proxyState); ok {
+		return p
+	}
+	return new(proxyState)
+}
+
+// releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
+// it is never reused.
+func (s *state) releaseProxyState(p *proxyState) {
+	memory, params := p.clientMemory, p.firstRequest.params
+	if memory != nil {
+		memory.Reset()
+	}
+	clear(params)
+	if *p = (proxyState{clientMemory: memory}); !poisons {
+		p.firstRequest.params = params[:0]
+		s.proxyStates.Put(p)
+	}
+}
+
+// serve implements content.
+func (p *proxy) serve(x *exchange) outcome {
+	if p.from.Intercept {
+		x.interceptsErrors = true
+	}
+	target, err := p.target.resolve(x)
+	if err != nil {
+		x.errorf(levelError, "no upstream: %v", err)
+		status := targetErrorStatus(err)
+		if status != http.StatusBadGateway {
+			x.target = targetName{}
+		}
+		return x.fail(status)
+	}
+	if target.bound != nil {
+		x.useFilters()
+		return (&boundHandler{p, target.bound}).respond(x, target.rest, x.target.host)
+	}
+	if out := p.receiveBody(x); out != proceed {
+		return out
+	}
+	if p.cache != nil {
+		x.useFilters()
+		return p.serveCached(x, target)
+	}
+	s := p.newRequest(x, target, nil)
+	if x.regexTimedOut {
+		return x.fail(http.StatusInternalServerError)
+	}
+	ctx := x.r.Context()
+	if p.from.IgnoreAbort {
+		ctx = context.WithoutCancel(ctx)
+	}
+	s.exchange = x
+	resp, err := s.fetch(ctx)
+	s.exchange = nil
+	if err != nil {
+		return p.fail(x, err)
+	}
+	return p.respond(x, resp)
+}
+
+// origin makes the upstream requests of an exchange for a cache.
+type origin struct {
+	proxy  *proxy
+	x      *exchange
+	target destination
+}
+
+// Prepare implements cache.Origin.
+func (o *origin) Prepare(opts cache.Ask) (cache.Fetch, error) {
+	s := o.proxy.newRequest(o.x, o.target, &opts)
+	if o.x.regexTimedOut {
+		return nil, errors.New("a regular expression exceeded its steps")
+	}
+	if opts.Behind {
+		return s.fetch, nil
+	}
+	return func(ctx context.Context) (*http.Response, error) {
+		s.exchange = o.x
+		defer func() { s.exchange = nil }()
+		return s.fetch(ctx)
+	}, nil
+}
+
+// serveCached responds from the cache.
+func (p *proxy) serveCached(x *exchange, target destination) outcome {
+	a, err := p.cache.respond(x, &origin{p, x, target})
+	if err != nil {
+		return p.fail(x, err)
+	}
+	if a.Passed != nil {
+		a.Passed.Header = a.Passed.Header.Clone()
+		a.Mark(a.Passed.Header)
+		return p.respond(x, a.Passed)
+	}
+	defer a.Close()
+	if out := p.redirectInternally(x, a.Status, a.Header); out != proceed {
+		return out
+	}
+	header := x.w.Header()
+	p.response.copyHeader(x, header, a.Header)
+	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
+		header["Date"] = a.Header["Date"]
+	}
+	a.Mark(header)
+	if x.parent != nil {
+		x.w.WriteHeader(a.Status)
+	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
+		firstValue(a.Header["Content-Type"]))); err != nil {
+		x.abortResponse(err)
+	}
+	return responded
+}
+
+// fail responds after an error of the upstream.
+func (p *proxy) fail(x *exchange, err error) outcome {
+	var f *fetchError
+	switch {
+	case errors.As(err, &f) && f.kind == failureClientBody:
+		return x.fail(int(cmp.Or(x.bodyStatus.Load(), http.StatusBadRequest)))
+	case x.r.Context().Err() != nil && !p.from.IgnoreAbort:
+		x.endWithoutResponse(statusClientGone)
+		// else a server that has not noticed the client's departure would send an empty response
+		panic(http.ErrAbortHandler)
+	case f == nil:
+		x.errorf(levelError, "upstream request: %v", err)
+		return x.fail(http.StatusBadGateway)
+	}
+	return x.fail(f.status)
+}
+
+// abortResponse aborts a response that ends early. As in nginx the client receives what has
+// arrived, and can tell that it is incomplete.
+func (x *exchange) abortResponse(err error) {
+	if x.r.Context().Err() == nil {
+		x.errorf(levelError, "upstream response is incomplete: %v", err)
+		// an error does not matter: the rest is lost anyway
+		_ = http.NewResponseController(x.w).Flush()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// closeQuietly closes c, where an error could not be reported.
+func closeQuietly(c io.Closer) { _ = c.Close() }

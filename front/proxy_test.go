@@ -1,0 +1,331 @@
+package front_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// echoed is what an upstream has received.
+type echoed struct {
+	Method, URI, Host, Body string
+	Header                  http.Header
+}
+
+// echo responds with what it received.
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	// fields of the connection, which differ from nginx's
+	for _, name := range []string{"Connection", "Content-Length"} {
+		r.Header.Del(name)
+	}
+	_ = json.NewEncoder(w).Encode(echoed{r.Method, r.RequestURI, r.Host, string(body), r.Header})
+}
+
+// serve serves a handler, and returns its address.
+func serve(t testing.TB, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+// proxyTo returns a location / that proxies to an address.
+func proxyTo(p front.Proxy) front.Config { return oneHost(front.Location{Path: "/", Proxy: &p}) }
+
+// A client's Connection removes neither fields that are set nor those about clients; other fields
+// that it names are removed.
+func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
+	a := serveHandler(t, newFront(t,
+		proxyTo(front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}),
+		quiet()))
+	var e echoed
+	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
+		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
+	if err := json.Unmarshal([]byte(got.body), &e); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"Accept-Encoding", "User-Agent"} {
+		delete(e.Header, name)
+	}
+	if fmt.Sprint(e.Header) != "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]" {
+		t.Error(e.Header)
+	}
+}
+
+// Another server is tried only for idempotent requests.
+func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
+	reply := func(i int, w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if i == 1 {
+			io.WriteString(w, "second")
+			return
+		}
+		switch r.URL.Path {
+		case "/close":
+			nc, _, _ := http.NewResponseController(w).Hijack()
+			nc.Close()
+		case "/junk":
+			nc, _, _ := http.NewResponseController(w).Hijack()
+			io.WriteString(nc, "what?\r\n\r\n")
+			nc.Close()
+		case "/slow":
+			<-r.Context().Done()
+		case "/503":
+			w.WriteHeader(503)
+			io.WriteString(w, "first")
+		}
+	}
+	for _, test := range []struct {
+		next         upstream.Next
+		line         string
+		status       int
+		body         string
+		first, other int64
+	}{
+		{upstream.Next{}, "GET /close", 200, "second", 1, 1},
+		{upstream.Next{}, "PUT /close", 200, "second", 1, 1},
+		{upstream.Next{}, "POST /close", 502, "", 1, 0},
+		{upstream.Next{}, "PATCH /close", 502, "", 1, 0},
+		{upstream.Next{NonIdempotent: true, Error: true}, "POST /close", 200, "second", 1, 1},
+		{upstream.Next{Off: true}, "GET /close", 502, "", 1, 0},
+		{upstream.Next{Timeout: true}, "GET /close", 502, "", 1, 0},
+		{upstream.Next{Tries: 1}, "GET /close", 502, "", 1, 0},
+		{upstream.Next{}, "GET /junk", 502, "", 1, 0},
+		{upstream.Next{InvalidHeader: true}, "GET /junk", 200, "second", 1, 1},
+		{upstream.Next{}, "GET /slow", 200, "second", 1, 1},
+		{upstream.Next{}, "POST /slow", 504, "", 1, 0},
+		{upstream.Next{Error: true}, "GET /slow", 504, "", 1, 0},
+		{upstream.Next{}, "GET /503", 503, "first", 1, 0},
+		{upstream.Next{Statuses: []int{503}}, "GET /503", 200, "second", 1, 1},
+		{upstream.Next{Statuses: []int{503}}, "POST /503", 503, "first", 1, 0},
+		{upstream.Next{Statuses: []int{503}, Tries: 1}, "GET /503", 503, "first", 1, 0},
+	} {
+		method, path, _ := strings.Cut(test.line, " ")
+		timeout, attempt := maxWait, func(t testing.TB, try func() error) {
+			if err := try(); err != nil {
+				t.Error(err)
+			}
+		}
+		if path == "/slow" { // on a busy machine both servers may be
+			timeout, attempt = 300*time.Millisecond, testkit.Try
+		}
+		attempt(t, func() error {
+			var received [2]atomic.Int64
+			var servers []upstream.Server
+			for i := range received {
+				servers = append(servers, upstream.Server{Addr: serve(t, func(w http.ResponseWriter, r *http.Request) {
+					received[i].Add(1)
+					reply(i, w, r)
+				})})
+			}
+			c := proxyTo(front.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
+			c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
+			a := serveHandler(t, newFront(t, c, quiet()))
+			got := a.do(method, path, strings.NewReader(strings.Repeat("x", 100)))
+			if test.body == "" {
+				got.body = ""
+			}
+			if received[0].Load() > test.first || received[1].Load() > test.other {
+				t.Errorf("%+v %s: received %d and %d", test.next, test.line, received[0].Load(), received[1].Load())
+			}
+			if got.status != test.status || got.body != test.body || received[0].Load() != test.first ||
+				received[1].Load() != test.other {
+				return fmt.Errorf("%+v %s: %d %q, received %d and %d", test.next, test.line, got.status, got.body,
+					received[0].Load(), received[1].Load())
+			}
+			return nil
+		})
+	}
+}
+
+// If nobody listens another server is tried for all methods, and without one the response is 502.
+func TestUnsentRequestsAreRetried(t *testing.T) {
+	const nobody = "127.0.0.1:1" // a free port could be given to another process
+	c := oneHost(
+		front.Location{Path: "/", Proxy: &front.Proxy{To: "up"}},
+		front.Location{Path: "/none", Proxy: &front.Proxy{To: front.Text(nobody)}},
+	)
+	c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up",
+		Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}
+	live := serve(t, echo)
+	c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: nobody}, {Addr: live}}}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	got := a.do("POST", "/", strings.NewReader("x"))
+	if want := nobody + ", " + live + "|502, 200|0, 0"; got.status != 200 || got.header.Get("X-Up") != want &&
+		!strings.HasPrefix(got.header.Get("X-Up"), nobody+", "+live+"|502, 200|0, ") {
+		t.Errorf("%d %v, want %s", got.status, got.header, want)
+	}
+	if got := a.get("/none"); got.status != 502 {
+		t.Error(got)
+	}
+}
+
+// Trailer fields and early hints are forwarded.
+func TestTrailersAndHintsAreForwarded(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a.css>; rel=preload")
+		w.WriteHeader(103)
+		w.WriteHeader(102)
+		w.Header().Del("Link")
+		w.Header().Set("Trailer", "X-Sum")
+		io.WriteString(w, "body")
+		w.Header().Set("X-Sum", "42")
+	})
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
+	hints := []string{}
+	r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
+	resp, err := a.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" ||
+		!slices.Equal(hints, []string{"103 </a.css>; rel=preload", "102 </a.css>; rel=preload"}) ||
+		resp.Header["Link"] != nil {
+		t.Errorf("%q %v %v %v", b, resp.Trailer, hints, resp.Header)
+	}
+}
+
+// Named groups of Replaces are variables in all locations, whatever is compiled first.
+func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
+	replaces := func(group string) []front.Replace {
+		return []front.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`,
+			To: front.Text("http://$" + group + ".test")}}
+	}
+	inner := front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Redirects: replaces("inner")}}
+	a := serveHandler(t, newFront(t, oneHost(front.Location{
+		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Redirects: replaces("outer")},
+		Steps: []front.Step{front.Set{Name: "early", Value: "$outer$inner"},
+			front.If{Left: "$arg_x", Location: &inner}},
+		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
+	}), quiet()))
+	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
+		t.Errorf("in an if: %v", r.header)
+	}
+	if r := a.get("/"); r.header.Get("Location") != "http://shop.test" || r.header.Get("X-Outer") != "shop" {
+		t.Errorf("%v", r.header)
+	}
+}
+
+// An invalid Proxy is an error of New.
+func TestInvalidProxyIsRejected(t *testing.T) {
+	uri := front.Text("/x")
+	for name, p := range map[string]front.Proxy{
+		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"},
+		"want 1.0 or 1.1":  {To: "127.0.0.1:1", Version: "2"},
+		"field name":       {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}},
+		"invalid value":    {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},
+		"unknown variable": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "$nothing"}}},
+		"frames the request": {To: "127.0.0.1:1",
+			Header: []front.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
+		"unsupported status":    {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}},
+		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
+		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
+		"URI requires HTTP":     {To: "127.0.0.1:1", Protocol: front.FastCGI, URI: &uri},
+		"two groups":            {To: "127.0.0.1:1", Protocol: front.FastCGI, SplitPath: "^(.*)$"},
+		"invalid method":        {To: "127.0.0.1:1", Method: "A B"},
+		"requires HTTPS":        {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}},
+		"require FastCGI":       {To: "127.0.0.1:1", ParamIndex: "x"},
+		"Version requires HTTP": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
+		"cannot be set":         {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
+	} {
+		c := proxyTo(p)
+		c.Hosts[0].Locations[0].Pos = "nginx.conf:7"
+		_, err := front.New(c)
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "nginx.conf:7") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, u := range map[string][]upstream.Config{
+		"duplicate upstream": {{Name: "a", Servers: []upstream.Server{{Addr: "127.0.0.1"}}},
+			{Name: "A", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
+		"requires a Key": {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
+		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
+	} {
+		c := proxyTo(front.Proxy{To: "127.0.0.1:1"})
+		c.Upstreams = u
+		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A request that cannot be sent to any server is not a failure of the servers.
+func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
+	uri := front.Text("$uri")
+	for name, p := range map[string]front.Proxy{
+		"target": {URI: &uri}, "host": {Header: []front.Field{{Name: "Host", Value: "$arg_host"}}},
+		"method": {Method: "$arg_method"},
+	} {
+		p.To = "up"
+		c := proxyTo(p)
+		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: serve(t, echo)},
+			{Addr: serve(t, echo)}}}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
+		if got := a.get(bad); got.status != 502 {
+			t.Errorf("%s: %d", name, got.status)
+		}
+		if got := a.get("/ok"); got.status != 200 {
+			t.Errorf("after an unsendable %s: %d", name, got.status)
+		}
+	}
+}
+
+// The timeout for reading the response does not depend on that for sending the request, which is
+// longer here.
+func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err == nil {
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-closedByPeer(nc)
+		}
+	})
+	for _, stream := range []bool{false, true} {
+		a := serveHandler(t, newFront(t,
+			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait,
+				StreamRequest: stream}), quiet()))
+		began := time.Now()
+		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
+		if got.status != 504 || time.Since(began) >= maxWait {
+			t.Errorf("streamed %v: %d after %v", stream, got.status, time.Since(began))
+		}
+	}
+}
+
+// An Idempotency-Key of the client does not make a request repeatable: only the Config does.
+func TestIdempotencyKeyAllowsNoRetry(t *testing.T) {
+	received := make(chan bool, 2)
+	var servers []upstream.Server
+	for range 2 {
+		servers = append(servers, upstream.Server{Addr: rawUpstream(t, func(nc net.Conn) {
+			if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+				received <- true
+			}
+		})})
+	}
+	c := proxyTo(front.Proxy{To: "up"})
+	c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	if got := a.do("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 ||
+		len(received) != 1 {
+		t.Errorf("%d, received %d times", got.status, len(received))
+	}
+}

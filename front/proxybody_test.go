@@ -1,0 +1,205 @@
+package front_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// Bodies of all sizes arrive unchanged, with a length and without, buffered or streamed.
+func TestRequestBodiesArriveUnchanged(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%d %d %v %x", r.ContentLength, len(b), err, checksum(b))
+	})
+	for _, stream := range []bool{false, true} {
+		c := proxyTo(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c.Hosts[0].Locations[0].MaxBody = 300 << 10
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, 300 << 10} {
+			body := pattern(n)
+			length := n
+			for _, known := range []bool{true, false} {
+				var r io.Reader = strings.NewReader(body)
+				if !known {
+					r = struct{ io.Reader }{r}
+					if stream {
+						length = -1
+					}
+				}
+				if got, want := a.do("POST", "/", r).body,
+					fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body))); got != want {
+					t.Errorf("stream %v, known %v: %s, want %s", stream, known, got, want)
+				}
+			}
+		}
+		for _, r := range []io.Reader{strings.NewReader(pattern(300<<10 + 1)),
+			struct{ io.Reader }{strings.NewReader(pattern(300<<10 + 1))}} {
+			if got := a.do("POST", "/", r); got.status != 413 {
+				t.Errorf("stream %v, one byte too many: %d", stream, got.status)
+			}
+		}
+	}
+}
+
+func pattern(n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(i*7 + i>>8)
+	}
+	return string(b)
+}
+
+func checksum(b []byte) (sum uint64) {
+	for _, c := range b {
+		sum = sum*31 + uint64(c)
+	}
+	return sum
+}
+
+// Responses of all sizes arrive unchanged, with a length and without, through memory and files, at
+// any speed.
+func TestResponseBodiesArriveUnchanged(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		n := 0
+		fmt.Sscan(r.FormValue("n"), &n)
+		if r.FormValue("known") != "" {
+			w.Header().Set("Content-Length", fmt.Sprint(n))
+		}
+		io.WriteString(w, pattern(n))
+	})
+	for name, p := range map[string]front.Proxy{
+		"usual": {}, "stream": {Stream: true}, "little memory": {BufferBytes: 1},
+		"no file": {BufferBytes: 1, MaxSpool: -1}, "small file": {BufferBytes: 1, MaxSpool: 100 << 10},
+		"kept": {Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.To = "up"
+			c := proxyTo(p)
+			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: to}}, Keepalive: 4}}
+			a := serveHandler(t, newFront(t, c, quiet()))
+			for _, n := range []int{0, 1, 8191, 8192, 32 << 10, 32<<10 + 1, 200_000, 3 << 20} {
+				for _, known := range []string{"", "&known=1"} {
+					resp, err := a.client.Get(fmt.Sprintf("http://x/?n=%d%s", n, known))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if n > 1<<20 {
+						time.Sleep(20 * time.Millisecond) // a slow client
+					}
+					b, err := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					if err != nil || string(b) != pattern(n) {
+						t.Errorf("%d%s: %d bytes, %v", n, known, len(b), err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An upstream has sent its response long before a slow client has read it.
+func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
+	const n = 8 << 20
+	done := make(chan bool, 1)
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, err := io.WriteString(w, pattern(n))
+		done <- err == nil
+	})
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
+	resp, err := a.client.Get("http://x/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	select {
+	case ok := <-done:
+		if !ok {
+			t.Error("the upstream could not write")
+		}
+	case <-time.After(maxWait):
+		t.Fatal("the upstream waits for the client")
+	}
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != pattern(n) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// With Stream data is forwarded at once.
+func TestStreamForwardsAtOnce(t *testing.T) {
+	next := make(chan bool)
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/asked" {
+			w.Header().Set("X-Accel-Buffering", "no")
+		}
+		for i := range 3 {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			_ = http.NewResponseController(w).Flush()
+			<-next
+		}
+	})
+	c := oneHost(front.Location{Path: "/asked", Proxy: &front.Proxy{To: front.Text(to)}},
+		front.Location{Path: "/stream", Proxy: &front.Proxy{To: front.Text(to), Stream: true}})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for _, path := range []string{"/asked", "/stream"} {
+		resp, err := a.client.Get("http://x" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 100)
+		for i := range 3 {
+			n, err := resp.Body.Read(b)
+			if want := fmt.Sprintf("data: %d\n\n", i); string(b[:n]) != want || err != nil {
+				t.Errorf("%s: %q %v, want %q", path, b[:n], err, want)
+			}
+			next <- true
+		}
+		resp.Body.Close()
+	}
+}
+
+// A body that is sent again after the server has closed a kept connection has the same timeouts,
+// and that for sending ends with it.
+func TestRepeatedBodyHasSameTimeouts(t *testing.T) {
+	// on a busy machine there may be a pause in sending
+	testkit.Try(t, func() error { return bodyAgain(t) })
+}
+
+func bodyAgain(t *testing.T) error {
+	var n atomic.Int64
+	to := rawUpstream(t, func(nc net.Conn) {
+		first := n.Add(1) == 1
+		br := bufio.NewReader(nc)
+		for i := 0; ; i++ {
+			r, err := http.ReadRequest(br)
+			if err != nil || first && i == 1 {
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			if !first {
+				time.Sleep(1200 * time.Millisecond)
+			}
+			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+		}
+	})
+	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}},
+		SendTimeout: 800 * time.Millisecond})
+	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets buffer
+	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: to}}}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/")
+	if got := a.do("GET", "/", strings.NewReader(strings.Repeat("x", 8<<20))); got.status != 200 || n.Load() != 2 {
+		return fmt.Errorf("%d, %d connections", got.status, n.Load())
+	}
+	return nil
+}

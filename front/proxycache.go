@@ -1,0 +1,223 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+
+	"github.com/tarehq/tare/front/cache"
+)
+
+// proxyCache is a ProxyCache, compiled.
+type proxyCache struct {
+	cache           *cache.Cache
+	rules           *cache.Rules
+	key             cacheKey
+	skip            []text
+	noStore         []text
+	noStoreResponse []text // those of NoStore that depend on the response
+	purge           []text
+	counts          *cacheCounts // nil if nothing shows counts
+}
+
+// compileCaches opens the caches of the Config. A cache that a plan uses with the same name and
+// directory is kept, with its new limits.
+func (c *compiler) compileCaches() error {
+	c.plan.caches = make(map[string]*cache.Cache, len(c.config.Caches))
+	dirs := make(map[string]string)
+	for _, config := range c.config.Caches {
+		if c.plan.caches[config.Name] != nil {
+			return fmt.Errorf("duplicate cache %q", config.Name)
+		}
+		if config.Dir != "" {
+			dir, err := filepath.Abs(config.Dir)
+			if err != nil {
+				return err
+			}
+			if other, ok := dirs[dir]; ok {
+				return fmt.Errorf("caches %q and %q have the same directory %q", other, config.Name, dir)
+			}
+			config.Dir, dirs[dir] = dir, config.Name
+		}
+		if c.options.inMemory {
+			config.Dir = ""
+		}
+		opened, release, err := acquire(&c.state.caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir,
+			config.Levels),
+			func() (*cache.Cache, error) { return cache.Open(config, c.options.logger()) }, (*cache.Cache).Close)
+		if err != nil {
+			return err
+		}
+		c.plan.caches[config.Name] = opened
+		c.plan.releases = append(c.plan.releases, release)
+		c.plan.commits = append(c.plan.commits, func() {
+			opened.Resize(config)
+			opened.Begin()
+		})
+	}
+	return nil
+}
+
+// proxyCache compiles a ProxyCache; nil if there is none.
+func (c *compiler) proxyCache(p *Proxy) (pc *proxyCache, err error) {
+	if p.Cache == nil {
+		return nil, nil
+	}
+	pc = &proxyCache{cache: c.plan.caches[p.Cache.Zone]}
+	if pc.cache == nil {
+		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
+	}
+	if pc.key, err = c.cacheKey(p); err != nil {
+		return nil, err
+	}
+	if pc.skip, err = c.texts(p.Cache.Skip); err != nil {
+		return nil, err
+	}
+	if err = c.noStoreTexts(pc, p.Cache.NoStore); err != nil {
+		return nil, err
+	}
+	if pc.purge, err = c.texts(p.Cache.Purge); err != nil {
+		return nil, err
+	}
+	policy := p.Cache.Policy
+	policy.Ignore = append(policy.Ignore[:len(policy.Ignore):len(policy.Ignore)], cacheIgnored(p.Ignore)...)
+	if !ignoresField(p.Ignore, "X-Accel-Redirect") {
+		policy.Diverts = redirectsRequest
+	}
+	if pc.rules, err = cache.Compile(policy); err != nil {
+		return nil, err
+	}
+	pc.counts = c.cacheCounts(p.Cache.Zone)
+	return pc, nil
+}
+
+// noStoreTexts compiles the conditions for not storing responses.
+func (c *compiler) noStoreTexts(pc *proxyCache, from []Text) error {
+	for _, t := range from {
+		c.usesResponse = false
+		compiled, err := c.text(t)
+		if err != nil {
+			return err
+		}
+		if c.usesResponse {
+			pc.noStoreResponse = append(pc.noStoreResponse, compiled)
+		} else {
+			pc.noStore = append(pc.noStore, compiled)
+		}
+	}
+	return nil
+}
+
+// cacheIgnored returns those of a Proxy's Ignore that concern caches.
+func cacheIgnored(ignored []string) (names []string) {
+	for _, name := range ignored {
+		switch http.CanonicalHeaderKey(name) {
+		case "Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires":
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// redirectsRequest reports whether a response redirects the request internally. The result is for
+// the client that the upstream has seen, and for no other.
+func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
+
+// respond responds to an exchange from the cache or from origin.
+func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error) {
+	q := cache.Query{
+		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.bodyNotInKey(x, origin.proxy),
+		Key: pc.key.eval(x, origin), Rules: pc.rules, Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
+			removesOwnFields(x.r.Header) || hidesFields(x, x.r.Header),
+		KeyedByAuthorization: pc.key.hasAuthorization,
+	}
+	if pc.noStoreResponse != nil {
+		q.Refuses = func(resp *http.Response) bool {
+			x.upstreamHeader = resp.Header
+			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
+		}
+	}
+	purges := anyTrue(pc.purge, x)
+	if x.regexTimedOut { // the key may be that of another request
+		return nil, errRegexTimeout()
+	}
+	if purges {
+		return pc.purgeKey(q.Key)
+	}
+	a, err := pc.cache.Answer(q, origin)
+	if err == nil {
+		x.cacheState = a.State
+	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
+		x.cacheState = failed.State
+	}
+	pc.counts.add(x.cacheState)
+	if err == nil && x.regexTimedOut { // the response may be of another variant
+		a.Discard()
+		return nil, errRegexTimeout()
+	}
+	return a, err
+}
+
+func errRegexTimeout() error {
+	return &fetchError{kind: failureNoServer, status: http.StatusInternalServerError,
+		err: errors.New("a regular expression exceeded its steps")}
+}
+
+// purgeKey purges a key, or all keys with a prefix if it ends in a star.
+func (pc *proxyCache) purgeKey(key string) (*cache.Answer, error) {
+	n := 0
+	if prefix, ok := strings.CutSuffix(key, "*"); ok {
+		n = pc.cache.PurgePrefix(prefix)
+	} else {
+		n = pc.cache.Purge(key)
+	}
+	if n == 0 {
+		return nil, &fetchError{kind: failureNoServer, status: http.StatusNotFound, err: errors.New("nothing to purge")}
+	}
+	return &cache.Answer{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
+		Body: http.NoBody}}, nil
+}
+
+func anyTrue(texts []text, x *exchange) bool {
+	for i := range texts {
+		if texts[i].isTrue(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// cacheVariable returns the variable of the cache.
+func cacheVariable(name string) (variable, bool) {
+	if name != "upstream_cache_status" {
+		return nil, false
+	}
+	return func(x *exchange) string { return string(x.cacheState) }, true
+}
+
+// Purge removes the cached responses of a key from a cache, and returns how many there were. The
+// key is as ProxyCache.Key evaluates for a request.
+func (h *Handler) Purge(zone, key string) (int, error) {
+	return h.purge(zone, func(c *cache.Cache) int { return c.Purge(key) })
+}
+
+// PurgePrefix removes the cached responses of all keys with a prefix; an empty prefix removes all.
+// It may have to read the cache's directory.
+func (h *Handler) PurgePrefix(zone, prefix string) (int, error) {
+	return h.purge(zone, func(c *cache.Cache) int { return c.PurgePrefix(prefix) })
+}
+
+func (h *Handler) purge(zone string, f func(*cache.Cache) int) (int, error) {
+	p := h.enter()
+	if p == nil {
+		return 0, http.ErrServerClosed
+	}
+	defer p.leave()
+	c := p.caches[zone]
+	if c == nil {
+		return 0, fmt.Errorf("front: unknown cache %q", zone)
+	}
+	return f(c), nil
+}

@@ -1,0 +1,418 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+)
+
+// cached returns a Config of a host that proxies everything to an upstream, with a cache.
+func cached(to string, pc front.ProxyCache, caches ...cache.Config) front.Config {
+	pc.Zone = caches[0].Name
+	c := oneHost(front.Location{
+		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Cache: &pc},
+		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status",
+			Always: true}}},
+	})
+	c.Caches = caches
+	return c
+}
+
+// numbered is an upstream with numbered responses, to which f may add.
+func numbered(t testing.TB, f func(w http.ResponseWriter, r *http.Request)) (address string, server *httptest.Server) {
+	var n atomic.Int64
+	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=600")
+		if f != nil {
+			f(w, r)
+		}
+		fmt.Fprintf(w, "%d %s %s", n.Add(1), r.Host, r.URL.Path)
+	}))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String(), server
+}
+
+// want fails unless the response has the cache state, the status and the body.
+func (r response) want(t testing.TB, state string, status int, body string) {
+	t.Helper()
+	if r.header.Get("X-Cache") != state || r.status != status || r.body != body {
+		t.Errorf("got %s %d %q, want %s %d %q", r.header.Get("X-Cache"), r.status, r.body, state, status, body)
+	}
+}
+
+func TestResponsesAreCached(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Etag", `"v1"`)
+		w.Header().Set("X-Accel-Buffering", "no")
+	})
+	pc := front.ProxyCache{Skip: []front.Text{"$arg_skip"}, NoStore: []front.Text{"$arg_private"},
+		Policy: cache.Policy{Status: true}}
+	a := serveHandler(t, newFront(t, cached(to, pc, cache.Config{Name: "one", Dir: t.TempDir()}), quiet()))
+	body := "1 " + to + " /x"
+	a.get("/x", "Range", "bytes=0-0").want(t, "MISS", 206, "1")
+	hit := a.get("/x")
+	hit.want(t, "HIT", 200, body)
+	if h := hit.header; h.Get("Age") == "" || !strings.HasPrefix(h.Get("Cache-Status"), "one; hit; ttl=") ||
+		h.Get("X-Accel-Buffering") != "" {
+		t.Errorf("header %v", h)
+	}
+	a.get("/x", "If-None-Match", `"v1"`).want(t, "HIT", 304, "")
+	a.get("/x", "Range", "bytes=0-0").want(t, "HIT", 206, "1")
+	a.do("HEAD", "/x", nil).want(t, "HIT", 200, "")
+	a.get("/x?skip=1&private=1").want(t, "BYPASS", 200, "2 "+to+" /x")
+	a.get("/x?private=1").want(t, "MISS", 200, "3 "+to+" /x")
+	a.get("/x?private=1").want(t, "MISS", 200, "4 "+to+" /x")
+	a.do("POST", "/x", strings.NewReader("changed")).want(t, "", 200, "5 "+to+" /x")
+	a.get("/x").want(t, "HIT", 200, body) // as in nginx
+	a.do("GET", "/x", strings.NewReader("a body")).want(t, "HIT", 200, body)
+	a.do("GET", "/y", strings.NewReader("a body")).want(t, "MISS", 200, "6 "+to+" /y")
+	a.get("/y").want(t, "MISS", 200, "7 "+to+" /y")
+}
+
+// A response can prevent its storing, also by way of maps.
+func TestResponseCanPreventStoring(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		for name, values := range r.URL.Query() {
+			w.Header()[http.CanonicalHeaderKey(name)] = values
+		}
+	})
+	pc := front.ProxyCache{NoStore: []front.Text{"$upstream_http_x_private", "$personal"}}
+	c := cached(to, pc, cache.Config{Name: "one"})
+	c.Maps = []front.Map{{Name: "personal", Source: "$upstream_http_x_class",
+		Cases: []front.Case{{From: "personal", To: "1"}}, Default: "0"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/x?x-private=1").want(t, "MISS", 200, "1 "+to+" /x")
+	a.get("/x?x-private=1").want(t, "MISS", 200, "2 "+to+" /x")
+	a.get("/x?x-class=personal").want(t, "MISS", 200, "3 "+to+" /x")
+	a.get("/x?x-class=personal").want(t, "MISS", 200, "4 "+to+" /x")
+	a.get("/x?x-class=public").want(t, "MISS", 200, "5 "+to+" /x")
+	a.get("/x?x-class=public").want(t, "HIT", 200, "5 "+to+" /x")
+}
+
+// Hosts do not share responses if the upstream receives the host.
+func TestCacheKeySeparatesHosts(t *testing.T) {
+	to, _ := numbered(t, nil)
+	c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "host", Value: "$host"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
+	r, err := http.NewRequest("GET", "http://front.test/x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "other.test"
+	resp, err := a.client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.Header.Get("X-Cache") != "MISS" {
+		t.Errorf("another host got %s", resp.Header.Get("X-Cache"))
+	}
+	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
+}
+
+// Responses to requests with Authorization are stored only if the key has that field.
+func TestAuthorizationInKeyAllowsStoring(t *testing.T) {
+	for key, state := range map[front.Text]string{
+		"$uri$http_authorization": "HIT", "$uri${HTTP_authorization}x": "HIT", "$uri$http_authorization_kind": "MISS",
+		"$uri$http_authorization_kind$http_authorization": "HIT",
+	} {
+		to, _ := numbered(t, nil)
+		a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: key, Policy: cache.Policy{Lock: true}},
+			cache.Config{Name: "one"}), quiet()))
+		for _, want := range []string{"MISS", state} {
+			if got := a.get("/x", "Authorization", "a"); got.header.Get("X-Cache") != want {
+				t.Errorf("%s: got %s, want %s", key, got.header.Get("X-Cache"), want)
+			}
+		}
+	}
+}
+
+// A response that varies by Host is not used for another host, although the key has none.
+func TestVaryByHostSeparatesHosts(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.Header().Set("Vary", "Accept-Encoding, host")
+	})
+	c := cached(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
+	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Host", Value: "$host"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for i, state := range []string{"MISS", "HIT"} {
+		a.get("/x").want(t, state, 200, "1 front.test /x")
+		r, err := http.NewRequest("GET", "http://other.test/x", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := a.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(body) != "2 other.test /x" || err != nil || resp.Header.Get("X-Cache") != state {
+			t.Errorf("request %d of another host got %s %q, %v", i, resp.Header.Get("X-Cache"), body, err)
+		}
+	}
+}
+
+// The cache turns HEAD into GET, also with a Method of the Proxy.
+func TestHeadIsCachedAsGet(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
+	c := cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Method = "$request_method"
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
+	a.get("/x").want(t, "HIT", 200, "1 "+to+" /x")
+}
+
+// A stale response replaces the error of an upstream that is down.
+func TestStaleResponseReplacesError(t *testing.T) {
+	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control",
+			"max-age=1")
+	})
+	a := serveHandler(t, newFront(t,
+		cached(to, front.ProxyCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}},
+			cache.Config{Name: "one"}), quiet()))
+	body := "1 " + to + " /x"
+	a.get("/x").want(t, "MISS", 200, body)
+	server.Close()
+	for late := time.Now().Add(maxWait); ; time.Sleep(50 * time.Millisecond) {
+		r := a.get("/x")
+		if r.header.Get("X-Cache") == "STALE" {
+			r.want(t, "STALE", 200, body)
+			break
+		}
+		r.want(t, "HIT", 200, body)
+		if time.Now().After(late) {
+			t.Fatal("the response does not become stale")
+		}
+	}
+	if r := a.get("/y"); r.status != 502 || r.header.Get("X-Cache") != "" && r.header.Get("X-Cache") != "MISS" {
+		t.Errorf("got %d %v", r.status, r.header)
+	}
+}
+
+// Variables show the cache state and the attempts of an upstream that fails.
+func TestCacheStateOfFailuresIsLogged(t *testing.T) {
+	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
+	})
+	c := cached(to, front.ProxyCache{Skip: []front.Text{"$arg_skip"}}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/metrics",
+		Metrics: true})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
+	for a.get("/x?for=1").header.Get("X-Cache") != "EXPIRED" {
+		time.Sleep(50 * time.Millisecond)
+	}
+	server.Close()
+	for late := time.Now().Add(maxWait); a.get("/x?for=1").status == 200; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the response stays fresh")
+		}
+	}
+	for path, want := range map[string]string{"/x?for=1": "EXPIRED", "/y": "MISS", "/y?skip=1": "BYPASS"} {
+		if r := a.get(path); r.status != 502 || r.header.Get("X-Cache") != want {
+			t.Errorf("%s: %d %q, want 502 %s", path, r.status, r.header.Get("X-Cache"), want)
+		}
+	}
+	if r := a.do("POST", "/y", strings.NewReader("x")); r.status != 502 || r.header.Get("X-Cache") != "" {
+		t.Errorf("a POST: %d %q", r.status, r.header.Get("X-Cache"))
+	}
+	if m := a.get("/metrics").body; !strings.Contains(m, `state="BYPASS"} 1`) {
+		t.Errorf("the metrics do not count what failed:\n%s", m)
+	}
+}
+
+// A request may be logged while its cache continues the upstream request: the race detector checks
+// this.
+func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
+	to, _ := numbered(t, nil)
+	policy := cache.Policy{Stale: cache.Stale{Updating: true}, Background: true, Ignore: []string{"Cache-Control"},
+		Valid: []cache.Valid{{For: time.Millisecond}}}
+	c := cached(to, front.ProxyCache{Policy: policy}, cache.Config{Name: "one"})
+	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
+	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	late := time.Now().Add(maxWait)
+	for stale := 0; stale < 10; time.Sleep(time.Millisecond) {
+		if state := a.get("/x").header.Get("X-Cache"); state == "STALE" {
+			stale++
+		} else if time.Now().After(late) {
+			t.Fatalf("the response is not stale, but %s", state)
+		}
+	}
+}
+
+// A request whose key has a regular expression that exceeds its steps gets no cached response.
+func TestRegexTimeoutInCacheKeyFails(t *testing.T) {
+	to, _ := numbered(t, nil)
+	c := cached(to, front.ProxyCache{Key: "$host$tier"}, cache.Config{Name: "one"})
+	c.Maps = []front.Map{{Name: "tier", Source: "$arg_x", Default: "all",
+		Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.get("/?x=!").want(t, "MISS", 200, "1 "+to+" /")
+	a.get("/?x=!").want(t, "HIT", 200, "1 "+to+" /")
+	if r := a.get("/?x=" + strings.Repeat("a", 60) + "!"); r.status != http.StatusInternalServerError {
+		t.Errorf("got %d %q", r.status, r.body)
+	}
+}
+
+// A request purges its key if the texts allow it.
+func TestAllowedRequestPurges(t *testing.T) {
+	to, _ := numbered(t, nil)
+	c := cached(to, front.ProxyCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}},
+		cache.Config{Name: "one", Dir: t.TempDir()})
+	c.Maps = []front.Map{{Name: "purge", Source: "$request_method$http_x_secret",
+		Cases: []front.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
+	c.Hosts[0].Defaults.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
+	c.Hosts[0].Locations[0].ErrorPages = c.Hosts[0].Defaults.ErrorPages
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/404",
+		Steps: []front.Step{front.Return{Status: 200, Text: "none\n"}}})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for i, path := range []string{"/a/1", "/a/2", "/b"} {
+		a.get(path).want(t, "MISS", 200, fmt.Sprintf("%d %s %s", i+1, to, path))
+	}
+	a.do("PURGE", "/b", nil).want(t, "", 200, "4 "+to+" /b") // without permission it is forwarded
+	purge := func(path string) response { return a.do("PURGE", path, nil, "X-Secret", "known") }
+	a.get("/a/1").want(t, "HIT", 200, "1 "+to+" /a/1")
+	purge("/a/1").want(t, "", 204, "")
+	purge("/a/1").want(t, "", 404, "none\n")
+	a.get("/a/1").want(t, "MISS", 200, "5 "+to+" /a/1")
+	a.get("/a/2").want(t, "HIT", 200, "2 "+to+" /a/2")
+	purge("/a/*").want(t, "", 204, "")
+	purge("/a/*").want(t, "", 404, "none\n")
+	a.get("/a/2").want(t, "MISS", 200, "6 "+to+" /a/2")
+	purge("/").want(t, "", 404, "none\n")
+	purge("/*").want(t, "", 204, "")
+}
+
+func TestPurgeRemovesResponses(t *testing.T) {
+	to, _ := numbered(t, nil)
+	h := newFront(t, cached(to, front.ProxyCache{Key: "$host$request_uri"}, cache.Config{Name: "one"}), quiet())
+	a := serveHandler(t, h)
+	for _, path := range []string{"/a/1", "/a/2", "/b"} {
+		a.get(path)
+	}
+	if n, err := h.Purge("one", "front.test/a/1"); n != 1 || err != nil {
+		t.Errorf("%d were purged, %v", n, err)
+	}
+	a.get("/a/1").want(t, "MISS", 200, "4 "+to+" /a/1")
+	if n, err := h.PurgePrefix("one", "front.test/a/"); n != 2 || err != nil {
+		t.Errorf("%d were purged, %v", n, err)
+	}
+	a.get("/b").want(t, "HIT", 200, "3 "+to+" /b")
+	if _, err := h.Purge("two", "x"); err == nil {
+		t.Error("a cache was purged that is not there")
+	}
+}
+
+// Cached responses outlive a reload, within the new limits, and a failed reload changes nothing.
+func TestCacheOutlivesReload(t *testing.T) {
+	to, _ := numbered(t, nil)
+	config := cache.Config{Name: "one", Dir: t.TempDir()}
+	h := newFront(t, cached(to, front.ProxyCache{}, config), quiet())
+	a := serveHandler(t, h)
+	body := "1 " + to + " /x"
+	a.get("/x").want(t, "MISS", 200, body)
+	if err := h.Reload(cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, config)); err != nil {
+		t.Fatal(err)
+	}
+	a.get("/x").want(t, "HIT", 200, body)
+	small := config
+	small.MaxBytes = 1
+	if err := h.Reload(cached(to, front.ProxyCache{Key: "$nothing"}, small)); err == nil {
+		t.Fatal("a key of nothing was taken")
+	}
+	a.get("/x").want(t, "HIT", 200, body)
+	if err := h.Reload(cached(to, front.ProxyCache{}, small)); err != nil {
+		t.Fatal(err)
+	}
+	r := a.get("/x")
+	for late := time.Now().Add(maxWait); r.header.Get("X-Cache") == "HIT" && time.Now().Before(late); r = a.get("/x") {
+		// what is still being written to disk is removed after that
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.want(t, "MISS", 200, "2 "+to+" /x")
+}
+
+// A failed reload touches no file of a cache in use, even with other directory levels.
+func TestFailedReloadKeepsCacheFiles(t *testing.T) {
+	to, _ := numbered(t, nil)
+	dir := t.TempDir()
+	h := newFront(t, cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir}), quiet())
+	a := serveHandler(t, h)
+	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
+	files := func() int {
+		names, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	// one, and the directory of temporary files
+	for late := time.Now().Add(maxWait); files() < 2 && time.Now().Before(late); {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := h.Reload(cached(to, front.ProxyCache{Key: "$nothing"},
+		cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
+		t.Fatal("a key of nothing was taken")
+	}
+	if n := files(); n != 2 {
+		t.Errorf("there are %d files, want 2", n)
+	}
+	if err := h.Reload(cached(to, front.ProxyCache{},
+		cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := h.PurgePrefix("one", ""); n != 0 || err != nil { // which waits for the search
+		t.Errorf("%d responses of other levels were kept, %v", n, err)
+	}
+	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
+}
+
+func TestInvalidCacheIsRejected(t *testing.T) {
+	one := cache.Config{Name: "one"}
+	file := filepath.Join(t.TempDir(), "dir")
+	for _, test := range []struct {
+		config front.Config
+		want   string
+	}{
+		{cached("127.0.0.1:1", front.ProxyCache{}, one, one), `duplicate cache "one"`},
+		{cached("127.0.0.1:1", front.ProxyCache{}, cache.Config{Name: "one", Dir: file},
+			cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
+		{cached("127.0.0.1:1", front.ProxyCache{Key: "$nothing"}, one), "$nothing"},
+		{cached("127.0.0.1:1", front.ProxyCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},
+		{cached("127.0.0.1:1", front.ProxyCache{Policy: cache.Policy{Methods: []string{"POST"}}}, one), "POST"},
+		{func() front.Config {
+			c := cached("127.0.0.1:1", front.ProxyCache{}, one)
+			c.Caches = nil
+			return c
+		}(), `unknown cache "one"`},
+		{func() front.Config {
+			c := cached("127.0.0.1:1", front.ProxyCache{}, one)
+			c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
+			return c
+		}(), "missing cache key"},
+	} {
+		test.config.Hosts[0].Locations[0].Pos = "conf:7"
+		h, err := front.New(test.config, quiet())
+		if err == nil {
+			h.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want %q", err, test.want)
+		}
+	}
+}

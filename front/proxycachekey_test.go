@@ -1,0 +1,235 @@
+package front_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// guarded is an upstream that redirects clients with a cookie to a protected path, and responds
+// with what it received.
+func guarded(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "max-age=600")
+	if r.URL.Path != "/protected/x" && r.Header.Get("Cookie") == "" {
+		w.Header().Del("Cache-Control")
+		w.WriteHeader(http.StatusForbidden)
+	} else if r.URL.Path != "/protected/x" {
+		w.Header().Set("X-Accel-Redirect", "/protected/x")
+	}
+	fmt.Fprint(w, r.URL.Path)
+}
+
+// A response with X-Accel-Redirect is for one client: it is not stored, and its result is not
+// stored under the path of the request.
+func TestAccelRedirectIsNotStored(t *testing.T) {
+	to := serve(t, guarded)
+	for name, pc := range map[string]front.ProxyCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}},
+		"own key": {Key: "$uri"}} {
+		c := cached(to, pc, cache.Config{Name: "one"})
+		inner := front.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true,
+			Proxy: c.Hosts[0].Locations[0].Proxy}
+		c.Hosts[0].Locations = append(c.Hosts[0].Locations, inner)
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for range 2 {
+			if got := a.get("/x", "Cookie", "session=1"); got.status != 200 || got.body != "/protected/x" {
+				t.Errorf("%s: with a cookie: %d %q", name, got.status, got.body)
+			}
+			if got := a.get("/x"); got.status != 403 {
+				t.Errorf("%s: without a cookie: %d %q, want 403", name, got.status, got.body)
+			}
+		}
+	}
+}
+
+// The same over FastCGI.
+func TestFastCGIAccelRedirectIsNotStored(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		params, _, _, err := readApplication(nc)
+		if err != nil {
+			return
+		}
+		text := "Status: 403\n\nno"
+		if params["HTTP_COOKIE"] != "" {
+			text = "X-Accel-Redirect: /protected/x\nCache-Control: max-age=60\n\n"
+		}
+		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
+		_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
+	})
+	c := cached(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/protected/", Internal: true,
+		Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	if got := a.get("/x", "Cookie", "session=1"); got.body != "secret" {
+		t.Errorf("with a cookie: %d %q", got.status, got.body)
+	}
+	if got := a.get("/x"); got.status != 403 {
+		t.Errorf("without a cookie: %d %q, want 403", got.status, got.body)
+	}
+}
+
+// Vary refers to the request that the upstream receives, not to the client's.
+func TestVaryRefersToUpstreamRequest(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range")
+		w.Header().Set("X-Got", r.Header.Get("X-Lang")+"|"+r.Header.Get("X-Set")+"|"+r.Header.Get("X-Gone"))
+	})
+	for _, dir := range []string{"", t.TempDir()} {
+		c := cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir})
+		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"},
+			{Name: "X-Gone"}}
+		c.Hosts[0].Locations[0].Proxy.Cache.Key = "$uri"
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for _, test := range []struct {
+			path, state, got string
+			fields           []string
+		}{
+			{"/x", "MISS", "||", []string{"X-Lang", "de", "Connection", "X-Lang"}},
+			{"/x", "MISS", "de||", []string{"X-Lang", "de"}},
+			{"/x", "HIT", "de||", []string{"X-Lang", "de", "X-Set", "client", "X-Gone", "client", "Range", "bytes=0-"}},
+			{"/x", "MISS", "||", nil},
+			{"/x", "HIT", "||", []string{"X-Lang", "de", "Connection", "close, x-LANG"}},
+			{"/x", "MISS", "|a|", []string{"Cookie", "set=a"}},
+			{"/x?set=a", "HIT", "|a|", nil},
+			{"/x", "MISS", "|b|", []string{"Cookie", "set=b"}},
+			{"/x", "HIT", "||", []string{"Under_Score", "x", "Te", "trailers"}},
+		} {
+			if got := a.get(test.path, test.fields...); got.header.Get("X-Cache") != test.state ||
+				got.header.Get("X-Got") != test.got {
+				t.Errorf("%s %q: %s %q, want %s %q", test.path, test.fields, got.header.Get("X-Cache"),
+					got.header.Get("X-Got"), test.state, test.got)
+			}
+		}
+	}
+}
+
+// A client that removes a field by Connection gets a response without the field. It is not stored
+// under a key with it.
+func TestConnectionCannotPoisonKey(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Got", r.Header.Get("X-Lang")+r.Header.Get("Cookie"))
+	})
+	for _, key := range []front.Text{"$uri$http_x_lang", "$uri$cookie_lang", "$uri$mapped"} {
+		c := cached(to, front.ProxyCache{Key: key}, cache.Config{Name: "one"})
+		c.Maps = []front.Map{{Name: "mapped", Source: "$http_x_lang", Cases: []front.Case{{From: "de", To: "german"}}}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for _, field := range []string{"X-Lang", "Cookie"} {
+			value := map[string]string{"X-Lang": "de", "Cookie": "lang=de"}[field]
+			a.get("/"+field, field, value, "Connection", field)
+			if got := a.get("/"+field, field, value); got.header.Get("X-Cache") != "MISS" ||
+				got.header.Get("X-Got") != value {
+				t.Errorf("%s, %s: %s %q", key, field, got.header.Get("X-Cache"), got.header.Get("X-Got"))
+			}
+			if got := a.get("/"+field, field, value, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c",
+				"HTTP2-Settings", "x"); got.header.Get("X-Cache") != "HIT" {
+				t.Errorf("%s, %s: %s for a client that offers HTTP/2, want HIT", key, field, got.header.Get("X-Cache"))
+			}
+		}
+	}
+}
+
+// Credentials count wherever the upstream's come from. Constant ones are everybody's.
+func TestSetAuthorizationPreventsSharing(t *testing.T) {
+	for _, test := range []struct {
+		value, key front.Text
+		want       string
+	}{
+		{"Basic eDp5", "$uri", "HIT"}, {"", "$uri", "HIT"}, {"Bearer $cookie_token", "$uri", "MISS"},
+		{"Bearer $cookie_token", "$uri${cookie_token}", "HIT"},
+		{"$http_authorization", "$uri", "MISS"}, {"$http_authorization", "$uri$http_authorization", "HIT"},
+	} {
+		to, _ := numbered(t, nil)
+		c := cached(to, front.ProxyCache{Key: test.key}, cache.Config{Name: "one"})
+		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "authorization", Value: test.value}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for _, want := range []string{"MISS", test.want} {
+			if got := a.get("/x", "Authorization", "Basic YTpi", "Cookie",
+				"token=1").header.Get("X-Cache"); got != want {
+				t.Errorf("%q by %q: %s, want %s", test.value, test.key, got, want)
+			}
+		}
+	}
+}
+
+// The default key has the target of the upstream request: after a rewrite that is another resource.
+func TestCacheKeyHasTarget(t *testing.T) {
+	to, _ := numbered(t, nil)
+	c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
+	l := &c.Hosts[0].Locations[0]
+	l.Steps = []front.Step{front.Rewrite{Pattern: "^/(.*)$", To: "/$1?user=$cookie_user", Flag: front.RewriteBreak}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for _, want := range []string{"MISS", "HIT"} {
+		for _, user := range []string{"a", "b"} {
+			if got := a.get("/x", "Cookie", "user="+user).header.Get("X-Cache"); got != want {
+				t.Errorf("%s: %s, want %s", user, got, want)
+			}
+		}
+	}
+}
+
+// As in nginx a key may be the same for all requests.
+func TestCacheKeyMayBeConstant(t *testing.T) {
+	to, _ := numbered(t, nil)
+	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: "x"}, cache.Config{Name: "one"}), quiet()))
+	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
+	a.get("/y").want(t, "HIT", 200, "1 "+to+" /x")
+}
+
+// A body that is in the key identifies another resource, whose response is stored.
+func TestCacheKeyHasBody(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=600")
+		_, _ = io.Copy(w, r.Body)
+	})
+	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: "$uri $request_body"},
+		cache.Config{Name: "one"}), quiet()))
+	for _, state := range []string{"MISS", "HIT"} {
+		for _, body := range []string{"a", "b"} {
+			a.do("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
+		}
+	}
+	long := strings.Repeat("x", 100<<10) // too long for a variable
+	for range 2 {
+		a.do("GET", "/x", strings.NewReader(long)).want(t, "MISS", 200, long)
+	}
+}
+
+// A tunnel works in a location with a cache.
+func TestTunnelWorksWithCache(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+			_, _ = io.WriteString(nc,
+				"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
+		}
+	})
+	c := cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Upgrade", Value: "$http_upgrade"},
+		{Name: "Connection", Value: "upgrade"}}
+	server := httptest.NewServer(newFront(t, c, quiet()))
+	t.Cleanup(server.Close)
+	for range 2 {
+		nc, err := net.Dial("tcp", server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: front.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		br := bufio.NewReader(nc)
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil || resp.StatusCode != 101 {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		if b, err := io.ReadAll(br); string(b) != "first" {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package front_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+)
+
+// Upstreams may confuse X_Lang with X-Lang. If such names are forwarded, a Vary for X-Lang covers
+// both, and a response is not stored if the key lacks a field.
+func TestUnderscoresCannotPoisonCache(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/vary") {
+			w.Header().Set("Vary", "X-Lang")
+		}
+	})
+	c := cached(to, front.ProxyCache{Key: "$uri$http_x_lang$http_user_agent"}, cache.Config{Name: "one"})
+	c.Hosts[0].UnderscoreFields = true
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations,
+		front.Location{Path: "/vary", Settings: c.Hosts[0].Locations[0].Settings,
+			Proxy: &front.Proxy{To: front.Text(to), Cache: &front.ProxyCache{Zone: "one", Key: "$uri"}}})
+	a := serveHandler(t, newFront(t, c, quiet()))
+	for _, test := range []struct {
+		path, state string
+		fields      []string
+	}{
+		{"/vary/1", "MISS", []string{"X_Lang", "other"}}, {"/vary/1", "MISS", nil}, {"/vary/1", "HIT", nil},
+		{"/vary/2", "MISS", []string{"X_Lang", "b", "X-Lang", "a"}}, {"/vary/2", "MISS", []string{"X-Lang", "a,b"}},
+		{"/vary/2", "MISS", []string{"X-Lang", "a"}},
+		{"/vary/3", "MISS", []string{"X_Lang", "a"}}, {"/vary/3", "HIT", []string{"X_Lang", "a"}},
+		{"/vary/3", "MISS", []string{"X-Lang", "a"}},
+		{"/key/1", "MISS", []string{"X_Lang", "b", "X-Lang", "a"}}, {"/key/1", "MISS", []string{"X-Lang", "a"}},
+		{"/key/1", "HIT", []string{"X-Lang", "a"}},
+		{"/key/2", "MISS", []string{"User_Agent", "b"}}, {"/key/2", "MISS", nil}, {"/key/2", "HIT", nil},
+		{"/key/3", "MISS", []string{"X_Lang", "a"}}, {"/key/3", "HIT", []string{"X_Lang", "a"}},
+		{"/key/3", "MISS", nil},
+		{"/key/4", "MISS", []string{"X_Other", "a"}}, {"/key/4", "HIT", []string{"X_Other", "a"}},
+	} {
+		if got := a.get(test.path, append(test.fields, "User-Agent", "")...).header.Get("X-Cache"); got != test.state {
+			t.Errorf("%s %q: %s, want %s", test.path, test.fields, got, test.state)
+		}
+	}
+}
+
+// As in nginx an error page comes before X-Accel-Redirect.
+func TestErrorPageComesBeforeAccelRedirect(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Accel-Redirect", "/protected/x")
+		if strings.HasSuffix(r.URL.Path, "404") {
+			w.WriteHeader(http.StatusNotFound)
+		}
+	})
+	for _, pc := range []*front.ProxyCache{nil, {Zone: "one", Key: "$uri"}} {
+		c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
+		l := &c.Hosts[0].Locations[0]
+		l.Proxy.Cache, l.Proxy.Intercept = pc, true
+		l.Settings.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
+		c.Hosts[0].Locations = append(c.Hosts[0].Locations,
+			front.Location{Path: "/protected/", Internal: true,
+				Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}},
+			front.Location{Path: "/page", Steps: []front.Step{front.Return{Status: 200, Text: "page"}}})
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for path, want := range map[string]string{"/404": "page", "/x": "secret"} {
+			for range 2 {
+				if got := a.get(path); got.body != want {
+					t.Errorf("%s: %d %q, want %q", path, got.status, got.body, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package front_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/upstream"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// application is a FastCGI application that responds with its parameters and the length of its
+// input. It counts connections.
+func application(t testing.TB, conns func(), extra string) string {
+	return rawUpstream(t, func(nc net.Conn) {
+		if conns != nil {
+			conns()
+		}
+		for {
+			params, body, keep, err := readApplication(nc)
+			if err != nil {
+				return
+			}
+			params["(body)"] = fmt.Sprint(len(body))
+			text, _ := json.Marshal(params)
+			b := wire.AppendStream(nil, wire.Stderr, 1, []byte(extra))
+			b = wire.AppendStream(b, wire.Stdout, 1, append([]byte("Content-Type: application/json\nX-A: b\n\n"),
+				text...))
+			b = wire.AppendStreamEnd(b, wire.Stdout, 1)
+			if _, err = nc.Write(wire.AppendEnd(b, 1, wire.End{})); err != nil || !keep {
+				return
+			}
+		}
+	})
+}
+
+// readApplication reads a request record by record.
+func readApplication(nc net.Conn) (params map[string]string, body []byte, keep bool, err error) {
+	var list []byte
+	for {
+		var h [8]byte
+		if _, err = io.ReadFull(nc, h[:]); err != nil {
+			return nil, nil, false, err
+		}
+		content := make([]byte, int(h[4])<<8+int(h[5])+int(h[6]))
+		if _, err = io.ReadFull(nc, content); err != nil {
+			return nil, nil, false, err
+		}
+		content = content[:len(content)-int(h[6])]
+		switch {
+		case h[1] == 1:
+			keep = content[2]&1 != 0
+		case h[1] == 4:
+			list = append(list, content...)
+		case h[1] == 5 && len(content) > 0:
+			body = append(body, content...)
+		case h[1] == 5:
+			return readPairs(list), body, keep, nil
+		}
+	}
+}
+
+func readPairs(list []byte) map[string]string {
+	params := make(map[string]string)
+	length := func() int {
+		n := int(list[0])
+		if n < 128 {
+			list = list[1:]
+			return n
+		}
+		n = (n&0x7f)<<24 + int(list[1])<<16 + int(list[2])<<8 + int(list[3])
+		list = list[4:]
+		return n
+	}
+	for len(list) > 0 {
+		name, value := length(), 0
+		value = length()
+		if _, twice := params[string(list[:name])]; twice {
+			params["(twice)"] += string(list[:name]) + " "
+		}
+		params[string(list[:name])] = string(list[name : name+value])
+		list = list[name+value:]
+	}
+	return params
+}
+
+// A body without a length is received first, so that the application gets its length.
+func TestApplicationGetsBodyLength(t *testing.T) {
+	to := application(t, nil, "")
+	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI,
+		Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
+	a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
+	for _, n := range []int{5, 40_000} {
+		got := a.do("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
+		var params map[string]string
+		_ = json.Unmarshal([]byte(got.body), &params)
+		if params["CONTENT_LENGTH"] != fmt.Sprint(n) || params["(body)"] != fmt.Sprint(n) {
+			t.Errorf("%d: %v", n, params)
+		}
+	}
+}
+
+// A response to HEAD is not stored for GET, because the application sends no body for HEAD.
+func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
+	c := cached(application(t, nil, ""),
+		front.ProxyCache{Key: "$host$request_uri",
+			Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
+	p := c.Hosts[0].Locations[0].Proxy
+	p.Protocol, p.Params = front.FastCGI, []front.Param{{Name: "REQUEST_METHOD", Value: "$request_method"},
+		{Name: "METHOD", Value: "$request_method"}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
+	if got := a.get("/x"); got.header.Get("X-Cache") != "HIT" ||
+		!strings.Contains(got.body, `"METHOD":"HEAD","REQUEST_METHOD":"GET"`) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// FastCGI connections are kept with KeepConn, and STDERR is logged.
+func TestFastCGIConnectionsAreKept(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		conns := make(chan bool, 100)
+		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
+		c := proxyTo(front.Proxy{To: "up", Protocol: front.FastCGI, KeepConn: keep})
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, KeepaliveRequests: 3,
+			Servers: []upstream.Server{{Addr: to}}}}
+		log := t.TempDir() + "/log"
+		c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
+		a := serveHandler(t, newFront(t, c))
+		for range 6 {
+			if got := a.get("/"); got.status != 200 {
+				t.Fatal(got)
+			}
+		}
+		want := 6
+		if keep {
+			want = 2
+		}
+		if len(conns) != want {
+			t.Errorf("keep %v: %d connections, want %d", keep, len(conns), want)
+		}
+		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0],
+			`FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
+			t.Errorf("%q", lines[0])
+		}
+	}
+}
+
+// The Status field of an application becomes the status.
+func TestFastCGIStatusBecomesStatus(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		params, _, _, err := readApplication(nc)
+		if err != nil {
+			return
+		}
+		b := wire.AppendStream(nil, wire.Stdout, 1, []byte(params["QUERY"]+"\n\nbo"))
+		b = wire.AppendStream(b, wire.Stderr, 1, []byte("late"))
+		b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
+		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
+	})
+	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI,
+		Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
+	c, log := proxyTo(p), t.TempDir()+"/log"
+	c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
+	a := serveHandler(t, newFront(t, c))
+	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201,
+		"Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {
+		if got := a.get("/", "X-Head", head); got.status != want || want != 502 &&
+			(got.body != "body" || got.header["Status"] != nil) {
+			t.Errorf("%s: %d %q %v", head, got.status, got.body, got.header)
+		}
+	}
+	awaitFile(t, log, func(b []byte) bool { return bytes.Contains(b, []byte(`stderr: "late", request: "GET /"`)) })
+}
+
+// FastCGI works over unix sockets with any path.
+func TestFastCGIOverUnixSockets(t *testing.T) {
+	for _, name := range []string{"s", "a+b:9", "a%20b"} {
+		path := shortDir(t) + "/" + name
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan error, 1)
+		go func() {
+			nc, err := l.Accept()
+			if err == nil {
+				defer nc.Close()
+				_, _, _, err = readApplication(nc)
+				b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: a/b\n\nhi")),
+					wire.Stdout, 1)
+				_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
+			}
+			served <- err
+		}()
+		a := serveHandler(t, newFront(t,
+			proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
+		got := a.get("/")
+		l.Close()
+		if err := <-served; got.body != "hi" || err != nil {
+			t.Errorf("%q: %d %q, %v", name, got.status, got.body, err)
+		}
+	}
+}

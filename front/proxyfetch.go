@@ -1,0 +1,366 @@
+package front
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/fcgiclient"
+	"github.com/tarehq/tare/internal/roundtrip"
+)
+
+// upstreamRequest is a request to a group of servers. Only exchange refers to the exchange that it
+// was made from, so that a cache may continue the request after the exchange has ended.
+type upstreamRequest struct {
+	proxy       *proxy
+	group       *group
+	turn        upstream.Turn
+	attempts    attempts
+	errorLog    *errorLog
+	requestLine func() string  // for the error log, where exchange is nil
+	tlsClient   *client.Client // for HTTPS
+	exchange    *exchange      // set while the handler waits for the response, else nil
+	requestSpec
+
+	firstAttempt attempt        // avoids an allocation; most requests have one attempt
+	clientMemory *client.Memory // of firstAttempt; nil if it has none of its own
+	responseBody responseBody
+}
+
+// newRequest makes the upstream request of an exchange. opts is nil without a cache.
+func (p *proxy) newRequest(x *exchange, target destination, opts *cache.Ask) *upstreamRequest {
+	s := &x.firstRequest
+	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
+		s = new(upstreamRequest)
+	} else if p.fastcgi == nil && !target.usesTLS {
+		if x.clientMemory == nil {
+			x.clientMemory = new(client.Memory)
+		}
+		s.clientMemory = x.clientMemory
+	}
+	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
+	p.buildRequest(x, &s.requestSpec, target, opts)
+	s.turn = target.group.peers.Turn(target.group.balanceKey(x))
+	if s.attempts.isKept = x.plan.needsAttempts; s.attempts.isKept {
+		x.attempts = append(x.attempts, &s.attempts)
+	}
+	if opts != nil || p.fastcgi != nil {
+		line := x.clientRequest().Method + " " + x.r.RequestURI
+		s.requestLine = func() string { return line }
+	}
+	if target.usesTLS {
+		s.tlsClient = p.tls.client(hostOnly(cmp.Or(p.tls.verifyName.eval(x), x.target.host)))
+	}
+	return s
+}
+
+// failureKind is the kind of a fetchError.
+type failureKind int
+
+const (
+	failureError failureKind = iota
+	failureTimeout
+	failureHeader     // the received bytes are not a response
+	failureNoServer   // no server is available, or none can serve the request
+	failureClientBody // the client's body could not be read
+	failureClientGone // the client has gone away
+)
+
+// fetchError is why an upstream request has no response.
+type fetchError struct {
+	kind    failureKind
+	status  int // for the client
+	notSent bool
+	err     error
+}
+
+func (e *fetchError) Error() string { return e.err.Error() }
+func (e *fetchError) Unwrap() error { return e.err }
+
+// Timeout and InvalidHeader let package cache tell kinds of errors apart.
+func (e *fetchError) Timeout() bool { return e.kind == failureTimeout }
+
+// InvalidHeader reports whether the received bytes were not a response.
+func (e *fetchError) InvalidHeader() bool { return e.kind == failureHeader }
+
+// fetch tries servers of the group until one responds, as far as proxy_next_upstream allows.
+func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
+	var last *fetchError
+	var current *attempt
+	defer func() {
+		if current != nil { // a callback of the attempt has panicked
+			current.finish(false)
+		}
+	}()
+	for tries := 1; ; tries++ {
+		addr, err := s.turn.Next()
+		if err != nil {
+			if last == nil {
+				last = &fetchError{failureNoServer, http.StatusBadGateway, true, err}
+				s.attempts.addNoServer(s.group.name)
+				s.logFailure(levelError, s.group.name, last.err)
+			}
+			return nil, last
+		}
+		a := s.startAttempt(ctx, addr)
+		current = a
+		resp, err := s.roundTrip(a)
+		if current = nil; err != nil {
+			last = s.classify(ctx, a, err)
+			a.fail(last)
+			s.turn.Done(last.kind < failureNoServer)
+			if last.kind <= failureNoServer {
+				s.logFailure(levelError, addr, err)
+			}
+			if !s.shouldRetry(ctx, last, tries) {
+				return nil, last
+			}
+			continue
+		}
+		isRetryStatus := slices.Contains(s.proxy.next.Statuses, resp.StatusCode) && !s.proxy.next.Off
+		countsAsFailure := isRetryStatus && resp.StatusCode != http.StatusForbidden &&
+			resp.StatusCode != http.StatusNotFound
+		if isRetryStatus && s.turn.More() && s.canRetry(ctx, false, tries) {
+			a.headReceived(resp.StatusCode)
+			closeQuietly(resp.Body)
+			a.end()
+			s.turn.Done(countsAsFailure)
+			last = &fetchError{failureError, resp.StatusCode, false, errors.New(resp.Status)}
+			continue
+		}
+		a.headReceived(resp.StatusCode)
+		// there is one response
+		s.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure}
+		resp.Body = &s.responseBody
+		return resp, nil
+	}
+}
+
+// shouldRetry reports whether another server is tried after an error.
+func (s *upstreamRequest) shouldRetry(ctx context.Context, last *fetchError, tries int) bool {
+	n := &s.proxy.next
+	switch last.kind {
+	case failureError:
+		if !n.Error {
+			return false
+		}
+	case failureTimeout:
+		if !n.Timeout {
+			return false
+		}
+	case failureHeader:
+		if !n.InvalidHeader {
+			return false
+		}
+	default:
+		return false
+	}
+	return s.canRetry(ctx, last.notSent, tries)
+}
+
+// canRetry reports whether the request may be sent again: non-idempotent requests are not repeated
+// once they have been sent.
+func (s *upstreamRequest) canRetry(ctx context.Context, notSent bool, tries int) bool {
+	n := &s.proxy.next
+	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries || s.retryTimeIsOver() {
+		return false
+	}
+	return (notSent || s.isRepeatable) && s.body.isAvailable()
+}
+
+// retryTimeIsOver reports whether the time for trying servers has passed.
+func (s *upstreamRequest) retryTimeIsOver() bool {
+	limit := s.proxy.next.For
+	return limit > 0 && time.Since(s.firstAttempt.startTime) >= limit
+}
+
+// roundTrip sends the request to a server and waits for the head of the response.
+func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
+	body, err := s.body.open()
+	if err != nil {
+		return nil, err
+	}
+	body = a.wrapBody(body)
+	scheme := "http"
+	if s.tlsClient != nil {
+		scheme = "https"
+	}
+	a.url = url.URL{Scheme: scheme, Host: hostOf(a.addr), Opaque: s.requestTarget}
+	r := &a.httpRequest
+	*r = *(&http.Request{ // the literal does not escape, and neither does its copy
+		Method: s.method, URL: &a.url, Host: s.host, Header: s.header,
+		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.header["Upgrade"] == nil || s.proxy.fastcgi != nil) &&
+			(!s.reusesConn || s.group.peers.Config().Keepalive == 0),
+	}).WithContext(a)
+	if body == http.NoBody {
+		r.Body = nil
+	} else {
+		r.ContentLength = s.body.length
+		if s.body.stream == nil {
+			r.GetBody = func() (io.ReadCloser, error) {
+				reopened, err := s.body.open()
+				return a.wrapBody(reopened), err
+			}
+		}
+	}
+	switch {
+	case s.proxy.fastcgi != nil:
+		return s.roundTripFastCGI(a, r)
+	case s.tlsClient != nil:
+		return s.tlsClient.RoundTrip(r)
+	}
+	if a == &s.firstAttempt && s.clientMemory != nil {
+		return s.group.transport.http.RoundTripIn(s.clientMemory, r)
+	}
+	return s.group.transport.http.RoundTrip(r)
+}
+
+// classify returns the fetchError for an error of an attempt.
+func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *fetchError {
+	f := &fetchError{kind: failureError, status: http.StatusBadGateway, err: err}
+	var clientErr *client.Error
+	var malformed *fcgiclient.MalformedError
+	var bodyErr *bodyError
+	switch {
+	case errors.Is(err, errUpstreamTimeout):
+		f.kind = failureTimeout
+	case ctx.Err() != nil:
+		f.kind = failureClientGone
+	case errors.As(err, &clientErr):
+		// else the server may have closed the connection because of the request
+		f.notSent = clientErr.Kind == client.CannotConnect || clientErr.CanRetry && !a.canRepeat()
+		switch clientErr.Kind {
+		case client.Malformed:
+			f.kind = failureHeader
+		case client.TimedOut:
+			f.kind, f.notSent = failureTimeout, clientErr.During == "connecting to"
+		case client.BadBody:
+			f.kind = failureClientBody
+		}
+		if timeout := (interface{ Timeout() bool })(nil); errors.As(clientErr.Err, &timeout) && timeout.Timeout() {
+			f.kind = failureTimeout
+		}
+	case errors.As(err, &bodyErr):
+		f.kind = failureClientBody
+	case s.proxy.fastcgi == nil, errors.Is(err, errBodyConsumed): // the error is about the request
+		f.kind = failureNoServer
+	case errors.As(err, &malformed), endedWithoutHead(err):
+		f.kind = failureHeader
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		f.kind = failureTimeout
+	}
+	if a.notSent {
+		f.notSent = true
+	}
+	if f.kind == failureTimeout {
+		f.status = http.StatusGatewayTimeout
+	}
+	return f
+}
+
+// endedWithoutHead reports whether a FastCGI application ended a request without a response. nginx
+// counts this as an invalid header.
+func endedWithoutHead(err error) bool {
+	var exit *fcgiclient.ExitError
+	return errors.As(err, &exit) || errors.Is(err, fcgiclient.ErrOverloaded) ||
+		errors.Is(err, fcgiclient.ErrCannotMultiplex) || errors.Is(err, fcgiclient.ErrUnknownRole)
+}
+
+// logFailure logs an error of a server.
+func (s *upstreamRequest) logFailure(l level, addr string, err error) {
+	scheme := "http://"
+	switch {
+	case s.proxy.fastcgi != nil:
+		scheme = "fastcgi://"
+	case s.tlsClient != nil:
+		scheme = "https://"
+	}
+	if x := s.exchange; x != nil {
+		x.upstreamURL = scheme + addr + s.requestTarget
+		x.errorf(l, "upstream: %v", err)
+		return
+	}
+	if s.errorLog.isEnabled(l) && s.requestLine != nil {
+		s.errorLog.logf(l, "upstream %s%s: %v, request: %q", scheme, addr, err, truncateLogged(s.requestLine()))
+	}
+}
+
+// hostOnly removes the port of a host. An invalid host is returned as it is: no certificate has
+// such a name, so that verification fails.
+func hostOnly(host string) string {
+	if ip, err := netip.ParseAddrPort(host); err == nil {
+		return ip.Addr().String()
+	}
+	if name, ok := hostName(host); ok {
+		return name
+	}
+	return host
+}
+
+// responseBody is the body of a response. Its end is the end of the attempt.
+type responseBody struct {
+	io.ReadCloser
+	attempt         *attempt
+	countsAsFailure bool // the response counts as a failure of its server
+	isComplete      bool // it was returned by completeBody
+}
+
+// Read waits for the server no longer than ReadTimeout.
+func (b *responseBody) Read(p []byte) (int, error) {
+	b.attempt.startWait()
+	n, err := b.ReadCloser.Read(p)
+	b.attempt.endWait(n)
+	if err != nil {
+		b.attempt.finish(b.countsAsFailure)
+		if err != io.EOF && errors.Is(b.attempt.Err(), errUpstreamTimeout) {
+			err = errUpstreamTimeout
+		}
+	}
+	return n, err
+}
+
+// maxCompleteBody is the length up to which a body that has arrived is written in one call.
+const maxCompleteBody = 16 << 10
+
+// completeBody returns the body of a response that has arrived completely and is short, else nil.
+// Such a body needs no reads.
+func completeBody(resp *http.Response) *roundtrip.WholeBody {
+	b, ok := resp.Body.(*responseBody)
+	if !ok {
+		return nil
+	}
+	w, ok := b.ReadCloser.(*roundtrip.WholeBody)
+	if !ok || w.Len() > maxCompleteBody {
+		return nil
+	}
+	b.isComplete = true
+	b.attempt.endWait(w.Len())
+	b.attempt.finish(b.countsAsFailure)
+	return w
+}
+
+// isReusable reports whether nothing refers to the request any more, so that its memory can be
+// reused. It had one attempt, whose response was complete, and neither a cache, a goroutine nor a
+// waiter has seen it. A client drops a request without a body when it has returned the response.
+func (s *upstreamRequest) isReusable() bool {
+	a := &s.firstAttempt
+	return s.proxy != nil && s.responseBody.isComplete && s.responseBody.attempt == a && s.body == nil &&
+		s.attempts.records == nil && a.wasUnobserved
+}
+
+// Close implements io.Closer.
+func (b *responseBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.attempt.finish(b.countsAsFailure)
+	return err
+}

@@ -1,0 +1,403 @@
+package front_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// rawUpstream is an upstream whose connections are served by f, one after the other. It returns the
+// address.
+func rawUpstream(t testing.TB, f func(nc net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer nc.Close()
+				f(nc)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	return l.Addr().String()
+}
+
+// readHead reads a request's head.
+func readHead(nc net.Conn) error {
+	_, err := http.ReadRequest(bufio.NewReader(nc))
+	return err
+}
+
+// fetch sends a request, and returns the response or an error.
+func fetch(a *testClient, path string) (*http.Response, string, error) {
+	resp, err := a.client.Get("http://x" + path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp, string(b), err
+}
+
+// An upstream is killed after every byte of its response. The client sees another status or an
+// incomplete response. A response without a length may end there.
+func TestKilledUpstreamIsNoticed(t *testing.T) {
+	noLeaks(t)
+	big := strings.Repeat("0123456789abcdef", 40<<10/16)
+	answers := map[string]struct {
+		text, body string
+		step       int
+	}{
+		"length":       {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: b\r\n\r\n0123456789", "0123456789", 1},
+		"chunks":       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;x=y\r\n456789\r\n0\r\nX-T: 1\r\n\r\n", "0123456789", 1},
+		"long, length": {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big), big), big, 1999},
+		"long, chunked": {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+			len(big), big), big, 1999},
+	}
+	for name, reply := range answers {
+		for mode, p := range map[string]front.Proxy{"buffered": {}, "stream": {Stream: true}} {
+			var at int
+			to := rawUpstream(t, func(nc net.Conn) {
+				if readHead(nc) == nil {
+					io.WriteString(nc, reply.text[:at])
+				}
+			})
+			p.To = front.Text(to)
+			a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
+			for at = 0; at <= len(reply.text); at += min(reply.step, max(1, len(reply.text)-at)) {
+				resp, body, err := fetch(a, "/")
+				whole := at == len(reply.text)
+				switch {
+				case whole && (err != nil || resp.StatusCode != 200 || body != reply.body):
+					t.Errorf("%s, %s: whole: %v %d bytes %v", name, mode, resp, len(body), err)
+				case !whole && err == nil && resp.StatusCode < 500:
+					t.Errorf("%s, %s: killed at %d: %d %.50q", name, mode, at, resp.StatusCode, body)
+				}
+			}
+		}
+	}
+}
+
+// A FastCGI application is killed after every byte.
+func TestKilledApplicationIsNoticed(t *testing.T) {
+	text := wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\n\n01234"))
+	text = wire.AppendStream(text, wire.Stdout, 1, []byte("56789"))
+	text = wire.AppendStreamEnd(text, wire.Stdout, 1)
+	text = wire.AppendEnd(text, 1, wire.End{})
+	var at int
+	to := rawUpstream(t, func(nc net.Conn) {
+		b := make([]byte, 64<<10)
+		if n, _ := nc.Read(b); n > 0 {
+			nc.Write(text[:at])
+		}
+	})
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
+	for at = range len(text) + 1 {
+		resp, body, err := fetch(a, "/")
+		whole := at == len(text)
+		switch {
+		case whole && (err != nil || resp.StatusCode != 200 || body != "0123456789"):
+			t.Errorf("whole: %v %q %v", resp, body, err)
+		case !whole && err == nil && resp.StatusCode < 500:
+			t.Errorf("killed at %d of %d: %d %q", at, len(text), resp.StatusCode, body)
+		}
+	}
+}
+
+// A malformed or unexpected response gets 502, and a missing one 504.
+func TestMalformedResponsesGet502(t *testing.T) {
+	for name, test := range map[string]struct {
+		reply  string
+		status int
+	}{
+		"nothing": {"", 502}, "no HTTP": {"SSH-2.0-x\r\n\r\n", 502}, "HTTP/0.9": {"hello", 502},
+		"old":         {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200},
+		"huge head":   {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 100<<10) + "\r\n\r\n", 502},
+		"many fields": {"HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", 5000) + "\r\n", 502},
+		"two lengths": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi", 502},
+		"length and more": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+			502},
+		"folded":      {"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", 502},
+		"101 unasked": {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nevil", 502},
+		"storm": {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 2000) +
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 502},
+		"hints": {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) +
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200},
+		"more than it has": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", 200},
+		"NUL":              {"HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n", 502},
+		"space in name":    {"HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n", 502},
+	} {
+		to := rawUpstream(t, func(nc net.Conn) {
+			if readHead(nc) == nil {
+				io.WriteString(nc, test.reply)
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
+		for range 2 {
+			resp, body, err := fetch(a, "/")
+			if err != nil || resp.StatusCode != test.status || strings.Contains(body, "evil") {
+				t.Errorf("%s: %v %q %v, want %d", name, resp, body, err, test.status)
+			}
+		}
+	}
+}
+
+// A server is silent before the head, in it, or in the body. In the body the client gets what has
+// arrived, as in nginx.
+func TestSilentUpstreamsTimeOut(t *testing.T) {
+	noLeaks(t)
+	end := make(chan struct{})
+	defer close(end)
+	for name, output := range map[string]string{
+		"at once": "", "in the head": "HTTP/1.1 200 OK\r\nX-A",
+		"in a short body": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n012",
+		"in a long body":  "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("x", 50_000),
+		"in chunks":       "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n",
+	} {
+		to := rawUpstream(t, func(nc net.Conn) {
+			if readHead(nc) == nil {
+				io.WriteString(nc, output)
+				select {
+				case <-end:
+				case <-closedByPeer(nc):
+				}
+			}
+		})
+		a := serveHandler(t, newFront(t,
+			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
+		resp, body, err := fetch(a, "/")
+		if _, part, cut := strings.Cut(output, "\r\n\r\n"); cut {
+			if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" ||
+				!strings.Contains(part, body) {
+				t.Errorf("%s: %v %q %v, want a part", name, resp, body, err)
+			}
+		} else if err != nil || resp.StatusCode != 504 {
+			t.Errorf("%s: %v %v, want 504", name, resp, err)
+		}
+	}
+}
+
+// A server that sends something now and then does not time out, however long it takes.
+func TestSlowUpstreamDoesNotTimeOut(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		if readHead(nc) != nil {
+			return
+		}
+		for _, piece := range strings.SplitAfter("HTTP/1.1 200 OK\r\n|Content-Length: 4\r\n|\r\n|a|b|c|d", "|") {
+			io.WriteString(nc, strings.TrimSuffix(piece, "|"))
+			time.Sleep(60 * time.Millisecond)
+		}
+	})
+	for _, stream := range []bool{false, true} {
+		a := serveHandler(t, newFront(t,
+			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
+		// In nginx each read of the head restarts the timeout. Here the timeout is for the whole
+		// head.
+		testkit.Try(t, func() error { // on a busy machine a pause may be longer than intended
+			resp, body, err := fetch(a, "/")
+			if err != nil || resp.StatusCode != 200 || body != "abcd" {
+				return fmt.Errorf("%v %q %w", resp, body, err)
+			}
+			return nil
+		})
+	}
+}
+
+// Requests continue while two servers restart in turns: repeatable requests never fail, and others
+// are never repeated.
+func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
+	noLeaks(t)
+	restarts := 10
+	if os.Getenv("TARE_SLOW") != "" {
+		restarts = 100
+	}
+	var done sync.Map // POST requests by number: how often they arrived
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := r.Header.Get("X-Number"); n != "" {
+			if _, twice := done.LoadOrStore(n, true); twice {
+				t.Errorf("POST %s was done twice", n)
+			}
+		}
+		io.Copy(w, r.Body)
+	})
+	servers := []*restarting{newRestarting(t, handler), newRestarting(t, handler)}
+	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8,
+		Servers: []upstream.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
+	a := serveHandler(t, newFront(t, c, quiet()))
+	end := make(chan struct{})
+	var all sync.WaitGroup
+	var finished [4]atomic.Int64 // requests by worker
+	for worker := range finished {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				finished[worker].Add(1)
+				if n%4 == 3 {
+					r, _ := http.NewRequest("POST", "http://x/", strings.NewReader("x"))
+					r.Header.Set("X-Number", fmt.Sprint(worker, "-", n))
+					if resp, err := a.client.Do(r); err == nil { // it may fail
+						io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+					continue
+				}
+				if resp, body, err := fetch(a, "/"); err != nil || resp.StatusCode != 200 {
+					t.Errorf("GET failed: %v %q %v", resp, body, err)
+				}
+			}
+		})
+	}
+	for i := range restarts {
+		servers[i%2].restart()
+		for worker := range finished { // no request sees two restarts
+			for n, late := finished[worker].Load(), time.Now().Add(maxWait); finished[worker].Load() < n+4 &&
+				time.Now().Before(late); {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	close(end)
+	all.Wait()
+}
+
+// restarting is a server that can be killed and restarted.
+type restarting struct {
+	t       testing.TB
+	handler http.Handler
+	addr    string
+	server  *http.Server
+}
+
+func newRestarting(t testing.TB, h http.Handler) *restarting {
+	r := &restarting{t: t, handler: h, addr: "127.0.0.1:0"}
+	r.start()
+	t.Cleanup(func() { r.server.Close() })
+	return r
+}
+
+func (r *restarting) start() {
+	r.t.Helper()
+	var l net.Listener
+	var err error
+	for late := time.Now().Add(maxWait); ; time.Sleep(time.Millisecond) {
+		if l, err = net.Listen("tcp", r.addr); err == nil || time.Now().After(late) {
+			break
+		}
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.addr = l.Addr().String()
+	r.server = &http.Server{Handler: r.handler}
+	go r.server.Serve(l)
+}
+
+func (r *restarting) restart() {
+	r.server.Close()
+	r.start()
+}
+
+// panicky is a writer that panics at a status.
+type panicky struct {
+	http.ResponseWriter
+	at int
+}
+
+func (w *panicky) WriteHeader(status int) {
+	if status == w.at {
+		panic("ouch")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// A panic of an outer writer does not occupy a place at a server forever.
+func TestPanicReleasesServer(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err != nil {
+			return
+		}
+		switch r.URL.Path {
+		case "/hint":
+			io.WriteString(nc, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
+		case "/moved":
+			io.WriteString(nc, "HTTP/1.1 200 OK\r\nX-Accel-Redirect: nowhere\r\n\r\n")
+		case "/missing":
+			io.WriteString(nc, "HTTP/1.1 404 Not Found\r\n\r\n")
+		}
+		io.WriteString(nc, "HTTP/1.1 200 OK\r\n\r\nhi")
+	})
+	for path, at := range map[string]int{"/hint": 103, "/moved": 404, "/missing": 302, "/ok": 200} {
+		c := proxyTo(front.Proxy{To: "up", Intercept: true})
+		c.Hosts[0].Locations[0].ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}
+		if path == "/moved" {
+			c.Hosts[0].Locations[0].ErrorPages = nil
+		}
+		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: to, MaxConns: 1}}}}
+		h := newFront(t, c, quiet())
+		func() {
+			defer func() {
+				if p := recover(); fmt.Sprint(p) != "ouch" {
+					t.Errorf("%s: panicked with %v", path, p)
+				}
+			}()
+			h.ServeHTTP(&panicky{httptest.NewRecorder(), at}, httptest.NewRequest("GET", path, nil))
+		}()
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, httptest.NewRequest("GET", "/ok", nil)); w.Code != 200 {
+			t.Errorf("after %s: %d", path, w.Code)
+		}
+	}
+}
+
+// Announced and unannounced trailer fields are forwarded.
+func TestUnannouncedTrailersAreForwarded(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+			io.WriteString(nc, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2\r\nhi\r\n0\r\nX-A: a\r\nX-B: b\r\n\r\n")
+		}
+	})
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), Stream: true}), quiet()))
+	resp, err := a.client.Get("http://x/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); string(b) != "hi" || err != nil || resp.Trailer.Get("X-A") != "a" ||
+		resp.Trailer.Get("X-B") != "b" {
+		t.Errorf("%q %v %v", b, err, resp.Trailer)
+	}
+}

@@ -1,0 +1,46 @@
+package front
+
+import (
+	"maps"
+	"net/http"
+
+	"github.com/tarehq/tare/internal/roundtrip"
+)
+
+// sendInterim forwards a 1xx response while the request waits for its final response (RFC 9110,
+// 15.2). It drops an upstream's 100, because the server has sent its own to a client that waits for
+// one.
+func sendInterim(r *http.Request, status int, h http.Header) error {
+	a, _ := r.Context().Value(attemptKey{}).(*attempt)
+	if a == nil || a.req.exchange == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols {
+		return nil
+	}
+	x := a.req.exchange
+	if !x.r.ProtoAtLeast(1, 1) || !x.out.untouched() {
+		return nil
+	}
+	header := x.w.Header()
+	before := maps.Clone(header)
+	clear(header)
+	rules := &a.req.proxy.response
+	rules.copyInterim(header, h)
+	rules.rewriteFields(x, header)
+	x.w.WriteHeader(status)
+	clear(header)
+	maps.Copy(header, before)
+	return nil
+}
+
+// copyInterim copies the header of a 1xx response, as far as the client receives it.
+func (r *responseRules) copyInterim(to, from http.Header) {
+	dropped := from["Connection"]
+	for name, values := range from {
+		if name != "Content-Length" && !roundtrip.ConcernsConnection(name) && !r.hidden[name] &&
+			!hasToken(dropped, name) {
+			to[name] = values
+		}
+	}
+}
+
+// untouched reports whether no response has begun.
+func (w *writer) untouched() bool { return w == nil || w.status == 0 && w.withheldStatus == 0 }

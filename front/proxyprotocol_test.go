@@ -1,0 +1,45 @@
+package front_test
+
+import (
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+)
+
+// The address of the PROXY protocol is used only with real_ip_header proxy_protocol and a trusted
+// proxy, by TCP or unix socket.
+func TestProxyProtocolRequiresTrust(t *testing.T) {
+	settings := front.Settings{
+		RealIP: front.RealIP{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Unix: true,
+			Header: "proxy_protocol"},
+		Access: []front.AccessRule{{Net: netip.MustParsePrefix("192.0.2.0/24")}, {Unix: true, Deny: true},
+			{Deny: true}},
+	}
+	trusting := front.Location{Path: "/trusting", Settings: settings, Empty: true}
+	settings.RealIP = front.RealIP{}
+	h := newFront(t, oneHost(trusting, front.Location{Path: "/", Settings: settings, Empty: true}), quiet())
+	value := &front.ProxyHeader{Source: netip.MustParseAddrPort("192.0.2.1:1000")}
+	for _, test := range []struct {
+		path, peer string
+		header     *front.ProxyHeader
+		status     int
+	}{
+		{"/trusting", "10.0.0.1:1", value, 200}, {"/trusting", "@", value, 200},
+		{"/trusting", "10.0.0.1:1", &front.ProxyHeader{}, 403},
+		{"/trusting", "10.0.0.1:1", nil, 403}, {"/trusting", "@", nil, 403},
+		{"/trusting", "@", &front.ProxyHeader{}, 403},
+		{"/trusting", "198.51.100.1:1", value, 403}, {"/trusting", "192.0.2.9:1", nil, 200},
+		{"/", "10.0.0.1:1", value, 403}, {"/", "@", value, 403}, {"/", "192.0.2.9:1", value, 200},
+	} {
+		r := httptest.NewRequest("GET", test.path, nil)
+		if r.RemoteAddr = test.peer; test.header != nil {
+			r = r.WithContext(front.WithProxyHeader(r.Context(), test.header))
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != test.status {
+			t.Errorf("%s from %s, %v: %d, want %d", test.path, test.peer, test.header, w.Code, test.status)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package front
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/internal/roundtrip"
+)
+
+const (
+	// relayPiece is the maximum size of one copy of a response's body.
+	relayPiece = 32 << 10
+	// minFirstSend is how much of a response of unknown length is read before any of it is sent.
+	minFirstSend = 8 << 10
+)
+
+// relayBuffer holds a piece of a response's body.
+type relayBuffer [relayPiece]byte
+
+// acquireBuffer and releaseBuffer use a free list of buffers.
+func (s *state) acquireBuffer() *relayBuffer {
+	if b, ok := s.buffers.Get().(*relayBuffer); ok {
+		return b
+	}
+	return new(relayBuffer)
+}
+
+func (s *state) releaseBuffer(b *relayBuffer) {
+	poison(b[:])
+	s.buffers.Put(b)
+}
+
+// relay sends a response that has a body.
+func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
+	if body := completeBody(resp); body != nil {
+		if x.body != nil {
+			x.useFilters()
+		}
+		p.sendHead(x, resp)
+		_, err := body.WriteTo(x.w)
+		abortOnError(err)
+		return responded
+	}
+	x.useFilters()
+	if p.isStreamed(resp.Header) {
+		p.sendHead(x, resp)
+		p.stream(x, resp)
+		return responded
+	}
+	b := x.plan.state.acquireBuffer()
+	n, err := fill(b[:], resp.Body, resp.ContentLength)
+	switch {
+	case err == nil: // there is more
+		p.sendHead(x, resp)
+		p.pump(x, resp, b, n)
+	case errors.Is(err, io.EOF):
+		closeQuietly(resp.Body)
+		p.sendHead(x, resp)
+		_, err = x.w.Write(b[:n])
+		x.plan.state.releaseBuffer(b)
+		abortOnError(err)
+		p.sendTrailer(x, resp)
+	default:
+		defer x.plan.state.releaseBuffer(b)
+		if x.r.Context().Err() != nil && !p.from.IgnoreAbort {
+			x.endWithoutResponse(statusClientGone)
+			panic(http.ErrAbortHandler)
+		}
+		p.sendHead(x, resp)
+		_, writeErr := x.w.Write(b[:n])
+		abortOnError(writeErr)
+		x.abortResponse(err)
+	}
+	return responded
+}
+
+// isStreamed reports whether a response is forwarded without buffering.
+func (p *proxy) isStreamed(header http.Header) bool {
+	if buffering := header["X-Accel-Buffering"]; len(buffering) > 0 && p.response.mayBuffer {
+		switch strings.ToLower(buffering[0]) {
+		case "no":
+			return true
+		case "yes":
+			return false
+		}
+	}
+	return p.from.Stream
+}
+
+// sendHead sends the head of a response.
+func (p *proxy) sendHead(x *exchange, resp *http.Response) {
+	header := x.w.Header()
+	p.response.copyHeader(x, header, resp.Header)
+	var names []string
+	for name := range resp.Trailer {
+		if p.response.passesTrailer(name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		header["Trailer"] = []string{strings.Join(names, ", ")}
+	}
+	x.w.WriteHeader(resp.StatusCode)
+}
+
+// sendTrailer sends the trailer section, also fields that Trailer did not announce.
+func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
+	header := x.w.Header()
+	announced := header["Trailer"]
+	for name, values := range resp.Trailer {
+		switch {
+		case !p.response.passesTrailer(name):
+		case hasToken(announced, name):
+			header[name] = values
+		default:
+			header[http.TrailerPrefix+name] = values
+		}
+	}
+}
+
+// passesTrailer reports whether a trailer field is forwarded. Hidden fields are hidden here, too.
+func (r *responseRules) passesTrailer(name string) bool {
+	return !r.hidden[name] && !roundtrip.ConcernsConnection(name)
+}
+
+// fill reads until it has the whole body (io.EOF), or enough to leave the rest to another
+// goroutine.
+func fill(b []byte, from io.Reader, length int64) (n int, err error) {
+	enough := minFirstSend
+	if length >= 0 {
+		enough = len(b)
+	}
+	for empty := 0; n < enough && err == nil; {
+		var m int
+		m, err = from.Read(b[n:])
+		if n += m; m > 0 {
+			empty = 0
+		} else if empty++; empty == 100 {
+			err = io.ErrNoProgress
+		}
+	}
+	return n, err
+}
+
+// stream forwards a response without buffering.
+func (p *proxy) stream(x *exchange, resp *http.Response) {
+	b := x.plan.state.acquireBuffer()
+	defer x.plan.state.releaseBuffer(b)
+	control := http.NewResponseController(x.w)
+	for {
+		n, err := resp.Body.Read(b[:])
+		if n > 0 {
+			_, writeErr := x.w.Write(b[:n])
+			abortOnError(writeErr)
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			x.abortResponse(err)
+		}
+		_ = control.Flush() // without Flush the data is late, but correct
+	}
+	p.sendTrailer(x, resp)
+}
+
+// abortOnError aborts the response after an error of writing to the client, since the rest is of no
+// use.
+func abortOnError(err error) {
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
+// into memory and then into a file. b holds the first n bytes.
+func (p *proxy) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
+	q := newResponseQueue(x.plan.state, int(max(p.maxBuffered/relayPiece, 2)), p.maxSpooled)
+	q.put(b, n)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		q.receive(resp.Body)
+	}()
+	defer func() {
+		q.abandon()
+		closeQuietly(resp.Body)
+		<-done
+		q.close()
+	}()
+	control := http.NewResponseController(x.w)
+	for {
+		piece, err := q.next(func() { _ = control.Flush() })
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			x.abortResponse(err)
+		}
+		_, writeErr := x.w.Write(piece)
+		abortOnError(writeErr)
+	}
+	if q.spoolErr != nil {
+		x.errorf(levelWarn, "cannot spool a response: %v", q.spoolErr)
+	}
+	p.sendTrailer(x, resp)
+}

@@ -1,0 +1,219 @@
+package front
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/internal/roundtrip"
+)
+
+// responseRules are the rules for an upstream's response.
+type responseRules struct {
+	hidden        map[string]bool
+	markedNames   markedNames // fields that any rule concerns
+	inspectsBound bool        // a bound handler's response has to be inspected
+	// Which of the X-Accel fields have an effect.
+	mayRedirect, mayLimitRate, mayBuffer bool
+
+	locations     []replaceRule // for Location and Refresh
+	cookieDomains []replaceRule
+	cookiePaths   []replaceRule
+}
+
+// proxyResponse compiles the rules for responses.
+func (c *compiler) proxyResponse(p *proxy, l *Location) (err error) {
+	from, r := p.from, &p.response
+	r.hidden = hiddenFields(from, p.target.bound != nil)
+	for _, name := range from.Ignore {
+		switch http.CanonicalHeaderKey(name) {
+		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset",
+			"Expires", "Cache-Control", "Set-Cookie", "Vary":
+		default:
+			return fmt.Errorf("field %q cannot be ignored", name)
+		}
+	}
+	ignores := func(field string) bool { return ignoresField(from.Ignore, field) }
+	r.mayRedirect, r.mayLimitRate, r.mayBuffer = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"),
+		!ignores("X-Accel-Buffering")
+	if !from.NoRedirects {
+		if r.locations, err = c.replaceRules(redirectRules(p, l)); err != nil {
+			return fmt.Errorf("redirects: %w", err)
+		}
+	}
+	if r.cookieDomains, err = c.replaceRules(cookieDomainRules(from.CookieDomains)); err != nil {
+		return fmt.Errorf("cookie domains: %w", err)
+	}
+	if r.cookiePaths, err = c.replaceRules(from.CookiePaths); err != nil {
+		return fmt.Errorf("cookie paths: %w", err)
+	}
+	r.markFields()
+	return nil
+}
+
+// ignoresField reports whether names contains a field.
+func ignoresField(names []string, field string) bool {
+	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, field) })
+}
+
+// markFields marks the fields that the rules concern, except those that concern the connection.
+func (r *responseRules) markFields() {
+	names := slices.Collect(maps.Keys(r.hidden))
+	if r.mayRedirect {
+		names = append(names, "X-Accel-Redirect")
+	}
+	if r.mayLimitRate {
+		names = append(names, "X-Accel-Limit-Rate")
+	}
+	if r.locations != nil {
+		names = append(names, "Location", "Refresh")
+	}
+	if r.cookieDomains != nil || r.cookiePaths != nil {
+		names = append(names, "Set-Cookie")
+	}
+	r.inspectsBound = len(names) > 0
+	for _, name := range names {
+		r.markedNames.add(name)
+	}
+}
+
+// markedNames is a superset of a set of names. Looking at it costs much less than a map lookup for
+// each rule.
+type markedNames [256]bool
+
+func (m *markedNames) add(name string) { m[markIndex(name)] = true }
+
+func (m *markedNames) has(name string) bool { return m[markIndex(name)] }
+
+// markIndex is the index of a name. It differs between all names that rules concern and those that
+// most responses have.
+func markIndex(name string) byte {
+	if name == "" {
+		return 0
+	}
+	return name[0] + 7*byte(len(name))
+}
+
+// hiddenFields returns the fields that are not forwarded. A bound handler speaks for this server,
+// so that its Date and Server are not hidden.
+func hiddenFields(from *Proxy, bound bool) map[string]bool {
+	hidden := make(map[string]bool)
+	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering",
+		"X-Accel-Charset"}
+	if from.Protocol != FastCGI && !bound {
+		usual = append(usual, "Date", "Server", "X-Pad")
+	}
+	for _, name := range slices.Concat(usual, from.Hide) {
+		hidden[http.CanonicalHeaderKey(name)] = true
+	}
+	for _, name := range from.Show {
+		delete(hidden, http.CanonicalHeaderKey(name))
+	}
+	return hidden
+}
+
+// respond sends an upstream's response to the client, and closes it.
+func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
+	defer closeQuietly(resp.Body)
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		x.useFilters()
+		return p.tunnel(x, resp)
+	}
+	if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != proceed {
+		return out
+	}
+	if x.r.Method == http.MethodHead || x.parent != nil || !bodyAllowed(resp.StatusCode) {
+		closeQuietly(resp.Body)
+		x.useFilters()
+		p.response.copyHeader(x, x.w.Header(), resp.Header)
+		x.w.WriteHeader(resp.StatusCode)
+		return responded
+	}
+	return p.relay(x, resp)
+}
+
+// bodyAllowed reports whether a response with a status has a body (RFC 9110, 6.4.1).
+func bodyAllowed(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// fieldsKeptByRedirect returns the fields that X-Accel-Redirect keeps, as in nginx.
+func fieldsKeptByRedirect() []string {
+	return []string{"Content-Type", "Set-Cookie", "Content-Disposition", "Cache-Control", "Expires", "Accept-Ranges"}
+}
+
+// redirectInternally applies X-Accel-Redirect and error pages: either replaces the response.
+func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) outcome {
+	x.upstreamHeader = header
+	if p.response.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
+		x.limitRate = header["X-Accel-Limit-Rate"][0]
+	}
+	if p.from.Intercept && status >= http.StatusMultipleChoices && x.hasErrorPage(status) {
+		if status == http.StatusUnauthorized && header["Www-Authenticate"] != nil {
+			x.w.Header()["Www-Authenticate"] = header["Www-Authenticate"]
+		}
+		return x.fail(status)
+	}
+	if p.response.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
+		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.clientBody.isAvailable())
+	}
+	return proceed
+}
+
+// accelRedirect redirects internally, as X-Accel-Redirect requests. The method becomes GET, except
+// that a named location keeps the request if its body is still available, as in nginx.
+func (x *exchange) accelRedirect(to string, header http.Header, isBodyAvailable bool) outcome {
+	own := x.w.Header()
+	for _, name := range fieldsKeptByRedirect() {
+		if v := header[name]; v != nil {
+			own[name] = v
+		}
+	}
+	named := strings.HasPrefix(to, "@")
+	if x.method != http.MethodHead && (!named || !isBodyAvailable) {
+		x.method = http.MethodGet
+	}
+	if named {
+		return x.redirectNamed(to)
+	}
+	path, args := splitArgs(to)
+	path, err := url.PathUnescape(path)
+	if err != nil || !strings.HasPrefix(path, "/") || hasDotDot(path) {
+		x.errorf(levelError, "invalid path in X-Accel-Redirect: %q", truncateLogged(to))
+		return x.fail(http.StatusNotFound)
+	}
+	return x.redirect(path, args)
+}
+
+// hasDotDot reports whether a path has a segment "..".
+func hasDotDot(path string) bool {
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// copyHeader copies the header of a response, as far as the client receives it.
+func (r *responseRules) copyHeader(x *exchange, to, from http.Header) {
+	dropped := from["Connection"]
+	for name, values := range from {
+		if roundtrip.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil &&
+			hasToken(dropped, name) && name != "Content-Length" {
+			continue
+		}
+		// of a response with X-Accel-Redirect that has led here
+		if (name == "Set-Cookie" || name == "Cache-Control") && to[name] != nil {
+			values = slices.Concat(to[name], values)
+		}
+		to[name] = values[:len(values):len(values)]
+	}
+	r.rewriteFields(x, to)
+	if len(to["Content-Type"]) == 0 {
+		to["Content-Type"] = nil // keeps the server from detecting it
+	}
+}

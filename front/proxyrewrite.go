@@ -1,0 +1,228 @@
+package front
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+)
+
+// replaceRule is a Replace, compiled.
+type replaceRule struct {
+	from    text
+	pattern *pattern // if From is a regular expression, instead of from
+	to      text
+}
+
+// pattern returns the regular expression in From, if it has one.
+func (r *Replace) pattern() (source string, fold, ok bool) {
+	source, ok = strings.CutPrefix(r.From, "~")
+	source, fold = strings.CutPrefix(source, "*")
+	return source, fold && ok, ok
+}
+
+// cookieDomainRules returns rules for cookies' domains: they ignore case and a dot before the new
+// domain.
+func cookieDomainRules(all []Replace) []Replace {
+	out := make([]Replace, len(all))
+	for i, r := range all {
+		if source, fold, ok := r.pattern(); ok && !fold {
+			r.From = "~*" + source
+		}
+		r.To = Text(strings.TrimPrefix(string(r.To), "."))
+		out[i] = r
+	}
+	return out
+}
+
+// replaceRules compiles Replaces.
+func (c *compiler) replaceRules(all []Replace) ([]replaceRule, error) {
+	var out []replaceRule
+	for _, f := range all {
+		if f.Default {
+			return nil, errors.New("Default is allowed in Redirects only")
+		}
+		var r replaceRule
+		var err error
+		if source, fold, ok := f.pattern(); ok {
+			if r.pattern, err = c.pattern(source, fold); err != nil {
+				return nil, err
+			}
+		} else if r.from, err = c.text(Text(f.From)); err != nil {
+			return nil, err
+		}
+		if r.to, err = c.text(f.To); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// rewriteFields replaces URLs, domains and paths of the upstream. The order is fixed, since the
+// captures of one pattern are available to the next.
+func (r *responseRules) rewriteFields(x *exchange, header http.Header) {
+	if r.locations != nil {
+		if v := header["Location"]; v != nil {
+			header["Location"] = r.rewriteLocation(x, v)
+		}
+		if v := header["Refresh"]; v != nil {
+			header["Refresh"] = r.rewriteRefresh(x, v)
+		}
+	}
+	if r.cookieDomains != nil || r.cookiePaths != nil {
+		if v := header["Set-Cookie"]; v != nil {
+			header["Set-Cookie"] = r.rewriteCookies(x, v)
+		}
+	}
+}
+
+// redirectRules returns the Redirects, with the default in its place.
+func redirectRules(p *proxy, l *Location) []Replace {
+	if p.from.Redirects == nil {
+		return defaultRedirectRules(p, l)
+	}
+	var all []Replace
+	for _, r := range p.from.Redirects {
+		if r.Default {
+			all = append(all, defaultRedirectRules(p, l)...)
+		} else {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// defaultRedirectRules replaces the upstream's URL by the location's path.
+func defaultRedirectRules(p *proxy, l *Location) []Replace {
+	if !p.target.text.constant() || p.from.Protocol == FastCGI || p.uri.text != nil && p.uri.isWhole ||
+		l.Match > Exact && p.uri.text != nil {
+		return nil
+	}
+	scheme, port := "http://", "80"
+	if p.from.Protocol == HTTPS {
+		scheme, port = "https://", "443"
+	}
+	var all []Replace
+	hosts := []string{p.target.name.host, p.target.text.literal}
+	if hosts[0] == hosts[1] {
+		hosts = hosts[:1]
+		if p.target.name.port == port {
+			hosts = append(hosts, p.target.name.host+":"+port)
+		}
+	}
+	for _, host := range hosts {
+		if p.uri.text != nil {
+			all = append(all, Replace{From: scheme + host + p.uri.text.literal, To: Text(l.Path)})
+		} else {
+			all = append(all, Replace{From: scheme + host + "/", To: "/"})
+		}
+	}
+	return all
+}
+
+// replacePrefix replaces the prefix of a value, or all of a value that a regular expression
+// matches.
+func (r *replaceRule) replacePrefix(x *exchange, value string) (string, bool) {
+	if r.pattern != nil {
+		return r.replaceMatch(x, value)
+	}
+	from := r.from.eval(x)
+	rest, ok := strings.CutPrefix(value, from)
+	if !ok {
+		return value, false
+	}
+	return r.to.eval(x) + rest, true
+}
+
+// replaceMatch replaces all of a value that a regular expression matches. Its groups are available
+// to To, and to later texts, as in nginx.
+func (r *replaceRule) replaceMatch(x *exchange, value string) (string, bool) {
+	if !r.pattern.match(x, value) {
+		return value, false
+	}
+	return r.to.eval(x), true
+}
+
+// replaceDomain replaces a value that is the same without regard to case and to a dot at the start.
+// The dot stays.
+func (r *replaceRule) replaceDomain(x *exchange, value string) (string, bool) {
+	if r.pattern != nil {
+		return r.replaceMatch(x, value)
+	}
+	bare := strings.TrimPrefix(value, ".")
+	if !strings.EqualFold(bare, strings.TrimPrefix(r.from.eval(x), ".")) {
+		return value, false
+	}
+	return value[:len(value)-len(bare)] + r.to.eval(x), true
+}
+
+// rewriteLocation rewrites Location. A path gets our scheme and host if the location requires that.
+func (r *responseRules) rewriteLocation(x *exchange, values []string) []string {
+	if len(values) != 1 {
+		return values
+	}
+	for i := range r.locations {
+		if to, ok := r.locations[i].replacePrefix(x, values[0]); ok {
+			return []string{x.cleanFieldValue("Location", x.absoluteLocation(to))}
+		}
+	}
+	return values
+}
+
+// rewriteRefresh rewrites the URL of Refresh.
+func (r *responseRules) rewriteRefresh(x *exchange, values []string) []string {
+	if len(values) != 1 {
+		return values
+	}
+	const url = "url="
+	at := len(url)
+	for at <= len(values[0]) && !strings.EqualFold(values[0][at-len(url):at], url) {
+		at++
+	}
+	if at > len(values[0]) {
+		return values
+	}
+	for i := range r.locations {
+		if to, ok := r.locations[i].replacePrefix(x, values[0][at:]); ok {
+			return []string{x.cleanFieldValue("Refresh", values[0][:at]+x.escapeControls(to))}
+		}
+	}
+	return values
+}
+
+// rewriteCookies rewrites the domains and paths of cookies.
+func (r *responseRules) rewriteCookies(x *exchange, values []string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = x.cleanFieldValue("Set-Cookie", r.rewriteCookie(x, v))
+	}
+	return out
+}
+
+func (r *responseRules) rewriteCookie(x *exchange, cookie string) string {
+	parts := strings.Split(cookie, ";")
+	for i := 1; i < len(parts); i++ {
+		name, value, ok := strings.Cut(parts[i], "=")
+		if !ok {
+			continue
+		}
+		bare := strings.TrimSpace(value)
+		switch attribute := strings.TrimSpace(name); {
+		case strings.EqualFold(attribute, "domain"):
+			for j := range r.cookieDomains {
+				if to, ok := r.cookieDomains[j].replaceDomain(x, bare); ok {
+					parts[i] = name + "=" + to
+					break
+				}
+			}
+		case strings.EqualFold(attribute, "path"):
+			for j := range r.cookiePaths {
+				if to, ok := r.cookiePaths[j].replacePrefix(x, bare); ok {
+					parts[i] = name + "=" + to
+					break
+				}
+			}
+		}
+	}
+	return strings.Join(parts, ";")
+}

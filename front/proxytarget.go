@@ -1,0 +1,179 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// proxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
+type proxyTarget struct {
+	text      text
+	hasScheme bool         // text begins with http:// or https://
+	usesTLS   bool         // unless text has a scheme
+	isFastCGI bool         // by FastCGI
+	group     *group       // nil if it depends on variables
+	bound     http.Handler // nil if it depends on variables, or is a group
+	plan      *plan
+	dynamic   *dynamicGroups // groups for addresses that come from variables
+	name      targetName     // set if text is constant
+}
+
+// targetName holds the values of $proxy_host and $proxy_port.
+type targetName struct{ host, port string }
+
+// destination is where one request goes.
+type destination struct {
+	group   *group
+	bound   http.Handler
+	rest    string // what follows the address in the value of a variable
+	usesTLS bool
+}
+
+// errNoScheme is returned for the value of variables that is not an http or https URL.
+var errNoScheme = errors.New("the URL begins neither with http:// nor with https://")
+
+// proxyTarget compiles the target of a Proxy.
+func (c *compiler) proxyTarget(p *proxy, l *Location) (err error) {
+	t, protocol := &p.target, l.Proxy.Protocol
+	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == SchemeOfTo, protocol == HTTPS
+	t.isFastCGI = protocol == FastCGI
+	if t.text, err = c.text(l.Proxy.To); err != nil {
+		return err
+	}
+	switch {
+	case t.text.empty():
+		return errors.New("missing To")
+	case t.text.constant() && t.hasScheme:
+		return errors.New("SchemeOfTo requires variables in To: use HTTP or HTTPS, and leave the scheme out of To")
+	case t.text.constant():
+		t.name = t.nameOf(t.text.literal, schemePort(t.usesTLS))
+		if t.bound = c.boundTo(t.text.literal); t.bound == nil && !c.resolvesLater(l.Proxy) {
+			t.group, err = c.targetGroup(t.text.literal)
+		}
+	}
+	if t.bound == nil && t.group == nil {
+		t.dynamic = new(dynamicGroups)
+		c.plan.releases = append(c.plan.releases, t.dynamic.close)
+	}
+	if err == nil && (t.usesTLS || t.hasScheme) && t.bound == nil {
+		p.tls, err = c.tlsTransports(&l.Proxy.TLS, t.group)
+	}
+	return err
+}
+
+// resolvesLater reports whether a constant To is resolved for each request. As in nginx this is so
+// if the rest of the URL has variables. Such a configuration is valid even if the name does not
+// resolve.
+func (c *compiler) resolvesLater(p *Proxy) bool {
+	addr := string(p.To)
+	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(addr)] != nil ||
+		strings.HasPrefix(addr, "unix:") {
+		return false
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	_, err = netip.ParseAddr(host)
+	return err != nil
+}
+
+// schemePort returns the default port of http or https.
+func schemePort(secure bool) string {
+	if secure {
+		return "443"
+	}
+	return "80"
+}
+
+// nameOf is targetNameOf for HTTP. FastCGI has neither variable.
+func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
+	if g.isFastCGI {
+		return targetName{}
+	}
+	return targetNameOf(addr, defaultPort)
+}
+
+// targetNameOf returns the values of $proxy_host and $proxy_port. $proxy_host leaves out the
+// default port.
+func targetNameOf(addr, defaultPort string) targetName {
+	if strings.HasPrefix(addr, "unix:") {
+		return targetName{"localhost", ""}
+	}
+	if i := strings.LastIndexByte(addr, ':'); i > strings.LastIndexByte(addr, ']') {
+		if port := addr[i+1:]; port != defaultPort {
+			return targetName{addr, port}
+		}
+		return targetName{addr[:i], defaultPort}
+	}
+	return targetName{addr, defaultPort}
+}
+
+// resolve finds the destination of a request.
+func (g *proxyTarget) resolve(x *exchange) (destination, error) {
+	if x.proxyState == nil {
+		x.proxyState = x.plan.state.acquireProxyState()
+	}
+	d := destination{group: g.group, usesTLS: g.usesTLS}
+	if d.group != nil {
+		x.target = g.name
+		return d, nil
+	}
+	addr, err := g.text.eval(x), error(nil)
+	if g.hasScheme {
+		if addr, d.usesTLS, err = cutScheme(addr); err != nil {
+			return d, err
+		}
+	}
+	addr, d.rest = cutURI(addr)
+	port := schemePort(d.usesTLS)
+	x.target = g.nameOf(addr, port)
+	if g.isFastCGI {
+		port = "" // FastCGI has no default port
+	}
+	if d.bound = g.plan.options.boundTo(addr); d.bound != nil {
+		return d, nil
+	}
+	if d.group = g.plan.group(addr, port); d.group == nil {
+		d.group, err = g.dynamic.group(addr, port)
+	}
+	return d, err
+}
+
+// targetErrorStatus returns the status for a target that does not resolve. As in nginx an invalid
+// address is an error of the configuration (500), and an unknown name is not (502).
+func targetErrorStatus(err error) int {
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) || errors.Is(err, errClosed) {
+		return http.StatusBadGateway
+	}
+	return http.StatusInternalServerError
+}
+
+// cutScheme removes the scheme of a URL.
+func cutScheme(url string) (rest string, secure bool, err error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	switch strings.ToLower(scheme) {
+	case "http":
+		return rest, false, nil
+	case "https":
+		return rest, true, nil
+	}
+	return url, false, fmt.Errorf("%w: %q", errNoScheme, truncateLogged(url))
+}
+
+// cutURI splits the value of variables into an address and the rest.
+func cutURI(text string) (addr, rest string) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		path, rest, _ = strings.Cut(path, ":")
+		return "unix:" + path, rest
+	}
+	if i := strings.IndexAny(text, "/?"); i >= 0 {
+		return text[:i], text[i:]
+	}
+	return text, ""
+}

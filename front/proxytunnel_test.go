@@ -1,0 +1,339 @@
+package front_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// upgrading returns a Proxy that forwards Upgrade.
+func upgrading(to string) front.Proxy {
+	return front.Proxy{To: front.Text(to), Version: "1.1",
+		Header: []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
+}
+
+// wsEcho is a websocket that sends back what it receives.
+func wsEcho(w http.ResponseWriter, r *http.Request) {
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	if err != nil {
+		return
+	}
+	defer ws.CloseNow()
+	ws.SetReadLimit(1 << 20)
+	for {
+		kind, b, err := ws.Read(r.Context())
+		if err != nil || ws.Write(r.Context(), kind, b) != nil {
+			return
+		}
+	}
+}
+
+// Websockets work if the Config forwards Upgrade, with servers and bound handlers.
+func TestWebsocketsAreForwarded(t *testing.T) {
+	noLeaks(t)
+	bound := upgrading("app")
+	to := serve(t, wsEcho)
+	for name, c := range map[string]struct {
+		pass front.Proxy
+		ok   bool
+	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Proxy{To: front.Text(to)},
+		false}, "bound, not asked for": {front.Proxy{To: "app"}, false}} {
+		t.Run(name, func(t *testing.T) {
+			a := serveHandler(t, newFront(t, proxyTo(c.pass), front.Bind("app", http.HandlerFunc(wsEcho)), quiet()))
+			ctx, cancel := context.WithTimeout(t.Context(), maxWait)
+			defer cancel()
+			ws, resp, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
+			if !c.ok {
+				if err == nil || resp.StatusCode == 101 {
+					t.Error("it was switched")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer ws.CloseNow()
+			ws.SetReadLimit(1 << 20)
+			for _, n := range []int{0, 1, 1000, 200_000} {
+				if err := ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))); err != nil {
+					t.Fatal(err)
+				}
+				if _, b, err := ws.Read(ctx); err != nil || string(b) != pattern(n) {
+					t.Fatalf("%d: %d bytes, %v", n, len(b), err)
+				}
+			}
+			if err := ws.Close(websocket.StatusNormalClosure, ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Rejected upgrades: to HTTP/2, without the upstream's consent. A silent tunnel ends.
+func TestUnwantedUpgradesAreRejected(t *testing.T) {
+	noLeaks(t)
+	seen := make(chan http.Header, 3+testkit.Tries)
+	to := rawUpstream(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err != nil {
+			return
+		}
+		seen <- r.Header
+		switch r.URL.Path {
+		case "/200":
+			io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil")
+		case "/101":
+			io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\nX-A: b\r\n\r\nfirst")
+			<-closedByPeer(nc)
+		}
+	})
+	short := upgrading(to)
+	short.ReadTimeout = 200 * time.Millisecond
+	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)), quiet())),
+		serveHandler(t, newFront(t, proxyTo(short), quiet()))
+	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
+		nc, err := net.Dial("unix", a.socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		_ = nc.SetDeadline(time.Now().Add(maxWait))
+		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)
+		br := bufio.NewReader(nc)
+		resp, err := http.ReadResponse(br, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp, br
+	}
+	line(long, "/200", "h2c")
+	if h := <-seen; h["Upgrade"] != nil || h["Http2-Settings"] != nil || h.Get("Connection") != "close" {
+		t.Errorf("HTTP/2 is requested: %v", h)
+	}
+	line(long, "/200", "websocket, h2c")
+	if h := <-seen; h["Upgrade"] != nil {
+		t.Errorf("HTTP/2 is requested: %v", h)
+	}
+	resp, _ := line(long, "/200", "x")
+	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
+		t.Errorf("%v %q", resp, b)
+	}
+	testkit.Try(t, func() error { // switching must be as fast as the idle timeout
+		resp, br := line(impatient, "/101", "x")
+		if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
+			return fmt.Errorf("%v", resp)
+		}
+		if b, err := io.ReadAll(br); string(b) != "first" || err != nil {
+			return fmt.Errorf("%q %w", b, err)
+		}
+		return nil
+	})
+}
+
+// HTTPS upstreams: verification, SNI and client certificates.
+func TestHTTPSUpstreamsAreVerified(t *testing.T) {
+	names := make(chan string, 20)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates))
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert,
+		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+			names <- h.ServerName
+			return nil, nil
+		}}
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	s.Config.ErrorLog = nil
+	to := front.Text(s.Listener.Addr().String())
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	for _, test := range []struct {
+		tls    front.ProxyTLS
+		status int
+		name   string
+	}{
+		{front.ProxyTLS{}, 200, ""},
+		{front.ProxyTLS{SNI: true, Name: "any.example"}, 200, "any.example"},
+		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "example.com"}, 200, ""},
+		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n", SNI: true}, 200, "example.com"},
+		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "evil.test", SNI: true}, 502, "evil.test"},
+		{front.ProxyTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
+		{front.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
+	} {
+		c := proxyTo(front.Proxy{Protocol: front.HTTPS, To: to, TLS: test.tls})
+		a := serveHandler(t, newFront(t, c, quiet()))
+		got := a.get("/?n=example.com")
+		name := <-names
+		if got.status != test.status || name != test.name {
+			t.Errorf("%+v: %d %q, name %q", test.tls, got.status, got.body, name)
+		}
+		if test.tls.Config != nil && test.tls.Config.Certificates != nil && got.body != "hi 1" {
+			t.Errorf("no certificate was shown: %q", got.body)
+		}
+	}
+	plain := serve(t, echo)
+	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
+	if got := a.get("/"); got.status != 502 {
+		t.Errorf("plain bytes instead of TLS: %d", got.status)
+	}
+}
+
+// slowListener delays the first read of its connections.
+type slowListener struct {
+	net.Listener
+	pause time.Duration
+}
+
+func (l slowListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return &slowConn{Conn: nc, pause: l.pause}, err
+}
+
+type slowConn struct {
+	net.Conn
+	pause time.Duration
+}
+
+func (c *slowConn) Read(p []byte) (int, error) {
+	time.Sleep(c.pause)
+	c.pause = 0
+	return c.Conn.Read(p)
+}
+
+// The TLS handshake has the timeout for connecting.
+func TestHandshakeTimesOut(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Listener = slowListener{s.Listener, time.Second}
+	s.StartTLS()
+	defer s.Close()
+	a := serveHandler(t, newFront(t,
+		proxyTo(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()),
+			ReadTimeout: 500 * time.Millisecond}), quiet()))
+	testkit.Try(t, func() error { // the response must be faster than the handshake
+		if got := a.get("/"); got.status != 200 {
+			return fmt.Errorf("the handshake takes a second: %d", got.status)
+		}
+		return nil
+	})
+}
+
+// Unix sockets work with any path.
+func TestUnixUpstreamsAreReached(t *testing.T) {
+	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]"} {
+		path := shortDir(t) + "/" + name
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
+		s.Start()
+		t.Cleanup(s.Close)
+		c := proxyTo(front.Proxy{To: front.Text("unix:" + path)})
+		c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" &&
+			got.header.Get("X-Up") != "unix:"+path+" localhost" {
+			t.Errorf("%q: %d %s %v", name, got.status, got.body, got.header)
+		}
+	}
+}
+
+// Connections are kept as the group configures: how many, and for how many requests.
+func TestConnectionsAreKeptAsConfigured(t *testing.T) {
+	for _, test := range []struct {
+		keepalive, requests int
+		pass                front.Proxy
+		want                int
+	}{
+		{0, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 6},
+		{2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 1},
+		{2, 3, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 2}, {2, 0, front.Proxy{}, 6},
+		{2, 0, front.Proxy{Version: "1.1"}, 6},
+		{2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection", Value: "close"}}}, 6},
+	} {
+		conns := make(chan bool, 100)
+		s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				conns <- true
+			}
+		}
+		s.Start()
+		t.Cleanup(s.Close)
+		test.pass.To = "up"
+		c := proxyTo(test.pass)
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests,
+			Servers: []upstream.Server{{Addr: s.Listener.Addr().String()}}}}
+		a := serveHandler(t, newFront(t, c, quiet()))
+		for range 6 {
+			a.get("/")
+		}
+		if len(conns) != test.want {
+			t.Errorf("%+v: %d connections", test, len(conns))
+		}
+	}
+}
+
+// A reload keeps connections and the health of servers. After Close nothing is left.
+func TestReloadKeepsConnections(t *testing.T) {
+	before := runtime.NumGoroutine()
+	conns := make(chan bool, 100)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns <- true
+		}
+	}
+	s.Start()
+	c := func(weight int) front.Config {
+		c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
+		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2,
+			Servers: []upstream.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
+		return c
+	}
+	h, err := front.New(c(1), quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		if w.Code != 200 {
+			t.Error(w.Code)
+		}
+		if err := h.Reload(c(i + 2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(conns) != 1 {
+		t.Errorf("%d connections for one server", len(conns))
+	}
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+	for late := time.Now().Add(maxWait); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			b := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])
+		}
+	}
+}

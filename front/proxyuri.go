@@ -1,0 +1,70 @@
+package front
+
+import (
+	"errors"
+	"strings"
+)
+
+// uriRule makes the target of upstream requests.
+type uriRule struct {
+	text      *text  // nil keeps the client's
+	isWhole   bool   // text is the whole target
+	prefixLen int    // length of the path's prefix that text replaces
+	prefix    string // the location's path
+}
+
+// proxyURI compiles the rule for targets.
+func (c *compiler) proxyURI(p *proxy, l *Location) error {
+	from := l.Proxy
+	if from.URI == nil {
+		return nil
+	}
+	if from.Protocol == FastCGI {
+		return errors.New("URI requires HTTP: FastCGI has parameters")
+	}
+	t, err := c.text(*from.URI)
+	if err != nil {
+		return err
+	}
+	r := &p.uri
+	r.text, r.isWhole = &t, !t.constant() || !p.target.text.constant()
+	switch l.Match {
+	case Prefix, FinalPrefix, Exact:
+		r.prefixLen, r.prefix = len(l.Path), l.Path
+	default:
+		if !r.isWhole {
+			return errors.New("a URI without variables requires a location with a path: remove the URI, or use rewrite")
+		}
+	}
+	if t.constant() && !strings.HasPrefix(t.literal, "/") && !strings.HasPrefix(t.literal, "?") {
+		return errors.New("URI must begin with a slash")
+	}
+	return nil
+}
+
+// requestTarget returns the target of an upstream request: path and query. Without a URI, or with
+// an empty one, it is the client's, unchanged unless it was rewritten. rest is what followed the
+// address in a variable, and URI is appended to it.
+func (r *uriRule) requestTarget(x *exchange, rest string) string {
+	uri := rest
+	if r.isWhole {
+		uri += r.text.eval(x)
+	}
+	switch {
+	case uri != "":
+		return withSlash(uri)
+	case (r.text == nil || r.isWhole) && !x.uriChanged:
+		return requestURI(x)
+	case r.text == nil, r.isWhole, x.rewritten, !strings.HasPrefix(x.path, r.prefix):
+		return withArgs(escapePath(x.path), x.args)
+	}
+	return withArgs(r.text.literal+escapePath(x.path[r.prefixLen:]), x.args)
+}
+
+// withSlash adds a missing slash to the start of a target.
+func withSlash(uri string) string {
+	if strings.HasPrefix(uri, "/") {
+		return uri
+	}
+	return "/" + uri
+}

@@ -1,0 +1,152 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+)
+
+// variables adds the value of a text to responses.
+func variables(text front.Text) front.Settings {
+	return front.Settings{Header: []front.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
+}
+
+func TestProxyVariables(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Up", "up")
+		w.Header().Add("Set-Cookie", "a=first; Path=/")
+		w.Header().Add("Set-Cookie", "a=last")
+		if r.URL.Path == "/404" {
+			w.WriteHeader(404)
+		}
+		io.WriteString(w, "body")
+	})
+	_, port, _ := strings.Cut(to, ":")
+	page := []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
+	a := serveHandler(t, newFront(t, oneHost(
+		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}, Settings: variables("$upstream_addr $upstream_status $upstream_http_x_up $upstream_cookie_a $proxy_host $proxy_port $proxy_add_x_forwarded_for $upstream_connect_time $upstream_header_time")},
+		front.Location{Path: "/404", Proxy: &front.Proxy{To: front.Text(to), Intercept: true},
+			Settings: front.Settings{ErrorPages: page}},
+		front.Location{Path: "/page", Proxy: &front.Proxy{To: front.Text(to)}, Settings: variables("$upstream_status")},
+		front.Location{Path: "/none",
+			Steps: []front.Step{front.Return{Status: 200,
+				Text: "[$upstream_addr$upstream_status$proxy_host$upstream_http_x$fastcgi_path_info]"}}},
+	), quiet()))
+	want := fmt.Sprintf(`^%s 200 up first %s %s 1\.2\.3\.4, unix: \d+\.\d{3} \d+\.\d{3}$`, to, to, port)
+	if got := a.get("/", "X-Forwarded-For",
+		"1.2.3.4").header.Get("X-Vars"); !regexp.MustCompile(want).MatchString(got) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := a.get("/404"); got.header.Get("X-Vars") != "404 : 200" {
+		t.Errorf("%v", got)
+	}
+	if got := a.get("/none"); got.body != "[]" {
+		t.Errorf("%v", got)
+	}
+}
+
+// Variables as targets: upstreams, bound handlers, addresses, and invalid ones.
+func TestTargetMayHaveVariables(t *testing.T) {
+	to := serve(t, echo)
+	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to"}})
+	h := newFront(t, c, front.Bind("app",
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "bound ", r.URL.Path, " ",
+				r.Host)
+		})), quiet())
+	a := serveHandler(t, h)
+	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {
+		if got := a.get("/?to=" + arg); got.status != 200 || got.body != want {
+			t.Errorf("%s: %d %q", arg, got.status, got.body)
+		}
+	}
+	if got := a.get("/?to=" + to + "/z?q"); got.status != 200 ||
+		!strings.Contains(got.body, `"URI":"/z?q","Host":"`+to) {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	for _, bad := range []string{"", "127.0.0.1:0", "unix:relative", "127.0.0.1:99999", "127.0.0.1:", "a..b:x", ":80",
+		"[::1", "/x", "?"} {
+		if got := a.get("/?to=" + bad); got.status != 500 {
+			t.Errorf("%q: %d", bad, got.status)
+		}
+	}
+	if got := a.get("/?to=a..b"); got.status != 502 { // no resolver is queried for such a name
+		t.Errorf("an unknown name: %d", got.status)
+	}
+	for i := range 300 { // more than are kept
+		a.get(fmt.Sprintf("/?to=127.0.%d.%d:1", i/250, i%250))
+	}
+	if got := a.get("/?to=" + to); got.status != 200 {
+		t.Error(got.status)
+	}
+}
+
+// Variables may have the scheme, with TLS or without.
+func TestSchemeMayBeVariable(t *testing.T) {
+	plain, secure := serve(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
+	t.Cleanup(secure.Close)
+	a := serveHandler(t, newFront(t, oneHost(
+		front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to", Protocol: front.SchemeOfTo},
+			Settings: variables("$proxy_host $proxy_port")},
+	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host)
+	})), quiet()))
+	_, port, _ := strings.Cut(plain, ":")
+	for to, want := range map[string]string{
+		"http://" + plain + "/x":            `"URI":"/x"`,
+		secure.URL + "/x":                   `"URI":"/x"`,
+		"HTTPS" + secure.URL[len("https"):]: `"URI":"/?to=`,
+		"https://app/x":                     "bound /x app",
+	} {
+		if got := a.get("/?to=" + to); got.status != 200 || !strings.Contains(got.body, want) {
+			t.Errorf("%s: %d %s", to, got.status, got.body)
+		}
+	}
+	if got := a.get("/?to=http://" + plain).header.Get("X-Vars"); got != plain+" "+port {
+		t.Errorf("%q", got)
+	}
+	for to, want := range map[string]int{"": 500, plain: 500, "ftp://" + plain: 500, "//" + plain: 500, "https://" +
+		plain: 502, "http://" + secure.Listener.Addr().String(): 400} {
+		if got := a.get("/?to=" + to); got.status != want {
+			t.Errorf("%q: %d %s", to, got.status, got.body)
+		}
+	}
+	if _, err := front.New(oneHost(front.Location{Path: "/",
+		Proxy: &front.Proxy{To: "http://a", Protocol: front.SchemeOfTo}})); err == nil ||
+		!strings.Contains(err.Error(), "use HTTP or HTTPS") {
+		t.Error(err)
+	}
+}
+
+// noLeaks fails if the test leaks goroutines.
+func noLeaks(t *testing.T) {
+	t.Cleanup(func() {
+		ours := func() (found string) {
+			b := make([]byte, 4<<20)
+			for stack := range strings.SplitSeq(string(b[:runtime.Stack(b, true)]), "\n\n") {
+				_, creator, _ := strings.Cut(stack, "created by ")
+				for _, name := range []string{"tare/front.", "tare/front/upstream.", "internal/client.",
+					"internal/fcgiclient."} {
+					if strings.Contains(creator, name) {
+						found += stack + "\n\n"
+					}
+				}
+			}
+			return found
+		}
+		for late := time.Now().Add(maxWait); ours() != ""; time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("goroutines stay:\n%s", ours())
+			}
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package front_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+)
+
+// replaceAll returns settings that replace all occurrences of a string.
+func replaceAll(from, to front.Text) front.Settings {
+	return front.Settings{SubFilter: &front.SubFilter{Substitutions: []front.Substitution{{From: from, To: to}},
+		Every: true}}
+}
+
+// A flush sends everything up to a possible match, and a match across a flush is found.
+func TestFlushKeepsPossibleMatch(t *testing.T) {
+	next := make(chan bool)
+	us := frontOf(t, replaceAll("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		for _, piece := range []string{"<p>one</p", "><p></bo", "dy>"} {
+			_, _ = io.WriteString(w, piece)
+			w.(http.Flusher).Flush()
+			<-next
+		}
+	})
+	resp, err := us.client.Get("http://front.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != want {
+			t.Fatalf("%q, %v; want %q", got, err, want)
+		}
+		next <- true
+	}
+	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v after it", rest, err)
+	}
+}
+
+// The result is the same however a handler writes, and with compression.
+func TestReplacingDoesNotDependOnWrites(t *testing.T) {
+	text := strings.Repeat("0123 Needle 4567\n", 20_000)
+	want := strings.ReplaceAll(text, "Needle", "/page")
+	ways := map[string]func(w http.ResponseWriter){
+		"Write":       func(w http.ResponseWriter) { _, _ = w.Write([]byte(text)) },
+		"WriteString": func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) },
+		"ReadFrom":    func(w http.ResponseWriter) { _, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(text)}) },
+		"in pieces": func(w http.ResponseWriter) {
+			for rest := text; rest != ""; {
+				n := min(1009, len(rest))
+				_, _ = io.WriteString(w, rest[:n])
+				rest = rest[n:]
+			}
+		},
+		"with a length": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+			_, _ = io.WriteString(w, text)
+		},
+	}
+	for name, write := range ways {
+		for _, zipped := range []bool{false, true} {
+			s := replaceAll("needle", "$uri")
+			s.SubFilter.Types = []string{"text/plain"}
+			s.Gzip = &front.Gzip{Types: []string{"text/plain"}}
+			us := frontOf(t, s, func(w http.ResponseWriter, _ *http.Request) { write(w) })
+			var fields []string
+			if zipped {
+				fields = []string{"Accept-Encoding", "gzip"}
+			}
+			got := us.get("/page", fields...)
+			if plainBody(t, got) != want || zipped != (got.header.Get("Content-Encoding") == "gzip") ||
+				got.header.Get("Content-Type") != "text/plain; charset=utf-8" {
+				t.Errorf("%s, compressed %v: %d bytes, want %d, %q", name, zipped, len(plainBody(t, got)), len(want),
+					got.header)
+			}
+		}
+	}
+}
+
+// A response that a handler has encoded is unchanged.
+func TestEncodedResponsesAreNotReplaced(t *testing.T) {
+	coded := []byte("\x1f\x8bneedle")
+	us := frontOf(t, replaceAll("needle", "x"), func(w http.ResponseWriter, _ *http.Request) {
+		header := w.Header()
+		header.Set("Content-Type", "text/html")
+		header.Set("Content-Encoding", "gzip")
+		header.Set("Etag", `"x"`)
+		header.Set("Content-Length", fmt.Sprint(len(coded)))
+		_, _ = w.Write(coded)
+	})
+	got := us.get("/")
+	if !bytes.Equal([]byte(got.body), coded) || got.header.Get("Etag") != `"x"` ||
+		got.header.Get("Content-Length") != fmt.Sprint(len(coded)) {
+		t.Errorf("%q, %q", got.body, got.header)
+	}
+}
+
+// Invalid strings are errors.
+func TestInvalidSubFilterIsRejected(t *testing.T) {
+	many := make([]front.Substitution, 256)
+	for i := range many {
+		many[i].From = "a"
+	}
+	for want, pairs := range map[string][]front.Substitution{
+		"empty search":   {{From: "a"}, {From: ""}},
+		"want at most":   many,
+		"nosuchvariable": {{From: "a", To: "$nosuchvariable"}},
+	} {
+		s := front.Settings{SubFilter: &front.SubFilter{Substitutions: pairs}}
+		h, err := front.New(oneHost(app(s)), front.Bind("app", http.NotFoundHandler()))
+		if err == nil {
+			_ = h.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+}
