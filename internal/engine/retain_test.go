@@ -116,7 +116,9 @@ func TestKeptPartsHoldLittleMemory(t *testing.T) {
 				for i, f := range fields {
 					fmt.Fprintf(&b, "X-L%d: %s\r\n", i, f)
 					if i == lines/2 {
-						b.WriteString("Host: small.example\r\nX-Small: sixteen bytes ok\r\nCookie: id=small\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\nTrailer: X-Tail\r\n")
+						b.WriteString("Host: small.example\r\nX-Small: sixteen bytes ok\r\nCookie: id=small\r\n" +
+							"Content-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n" +
+							"Trailer: X-Tail\r\n")
 					}
 				}
 				b.WriteString("\r\nb\r\nfield=small\r\n0\r\n")

@@ -354,7 +354,8 @@ var deliberate = map[string]string{
 	"length, bad":         "A Content-Length set by the handler that is no number is dropped",
 }
 
-const tunnelRule = "A connection on which a handler answered 101, or 2xx to a CONNECT, and which it did not take over, is closed."
+const tunnelRule = "A connection on which a handler answered 101, or 2xx to a CONNECT, and which it did not " +
+	"take over, is closed."
 
 // The package documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {

@@ -55,7 +55,8 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 	}
 	text := describe(answer, true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
 	// dump shows addresses, and whether it ran before the client closed its side
-	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
+	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context `+
+		`canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
 }
 
 // What clients and handlers observe does not depend on the path, so that other tests of the
@@ -176,7 +177,8 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 			io.WriteString(c, "GET /?x HTTP/1.1\r\n"+host+"\r\n")
 			readResponses(t, c, 1)
 		}
-		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third HTTP/1.1\r\n"+host+"\r\n")
+		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third "+
+			"HTTP/1.1\r\n"+host+"\r\n")
 		if got := readResponses(t, c, 1); !strings.Contains(got, "first.") {
 			t.Fatalf("%q", got)
 		}
