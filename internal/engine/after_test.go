@@ -101,7 +101,7 @@ func TestCloseNotifyReportsOnlyDeparture(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		select {
 		case <-gone:
-			t.Error("nobody has gone")
+			t.Error("the client has not left")
 		default:
 		}
 		io.WriteString(w, "fine.")

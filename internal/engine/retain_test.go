@@ -101,7 +101,7 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 // connection.
 func TestKeptPartsHoldLittleMemory(t *testing.T) {
 	if testkit.Race {
-		t.Skip("the race detector takes its time with large heads")
+		t.Skip("the race detector is slow with large heads")
 	}
 	withoutReserve(t)
 	got := make(chan any, 1)

@@ -310,9 +310,9 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 				}
 				test.then(c)
 				n, err := c.Read(make([]byte, 1))
-				if took := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
-					took < test.want*9/10 {
-					t.Errorf("read %d, %v after %v, want the end after %v", n, err, took, test.want)
+				if elapsed := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
+					elapsed < test.want*9/10 {
+					t.Errorf("read %d, %v after %v, want the end after %v", n, err, elapsed, test.want)
 				}
 				return nil
 			})

@@ -115,7 +115,7 @@ func TestCGIResetForgets(t *testing.T) {
 	}
 	r.Reset()
 	if cap(r.Fields) == 0 {
-		t.Error("the memory of the fields is gone")
+		t.Error("the memory of the fields was not kept")
 	}
 	r.Fields = nil
 	if !reflect.DeepEqual(r, CGI{}) {
