@@ -240,7 +240,7 @@ func (s *Server) StopListening() (err error) {
 }
 
 // Shutdown stops accepting and closes connections that wait for a request. It returns when the
-// other connections have finished http2Err, or with ctx's error.
+// other connections have finished their requests, or with ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.StopListening()
 	http2 := s.http2.shutdown(ctx)
