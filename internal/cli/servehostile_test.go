@@ -53,7 +53,7 @@ func TestServeLinksOfOthers(t *testing.T) {
 		for _, name := range []string{"link", "dir/new"} {
 			write(t, conf, strings.NewReplacer("%s", filepath.Join(folder, name), "DIR", filepath.Dir(folder)).Replace("user 64123 64123; "+text))
 			s := serveFiles(t, "-c", conf)
-			s.await("symbolic link in a directory that others may write to")
+			s.await("symlink in a directory that others may write to")
 			if code := s.wait(); code == 0 {
 				t.Errorf("%s at %s: exit code %d", what, name, code)
 			}
@@ -61,7 +61,7 @@ func TestServeLinksOfOthers(t *testing.T) {
 	}
 	for _, args := range [][]string{{"--access-log", folder + "/link"}, {"--access-log", folder + "/dir/new"}} {
 		s := serveFiles(t, append(args, "-u", "64123", "-g", "64123", "--listen", "127.0.0.1:0", dir)...)
-		s.await("symbolic link in a directory that others may write to")
+		s.await("symlink in a directory that others may write to")
 		s.wait()
 	}
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {

@@ -15,8 +15,10 @@ var lateCalls = map[string]func(w http.ResponseWriter, r *http.Request){
 	"WriteHeader": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
 	"early hints": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) },
 	"Write":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "late") },
-	"ReadFrom":    func(w http.ResponseWriter, _ *http.Request) { w.(io.ReaderFrom).ReadFrom(strings.NewReader("late")) },
-	"Flush":       func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+	"ReadFrom": func(w http.ResponseWriter, _ *http.Request) {
+		w.(io.ReaderFrom).ReadFrom(strings.NewReader("late"))
+	},
+	"Flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
 	"SetReadDeadline": func(w http.ResponseWriter, _ *http.Request) {
 		http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 	},
@@ -99,7 +101,7 @@ func TestCloseNotifyReportsOnlyDeparture(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 		select {
 		case <-gone:
-			t.Error("nobody has gone")
+			t.Error("the client has not left")
 		default:
 		}
 		io.WriteString(w, "fine.")

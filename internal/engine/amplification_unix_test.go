@@ -42,11 +42,11 @@ func TestWorkIsProportionalToInput(t *testing.T) {
 	worst, worstName := 0.0, ""
 	for name, text := range hostile() {
 		bound := time.Duration(cpuFixed)*hello + cpuPerByte*hello*time.Duration(len(text))/time.Duration(len(get))
-		took := leastCPU(func() { serveOnce(text) })
-		if took > bound {
-			t.Errorf("%s: %v for %d bytes, want at most %v", name, took, len(text), bound)
+		elapsed := leastCPU(func() { serveOnce(text) })
+		if elapsed > bound {
+			t.Errorf("%s: %v for %d bytes, want at most %v", name, elapsed, len(text), bound)
 		}
-		if share := float64(took) / float64(bound); share > worst {
+		if share := float64(elapsed) / float64(bound); share > worst {
 			worst, worstName = share, name
 		}
 	}
@@ -59,8 +59,8 @@ func leastCPU(f func()) (least time.Duration) {
 	for i := range 5 {
 		start := cpuTime()
 		f()
-		if took := cpuTime() - start; i == 0 || took < least {
-			least = took
+		if elapsed := cpuTime() - start; i == 0 || elapsed < least {
+			least = elapsed
 		}
 	}
 	return least

@@ -87,7 +87,8 @@ var heads = []attack{
 		"400 Bad Request: folded field line"},
 	{"MN-03 transfer encoding on HTTP/1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"400 Bad Request: Transfer-Encoding on HTTP/1.0"},
-	{"MN-03 and keep-alive", "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400 Bad Request: Transfer-Encoding on HTTP/1.0"},
+	{"MN-03 and keep-alive", "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" +
+		"0\r\n\r\n", "400 Bad Request: Transfer-Encoding on HTTP/1.0"},
 	{"MN-04 plus sign", withField("Content-Length: +5"), "400 Bad Request: malformed Content-Length"},
 	{"MN-04 minus sign", withField("Content-Length: -5"), "400 Bad Request: malformed Content-Length"},
 	{"MN-04 hexadecimal", withField("Content-Length: 0x5"), "400 Bad Request: malformed Content-Length"},

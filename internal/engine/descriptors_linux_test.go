@@ -46,7 +46,7 @@ func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=1")
 	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
 	if !found {
-		t.Fatalf("the server said %q", line)
+		t.Fatalf("output of the server: %q", line)
 	}
 	var all []net.Conn
 	for i := range 3 * fewDescriptors {

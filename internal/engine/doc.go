@@ -40,7 +40,7 @@
 //   - codec: what differs between HTTP/1 and FastCGI.
 //   - exchange: one request and its response, with everything of fixed size in one allocation.
 //   - shard: an event loop and the runners that serve its connections.
-//   - runner: a goroutine of a shard; one runner leads the loop, the others run handlers that block.
+//   - runner: a goroutine of a shard; one leads the loop, the others run handlers that block.
 //   - predictor: a table that guesses from past requests whether a route blocks.
 //   - stall guard: a goroutine that takes the lead from a runner whose handler holds up the loop.
 //   - hand-off: the move of an exchange from the loop to another runner.

@@ -11,8 +11,8 @@ import (
 )
 
 // inlineValues is how many field values an exchange has room for. With three it just fits the size
-// class of 704 bytes (TestExchangeFillsItsSizeClass). Most programs send no more fields besides Host.
-// Browsers send many more, and room for those would cost memory for every request.
+// class of 704 bytes (TestExchangeFillsItsSizeClass). Most programs send no more fields besides
+// Host. Browsers send many more, and room for those would cost memory for every request.
 const inlineValues = 3
 
 // exchange is one request and its response: one allocation that holds everything of fixed size. It

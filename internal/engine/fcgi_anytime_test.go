@@ -144,7 +144,8 @@ func TestFCGIAbortedResponseEndsWithEndRequest(t *testing.T) {
 		<-r.Context().Done()
 	}), func(s *fcgiSite) {
 		p := s.peer()
-		for _, request := range []string{aGET("/long"), fcgiRequest{uri: "/long", method: "POST", body: "hello"}.String()} {
+		for _, request := range []string{aGET("/long"),
+			fcgiRequest{uri: "/long", method: "POST", body: "hello"}.String()} {
 			io.WriteString(p, request)
 			<-entered
 			io.WriteString(p, abort)

@@ -233,7 +233,8 @@ func TestFCGIDepartureCancelsContext(t *testing.T) {
 		ended <- r.Context().Err()
 	}), func(s *fcgiSite) {
 		for variant := range variants {
-			for _, request := range []string{aGET(variant), fcgiRequest{uri: variant, body: "hello", length: true}.String(),
+			for _, request := range []string{aGET(variant),
+				fcgiRequest{uri: variant, body: "hello", length: true}.String(),
 				fcgiRequest{uri: variant, once: true}.String()} {
 				for _, how := range []string{"close", "close early", "closeWrite"} {
 					p := s.peer()

@@ -79,7 +79,10 @@ func TestFCGIReverseProxyPassesBodies(t *testing.T) {
 	defer backend.Close()
 	target, _ := url.Parse(backend.URL)
 	everyFCGIMode(t, func() *http.Server {
-		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() }}}
+		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.SetXForwarded()
+		}}}
 	}, func(s *fcgiSite) {
 		p := s.peer()
 		for range 3 {

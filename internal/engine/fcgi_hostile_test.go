@@ -123,7 +123,8 @@ func TestFCGIRecordsMayArriveByteByByte(t *testing.T) {
 
 // A second request on a connection that is busy with one is refused, without harm to the first.
 func TestFCGIInterleavedRequestIsRefused(t *testing.T) {
-	one, two := fcgiRequest{id: 1, method: "POST", body: "hello", length: true}, fcgiRequest{id: 2, uri: "/two", body: "xxxxx"}
+	one, two := fcgiRequest{id: 1, method: "POST", body: "hello", length: true},
+		fcgiRequest{id: 2, uri: "/two", body: "xxxxx"}
 	list := func(a fcgiRequest) string { return nameValues(a.list()...) }
 	mixed := func(a, b []string) (s string) { // records of both, alternating
 		for i := range a {
@@ -385,7 +386,8 @@ func TestFCGIHalfClosedConnectionGetsResponses(t *testing.T) {
 		s.want(begins(1, true), "1: 400 400 Bad Request: incomplete request head")
 		s.want(fcgiRequest{}.head(), "1: 400 400 Bad Request: incomplete request head")
 		s.want(fcgiRequest{}.head()[:30], "1: 400 400 Bad Request: incomplete request head")
-		s.want(aGET("/")+fcgiRequest{id: 2}.head()[:30], "1: 200 / <nil>; 2: 400 400 Bad Request: incomplete request head")
+		s.want(aGET("/")+fcgiRequest{id: 2}.head()[:30],
+			"1: 200 / <nil>; 2: 400 400 Bad Request: incomplete request head")
 		s.want(begins(3, true)+rec(abortRequest, 3, "")+"\x01", "3 ended as 0")
 		s.want(sized(5)+rec(stdinStream, 1, "he"), "1: 200 / hefcgi: connection to web server closed")
 	})

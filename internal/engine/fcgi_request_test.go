@@ -62,13 +62,16 @@ params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/
 	"last of two": {fcgiRequest{params: []string{"REQUEST_METHOD", "PUT"}}.String(), `PUT "/" HTTP/1.1`},
 	"escaped": {fcgiRequest{uri: "/a%2Fb%20c?d%20e"}.String(),
 		`Path:"/a/b c", Fragment:"", RawQuery:"d%20e", RawPath:"/a%2Fb%20c"`},
-	"empty query":     {fcgiRequest{uri: "/a?"}.String(), `Path:"/a", Fragment:"", RawQuery:"", RawPath:"", RawFragment:"", ForceQuery:true`},
-	"absolute target": {fcgiRequest{uri: "http://b:80/c", params: []string{"HTTP_HOST", "a"}}.String(), `host "b:80" remote`},
-	"OPTIONS *":       {fcgiRequest{method: "OPTIONS", uri: "*"}.String(), `OPTIONS "*" HTTP/1.1`},
+	"empty query": {fcgiRequest{uri: "/a?"}.String(),
+		`Path:"/a", Fragment:"", RawQuery:"", RawPath:"", RawFragment:"", ForceQuery:true`},
+	"absolute target": {fcgiRequest{uri: "http://b:80/c", params: []string{"HTTP_HOST", "a"}}.String(),
+		`host "b:80" remote`},
+	"OPTIONS *": {fcgiRequest{method: "OPTIONS", uri: "*"}.String(), `OPTIONS "*" HTTP/1.1`},
 
 	"without REQUEST_URI": {located("SCRIPT_NAME", "/app", "PATH_INFO", "/x/y", "QUERY_STRING", "q=1"),
 		`GET "/app/x/y?q=1" HTTP/1.1 1.1` + "\n" +
-			`url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/app/x/y", Fragment:"", RawQuery:"q=1"`},
+			`url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/app/x/y", ` +
+			`Fragment:"", RawQuery:"q=1"`},
 	"without, unescaped": {located("SCRIPT_NAME", "/a b", "PATH_INFO", "/c?d"),
 		`GET "/a%20b/c%3Fd" HTTP/1.1 1.1` + "\n" +
 			`url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/a b/c?d"`},
@@ -82,7 +85,8 @@ params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/
 		`remote "192.0.2.1:65535"`},
 	"remote, IPv6": {fcgiRequest{params: []string{"REMOTE_ADDR", "2001:db8::1", "REMOTE_PORT", "1"}}.String(),
 		`remote "[2001:db8::1]:1"`},
-	"remote without a port": {fcgiRequest{params: []string{"REMOTE_ADDR", "192.0.2.1"}}.String(), `remote "192.0.2.1:0"`},
+	"remote without a port": {fcgiRequest{params: []string{"REMOTE_ADDR", "192.0.2.1"}}.String(),
+		`remote "192.0.2.1:0"`},
 	"remote, bad port": {fcgiRequest{params: []string{"REMOTE_ADDR", "192.0.2.1", "REMOTE_PORT", "65536"}}.String(),
 		`remote "192.0.2.1:0"`},
 	"no remote": {aGET("/"), `remote ":0"`},
@@ -97,15 +101,19 @@ params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/
 	"no host":         {aGET("/"), `host "" remote`},
 	"empty host":      {fcgiRequest{params: []string{"HTTP_HOST", ""}}.String(), `host "" remote`},
 
-	"names": {fcgiRequest{params: []string{"HTTP_X_FORWARDED_FOR", "1", "HTTP_SEC_CH_UA", "2", "HTTP_ETAG", "3", "HTTP_TE",
+	"names": {fcgiRequest{params: []string{"HTTP_X_FORWARDED_FOR", "1", "HTTP_SEC_CH_UA", "2", "HTTP_ETAG", "3",
+		"HTTP_TE",
 		"4", "HTTP_WWW_AUTHENTICATE", "5", "HTTP_X_UNHEARD_OF", "6", "HTTP_x_lower", "7"}}.String(),
-		"header map[Etag:[3] Sec-Ch-Ua:[2] Te:[4] Www-Authenticate:[5] X-Forwarded-For:[1] X-Lower:[7] X-Unheard-Of:[6]]"},
-	"repeated names": {fcgiRequest{params: []string{"HTTP_COOKIE", "a=b", "HTTP_X_A", "1", "HTTP_COOKIE", "c=d", "HTTP_x_a",
+		"header map[Etag:[3] Sec-Ch-Ua:[2] Te:[4] Www-Authenticate:[5] X-Forwarded-For:[1] X-Lower:[7] " +
+			"X-Unheard-Of:[6]]"},
+	"repeated names": {fcgiRequest{params: []string{"HTTP_COOKIE", "a=b", "HTTP_X_A", "1", "HTTP_COOKIE", "c=d",
+		"HTTP_x_a",
 		"2", "HTTP_X_A", ""}}.String(),
 		"header map[Cookie:[a=b c=d] X-A:[1 2 ]]"},
 	"an empty value": {fcgiRequest{params: []string{"HTTP_X_EMPTY", ""}}.String(), "header map[X-Empty:[]]"},
-	"a value of four bytes": {fcgiRequest{params: []string{"HTTP_X_LONG", strings.Repeat("x", 300)}}.String(), "X-Long:[" +
-		strings.Repeat("x", 300) + "]"},
+	"a value of four bytes": {fcgiRequest{params: []string{"HTTP_X_LONG", strings.Repeat("x", 300)}}.String(),
+		"X-Long:[" +
+			strings.Repeat("x", 300) + "]"},
 	"a name of four bytes": {fcgiRequest{params: []string{"HTTP_" + strings.Repeat("A", 200), "x"}}.String(), "A" +
 		strings.Repeat("a", 199) + ":[x]"},
 	"no name behind HTTP_":    {fcgiRequest{params: []string{"HTTP_", "x"}}.String(), "header map[]\n"},
@@ -115,7 +123,8 @@ params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/
 	"many values": {fcgiRequest{params: fcgiFields(20)}.String(), "X-0:[0] X-1:[1] X-10:[10]"},
 	"expectation": {fcgiRequest{params: []string{"HTTP_EXPECT", "100-continue"}}.String(),
 		"header map[Expect:[100-continue]]"},
-	"coding of the client's": {fcgiRequest{params: []string{"HTTP_TRANSFER_ENCODING", "chunked"}}.String(), "header map[]\n"},
+	"coding of the client's": {fcgiRequest{params: []string{"HTTP_TRANSFER_ENCODING", "chunked"}}.String(),
+		"header map[]\n"},
 	"CONTENT_TYPE": {fcgiRequest{params: []string{"CONTENT_TYPE", "a/b"}}.String(),
 		"header map[Content-Type:[a/b]]"},
 	"CONTENT_TYPE, empty": {fcgiRequest{params: []string{"CONTENT_TYPE", ""}}.String(), "header map[]\n"},
@@ -132,9 +141,11 @@ params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/
 	"padding everywhere": {padded(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00", 255) +
 		padded(paramsStream, 1, nameValues(likeNginx...), 255) + padded(paramsStream, 1, "", 255) +
 		padded(stdinStream, 1, "", 255), "REMOTE_USER:ann"},
-	"the greatest id":          {fcgiRequest{id: 65535}.String(), `GET "/" HTTP/1.1`},
-	"65535 bytes in a record":  {fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 65000)}}.String(), "X:[xxx"},
-	"more than a record holds": {fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 70000)}}.String(), "X:[xxx"},
+	"the greatest id": {fcgiRequest{id: 65535}.String(), `GET "/" HTTP/1.1`},
+	"65535 bytes in a record": {fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 65000)}}.String(),
+		"X:[xxx"},
+	"more than a record holds": {fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 70000)}}.String(),
+		"X:[xxx"},
 
 	"no method": {listed("SERVER_PROTOCOL", "HTTP/1.1", "REQUEST_URI", "/"),
 		"400 Bad Request: REQUEST_METHOD missing or malformed"},
@@ -219,8 +230,9 @@ func TestFCGIKeptRequestsDoNotChange(t *testing.T) {
 			kept = nil
 			p := s.peer()
 			for i := range 20 {
-				p.roundTrip(fcgiRequest{uri: fmt.Sprintf("/%d", i), params: []string{"HTTP_COOKIE", fmt.Sprint(i), "HTTP_X_OWN",
-					fmt.Sprint(i), "REMOTE_USER", fmt.Sprint(i)}}.String())
+				p.roundTrip(fcgiRequest{uri: fmt.Sprintf("/%d", i),
+					params: []string{"HTTP_COOKIE", fmt.Sprint(i), "HTTP_X_OWN",
+						fmt.Sprint(i), "REMOTE_USER", fmt.Sprint(i)}}.String())
 			}
 			for i, r := range kept {
 				env := maps.Collect(engine.FastCGIParams(r.Context()))

@@ -128,7 +128,8 @@ func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 		for range 2 { // the connection is kept, whatever the handler has set
 			a := p.roundTrip(aGET("/"))
 			a.header.Del("Date")
-			want := "map[Content-Type:[text/plain; charset=utf-8] Status:[404 Not Found] X-Mine:[kept  Status: 666 injected]]"
+			want := "map[Content-Type:[text/plain; charset=utf-8] Status:[404 Not Found] X-Mine:[kept  Status: " +
+				"666 injected]]"
 			if got := fmt.Sprint(a.header); got != want || a.body != "hello" {
 				s.Errorf("got %s %q\nwant %s", got, a.body, want)
 			}
@@ -157,7 +158,8 @@ func TestFCGIResponsesOfAnySizeArriveWhole(t *testing.T) {
 		},
 		"head of a record": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
-			w.Header().Set("X-Large", text[:largestContent-len("Status: 200 OK\r\nX-Large: \r\nContent-Length: 0\r\n\r\n")])
+			w.Header().Set("X-Large", text[:largestContent-len("Status: 200 OK\r\nX-Large: \r\nContent-Length: "+
+				"0\r\n\r\n")])
 		},
 	}
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { writers[r.Header.Get("X-Pick")](w, r) }),
@@ -337,7 +339,8 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 				rec(stdinStream, 1, "1") + question + inRecords(stdinStream, 1, 9, "2345"),
 			} {
 				p := s.peer()
-				p.send(aGET("/before") + fcgiRequest{method: "POST", params: []string{"HTTP_X_PICK", name}}.head() + rest)
+				p.send(aGET("/before") + fcgiRequest{method: "POST", params: []string{"HTTP_X_PICK", name}}.head() +
+					rest)
 				if a, err := p.tryReadResponse(); err != nil || a.body != "/before" {
 					s.Errorf("before %s: %v, %v", name, a, err)
 				}
@@ -400,7 +403,8 @@ func TestFCGIDeadlinesApplyToOneRequest(t *testing.T) {
 			fmt.Fprint(w, string(b), err)
 		}
 	}), func(s *fcgiSite) {
-		if a := s.roundTrip(fcgiRequest{method: "POST", uri: "/read"}.head() + rec(stdinStream, 1, "x")); a.body != "<nil> true" {
+		if a := s.roundTrip(fcgiRequest{method: "POST", uri: "/read"}.head() +
+			rec(stdinStream, 1, "x")); a.body != "<nil> true" {
 			s.Errorf("reading: %v", a)
 		}
 		p := s.peer()
@@ -453,7 +457,8 @@ func TestFCGIKeepConnDecidesPersistence(t *testing.T) {
 		for range 3 {
 			p.roundTrip(aGET("/"))
 		}
-		if a := p.roundTrip(fcgiRequest{once: true, body: "hello"}.String()); !strings.Contains(a.body, `body "hello" <nil>`) {
+		if a := p.roundTrip(fcgiRequest{once: true, body: "hello"}.String()); !strings.Contains(a.body,
+			`body "hello" <nil>`) {
 			s.Error(a.body)
 		}
 		p.mustClose()

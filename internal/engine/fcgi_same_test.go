@@ -174,9 +174,10 @@ var fcgiStreams = map[string][]string{
 	"not kept": {fcgiRequest{once: true}.String(), aGET("/2")},
 	"other ids": {fcgiRequest{id: 7, uri: "/7"}.String() +
 		fcgiRequest{id: 8, uri: "/8", body: "x", length: true}.String() + fcgiRequest{id: 65535}.String()},
-	"byte by byte":            strings.SplitAfter(aPOST("hello")+aGET("/2"), ""),
-	"nothing":                 {""},
-	"interleaved":             {fcgiRequest{id: 1}.head() + fcgiRequest{id: 2, uri: "/2"}.String() + rec(stdinStream, 1, "")},
+	"byte by byte": strings.SplitAfter(aPOST("hello")+aGET("/2"), ""),
+	"nothing":      {""},
+	"interleaved": {fcgiRequest{id: 1}.head() + fcgiRequest{id: 2, uri: "/2"}.String() +
+		rec(stdinStream, 1, "")},
 	"begun twice":             {begins(1, true) + begins(1, true)},
 	"begun twice, later":      {fcgiRequest{}.head() + aGET("/")},
 	"aborted at once":         {begins(1, true) + abort, aGET("/")},

@@ -26,7 +26,7 @@ func waitUntilReceived(t *testing.T, c *net.UnixConn) {
 			return // perhaps it was closed
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d bytes are not taken in", unread)
+			t.Fatalf("%d bytes were not received", unread)
 		}
 	}
 }

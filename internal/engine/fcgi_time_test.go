@@ -153,9 +153,9 @@ func TestFCGIDrainIsLimitedInTime(t *testing.T) {
 					a := p.readResponse()
 					p.mustClose()
 					close(stop)
-					if took := time.Since(start); took > 31*time.Second || a.code >= 400 &&
+					if elapsed := time.Since(start); elapsed > 31*time.Second || a.code >= 400 &&
 						a.code < 500 != (name == "error" || name == "max bytes") {
-						t.Errorf("%v after %v", a, took)
+						t.Errorf("%v after %v", a, elapsed)
 					}
 				})
 			}
@@ -214,8 +214,8 @@ func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 				break
 			}
 		}
-		if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
-			t.Errorf("closed after %v", took)
+		if elapsed := time.Since(start); elapsed < 5*time.Second || elapsed > 6*time.Second {
+			t.Errorf("closed after %v", elapsed)
 		}
 	})
 }

@@ -37,11 +37,11 @@ func TestFCGIWorkIsProportionalToInput(t *testing.T) {
 			continue
 		}
 		bound := time.Duration(cpuFixed)*hello + cpuPerByte*hello*time.Duration(len(text))/time.Duration(len(aGET("/")))
-		took := leastCPU(func() { serveOnce(text) })
-		if took > bound {
-			t.Errorf("%s: %v for %d bytes, want at most %v", name, took, len(text), bound)
+		elapsed := leastCPU(func() { serveOnce(text) })
+		if elapsed > bound {
+			t.Errorf("%s: %v for %d bytes, want at most %v", name, elapsed, len(text), bound)
 		}
-		if share := float64(took) / float64(bound); share > worst {
+		if share := float64(elapsed) / float64(bound); share > worst {
 			worst, worstName = share, name
 		}
 	}

@@ -58,7 +58,7 @@ func TestSurplusGoroutinesEndAfterTimeout(t *testing.T) {
 			t.Errorf("%d of %d have ended", len(ended), n)
 		}
 		if s := (&sleeper{}); func() bool { _, ok := awaitWork(&l, s, s.work); return ok }() {
-			t.Error("a list that was stopped keeps somebody")
+			t.Error("a stopped list keeps an element")
 		}
 	})
 }
@@ -76,12 +76,12 @@ func TestSurplusGoroutineIsUsableAtItsTimeout(t *testing.T) {
 				got <- ok
 			}()
 			time.Sleep(surplusTimeout)
-			taken := l.get() == s
-			if taken {
+			removed := l.get() == s
+			if removed {
 				s.work <- 1
 			}
-			if ok := <-got; ok != taken {
-				t.Errorf("taken: %v, worked: %v", taken, ok)
+			if ok := <-got; ok != removed {
+				t.Errorf("removed: %v, worked: %v", removed, ok)
 			}
 		})
 	}

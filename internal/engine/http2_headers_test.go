@@ -60,8 +60,9 @@ func TestHTTP2EndlessHeadersEndConnection(t *testing.T) {
 							"\x40\x01a\x01b"))
 					}
 				}
-				if took := time.Since(start); took > test.want+2*time.Second || took < test.want-2*time.Second {
-					t.Error(fmt.Errorf("closed after %v, want %v", took, test.want))
+				if elapsed := time.Since(start); elapsed > test.want+2*time.Second ||
+					elapsed < test.want-2*time.Second {
+					t.Error(fmt.Errorf("closed after %v, want %v", elapsed, test.want))
 				}
 			})
 		})

@@ -43,7 +43,8 @@ func (s *site) sendMessages(address string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c, _, err := websocket.Dial(ctx, address, &websocket.DialOptions{HTTPClient: &http.Client{Transport: s.client.Transport}})
+	c, _, err := websocket.Dial(ctx, address,
+		&websocket.DialOptions{HTTPClient: &http.Client{Transport: s.client.Transport}})
 	if err != nil {
 		s.Fatal(err)
 	}

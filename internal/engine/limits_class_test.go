@@ -207,8 +207,8 @@ func TestEndlessPipeliningIsLimited(t *testing.T) {
 				break
 			}
 		}
-		if took := time.Since(start); took > 15*time.Second {
-			s.Errorf("closed after %v", took)
+		if elapsed := time.Since(start); elapsed > 15*time.Second {
+			s.Errorf("closed after %v", elapsed)
 		}
 		if grown := int64(inUse()) - int64(before); grown > 8<<20 {
 			s.Errorf("%d bytes in use after %d requests", grown, calls.Load())
@@ -329,9 +329,9 @@ func TestDrainIsLimitedInTime(t *testing.T) {
 					io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
 					start := time.Now()
 					b, err := io.ReadAll(c)
-					if took := time.Since(start); took > 31*time.Second || err != nil ||
+					if elapsed := time.Since(start); elapsed > 31*time.Second || err != nil ||
 						!strings.HasPrefix(string(b), "HTTP/1.1 200 OK\r\n") {
-						t.Errorf("%q, %v after %v", b, err, took)
+						t.Errorf("%q, %v after %v", b, err, elapsed)
 					}
 				})
 			}

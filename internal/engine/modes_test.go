@@ -353,7 +353,10 @@ func TestReverseProxyAsHandlerWorks(t *testing.T) {
 	defer backend.Close()
 	target, _ := url.Parse(backend.URL)
 	everyMode(t, func() *http.Server {
-		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target); r.SetXForwarded() }}}
+		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.SetXForwarded()
+		}}}
 	}, func(s *site) {
 		if got := s.get("/x?y"); !strings.Contains(got, `GET "/x?y" HTTP/1.1`) ||
 			!strings.Contains(got, "X-Forwarded-Host:[host]") {

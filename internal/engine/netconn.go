@@ -34,7 +34,7 @@ func newNetConn(p *serveConfig, nc net.Conn, ctx context.Context) *netConn {
 	return &netConn{serveConfig: p, nc: nc, ctx: ctx, opened: time.Now()}
 }
 
-// attach makes to serve the connection.
+// attach makes the conn "to" serve the connection.
 func (c *netConn) attach(to *conn) {
 	c.conn = to
 	to.serveConfig, to.nc, to.ctx, to.transport = c.serveConfig, c.nc, c.ctx, c

@@ -97,13 +97,13 @@ func slotFor(method, target string) slotID {
 func (s *slot) isQuick() bool { return s.debt.Load() == 1 }
 
 // learn records the duration of a run.
-func (s *slot) learn(took time.Duration) {
+func (s *slot) learn(elapsed time.Duration) {
 	debt, suspect := s.debt.Load(), s.suspect.Load()
 	switch {
-	case took > slowRun && took < hiccup && debt == 1 && suspect == 0:
+	case elapsed > slowRun && elapsed < hiccup && debt == 1 && suspect == 0:
 		s.suspect.Store(suspectFor)
-	case took > slowRun:
-		s.charge(uint32(min(took/time.Microsecond, mostCharged)))
+	case elapsed > slowRun:
+		s.charge(uint32(min(elapsed/time.Microsecond, mostCharged)))
 	case debt == 0:
 		s.debt.Store(startDebt)
 	case debt > 1:

@@ -105,7 +105,7 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 		s.addTrust()
 	}
 	if got := stall(); got != firstStall {
-		t.Errorf("paid for by %d runs after it had behaved, want %d", got, firstStall)
+		t.Errorf("debt paid by %d runs after quick runs, want %d", got, firstStall)
 	}
 }
 

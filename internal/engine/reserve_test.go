@@ -63,10 +63,10 @@ func TestReserveIsHeldWhileServing(t *testing.T) {
 	collect(t, "no reserve", func() bool { return r.held() == reserveLimit() })
 	r.release()
 	if r.held() == 0 {
-		t.Error("dropped while somebody serves")
+		t.Error("dropped during Serve")
 	}
 	if r.release(); r.held() > 0 {
-		t.Error("held while nobody serves")
+		t.Error("held without Serve")
 	}
 	collect(t, "the collector is still listened to", func() bool {
 		r.mu.Lock()

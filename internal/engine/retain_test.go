@@ -101,7 +101,7 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 // connection.
 func TestKeptPartsHoldLittleMemory(t *testing.T) {
 	if testkit.Race {
-		t.Skip("the race detector takes its time with large heads")
+		t.Skip("the race detector is slow with large heads")
 	}
 	withoutReserve(t)
 	got := make(chan any, 1)
@@ -116,7 +116,9 @@ func TestKeptPartsHoldLittleMemory(t *testing.T) {
 				for i, f := range fields {
 					fmt.Fprintf(&b, "X-L%d: %s\r\n", i, f)
 					if i == lines/2 {
-						b.WriteString("Host: small.example\r\nX-Small: sixteen bytes ok\r\nCookie: id=small\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\nTrailer: X-Tail\r\n")
+						b.WriteString("Host: small.example\r\nX-Small: sixteen bytes ok\r\nCookie: id=small\r\n" +
+							"Content-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\n" +
+							"Trailer: X-Tail\r\n")
 					}
 				}
 				b.WriteString("\r\nb\r\nfield=small\r\n0\r\n")

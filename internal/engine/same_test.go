@@ -354,7 +354,8 @@ var deliberate = map[string]string{
 	"length, bad":         "A Content-Length that a handler sets is dropped if it is not a number",
 }
 
-const tunnelRule = "A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without hijacking the connection."
+const tunnelRule = "A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without " +
+	"hijacking the connection."
 
 // The package documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {

@@ -141,8 +141,9 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 			if reads == 40 && (err != nil || got < 30*each) {
 				t.Errorf("%d bytes, %v", got, err)
 			}
-			if took := time.Since(began); reads == 3 && (!errors.Is(err, os.ErrDeadlineExceeded) || took > timeout) {
-				t.Errorf("%v after %v", err, took)
+			if elapsed := time.Since(began); reads == 3 &&
+				(!errors.Is(err, os.ErrDeadlineExceeded) || elapsed > timeout) {
+				t.Errorf("%v after %v", err, elapsed)
 			}
 			c.Close()
 			s.Close()

@@ -240,7 +240,7 @@ func (s *Server) StopListening() (err error) {
 }
 
 // Shutdown stops accepting and closes connections that wait for a request. It returns when the
-// other connections have finished theirs, or with ctx's error.
+// other connections have finished their requests, or with ctx's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.StopListening()
 	http2 := s.http2.shutdown(ctx)
@@ -248,8 +248,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer recheck.Stop()
 	for {
 		if s.closeConns((*netConn).claimForClosing)+s.group().closeIdle() == 0 {
-			if theirs := <-http2; err == nil {
-				err = theirs
+			if http2Err := <-http2; err == nil {
+				err = http2Err
 			}
 			return err
 		}

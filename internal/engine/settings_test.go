@@ -178,8 +178,8 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(start); took != (5+10+20)*time.Millisecond {
-			t.Errorf("accepted after %v", took)
+		if elapsed := time.Since(start); elapsed != (5+10+20)*time.Millisecond {
+			t.Errorf("accepted after %v", elapsed)
 		}
 		if n := strings.Count(logged.String(), "Accept error: no more descriptors; retrying in"); n != 3 {
 			t.Errorf("logged %d failures: %s", n, logged.String())

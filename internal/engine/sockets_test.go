@@ -55,7 +55,8 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 	}
 	text := describe(answer, true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
 	// dump shows addresses, and whether it ran before the client closed its side
-	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
+	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context `+
+		`canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
 }
 
 // What clients and handlers observe does not depend on the path, so that other tests of the
@@ -176,7 +177,8 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 			io.WriteString(c, "GET /?x HTTP/1.1\r\n"+host+"\r\n")
 			readResponses(t, c, 1)
 		}
-		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third HTTP/1.1\r\n"+host+"\r\n")
+		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third "+
+			"HTTP/1.1\r\n"+host+"\r\n")
 		if got := readResponses(t, c, 1); !strings.Contains(got, "first.") {
 			t.Fatalf("%q", got)
 		}
@@ -308,9 +310,9 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 				}
 				test.then(c)
 				n, err := c.Read(make([]byte, 1))
-				if took := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
-					took < test.want*9/10 {
-					t.Errorf("read %d, %v after %v, want the end after %v", n, err, took, test.want)
+				if elapsed := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
+					elapsed < test.want*9/10 {
+					t.Errorf("read %d, %v after %v, want the end after %v", n, err, elapsed, test.want)
 				}
 				return nil
 			})

@@ -145,7 +145,7 @@ func TestStallGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 			r.beginServing()
 			time.Sleep(3 * slowInterval)
 			if r.leads() {
-				t.Error("nobody took the lead from a handler that hangs")
+				t.Error("the lead was not taken from a handler that hangs")
 			}
 			time.Sleep(time.Minute)
 			if !g.guard.asleep.Load() {
@@ -171,7 +171,7 @@ func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 		r.beginServing()
 		time.Sleep(3 * slowInterval)
 		if r.leads() {
-			t.Error("nobody took the lead from a handler that hangs")
+			t.Error("the lead was not taken from a handler that hangs")
 		}
 		close(g.stopped)
 		<-done

@@ -117,7 +117,8 @@ func TestUnusedTunnelIsNoRequest(t *testing.T) {
 func TestDeclinedUpgradeIsNoTunnel(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }), func(s *site) {
 		got := s.exchangeText("GET /1 HTTP/1.1\r\n" + host +
-			"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n")
+			"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n" +
+			"\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n")
 		if strings.Count(got, "200 OK") != 2 || strings.Contains(got, "101 ") || !strings.Contains(got, "/1") ||
 			!strings.Contains(got, "/2") {
 			s.Errorf("%q", got)
@@ -145,7 +146,10 @@ func TestNothingIsInjected(t *testing.T) {
 			w.Header()[evil] = []string{"y"}
 			w.Header()["X: y\r\nSet-Cookie"] = []string{"y"}
 		},
-		"interim": func(w http.ResponseWriter, _ *http.Request) { w.Header()["Link"] = []string{evil}; w.WriteHeader(103) },
+		"interim": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Link"] = []string{evil}
+			w.WriteHeader(103)
+		},
 		"cookie": func(w http.ResponseWriter, _ *http.Request) {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: evil, Path: evil, Domain: evil})
 		},

@@ -311,8 +311,8 @@ func TestShutdownWaitsForNewConnections(t *testing.T) {
 			if err := s.Shutdown(context.Background()); err != nil {
 				t.Error(err)
 			}
-			if took := time.Since(start); took < 5*time.Second || took > 6*time.Second {
-				t.Errorf("took %v", took)
+			if elapsed := time.Since(start); elapsed < 5*time.Second || elapsed > 6*time.Second {
+				t.Errorf("elapsed %v", elapsed)
 			}
 		})
 }
@@ -329,8 +329,8 @@ func TestLingerIsLimited(t *testing.T) {
 				}
 				pass(10 * time.Millisecond)
 			}
-			if took := time.Since(start); took > time.Second {
-				t.Errorf("took %v", took)
+			if elapsed := time.Since(start); elapsed > time.Second {
+				t.Errorf("elapsed %v", elapsed)
 			}
 		})
 }

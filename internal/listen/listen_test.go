@@ -98,7 +98,7 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 		t.Error("listens where a file is")
 	}
 	if b, err := os.ReadFile(path); string(b) != "text" {
-		t.Errorf("the file is gone: %v", err)
+		t.Errorf("the file was removed: %v", err)
 	}
 }
 

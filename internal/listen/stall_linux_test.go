@@ -30,7 +30,7 @@ func TestStallClosesUnreadConnection(t *testing.T) {
 	for b := make([]byte, 1<<20); err == nil; {
 		_, err = server.Write(b)
 	}
-	if e, ok := err.(net.Error); ok && time.Since(began) >= 30*time.Second { //nolint:errorlint // only checks for the deadline
+	if e, ok := err.(net.Error); ok && time.Since(began) >= 30*time.Second { //nolint:errorlint // is it the deadline
 		t.Errorf("only the deadline ended it: %v", e)
 	}
 }

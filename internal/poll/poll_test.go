@@ -133,7 +133,7 @@ func TestFullSocketDoesNotBlock(t *testing.T) {
 		}
 	}
 	if !errors.Is(err, poll.ErrAgain) {
-		t.Errorf("100 MB into a socket that nobody reads: %v", err)
+		t.Errorf("100 MB into a socket without a reader: %v", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestConnectUnixReturnsErrAgainIfBacklogIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := poll.ConnectUnix(path); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("without a listener: %v", err)
 	}
 	if err := syscall.Listen(listener, 1); err != nil {
 		t.Fatal(err)

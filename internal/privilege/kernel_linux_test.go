@@ -53,7 +53,8 @@ func TestUnchangedProcessFailsVerification(t *testing.T) {
 
 func TestParseStatusReadsEveryLine(t *testing.T) {
 	const status = "Name:\ta b\nPid:\t7\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n" +
-		"CapInh:\t0000000000000001\nCapPrm:\t0000000000000002\nCapEff:\t0000000000000004\nCapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000008\nNoNewPrivs:\t1\n"
+		"CapInh:\t0000000000000001\nCapPrm:\t0000000000000002\nCapEff:\t0000000000000004\n" +
+		"CapBnd:\t000001ffffffffff\nCapAmb:\t0000000000000008\nNoNewPrivs:\t1\n"
 	got, err := parseStatus(status)
 	want := thread{id: 7, uids: [4]int{1, 2, 3, 4}, gids: [4]int{5, 6, 7, 8}, groups: []int{9, 10}, capabilities: 15,
 		noNewPrivs: true}

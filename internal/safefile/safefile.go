@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	errSymlink   = errors.New("symbolic link in a directory that others may write to (remove it, or chown the directory)")
+	errSymlink   = errors.New("symlink in a directory that others may write to (remove it, or chown the directory)")
 	errHardLinks = errors.New("file with several hard links in a directory that others may write to (remove it)")
 	errLoop      = errors.New("too many symbolic links")
 )

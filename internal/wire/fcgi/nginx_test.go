@@ -23,7 +23,8 @@ type nginxCase struct {
 // nginxCases returns the cases for which testdata holds nginx's output.
 func nginxCases() []nginxCase {
 	many := nginxCase{name: "headers", method: "GET", target: "/articles/2026/11/?ref=home&page=2", fields: [][2]string{
-		{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"},
+		{"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 " +
+			"Safari/537.36"},
 		{"Cookie", "session=8f14e45fceea167a5a36dedd4bea2543; theme=dark; consent=yes; visited=1732147200; " +
 			strings.Repeat("tracked=", 10)},
 	}}
@@ -218,7 +219,8 @@ const logLine = "a line in the log"
 // respond returns the whole response: a log line, and a page in two records.
 func respond(x *received) []byte {
 	page := x.response()
-	head := fmt.Sprintf("Status: %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nX-Application: tare\r\n\r\n", http.StatusCreated, http.StatusText(http.StatusCreated), len(page))
+	head := fmt.Sprintf("Status: %d %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nX-Application: "+
+		"tare\r\n\r\n", http.StatusCreated, http.StatusText(http.StatusCreated), len(page))
 	b := fcgi.AppendStream(nil, fcgi.Stderr, x.id, []byte(logLine+"\n"))
 	b = fcgi.AppendStreamEnd(b, fcgi.Stderr, x.id)
 	b = fcgi.AppendStream(b, fcgi.Stdout, x.id, []byte(head))

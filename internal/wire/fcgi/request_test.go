@@ -56,7 +56,8 @@ var requestVectors = []vector{
 		record(Stdin, 65535, "x", 255) + record(Stdin, 65535, "", 255), `65535 keep=true in 1 ["A=b"] body "x" ended`},
 	{"several requests on a connection", request(keeping, ab, "") + request(keeping, abcd, "x") +
 		request(responder, list, ""),
-		`1 keep=true in 1 ["A=b"] body "" empty; 1 keep=true in 1 ["A=b" "CC=d"] body "x" ended; 1 keep=false in 1 ["A=b" "CC=d" "=xyz" "DDD="] body "" empty`},
+		`1 keep=true in 1 ["A=b"] body "" empty; 1 keep=true in 1 ["A=b" "CC=d"] body "x" ended; 1 keep=false ` +
+			`in 1 ["A=b" "CC=d" "=xyz" "DDD="] body "" empty`},
 	{"padding behind an empty body", listed(keeping, ab) + record(Stdin, 1, "", 5) + request(keeping, abcd, ""),
 		`1 keep=true in 1 ["A=b"] body "" empty; 1 keep=true in 1 ["A=b" "CC=d"] body "" empty`},
 	{"cut off in the list", request(responder, ab, "")[:28], ""},
@@ -85,7 +86,8 @@ var requestVectors = []vector{
 	{"4.1: GET_VALUES before", plain(GetValues, 0, "\x0e\x00FCGI_MAX_CONNS") + request(responder, ab, ""),
 		`values ["FCGI_MAX_CONNS="]; 1 keep=false in 1 ["A=b"] body "" empty`},
 	{"4.1: GET_VALUES between any two records", between(record(GetValues, 0, "\x01\x00Q", 5)),
-		`values ["Q="]; values ["Q="]; values ["Q="]; values ["Q="]; 1 keep=false in 1 ["A=b"] body "" empty; values ["Q="]`},
+		`values ["Q="]; values ["Q="]; values ["Q="]; values ["Q="]; 1 keep=false in 1 ["A=b"] body "" empty; ` +
+			`values ["Q="]`},
 	{"GET_VALUES with an id", plain(BeginRequest, 1, responder) + plain(GetValues, 1, "\x01\x00Q") +
 		plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
 	{"4.2: a type that nobody knows", plain(200, 0, "abc") + request(responder, ab, ""),

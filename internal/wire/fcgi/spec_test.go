@@ -35,7 +35,8 @@ var specExamples = []struct {
 			plain(EndRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00"),
 		},
 		`1 keep=false in 1 ` + specPairs + ` body "" empty`,
-		`[6/1 "Content-type: text/html\r\n\r\n<html>\n<head>"][6/1 ""][3/1 "\x00\x00\x00\x00\x00\x00\x00\x00"] consumed=72`,
+		`[6/1 "Content-type: text/html\r\n\r\n<html>\n<head>"][6/1 ""][3/1 "\x00\x00\x00\x00\x00\x00\x00\x00"] ` +
+			`consumed=72`,
 	},
 	{
 		"2: data on stdin, and parameters in more records",
@@ -63,7 +64,8 @@ var specExamples = []struct {
 			plain(EndRequest, 1, "\x00\x00\x03\xaa\x00\x00\x00\x00"),
 		},
 		"",
-		`[6/1 "Content-type: text/html\r\n\r\n<ht"][7/1 "config error: missing SI_UID\n"][6/1 "ml>\n<head>"][6/1 ""][7/1 ""]` +
+		`[6/1 "Content-type: text/html\r\n\r\n<ht"][7/1 "config error: missing SI_UID\n"][6/1 ` +
+			`"ml>\n<head>"][6/1 ""][7/1 ""]` +
 			`[3/1 "\x00\x00\x03\xaa\x00\x00\x00\x00"] consumed=125`,
 	},
 	{
@@ -88,7 +90,8 @@ var specExamples = []struct {
 			plain(EndRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00"),
 		},
 		`second 2; 1 keep=true in 1 ` + specPairs + ` body "" empty`, // and the second is refused
-		`[6/1 "Content-type: text/html\r\n\r\n"][6/2 "Content-type: text/html\r\n\r\n<html>\n<head>"][6/2 ""][3/2 "\x00\x00\x00\x00\x00\x00\x00\x00"]` +
+		`[6/1 "Content-type: text/html\r\n\r\n"][6/2 "Content-type: text/html\r\n\r\n<html>\n<head>"][6/2 ` +
+			`""][3/2 "\x00\x00\x00\x00\x00\x00\x00\x00"]` +
 			`[6/1 "<html>\n<head>"][6/1 ""][3/1 "\x00\x00\x00\x00\x00\x00\x00\x00"] consumed=152`,
 	},
 }
@@ -100,7 +103,8 @@ func TestSpecificationExamplesAreRead(t *testing.T) {
 				readRequests(t, roomy, true)); got != e.requests {
 				t.Errorf("received\n got %s\nwant %s", got, e.requests)
 			}
-			if got := testkit.EverySplit(t, []byte(strings.Join(e.sent, "")), readRecords(t, false)); got != e.response {
+			if got := testkit.EverySplit(t, []byte(strings.Join(e.sent, "")),
+				readRecords(t, false)); got != e.response {
 				t.Errorf("sent\n got %s\nwant %s", got, e.response)
 			}
 		})

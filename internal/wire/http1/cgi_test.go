@@ -45,7 +45,8 @@ var cgiVectors = []vector{
 	{"least status", "Status: 100 x\n\n", `100 "x" length`},
 	{"greatest status", "Status: 999\n\n", `999 "" length`},
 	{"reason of high bytes", "Status: 200 \xc3\xa9\n\n", `200 "é" length`},
-	{"6.2.3: a redirection", "Location: /x\n\n", `302 "" length 0 false, 1.0 persistent=false size=14 [Location: "/x"]`},
+	{"6.2.3: a redirection", "Location: /x\n\n", `302 "" length 0 false, 1.0 persistent=false size=14 ` +
+		`[Location: "/x"]`},
 	{"6.2.4: a redirection with a status", "Location: /x\nStatus: 201 Created\n\n", `201 "Created"`},
 	{"the other way round", "Status: 303 See Other\nlocation: /x\n\n", `303 "See Other"`},
 	{"no redirection", "Content-Location: /x\nLocatio: /y\nLocations: /z\n\n", `200 ""`},
@@ -58,9 +59,11 @@ var cgiVectors = []vector{
 	{"empty length", "Content-Length:\n\n", "malformed Content-Length at byte 15"},
 	{"second length", "Content-Length: 1\nContent-Length: 1\n\n", "second Content-Length at byte 34"},
 	{"6.3.4: what is about the connection means nothing",
-		"Connection: keep-alive, x\nTransfer-Encoding: gzip\nTransfer-Encoding: chunked\nHost: a b\nHost: c\nExpect: tea\n" +
+		"Connection: keep-alive, x\nTransfer-Encoding: gzip\nTransfer-Encoding: chunked\nHost: a b\nHost: c\n" +
+			"Expect: tea\n" +
 			"Trailer: Host\nUpgrade: h2c\nContent-Length: 5\n\n",
-		`200 "" length 5 true, 1.0 persistent=false size=153 [Connection: "keep-alive, x"] [Transfer-Encoding: "gzip"] [Transfer-Encoding: "chunked"] [Host: "a b"] [Host: "c"] ` +
+		`200 "" length 5 true, 1.0 persistent=false size=153 [Connection: "keep-alive, x"] [Transfer-Encoding: ` +
+			`"gzip"] [Transfer-Encoding: "chunked"] [Host: "a b"] [Host: "c"] ` +
 			`[Expect: "tea"] [Trailer: "Host"] [Upgrade: "h2c"] [Content-Length: "5"]`},
 
 	{"second status", "Status: 200 OK\nA: b\nstatus: 200 OK\n\n", "second Status at byte 20"},
@@ -112,7 +115,7 @@ func TestCGIResetForgets(t *testing.T) {
 	}
 	r.Reset()
 	if cap(r.Fields) == 0 {
-		t.Error("the memory of the fields is gone")
+		t.Error("the memory of the fields was not kept")
 	}
 	r.Fields = nil
 	if !reflect.DeepEqual(r, CGI{}) {

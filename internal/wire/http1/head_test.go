@@ -96,7 +96,8 @@ var requestVectors = []vector{
 	{"nothing yet", "", "incomplete"},
 	{"stops inside a line", "GET / HTTP/1.1\r\nHos", "incomplete"},
 
-	{"smuggling: both lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", "both Transfer-Encoding and Content-Length at byte 75"},
+	{"smuggling: both lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n", "both Transfer-Encoding and Content-Length at byte 75"},
 	{"smuggling: two lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n",
 		"second Content-Length"},
 	{"smuggling: list of lengths", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3, 3\r\n\r\n",
@@ -108,8 +109,10 @@ var requestVectors = []vector{
 	{"smuggling: empty length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\n", "malformed Content-Length"},
 	{"smuggling: length past 63 bits", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9223372036854775808\r\n\r\n",
 		"Content-Length out of range"},
-	{"smuggling: two codings", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n", "second Transfer-Encoding"},
-	{"smuggling: coding behind a control byte", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: \x0bchunked\r\n\r\n", "control byte in field value"},
+	{"smuggling: two codings", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: " +
+		"chunked\r\n\r\n", "second Transfer-Encoding"},
+	{"smuggling: coding behind a control byte", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+		"\x0bchunked\r\n\r\n", "control byte in field value"},
 	{"smuggling: coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"Transfer-Encoding on HTTP/1.0"},
 	{"smuggling: other coding on 1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: gzip\r\n\r\n",
@@ -246,7 +249,8 @@ func TestHeadsParseAtEverySplit(t *testing.T) {
 // Reset keeps nothing of the last message.
 func TestResetForgets(t *testing.T) {
 	var r Request
-	first := []byte("\r\nPOST / HTTP/1.0\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: keep-alive\r\n\r\n")
+	first := []byte("\r\nPOST / HTTP/1.0\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: " +
+		"keep-alive\r\n\r\n")
 	if ok, err := r.Parse(first, testLimits); !ok || err != nil {
 		t.Fatal(ok, err)
 	}

@@ -26,7 +26,8 @@ func TestTextPartsMatchSpans(t *testing.T) {
 				t.Fatalf("%d bytes: a piece of %d", size, len(text.piece))
 			}
 			if len(got) > 0 && size > wholeText && len(got) < ownText {
-				from := uintptr(unsafe.Pointer(unsafe.StringData(got))) - uintptr(unsafe.Pointer(unsafe.StringData(text.piece)))
+				from := uintptr(unsafe.Pointer(unsafe.StringData(got))) -
+					uintptr(unsafe.Pointer(unsafe.StringData(text.piece)))
 				if from > pieceText {
 					t.Fatalf("%d bytes, %v: not in the piece", size, s)
 				}
