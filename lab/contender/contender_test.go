@@ -147,7 +147,7 @@ func TestStartAndStop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := equal.Ask(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
+			a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
 			if err != nil || string(a.Body) != "3" {
 				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
 			}

@@ -38,7 +38,7 @@ type Request struct {
 }
 
 // Answer is all a client can see of how a contender answers.
-type Answer struct {
+type Response struct {
 	Status    int         `json:"status"`
 	Header    http.Header `json:"header"`
 	Body      []byte      `json:"body"`
@@ -54,7 +54,7 @@ const timeout = 10 * time.Second
 
 // Ask sends the request twice over one connection, if that is to be kept, and returns
 // how it was answered.
-func Ask(ctx context.Context, at contender.Place, r Request) (*Answer, error) {
+func Fetch(ctx context.Context, at contender.Place, r Request) (*Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var d net.Dialer
@@ -90,7 +90,7 @@ var errNotReady = errors.New("the front answers, but the application behind it d
 // Ready returns nil once a contender that is starting answers. That a front answers
 // for an application that is not there yet does not count.
 func Ready(ctx context.Context, at contender.Place, r Request) error {
-	a, err := Ask(ctx, at, r)
+	a, err := Fetch(ctx, at, r)
 	if err == nil && a.Status >= http.StatusBadGateway && a.Status <= http.StatusGatewayTimeout {
 		return errNotReady
 	}
@@ -98,7 +98,7 @@ func Ready(ctx context.Context, at contender.Place, r Request) error {
 }
 
 // byHTTP sends a request over a connection, and reads the answer.
-func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
+func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
 	head := fmt.Appendf(nil, "%s %s HTTP/%s\r\nHost: %s\r\n", r.Method, r.Path, cmp.Or(r.Version, "1.1"), r.Host)
 	for _, line := range r.Header {
 		head = fmt.Appendf(head, "%s\r\n", line)
@@ -125,7 +125,7 @@ func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
 	if _, kept := resp.Header["Connection"]; resp.Close && !kept {
 		resp.Header["Connection"] = []string{"close"}
 	}
-	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body, closing: last || resp.Close}, nil
+	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body, closing: last || resp.Close}, nil
 }
 
 // keepAlive is the difference in whether a connection is kept.
@@ -147,7 +147,7 @@ func (d Difference) String() string {
 }
 
 // Compare returns how got differs from want: first what tells most.
-func Compare(want, got *Answer) []Difference {
+func Compare(want, got *Response) []Difference {
 	var all []Difference
 	differ := func(what string, want, got any) {
 		if w, g := fmt.Sprint(want), fmt.Sprint(got); w != g {

@@ -13,11 +13,11 @@ import (
 	"github.com/tarehq/tare/lab/equal"
 )
 
-func ask(t *testing.T, h http.HandlerFunc) *equal.Answer {
+func ask(t *testing.T, h http.HandlerFunc) *equal.Response {
 	t.Helper()
 	s := httptest.NewServer(h)
 	defer s.Close()
-	a, err := equal.Ask(context.Background(), contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()},
+	a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()},
 		equal.Request{Method: "GET", Path: "/x", Host: "a.b"})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestAskInShape(t *testing.T) {
 		{equal.Request{Path: "/flushed", Version: "1.0", Header: []string{"Connection: Keep-Alive"}}, "HTTP/1.0  false", false},
 	} {
 		test.request.Method, test.request.Host = "GET", "a.b"
-		a, err := equal.Ask(context.Background(), contender.Place{Protocol: contender.HTTP, Address: server.Listener.Addr().String()}, test.request)
+		a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP, Address: server.Listener.Addr().String()}, test.request)
 		if err != nil || string(a.Body) != test.body || a.KeepAlive != test.kept {
 			t.Errorf("%+v: %+v, %v, want %q, kept: %v", test.request, a, err, test.body, test.kept)
 		}

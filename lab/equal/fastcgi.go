@@ -48,7 +48,7 @@ type fcgiHeader struct {
 }
 
 // byFastCGI is byHTTP for an application that speaks FastCGI.
-func byFastCGI(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
+func byFastCGI(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
 	if _, err := out.Write(fcgiRequest(r)); err != nil {
 		return nil, err
 	}
@@ -162,13 +162,13 @@ func endedWell(content []byte) error {
 
 // parseCGI reads a CGI program's output: fields, one of which may be the status, an
 // empty line, and the body (RFC 3875, section 6).
-func parseCGI(output []byte, method string) (*Answer, error) {
+func parseCGI(output []byte, method string) (*Response, error) {
 	in := textproto.NewReader(bufio.NewReader(bytes.NewReader(output)))
 	fields, err := in.ReadMIMEHeader()
 	if err != nil {
 		return nil, whole(err)
 	}
-	a := &Answer{Status: http.StatusOK, Header: http.Header(fields)}
+	a := &Response{Status: http.StatusOK, Header: http.Header(fields)}
 	if status, ok := fields["Status"]; ok {
 		code, _, _ := strings.Cut(status[0], " ")
 		if a.Status, err = strconv.Atoi(code); err != nil || len(status) > 1 {

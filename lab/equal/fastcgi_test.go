@@ -57,12 +57,12 @@ func listen(t *testing.T, network string) (net.Listener, contender.Place) {
 }
 
 // askFastCGI asks net/http/fcgi.
-func askFastCGI(t *testing.T, network string, r equal.Request, h http.HandlerFunc) (*equal.Answer, *counted) {
+func askFastCGI(t *testing.T, network string, r equal.Request, h http.HandlerFunc) (*equal.Response, *counted) {
 	t.Helper()
 	l, at := listen(t, network)
 	over := &counted{Listener: l}
 	go fcgi.Serve(over, h)
-	a, err := equal.Ask(context.Background(), at, r)
+	a, err := equal.Fetch(context.Background(), at, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,12 +163,12 @@ func TestAnswersInAnyRecords(t *testing.T) {
 		"many":     {record(stdout, "A", 7) + record(stdout, ": b\n\nhel", 255) + record(stderr, "oh", 1) + record(stdout, "lo", 0) + record(stdout, "", 3) + record(end, complete, 8), 200, "hello"},
 		"location": {record(stdout, "A: b\nLocation: /\n\n", 0) + record(end, complete, 0), 302, ""},
 	} {
-		a, err := equal.Ask(context.Background(), play(t, test.answer, 2), r)
+		a, err := equal.Fetch(context.Background(), play(t, test.answer, 2), r)
 		if err != nil || a.Status != test.status || a.Header.Get("A") != "b" || string(a.Body) != test.body || a.Bytes != len(test.answer) || !a.KeepAlive {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 	}
-	a, err := equal.Ask(context.Background(), play(t, record(stdout, "A: b\n\n", 0)+record(end, complete, 0), 1), r)
+	a, err := equal.Fetch(context.Background(), play(t, record(stdout, "A: b\n\n", 0)+record(end, complete, 0), 1), r)
 	if err != nil || a.KeepAlive {
 		t.Errorf("a closed connection passes for a kept one: %+v, %v", a, err)
 	}
@@ -193,7 +193,7 @@ func TestNoAnswerByFastCGI(t *testing.T) {
 		`5 bytes of body: its Content-Length says "6"`:     record(stdout, "Content-Length: 6\n\nhello", 0) + record(end, complete, 0),
 		fmt.Sprintf("more than %d bytes of output", 1<<24): strings.Repeat(record(stdout, strings.Repeat("x", 1<<15), 0), 1<<9+1),
 	} {
-		_, err := equal.Ask(context.Background(), play(t, answer, 1), equal.Request{Method: "GET", Path: "/", Host: "a"})
+		_, err := equal.Fetch(context.Background(), play(t, answer, 1), equal.Request{Method: "GET", Path: "/", Host: "a"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -63,7 +63,7 @@ func noBackendKeepAlive(c *Case) Finding {
 		Sentence: fmt.Sprintf("for each request its %s opens %s connections to the application, where with %s it opens %s%s",
 			front.Role, count(c.Of.BackendConnects), c.Control.Title, count(c.Control.BackendConnects), c.ofThe(us)),
 		Numbers:  []Number{{"connections to the application per request", c.Of.BackendConnects, c.Control.BackendConnects}},
-		Explains: Weight, Share: c.share(us), Sure: true,
+		Explains: Weight, Share: c.share(us), IsCounted: true,
 		Counter: Counter{Setting: BackendKeepAlive, To: "kept connections to the application"},
 	}
 }
@@ -78,24 +78,24 @@ func noClientKeepAlive(c *Case) Finding {
 		Sentence: fmt.Sprintf("for each request clients open %s connections, where with %s they open %s%s",
 			count(c.Of.Connects), c.Control.Title, count(c.Control.Connects), c.ofThe(us)),
 		Numbers:  []Number{{"clients' connections per request", c.Of.Connects, c.Control.Connects}},
-		Explains: Weight, Share: c.share(us), Sure: true,
+		Explains: Weight, Share: c.share(us), IsCounted: true,
 		Counter: Counter{Setting: ClientKeepAlive, To: "kept connections of clients"},
 	}
 }
 
 // connectFailures looks for a listen queue that is too short and for ports that have run out.
 func connectFailures(c *Case) Finding {
-	numbers := []Number{{"errors per request", c.Of.Errors, c.Control.Errors}, {"share of connections retried", c.Of.Retried, c.Control.Retried}}
-	f := Finding{Numbers: numbers, Explains: Latency, Share: 1, Sure: true, Counter: Counter{Setting: Backlog, To: "a longer listen queue, and kept connections"}}
+	numbers := []Number{{"errors per request", c.Of.Errors, c.Control.Errors}, {"share of connections retried", c.Of.RetriedShare, c.Control.RetriedShare}}
+	f := Finding{Numbers: numbers, Explains: Latency, Share: 1, IsCounted: true, Counter: Counter{Setting: Backlog, To: "a longer listen queue, and kept connections"}}
 	const noPorts = "cannot assign requested address"
 	failed := func(text string) bool { return strings.Contains(text, noPorts) }
 	refused := c.Of.Statuses[502] + c.Of.Statuses[503] - c.Control.Statuses[502] - c.Control.Statuses[503]
 	switch {
 	case c.Of.Errors-c.Control.Errors >= refusedBound && slices.ContainsFunc(c.Of.ErrorTexts, failed):
 		f.Sentence = fmt.Sprintf("ports for outgoing connections ran out: %s of all requests failed", percent(c.Of.Errors))
-	case c.Of.Retried-c.Control.Retried >= refusedBound:
+	case c.Of.RetriedShare-c.Control.RetriedShare >= refusedBound:
 		f.Sentence = fmt.Sprintf("%.1f %% of clients' connections took a second or more, as they do when the listen queue overflows and the first packet has to be sent again; with %s it is %.1f %%",
-			100*c.Of.Retried, c.Control.Title, 100*c.Control.Retried)
+			100*c.Of.RetriedShare, c.Control.Title, 100*c.Control.RetriedShare)
 	case refused >= refusedBound && c.Of.front() != nil:
 		f.Sentence = fmt.Sprintf("its %s answered %.1f %% of requests with status 502 or 503: the application did not take its connections", c.Of.front().Role, 100*refused)
 	}

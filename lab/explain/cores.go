@@ -69,7 +69,7 @@ func oversubscribed(c *Case) Finding {
 			{"processors that threads were running on or ready for", c.Of.Demand, c.Control.Demand},
 			{"context switches per request", switches(&c.Of), switches(&c.Control)},
 		},
-		Explains: Weight, Share: c.share(us), Sure: true,
+		Explains: Weight, Share: c.share(us), IsCounted: true,
 		Counter: Counter{Setting: Workers, To: "a worker for each core"},
 	}
 }
@@ -82,12 +82,12 @@ func processors(n int) string {
 }
 
 func generatorBound(c *Case) Finding {
-	if c.Of.Busy < generatorFull || c.Of.Cores == 0 || c.Of.used() > roomBound*float64(c.Of.Cores) {
+	if c.Of.GeneratorBusy < generatorFull || c.Of.Cores == 0 || c.Of.used() > roomBound*float64(c.Of.Cores) {
 		return Finding{}
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("the generator was %s busy while the servers used %.1f of %s: the rate is the generator's", percent(c.Of.Busy), c.Of.used(), processors(c.Of.Cores)),
-		Numbers:  []Number{{"share of a CPU that the generator used", c.Of.Busy, c.Control.Busy}, {"processors busy", c.Of.used(), c.Control.used()}},
+		Sentence: fmt.Sprintf("the generator was %s busy while the servers used %.1f of %s: the rate is the generator's", percent(c.Of.GeneratorBusy), c.Of.used(), processors(c.Of.Cores)),
+		Numbers:  []Number{{"share of a CPU that the generator used", c.Of.GeneratorBusy, c.Control.GeneratorBusy}, {"processors busy", c.Of.used(), c.Control.used()}},
 		Explains: Rate, Share: 1,
 		Counter: Counter{Setting: Generator, To: "more cores for the generator"},
 	}

@@ -17,16 +17,16 @@ type Evidence struct {
 	Connections int    // of clients
 	Parts       []Part // in the order in which a request meets them: a front, the application
 
-	PerSecond  float64 // requests
-	MeanUs     float64 // latency
-	P50Us      float64
-	Delayed    float64 // share of responses that took as long as a delayed acknowledgement
-	Connects   float64 // clients' connections opened
-	Retried    float64 // share of clients' connections that took as long as a second SYN
-	Bytes      float64 // of a response to a lone request
-	Errors     float64
-	ErrorTexts []string
-	Statuses   map[int]float64 // of responses
+	PerSecond    float64 // requests
+	MeanUs       float64 // latency
+	P50Us        float64
+	DelayedShare float64 // share of responses that took as long as a delayed acknowledgement
+	Connects     float64 // clients' connections opened
+	RetriedShare float64 // share of clients' connections that took as long as a second SYN
+	Bytes        float64 // of a response to a lone request
+	Errors       float64
+	ErrorTexts   []string
+	Statuses     map[int]float64 // of responses
 
 	// Demand is how many processors the servers' threads were running on or ready for, on
 	// average: unlike what they got, it does not depend on who else had them.
@@ -35,8 +35,8 @@ type Evidence struct {
 	// BackendConnects are connections that the front opened to the application.
 	BackendConnects float64
 
-	Busy   float64 // of the generator's busiest thread, as a share of a CPU
-	Others float64 // processors that programs used which are not measured
+	GeneratorBusy float64 // of the generator's busiest thread, as a share of a CPU
+	OthersCPUs    float64 // processors that programs used which are not measured
 }
 
 // What applications speak.

@@ -15,11 +15,11 @@ import (
 // Case is what there is to explain: how one contender differs from the control under one
 // condition.
 type Case struct {
-	Of      Evidence
-	Control Evidence
-	Twin    *Evidence // the control once more; nil if there is none, or Of is it
-	Again   bool      // Of is the control once more: what differs is chance
-	Shown   bool      // the interval of the weights' ratio bears out a difference; else it is asked of the twin
+	Of            Evidence
+	Control       Evidence
+	Twin          *Evidence // the control once more; nil if there is none, or Of is it
+	IsTwin        bool      // Of is the control once more: what differs is chance
+	HasDifference bool      // the interval of the weights' ratio bears out a difference; else it is asked of the twin
 }
 
 // Finding is a cause that the evidence bears out.
@@ -28,9 +28,9 @@ type Finding struct {
 	Sentence string   // for a person, with the numbers
 	Numbers  []Number // the same for a program
 
-	Explains Quantity // what differs because of it
-	Share    float64  // of that difference, 0 to 1: an estimate
-	Sure     bool     // the cause was counted; else it is inferred from its effects
+	Explains  Quantity // what differs because of it
+	Share     float64  // of that difference, 0 to 1: an estimate
+	IsCounted bool     // the cause was counted; else it is inferred from its effects
 
 	Counter Counter
 }
@@ -56,9 +56,9 @@ const (
 // the difference goes. The zero value is of a cause that is no setting, such as how a program
 // is written: it cannot be tested by changing one.
 type Counter struct {
-	Setting   Setting
-	To        string // what it is changed to, for a person: "with ..."
-	OfControl bool   // it is the control's that is changed, because the contender is the lighter one
+	Setting        Setting
+	To             string // what it is changed to, for a person: "with ..."
+	ChangesControl bool   // it is the control's that is changed, because the contender is the lighter one
 }
 
 // Setting is what a counter-experiment changes. A contender names by it how it is run

@@ -17,7 +17,7 @@ func plain() explain.Evidence {
 			Role: "application", UserUs: 9, SysUs: 9, Voluntary: 0.01, Involuntary: 0.01, Processes: 1, Threads: 5, RSS: 12e6,
 			Calls: map[string]float64{"read": 2, "write": 1}, AllocBytes: 1200, GCShare: 0.02,
 		}},
-		PerSecond: 100_000, MeanUs: 320, P50Us: 300, Bytes: 153, Statuses: map[int]float64{200: 1}, Busy: 0.4, Demand: 2,
+		PerSecond: 100_000, MeanUs: 320, P50Us: 300, Bytes: 153, Statuses: map[int]float64{200: 1}, GeneratorBusy: 0.4, Demand: 2,
 	}
 }
 
@@ -72,10 +72,10 @@ func ruleTests() []ruleTest {
 		{
 			explain.DelayedACK, plain,
 			func(e *explain.Evidence) {
-				e.Delayed, e.PerSecond, e.MeanUs, e.P50Us = 0.97, 800, 40_000, 41_000
+				e.DelayedShare, e.PerSecond, e.MeanUs, e.P50Us = 0.97, 800, 40_000, 41_000
 				app(e).Calls = map[string]float64{"read": 2, "write": 2}
 			},
-			func(e *explain.Evidence) { e.Delayed, e.MeanUs = 0.97, 40_000 }, // the processors are busy: it is a queue
+			func(e *explain.Evidence) { e.DelayedShare, e.MeanUs = 0.97, 40_000 }, // the processors are busy: it is a queue
 			"97 % of responses take about 40 ms while the processors are 99 % idle, and an answer is 2.0 writes:",
 			explain.NoDelay, 0.98,
 		},
@@ -156,8 +156,8 @@ func ruleTests() []ruleTest {
 		},
 		{
 			explain.GeneratorBound, plain,
-			func(e *explain.Evidence) { e.Busy, e.PerSecond = 0.95, 50_000 },
-			func(e *explain.Evidence) { e.Busy = 0.95 }, // the servers are as busy
+			func(e *explain.Evidence) { e.GeneratorBusy, e.PerSecond = 0.95, 50_000 },
+			func(e *explain.Evidence) { e.GeneratorBusy = 0.95 }, // the servers are as busy
 			"the generator was 95 % busy while the servers used 0.9 of 2 processors: the rate is the generator's",
 			explain.Generator, 1,
 		},
@@ -179,8 +179,8 @@ func ruleTests() []ruleTest {
 		},
 		{
 			explain.ConnectFailures, plain,
-			func(e *explain.Evidence) { e.Retried = 0.013 },
-			func(e *explain.Evidence) { e.Retried = 0.0009 },
+			func(e *explain.Evidence) { e.RetriedShare = 0.013 },
+			func(e *explain.Evidence) { e.RetriedShare = 0.0009 },
 			"1.3 % of clients' connections took a second or more",
 			explain.Backlog, 1,
 		},
@@ -384,7 +384,7 @@ func TestNoise(t *testing.T) {
 	c.Twin = &twin
 	app(&twin).UserUs += 1.8 // a tenth
 	heavier(&c.Of, 3.5)
-	c.Of.Others = 0.7
+	c.Of.OthersCPUs = 0.7
 	found := explain.Explain(c)
 	want := "the twin, which is the control again, differs from it by 10 %, and other programs used 0.7 processors: a difference of 19 % is no more than chance"
 	if len(found) != 1 || found[0].Cause != explain.Noise || found[0].Sentence != want {
@@ -405,11 +405,11 @@ func TestNoise(t *testing.T) {
 func TestNothingLighter(t *testing.T) {
 	c := explain.Case{Of: plain(), Control: plain()}
 	app(&c.Of).UserUs = 6
-	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.LessCode || found[0].Counter.OfControl {
+	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.LessCode || found[0].Counter.ChangesControl {
 		t.Errorf("%+v", found)
 	}
 	again := c
-	again.Again = true
+	again.IsTwin = true
 	if found := explain.Explain(again); len(found) != 0 {
 		t.Errorf("of the twin: %+v", found)
 	}
@@ -419,7 +419,7 @@ func TestNothingLighter(t *testing.T) {
 	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.Noise {
 		t.Errorf("%+v", found)
 	}
-	c.Shown = true // block by block it is lighter, whatever the twin does
+	c.HasDifference = true // block by block it is lighter, whatever the twin does
 	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.LessCode {
 		t.Errorf("%+v", found)
 	}
@@ -440,11 +440,11 @@ func TestOrder(t *testing.T) {
 
 func TestTimesThatTellACause(t *testing.T) {
 	for us, want := range map[float64]bool{30_000: false, 40_000: true, 44_000: true, 60_000: false} {
-		if explain.Delayed().Holds(us) != want {
+		if explain.DelayedACKs().Contains(us) != want {
 			t.Errorf("%v µs delayed: %v", us, !want)
 		}
 	}
-	if explain.Retried().Holds(900e3) || !explain.Retried().Holds(1e6) || !explain.Retried().Holds(3.1e6) {
+	if explain.RetriedConnects().Contains(900e3) || !explain.RetriedConnects().Contains(1e6) || !explain.RetriedConnects().Contains(3.1e6) {
 		t.Error("connections that were retried")
 	}
 }

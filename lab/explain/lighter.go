@@ -28,10 +28,10 @@ const (
 // that may be chance.
 func (c *Case) differs() float64 {
 	extra, control := c.extraUs(), c.Control.WeightUs()
-	if c.Again || abs(extra) < ownBound*control {
+	if c.IsTwin || abs(extra) < ownBound*control {
 		return 0
 	}
-	if !c.Shown && c.Twin != nil && abs(extra) <= drowned*abs(c.Twin.WeightUs()-control) {
+	if !c.HasDifference && c.Twin != nil && abs(extra) <= drowned*abs(c.Twin.WeightUs()-control) {
 		return 0
 	}
 	return extra
@@ -66,7 +66,7 @@ func (c *Case) less(us float64, measured bool, sentence string, numbers ...Numbe
 	}
 	return Finding{
 		Sentence: sentence + ": " + part(about, us, saved, "that it costs less"),
-		Numbers:  numbers, Explains: Weight, Share: clamp(us / saved), Sure: measured,
+		Numbers:  numbers, Explains: Weight, Share: clamp(us / saved), IsCounted: measured,
 	}
 }
 
@@ -95,7 +95,7 @@ func moreCode(c *Case) Finding {
 	return Finding{
 		Sentence: ownCode(c) + how + c.ofThe(us),
 		Numbers:  []Number{{"user time in µs per request", c.Of.serving().UserUs, c.Control.serving().UserUs}},
-		Explains: Weight, Share: c.share(us), Sure: true,
+		Explains: Weight, Share: c.share(us), IsCounted: true,
 	}
 }
 
@@ -191,7 +191,7 @@ func lessMemory(c *Case) Finding {
 	f := c.less(control.collectorUs()-of.collectorUs(), false, fmt.Sprintf("the collector of %s takes %s of the application's time, which allocates %s per request; %s",
 		c.Control.Title, percent(control.GCShare), bytesText(control.AllocBytes), its),
 		Number{"share of CPU time that the collector took", of.GCShare, control.GCShare}, Number{"bytes allocated per request", of.AllocBytes, control.AllocBytes})
-	f.Counter = Counter{Setting: Memory, To: "a collector that runs a quarter as often in " + c.Control.Title, OfControl: true}
+	f.Counter = Counter{Setting: Memory, To: "a collector that runs a quarter as often in " + c.Control.Title, ChangesControl: true}
 	return f
 }
 
@@ -212,7 +212,7 @@ func turned(c *Case) (found []Finding) {
 		}
 		if f := r.find(&about); f.Sentence != "" && f.Explains == Weight {
 			f.Cause, f.Sentence = r.Cause, fmt.Sprintf("%s costs more: %s", c.Control.Title, f.Sentence)
-			f.Counter.OfControl = true
+			f.Counter.ChangesControl = true
 			f.Counter.To += " in " + c.Control.Title
 			found = append(found, f)
 		}

@@ -31,7 +31,7 @@ func allocation(c *Case) Finding {
 			{"share of CPU time that the collector took", of.GCShare, control.GCShare},
 			{"page faults per request", of.PageFaults, control.PageFaults},
 		},
-		Explains: Weight, Sure: true,
+		Explains: Weight, IsCounted: true,
 		Counter: Counter{Setting: Memory, To: "a collector that runs a quarter as often"},
 	}
 	us := max(gcUs, bytes/1024*allocatedUs, faulted*faultUs)

@@ -24,18 +24,18 @@ const (
 type Band struct{ FromUs, ToUs float64 }
 
 // Holds reports whether a duration is in the range.
-func (b Band) Holds(us float64) bool { return us >= b.FromUs && us <= b.ToUs }
+func (b Band) Contains(us float64) bool { return us >= b.FromUs && us <= b.ToUs }
 
 // Delayed is how long a response takes that waits for a delayed acknowledgement. It may wait a tick of the
 // kernel's clock longer, which is 10 ms at most.
-func Delayed() Band { return Band{0.95 * delayedUs, 1.3 * delayedUs} }
+func DelayedACKs() Band { return Band{0.95 * delayedUs, 1.3 * delayedUs} }
 
 // Retried is how long a connection takes whose first packet was sent again, which Linux does after one
 // second (RFC 6298, 2.1).
-func Retried() Band { return Band{0.95e6, math.Inf(1)} }
+func RetriedConnects() Band { return Band{0.95e6, math.Inf(1)} }
 
 func delayedACK(c *Case) Finding {
-	if c.Of.Delayed-c.Control.Delayed < delayedBound || c.Of.Cores == 0 || c.Of.used() > idleBound*float64(c.Of.Cores) {
+	if c.Of.DelayedShare-c.Control.DelayedShare < delayedBound || c.Of.Cores == 0 || c.Of.used() > idleBound*float64(c.Of.Cores) {
 		return Finding{}
 	}
 	writes := ""
@@ -44,12 +44,12 @@ func delayedACK(c *Case) Finding {
 	}
 	return Finding{
 		Sentence: fmt.Sprintf("%s of responses take about 40 ms while the processors are %s idle%s: the second write of an answer waits for the acknowledgement of the first, which clients delay",
-			percent(c.Of.Delayed), percent(1-c.Of.used()/float64(c.Of.Cores)), writes),
+			percent(c.Of.DelayedShare), percent(1-c.Of.used()/float64(c.Of.Cores)), writes),
 		Numbers: []Number{
-			{"share of responses that take about 40 ms", c.Of.Delayed, c.Control.Delayed},
+			{"share of responses that take about 40 ms", c.Of.DelayedShare, c.Control.DelayedShare},
 			{"processors busy", c.Of.used(), c.Control.used()},
 		},
-		Explains: Latency, Share: clamp(c.Of.Delayed * delayedUs / (c.Of.MeanUs - c.Control.MeanUs)),
+		Explains: Latency, Share: clamp(c.Of.DelayedShare * delayedUs / (c.Of.MeanUs - c.Control.MeanUs)),
 		Counter: Counter{Setting: NoDelay, To: "TCP_NODELAY"},
 	}
 }

@@ -46,7 +46,7 @@ func extraHop(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("its %s takes a request and hands it on, which costs it %s%s%s", front.Role, micros(front.Us()), calls, c.ofThe(front.Us())),
 		Numbers:  []Number{{"CPU time of " + front.Role + " in µs per request", front.Us(), 0}},
-		Explains: Weight, Share: c.share(front.Us()), Sure: true,
+		Explains: Weight, Share: c.share(front.Us()), IsCounted: true,
 		Counter: Counter{Setting: Hop, To: "nothing before the application"},
 	}
 }
@@ -100,7 +100,7 @@ func smallWrites(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("of an answer the %s makes %s writes, where with %s it is %s%s", role, count(of), c.Control.Title, count(control), c.ofThe(us)),
 		Numbers:  []Number{{"writes per request", of, control}},
-		Explains: Weight, Share: c.share(us), Sure: true,
+		Explains: Weight, Share: c.share(us), IsCounted: true,
 		Counter: Counter{Setting: Writes, To: "one write an answer"},
 	}
 }
@@ -122,7 +122,7 @@ func accessLog(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does%s", more, n, c.ofThe(logUs)),
 		Numbers:  []Number{{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)}},
-		Explains: Weight, Share: c.share(logUs), Sure: true,
+		Explains: Weight, Share: c.share(logUs), IsCounted: true,
 		Counter: Counter{Setting: Log, To: "no access log"},
 	}
 }
@@ -151,7 +151,7 @@ func bufferedToDisk(c *Case) Finding {
 			{"writes to files per request", c.Of.calls(fileCalls()), c.Control.calls(fileCalls())},
 			{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)},
 		},
-		Explains: Weight, Share: c.share(us), Sure: true,
+		Explains: Weight, Share: c.share(us), IsCounted: true,
 		Counter: Counter{Setting: Buffers, To: "buffers as large as an answer"},
 	}
 }
@@ -165,7 +165,7 @@ func longerHead(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("its answers are %s longer than the %s of %s%s", bytesText(more), bytesText(c.Control.Bytes), c.Control.Title, c.ofThe(more*byteUs)),
 		Numbers:  []Number{{"bytes of a response", c.Of.Bytes, c.Control.Bytes}},
-		Explains: Weight, Share: c.share(more * byteUs), Sure: true,
+		Explains: Weight, Share: c.share(more * byteUs), IsCounted: true,
 		Counter: Counter{Setting: Header, To: "the control's header fields"},
 	}
 }

@@ -23,8 +23,8 @@ type Table struct {
 	Pairs []Pair
 	Why   []Why // of those of which something can be said
 
-	Decomposed []Decomposition
-	Taken      Taken
+	Decompositions []Decomposition
+	Usage          Usage
 }
 
 // Row is what one contender showed under one condition.
@@ -86,9 +86,9 @@ func Analyze(run *Run) *Analysis {
 		}
 		t.Pairs = pairs(run, &t)
 		if c.Saturated() { // else the ticks of a trial are too few to tell user from system time
-			t.Decomposed = decompose(run, &t)
+			t.Decompositions = decompose(run, &t)
 		}
-		if t.Taken = take(run, &t); len(t.Rows) > 0 {
+		if t.Usage = usage(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}
 	}
@@ -98,7 +98,7 @@ func Analyze(run *Run) *Analysis {
 
 // Widest returns how wide the widest interval of a ratio is: half of it, as a share of the ratio.
 // It is infinite where there is one without bounds.
-func (a *Analysis) Widest() float64 {
+func (a *Analysis) WidestInterval() float64 {
 	widest := 0.0
 	for i := range a.Tables {
 		for j := range a.Tables[i].Rows {

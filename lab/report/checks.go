@@ -130,20 +130,20 @@ func errorsSeen(a *Analysis, t *Table, row *Row) string {
 }
 
 func bytesChanged(a *Analysis, t *Table, row *Row) string {
-	if row.Answer == nil {
+	if row.Response == nil {
 		return ""
 	}
 	for _, r := range a.records(t, row) {
 		got := float64(r.Load.Bytes) / float64(r.Load.Requests)
-		if math.Abs(got/float64(row.Answer.Bytes)-1) > bytesBound {
-			return fmt.Sprintf("%.0f bytes a response under load, %d when asked alone", got, row.Answer.Bytes)
+		if math.Abs(got/float64(row.Response.Bytes)-1) > bytesBound {
+			return fmt.Sprintf("%.0f bytes a response under load, %d when asked alone", got, row.Response.Bytes)
 		}
 	}
 	return ""
 }
 
 func connectionsLost(a *Analysis, t *Table, row *Row) string {
-	if row.Answer != nil && !row.Answer.KeepAlive {
+	if row.Response != nil && !row.Response.KeepAlive {
 		return "" // each is for one request, as its answer said
 	}
 	var n uint64

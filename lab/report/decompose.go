@@ -59,7 +59,7 @@ func (t *Table) PartNames() (names []string) {
 	for _, role := range trial.Roles() {
 		for _, sys := range []bool{false, true} {
 			name := (&PartDifference{Role: role, Sys: sys}).Name()
-			if slices.ContainsFunc(t.Decomposed, func(d Decomposition) bool { return d.Part(name) != nil }) {
+			if slices.ContainsFunc(t.Decompositions, func(d Decomposition) bool { return d.Part(name) != nil }) {
 				names = append(names, name)
 			}
 		}
@@ -167,7 +167,7 @@ func callDifferences(of, than *trial.Record) (all []CallDifference) {
 }
 
 // Says is the decomposition as a sentence.
-func (d *Decomposition) Says() string {
+func (d *Decomposition) Sentence() string {
 	more, by := "more", d.TotalUs.Mid
 	if by < 0 {
 		more, by = "less", -by
@@ -197,8 +197,8 @@ func (d *Decomposition) said() (words []string) {
 	return words
 }
 
-// CallsSay lists the system calls that differ most.
-func (d *Decomposition) CallsSay() string {
+// CallList lists the system calls that differ most.
+func (d *Decomposition) CallList() string {
 	var words []string
 	for _, c := range d.Calls[:min(saidCalls, len(d.Calls))] {
 		words = append(words, fmt.Sprintf("%s %s %s", c.Role, c.Name, signed(c.PerRequest)))
@@ -228,10 +228,10 @@ func signedInterval(i stat.Interval) string {
 
 // writeDecompositions writes, for a terminal, those of which no cause is known, and those of the run's comparisons.
 func (t *Table) writeDecompositions(b *strings.Builder) {
-	shown := slices.DeleteFunc(slices.Clone(t.Decomposed), func(d Decomposition) bool {
+	shown := slices.DeleteFunc(slices.Clone(t.Decompositions), func(d Decomposition) bool {
 		return d.What == "" && (d.Of.Kind == Ceiling || slices.ContainsFunc(t.Why, func(w Why) bool { return w.Name == d.Of.Name }))
 	})
-	if len(shown)+len(t.Taken.Missing) == 0 {
+	if len(shown)+len(t.Usage.Missing) == 0 {
 		return
 	}
 	if len(shown) > 0 {
@@ -239,16 +239,16 @@ func (t *Table) writeDecompositions(b *strings.Builder) {
 	}
 	for i := range shown {
 		d := &shown[i]
-		text := d.Says() + "."
+		text := d.Sentence() + "."
 		if d.What != "" {
 			text = upper(d.What) + ": " + text
 		}
-		if calls := d.CallsSay(); calls != "" {
+		if calls := d.CallList(); calls != "" {
 			text += " Calls: " + calls + "."
 		}
 		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(wrap(text, textWidth-4), "\n", "\n    "))
 	}
-	for _, missing := range t.Taken.Missing {
+	for _, missing := range t.Usage.Missing {
 		fmt.Fprintf(b, "  %s.\n", upper(missing))
 	}
 	b.WriteByte('\n')

@@ -15,8 +15,8 @@ import (
 // where both sides together lead.
 func (t *Table) DifferenceChart() *chart {
 	lo, hi := 0.0, 1e-3
-	for i := range t.Decomposed {
-		if d := &t.Decomposed[i]; d.What == "" {
+	for i := range t.Decompositions {
+		if d := &t.Decompositions[i]; d.What == "" {
 			more, less := d.sides()
 			lo = min(lo, less, d.TotalUs.Mid, finite(d.TotalUs.Lo))
 			hi = max(hi, more, d.TotalUs.Mid, finite(d.TotalUs.Hi))
@@ -27,13 +27,13 @@ func (t *Table) DifferenceChart() *chart {
 	c := newChart(a, "µs of CPU time per request more than the control's")
 	c.Ticks = a.Ticks(tickNumber)
 	c.Bands = []mark{{Class: "zero", X0: a.At(0), X1: a.At(0) + 1.5, Title: "as much as the control"}}
-	for i := range t.Decomposed {
-		d := &t.Decomposed[i]
+	for i := range t.Decompositions {
+		d := &t.Decompositions[i]
 		if d.What != "" {
 			continue
 		}
 		d.draw(c.addRow(d.Of), a.At)
-		c.Alt += d.Says() + ". "
+		c.Alt += d.Sentence() + ". "
 	}
 	for _, role := range trial.Roles() {
 		for _, sys := range []bool{false, true} {
@@ -85,6 +85,6 @@ func (d *Decomposition) draw(r *chartRow, at func(float64) float64) {
 			Title: fmt.Sprintf("%s in total: %s µs", d.Of.Title, signedInterval(d.TotalUs))})
 		end = max(end, at(d.TotalUs.Hi))
 	}
-	r.Dots = append(r.Dots, mark{Class: "total", X0: at(d.TotalUs.Mid), Title: d.Says()})
+	r.Dots = append(r.Dots, mark{Class: "total", X0: at(d.TotalUs.Mid), Title: d.Sentence()})
 	r.Texts = append(r.Texts, mark{X0: end + 10, Text: signed(d.TotalUs.Mid) + " µs"})
 }

@@ -29,8 +29,8 @@ func (a *Analysis) writeDifferences(w io.Writer) error {
 	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"of", "than", "what", "part", "us", "us_lo", "us_hi"})) // the writer keeps its first error
 	for i := range a.Tables {
 		t := &a.Tables[i]
-		for j := range t.Decomposed {
-			d := &t.Decomposed[j]
+		for j := range t.Decompositions {
+			d := &t.Decompositions[j]
 			line := func(part string, us ...float64) {
 				cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{d.Of.Name, d.Than.Name, d.What, part})
 				for _, v := range us {
@@ -59,8 +59,8 @@ func (a *Analysis) writeCounts(w io.Writer) error {
 		line := func(row *Row, where, what string, v float64) {
 			_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{row.Name, where, what, csvNumber(v)}))
 		}
-		for j := range t.Taken.Rows {
-			r := &t.Taken.Rows[j]
+		for j := range t.Usage.Rows {
+			r := &t.Usage.Rows[j]
 			line(r.Row, r.Role, "user_us", r.UserUs)
 			line(r.Row, r.Role, "sys_us", r.SysUs)
 			line(r.Row, r.Role, "voluntary_switches", r.Voluntary)
@@ -71,8 +71,8 @@ func (a *Analysis) writeCounts(w io.Writer) error {
 				line(r.Row, r.Role, "call "+name, r.Calls[name])
 			}
 		}
-		for j := range t.Taken.Hops {
-			h := &t.Taken.Hops[j]
+		for j := range t.Usage.Hops {
+			h := &t.Usage.Hops[j]
 			where := "hop " + h.HopName() + " by " + h.Network
 			line(h.Row, where, "connections", h.Opened)
 			line(h.Row, where, "segments_to", h.ToSegments)

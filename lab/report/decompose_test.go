@@ -86,18 +86,18 @@ func TestDecompositionAddsUp(t *testing.T) {
 func TestDecompositions(t *testing.T) {
 	a := Analyze(countedSample())
 	for i := range a.Tables {
-		if n := len(a.Tables[i].Decomposed); n != 5 { // four contenders, and one pair of which none is the control
+		if n := len(a.Tables[i].Decompositions); n != 5 { // four contenders, and one pair of which none is the control
 			t.Fatalf("%d decompositions", n)
 		}
-		for _, d := range a.Tables[i].Decomposed {
+		for _, d := range a.Tables[i].Decompositions {
 			if extra, _ := stat.Difference(d.Of.weights, d.Than.weights); extra != d.TotalUs {
-				t.Errorf("%s: the total is %v, and the difference of the weights %v", d.Says(), d.TotalUs, extra)
+				t.Errorf("%s: the total is %v, and the difference of the weights %v", d.Sentence(), d.TotalUs, extra)
 			}
 		}
 	}
 	run := countedSample()
 	drop(run, "nethttp") // nothing is left to be compared with but the pair
-	if all := Analyze(run).Tables[0].Decomposed; len(all) != 1 || all[0].What != "the engine" || all[0].Of.Name != "fasthttp" {
+	if all := Analyze(run).Tables[0].Decompositions; len(all) != 1 || all[0].What != "the engine" || all[0].Of.Name != "fasthttp" {
 		t.Errorf("without a control: %d decompositions", len(all))
 	}
 }
@@ -115,9 +115,9 @@ func TestDecompositionIsExact(t *testing.T) {
 			}
 		}
 	}
-	d := Analyze(run).Tables[0].Decomposed[0]
+	d := Analyze(run).Tables[0].Decompositions[0]
 	if d.Of.Name != "nginx-nethttp" || d.Than.Name != "nethttp" || len(d.Parts) != 4 {
-		t.Fatalf("%s", d.Says())
+		t.Fatalf("%s", d.Sentence())
 	}
 	for name, want := range map[string]float64{"nginx user": 3, "nginx sys": 9, "application user": 0.25, "application sys": 0.75} {
 		p := d.Part(name)
@@ -130,10 +130,10 @@ func TestDecompositionIsExact(t *testing.T) {
 	if math.Abs(d.ResidualUs) > 1e-3 || d.Part("helper user") != nil {
 		t.Errorf("residual %v", d.ResidualUs)
 	}
-	if got, want := d.Says(), "nginx → net/http costs 13.0 µs more than net/http: nginx +12.0, application user +0.2, application sys +0.8"; got != want {
+	if got, want := d.Sentence(), "nginx → net/http costs 13.0 µs more than net/http: nginx +12.0, application user +0.2, application sys +0.8"; got != want {
 		t.Errorf("says %q, want %q", got, want)
 	}
-	if got, want := d.CallsSay(), "nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0"; got != want {
+	if got, want := d.CallList(), "nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0"; got != want {
 		t.Errorf("says %q, want %q", got, want)
 	}
 }
@@ -189,14 +189,14 @@ func TestCountedTrialsAreNotTimed(t *testing.T) {
 	if err := without.writeBench(&plain); err != nil || plain.String() != bench.String() {
 		t.Errorf("counted trials are among the timed ones, %v", err)
 	}
-	taken := &with.Tables[0].Taken
-	if got := strings.Join(taken.Names, " "); got != "read recvfrom writev accept4 write" {
+	used := &with.Tables[0].Usage
+	if got := strings.Join(used.CallNames, " "); got != "read recvfrom writev accept4 write" {
 		t.Errorf("columns %s", got)
 	}
-	if len(taken.Hops) != 3 || taken.Hops[2].Opened != 1 || taken.Hops[2].FromBytes != 153 || len(taken.Missing) != 1 {
-		t.Errorf("%+v", taken)
+	if len(used.Hops) != 3 || used.Hops[2].Opened != 1 || used.Hops[2].FromBytes != 153 || len(used.Missing) != 1 {
+		t.Errorf("%+v", used)
 	}
-	if len(with.Tables[1].Taken.Missing)+len(with.Tables[1].Taken.Hops) != 0 {
+	if len(with.Tables[1].Usage.Missing)+len(with.Tables[1].Usage.Hops) != 0 {
 		t.Error("one condition shows what was counted under another")
 	}
 	var text, page bytes.Buffer
@@ -232,7 +232,7 @@ func TestFailureWhileCounting(t *testing.T) {
 	if row := a.Tables[0].named("nginx-nethttp"); row.Trials != blocks || len(row.Failures) != 0 {
 		t.Errorf("%d trials, failures %v", row.Trials, row.Failures)
 	}
-	if got := strings.Join(a.Tables[0].Taken.Missing, "; "); !strings.Contains(got, "nothing was counted of nginx → net/http: it fell over") {
+	if got := strings.Join(a.Tables[0].Usage.Missing, "; "); !strings.Contains(got, "nothing was counted of nginx → net/http: it fell over") {
 		t.Errorf("said: %s", got)
 	}
 }

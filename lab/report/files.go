@@ -27,9 +27,9 @@ const (
 
 // File is one of a results folder's.
 type File struct {
-	Name  string
-	Has   string // what it holds, for a reader
-	write func(io.Writer) error
+	Name    string
+	Content string // what it holds, for a reader
+	write   func(io.Writer) error
 }
 
 // Files are those that WriteFiles writes, and of those that stand there already the journal and
@@ -39,7 +39,7 @@ func (a *Analysis) Files() []File {
 		{PageFile, "this page", a.writePage},
 		{csvFile, "what each contender showed under each condition", a.writeCSV},
 		{contendersFile, "who took part: versions, source lines, and what was answered before any load", a.writeContenders},
-		{answersFile, "how answers differ from the control's", a.writeAnswers},
+		{responsesFile, "how answers differ from the control's", a.writeResponses},
 		{latencyFile, "the curves of latency", a.writeLatency},
 		{pairsFile, "what the parts cost", a.writePairs},
 		{differencesFile, "where the differences are", a.writeDifferences},

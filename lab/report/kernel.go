@@ -9,9 +9,9 @@ import (
 	"github.com/tarehq/tare/lab/kernel"
 )
 
-// KernelSays is what the comparison of kernel settings comes to, or "" if the write-up
+// KernelSummary is what the comparison of kernel settings comes to, or "" if the write-up
 // tells none.
-func (r *Run) KernelSays() string {
+func (r *Run) KernelSummary() string {
 	if len(r.Kernel) == 0 {
 		return ""
 	}
@@ -35,8 +35,8 @@ func noneOr(n int) string {
 	return strconv.Itoa(n)
 }
 
-// TunedTo is the value that a setting had while the run lasted, or "" if it was left alone.
-func (r *Run) TunedTo(name string) string {
+// TunedValue is the value that a setting had while the run lasted, or "" if it was left alone.
+func (r *Run) TunedValue(name string) string {
 	i := slices.IndexFunc(r.Tuned, func(c kernel.Change) bool { return c.Name == name })
 	if i < 0 {
 		return ""
@@ -49,7 +49,7 @@ func (r *Run) TunedTo(name string) string {
 func (r *Run) writeKernel(b *strings.Builder) {
 	var lacking []string
 	for i := range r.Kernel {
-		if row := &r.Kernel[i]; row.Want != "" && r.TunedTo(row.Name) == "" {
+		if row := &r.Kernel[i]; row.Want != "" && r.TunedValue(row.Name) == "" {
 			lacking = append(lacking, fmt.Sprintf("%s %s (theirs %s)", row.Name, row.Here, row.Theirs))
 		}
 	}

@@ -90,8 +90,8 @@ func (t *Table) measured() (rows []*Row) {
 	return rows
 }
 
-// LatencySays is what the times are.
-func (t *Table) LatencySays() string {
+// LatencyNote is what the times are.
+func (t *Table) LatencyNote() string {
 	const tail = " A curve goes from a tenth of the requests to where fewer than ten lie beyond; point at one to see it alone."
 	if t.Saturated() {
 		return fmt.Sprintf("Time from sending a request to the last byte of its response, with one under way on each of %d connections at all times. "+

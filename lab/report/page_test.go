@@ -31,7 +31,7 @@ func crowded() *Run {
 		run.Entrants = append(run.Entrants, Entrant{
 			Name: name, Title: fmt.Sprintf("nginx → an application of many words, %d", i), About: "one more", Kind: Way, Protocol: "http",
 			Versions: []string{"nginx/1.22.1", fmt.Sprintf("Python 3.%d", i)}, Lines: 40 + i, PublishedLines: 800 + i,
-			Answer: run.Entrants[0].Answer, Declared: []Declared{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"other"`}, "each has its own head"}},
+			Response: run.Entrants[0].Response, Declared: []Declared{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"other"`}, "each has its own head"}},
 		})
 		for _, c := range run.Conditions {
 			for block := range blocks {
@@ -261,7 +261,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("the text lacks %s", want)
 		}
 	}
-	rows := table(t, a.writeAnswers)
+	rows := table(t, a.writeResponses)
 	if len(rows) != 10 || rows[0]["its"] != "404" || rows[0]["declared_because"] != "" || rows[9]["declared_because"] != "its head is longer" {
 		t.Errorf("%v", rows)
 	}
@@ -312,10 +312,10 @@ func TestLatencyPlot(t *testing.T) {
 		t.Errorf("%d rows, %v", len(rows), rows[:min(3, len(rows))])
 	}
 	a.Tables[0].Rate = 5000
-	if got := a.Tables[0].LatencySays(); !strings.Contains(got, "was due") || !strings.Contains(got, "5000 a second") {
+	if got := a.Tables[0].LatencyNote(); !strings.Contains(got, "was due") || !strings.Contains(got, "5000 a second") {
 		t.Errorf("at a fixed rate: %s", got)
 	}
-	if got := a.Tables[1].LatencySays(); !strings.Contains(got, "closed loop") || strings.Contains(got, "was due") {
+	if got := a.Tables[1].LatencyNote(); !strings.Contains(got, "closed loop") || strings.Contains(got, "was due") {
 		t.Errorf("at saturation: %s", got)
 	}
 }
@@ -380,8 +380,8 @@ func TestWarned(t *testing.T) {
 		}
 	}
 	a := Analyze(run)
-	warned := a.Tables[0].Warned()
-	if len(warned) != 1 || warned[0].Titles() != "fasthttp and tare" || !strings.Contains(warned[0].Text, "97 % busy") {
+	warned := a.Tables[0].Warnings()
+	if len(warned) != 1 || warned[0].Contenders() != "fasthttp and tare" || !strings.Contains(warned[0].Text, "97 % busy") {
 		t.Errorf("%+v", warned)
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// MeasureOf is for how long each of a table's trials was measured.
-func (a *Analysis) MeasureOf(t *Table) time.Duration {
+// MeasuredTime is for how long each of a table's trials was measured.
+func (a *Analysis) MeasuredTime(t *Table) time.Duration {
 	if t.Saturated() {
 		return a.Measure
 	}

@@ -59,7 +59,7 @@ type Run struct {
 	Notes []string `json:"notes,omitempty"`
 
 	// Tested are the counter-experiments that were carried out.
-	Tested []Tested `json:"tested,omitempty"`
+	CounterExperiments []CounterExperiment `json:"tested,omitempty"`
 
 	// Warnings are about the run as a whole, such as that it was interrupted.
 	Warnings []string `json:"warnings"`
@@ -93,7 +93,7 @@ type Entrant struct {
 	// PublishedLines are those of the write-up's application, if it tells them.
 	PublishedLines int `json:"publishedLines,omitempty"`
 
-	Answer      *equal.Answer      `json:"answer"`
+	Response    *equal.Response    `json:"answer"`
 	Differences []equal.Difference `json:"differences"` // from the control's answer, that nobody declared
 	Declared    []Declared         `json:"declared"`    // those that the experiment declares
 

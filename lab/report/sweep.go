@@ -36,24 +36,24 @@ type Sweep struct {
 }
 
 // Swept reports whether an axis was swept; "all" is any.
-func (r *Run) Swept(axis string) bool {
+func (r *Run) HasSweep(axis string) bool {
 	return slices.ContainsFunc(r.Sweeps, func(s Sweep) bool { return s.Axis == axis || axis == "all" })
 }
 
 // Swept is what a sweep showed.
-type Swept struct {
+type SweepResult struct {
 	*Sweep
-	Lines []SweptLine // of contenders of which something was measured
+	Lines []SweepLine // of contenders of which something was measured
 }
 
-// SweptLine is one contender along the axis.
-type SweptLine struct {
+// SweepLine is one contender along the axis.
+type SweepLine struct {
 	*Entrant
-	Points []SweptPoint // one for each of the sweep's conditions
+	Points []SweepPoint // one for each of the sweep's conditions
 }
 
-// SweptPoint is a contender at one place of the axis.
-type SweptPoint struct {
+// SweepPoint is a contender at one place of the axis.
+type SweepPoint struct {
 	Label     string
 	Trials    int
 	WeightUs  Range
@@ -76,13 +76,13 @@ func newRange(v []float64) (r Range) {
 // Below reports whether all trials of r were below all of s.
 func (r Range) Below(s Range) bool { return r.Hi < s.Lo }
 
-// SweptAll is what the run's sweeps showed.
-func (a *Analysis) SweptAll() (all []Swept) {
+// SweepResults is what the run's sweeps showed.
+func (a *Analysis) SweepResults() (all []SweepResult) {
 	for i := range a.Sweeps {
-		s := Swept{Sweep: &a.Sweeps[i]}
+		s := SweepResult{Sweep: &a.Sweeps[i]}
 		for _, name := range s.Contenders {
 			if e := a.entrant(name); e != nil {
-				if line := a.sweptLine(s.Sweep, e); slices.ContainsFunc(line.Points, func(p SweptPoint) bool { return p.Trials > 0 || p.Failure != "" }) {
+				if line := a.sweepLine(s.Sweep, e); slices.ContainsFunc(line.Points, func(p SweepPoint) bool { return p.Trials > 0 || p.Failure != "" }) {
 					s.Lines = append(s.Lines, line)
 				}
 			}
@@ -94,8 +94,8 @@ func (a *Analysis) SweptAll() (all []Swept) {
 	return all
 }
 
-func (a *Analysis) sweptLine(s *Sweep, e *Entrant) SweptLine {
-	line := SweptLine{Entrant: e, Points: make([]SweptPoint, len(s.Conditions))}
+func (a *Analysis) sweepLine(s *Sweep, e *Entrant) SweepLine {
+	line := SweepLine{Entrant: e, Points: make([]SweepPoint, len(s.Conditions))}
 	for i, c := range s.Conditions {
 		var weights, rates []float64
 		p := &line.Points[i]
@@ -115,7 +115,7 @@ func (a *Analysis) sweptLine(s *Sweep, e *Entrant) SweptLine {
 }
 
 // Title says what was swept.
-func (s *Swept) Title() string {
+func (s *SweepResult) Title() string {
 	switch s.Axis {
 	case GOMAXPROCS:
 		return "GOMAXPROCS, or how many processes there are"
@@ -126,7 +126,7 @@ func (s *Swept) Title() string {
 }
 
 // Under says under which conditions, but for the axis.
-func (s *Swept) Under() string {
+func (s *SweepResult) OtherConditions() string {
 	c := s.Conditions[0]
 	c.Procs, c.Workers = 0, 0
 	if s.Axis != Connections {
@@ -136,10 +136,10 @@ func (s *Swept) Under() string {
 	return cores
 }
 
-// writeSweptText writes what the sweeps showed, for a terminal.
-func (a *Analysis) writeSweptText(b *strings.Builder) {
-	for _, s := range a.SweptAll() {
-		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.Under(), blocksText(s.Blocks), s.Measure)
+// writeSweepResults writes what the sweeps showed, for a terminal.
+func (a *Analysis) writeSweepResults(b *strings.Builder) {
+	for _, s := range a.SweepResults() {
+		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.OtherConditions(), blocksText(s.Blocks), s.Measure)
 		w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 		wide := 0
 		for _, line := range s.Lines {
@@ -156,12 +156,12 @@ func (a *Analysis) writeSweptText(b *strings.Builder) {
 			}
 		}
 		_ = w.Flush()
-		fmt.Fprintf(b, "\n%s\n\n", wrap(strings.Join(s.Says(), " "), textWidth))
+		fmt.Fprintf(b, "\n%s\n\n", wrap(strings.Join(s.Sentences(), " "), textWidth))
 	}
 }
 
 // Cells are the line's weights, and its rates.
-func (l *SweptLine) Cells() [][]string {
+func (l *SweepLine) Cells() [][]string {
 	rows := make([][]string, 2)
 	for _, p := range l.Points {
 		if p.Trials == 0 {
@@ -183,7 +183,7 @@ func (a *Analysis) writeSweeps(w io.Writer) error {
 		"experiment", "axis", "value", "cores", "connections", "gomaxprocs", "workers", "contender", "trials",
 		"weight_us", "weight_us_min", "weight_us_max", "requests_per_sec", "requests_per_sec_min", "requests_per_sec_max", "failure",
 	}) // the writer keeps its first error
-	for _, s := range a.SweptAll() {
+	for _, s := range a.SweepResults() {
 		for _, line := range s.Lines {
 			for i, p := range line.Points {
 				c := s.Conditions[i]

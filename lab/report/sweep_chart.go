@@ -9,18 +9,18 @@ import (
 )
 
 // WeightPlot draws what a request costs along the axis.
-func (s *Swept) WeightPlot(run *Run) *page.Plot {
-	return s.plot(run, "µs of CPU time per request", func(p *SweptPoint) Range { return p.WeightUs }, micros)
+func (s *SweepResult) WeightPlot(run *Run) *page.Plot {
+	return s.plot(run, "µs of CPU time per request", func(p *SweepPoint) Range { return p.WeightUs }, micros)
 }
 
 // RatePlot draws how many requests are served along the axis.
-func (s *Swept) RatePlot(run *Run) *page.Plot {
-	return s.plot(run, "requests per second", func(p *SweptPoint) Range { return p.PerSecond },
+func (s *SweepResult) RatePlot(run *Run) *page.Plot {
+	return s.plot(run, "requests per second", func(p *SweepPoint) Range { return p.PerSecond },
 		func(v float64) string { return loadreport.Count(v) + "/s" })
 }
 
 // plot draws one figure of all contenders, with the range of the trials at each place.
-func (s *Swept) plot(run *Run, up string, of func(*SweptPoint) Range, text func(float64) string) *page.Plot {
+func (s *SweepResult) plot(run *Run, up string, of func(*SweepPoint) Range, text func(float64) string) *page.Plot {
 	rows := make([]*Row, len(s.Lines))
 	most := 0.0
 	for i := range s.Lines {
@@ -58,7 +58,7 @@ func (s *Swept) plot(run *Run, up string, of func(*SweptPoint) Range, text func(
 
 // places are where the conditions stand on the horizontal axis: connections as equal ratios,
 // others side by side.
-func (s *Swept) places() (x page.Axis, places []float64) {
+func (s *SweepResult) places() (x page.Axis, places []float64) {
 	for i, c := range s.Conditions {
 		place := float64(i)
 		if s.Axis == Connections {
@@ -74,7 +74,7 @@ func (s *Swept) places() (x page.Axis, places []float64) {
 	return x, places
 }
 
-func (s *Swept) unit() string {
+func (s *SweepResult) unit() string {
 	switch s.Axis {
 	case GOMAXPROCS:
 		return "GOMAXPROCS or processes"

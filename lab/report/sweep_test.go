@@ -14,9 +14,9 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// sweptSample is the sample with two sweeps. Along the connections net/http weighs ever less,
+// sweepSample is the sample with two sweeps. Along the connections net/http weighs ever less,
 // and fasthttp ever more; of nginx's workers nothing is shown, and with 16 it fails.
-func sweptSample() *Run {
+func sweepSample() *Run {
 	run := sample()
 	add := func(s Sweep, weight func(name string, at, block int) float64) {
 		for at, c := range s.Conditions {
@@ -55,7 +55,7 @@ func sweptSample() *Run {
 
 // Trials of a sweep are no part of the tables, even if nothing differs but that.
 func TestSweepsLeaveTablesAlone(t *testing.T) {
-	with, without := Analyze(sweptSample()), Analyze(sample())
+	with, without := Analyze(sweepSample()), Analyze(sample())
 	if a, b := with.Verdict(), without.Verdict(); a != b {
 		t.Errorf("%s\n%s", a, b)
 	}
@@ -70,8 +70,8 @@ func TestSweepsLeaveTablesAlone(t *testing.T) {
 }
 
 // Of curves it is said what all trials bear out, and nothing else.
-func TestSweepSays(t *testing.T) {
-	all := Analyze(sweptSample()).SweptAll()
+func TestSweepSentences(t *testing.T) {
+	all := Analyze(sweepSample()).SweepResults()
 	if len(all) != 2 {
 		t.Fatal(len(all))
 	}
@@ -81,12 +81,12 @@ func TestSweepSays(t *testing.T) {
 			"fasthttp costs less than net/http with 1, and more with 2000.",
 		"Of nginx → net/http no place is shown to differ from another. nginx → net/http failed with 16: it crashed.",
 	} {
-		if got := strings.Join(all[i].Says(), " "); got != want {
+		if got := strings.Join(all[i].Sentences(), " "); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if all[0].Under() != "the servers on one core" || all[1].Under() != "64 connections and all cores shared" {
-		t.Errorf("under %q and %q", all[0].Under(), all[1].Under())
+	if all[0].OtherConditions() != "the servers on one core" || all[1].OtherConditions() != "64 connections and all cores shared" {
+		t.Errorf("under %q and %q", all[0].OtherConditions(), all[1].OtherConditions())
 	}
 	if last := all[1].Lines[0].Points[2]; last.Trials != 0 || last.Failure == "" {
 		t.Errorf("%+v", last)
@@ -95,7 +95,7 @@ func TestSweepSays(t *testing.T) {
 
 func TestSweepText(t *testing.T) {
 	var b strings.Builder
-	if err := Analyze(sweptSample()).WriteText(&b); err != nil {
+	if err := Analyze(sweepSample()).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -115,7 +115,7 @@ func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func TestSweepCSV(t *testing.T) {
 	var b bytes.Buffer
-	if err := Analyze(sweptSample()).writeSweeps(&b); err != nil {
+	if err := Analyze(sweepSample()).writeSweeps(&b); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()
@@ -132,7 +132,7 @@ func TestSweepCSV(t *testing.T) {
 
 // Curves are drawn with places and names that can be read, and what they show when pointed at.
 func TestSweepPage(t *testing.T) {
-	a := Analyze(sweptSample())
+	a := Analyze(sweepSample())
 	var b bytes.Buffer
 	if err := a.writePage(&b); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestSweepPage(t *testing.T) {
 			t.Errorf("the page has %q", bad)
 		}
 	}
-	s := a.SweptAll()[0]
+	s := a.SweepResults()[0]
 	p := s.WeightPlot(a.Run)
 	if len(p.Lines) != 2 || len(p.Lines[0].Spots) != 3 || !p.Named {
 		t.Fatalf("%+v", p)
@@ -161,7 +161,7 @@ func TestSweepPage(t *testing.T) {
 	if got := p.Lines[0].Spots[0].Title; got != "net/http, connections 1: 30.5 µs; 2 blocks from 30.0 µs to 31.0 µs" {
 		t.Error(got)
 	}
-	if failed := a.SweptAll()[1].RatePlot(a.Run); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
+	if failed := a.SweepResults()[1].RatePlot(a.Run); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
 		t.Errorf("%+v", failed.Lines)
 	}
 	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, connections 1: 30.5 µs; 2 blocks", "fasthttp costs less than net/http with 1, and more with 2000.")
@@ -230,7 +230,7 @@ func TestFixedRateTable(t *testing.T) {
 		t.Errorf("lacks %q:\n%s", heading, b.String())
 	}
 	// The clock's ticks are too few to tell user from system time.
-	if rated := &a.Tables[2]; len(rated.Decomposed) > 0 || len(rated.WeightChart().Legend) > 2 {
+	if rated := &a.Tables[2]; len(rated.Decompositions) > 0 || len(rated.WeightChart().Legend) > 2 {
 		t.Errorf("user and system time are told apart: %+v", rated.WeightChart().Legend)
 	}
 	if s := a.shape(); len(s.columns) != 1+2 {
@@ -287,8 +287,8 @@ func TestTwoRates(t *testing.T) {
 		}
 	}
 	two := Compare(a, b)
-	if len(two.Apart) != 0 || len(two.Tables) != 3 || strings.Join(two.Changed, "; ") != "fixed rate: 20,000 requests/s in A, 15,000 requests/s in B" {
-		t.Errorf("apart %q, changed %q, %d tables", two.Apart, two.Changed, len(two.Tables))
+	if len(two.Mismatches) != 0 || len(two.Tables) != 3 || strings.Join(two.Changes, "; ") != "fixed rate: 20,000 requests/s in A, 15,000 requests/s in B" {
+		t.Errorf("apart %q, changed %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
 }
 

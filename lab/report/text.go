@@ -21,13 +21,13 @@ func (a *Analysis) WriteText(w io.Writer) error {
 	for i := range a.Tables {
 		a.writeTable(&b, &a.Tables[i])
 	}
-	a.writeSweptText(&b)
+	a.writeSweepResults(&b)
 	notes := a.absent() + a.differences()
 	if notes != "" {
 		fmt.Fprintf(&b, "%s\n", notes)
 	}
 	a.writePublished(&b)
-	a.writeWho(&b)
+	a.writeEntrants(&b)
 	a.writeKernel(&b)
 	for _, warning := range a.Warnings {
 		fmt.Fprintf(&b, "WARNING: %s\n", warning)
@@ -41,7 +41,7 @@ const textWidth = 100
 
 func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	fmt.Fprintf(b, "With %s: CPU time per request of all server processes, %s of %v\n\n",
-		conditionText(t), blocksText(a.Blocks), a.MeasureOf(t))
+		conditionText(t), blocksText(a.Blocks), a.MeasuredTime(t))
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	wide := 0
 	for _, row := range t.Rows {
@@ -63,16 +63,16 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	}
 	_ = w.Flush()
 	fmt.Fprintln(b)
-	if said := t.Chance(); said != "" {
+	if said := t.VariationNote(); said != "" {
 		fmt.Fprintf(b, "%s\n\n", wrap(said, textWidth))
 	}
 	a.writeBuilds(b, t)
 	t.writePairs(b)
 	t.writeDecompositions(b)
 	a.writeWhy(b, t)
-	warned := t.Warned()
+	warned := t.Warnings()
 	for _, w := range warned {
-		said := wrap(w.Titles()+": "+w.Text, textWidth-4)
+		said := wrap(w.Contenders()+": "+w.Text, textWidth-4)
 		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(said, "\n", "\n    "))
 	}
 	if len(warned) > 0 {
@@ -145,7 +145,7 @@ func (a *Analysis) differences() string {
 		if len(r.Of) > 1 {
 			differ = "differ"
 		}
-		fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("%s %s as declared in %s: %s", r.Titles(), differ, list(r.What()), r.Why), textWidth))
+		fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("%s %s as declared in %s: %s", r.Contenders(), differ, list(r.Aspects()), r.Why), textWidth))
 	}
 	return b.String()
 }

@@ -40,9 +40,9 @@ func why(run *Run, t *Table) (all []Why) {
 		if row.Trials == 0 || row.Kind == Control || row.Kind == Ceiling {
 			continue
 		}
-		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: again, Shown: row.Finding == stat.Less || row.Finding == stat.More}
+		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: again, HasDifference: row.Finding == stat.Less || row.Finding == stat.More}
 		if row.Kind == Twin {
-			c.Twin, c.Again = nil, true
+			c.Twin, c.IsTwin = nil, true
 		}
 		if found := explain.Explain(c); len(found) > 0 {
 			all = append(all, Why{row, found[:min(shownFindings, len(found))]})
@@ -61,8 +61,8 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	for _, entrant := range run.Entrants {
 		if entrant.Name == name {
 			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Versions)
-			if entrant.Answer != nil {
-				e.Bytes = float64(entrant.Answer.Bytes)
+			if entrant.Response != nil {
+				e.Bytes = float64(entrant.Response.Bytes)
 			}
 		}
 	}
@@ -78,12 +78,12 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	e.PerSecond = of(func(r *trial.Record) float64 { return r.Load.PerSecond() })
 	e.MeanUs = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Mean()) })
 	e.P50Us = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Quantile(0.5)) })
-	e.Delayed = of(func(r *trial.Record) float64 { return shareOf(r.Load.Latency, explain.Delayed()) })
-	e.Retried = of(func(r *trial.Record) float64 { return shareOf(r.Load.Connect, explain.Retried()) })
+	e.DelayedShare = of(func(r *trial.Record) float64 { return shareOf(r.Load.Latency, explain.DelayedACKs()) })
+	e.RetriedShare = of(func(r *trial.Record) float64 { return shareOf(r.Load.Connect, explain.RetriedConnects()) })
 	e.Connects = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Connects) })
 	e.Errors = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Errors.Total()) })
-	e.Busy = of(func(r *trial.Record) float64 { return r.Load.Generator.Busy })
-	e.Others = of(func(r *trial.Record) float64 { return r.Others.Seconds() / r.Load.Seconds })
+	e.GeneratorBusy = of(func(r *trial.Record) float64 { return r.Load.Generator.Busy })
+	e.OthersCPUs = of(func(r *trial.Record) float64 { return r.Others.Seconds() / r.Load.Seconds })
 	e.Demand = of(demand)
 	e.BackendConnects = backendConnects(timed, counted)
 	for _, r := range timed {
@@ -143,7 +143,7 @@ func shareOf(h *hist.Histogram, in explain.Band) float64 {
 	}
 	var of int64
 	for d, times := range h.All() {
-		if in.Holds(us(d)) {
+		if in.Contains(us(d)) {
 			of += times
 		}
 	}
@@ -251,14 +251,14 @@ func callsPerRequest(counted []*trial.Record, role string) map[string]float64 {
 
 // Tested is a counter-experiment that was carried out: the contender, the contender with one
 // setting changed, and the control, side by side.
-type Tested struct {
-	Contender string           `json:"contender"`
-	Condition trial.Condition  `json:"condition"`
-	Cause     explain.Cause    `json:"cause"`
-	Setting   explain.Setting  `json:"setting"`
-	To        string           `json:"to"` // what the setting was changed to
-	Explains  explain.Quantity `json:"explains"`
-	OfControl bool             `json:"ofControl,omitempty"` // it is the control whose setting was changed: Toggled is of that
+type CounterExperiment struct {
+	Contender      string           `json:"contender"`
+	Condition      trial.Condition  `json:"condition"`
+	Cause          explain.Cause    `json:"cause"`
+	Setting        explain.Setting  `json:"setting"`
+	To             string           `json:"to"` // what the setting was changed to
+	Explains       explain.Quantity `json:"explains"`
+	ChangesControl bool             `json:"ofControl,omitempty"` // it is the control whose setting was changed: Toggled is of that
 
 	// Values are of what it explains, by block: microseconds of CPU time or of mean
 	// latency, or requests per second. A trial that failed is left out with its block.
@@ -289,17 +289,17 @@ const (
 
 // differences are what the contender differs from the control by, as it is and with the setting
 // changed; medians.
-func (x *Tested) differences() (before, after float64) {
+func (x *CounterExperiment) differences() (before, after float64) {
 	b, _ := stat.Difference(x.Of, x.Control)
 	a, _ := stat.Difference(x.Toggled, x.Control)
-	if x.OfControl {
+	if x.ChangesControl {
 		a, _ = stat.Difference(x.Of, x.Toggled)
 	}
 	return b.Mid, a.Mid
 }
 
 // Outcome returns what became of the difference. It means nothing of a test that failed.
-func (x *Tested) Outcome() Outcome {
+func (x *CounterExperiment) Outcome() Outcome {
 	before, after := x.differences()
 	switch left := after / before; {
 	case left <= goneBound:
@@ -311,7 +311,7 @@ func (x *Tested) Outcome() Outcome {
 }
 
 // Says is what a counter-experiment has shown.
-func (x *Tested) Says() string {
+func (x *CounterExperiment) Sentence() string {
 	if x.Failure != "" {
 		return fmt.Sprintf("that could not be tested: %s", x.Failure)
 	}
@@ -327,7 +327,7 @@ func (x *Tested) Says() string {
 }
 
 // amount writes a difference of what is explained.
-func (x *Tested) amount(v float64) string {
+func (x *CounterExperiment) amount(v float64) string {
 	if x.Explains == explain.Rate {
 		return fmt.Sprintf("%+.0f requests/s", v)
 	}
@@ -339,14 +339,14 @@ func (x *Tested) amount(v float64) string {
 }
 
 // testOf returns what became of a finding's counter-experiment, or nil.
-func (a *Analysis) testOf(t *Table, w *Why, f *explain.Finding) *Tested {
-	i := slices.IndexFunc(a.Tested, func(x Tested) bool {
+func (a *Analysis) testOf(t *Table, w *Why, f *explain.Finding) *CounterExperiment {
+	i := slices.IndexFunc(a.CounterExperiments, func(x CounterExperiment) bool {
 		return x.Contender == w.Name && x.Condition == t.Condition && x.Cause == f.Cause
 	})
 	if i < 0 {
 		return nil
 	}
-	return &a.Tested[i]
+	return &a.CounterExperiments[i]
 }
 
 // Sentences are what is said of one contender, one for each cause.
@@ -356,7 +356,7 @@ func (a *Analysis) Sentences(t *Table, w *Why) (sentences []string) {
 		f := &w.Findings[i]
 		said := f.Sentence
 		if x := a.testOf(t, w, f); x != nil {
-			said += "; " + x.Says()
+			said += "; " + x.Sentence()
 		}
 		sentences = append(sentences, upper(said)+".")
 		if f.Counter.Setting == "" {

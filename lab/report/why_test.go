@@ -87,21 +87,21 @@ func TestWhyIsSaid(t *testing.T) {
 	const sentence = "For each request clients open 1.0 connections, where with Plain they open none: nearly all of the 40 µs that it costs more"
 	run := explained()
 	for _, test := range []struct {
-		tested *report.Tested
+		tested *report.CounterExperiment
 		want   string
 	}{
 		{nil, "."},
-		{&report.Tested{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to 2.00 µs."},
-		{&report.Tested{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to −1.00 µs."},
-		{&report.Tested{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}}, "; with x a part of the difference goes, from 40.0 µs to 20.0 µs."},
-		{&report.Tested{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}}, "; with x it does not go (40.0 µs, and then 39.0 µs): the cause is another."},
-		{&report.Tested{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990}, Control: []float64{1000}}, "; with x the difference goes, from -500 requests/s to -10 requests/s."},
-		{&report.Tested{Failure: "it died"}, "; that could not be tested: it died."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to 2.00 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to −1.00 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}}, "; with x a part of the difference goes, from 40.0 µs to 20.0 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}}, "; with x it does not go (40.0 µs, and then 39.0 µs): the cause is another."},
+		{&report.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990}, Control: []float64{1000}}, "; with x the difference goes, from -500 requests/s to -10 requests/s."},
+		{&report.CounterExperiment{Failure: "it died"}, "; that could not be tested: it died."},
 	} {
-		run.Tested = nil
+		run.CounterExperiments = nil
 		if test.tested != nil {
 			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0], explain.NoClientKeepAlive, "x"
-			run.Tested = []report.Tested{*test.tested}
+			run.CounterExperiments = []report.CounterExperiment{*test.tested}
 		}
 		a := report.Analyze(run)
 		table := &a.Tables[0]
@@ -147,8 +147,8 @@ func TestWhyLighter(t *testing.T) {
 	if e := report.Evidence(run, "b", run.Conditions[0]); e.Interpreter != "Python" {
 		t.Errorf("interpreted by %q", e.Interpreter)
 	}
-	run.Tested = []report.Tested{{
-		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", OfControl: true,
+	run.CounterExperiments = []report.CounterExperiment{{
+		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", ChangesControl: true,
 		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
 	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0], "; with x the difference goes, from −40.0 µs to −1.00 µs.") {

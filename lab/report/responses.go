@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/lab/equal"
 )
 
-const answersFile = "answers.csv"
+const responsesFile = "answers.csv"
 
 // Reason is why answers differ as they do, and whose.
 type Reason struct {
@@ -48,7 +48,7 @@ func (r *Reason) add(title string, d equal.Difference) {
 }
 
 // Titles are those whom the reason is about.
-func (r *Reason) Titles() string {
+func (r *Reason) Contenders() string {
 	titles := make([]string, len(r.Of))
 	for i := range r.Of {
 		titles[i] = r.Of[i].Title
@@ -57,19 +57,19 @@ func (r *Reason) Titles() string {
 }
 
 // What is in what they differ.
-func (r *Reason) What() (what []string) {
+func (r *Reason) Aspects() (aspects []string) {
 	for i := range r.Of {
 		for _, d := range r.Of[i].Differences {
-			if !slices.Contains(what, d.What) {
-				what = append(what, d.What)
+			if !slices.Contains(aspects, d.What) {
+				aspects = append(aspects, d.What)
 			}
 		}
 	}
-	return what
+	return aspects
 }
 
-// writeAnswers writes every difference of an answer, one a line.
-func (a *Analysis) writeAnswers(w io.Writer) error {
+// writeResponses writes every difference of an answer, one a line.
+func (a *Analysis) writeResponses(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{"experiment", "contender", "what", "controls", "its", "declared_because"}) // the writer keeps its first error
 	for i := range a.Entrants {

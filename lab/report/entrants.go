@@ -24,8 +24,8 @@ func (e *Entrant) described() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// Weighed are those of whom there is something to tell: the twin is the control again.
-func (a *Analysis) Weighed() (all []*Entrant) {
+// DistinctEntrants are those of whom there is something to tell: the twin is the control again.
+func (a *Analysis) DistinctEntrants() (all []*Entrant) {
 	for i := range a.Entrants {
 		if e := &a.Entrants[i]; e.Kind != Twin {
 			all = append(all, e)
@@ -35,20 +35,20 @@ func (a *Analysis) Weighed() (all []*Entrant) {
 }
 
 // Counted reports whether the lines of any contender's source are known.
-func (a *Analysis) Counted() bool {
+func (a *Analysis) HasSourceLines() bool {
 	return slices.ContainsFunc(a.Entrants, func(e Entrant) bool { return e.Lines > 0 })
 }
 
-// CountedByThem reports whether the write-up published the lines of any.
-func (a *Analysis) CountedByThem() bool {
+// HasPublishedLines reports whether the write-up published the lines of any.
+func (a *Analysis) HasPublishedLines() bool {
 	return slices.ContainsFunc(a.Entrants, func(e Entrant) bool { return e.PublishedLines > 0 })
 }
 
-// writeWho tells the versions and the lines of source, for a terminal.
-func (a *Analysis) writeWho(b *strings.Builder) {
+// writeEntrants tells the versions and the lines of source, for a terminal.
+func (a *Analysis) writeEntrants(b *strings.Builder) {
 	fmt.Fprint(b, "Who was weighed:\n\n")
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	for _, e := range a.Weighed() {
+	for _, e := range a.DistinctEntrants() {
 		lines := ""
 		if e.Lines > 0 {
 			lines = fmt.Sprintf("%d lines of source", e.Lines)
@@ -76,8 +76,8 @@ func (a *Analysis) writeContenders(w io.Writer) error {
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
 		cells := []string{a.Experiment, e.Name, e.Title, string(e.Kind), e.About, strings.Join(e.Versions, "; "), e.Protocol, number(e.Lines), number(e.PublishedLines)}
-		if e.Answer != nil {
-			cells = append(cells, strconv.Itoa(e.Answer.Status), strconv.Itoa(e.Answer.Bytes), strconv.FormatBool(e.Answer.KeepAlive))
+		if e.Response != nil {
+			cells = append(cells, strconv.Itoa(e.Response.Status), strconv.Itoa(e.Response.Bytes), strconv.FormatBool(e.Response.KeepAlive))
 		} else {
 			cells = append(cells, "", "", "")
 		}

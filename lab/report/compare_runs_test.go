@@ -75,7 +75,7 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-func compareText(t *testing.T, a, b *Run) (two *Two, text string) {
+func compareText(t *testing.T, a, b *Run) (two *RunComparison, text string) {
 	t.Helper()
 	var out strings.Builder
 	two = Compare(a, b)
@@ -87,12 +87,12 @@ func compareText(t *testing.T, a, b *Run) (two *Two, text string) {
 
 func TestTwoAlike(t *testing.T) {
 	two, text := compareText(t, sample(), sample())
-	if len(two.Apart) > 0 || len(two.Changed) > 0 || len(two.Tables) != 2 || len(two.Tables[0].Rows) != 6 {
-		t.Errorf("apart %q, changed %q, %d tables", two.Apart, two.Changed, len(two.Tables))
+	if len(two.Mismatches) > 0 || len(two.Changes) > 0 || len(two.Tables) != 2 || len(two.Tables[0].Rows) != 6 {
+		t.Errorf("apart %q, changed %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
 	for i := range two.Tables[0].Rows {
-		if r := &two.Tables[0].Rows[i]; r.Says() != "agree" {
-			t.Errorf("%s: %s", r.Title, r.Says())
+		if r := &two.Tables[0].Rows[i]; r.Agreement() != "agree" {
+			t.Errorf("%s: %s", r.Title, r.Agreement())
 		}
 	}
 	if strings.Contains(text, "WARNING") || strings.Contains(text, "changed") || !strings.Contains(text, "2.30–2.30") {
@@ -117,20 +117,20 @@ func TestTwoThatDiffer(t *testing.T) {
 		}
 	}
 	two, text := compareText(t, sample(), b)
-	if len(two.Apart) > 0 {
-		t.Errorf("apart: %q", two.Apart)
+	if len(two.Mismatches) > 0 {
+		t.Errorf("apart: %q", two.Mismatches)
 	}
 	want := []string{
 		"net.core.somaxconn: 4096 in A, 128 in B", "net.ipv4.tcp_tw_reuse: none in A, 1 in B",
 		"tare: versions: go1.26.8 in A, go1.99 in B", "ceiling: only in A",
 	}
-	if !slices.Equal(two.Changed, want) {
-		t.Errorf("changed %q, want %q", two.Changed, want)
+	if !slices.Equal(two.Changes, want) {
+		t.Errorf("changed %q, want %q", two.Changes, want)
 	}
 	for i := range two.Tables[0].Rows {
 		r := &two.Tables[0].Rows[i]
-		if want := map[bool]string{true: "more in B", false: "agree"}[r.Title == "tare"]; r.Says() != want {
-			t.Errorf("%s: %s, want %s", r.Title, r.Says(), want)
+		if want := map[bool]string{true: "more in B", false: "agree"}[r.Title == "tare"]; r.Agreement() != want {
+			t.Errorf("%s: %s, want %s", r.Title, r.Agreement(), want)
 		}
 	}
 	for _, line := range want {
@@ -138,8 +138,8 @@ func TestTwoThatDiffer(t *testing.T) {
 			t.Errorf("%q is not in\n%s", line, text)
 		}
 	}
-	if reversed := Compare(b, sample()); !slices.Contains(reversed.Changed, "ceiling: only in B") {
-		t.Errorf("reversed: %q", reversed.Changed)
+	if reversed := Compare(b, sample()); !slices.Contains(reversed.Changes, "ceiling: only in B") {
+		t.Errorf("reversed: %q", reversed.Changes)
 	}
 }
 
@@ -160,13 +160,13 @@ func TestTwoApart(t *testing.T) {
 		b := sample()
 		change(b)
 		two, text := compareText(t, sample(), b)
-		if len(two.Apart) != 1 || !strings.HasPrefix(two.Apart[0], want) || !strings.Contains(text, "WARNING: these runs cannot be compared") {
-			t.Errorf("got %q, want %q", two.Apart, want)
+		if len(two.Mismatches) != 1 || !strings.HasPrefix(two.Mismatches[0], want) || !strings.Contains(text, "WARNING: these runs cannot be compared") {
+			t.Errorf("got %q, want %q", two.Mismatches, want)
 		}
 	}
 	b := sample()
 	b.Environment.Memory += 100e6 // what a kernel keeps for itself
-	if two := Compare(sample(), b); len(two.Apart) > 0 {
-		t.Errorf("the same machine is apart: %q", two.Apart)
+	if two := Compare(sample(), b); len(two.Mismatches) > 0 {
+		t.Errorf("the same machine is apart: %q", two.Mismatches)
 	}
 }

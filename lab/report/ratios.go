@@ -216,7 +216,7 @@ func kindOfBlocks(run *Run, e *Entrant, c trial.Condition, alone bool) []*trial.
 }
 
 // Chance returns a sentence on how much slices and starts vary by chance: the medians of the rows.
-func (t *Table) Chance() string {
+func (t *Table) VariationNote() string {
 	var ofSlices, ofStarts []float64
 	n := 0
 	for i := range t.Rows {

@@ -10,16 +10,16 @@ import (
 )
 
 // Taken is what requests took besides time under one condition.
-type Taken struct {
-	Names   []string // of the system calls that are made most
-	Rows    []TakenRow
-	Hops    []HopRow
-	Missing []string // what was not counted, and why
+type Usage struct {
+	CallNames []string // of the system calls that are made most
+	Rows      []UsageRow
+	Hops      []HopRow
+	Missing   []string // what was not counted, and why
 }
 
-// TakenRow is what one role of one contender took for a request. Calls were counted in a trial
+// UsageRow is what one role of one contender took for a request. Calls were counted in a trial
 // of their own, the rest are medians of the timed trials.
-type TakenRow struct {
+type UsageRow struct {
 	*Row
 	Role                     string
 	UserUs, SysUs            float64
@@ -29,7 +29,7 @@ type TakenRow struct {
 }
 
 // AllCalls is how many system calls a request took.
-func (r *TakenRow) AllCalls() (all float64) {
+func (r *UsageRow) AllCalls() (all float64) {
 	for _, n := range r.Calls {
 		all += n
 	}
@@ -69,7 +69,7 @@ func counted(run *Run, name string, c trial.Condition) *trial.Record {
 }
 
 // take gathers what was taken under a condition.
-func take(run *Run, t *Table) (all Taken) {
+func usage(run *Run, t *Table) (all Usage) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == Twin {
@@ -77,7 +77,7 @@ func take(run *Run, t *Table) (all Taken) {
 		}
 		blocks, count := perBlock(run, row.Entrant, t.Condition), counted(run, row.Name, t.Condition)
 		for _, role := range append(trial.Roles(), trial.RoleGenerator) {
-			if r := takenRow(row, role, blocks, count); r.UserUs+r.SysUs > 0 || len(r.Calls) > 0 {
+			if r := usageRow(row, role, blocks, count); r.UserUs+r.SysUs > 0 || len(r.Calls) > 0 {
 				all.Rows = append(all.Rows, r)
 			}
 		}
@@ -86,11 +86,11 @@ func take(run *Run, t *Table) (all Taken) {
 		}
 	}
 	all.Missing = missing(run, t)
-	all.Names = most(all.Rows)
+	all.CallNames = most(all.Rows)
 	return all
 }
 
-func takenRow(row *Row, role string, blocks []*trial.Record, count *trial.Record) TakenRow {
+func usageRow(row *Row, role string, blocks []*trial.Record, count *trial.Record) UsageRow {
 	per := func(f func(proc.Cost) float64) float64 {
 		return median(blocks, func(r *trial.Record) (sum float64) {
 			for _, c := range costsOf(r, role) {
@@ -99,7 +99,7 @@ func takenRow(row *Row, role string, blocks []*trial.Record, count *trial.Record
 			return sum / float64(max(1, r.Load.Requests))
 		})
 	}
-	taken := TakenRow{
+	used := UsageRow{
 		Row: row, Role: role,
 		UserUs:      per(func(c proc.Cost) float64 { return c.User.Seconds() * 1e6 }),
 		SysUs:       per(func(c proc.Cost) float64 { return c.Sys.Seconds() * 1e6 }),
@@ -109,9 +109,9 @@ func takenRow(row *Row, role string, blocks []*trial.Record, count *trial.Record
 		MajorFaults: per(func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
 	}
 	if count != nil {
-		taken.Calls = callsPerRequest([]*trial.Record{count}, role)
+		used.Calls = callsPerRequest([]*trial.Record{count}, role)
 	}
-	return taken
+	return used
 }
 
 func costsOf(r *trial.Record, role string) []proc.Cost {
@@ -157,7 +157,7 @@ func missing(run *Run, t *Table) (all []string) {
 }
 
 // most names the system calls that servers make most.
-func most(rows []TakenRow) []string {
+func most(rows []UsageRow) []string {
 	made := make(map[string]float64)
 	for _, r := range rows {
 		for name, n := range r.Calls {

@@ -3,20 +3,20 @@ package report
 import "slices"
 
 // Warned is a warning and the rows that it is about.
-type Warned struct {
+type Warning struct {
 	Text string
 	Of   []*Row
 }
 
 // Warned are the warnings of a table's rows, each once.
-func (t *Table) Warned() (all []Warned) {
+func (t *Table) Warnings() (all []Warning) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		for _, text := range row.Warnings {
-			at := slices.IndexFunc(all, func(w Warned) bool { return w.Text == text })
+			at := slices.IndexFunc(all, func(w Warning) bool { return w.Text == text })
 			if at < 0 {
 				at = len(all)
-				all = append(all, Warned{Text: text})
+				all = append(all, Warning{Text: text})
 			}
 			all[at].Of = append(all[at].Of, row)
 		}
@@ -25,7 +25,7 @@ func (t *Table) Warned() (all []Warned) {
 }
 
 // Titles are those whom the warning is about.
-func (w *Warned) Titles() string {
+func (w *Warning) Contenders() string {
 	titles := make([]string, len(w.Of))
 	for i, row := range w.Of {
 		titles[i] = row.Title

@@ -13,28 +13,28 @@ import (
 )
 
 // Two is two runs beside each other.
-type Two struct {
+type RunComparison struct {
 	A, B *Analysis
 
-	// Apart says in what the machines, or what was asked of them, differ: each forbids to
+	// Mismatches says in what the machines, or what was asked of them, differ: each forbids to
 	// compare the runs.
-	Apart []string
+	Mismatches []string
 
 	// Changed says what else differs: versions and settings.
-	Changed []string
+	Changes []string
 
-	Tables []TwoTable // of conditions that both runs have
+	Tables []RunComparisonTable // of conditions that both runs have
 }
 
-// TwoTable is what two runs showed under one condition.
-type TwoTable struct {
+// RunComparisonTable is what two runs showed under one condition.
+type RunComparisonTable struct {
 	trial.Condition
-	Rows []TwoRow // of contenders that both measured, in A's order
+	Rows []RunComparisonRow // of contenders that both measured, in A's order
 }
 
-// TwoRow is what two runs showed of a contender: its ratios to its control of each run, which
+// RunComparisonRow is what two runs showed of a contender: its ratios to its control of each run, which
 // can be compared where the weights themselves cannot.
-type TwoRow struct {
+type RunComparisonRow struct {
 	Title            string
 	WeightA, WeightB stat.Interval // in µs
 	RatioA, RatioB   stat.Interval // of the weight to the control's
@@ -43,7 +43,7 @@ type TwoRow struct {
 
 // Says is whether the two ratios of the weight agree. Intervals that have a value in common do:
 // what each run shows could be the same.
-func (r *TwoRow) Says() string {
+func (r *RunComparisonRow) Agreement() string {
 	switch {
 	case !r.RatioA.Known() || !r.RatioB.Known():
 		return "unclear"
@@ -56,23 +56,23 @@ func (r *TwoRow) Says() string {
 }
 
 // Compare sets two runs beside each other.
-func Compare(a, b *Run) *Two {
-	two := &Two{A: Analyze(a), B: Analyze(b)}
-	two.Apart = apart(a, b)
-	two.Changed = changed(a, b)
+func Compare(a, b *Run) *RunComparison {
+	two := &RunComparison{A: Analyze(a), B: Analyze(b)}
+	two.Mismatches = mismatches(a, b)
+	two.Changes = settingChanges(a, b)
 	for i := range two.A.Tables {
 		ta := &two.A.Tables[i]
 		at := slices.IndexFunc(two.B.Tables, func(t Table) bool { return regime(t.Condition) == regime(ta.Condition) })
 		if at < 0 {
 			continue
 		}
-		table := TwoTable{Condition: ta.Condition}
+		table := RunComparisonTable{Condition: ta.Condition}
 		for j := range ta.Rows {
 			ra, rb := &ta.Rows[j], two.B.Tables[at].named(ta.Rows[j].Name)
 			if rb == nil || ra.Trials == 0 || rb.Trials == 0 {
 				continue
 			}
-			table.Rows = append(table.Rows, TwoRow{
+			table.Rows = append(table.Rows, RunComparisonRow{
 				Title: ra.Title, WeightA: ra.WeightUs, WeightB: rb.WeightUs, RatioA: ra.Ratio, RatioB: rb.Ratio,
 				RateA: ra.RateRatio, RateB: rb.RateRatio,
 			})
@@ -101,7 +101,7 @@ func orNone(s string) string {
 }
 
 // apart says in what the machines, the conditions and the questions differ.
-func apart(a, b *Run) []string {
+func mismatches(a, b *Run) []string {
 	var d differences
 	d.add("experiment", a.Experiment, b.Experiment)
 	d.add("control", controlTitle(a), controlTitle(b))
@@ -157,7 +157,7 @@ func rates(r *Run) string {
 }
 
 // changed says which versions and settings differ.
-func changed(a, b *Run) []string {
+func settingChanges(a, b *Run) []string {
 	var d differences
 	d.add("tare", a.Tool, b.Tool)
 	d.add("system", a.Environment.System, b.Environment.System)
@@ -186,9 +186,9 @@ func changed(a, b *Run) []string {
 		d.add(ea.Title+": versions", strings.Join(ea.Versions, ", "), strings.Join(eb.Versions, ", "))
 		d.add(ea.Title+": is", ea.About, eb.About)
 		d.add(ea.Title+": left out", firstLine(ea.Absent), firstLine(eb.Absent))
-		if ea.Answer != nil && eb.Answer != nil {
-			d.add(ea.Title+": status", ea.Answer.Status, eb.Answer.Status)
-			d.add(ea.Title+": bytes of an answer", ea.Answer.Bytes, eb.Answer.Bytes)
+		if ea.Response != nil && eb.Response != nil {
+			d.add(ea.Title+": status", ea.Response.Status, eb.Response.Status)
+			d.add(ea.Title+": bytes of an answer", ea.Response.Bytes, eb.Response.Bytes)
 		}
 	}
 	for i := range b.Entrants {

@@ -64,7 +64,7 @@ func TestSlicesAreCompared(t *testing.T) {
 	if twin := rowOf(t, run, "twin"); twin.Finding != stat.Same {
 		t.Errorf("the twin: %+v", twin.Ratio)
 	}
-	if said := Analyze(run).Tables[0].Chance(); !strings.Contains(said, "48 slices") {
+	if said := Analyze(run).Tables[0].VariationNote(); !strings.Contains(said, "48 slices") {
 		t.Error(said)
 	}
 }
@@ -179,7 +179,7 @@ func TestAloneAndBesideAreNotMixed(t *testing.T) {
 		}
 	}
 	table := Analyze(run).Tables[0]
-	if len(table.Pairs) != 1 || table.Pairs[0].Ratio.Known() || len(table.Decomposed) != 0 {
-		t.Errorf("pairs %+v, decomposed %+v", table.Pairs, table.Decomposed)
+	if len(table.Pairs) != 1 || table.Pairs[0].Ratio.Known() || len(table.Decompositions) != 0 {
+		t.Errorf("pairs %+v, decomposed %+v", table.Pairs, table.Decompositions)
 	}
 }

@@ -48,7 +48,7 @@ func TestComparisons(t *testing.T) {
 		t.Error("the page lacks the comparisons")
 	}
 	unclear := Pair{Comparison: Comparison{What: "noise"}, Finding: stat.Unclear}
-	if got := unclear.Says(); got != "noise cannot be told in this run" {
+	if got := unclear.Sentence(); got != "noise cannot be told in this run" {
 		t.Error(got)
 	}
 }

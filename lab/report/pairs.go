@@ -36,7 +36,7 @@ func pairs(run *Run, t *Table) (all []Pair) {
 }
 
 // Says is what the comparison comes to.
-func (p *Pair) Says() string {
+func (p *Pair) Sentence() string {
 	switch p.Finding {
 	case stat.Less:
 		return p.What + " saves " + micros(-p.ExtraUs.Mid)
@@ -52,7 +52,7 @@ func (p *Pair) Says() string {
 func (t *Table) parted() string {
 	said := make([]string, len(t.Pairs))
 	for i := range t.Pairs {
-		said[i] = t.Pairs[i].Says()
+		said[i] = t.Pairs[i].Sentence()
 	}
 	return strings.Join(said, "; ")
 }
@@ -65,7 +65,7 @@ func (t *Table) writePairs(b *strings.Builder) {
 	fmt.Fprintf(b, "What the parts cost, per request (and of the application alone):\n\n")
 	for i := range t.Pairs {
 		p := &t.Pairs[i]
-		fmt.Fprintf(b, "  %s.\n    %s is %s (%s) times %s; the application alone %s (%s)\n", p.Says(),
+		fmt.Fprintf(b, "  %s.\n    %s is %s (%s) times %s; the application alone %s (%s)\n", p.Sentence(),
 			p.Of.Title, times(p.Ratio.Mid), intervalText(p.Ratio), p.Than.Title, times(p.AppRatio.Mid), intervalText(p.AppRatio))
 	}
 	b.WriteByte('\n')

@@ -11,11 +11,11 @@ import (
 // Says is what the curves show, as sentences. Only what the ranges of the trials bear out is
 // said: that all trials at one place were below all at another, by more than what counts as no
 // difference.
-func (s *Swept) Says() (sentences []string) {
+func (s *SweepResult) Sentences() (sentences []string) {
 	var level []string
 	for i := range s.Lines {
 		line := &s.Lines[i]
-		said := line.says()
+		said := line.sentence()
 		if said == "" {
 			level = append(level, line.Title)
 			continue
@@ -42,7 +42,7 @@ func (s *Swept) Says() (sentences []string) {
 }
 
 // failures says what failed where.
-func (s *Swept) failures() (all []string) {
+func (s *SweepResult) failures() (all []string) {
 	for i := range s.Lines {
 		for _, p := range s.Lines[i].Points {
 			if p.Failure != "" {
@@ -54,9 +54,9 @@ func (s *Swept) failures() (all []string) {
 }
 
 // says is what one curve shows; "" if that is nothing.
-func (l *SweptLine) says() string {
-	low, high := l.ends(func(p *SweptPoint) Range { return p.WeightUs })
-	slow, fast := l.ends(func(p *SweptPoint) Range { return p.PerSecond })
+func (l *SweepLine) sentence() string {
+	low, high := l.ends(func(p *SweepPoint) Range { return p.WeightUs })
+	slow, fast := l.ends(func(p *SweepPoint) Range { return p.PerSecond })
 	var said []string
 	if low != nil {
 		said = append(said, fmt.Sprintf("a request costs from %s (with %s) to %s (with %s)", micros(low.WeightUs.Mid), low.Label, micros(high.WeightUs.Mid), high.Label))
@@ -73,7 +73,7 @@ func (l *SweptLine) says() string {
 
 // ends are the points with the lowest and the highest median; nil if these are not shown to
 // differ.
-func (l *SweptLine) ends(of func(*SweptPoint) Range) (low, high *SweptPoint) {
+func (l *SweepLine) ends(of func(*SweepPoint) Range) (low, high *SweepPoint) {
 	for i := range l.Points {
 		p := &l.Points[i]
 		if p.Trials < 2 { // of one trial there is no range
@@ -93,7 +93,7 @@ func (l *SweptLine) ends(of func(*SweptPoint) Range) (low, high *SweptPoint) {
 }
 
 // swap returns where a is shown to cost less than b, and where more.
-func swap(a, b *SweptLine) (less, more string, ok bool) {
+func swap(a, b *SweepLine) (less, more string, ok bool) {
 	for i := range a.Points {
 		p, q := &a.Points[i], &b.Points[i]
 		if p.Trials < 2 || q.Trials < 2 {
