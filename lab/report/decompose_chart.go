@@ -10,9 +10,8 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// DifferenceChart shows what each contender costs more than the control, part by part: what
-// costs more is stacked to the right of zero and what costs less to its left, and the total is
-// where both sides together lead.
+// DifferenceChart shows the difference of each contender from the control by part. Extra cost is
+// stacked to the right of zero, savings to its left, and the total is where both lead together.
 func (t *Table) DifferenceChart() *chart {
 	lo, hi := 0.0, 1e-3
 	for i := range t.Decompositions {
@@ -46,7 +45,7 @@ func (t *Table) DifferenceChart() *chart {
 	return c
 }
 
-// tickNumber writes a number that steps may have brought near to zero instead of to it.
+// tickNumber formats a number and rounds those that additions left close to zero.
 func tickNumber(v float64) string {
 	return strings.Replace(strconv.FormatFloat(math.Round(v*1e6)/1e6+0, 'g', 4, 64), "-", "−", 1)
 }

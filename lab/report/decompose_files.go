@@ -14,7 +14,7 @@ const (
 	countsFile      = "counts.csv"
 )
 
-// csvNumber writes a number; "" if there is none.
+// csvNumber formats a number, or returns "" if there is none.
 func csvNumber(v float64) string {
 	if v != finite(v) {
 		return ""
@@ -22,8 +22,8 @@ func csvNumber(v float64) string {
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
-// writeDifferences writes the parts of all decompositions, one a line: of each the lines but
-// the total's add up to the total's.
+// writeDifferences writes the parts of all decompositions, one per line. Those of a decomposition
+// add up to its total.
 func (a *Analysis) writeDifferences(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"of", "than", "what", "part", "us", "us_lo", "us_hi"})) // the writer keeps its first error
@@ -50,7 +50,7 @@ func (a *Analysis) writeDifferences(w io.Writer) error {
 	return out.Error()
 }
 
-// writeCounts writes what requests took, one number a line.
+// writeCounts writes the resources that requests use, one number per line.
 func (a *Analysis) writeCounts(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"contender", "where", "what", "per_request"}))

@@ -17,7 +17,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// countedSample is the sample with trials that were counted, under its first condition.
+// countedSample returns the sample with trials that the kernel counted, under its first condition.
 func countedSample() *Run {
 	run := sample()
 	run.Compare = []Comparison{{"the engine", "fasthttp", "tare"}, {"the hop", "nginx-nethttp", "nethttp"}}
@@ -39,8 +39,7 @@ func countedSample() *Run {
 	return run
 }
 
-// costly is a trial of which only the costs are known: user and system time in µs per request,
-// by role.
+// costly returns a trial with these costs alone: user and system time in µs per request, by role.
 func costly(us map[string][2]float64) *trial.Record {
 	r := &trial.Record{Load: &load.Result{Requests: perTrial}, Costs: make(map[string][]proc.Cost)}
 	for role, c := range us {
@@ -49,9 +48,8 @@ func costly(us map[string][2]float64) *trial.Record {
 	return r
 }
 
-// Parts and residual are the total, as far as floating point goes. What no part has is in the
-// residual.
-func TestDecompositionAddsUp(t *testing.T) {
+// Parts and residual add up to the total, within rounding. Unknown roles are in the residual.
+func TestDecompositionAddsUpToTheTotal(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	pair := func() [2]float64 { return [2]float64{20 * rnd.Float64(), 20 * rnd.Float64()} }
 	for range 200 {
@@ -65,8 +63,8 @@ func TestDecompositionAddsUp(t *testing.T) {
 		of[2], than[4] = nil, nil // trials that failed
 		more[2] = nil
 		var d, unknown Decomposition
-		d.apart(of, than)
-		unknown.apart(more, than)
+		d.divide(of, than)
+		unknown.divide(more, than)
 		for _, d := range []*Decomposition{&d, &unknown} {
 			sum := d.ResidualUs
 			for _, p := range d.Parts {
@@ -77,16 +75,16 @@ func TestDecompositionAddsUp(t *testing.T) {
 			}
 		}
 		if more := unknown.ResidualUs - d.ResidualUs; math.Abs(more-40) > 1e-3 {
-			t.Fatalf("a role that is not known takes 40 µs, and the residual has %v of them", more)
+			t.Fatalf("an unknown role uses 40 µs, and the residual has %v of them", more)
 		}
 	}
 }
 
-// What is taken apart is what the report says that the difference is.
-func TestDecompositions(t *testing.T) {
+// The totals of decompositions equal the reported differences.
+func TestDecompositionsMatchReportedDifferences(t *testing.T) {
 	a := Analyze(countedSample())
 	for i := range a.Tables {
-		if n := len(a.Tables[i].Decompositions); n != 5 { // four contenders, and one pair of which none is the control
+		if n := len(a.Tables[i].Decompositions); n != 5 { // four contenders, and one pair without the control
 			t.Fatalf("%d decompositions", n)
 		}
 		for _, d := range a.Tables[i].Decompositions {
@@ -96,14 +94,14 @@ func TestDecompositions(t *testing.T) {
 		}
 	}
 	run := countedSample()
-	drop(run, "nethttp") // nothing is left to be compared with but the pair
+	drop(run, "nethttp") // only the pair remains
 	if all := Analyze(run).Tables[0].Decompositions; len(all) != 1 || all[0].What != "the engine" || all[0].Of.Name != "fasthttp" {
 		t.Errorf("without a control: %d decompositions", len(all))
 	}
 }
 
-// Where nothing is left to chance the parts are exact and nothing is left over.
-func TestDecompositionIsExact(t *testing.T) {
+// Without drift the parts are exact and the residual is zero.
+func TestDecompositionIsExactWithoutDrift(t *testing.T) {
 	run := countedSample()
 	for i := range run.Records { // without the drift
 		r := &run.Records[i]
@@ -131,15 +129,15 @@ func TestDecompositionIsExact(t *testing.T) {
 		t.Errorf("residual %v", d.ResidualUs)
 	}
 	if got, want := d.Sentence(), "nginx → net/http costs 13.0 µs more than net/http: nginx +12.0, application user +0.2, application sys +0.8"; got != want {
-		t.Errorf("says %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := d.CallList(), "nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0"; got != want {
-		t.Errorf("says %q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// Of many simulated runs nearly all intervals hold the truth of their part.
-func TestDecompositionCovers(t *testing.T) {
+// About as many intervals as claimed contain the true part.
+func TestDecompositionIntervalsContainTheTruth(t *testing.T) {
 	const runs, extra = 1000, 2.0
 	rnd := rand.New(rand.NewPCG(3, 4))
 	noise := func() float64 { return math.Exp(rnd.NormFloat64()/3) - math.Exp(rnd.NormFloat64()/3) }
@@ -147,14 +145,14 @@ func TestDecompositionCovers(t *testing.T) {
 	for range runs {
 		var of, than []*trial.Record
 		for range blocks {
-			drift := 2 * rnd.NormFloat64() // is the same for all of a block
+			drift := 2 * rnd.NormFloat64() // the same for all trials of a block
 			one := func(user float64) *trial.Record {
 				return costly(map[string][2]float64{contender.RoleApplication: {user + drift + noise(), 20 + drift + noise()}})
 			}
 			of, than = append(of, one(20+extra)), append(than, one(20))
 		}
 		var d Decomposition
-		d.apart(of, than)
+		d.divide(of, than)
 		for name, i := range map[string]struct {
 			stat.Interval
 			truth float64
@@ -164,17 +162,17 @@ func TestDecompositionCovers(t *testing.T) {
 			}
 		}
 	}
-	// The binomial distribution says 0.969; 0.94 is five standard errors less. One that always
-	// holds it would be too wide.
+	// The binomial distribution gives 0.969, and 0.94 is five standard errors less. Intervals that
+	// always contain the truth would be too wide.
 	for _, name := range []string{"user", "sys", "total"} {
 		if share := float64(held[name]) / runs; share < 0.94 || share > 0.995 {
-			t.Errorf("%s: %.3f of the intervals hold the truth", name, share)
+			t.Errorf("%s: %.3f of the intervals contain the truth", name, share)
 		}
 	}
 }
 
-// Counted trials are shown, and no figure of a timed one is changed by them.
-func TestCountedTrialsAreNotTimed(t *testing.T) {
+// Counted trials are shown, and do not change the figures of timed ones.
+func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	with, without := Analyze(countedSample()), Analyze(sample())
 	for i := range without.Tables[0].Rows {
 		a, b := &with.Tables[0].Rows[i], &without.Tables[0].Rows[i]
@@ -223,8 +221,8 @@ func TestCountedTrialsAreNotTimed(t *testing.T) {
 	}
 }
 
-// A contender that fails while it is counted is no worse for it, and the report says so.
-func TestFailureWhileCounting(t *testing.T) {
+// A failure in a counted trial is reported, and does not change the contender's figures.
+func TestFailureInACountedTrialIsReported(t *testing.T) {
 	run := countedSample()
 	last := &run.Records[len(run.Records)-1]
 	last.Failure, last.Load, last.Attribution = "it fell over", nil, new(trial.Attribution)
@@ -233,12 +231,12 @@ func TestFailureWhileCounting(t *testing.T) {
 		t.Errorf("%d trials, failures %v", row.Trials, row.Failures)
 	}
 	if got := strings.Join(a.Tables[0].Usage.Missing, "; "); !strings.Contains(got, "nothing was counted of nginx → net/http: it fell over") {
-		t.Errorf("said: %s", got)
+		t.Errorf("got %s", got)
 	}
 }
 
-// The lines of differences.csv add up, and counts.csv has what was counted.
-func TestDifferenceFiles(t *testing.T) {
+// The lines of differences.csv add up to the totals, and counts.csv has the counts.
+func TestFilesHaveDifferencesAndCounts(t *testing.T) {
 	a := Analyze(countedSample())
 	var b bytes.Buffer
 	if err := a.writeDifferences(&b); err != nil {

@@ -12,7 +12,7 @@ import (
 
 const contendersFile = "contenders.csv"
 
-// described says of a contender what it is, its versions and how long its source is.
+// described returns what the contender is, its versions and the length of its source.
 func (e *Entrant) described() string {
 	parts := []string{e.About, strings.Join(e.Versions, ", ")}
 	switch {
@@ -24,7 +24,7 @@ func (e *Entrant) described() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// DistinctEntrants are those of whom there is something to tell: the twin is the control again.
+// DistinctEntrants returns the entrants without the twin, which equals the control.
 func (a *Analysis) DistinctEntrants() (all []*Entrant) {
 	for i := range a.Entrants {
 		if e := &a.Entrants[i]; e.Kind != Twin {
@@ -34,19 +34,19 @@ func (a *Analysis) DistinctEntrants() (all []*Entrant) {
 	return all
 }
 
-// Counted reports whether the lines of any contender's source are known.
+// HasSourceLines reports whether any contender's lines of source are known.
 func (a *Analysis) HasSourceLines() bool {
 	return slices.ContainsFunc(a.Entrants, func(e Entrant) bool { return e.Lines > 0 })
 }
 
-// HasPublishedLines reports whether the write-up published the lines of any.
+// HasPublishedLines reports whether the write-up published any lines of source.
 func (a *Analysis) HasPublishedLines() bool {
 	return slices.ContainsFunc(a.Entrants, func(e Entrant) bool { return e.PublishedLines > 0 })
 }
 
-// writeEntrants tells the versions and the lines of source, for a terminal.
+// writeEntrants writes versions and lines of source, for a terminal.
 func (a *Analysis) writeEntrants(b *strings.Builder) {
-	fmt.Fprint(b, "Who was weighed:\n\n")
+	fmt.Fprint(b, "Contenders:\n\n")
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
 	for _, e := range a.DistinctEntrants() {
 		lines := ""
@@ -62,7 +62,7 @@ func (a *Analysis) writeEntrants(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// writeContenders writes who took part, one a line.
+// writeContenders writes the contenders, one per line.
 func (a *Analysis) writeContenders(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{"experiment", "contender", "title", "kind", "about", "versions", "protocol", "source_lines", "published_source_lines",

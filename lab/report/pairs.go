@@ -9,17 +9,17 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// Pair is what a comparison showed under one condition.
+// Pair is the result of a comparison under one condition.
 type Pair struct {
 	Comparison
 	Of, Than *Row
-	ExtraUs  stat.Interval // what a request costs more, slice by slice
+	ExtraUs  stat.Interval // extra CPU time of a request, by slices
 	Ratio    stat.Interval
-	AppRatio stat.Interval // of the applications alone, without what is before them
+	AppRatio stat.Interval // of the applications alone, without fronts
 	Finding  stat.Finding
 }
 
-// pairs are the comparisons of which both sides were measured.
+// pairs returns the comparisons of which both sides were measured.
 func pairs(run *Run, t *Table) (all []Pair) {
 	for _, c := range run.Compare {
 		p := Pair{Comparison: c, Of: t.named(c.Of), Than: t.named(c.Than)}
@@ -35,7 +35,7 @@ func pairs(run *Run, t *Table) (all []Pair) {
 	return all
 }
 
-// Says is what the comparison comes to.
+// Sentence returns the result of the comparison.
 func (p *Pair) Sentence() string {
 	switch p.Finding {
 	case stat.Less:
@@ -48,21 +48,21 @@ func (p *Pair) Sentence() string {
 	return p.What + " cannot be told in this run"
 }
 
-// parted answers the question of an experiment that compares parts.
-func (t *Table) parted() string {
-	said := make([]string, len(t.Pairs))
+// pairsVerdict returns the verdict of an experiment that compares parts.
+func (t *Table) pairsVerdict() string {
+	sentences := make([]string, len(t.Pairs))
 	for i := range t.Pairs {
-		said[i] = t.Pairs[i].Sentence()
+		sentences[i] = t.Pairs[i].Sentence()
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(sentences, "; ")
 }
 
-// writePairs writes what the parts cost, for a terminal.
+// writePairs writes the costs of parts, for a terminal.
 func (t *Table) writePairs(b *strings.Builder) {
 	if len(t.Pairs) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "What the parts cost, per request (and of the application alone):\n\n")
+	fmt.Fprintf(b, "Cost of the parts per request, and of the application alone:\n\n")
 	for i := range t.Pairs {
 		p := &t.Pairs[i]
 		fmt.Fprintf(b, "  %s.\n    %s is %s (%s) times %s; the application alone %s (%s)\n", p.Sentence(),

@@ -10,20 +10,19 @@ import (
 
 const responsesFile = "answers.csv"
 
-// Reason is why answers differ as they do, and whose.
+// Reason is a declared reason for differences of responses, with the contenders that it concerns.
 type Reason struct {
 	Why string
 	Of  []Deviation
 }
 
-// Deviation is how a contender's answer differs from the control's.
+// Deviation is how a contender's response differs from the control's.
 type Deviation struct {
 	Title       string
 	Differences []equal.Difference
 }
 
-// Reasons are the declared differences, by reason: the same one is often many contenders'. The
-// twin's are the control's.
+// Reasons returns the declared differences, grouped by reason. The twin's are the control's.
 func (a *Analysis) Reasons() (all []Reason) {
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
@@ -47,7 +46,7 @@ func (r *Reason) add(title string, d equal.Difference) {
 	last.Differences = append(last.Differences, d)
 }
 
-// Titles are those whom the reason is about.
+// Contenders returns the titles of the contenders that the reason concerns.
 func (r *Reason) Contenders() string {
 	titles := make([]string, len(r.Of))
 	for i := range r.Of {
@@ -56,7 +55,7 @@ func (r *Reason) Contenders() string {
 	return list(titles)
 }
 
-// What is in what they differ.
+// Aspects returns what differs, such as "status" or "field Server".
 func (r *Reason) Aspects() (aspects []string) {
 	for i := range r.Of {
 		for _, d := range r.Of[i].Differences {
@@ -68,7 +67,7 @@ func (r *Reason) Aspects() (aspects []string) {
 	return aspects
 }
 
-// writeResponses writes every difference of an answer, one a line.
+// writeResponses writes the differences of all responses, one per line.
 func (a *Analysis) writeResponses(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{"experiment", "contender", "what", "controls", "its", "declared_because"}) // the writer keeps its first error

@@ -17,52 +17,52 @@ import (
 
 // The axes of sweeps.
 const (
-	GOMAXPROCS  = "gomaxprocs" // of the application, or its processes
+	GOMAXPROCS  = "gomaxprocs" // of the application, or its number of processes
 	Connections = "connections"
 	Workers     = "workers" // of nginx
 )
 
-// Axes returns them all.
+// Axes returns all axes.
 func Axes() []string { return []string{GOMAXPROCS, Connections, Workers} }
 
-// Sweep is a series of trials along one axis. They are no part of the tables.
+// Sweep is a series of trials along one axis. Tables do not include them.
 type Sweep struct {
 	Axis       string            `json:"axis"`
-	Conditions []trial.Condition `json:"conditions"` // from the lowest on the axis
-	Labels     []string          `json:"labels"`     // what each is called there
-	Contenders []string          `json:"contenders"` // names, in the entrants' order
+	Conditions []trial.Condition `json:"conditions"` // from the lowest value of the axis
+	Labels     []string          `json:"labels"`     // names of the values
+	Contenders []string          `json:"contenders"` // names in the entrants' order
 	Blocks     int               `json:"blocks"`
 	Measure    time.Duration     `json:"measureNs"`
 }
 
-// Swept reports whether an axis was swept; "all" is any.
+// HasSweep reports whether the run has a sweep along an axis, or any for "all".
 func (r *Run) HasSweep(axis string) bool {
 	return slices.ContainsFunc(r.Sweeps, func(s Sweep) bool { return s.Axis == axis || axis == "all" })
 }
 
-// Swept is what a sweep showed.
+// SweepResult is the result of a sweep.
 type SweepResult struct {
 	*Sweep
-	Lines []SweepLine // of contenders of which something was measured
+	Lines []SweepLine // of measured contenders
 }
 
-// SweepLine is one contender along the axis.
+// SweepLine has the results of one contender along the axis.
 type SweepLine struct {
 	*Entrant
-	Points []SweepPoint // one for each of the sweep's conditions
+	Points []SweepPoint // one for each condition
 }
 
-// SweepPoint is a contender at one place of the axis.
+// SweepPoint is the result of a contender at one value of the axis.
 type SweepPoint struct {
 	Label     string
 	Trials    int
 	WeightUs  Range
 	PerSecond Range
-	Failure   string // of its last trial; "" if that succeeded
+	Failure   string // of the last trial; "" if it succeeded
 }
 
-// Range is the median of trials, the lowest and the highest. With two blocks no interval can
-// be had; this is what there is.
+// Range is the median, lowest and highest value of trials. Sweeps have too few blocks for
+// intervals.
 type Range struct{ Mid, Lo, Hi float64 }
 
 func newRange(v []float64) (r Range) {
@@ -76,7 +76,7 @@ func newRange(v []float64) (r Range) {
 // Below reports whether all trials of r were below all of s.
 func (r Range) Below(s Range) bool { return r.Hi < s.Lo }
 
-// SweepResults is what the run's sweeps showed.
+// SweepResults returns the results of the run's sweeps.
 func (a *Analysis) SweepResults() (all []SweepResult) {
 	for i := range a.Sweeps {
 		s := SweepResult{Sweep: &a.Sweeps[i]}
@@ -114,18 +114,18 @@ func (a *Analysis) sweepLine(s *Sweep, e *Entrant) SweepLine {
 	return line
 }
 
-// Title says what was swept.
+// Title returns the name of the axis.
 func (s *SweepResult) Title() string {
 	switch s.Axis {
 	case GOMAXPROCS:
-		return "GOMAXPROCS, or how many processes there are"
+		return "GOMAXPROCS, or number of processes"
 	case Workers:
 		return "nginx's workers"
 	}
 	return "Connections"
 }
 
-// Under says under which conditions, but for the axis.
+// OtherConditions describes the conditions without the axis.
 func (s *SweepResult) OtherConditions() string {
 	c := s.Conditions[0]
 	c.Procs, c.Workers = 0, 0
@@ -136,7 +136,7 @@ func (s *SweepResult) OtherConditions() string {
 	return cores
 }
 
-// writeSweepResults writes what the sweeps showed, for a terminal.
+// writeSweepResults writes the results of the sweeps, for a terminal.
 func (a *Analysis) writeSweepResults(b *strings.Builder) {
 	for _, s := range a.SweepResults() {
 		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.OtherConditions(), blocksText(s.Blocks), s.Measure)
@@ -160,7 +160,7 @@ func (a *Analysis) writeSweepResults(b *strings.Builder) {
 	}
 }
 
-// Cells are the line's weights, and its rates.
+// Cells returns the weights in the first row and the rates in the second.
 func (l *SweepLine) Cells() [][]string {
 	rows := make([][]string, 2)
 	for _, p := range l.Points {
@@ -176,7 +176,7 @@ func (l *SweepLine) Cells() [][]string {
 // sweepsFile has every point of every sweep.
 const sweepsFile = "sweeps.csv"
 
-// writeSweeps writes them, one a line. Bounds are the lowest and the highest of the trials.
+// writeSweeps writes the results, one per line. Bounds are the lowest and the highest trial.
 func (a *Analysis) writeSweeps(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{

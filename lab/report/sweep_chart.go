@@ -8,18 +8,18 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// WeightPlot draws what a request costs along the axis.
+// WeightPlot draws the CPU time of a request along the axis.
 func (s *SweepResult) WeightPlot(run *Run) *page.Plot {
 	return s.plot(run, "µs of CPU time per request", func(p *SweepPoint) Range { return p.WeightUs }, micros)
 }
 
-// RatePlot draws how many requests are served along the axis.
+// RatePlot draws the request rate along the axis.
 func (s *SweepResult) RatePlot(run *Run) *page.Plot {
 	return s.plot(run, "requests per second", func(p *SweepPoint) Range { return p.PerSecond },
 		func(v float64) string { return loadreport.Count(v) + "/s" })
 }
 
-// plot draws one figure of all contenders, with the range of the trials at each place.
+// plot draws one figure of all contenders, with the range of the trials at each value.
 func (s *SweepResult) plot(run *Run, up string, of func(*SweepPoint) Range, text func(float64) string) *page.Plot {
 	rows := make([]*Row, len(s.Lines))
 	most := 0.0
@@ -56,8 +56,8 @@ func (s *SweepResult) plot(run *Run, up string, of func(*SweepPoint) Range, text
 	return p
 }
 
-// places are where the conditions stand on the horizontal axis: connections as equal ratios,
-// others side by side.
+// places returns the horizontal axis and the positions of the conditions. Connections are on a
+// logarithmic axis, other values are equally far apart.
 func (s *SweepResult) places() (x page.Axis, places []float64) {
 	for i, c := range s.Conditions {
 		place := float64(i)

@@ -8,22 +8,21 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// Says is what the curves show, as sentences. Only what the ranges of the trials bear out is
-// said: that all trials at one place were below all at another, by more than what counts as no
-// difference.
+// Sentences describes the curves. It reports a difference only if all trials at one value were
+// below all at another, by more than stat.Margin.
 func (s *SweepResult) Sentences() (sentences []string) {
-	var level []string
+	var unchanged []string
 	for i := range s.Lines {
 		line := &s.Lines[i]
-		said := line.sentence()
-		if said == "" {
-			level = append(level, line.Title)
+		sentence := line.sentence()
+		if sentence == "" {
+			unchanged = append(unchanged, line.Title)
 			continue
 		}
-		sentences = append(sentences, said)
+		sentences = append(sentences, sentence)
 	}
-	if len(level) > 0 {
-		sentences = append(sentences, "Of "+list(level)+" no place is shown to differ from another.")
+	if len(unchanged) > 0 {
+		sentences = append(sentences, "For "+list(unchanged)+" no values are shown to differ.")
 	}
 	var swaps []string
 	for i := range s.Lines {
@@ -36,12 +35,12 @@ func (s *SweepResult) Sentences() (sentences []string) {
 	if len(swaps) > 0 {
 		sentences = append(sentences, strings.Join(swaps, "; ")+".")
 	} else if len(s.Lines) > 1 {
-		sentences = append(sentences, "No pair is shown to change places.")
+		sentences = append(sentences, "No pair is shown to swap places.")
 	}
 	return append(sentences, s.failures()...)
 }
 
-// failures says what failed where.
+// failures returns what failed and where.
 func (s *SweepResult) failures() (all []string) {
 	for i := range s.Lines {
 		for _, p := range s.Lines[i].Points {
@@ -53,30 +52,30 @@ func (s *SweepResult) failures() (all []string) {
 	return all
 }
 
-// says is what one curve shows; "" if that is nothing.
+// sentence describes one curve. It returns "" if no difference is shown.
 func (l *SweepLine) sentence() string {
 	low, high := l.ends(func(p *SweepPoint) Range { return p.WeightUs })
 	slow, fast := l.ends(func(p *SweepPoint) Range { return p.PerSecond })
-	var said []string
+	var parts []string
 	if low != nil {
-		said = append(said, fmt.Sprintf("a request costs from %s (with %s) to %s (with %s)", micros(low.WeightUs.Mid), low.Label, micros(high.WeightUs.Mid), high.Label))
+		parts = append(parts, fmt.Sprintf("a request costs from %s (with %s) to %s (with %s)", micros(low.WeightUs.Mid), low.Label, micros(high.WeightUs.Mid), high.Label))
 	}
 	if slow != nil {
-		said = append(said, fmt.Sprintf("from %s (with %s) to %s (with %s) are served a second",
+		parts = append(parts, fmt.Sprintf("it serves from %s (with %s) to %s (with %s) requests/s",
 			loadreport.Count(slow.PerSecond.Mid), slow.Label, loadreport.Count(fast.PerSecond.Mid), fast.Label))
 	}
-	if len(said) == 0 {
+	if len(parts) == 0 {
 		return ""
 	}
-	return l.Title + ": " + strings.Join(said, "; ") + "."
+	return l.Title + ": " + strings.Join(parts, "; ") + "."
 }
 
-// ends are the points with the lowest and the highest median; nil if these are not shown to
+// ends returns the points with the lowest and the highest median, or nil if they are not shown to
 // differ.
 func (l *SweepLine) ends(of func(*SweepPoint) Range) (low, high *SweepPoint) {
 	for i := range l.Points {
 		p := &l.Points[i]
-		if p.Trials < 2 { // of one trial there is no range
+		if p.Trials < 2 { // one trial has no range
 			continue
 		}
 		if low == nil || of(p).Mid < of(low).Mid {
@@ -92,7 +91,7 @@ func (l *SweepLine) ends(of func(*SweepPoint) Range) (low, high *SweepPoint) {
 	return low, high
 }
 
-// swap returns where a is shown to cost less than b, and where more.
+// swap returns the values at which a is shown to cost less than b, and more.
 func swap(a, b *SweepLine) (less, more string, ok bool) {
 	for i := range a.Points {
 		p, q := &a.Points[i], &b.Points[i]

@@ -14,8 +14,9 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// sweepSample is the sample with two sweeps. Along the connections net/http weighs ever less,
-// and fasthttp ever more; of nginx's workers nothing is shown, and with 16 it fails.
+// sweepSample returns the sample with two sweeps. With more connections net/http becomes cheaper
+// and fasthttp dearer. Trials with different numbers of nginx's workers show nothing, and with 16
+// they fail.
 func sweepSample() *Run {
 	run := sample()
 	add := func(s Sweep, weight func(name string, at, block int) float64) {
@@ -25,7 +26,7 @@ func sweepSample() *Run {
 					app := weight(name, at, block)
 					r := record(name, block+1, c, 0, app/(1+0.1*float64(block+1)))
 					if app == 0 {
-						r = trial.Record{Block: block + 1, Condition: c, Contender: name, Failure: "it crashed\nand said why"}
+						r = trial.Record{Block: block + 1, Condition: c, Contender: name, Failure: "it crashed\nwith a reason"}
 					}
 					run.Records = append(run.Records, r)
 				}
@@ -53,8 +54,8 @@ func sweepSample() *Run {
 	return run
 }
 
-// Trials of a sweep are no part of the tables, even if nothing differs but that.
-func TestSweepsLeaveTablesAlone(t *testing.T) {
+// Tables do not include trials of a sweep, even if their conditions are otherwise equal.
+func TestTablesDoNotIncludeSweeps(t *testing.T) {
 	with, without := Analyze(sweepSample()), Analyze(sample())
 	if a, b := with.Verdict(), without.Verdict(); a != b {
 		t.Errorf("%s\n%s", a, b)
@@ -69,31 +70,31 @@ func TestSweepsLeaveTablesAlone(t *testing.T) {
 	}
 }
 
-// Of curves it is said what all trials bear out, and nothing else.
-func TestSweepSentences(t *testing.T) {
+// Sentences report only differences that all trials show.
+func TestSweepSentencesReportShownDifferences(t *testing.T) {
 	all := Analyze(sweepSample()).SweepResults()
 	if len(all) != 2 {
 		t.Fatal(len(all))
 	}
 	for i, want := range []string{
-		"net/http: a request costs from 10.5 µs (with 2000) to 30.5 µs (with 1); from 32,796 (with 1) to 95,455 (with 2000) are served a second. " +
-			"fasthttp: a request costs from 12.5 µs (with 1) to 18.5 µs (with 2000); from 54,094 (with 2000) to 80,128 (with 1) are served a second. " +
+		"net/http: a request costs from 10.5 µs (with 2000) to 30.5 µs (with 1); it serves from 32,796 (with 1) to 95,455 (with 2000) requests/s. " +
+			"fasthttp: a request costs from 12.5 µs (with 1) to 18.5 µs (with 2000); it serves from 54,094 (with 2000) to 80,128 (with 1) requests/s. " +
 			"fasthttp costs less than net/http with 1, and more with 2000.",
-		"Of nginx → net/http no place is shown to differ from another. nginx → net/http failed with 16: it crashed.",
+		"For nginx → net/http no values are shown to differ. nginx → net/http failed with 16: it crashed.",
 	} {
 		if got := strings.Join(all[i].Sentences(), " "); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 	if all[0].OtherConditions() != "the servers on one core" || all[1].OtherConditions() != "64 connections and all cores shared" {
-		t.Errorf("under %q and %q", all[0].OtherConditions(), all[1].OtherConditions())
+		t.Errorf("other conditions %q and %q", all[0].OtherConditions(), all[1].OtherConditions())
 	}
 	if last := all[1].Lines[0].Points[2]; last.Trials != 0 || last.Failure == "" {
 		t.Errorf("%+v", last)
 	}
 }
 
-func TestSweepText(t *testing.T) {
+func TestSweepsAreInTheText(t *testing.T) {
 	var b strings.Builder
 	if err := Analyze(sweepSample()).WriteText(&b); err != nil {
 		t.Fatal(err)
@@ -110,10 +111,10 @@ func TestSweepText(t *testing.T) {
 	}
 }
 
-// squeeze leaves one space of several.
+// squeeze replaces white space by single spaces.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func TestSweepCSV(t *testing.T) {
+func TestSweepsAreInTheirFile(t *testing.T) {
 	var b bytes.Buffer
 	if err := Analyze(sweepSample()).writeSweeps(&b); err != nil {
 		t.Fatal(err)
@@ -130,8 +131,8 @@ func TestSweepCSV(t *testing.T) {
 	}
 }
 
-// Curves are drawn with places and names that can be read, and what they show when pointed at.
-func TestSweepPage(t *testing.T) {
+// Plots have readable axes and names, and tooltips with the figures.
+func TestSweepsAreOnThePage(t *testing.T) {
 	a := Analyze(sweepSample())
 	var b bytes.Buffer
 	if err := a.writePage(&b); err != nil {
@@ -147,12 +148,12 @@ func TestSweepPage(t *testing.T) {
 	if len(p.Lines) != 2 || len(p.Lines[0].Spots) != 3 || !p.Named {
 		t.Fatalf("%+v", p)
 	}
-	// Connections are as far apart as their ratios: 1 to 64 is farther than 64 to 2000.
+	// The axis is logarithmic: from 1 to 64 is farther than from 64 to 2000.
 	one, some, many := p.X[0].At, p.X[1].At, p.X[2].At
 	if !(some-one > many-some) || p.X[2].Label != "2000" {
 		t.Errorf("ticks %+v", p.X)
 	}
-	// What weighs less is lower, and a range is around its median.
+	// Lower weights are lower on the plot, and a range encloses its median.
 	for i, spot := range p.Lines[0].Spots {
 		if spot.X != p.X[i].At || !(spot.Hi < spot.Y && spot.Y < spot.Lo) || i > 0 && spot.Y <= p.Lines[0].Spots[i-1].Y {
 			t.Errorf("spots %+v", p.Lines[0].Spots)
@@ -167,7 +168,7 @@ func TestSweepPage(t *testing.T) {
 	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, connections 1: 30.5 µs; 2 blocks", "fasthttp costs less than net/http with 1, and more with 2000.")
 }
 
-// lookAt has a browser draw a page, and looks for texts in what it has made of it.
+// lookAt opens a page in a browser and searches for texts in its document.
 func lookAt(t *testing.T, page []byte, wants ...string) {
 	t.Helper()
 	chromium := programs.Chromium(t)
@@ -184,7 +185,7 @@ func lookAt(t *testing.T, page []byte, wants ...string) {
 	}
 }
 
-// ratedSample is the sample with trials at a fixed rate, half of what nginx can serve.
+// ratedSample returns the sample with trials at a fixed rate, half of what nginx can serve.
 func ratedSample(change func(*trial.Record)) *Run {
 	run := sample()
 	c := run.Conditions[0]
@@ -209,9 +210,9 @@ func ratedSample(change func(*trial.Record)) *Run {
 	return run
 }
 
-// A table at a fixed rate says at which, has no warnings of what holds at saturation only, and
-// leaves the verdict to saturation.
-func TestFixedRateTable(t *testing.T) {
+// The table of a fixed rate names it and has no warnings about saturation. It does not affect the
+// verdict.
+func TestFixedRateHasItsOwnTable(t *testing.T) {
 	a := Analyze(ratedSample(func(*trial.Record) {}))
 	if len(a.Tables) != 3 || a.Tables[2].Saturated() || len(a.Tables[2].Why) != 0 || a.Verdict() != Analyze(sample()).Verdict() {
 		t.Fatalf("%d tables: %s", len(a.Tables), a.Verdict())
@@ -229,18 +230,18 @@ func TestFixedRateTable(t *testing.T) {
 	if !strings.Contains(b.String(), heading) {
 		t.Errorf("lacks %q:\n%s", heading, b.String())
 	}
-	// The clock's ticks are too few to tell user from system time.
+	// Too few clock ticks separate user from system time.
 	if rated := &a.Tables[2]; len(rated.Decompositions) > 0 || len(rated.WeightChart().Legend) > 2 {
-		t.Errorf("user and system time are told apart: %+v", rated.WeightChart().Legend)
+		t.Errorf("user and system time are separated: %+v", rated.WeightChart().Legend)
 	}
 	if s := a.shape(); len(s.columns) != 1+2 {
 		t.Errorf("the shape has columns %q", s.columns)
 	}
 }
 
-// At a fixed rate it is said if it was not reached, if the generator was late, and if the rate was
-// past a contender's knee.
-func TestFixedRateWarnings(t *testing.T) {
+// At a fixed rate there are warnings if it was not reached, if the generator was late, and if the
+// rate is too high for a contender.
+func TestProblemsAtAFixedRateHaveWarnings(t *testing.T) {
 	late := func(h *hist.Histogram, d time.Duration) {
 		for range 5 {
 			h.Record(d)
@@ -254,7 +255,7 @@ func TestFixedRateWarnings(t *testing.T) {
 			if r.Block == 3 {
 				r.Load.Asked *= 1.25
 			}
-		}, "it did not reach the rate in 1 of 6 trials: in the worst 80.0 % of what was due was answered"},
+		}, "the rate was not reached in 1 of 6 trials; in the worst, 80.0 % of the due requests received a response"},
 		"almost reached": {func(r *trial.Record) { r.Load.Asked *= 1.005 }, ""},
 		"late":           {func(r *trial.Record) { late(r.Load.Generator.Lag, 3*time.Millisecond) }, "in 6 of 6 trials the generator was late: "},
 		"late and slow": {func(r *trial.Record) {
@@ -267,7 +268,7 @@ func TestFixedRateWarnings(t *testing.T) {
 			}
 		}, ""},
 		"past the knee": {func(r *trial.Record) { late(r.Load.Latency, 3*time.Millisecond) },
-			"one request in a hundred takes 3.00 ms or longer, and half of them take 0.56 ms when it is saturated: the rate is past its knee, or something stops it now and then"},
+			"1 % of requests take at least 3.00 ms, as long as the median at saturation (0.56 ms): the rate is too high for the contender, or it pauses at times"},
 	} {
 		a := Analyze(ratedSample(test.change))
 		warnings := a.Tables[2].named("tare").Warnings
@@ -277,8 +278,8 @@ func TestFixedRateWarnings(t *testing.T) {
 	}
 }
 
-// Two runs that found other rates can be compared: the rate changed, the regime did not.
-func TestTwoRates(t *testing.T) {
+// Runs at different fixed rates can be compared.
+func TestRunsAtDifferentRatesAreComparable(t *testing.T) {
 	a, b := ratedSample(func(*trial.Record) {}), ratedSample(func(*trial.Record) {})
 	b.Conditions[2].Rate = 15_000
 	for i := range b.Records {
@@ -288,11 +289,11 @@ func TestTwoRates(t *testing.T) {
 	}
 	two := Compare(a, b)
 	if len(two.Mismatches) != 0 || len(two.Tables) != 3 || strings.Join(two.Changes, "; ") != "fixed rate: 20,000 requests/s in A, 15,000 requests/s in B" {
-		t.Errorf("apart %q, changed %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
+		t.Errorf("mismatches %q, changes %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
 }
 
-func TestConditionText(t *testing.T) {
+func TestConditionTextNamesAllSettings(t *testing.T) {
 	for want, c := range map[string]trial.Condition{
 		"1 connection and all cores shared":                                       {Connections: 1},
 		"64 connections and the servers on 2 cores":                               {Cores: 2, Connections: 64},

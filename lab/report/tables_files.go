@@ -13,12 +13,12 @@ const (
 	shapeFile = "shape.csv"
 )
 
-// csvInterval are the cells of a value with its bounds.
+// csvInterval returns the cells of a value with its bounds.
 func csvInterval(i stat.Interval) []string {
 	return []string{csvNumber(i.Mid), csvNumber(i.Lo), csvNumber(i.Hi)}
 }
 
-// writePairs writes what parts cost, one a line.
+// writePairs writes the costs of parts, one per line.
 func (a *Analysis) writePairs(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"what", "of", "than", "extra_us", "extra_us_lo", "extra_us_hi",
@@ -35,7 +35,7 @@ func (a *Analysis) writePairs(w io.Writer) error {
 	return out.Error()
 }
 
-// writeShape writes the published rates and ours, each with what it is of its control's.
+// writeShape writes the published and the measured rates, each with its ratio to its control's.
 func (a *Analysis) writeShape(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(slices.Concat([]string{"experiment", "published"}, conditionColumns(), []string{"contender", "requests_per_sec", "ratio", "ratio_lo", "ratio_hi"}))

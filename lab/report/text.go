@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// WriteText writes the report for a terminal: the verdict, a table for each
-// condition, what the reader is warned of, and the published shape.
+// WriteText writes the report for a terminal: the verdict, a table for each condition, warnings,
+// and the published shape.
 func (a *Analysis) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", wrap(a.Verdict(), textWidth))
@@ -36,7 +36,7 @@ func (a *Analysis) WriteText(w io.Writer) error {
 	return err
 }
 
-// textWidth is where sentences are wrapped.
+// textWidth is the width of a line of prose.
 const textWidth = 100
 
 func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
@@ -63,24 +63,24 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	}
 	_ = w.Flush()
 	fmt.Fprintln(b)
-	if said := t.VariationNote(); said != "" {
-		fmt.Fprintf(b, "%s\n\n", wrap(said, textWidth))
+	if note := t.VariationNote(); note != "" {
+		fmt.Fprintf(b, "%s\n\n", wrap(note, textWidth))
 	}
 	a.writeBuilds(b, t)
 	t.writePairs(b)
 	t.writeDecompositions(b)
 	a.writeWhy(b, t)
-	warned := t.Warnings()
-	for _, w := range warned {
-		said := wrap(w.Contenders()+": "+w.Text, textWidth-4)
-		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(said, "\n", "\n    "))
+	warnings := t.Warnings()
+	for _, w := range warnings {
+		text := wrap(w.Contenders()+": "+w.Text, textWidth-4)
+		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(text, "\n", "\n    "))
 	}
-	if len(warned) > 0 {
+	if len(warnings) > 0 {
 		fmt.Fprintln(b)
 	}
 }
 
-// splitText is a row's user and system time; both are empty where they are not told apart.
+// splitText returns a row's user and system time, or two empty texts if they are not separated.
 func (t *Table) splitText(row *Row) (user, sys string) {
 	if !t.Saturated() {
 		return "", ""
@@ -150,8 +150,7 @@ func (a *Analysis) differences() string {
 	return b.String()
 }
 
-// writePublished shows the write-up's figures next to ours, as shape: how many
-// requests a second each served, relative to the control.
+// writePublished writes the published rates beside the measured ones, each relative to its control.
 func (a *Analysis) writePublished(b *strings.Builder) {
 	if len(a.Published) == 0 || len(a.Tables) == 0 {
 		return
@@ -183,7 +182,7 @@ func (a *Analysis) writePublished(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// Wrap breaks a text into lines as those of WriteText.
+// Wrap breaks a text into lines of the width that WriteText uses.
 func Wrap(text string) string { return wrap(text, textWidth) }
 
 // wrap breaks a text into lines of at most width characters.

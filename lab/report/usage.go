@@ -9,16 +9,16 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// Taken is what requests took besides time under one condition.
+// Usage is the resources that requests use under one condition.
 type Usage struct {
-	CallNames []string // of the system calls that are made most
+	CallNames []string // most frequent system calls
 	Rows      []UsageRow
 	Hops      []HopRow
-	Missing   []string // what was not counted, and why
+	Missing   []string // what was not counted, with the reason
 }
 
-// UsageRow is what one role of one contender took for a request. Calls were counted in a trial
-// of their own, the rest are medians of the timed trials.
+// UsageRow is what one role of one contender uses per request. Calls were counted in a separate
+// trial; the rest are medians of the timed trials.
 type UsageRow struct {
 	*Row
 	Role                     string
@@ -28,7 +28,7 @@ type UsageRow struct {
 	Calls                    map[string]float64 // nil if they were not counted
 }
 
-// AllCalls is how many system calls a request took.
+// AllCalls returns the number of system calls per request.
 func (r *UsageRow) AllCalls() (all float64) {
 	for _, n := range r.Calls {
 		all += n
@@ -36,16 +36,16 @@ func (r *UsageRow) AllCalls() (all float64) {
 	return all
 }
 
-// HopRow is what passed at one hop of one contender for a request.
+// HopRow is the traffic at one hop of one contender per request.
 type HopRow struct {
 	*Row
 	Hop, Network             string
 	Opened                   float64 // connections
-	ToSegments, FromSegments float64 // to the server, and from it
+	ToSegments, FromSegments float64 // to the server, from the server
 	ToBytes, FromBytes       float64
 }
 
-// HopName is the hop in words.
+// HopName describes the hop.
 func (h *HopRow) HopName() string {
 	if h.Hop == trial.HopClient {
 		return "from clients"
@@ -53,11 +53,10 @@ func (h *HopRow) HopName() string {
 	return "to the application"
 }
 
-// shownCalls is how many names of system calls have a column.
+// shownCalls is how many system calls have a column.
 const shownCalls = 10
 
-// counted returns the record of the trial in which the kernel counted a contender; nil if there is
-// none.
+// counted returns the record of the trial with the kernel's counts of a contender, or nil.
 func counted(run *Run, name string, c trial.Condition) *trial.Record {
 	for i := range run.Records {
 		r := &run.Records[i]
@@ -68,7 +67,7 @@ func counted(run *Run, name string, c trial.Condition) *trial.Record {
 	return nil
 }
 
-// take gathers what was taken under a condition.
+// usage returns the resources that were used under a condition.
 func usage(run *Run, t *Table) (all Usage) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
@@ -136,7 +135,7 @@ func hopRows(row *Row, r *trial.Record) (all []HopRow) {
 	return all
 }
 
-// missing says once each what was not counted.
+// missing returns what was not counted, each reason once.
 func missing(run *Run, t *Table) (all []string) {
 	for i := range run.Records {
 		r := &run.Records[i]
@@ -156,7 +155,7 @@ func missing(run *Run, t *Table) (all []string) {
 	return all
 }
 
-// most names the system calls that servers make most.
+// most returns the system calls that servers make most.
 func most(rows []UsageRow) []string {
 	made := make(map[string]float64)
 	for _, r := range rows {
@@ -174,7 +173,7 @@ func most(rows []UsageRow) []string {
 	return names[:min(shownCalls, len(names))]
 }
 
-// perCall writes a count for a table, in which what hardly happens would only be noise.
+// perCall formats a count for a table. Negligible counts are "".
 func perCall(n float64) string {
 	if n < 0.005 {
 		return ""
@@ -182,7 +181,7 @@ func perCall(n float64) string {
 	return fmt.Sprintf("%.2f", n)
 }
 
-// heat is the class of a cell that shows a count: the more, the darker.
+// heat returns the CSS class of a cell: the higher the count, the darker.
 func heat(n float64) string {
 	level := 0
 	for _, from := range []float64{leastCalls, 0.5, 1.5, 3, 6} {

@@ -12,8 +12,8 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// Verdict answers the experiment's question in a few sentences, from the first condition that was
-// measured. It says only what the intervals show.
+// Verdict answers the experiment's question in a few sentences, for the first measured condition.
+// It reports only what the intervals show.
 func (a *Analysis) Verdict() string {
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
@@ -31,7 +31,7 @@ func (a *Analysis) Verdict() string {
 		return a.builds(t)
 	}
 	if len(t.Pairs) > 0 {
-		return upper(t.parted()) + "."
+		return upper(t.pairsVerdict()) + "."
 	}
 	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid), control.Title)}
 	return strings.Join(append(sentences, t.compared()...), " ")
@@ -152,14 +152,13 @@ func (a *Analysis) Remarks() (remarks []string) {
 	return append(remarks, a.Notes...)
 }
 
-// swapped names the pairs of which one costs less in t and the other in u, both as
-// the ratios of their blocks bear out.
+// swapped returns the pairs of which one costs less in t and the other in u, as the ratios show.
 func swapped(t, u *Table) (pairs []string) {
 	for i := range t.Rows {
 		for j := range t.Rows {
 			a, b := &t.Rows[i], &t.Rows[j]
 			if a.Kind == Twin || b.Kind == Twin {
-				continue // that the control does is enough
+				continue // the control stands for it
 			}
 			if below(a, b) && below(u.named(b.Name), u.named(a.Name)) {
 				pairs = append(pairs, a.Title+" and "+b.Title)
@@ -169,7 +168,7 @@ func swapped(t, u *Table) (pairs []string) {
 	return pairs
 }
 
-// below reports whether a is shown to cost less than b.
+// below reports whether the ratios show that a costs less than b.
 func below(a, b *Row) bool {
 	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
 		return false
@@ -188,7 +187,7 @@ func (t *Table) named(name string) *Row {
 
 func conditionText(t *Table) string { return ConditionText(t.Condition) }
 
-// ConditionText says under what trials were made, as it stands after "with".
+// ConditionText describes a condition, as it stands after "with".
 func ConditionText(c trial.Condition) string {
 	words := []string{"1 connection"}
 	if c.Connections != 1 {
@@ -232,7 +231,7 @@ func micros(us float64) string {
 	return fmt.Sprintf("%.2f µs", us)
 }
 
-// times writes a ratio, or nothing where there is none.
+// times formats a ratio, or returns "" if there is none.
 func times(r float64) string {
 	if math.IsNaN(r) {
 		return ""

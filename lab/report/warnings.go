@@ -2,13 +2,13 @@ package report
 
 import "slices"
 
-// Warned is a warning and the rows that it is about.
+// Warning is a warning with the rows that it concerns.
 type Warning struct {
 	Text string
 	Of   []*Row
 }
 
-// Warned are the warnings of a table's rows, each once.
+// Warnings returns the warnings of a table's rows, each text once.
 func (t *Table) Warnings() (all []Warning) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
@@ -24,7 +24,7 @@ func (t *Table) Warnings() (all []Warning) {
 	return all
 }
 
-// Titles are those whom the warning is about.
+// Contenders returns the titles of the contenders that the warning concerns.
 func (w *Warning) Contenders() string {
 	titles := make([]string, len(w.Of))
 	for i, row := range w.Of {

@@ -17,9 +17,9 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// explained is a run of a control, its twin and a way for each of whose requests clients open a
-// connection. The twin is not counted.
-func explained() *report.Run {
+// closingRun returns a run of a control, its twin and a contender whose clients open a connection
+// for each request. The kernel does not count the twin.
+func closingRun() *report.Run {
 	c := trial.Condition{Cores: 1, Connections: 8}
 	run := &report.Run{
 		Blocks: 1, Conditions: []trial.Condition{c},
@@ -55,8 +55,8 @@ func explained() *report.Run {
 	return run
 }
 
-func TestEvidence(t *testing.T) {
-	run := explained()
+func TestEvidenceOfRecords(t *testing.T) {
+	run := closingRun()
 	c := run.Conditions[0]
 	e := report.Evidence(run, "b", c)
 	app := e.Parts[0]
@@ -76,27 +76,27 @@ func TestEvidence(t *testing.T) {
 	near("bytes allocated", app.AllocBytes, 2000)
 	near("collector's share", app.GCShare, 0.25)
 	if twin := report.Evidence(run, "t", c); twin.Parts[0].Calls["read"] != 2 {
-		t.Errorf("the twin was counted otherwise than the control: %v", twin.Parts[0].Calls)
+		t.Errorf("the counts of the twin differ from the control's: %v", twin.Parts[0].Calls)
 	}
 	if e := report.Evidence(run, "nobody", c); len(e.Parts) != 0 || e.PerSecond != 0 {
-		t.Errorf("of nobody: %+v", e)
+		t.Errorf("unknown contender: %+v", e)
 	}
 }
 
-func TestWhyIsSaid(t *testing.T) {
-	const sentence = "For each request clients open 1.0 connections, where with Plain they open none: nearly all of the 40 µs that it costs more"
-	run := explained()
+func TestCausesAndOutcomesAreInAllOutputs(t *testing.T) {
+	const sentence = "Clients open 1.0 connections per request (Plain: none): nearly all of the 40 µs difference"
+	run := closingRun()
 	for _, test := range []struct {
 		tested *report.CounterExperiment
 		want   string
 	}{
 		{nil, "."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to 2.00 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to −1.00 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}}, "; with x a part of the difference goes, from 40.0 µs to 20.0 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}}, "; with x it does not go (40.0 µs, and then 39.0 µs): the cause is another."},
-		{&report.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990}, Control: []float64{1000}}, "; with x the difference goes, from -500 requests/s to -10 requests/s."},
-		{&report.CounterExperiment{Failure: "it died"}, "; that could not be tested: it died."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}}, "; with x the difference disappears, from 42.0 µs to 2.00 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}}, "; with x the difference disappears, from 42.0 µs to −1.00 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}}, "; with x the difference shrinks from 40.0 µs to 20.0 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}}, "; with x the difference stays (40.0 µs, then 39.0 µs), so the cause is another."},
+		{&report.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990}, Control: []float64{1000}}, "; with x the difference disappears, from -500 requests/s to -10 requests/s."},
+		{&report.CounterExperiment{Failure: "it died"}, "; the counter-experiment failed: it died."},
 	} {
 		run.CounterExperiments = nil
 		if test.tested != nil {
@@ -108,15 +108,15 @@ func TestWhyIsSaid(t *testing.T) {
 		if len(table.Why) != 1 || table.Why[0].Name != "b" {
 			t.Fatalf("%+v", table.Why)
 		}
-		if said := a.Sentences(table, &table.Why[0]); len(said) != 1 || said[0] != sentence+test.want {
-			t.Errorf("says %q\nwant %q", said, sentence+test.want)
+		if got := a.Sentences(table, &table.Why[0]); len(got) != 1 || got[0] != sentence+test.want {
+			t.Errorf("got  %q\nwant %q", got, sentence+test.want)
 		}
 		var text bytes.Buffer
 		if err := a.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got, "Why they differ from Plain: Closing: "+sentence+test.want) {
-			t.Errorf("the text does not say %q", test.want)
+		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got, "Causes of the differences from Plain: Closing: "+sentence+test.want) {
+			t.Errorf("the text lacks %q", test.want)
 		}
 		dir := t.TempDir()
 		if err := a.WriteFiles(dir); err != nil {
@@ -124,14 +124,15 @@ func TestWhyIsSaid(t *testing.T) {
 		}
 		page, err := os.ReadFile(filepath.Join(dir, report.PageFile))
 		if err != nil || !strings.Contains(string(page), "<dt>Closing</dt><dd>"+sentence) {
-			t.Errorf("the page does not say why (%v)", err)
+			t.Errorf("the page lacks the cause (%v)", err)
 		}
 	}
 }
 
-// Of a contender that is lighter it is said what it does not do, and what of that cannot be tested.
-func TestWhyLighter(t *testing.T) {
-	run := explained()
+// The explanation of a lighter contender names the control's extra work, and causes without a
+// setting.
+func TestLighterContenderIsExplained(t *testing.T) {
+	run := closingRun()
 	run.Entrants[0].Name, run.Entrants[2].Name = "b", "a" // the control is the heavier one now
 	run.Entrants[0].Versions, run.Entrants[2].Versions = []string{"Python 3.1", "flup 1"}, []string{"go1.26"}
 	run.Entrants = append(run.Entrants[:1:1], run.Entrants[2])
@@ -140,26 +141,26 @@ func TestWhyLighter(t *testing.T) {
 	if len(table.Why) != 1 || table.Why[0].Name != "a" {
 		t.Fatalf("%+v", table.Why)
 	}
-	want := []string{"Plain costs more: for each request clients open 1.0 connections, where with Closing they open none: nearly all of the 40 µs that it costs more."}
+	want := []string{"Plain costs more: clients open 1.0 connections per request (Closing: none): nearly all of the 40 µs difference."}
 	if got := a.Sentences(table, &table.Why[0]); !slices.Equal(got, want) {
-		t.Errorf("says %q\nwant %q", got, want)
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	if e := report.Evidence(run, "b", run.Conditions[0]); e.Interpreter != "Python" {
-		t.Errorf("interpreted by %q", e.Interpreter)
+		t.Errorf("interpreter %q", e.Interpreter)
 	}
 	run.CounterExperiments = []report.CounterExperiment{{
 		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", ChangesControl: true,
 		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
-	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0], "; with x the difference goes, from −40.0 µs to −1.00 µs.") {
-		t.Errorf("says %q", got)
+	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0], "; with x the difference disappears, from −40.0 µs to −1.00 µs.") {
+		t.Errorf("got %q", got)
 	}
-	for i := range run.Records { // so that nothing else is the cause than code
+	for i := range run.Records { // so that its own code is the only cause
 		run.Records[i].Load.Connects = 0
 	}
 	a = report.Analyze(run)
 	got := a.Sentences(&a.Tables[0], &a.Tables[0].Why[0])
-	if last := got[len(got)-1]; last != "There is no setting to test by: less work in its own code." {
-		t.Errorf("says %q", got)
+	if last := got[len(got)-1]; last != "Without a counter-experiment: less work in its own code." {
+		t.Errorf("got %q", got)
 	}
 }
