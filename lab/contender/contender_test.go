@@ -384,7 +384,7 @@ func TestSpecFaults(t *testing.T) {
 		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]", `contender.yaml:7: source: there is no file "main.go"`},
 		{"site", "protocol: http", "protocol: http\nsite: x", `contender.yaml:7: site: there is no folder "x"`},
 		{"version", "protocol: http", "protocol: http\nversion: \"{bun} -v\"", `contender.yaml:7: version: "{bun}": want {bin}`},
-		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: want a time such as 500ms or 30s"},
+		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: invalid duration \"soon\": want a time such as 500ms or 30s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
