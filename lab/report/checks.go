@@ -42,7 +42,7 @@ func (a *Analysis) check() {
 // allChecks returns the checks. Each examines a row and returns a warning or "".
 func allChecks() []func(*Analysis, *Table, *Row) string {
 	return []func(*Analysis, *Table, *Row) string{
-		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, pastKnee, errorsSeen, stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, latencyOfSaturation, errorsSeen, stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
 	}
 }
 

@@ -78,9 +78,9 @@ func TestClosedConnectionsCauseNoWarning(t *testing.T) {
 	run := sample()
 	for i := range run.Entrants {
 		if e := &run.Entrants[i]; e.Name == "tare" {
-			answer := *e.Response
-			answer.KeepAlive = false
-			e.Response = &answer
+			response := *e.Response
+			response.KeepAlive = false
+			e.Response = &response
 		}
 	}
 	for i := range run.Records {

@@ -31,21 +31,21 @@ const (
 	deferredShown = 0.02
 )
 
-// compared is the ratio of the records of two contenders.
-type compared struct {
+// comparison is the ratio of the records of two contenders.
+type comparison struct {
 	stat.Estimate
 	disturbed bool // other programs used the CPUs, so the bounds are widened
 	shifted   bool // the probe differed, so the ratio is not corrected by it
 }
 
 // ratioOfWeights returns the ratio of a CPU time, corrected by the probe.
-func ratioOfWeights(of, than []*trial.Record, figure func(*trial.Slice) float64) compared {
+func ratioOfWeights(of, than []*trial.Record, figure func(*trial.Slice) float64) comparison {
 	return ratio(of, than, figure, true)
 }
 
 // ratioOfRates returns the ratio of the request rates. At saturation the time of a request is
 // corrected by the probe. At a fixed rate it is not, because it is no CPU time.
-func ratioOfRates(of, than []*trial.Record) compared {
+func ratioOfRates(of, than []*trial.Record) comparison {
 	saturated := !slices.ContainsFunc(of, func(r *trial.Record) bool { return r != nil && !r.Saturated() })
 	c := ratio(of, than, func(s *trial.Slice) float64 { return 1 / s.PerSecond() }, saturated)
 	c.Mid = 1 / c.Mid
@@ -57,7 +57,7 @@ func ratioOfRates(of, than []*trial.Record) compared {
 
 // ratio divides a figure of the first contender by that of the second. Whole trials, one for each
 // block, are compared by order statistics.
-func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64, correct bool) (c compared) {
+func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64, correct bool) (c comparison) {
 	p := pair(of, than, figure, true)
 	if p.areTrials() {
 		c.Interval, _ = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))

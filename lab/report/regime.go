@@ -54,8 +54,8 @@ func generatorDoubted(records []*trial.Record) string {
 	return fmt.Sprintf("in %d of %d trials %s", n, len(records), why)
 }
 
-// pastKnee warns of a contender whose latency at a fixed rate is that of saturation.
-func pastKnee(a *Analysis, t *Table, row *Row) string {
+// latencyOfSaturation warns of a contender whose latency at a fixed rate is that of saturation.
+func latencyOfSaturation(a *Analysis, t *Table, row *Row) string {
 	if t.Saturated() || generatorDoubted(a.records(t, row)) != "" {
 		return "" // the times may be the generator's
 	}

@@ -41,7 +41,7 @@ func sample() *Run {
 			{"gomaxprocs 1", "Go", "nethttp", 40000, 1}, {"gomaxprocs 1", "nginx proxy", "nginx-nethttp", 36000, 0.9},
 		},
 	}
-	answer := &equal.Response{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true, Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
+	response := &equal.Response{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true, Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
 	for _, e := range []struct {
 		name, title string
 		kind        Kind
@@ -54,7 +54,7 @@ func sample() *Run {
 		{"tare", "tare", Rival, 0, 6.5},
 		{"ceiling", "ceiling", Ceiling, 0, 5},
 	} {
-		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind, Versions: []string{"go1.26.8"}, Response: answer})
+		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind, Versions: []string{"go1.26.8"}, Response: response})
 		for _, c := range run.Conditions {
 			for block := range blocks {
 				run.Records = append(run.Records, record(e.name, block+1, c, e.nginx, e.app))

@@ -53,8 +53,8 @@ const (
 	timelineReach     = 13 // of the longest stem
 )
 
-// weighed identifies the trials with one median: of a contender under a condition.
-type weighed struct {
+// seriesKey identifies the trials with one median: of a contender under a condition.
+type seriesKey struct {
 	contender string
 	trial.Condition
 }
@@ -62,14 +62,14 @@ type weighed struct {
 // relative returns each timed trial's weight, divided by the contender's median under the same
 // condition. It is NaN for other trials.
 func (r *Run) relative() []float64 {
-	all := make(map[weighed][]float64)
-	of := func(rec *trial.Record) weighed { return weighed{rec.Contender, rec.Condition} }
+	all := make(map[seriesKey][]float64)
+	of := func(rec *trial.Record) seriesKey { return seriesKey{rec.Contender, rec.Condition} }
 	for i := range r.Records {
 		if rec := &r.Records[i]; rec.Timed() {
 			all[of(rec)] = append(all[of(rec)], rec.WeightUs())
 		}
 	}
-	medians := make(map[weighed]float64)
+	medians := make(map[seriesKey]float64)
 	for key, weights := range all {
 		m, _ := stat.Median(weights)
 		medians[key] = m.Mid
