@@ -181,7 +181,7 @@ func (e *Experiment) body(control *equal.Response) []byte {
 func (w *weighing) compare(e *report.Entrant, control *equal.Response) {
 	for _, d := range equal.Compare(control, e.Response) {
 		if why, ok := w.experiment.declared(e.Name, d); ok {
-			e.Declared = append(e.Declared, report.Declared{Difference: d, Why: why})
+			e.Declared = append(e.Declared, report.DeclaredDifference{Difference: d, Why: why})
 			continue
 		}
 		e.Differences = append(e.Differences, d)

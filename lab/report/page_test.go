@@ -32,7 +32,7 @@ func crowdedRun() *Run {
 		run.Entrants = append(run.Entrants, Entrant{
 			Name: name, Title: fmt.Sprintf("nginx → an application of many words, %d", i), About: "one more", Kind: Way, Protocol: "http",
 			Versions: []string{"nginx/1.22.1", fmt.Sprintf("Python 3.%d", i)}, Lines: 40 + i, PublishedLines: 800 + i,
-			Response: run.Entrants[0].Response, Declared: []Declared{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"other"`}, "each has its own head"}},
+			Response: run.Entrants[0].Response, Declared: []DeclaredDifference{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"other"`}, "each has its own head"}},
 		})
 		for _, c := range run.Conditions {
 			for block := range blocks {
@@ -245,7 +245,7 @@ func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 func TestDifferencesAreGroupedByReason(t *testing.T) {
 	run := crowdedRun()
 	last := &run.Entrants[len(run.Entrants)-1]
-	last.Declared = append(last.Declared, Declared{equal.Difference{What: "bytes", Want: "153", Got: "160"}, "its head is longer"})
+	last.Declared = append(last.Declared, DeclaredDifference{equal.Difference{What: "bytes", Want: "153", Got: "160"}, "its head is longer"})
 	run.Entrants[2].Differences = []equal.Difference{{What: "status", Want: "200", Got: "404"}}
 	a := &Analysis{Run: run}
 	reasons := a.Reasons()

@@ -273,7 +273,7 @@ func drop(r *Run, name string) {
 func TestTextEqualsGoldenFile(t *testing.T) {
 	run := sample()
 	run.Entrants[3].Absent = "fasthttp is missing: no network"
-	run.Entrants[2].Declared = []Declared{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"nginx"`}, "its own name"}}
+	run.Entrants[2].Declared = []DeclaredDifference{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"nginx"`}, "its own name"}}
 	run.Warnings = []string{"interrupted in block 6 of 6"}
 	var b bytes.Buffer
 	if err := Analyze(run).WriteText(&b); err != nil {

@@ -96,9 +96,9 @@ type Entrant struct {
 	// PublishedLines is the length of the write-up's application; 0 if unknown.
 	PublishedLines int `json:"publishedLines,omitempty"`
 
-	Response    *equal.Response    `json:"answer"`
-	Differences []equal.Difference `json:"differences"` // undeclared differences from the control's response
-	Declared    []Declared         `json:"declared"`    // differences that the experiment declares
+	Response    *equal.Response      `json:"answer"`
+	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response
+	Declared    []DeclaredDifference `json:"declared"`    // differences that the experiment declares
 
 	// Absent says why the contender did not take part to the end; otherwise it is empty.
 	Absent string `json:"absent,omitempty"`
@@ -112,8 +112,8 @@ type Comparison struct {
 	Than string `json:"than"` // name of the contender without it, or with another
 }
 
-// Declared is a difference that the experiment expects.
-type Declared struct {
+// DeclaredDifference is a difference that the experiment expects.
+type DeclaredDifference struct {
 	equal.Difference
 	Why string `json:"why"`
 }
