@@ -43,7 +43,7 @@ type Response struct {
 	Header    http.Header `json:"header"`
 	Body      []byte      `json:"body"`
 	Bytes     int         `json:"bytes"`     // of the whole response on the wire, with FastCGI records
-	KeepAlive bool        `json:"keepAlive"` // the connection served a second request, and neither side announced its end
+	KeepAlive bool        `json:"keepAlive"` // the connection served a second request
 
 	closing bool // the client or the server announced the end of the connection
 }
@@ -141,7 +141,8 @@ type Difference struct {
 func (d Difference) String() string {
 	if d.What == keepAlive {
 		states := map[string]string{"true": "kept", "false": "closed"}
-		return fmt.Sprintf("%s: its connection is %s after a response, where the control's is %s", d.What, states[d.Got], states[d.Want])
+		return fmt.Sprintf("%s: its connection is %s after a response, where the control's is %s", d.What,
+			states[d.Got], states[d.Want])
 	}
 	return fmt.Sprintf("%s: %s, where the control has %s", d.What, d.Got, d.Want)
 }

@@ -17,7 +17,8 @@ func fetch(t *testing.T, h http.HandlerFunc) *equal.Response {
 	t.Helper()
 	s := httptest.NewServer(h)
 	defer s.Close()
-	a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()},
+	a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP,
+		Address: s.Listener.Addr().String()},
 		equal.Request{Method: "GET", Path: "/x", Host: "a.b"})
 	if err != nil {
 		t.Fatal(err)
@@ -61,10 +62,12 @@ func TestFetchSendsTheRequestOfTheLoad(t *testing.T) {
 		{equal.Request{Path: "/", Version: "1.0"}, "HTTP/1.0  true", false},
 		{equal.Request{Path: "/", Version: "1.0", PerConnection: 1}, "HTTP/1.0  true", false},
 		{equal.Request{Path: "/", Version: "1.0", Header: []string{"Connection: Keep-Alive"}}, "HTTP/1.0  false", true},
-		{equal.Request{Path: "/flushed", Version: "1.0", Header: []string{"Connection: Keep-Alive"}}, "HTTP/1.0  false", false},
+		{equal.Request{Path: "/flushed", Version: "1.0", Header: []string{"Connection: Keep-Alive"}},
+			"HTTP/1.0  false", false},
 	} {
 		test.request.Method, test.request.Host = "GET", "a.b"
-		a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP, Address: server.Listener.Addr().String()}, test.request)
+		a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP,
+			Address: server.Listener.Addr().String()}, test.request)
 		if err != nil || string(a.Body) != test.body || a.KeepAlive != test.kept {
 			t.Errorf("%+v: %+v, %v, want %q, kept: %v", test.request, a, err, test.body, test.kept)
 		}
@@ -124,8 +127,10 @@ func TestCompareReadsTheWholeBody(t *testing.T) {
 
 func TestFrontWithoutApplicationIsNotReady(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(502) }))
-	r, at := equal.Request{Method: "GET", Path: "/", Host: "a"}, contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()}
-	if err := equal.Ready(context.Background(), at, r); err == nil || !strings.Contains(err.Error(), "the application behind it does not") {
+	r, at := equal.Request{Method: "GET", Path: "/", Host: "a"},
+		contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()}
+	if err := equal.Ready(context.Background(), at, r); err == nil ||
+		!strings.Contains(err.Error(), "the application behind it does not") {
 		t.Errorf("a front without its application is ready: %v", err)
 	}
 	s.Close()

@@ -181,7 +181,8 @@ func parseCGI(output []byte, method string) (*Response, error) {
 		return nil, err
 	}
 	length := a.Header.Get("Content-Length")
-	if length == "" || length == strconv.Itoa(len(a.Body)) || method == http.MethodHead || a.Status == http.StatusNotModified {
+	if length == "" || length == strconv.Itoa(len(a.Body)) || method == http.MethodHead ||
+		a.Status == http.StatusNotModified {
 		return a, nil
 	}
 	return nil, fmt.Errorf("body of %d bytes, but Content-Length is %q", len(a.Body), length)

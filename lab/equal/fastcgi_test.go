@@ -57,7 +57,8 @@ func listen(t *testing.T, network string) (net.Listener, contender.Place) {
 }
 
 // fetchFastCGI sends a request to net/http/fcgi.
-func fetchFastCGI(t *testing.T, network string, r equal.Request, h http.HandlerFunc) (*equal.Response, *countingListener) {
+func fetchFastCGI(t *testing.T, network string, r equal.Request, h http.HandlerFunc) (*equal.Response,
+	*countingListener) {
 	t.Helper()
 	l, at := listen(t, network)
 	over := &countingListener{Listener: l}
@@ -72,19 +73,22 @@ func fetchFastCGI(t *testing.T, network string, r equal.Request, h http.HandlerF
 // An application receives the same request by FastCGI and by HTTP.
 func TestFetchByFastCGI(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
-		for _, path := range []string{"/", "/x?y=z&a", "/" + strings.Repeat("long/", 40) + "?" + strings.Repeat("q", 70_000)} {
+		for _, path := range []string{"/", "/x?y=z&a", "/" + strings.Repeat("long/", 40) + "?" +
+			strings.Repeat("q", 70_000)} {
 			r := equal.Request{Method: "GET", Path: path, Host: "a.b"}
 			a, over := fetchFastCGI(t, network, r, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Server", "gophr")
 				w.WriteHeader(http.StatusAccepted)
 				fmt.Fprint(w, r.Method, " ", r.Host, r.URL.RequestURI(), " ", r.Proto)
 			})
-			if want := "GET a.b" + path + " HTTP/1.1"; a.Status != http.StatusAccepted || string(a.Body) != want || a.Header.Get("Server") != "gophr" || a.Header.Get("Status") != "" {
+			if want := "GET a.b" + path + " HTTP/1.1"; a.Status != http.StatusAccepted || string(a.Body) != want ||
+				a.Header.Get("Server") != "gophr" || a.Header.Get("Status") != "" {
 				t.Errorf("%s: %d %v %.100q, want %.100q", network, a.Status, a.Header, a.Body, want)
 			}
 			// Both responses have the same length and used one connection.
 			if !a.KeepAlive || over.accepted.Load() != 1 || over.written.Load() != 2*int64(a.Bytes) {
-				t.Errorf("%s: keep-alive %v, %d bytes; %d connections with %d bytes", network, a.KeepAlive, a.Bytes, over.accepted.Load(), over.written.Load())
+				t.Errorf("%s: keep-alive %v, %d bytes; %d connections with %d bytes", network, a.KeepAlive, a.Bytes,
+					over.accepted.Load(), over.written.Load())
 			}
 		}
 	}
@@ -141,7 +145,8 @@ func readRequest(in io.Reader) error {
 
 // record returns a record of request 1.
 func record(kind byte, content string, padding int) string {
-	return string([]byte{1, kind, 0, 1, byte(len(content) >> 8), byte(len(content)), byte(padding), 0}) + content + strings.Repeat("x", padding)
+	return string([]byte{1, kind, 0, 1, byte(len(content) >> 8), byte(len(content)), byte(padding), 0}) + content +
+		strings.Repeat("x", padding)
 }
 
 const (
@@ -159,12 +164,15 @@ func TestResponsesInAnyRecordsAreRead(t *testing.T) {
 		status   int
 		body     string
 	}{
-		"one":      {record(stdout, "Status: 404 Gone\r\nA: b\r\n\r\nhello", 0) + record(end, complete, 0), 404, "hello"},
-		"many":     {record(stdout, "A", 7) + record(stdout, ": b\n\nhel", 255) + record(stderr, "oh", 1) + record(stdout, "lo", 0) + record(stdout, "", 3) + record(end, complete, 8), 200, "hello"},
+		"one": {record(stdout, "Status: 404 Gone\r\nA: b\r\n\r\nhello", 0) + record(end, complete, 0), 404,
+			"hello"},
+		"many": {record(stdout, "A", 7) + record(stdout, ": b\n\nhel", 255) + record(stderr, "oh", 1) +
+			record(stdout, "lo", 0) + record(stdout, "", 3) + record(end, complete, 8), 200, "hello"},
 		"location": {record(stdout, "A: b\nLocation: /\n\n", 0) + record(end, complete, 0), 302, ""},
 	} {
 		a, err := equal.Fetch(context.Background(), play(t, test.response, 2), r)
-		if err != nil || a.Status != test.status || a.Header.Get("A") != "b" || string(a.Body) != test.body || a.Bytes != len(test.response) || !a.KeepAlive {
+		if err != nil || a.Status != test.status || a.Header.Get("A") != "b" || string(a.Body) != test.body ||
+			a.Bytes != len(test.response) || !a.KeepAlive {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 	}
@@ -186,14 +194,20 @@ func TestInvalidFastCGIResponsesAreRejected(t *testing.T) {
 		"the application rejected the request: protocol status 2": record(end, "\x00\x00\x00\x00\x02\x00\x00\x00", 0),
 		"end record of 3 bytes: want 8":                           record(end, "\x00\x00\x00", 0),
 		`output "": unexpected EOF`:                               record(end, complete, 0),
-		`output "A: b\n": unexpected EOF`:                         record(stdout, "A: b\n", 0) + record(end, complete, 0),
-		"malformed MIME header: ":                                 record(stdout, "hello\n\n", 0) + record(end, complete, 0),
-		`invalid Status ["fine"]: want one number`:                record(stdout, "Status: fine\n\n", 0) + record(end, complete, 0),
-		`invalid Status ["200" "404"]: want one number`:           record(stdout, "Status: 200\nStatus: 404\n\n", 0) + record(end, complete, 0),
-		`body of 5 bytes, but Content-Length is "6"`:              record(stdout, "Content-Length: 6\n\nhello", 0) + record(end, complete, 0),
-		fmt.Sprintf("more than %d bytes of output", 1<<24):        strings.Repeat(record(stdout, strings.Repeat("x", 1<<15), 0), 1<<9+1),
+		`output "A: b\n": unexpected EOF`: record(stdout, "A: b\n", 0) +
+			record(end, complete, 0),
+		"malformed MIME header: ": record(stdout, "hello\n\n", 0) + record(end, complete, 0),
+		`invalid Status ["fine"]: want one number`: record(stdout, "Status: fine\n\n", 0) +
+			record(end, complete, 0),
+		`invalid Status ["200" "404"]: want one number`: record(stdout, "Status: 200\nStatus: 404\n\n", 0) +
+			record(end, complete, 0),
+		`body of 5 bytes, but Content-Length is "6"`: record(stdout, "Content-Length: 6\n\nhello", 0) +
+			record(end, complete, 0),
+		fmt.Sprintf("more than %d bytes of output", 1<<24): strings.Repeat(record(stdout, strings.Repeat("x", 1<<15),
+			0), 1<<9+1),
 	} {
-		_, err := equal.Fetch(context.Background(), play(t, response, 1), equal.Request{Method: "GET", Path: "/", Host: "a"})
+		_, err := equal.Fetch(context.Background(), play(t, response, 1),
+			equal.Request{Method: "GET", Path: "/", Host: "a"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}

@@ -31,7 +31,8 @@ const (
 // callsOfConnections lists the system calls that open, set up and close a connection.
 func callsOfConnections() []string {
 	return []string{
-		"accept", "accept4", "close", "shutdown", "setsockopt", "getsockopt", "getsockname", "getpeername", "epoll_ctl", "fcntl", "ioctl",
+		"accept", "accept4", "close", "shutdown", "setsockopt", "getsockopt", "getsockname", "getpeername",
+		"epoll_ctl", "fcntl", "ioctl",
 	}
 }
 
@@ -40,7 +41,8 @@ func callsOfConnections() []string {
 func connectionWork(c *Case) Finding {
 	of, control := c.Of.serving(), c.Control.serving()
 	n, m := of.calls(callsOfConnections()), control.calls(callsOfConnections())
-	if c.Of.Connects < connectionEach || c.Control.Connects < connectionEach || of.Calls == nil || control.Calls == nil || n-m < connectionCalls {
+	if c.Of.Connects < connectionEach || c.Control.Connects < connectionEach || of.Calls == nil ||
+		control.Calls == nil || n-m < connectionCalls {
 		return Finding{}
 	}
 	us := (n - m) * callUs
@@ -61,8 +63,10 @@ func noBackendKeepAlive(c *Case) Finding {
 	us := more * connectionUs
 	return Finding{
 		Sentence: fmt.Sprintf("its %s opens %s connections to the application per request (%s: %s)%s",
-			front.Role, count(c.Of.BackendConnects), c.Control.Title, count(c.Control.BackendConnects), c.shareClause(us)),
-		Numbers:  []Number{{"connections to the application per request", c.Of.BackendConnects, c.Control.BackendConnects}},
+			front.Role, count(c.Of.BackendConnects), c.Control.Title, count(c.Control.BackendConnects),
+			c.shareClause(us)),
+		Numbers: []Number{{"connections to the application per request", c.Of.BackendConnects,
+			c.Control.BackendConnects}},
 		Explains: Weight, Share: c.share(us), IsCounted: true,
 		Counter: Counter{Setting: BackendKeepAlive, To: "keep-alive to the application"},
 	}
@@ -85,14 +89,17 @@ func noClientKeepAlive(c *Case) Finding {
 
 // connectFailures detects a listen queue that is too short and a lack of local ports.
 func connectFailures(c *Case) Finding {
-	numbers := []Number{{"errors per request", c.Of.Errors, c.Control.Errors}, {"share of connections retried", c.Of.RetriedShare, c.Control.RetriedShare}}
-	f := Finding{Numbers: numbers, Explains: Latency, Share: 1, IsCounted: true, Counter: Counter{Setting: Backlog, To: "a longer listen queue and keep-alive"}}
+	numbers := []Number{{"errors per request", c.Of.Errors, c.Control.Errors},
+		{"share of connections retried", c.Of.RetriedShare, c.Control.RetriedShare}}
+	f := Finding{Numbers: numbers, Explains: Latency, Share: 1, IsCounted: true,
+		Counter: Counter{Setting: Backlog, To: "a longer listen queue and keep-alive"}}
 	const noPorts = "cannot assign requested address"
 	lacksPorts := func(text string) bool { return strings.Contains(text, noPorts) }
 	refused := c.Of.Statuses[502] + c.Of.Statuses[503] - c.Control.Statuses[502] - c.Control.Statuses[503]
 	switch {
 	case c.Of.Errors-c.Control.Errors >= refusedBound && slices.ContainsFunc(c.Of.ErrorTexts, lacksPorts):
-		f.Sentence = fmt.Sprintf("no local ports were left for outgoing connections: %s of all requests failed", percent(c.Of.Errors))
+		f.Sentence = fmt.Sprintf("no local ports were left for outgoing connections: %s of all requests failed",
+			percent(c.Of.Errors))
 	case c.Of.RetriedShare-c.Control.RetriedShare >= refusedBound:
 		f.Sentence = fmt.Sprintf("%.1f %% of client connections took at least a second to open (%s: %.1f %%), as they do if the listen queue overflows and the client sends its SYN again",
 			100*c.Of.RetriedShare, c.Control.Title, 100*c.Control.RetriedShare)

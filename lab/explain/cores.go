@@ -29,7 +29,8 @@ const (
 
 func oneCore(c *Case) Finding {
 	ready, control := c.Of.Demand, c.Control.Demand
-	if c.Of.Cores < 2 || ready < oneCoreFrom || ready > oneCoreTo || control < wider*ready || c.Of.PerSecond > slower*c.Control.PerSecond {
+	if c.Of.Cores < 2 || ready < oneCoreFrom || ready > oneCoreTo || control < wider*ready ||
+		c.Of.PerSecond > slower*c.Control.PerSecond {
 		return Finding{}
 	}
 	how := ""
@@ -40,7 +41,8 @@ func oneCore(c *Case) Finding {
 		how += fmt.Sprintf("; %s runs one thread per process at a time", c.Of.Interpreter)
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("its threads can use %.1f of %d processors (%s: %.1f)%s", ready, c.Of.Cores, c.Control.Title, control, how),
+		Sentence: fmt.Sprintf("its threads can use %.1f of %d processors (%s: %.1f)%s", ready, c.Of.Cores,
+			c.Control.Title, control, how),
 		Numbers:  []Number{{"processors that threads were running on or ready for", ready, control}},
 		Explains: Rate, Share: c.rateShare(min(control, float64(c.Of.Cores)) / ready),
 		Counter: Counter{Setting: Workers, To: "a worker for each core"},
@@ -60,7 +62,8 @@ func oversubscribed(c *Case) Finding {
 	}
 	us, how := c.more(switches)*switchUs, ""
 	if us > 0 {
-		how = fmt.Sprintf("; a request causes %s context switches instead of %s%s", count(switches(&c.Of)), count(switches(&c.Control)), c.shareClause(us))
+		how = fmt.Sprintf("; a request causes %s context switches instead of %s%s", count(switches(&c.Of)),
+			count(switches(&c.Control)), c.shareClause(us))
 	}
 	return Finding{
 		Sentence: fmt.Sprintf("%.1f of its threads at a time are running or ready to run on %s (%s: %.1f)%s",
@@ -87,7 +90,8 @@ func generatorBound(c *Case) Finding {
 	}
 	return Finding{
 		Sentence: fmt.Sprintf("the load generator was %s busy while the servers used %.1f of %s: the generator limits the rate", percent(c.Of.GeneratorBusy), c.Of.used(), processors(c.Of.Cores)),
-		Numbers:  []Number{{"share of a CPU that the generator used", c.Of.GeneratorBusy, c.Control.GeneratorBusy}, {"processors busy", c.Of.used(), c.Control.used()}},
+		Numbers: []Number{{"share of a CPU that the generator used", c.Of.GeneratorBusy, c.Control.GeneratorBusy},
+			{"processors busy", c.Of.used(), c.Control.used()}},
 		Explains: Rate, Share: 1,
 		Counter: Counter{Setting: Generator, To: "more cores for the generator"},
 	}

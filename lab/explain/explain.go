@@ -89,7 +89,8 @@ const (
 // Settings returns all settings.
 func Settings() []Setting {
 	return []Setting{
-		BackendKeepAlive, ClientKeepAlive, NoDelay, Hop, Buffers, Workers, Log, Header, Protocol, Writes, Connections, Backlog, Memory,
+		BackendKeepAlive, ClientKeepAlive, NoDelay, Hop, Buffers, Workers, Log, Header, Protocol, Writes, Connections,
+		Backlog, Memory,
 		Generator, Repeat,
 	}
 }
@@ -175,7 +176,8 @@ func Explain(c Case) []Finding {
 		explained += f.Share
 	}
 	for _, isFallback := range []bool{false, true} {
-		if isFallback && slices.ContainsFunc(found, func(f Finding) bool { return f.Share >= minShare || f.Explains != Weight }) {
+		if isFallback && slices.ContainsFunc(found,
+			func(f Finding) bool { return f.Share >= minShare || f.Explains != Weight }) {
 			break
 		}
 		for _, r := range Rules() {

@@ -14,10 +14,12 @@ func plain() explain.Evidence {
 	return explain.Evidence{
 		Title: "well", Protocol: explain.HTTP, Cores: 2, Connections: 32,
 		Parts: []explain.Part{{
-			Role: "application", UserUs: 9, SysUs: 9, Voluntary: 0.01, Involuntary: 0.01, Processes: 1, Threads: 5, RSS: 12e6,
+			Role: "application", UserUs: 9, SysUs: 9, Voluntary: 0.01, Involuntary: 0.01, Processes: 1, Threads: 5,
+			RSS:   12e6,
 			Calls: map[string]float64{"read": 2, "write": 1}, AllocBytes: 1200, GCShare: 0.02,
 		}},
-		PerSecond: 100_000, MeanUs: 320, P50Us: 300, Bytes: 153, Statuses: map[int]float64{200: 1}, GeneratorBusy: 0.4, Demand: 2,
+		PerSecond: 100_000, MeanUs: 320, P50Us: 300, Bytes: 153, Statuses: map[int]float64{200: 1}, GeneratorBusy: 0.4,
+		Demand: 2,
 	}
 }
 
@@ -25,7 +27,8 @@ func plain() explain.Evidence {
 func fronted() explain.Evidence {
 	e := plain()
 	e.Title = "nginx → well"
-	nginx := explain.Part{Role: "nginx", UserUs: 4, SysUs: 16, Processes: 2, Threads: 2, Calls: map[string]float64{"recvfrom": 2, "writev": 2}}
+	nginx := explain.Part{Role: "nginx", UserUs: 4, SysUs: 16, Processes: 2, Threads: 2,
+		Calls: map[string]float64{"recvfrom": 2, "writev": 2}}
 	e.Parts = append([]explain.Part{nginx}, e.Parts...)
 	e.PerSecond = 50_000
 	return e
@@ -337,7 +340,8 @@ func TestRulesFireAboveTheirThresholdsOnly(t *testing.T) {
 			if !strings.HasPrefix(f.Sentence, test.sentence) {
 				t.Errorf("got   %s\nwant  %s", f.Sentence, test.sentence)
 			}
-			if f.Counter.Setting != test.setting || (f.Counter.To == "") != (test.setting == "") || len(f.Numbers) == 0 {
+			if f.Counter.Setting != test.setting || (f.Counter.To == "") != (test.setting == "") ||
+				len(f.Numbers) == 0 {
 				t.Errorf("counter-experiment %+v, numbers %v", f.Counter, f.Numbers)
 			}
 			if math.Abs(f.Share-test.share) > 0.02 {
@@ -405,7 +409,8 @@ func TestSmallDifferencesMayBeChance(t *testing.T) {
 func TestSavingsWithinChanceAreNotExplained(t *testing.T) {
 	c := explain.Case{Of: plain(), Control: plain()}
 	app(&c.Of).UserUs = 6
-	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.LessCode || found[0].Counter.ChangesControl {
+	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.LessCode ||
+		found[0].Counter.ChangesControl {
 		t.Errorf("%+v", found)
 	}
 	again := c
@@ -444,7 +449,8 @@ func TestBandsOfDelays(t *testing.T) {
 			t.Errorf("%v µs delayed: %v", us, !want)
 		}
 	}
-	if explain.RetriedConnects().Contains(900e3) || !explain.RetriedConnects().Contains(1e6) || !explain.RetriedConnects().Contains(3.1e6) {
+	if explain.RetriedConnects().Contains(900e3) || !explain.RetriedConnects().Contains(1e6) ||
+		!explain.RetriedConnects().Contains(3.1e6) {
 		t.Error("connections that were retried")
 	}
 }
@@ -469,7 +475,8 @@ func TestNegligibleCauseDoesNotStopFallbackRules(t *testing.T) {
 	app(&of).UserUs += 100
 	of.Bytes += 37
 	found := explain.Explain(explain.Case{Of: of, Control: control})
-	if len(found) == 0 || found[0].Cause != explain.MoreCode || !strings.Contains(found[0].Sentence, "interpreted by Ruby") {
+	if len(found) == 0 || found[0].Cause != explain.MoreCode ||
+		!strings.Contains(found[0].Sentence, "interpreted by Ruby") {
 		t.Errorf("%+v", found)
 	}
 }

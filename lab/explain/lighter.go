@@ -104,15 +104,18 @@ func lessKernel(c *Case) Finding {
 	of, control := c.Of.serving(), c.Control.serving()
 	us := control.SysUs - of.SysUs
 	if of.Calls == nil || control.Calls == nil {
-		return c.savingFinding(us, true, fmt.Sprintf("the kernel uses %s of system time per request (%s: %s; system calls were not counted)",
-			micros(of.SysUs), c.Control.Title, micros(control.SysUs)), Number{"system time in µs per request", of.SysUs, control.SysUs})
+		return c.savingFinding(us, true,
+			fmt.Sprintf("the kernel uses %s of system time per request (%s: %s; system calls were not counted)",
+				micros(of.SysUs), c.Control.Title, micros(control.SysUs)),
+			Number{"system time in µs per request", of.SysUs, control.SysUs})
 	}
 	n, m := total(of.Calls), total(control.Calls)
 	if m-n < fewerCalls {
 		return Finding{}
 	}
-	return c.savingFinding(us, true, fmt.Sprintf("it makes %s system calls per request (%s: %s; %s), and the kernel uses %s instead of %s",
-		count(n), c.Control.Title, count(m), c.savedCalls(), micros(of.SysUs), micros(control.SysUs)),
+	return c.savingFinding(us, true,
+		fmt.Sprintf("it makes %s system calls per request (%s: %s; %s), and the kernel uses %s instead of %s",
+			count(n), c.Control.Title, count(m), c.savedCalls(), micros(of.SysUs), micros(control.SysUs)),
 		Number{"system calls per request", n, m}, Number{"system time in µs per request", of.SysUs, control.SysUs})
 }
 
@@ -126,7 +129,8 @@ func total(calls map[string]float64) (n float64) {
 // savedCalls lists the system calls that the contender makes less often.
 func (c *Case) savedCalls() string {
 	of, control := byKind(c.Of.serving().Calls), byKind(c.Control.serving().Calls)
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(control)), func(name string) bool { return control[name]-of[name] < calledFewer })
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(control)),
+		func(name string) bool { return control[name]-of[name] < calledFewer })
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(control[b]-of[b], control[a]-of[a]) })
 	var words []string
 	for _, name := range names[:min(namedCalls, len(names))] {
@@ -174,7 +178,8 @@ func lessSwitching(c *Case) Finding {
 	if control-of < extraWaits {
 		return Finding{}
 	}
-	return c.savingFinding((control-of)*switchUs, false, fmt.Sprintf("a request causes %s context switches (%s: %s)", count(of), c.Control.Title, count(control)),
+	return c.savingFinding((control-of)*switchUs, false,
+		fmt.Sprintf("a request causes %s context switches (%s: %s)", count(of), c.Control.Title, count(control)),
 		Number{"context switches per request", of, control})
 }
 
@@ -189,10 +194,13 @@ func lessMemory(c *Case) Finding {
 	if of.AllocBytes > 0 {
 		its = fmt.Sprintf("its own uses %s, for %s", percent(of.GCShare), bytesText(of.AllocBytes))
 	}
-	f := c.savingFinding(control.collectorUs()-of.collectorUs(), false, fmt.Sprintf("the garbage collector of %s uses %s of the application's CPU time, for %s allocated per request; %s",
-		c.Control.Title, percent(control.GCShare), bytesText(control.AllocBytes), its),
-		Number{"share of CPU time that the garbage collector used", of.GCShare, control.GCShare}, Number{"bytes allocated per request", of.AllocBytes, control.AllocBytes})
-	f.Counter = Counter{Setting: Memory, To: "a garbage collector that runs a quarter as often in " + c.Control.Title, ChangesControl: true}
+	f := c.savingFinding(control.collectorUs()-of.collectorUs(), false,
+		fmt.Sprintf("the garbage collector of %s uses %s of the application's CPU time, for %s allocated per request; %s",
+			c.Control.Title, percent(control.GCShare), bytesText(control.AllocBytes), its),
+		Number{"share of CPU time that the garbage collector used", of.GCShare, control.GCShare},
+		Number{"bytes allocated per request", of.AllocBytes, control.AllocBytes})
+	f.Counter = Counter{Setting: Memory, To: "a garbage collector that runs a quarter as often in " + c.Control.Title,
+		ChangesControl: true}
 	return f
 }
 

@@ -38,7 +38,8 @@ func allocation(c *Case) Finding {
 	switch {
 	case bytes >= bigAllocation:
 		f.Sentence = fmt.Sprintf("the application allocates about %s per request (%s: %s), and its garbage collector uses %s of its CPU time%s",
-			bytesText(of.AllocBytes), c.Control.Title, bytesText(control.AllocBytes), percent(of.GCShare), c.shareClause(us))
+			bytesText(of.AllocBytes), c.Control.Title, bytesText(control.AllocBytes), percent(of.GCShare),
+			c.shareClause(us))
 	case of.GCShare-control.GCShare >= gcBound && gcUs > 0:
 		f.Sentence = fmt.Sprintf("the garbage collector uses %s of the application's CPU time (%s: %s)%s",
 			percent(of.GCShare), c.Control.Title, percent(control.GCShare), c.shareClause(us))

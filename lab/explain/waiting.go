@@ -35,7 +35,8 @@ func DelayedACKs() Band { return Band{0.95 * delayedUs, 1.3 * delayedUs} }
 func RetriedConnects() Band { return Band{0.95e6, math.Inf(1)} }
 
 func delayedACK(c *Case) Finding {
-	if c.Of.DelayedShare-c.Control.DelayedShare < delayedBound || c.Of.Cores == 0 || c.Of.used() > idleBound*float64(c.Of.Cores) {
+	if c.Of.DelayedShare-c.Control.DelayedShare < delayedBound || c.Of.Cores == 0 ||
+		c.Of.used() > idleBound*float64(c.Of.Cores) {
 		return Finding{}
 	}
 	writes := ""
@@ -69,13 +70,15 @@ func queueing(c *Case) Finding {
 	expected := float64(c.Of.Connections) / c.Of.PerSecond * 1e6
 	little := c.Of.MeanUs/expected - 1
 	if c.Of.PerSecond <= 0 || c.Of.MeanUs < queueBound*c.Control.MeanUs || c.Of.Cores == 0 ||
-		c.Of.used() < fullBound*float64(c.Of.Cores) || little < -littleBound || little > littleBound || c.Of.WeightUs() > c.Of.MeanUs/2 {
+		c.Of.used() < fullBound*float64(c.Of.Cores) || little < -littleBound || little > littleBound ||
+		c.Of.WeightUs() > c.Of.MeanUs/2 {
 		return Finding{}
 	}
 	return Finding{
 		Sentence: fmt.Sprintf("its mean latency is %s, but a request uses only %s of CPU time: the rest is queueing, because %d connections share busy processors",
 			micros(c.Of.MeanUs), micros(c.Of.WeightUs()), c.Of.Connections),
-		Numbers:  []Number{{"mean latency in µs", c.Of.MeanUs, c.Control.MeanUs}, {"connections divided by rate, in µs", expected, 0}},
+		Numbers: []Number{{"mean latency in µs", c.Of.MeanUs, c.Control.MeanUs},
+			{"connections divided by rate, in µs", expected, 0}},
 		Explains: Latency, Share: 1 - c.Of.WeightUs()/c.Of.MeanUs,
 		Counter: Counter{Setting: Connections, To: "one connection for each core"},
 	}

@@ -40,10 +40,12 @@ func extraHop(c *Case) Finding {
 	}
 	calls := ""
 	if front.Calls != nil {
-		calls = fmt.Sprintf(", with %s reads and %s writes", count(front.calls(readCalls())), count(front.calls(writeCalls())))
+		calls = fmt.Sprintf(", with %s reads and %s writes", count(front.calls(readCalls())),
+			count(front.calls(writeCalls())))
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("its %s receives and forwards each request, which costs %s%s%s", front.Role, micros(front.Us()), calls, c.shareClause(front.Us())),
+		Sentence: fmt.Sprintf("its %s receives and forwards each request, which costs %s%s%s", front.Role,
+			micros(front.Us()), calls, c.shareClause(front.Us())),
 		Numbers:  []Number{{"CPU time of " + front.Role + " in µs per request", front.Us(), 0}},
 		Explains: Weight, Share: c.share(front.Us()), IsCounted: true,
 		Counter: Counter{Setting: Hop, To: "no front before the application"},
@@ -58,11 +60,13 @@ func fastCGIRecords(c *Case) Finding {
 	}
 	calls := ""
 	if of.Calls != nil && control.Calls != nil {
-		calls = fmt.Sprintf(", with %s reads and %s writes (HTTP: %s and %s)", count(of.calls(readCalls())), count(of.calls(writeCalls())),
+		calls = fmt.Sprintf(", with %s reads and %s writes (HTTP: %s and %s)", count(of.calls(readCalls())),
+			count(of.calls(writeCalls())),
 			count(control.calls(readCalls())), count(control.calls(writeCalls())))
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("the application speaks FastCGI, which costs it %s more%s%s", micros(more), calls, c.shareClause(more)),
+		Sentence: fmt.Sprintf("the application speaks FastCGI, which costs it %s more%s%s", micros(more), calls,
+			c.shareClause(more)),
 		Numbers: []Number{
 			{"CPU time of the application in µs per request", of.Us(), control.Us()},
 			{"reads per request", of.calls(readCalls()), control.calls(readCalls())},
@@ -91,13 +95,15 @@ func writesMore(c *Case) (role string, of, control float64) {
 
 func smallWrites(c *Case) Finding {
 	role, of, control := writesMore(c)
-	spilled := c.more(func(e *Evidence) float64 { return e.calls(fileCalls()) }) >= spilledWrites // these writes have another cause
-	if !c.Of.counted() || !c.Control.counted() || of-control < manyWrites || spilled || c.Of.Protocol != c.Control.Protocol {
+	spilled := c.more(func(e *Evidence) float64 { return e.calls(fileCalls()) }) >= spilledWrites
+	if !c.Of.counted() || !c.Control.counted() || of-control < manyWrites || spilled ||
+		c.Of.Protocol != c.Control.Protocol {
 		return Finding{}
 	}
 	us := (of - control) * writeUs
 	return Finding{
-		Sentence: fmt.Sprintf("the %s sends a response in %s writes (%s: %s)%s", role, count(of), c.Control.Title, count(control), c.shareClause(us)),
+		Sentence: fmt.Sprintf("the %s sends a response in %s writes (%s: %s)%s", role, count(of), c.Control.Title,
+			count(control), c.shareClause(us)),
 		Numbers:  []Number{{"writes per request", of, control}},
 		Explains: Weight, Share: c.share(us), IsCounted: true,
 		Counter: Counter{Setting: Writes, To: "one write per response"},
@@ -119,7 +125,8 @@ func accessLog(c *Case) Finding {
 		n = fmt.Sprintf(" with %s more writes", count(writes))
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does%s", more, n, c.shareClause(logUs)),
+		Sentence: fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does%s", more, n,
+			c.shareClause(logUs)),
 		Numbers:  []Number{{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)}},
 		Explains: Weight, Share: c.share(logUs), IsCounted: true,
 		Counter: Counter{Setting: Log, To: "no access log"},
@@ -145,7 +152,8 @@ func bufferedToDisk(c *Case) Finding {
 		how = count(writes) + " writes"
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("its %s writes responses to temporary files before it sends them, %s per request%s", part.Role, how, c.shareClause(us)),
+		Sentence: fmt.Sprintf("its %s writes responses to temporary files before it sends them, %s per request%s",
+			part.Role, how, c.shareClause(us)),
 		Numbers: []Number{
 			{"writes to files per request", c.Of.calls(fileCalls()), c.Control.calls(fileCalls())},
 			{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)},
@@ -162,7 +170,8 @@ func longerHead(c *Case) Finding {
 		return Finding{}
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("its responses are %s longer than the %s of %s%s", bytesText(more), bytesText(c.Control.Bytes), c.Control.Title, c.shareClause(more*byteUs)),
+		Sentence: fmt.Sprintf("its responses are %s longer than the %s of %s%s", bytesText(more),
+			bytesText(c.Control.Bytes), c.Control.Title, c.shareClause(more*byteUs)),
 		Numbers:  []Number{{"bytes of a response", c.Of.Bytes, c.Control.Bytes}},
 		Explains: Weight, Share: c.share(more * byteUs), IsCounted: true,
 		Counter: Counter{Setting: Header, To: "the control's header fields"},

@@ -148,7 +148,8 @@ func analyzeRow(run *Run, e *Entrant, c trial.Condition) (Row, bool) {
 	row.Voluntary = median(blocks, func(r *trial.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })
 	row.Involuntary = median(blocks, func(r *trial.Record) float64 { _, i := r.SwitchesPerRequest(); return i })
 	row.RSS = median(blocks, func(r *trial.Record) float64 { return float64(r.RSS()) })
-	row.OtherAccepts = median(blocks, func(r *trial.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
+	row.OtherAccepts = median(blocks,
+		func(r *trial.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
 	return row, true
 }
 

@@ -46,13 +46,15 @@ func parseBound(text string) (b Bound, err error) {
 		b.Percent = float64(n)
 		return b, nil
 	default:
-		return b, fmt.Errorf("%q: unknown measure %q: want %s, %s, %s, %s or %s", text, b.Measure, CPU, Rate, P50, P99, Errors)
+		return b, fmt.Errorf("%q: unknown measure %q: want %s, %s, %s, %s or %s", text, b.Measure, CPU, Rate, P50, P99,
+			Errors)
 	}
 	digits, percent := strings.CutSuffix(value, "%")
 	signed := strings.HasPrefix(value, "+") || strings.HasPrefix(value, "-")
 	b.Percent, err = strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	if err != nil || !percent || !signed || math.IsNaN(b.Percent) || math.IsInf(b.Percent, 0) || b.Percent <= -100 {
-		return b, fmt.Errorf("%q: want a signed change in percent, such as %s>+3%% or %s<-3%%", text, b.Measure, b.Measure)
+		return b, fmt.Errorf("%q: want a signed change in percent, such as %s>+3%% or %s<-3%%", text, b.Measure,
+			b.Measure)
 	}
 	return b, nil
 }

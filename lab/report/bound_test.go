@@ -102,7 +102,8 @@ func TestBoundIsBrokenByWholeIntervals(t *testing.T) {
 		}
 	}
 	for count, want := range map[uint64]bool{0: false, 1: false, 2: true} {
-		if b := (Bound{Measure: Errors, Above: true, Percent: 1}); b.Broken(Change{Measure: Errors, Count: count}) != want {
+		if b := (Bound{Measure: Errors, Above: true, Percent: 1}); b.Broken(Change{Measure: Errors,
+			Count: count}) != want {
 			t.Errorf("%s with %d: want broken %v", b, count, want)
 		}
 	}
@@ -135,10 +136,14 @@ func TestJudgeFailsShownChangesOnly(t *testing.T) {
 		want    string // of cpu
 		verdict string
 	}{
-		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10", "A request costs 10"},
-		{"wavering", []float64{1.1, 1.2, 1.3, 0.99, 1.1, 1.1}, "cpu>+3%: not shown: CPU time per request: +10.0 % (-1.0 % to +30.0 %)", "This run cannot tell"},
-		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: not shown: CPU time per request: +0.0 %", "A request costs the same CPU time with B"},
-		{"few blocks", []float64{5, 5}, "cpu>+3%: not shown: CPU time per request: +400.0 % (no interval)", "This run cannot tell"},
+		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10",
+			"A request costs 10"},
+		{"wavering", []float64{1.1, 1.2, 1.3, 0.99, 1.1, 1.1},
+			"cpu>+3%: not shown: CPU time per request: +10.0 % (-1.0 % to +30.0 %)", "This run cannot tell"},
+		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: not shown: CPU time per request: +0.0 %",
+			"A request costs the same CPU time with B"},
+		{"few blocks", []float64{5, 5}, "cpu>+3%: not shown: CPU time per request: +400.0 % (no interval)",
+			"This run cannot tell"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := Analyze(twoBuilds(test.factors...))

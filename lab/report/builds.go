@@ -127,9 +127,11 @@ func (a *Analysis) builds(t *Table) string {
 	case stat.More:
 		return fmt.Sprintf("A request costs %s more CPU time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
 	case stat.Same:
-		return fmt.Sprintf("A request costs the same CPU time with %s, within %.0f %%: %s.", second, 100*stat.SameWithin, percents(cpu))
+		return fmt.Sprintf("A request costs the same CPU time with %s, within %.0f %%: %s.", second,
+			100*stat.SameWithin, percents(cpu))
 	default:
-		return fmt.Sprintf("This run cannot tell whether a request costs more with %s: %s of CPU time.", second, percents(cpu))
+		return fmt.Sprintf("This run cannot tell whether a request costs more with %s: %s of CPU time.", second,
+			percents(cpu))
 	}
 }
 
@@ -141,7 +143,8 @@ func (a *Analysis) writeBuilds(b *strings.Builder, t *Table) {
 	if changes == nil {
 		return
 	}
-	fmt.Fprintf(b, "%s, compared with %s (%.0f %% intervals):\n\n", t.Row(Build).Title, t.Row(Control).Title, 100*stat.Confidence)
+	fmt.Fprintf(b, "%s, compared with %s (%.0f %% intervals):\n\n", t.Row(Build).Title, t.Row(Control).Title,
+		100*stat.Confidence)
 	for i := range changes {
 		c := &changes[i]
 		fmt.Fprintf(b, "  %-28s %s\n", c.Measure.title(), c)

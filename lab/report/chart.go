@@ -92,13 +92,15 @@ func newLogAxis(lo, hi float64) page.Axis {
 
 // newChart returns a chart without rows.
 func newChart(a page.Axis, unit string) *chart {
-	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit, Ticks: a.Ticks(page.Number)}
+	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit,
+		Ticks: a.Ticks(page.Number)}
 }
 
 // addRow adds a row for a contender.
 func (c *chart) addRow(row *Row) *chartRow {
 	y := float64(len(c.Rows))*rowHeight + rowHeight/2
-	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: row.described(), Class: string(row.Kind), Y: y, Top: y - barHeight/2, Height: barHeight})
+	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: row.described(), Class: string(row.Kind), Y: y,
+		Top: y - barHeight/2, Height: barHeight})
 	c.Foot = float64(len(c.Rows)) * rowHeight
 	c.Height = c.Foot + axisHeight
 	return &c.Rows[len(c.Rows)-1]
@@ -191,7 +193,8 @@ func (t *Table) RatioChart() *chart {
 	scale := newLogAxis(lo*0.93, hi*1.07)
 	c := newChart(scale, "times the control's CPU time per request")
 	control := t.Row(Control)
-	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin), Title: stat.Same.String()}}
+	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin),
+		Title: stat.Same.String()}}
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == Control || math.IsNaN(row.Ratio.Mid) {
@@ -202,16 +205,19 @@ func (t *Table) RatioChart() *chart {
 		for block, weight := range row.weights {
 			if v := weight / control.weights[block]; v == finite(v) {
 				most = max(most, v)
-				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.At(v), Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
+				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.At(v),
+					Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
 			}
 		}
 		text := times(row.Ratio.Mid)
 		if row.Ratio.Known() {
 			text += "  " + row.Finding.String()
 			r.Lines = append(r.Lines, mark{Class: "interval", X0: scale.At(row.Ratio.Lo), X1: scale.At(row.Ratio.Hi),
-				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid, 100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})
+				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid,
+					100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})
 		}
-		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.At(row.Ratio.Mid), Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
+		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.At(row.Ratio.Mid),
+			Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
 		r.Texts = append(r.Texts, mark{X0: scale.At(most) + 12, Text: text})
 		c.Alt += fmt.Sprintf("%s: %s times (%s). ", row.Title, times(row.Ratio.Mid), intervalText(row.Ratio))
 	}
@@ -235,7 +241,8 @@ func (a *Analysis) ShapeChart() *chart {
 		r := c.addRow(&Row{Entrant: &Entrant{Title: row.title, Kind: Way, About: row.about}})
 		for i, v := range row.ratios {
 			if v > 0 {
-				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v), Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
+				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v),
+					Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
 				c.Alt += fmt.Sprintf("%s, %s: %.2f. ", row.title, s.columns[i], v)
 			}
 		}

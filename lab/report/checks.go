@@ -42,7 +42,8 @@ func (a *Analysis) check() {
 // allChecks returns the checks. Each examines a row and returns a warning or "".
 func allChecks() []func(*Analysis, *Table, *Row) string {
 	return []func(*Analysis, *Table, *Row) string{
-		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, latencyOfSaturation, errorsSeen, stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, latencyOfSaturation, errorsSeen,
+		stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
 	}
 }
 
@@ -67,7 +68,8 @@ func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
 	if row.Trials == 0 || row.Ratio.Known() || row.Kind == Control || row.Disturbed {
 		return ""
 	}
-	return fmt.Sprintf("only %d of %s were measured, which are too few for an interval", row.Trials, blocksText(a.Blocks))
+	return fmt.Sprintf("only %d of %s were measured, which are too few for an interval", row.Trials,
+		blocksText(a.Blocks))
 }
 
 // twinMisses checks all intervals at once: the twin equals the control, so an interval of its ratio
@@ -157,7 +159,8 @@ func connectionsLost(a *Analysis, t *Table, row *Row) string {
 
 // othersBusy warns of other programs that ran beside whole trials. For slices, disturbed does.
 func othersBusy(a *Analysis, t *Table, row *Row) string {
-	if row.Slices > 0 && !slices.ContainsFunc(a.records(t, row), func(r *trial.Record) bool { return len(r.Slices) == 0 }) {
+	if row.Slices > 0 && !slices.ContainsFunc(a.records(t, row),
+		func(r *trial.Record) bool { return len(r.Slices) == 0 }) {
 		return ""
 	}
 	var others time.Duration
@@ -169,5 +172,6 @@ func othersBusy(a *Analysis, t *Table, row *Row) string {
 	if seconds == 0 || others.Seconds()/seconds < othersBound {
 		return ""
 	}
-	return fmt.Sprintf("other programs used %.0f %% of a CPU: run again on a quiet machine", 100*others.Seconds()/seconds)
+	return fmt.Sprintf("other programs used %.0f %% of a CPU: run again on a quiet machine",
+		100*others.Seconds()/seconds)
 }

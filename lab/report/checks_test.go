@@ -35,13 +35,20 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 				}
 			}
 		}},
-		{"the twin is a copy of the control, but its interval excludes 1: do not trust differences below 10 %", "twin", func(r *Run) { scale(r, "twin", func(int) float64 { return 1.1 }) }},
-		{"rate times mean latency differs from the number of connections by 50 %", "tare", every("tare", func(r *trial.Record) { r.Load.Seconds *= 2 })},
-		{"the load generator was 95 % busy", "ceiling", every("ceiling", func(r *trial.Record) { r.Load.Generator.Busy = 0.95 })},
-		{"12 errors beside 600000 responses; the first error: read: nonsense", "tare", every("tare", func(r *trial.Record) { r.Load.Errors = load.Errors{Read: 2, First: "read: nonsense"} })},
-		{"responses have 100 bytes under load, but 153 before it", "tare", every("tare", func(r *trial.Record) { r.Load.Bytes = 100 * perTrial })},
-		{"clients had to open 30 connections again", "tare", every("tare", func(r *trial.Record) { r.Load.Connects = 5 })},
-		{"other programs used 50 % of a CPU", "tare", every("tare", func(r *trial.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
+		{"the twin is a copy of the control, but its interval excludes 1: do not trust differences below 10 %", "twin",
+			func(r *Run) { scale(r, "twin", func(int) float64 { return 1.1 }) }},
+		{"rate times mean latency differs from the number of connections by 50 %", "tare",
+			every("tare", func(r *trial.Record) { r.Load.Seconds *= 2 })},
+		{"the load generator was 95 % busy", "ceiling",
+			every("ceiling", func(r *trial.Record) { r.Load.Generator.Busy = 0.95 })},
+		{"12 errors beside 600000 responses; the first error: read: nonsense", "tare",
+			every("tare", func(r *trial.Record) { r.Load.Errors = load.Errors{Read: 2, First: "read: nonsense"} })},
+		{"responses have 100 bytes under load, but 153 before it", "tare",
+			every("tare", func(r *trial.Record) { r.Load.Bytes = 100 * perTrial })},
+		{"clients had to open 30 connections again", "tare",
+			every("tare", func(r *trial.Record) { r.Load.Connects = 5 })},
+		{"other programs used 50 % of a CPU", "tare", every("tare",
+			func(r *trial.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
 		{"only 3 of 6 blocks were measured, which are too few for an interval", "tare", func(r *Run) {
 			for i := range r.Records {
 				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block > 3 {
@@ -112,7 +119,8 @@ func TestEqualWarningsAreGrouped(t *testing.T) {
 	}
 	a := Analyze(run)
 	warnings := a.Tables[0].Warnings()
-	if len(warnings) != 1 || warnings[0].Contenders() != "fasthttp and tare" || !strings.Contains(warnings[0].Text, "97 % busy") {
+	if len(warnings) != 1 || warnings[0].Contenders() != "fasthttp and tare" ||
+		!strings.Contains(warnings[0].Text, "97 % busy") {
 		t.Errorf("%+v", warnings)
 	}
 }

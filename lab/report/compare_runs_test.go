@@ -62,7 +62,8 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	if again, err = Read(dir); err != nil || len(again.Records) != len(run.Records)-1 {
 		t.Errorf("%d records, %v, want %d", len(again.Records), err, len(run.Records)-1)
 	}
-	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most", `{"blocks":1}`: "block"} {
+	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most",
+		`{"blocks":1}`: "block"} {
 		if err := os.WriteFile(filepath.Join(dir, runFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -70,7 +71,8 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
-	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "want a results folder that tare weigh wrote") {
+	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(),
+		"want a results folder that tare weigh wrote") {
 		t.Error(err)
 	}
 }
@@ -160,7 +162,8 @@ func TestRunsOfDifferentMachinesAreIncomparable(t *testing.T) {
 		b := sample()
 		change(b)
 		two, text := compareText(t, sample(), b)
-		if len(two.Mismatches) != 1 || !strings.HasPrefix(two.Mismatches[0], want) || !strings.Contains(text, "WARNING: these runs cannot be compared") {
+		if len(two.Mismatches) != 1 || !strings.HasPrefix(two.Mismatches[0], want) ||
+			!strings.Contains(text, "WARNING: these runs cannot be compared") {
 			t.Errorf("got %q, want %q", two.Mismatches, want)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 func (two *RunComparison) WriteText(w io.Writer) error {
 	var b strings.Builder
 	const stamp = "2006-01-02 15:04"
-	fmt.Fprintf(&b, "A: %s of %s, %s\nB: %s of %s, %s\n\n", two.A.Experiment, two.A.Started.Format(stamp), blocksText(two.A.Blocks),
+	fmt.Fprintf(&b, "A: %s of %s, %s\nB: %s of %s, %s\n\n", two.A.Experiment, two.A.Started.Format(stamp),
+		blocksText(two.A.Blocks),
 		two.B.Experiment, two.B.Started.Format(stamp), blocksText(two.B.Blocks))
 	if len(two.Mismatches) > 0 {
 		fmt.Fprintf(&b, "WARNING: these runs cannot be compared, because their ratios may differ for these reasons alone:\n")
@@ -52,8 +53,10 @@ func (t *RunComparisonTable) write(b *strings.Builder) {
 	fmt.Fprintf(w, "%*s\tA\t\tB\t\tresult\tA µs\tB µs\trate A\trate B\t\n", wide, "")
 	for i := range t.Rows {
 		r := &t.Rows[i]
-		fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%s\t%s\t\n", wide, r.Title, times(r.RatioA.Mid), intervalText(r.RatioA),
-			times(r.RatioB.Mid), intervalText(r.RatioB), r.Agreement(), r.WeightA.Mid, r.WeightB.Mid, times(r.RateA.Mid), times(r.RateB.Mid))
+		fmt.Fprintf(w, "%-*s\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t%s\t%s\t\n", wide, r.Title, times(r.RatioA.Mid),
+			intervalText(r.RatioA),
+			times(r.RatioB.Mid), intervalText(r.RatioB), r.Agreement(), r.WeightA.Mid, r.WeightB.Mid,
+			times(r.RateA.Mid), times(r.RateB.Mid))
 	}
 	_ = w.Flush()
 	b.WriteByte('\n')

@@ -160,7 +160,8 @@ func callDifferences(of, than *trial.Record) (all []CallDifference) {
 		}
 	}
 	slices.SortFunc(all, func(a, b CallDifference) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.PerRequest), math.Abs(a.PerRequest)), cmp.Compare(a.Role+a.Name, b.Role+b.Name))
+		return cmp.Or(cmp.Compare(math.Abs(b.PerRequest), math.Abs(a.PerRequest)),
+			cmp.Compare(a.Role+a.Name, b.Role+b.Name))
 	})
 	return all
 }
@@ -175,7 +176,8 @@ func (d *Decomposition) Sentence() string {
 	if d.TotalUs.Known() && d.TotalUs.Contains(0) {
 		chance = ", which may be chance"
 	}
-	return fmt.Sprintf("%s costs %s %s than %s%s: %s", d.Of.Title, micros(by), more, d.Than.Title, chance, strings.Join(d.partTexts(), ", "))
+	return fmt.Sprintf("%s costs %s %s than %s%s: %s", d.Of.Title, micros(by), more, d.Than.Title, chance,
+		strings.Join(d.partTexts(), ", "))
 }
 
 // partTexts returns the parts with their signs. User and system time of a role that only one of the
@@ -229,7 +231,8 @@ func signedInterval(i stat.Interval) string {
 // cause, and those of comparisons.
 func (t *Table) writeDecompositions(b *strings.Builder) {
 	shown := slices.DeleteFunc(slices.Clone(t.Decompositions), func(d Decomposition) bool {
-		return d.What == "" && (d.Of.Kind == Ceiling || slices.ContainsFunc(t.Why, func(w Why) bool { return w.Name == d.Of.Name }))
+		return d.What == "" && (d.Of.Kind == Ceiling ||
+			slices.ContainsFunc(t.Why, func(w Why) bool { return w.Name == d.Of.Name }))
 	})
 	if len(shown)+len(t.Usage.Missing) == 0 {
 		return

@@ -26,13 +26,15 @@ func csvNumber(v float64) string {
 // add up to its total.
 func (a *Analysis) writeDifferences(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"of", "than", "what", "part", "us", "us_lo", "us_hi"})) // the writer keeps its first error
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
+		[]string{"of", "than", "what", "part", "us", "us_lo", "us_hi"})) // the writer keeps its first error
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		for j := range t.Decompositions {
 			d := &t.Decompositions[j]
 			line := func(part string, us ...float64) {
-				cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{d.Of.Name, d.Than.Name, d.What, part})
+				cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
+					[]string{d.Of.Name, d.Than.Name, d.What, part})
 				for _, v := range us {
 					cells = append(cells, csvNumber(v))
 				}
@@ -53,11 +55,13 @@ func (a *Analysis) writeDifferences(w io.Writer) error {
 // writeCounts writes the resources that requests use, one number per line.
 func (a *Analysis) writeCounts(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"contender", "where", "what", "per_request"}))
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
+		[]string{"contender", "where", "what", "per_request"}))
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		line := func(row *Row, where, what string, v float64) {
-			_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{row.Name, where, what, csvNumber(v)}))
+			_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
+				[]string{row.Name, where, what, csvNumber(v)}))
 		}
 		for j := range t.Usage.Rows {
 			r := &t.Usage.Rows[j]

@@ -23,7 +23,8 @@ func countedSample() *Run {
 	run.Compare = []Comparison{{"the engine", "fasthttp", "tare"}, {"the hop", "nginx-nethttp", "nethttp"}}
 	add := func(name string, calls map[string]map[string]uint64, hops ...trial.Hop) {
 		r := record(name, 1, run.Conditions[0], 0, 10)
-		r.Block, r.Attribution = 0, &trial.Attribution{Calls: calls, Hops: hops, Missing: []string{"bytes on unix sockets were not counted: no right"}}
+		r.Block, r.Attribution = 0, &trial.Attribution{Calls: calls, Hops: hops,
+			Missing: []string{"bytes on unix sockets were not counted: no right"}}
 		run.Records = append(run.Records, r)
 	}
 	one := func(n uint64) uint64 { return n * perTrial }
@@ -31,7 +32,8 @@ func countedSample() *Run {
 		To: proc.Flow{Segments: one(1), Bytes: one(40)}, From: proc.Flow{Segments: one(1), Bytes: one(153)}}}
 	app := client
 	app.Name, app.Opened = trial.HopApplication, one(1)
-	add("nethttp", map[string]map[string]uint64{contender.RoleApplication: {"read": one(2), "write": one(1)}, trial.RoleGenerator: {"epoll_wait": one(9)}}, client)
+	add("nethttp", map[string]map[string]uint64{contender.RoleApplication: {"read": one(2), "write": one(1)},
+		trial.RoleGenerator: {"epoll_wait": one(9)}}, client)
 	add("nginx-nethttp", map[string]map[string]uint64{
 		contender.RoleApplication: {"read": one(2), "write": one(1), "accept4": one(1)},
 		contender.RoleNginx:       {"recvfrom": one(2), "writev": one(2), "futex": perTrial / 1000},
@@ -43,7 +45,8 @@ func countedSample() *Run {
 func costly(us map[string][2]float64) *trial.Record {
 	r := &trial.Record{Load: &load.Result{Requests: perTrial}, Costs: make(map[string][]proc.Cost)}
 	for role, c := range us {
-		r.Costs[role] = []proc.Cost{{User: time.Duration(c[0] * perTrial * 1e3), Sys: time.Duration(c[1] * perTrial * 1e3)}}
+		r.Costs[role] = []proc.Cost{{User: time.Duration(c[0] * perTrial * 1e3),
+			Sys: time.Duration(c[1] * perTrial * 1e3)}}
 	}
 	return r
 }
@@ -57,7 +60,8 @@ func TestDecompositionAddsUpToTheTotal(t *testing.T) {
 		for range blocks {
 			nginx, app := pair(), pair()
 			of = append(of, costly(map[string][2]float64{contender.RoleNginx: nginx, contender.RoleApplication: app}))
-			more = append(more, costly(map[string][2]float64{contender.RoleNginx: nginx, contender.RoleApplication: app, "helper": {30, 10}}))
+			more = append(more, costly(map[string][2]float64{contender.RoleNginx: nginx,
+				contender.RoleApplication: app, "helper": {30, 10}}))
 			than = append(than, costly(map[string][2]float64{contender.RoleApplication: pair()}))
 		}
 		of[2], than[4] = nil, nil // trials that failed
@@ -95,7 +99,8 @@ func TestDecompositionsMatchReportedDifferences(t *testing.T) {
 	}
 	run := countedSample()
 	drop(run, "nethttp") // only the pair remains
-	if all := Analyze(run).Tables[0].Decompositions; len(all) != 1 || all[0].What != "the engine" || all[0].Of.Name != "fasthttp" {
+	if all := Analyze(run).Tables[0].Decompositions; len(all) != 1 || all[0].What != "the engine" ||
+		all[0].Of.Name != "fasthttp" {
 		t.Errorf("without a control: %d decompositions", len(all))
 	}
 }
@@ -117,7 +122,8 @@ func TestDecompositionIsExactWithoutDrift(t *testing.T) {
 	if d.Of.Name != "nginx-nethttp" || d.Than.Name != "nethttp" || len(d.Parts) != 4 {
 		t.Fatalf("%s", d.Sentence())
 	}
-	for name, want := range map[string]float64{"nginx user": 3, "nginx sys": 9, "application user": 0.25, "application sys": 0.75} {
+	for name, want := range map[string]float64{"nginx user": 3, "nginx sys": 9, "application user": 0.25,
+		"application sys": 0.75} {
 		p := d.Part(name)
 		for _, got := range []float64{p.Us.Lo, p.Us.Mid, p.Us.Hi} {
 			if math.Abs(got-want) > 1e-3 {
@@ -128,7 +134,8 @@ func TestDecompositionIsExactWithoutDrift(t *testing.T) {
 	if math.Abs(d.ResidualUs) > 1e-3 || d.Part("helper user") != nil {
 		t.Errorf("residual %v", d.ResidualUs)
 	}
-	if got, want := d.Sentence(), "nginx → net/http costs 13.0 µs more than net/http: nginx +12.0, application user +0.2, application sys +0.8"; got != want {
+	if got, want := d.Sentence(),
+		"nginx → net/http costs 13.0 µs more than net/http: nginx +12.0, application user +0.2, application sys +0.8"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got, want := d.CallList(), "nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0"; got != want {
@@ -147,7 +154,8 @@ func TestDecompositionIntervalsContainTheTruth(t *testing.T) {
 		for range blocks {
 			drift := 2 * rnd.NormFloat64() // the same for all trials of a block
 			one := func(user float64) *trial.Record {
-				return costly(map[string][2]float64{contender.RoleApplication: {user + drift + noise(), 20 + drift + noise()}})
+				return costly(map[string][2]float64{contender.RoleApplication: {user + drift + noise(), 20 + drift +
+					noise()}})
 			}
 			of, than = append(of, one(20+extra)), append(than, one(20))
 		}
@@ -156,7 +164,8 @@ func TestDecompositionIntervalsContainTheTruth(t *testing.T) {
 		for name, i := range map[string]struct {
 			stat.Interval
 			truth float64
-		}{"user": {d.Part("application user").Us, extra}, "sys": {d.Part("application sys").Us, 0}, "total": {d.TotalUs, extra}} {
+		}{"user": {d.Part("application user").Us, extra}, "sys": {d.Part("application sys").Us, 0},
+			"total": {d.TotalUs, extra}} {
 			if i.Known() && i.Contains(i.truth) {
 				held[name]++
 			}
@@ -204,12 +213,15 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	if err := with.writePage(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Bytes on unix sockets were not counted: no right.", "the hop costs 17.5 µs", "with 2.0 reads"} {
+	for _, want := range []string{"Bytes on unix sockets were not counted: no right.", "the hop costs 17.5 µs",
+		"with 2.0 reads"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}
 	}
-	for _, want := range []string{"<li>bytes on unix sockets were not counted: no right</li>", `<td class="heat-3">2.00</td>`, "<td class=\"wrap\">to the application</td><td class=\"wrap\">tcp</td><td>1.000</td>", `class="dot total"`} {
+	for _, want := range []string{"<li>bytes on unix sockets were not counted: no right</li>",
+		`<td class="heat-3">2.00</td>`,
+		"<td class=\"wrap\">to the application</td><td class=\"wrap\">tcp</td><td>1.000</td>", `class="dot total"`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -230,7 +242,8 @@ func TestFailureInACountedTrialIsReported(t *testing.T) {
 	if row := a.Tables[0].named("nginx-nethttp"); row.Trials != blocks || len(row.Failures) != 0 {
 		t.Errorf("%d trials, failures %v", row.Trials, row.Failures)
 	}
-	if got := strings.Join(a.Tables[0].Usage.Missing, "; "); !strings.Contains(got, "nothing was counted of nginx → net/http: it fell over") {
+	if got := strings.Join(a.Tables[0].Usage.Missing, "; "); !strings.Contains(got,
+		"nothing was counted of nginx → net/http: it fell over") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -272,7 +285,8 @@ func TestFilesHaveDifferencesAndCounts(t *testing.T) {
 	}
 	for _, want := range []string{
 		"front,1,64,,nginx-nethttp,nginx,call recvfrom,2\n", "front,1,64,,nginx-nethttp,nginx,voluntary_switches,0.2\n",
-		"front,1,64,,nginx-nethttp,hop to the application by tcp,connections,1\n", "front,1,64,,nethttp,generator,call epoll_wait,9\n",
+		"front,1,64,,nginx-nethttp,hop to the application by tcp,connections,1\n",
+		"front,1,64,,nethttp,generator,call epoll_wait,9\n",
 	} {
 		if !strings.Contains(counts.String(), want) {
 			t.Errorf("counts.csv lacks %q", want)

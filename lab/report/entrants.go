@@ -65,7 +65,8 @@ func (a *Analysis) writeEntrants(b *strings.Builder) {
 // writeContenders writes the contenders, one per line.
 func (a *Analysis) writeContenders(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"experiment", "contender", "title", "kind", "about", "versions", "protocol", "source_lines", "published_source_lines",
+	_ = out.Write([]string{"experiment", "contender", "title", "kind", "about", "versions", "protocol", "source_lines",
+		"published_source_lines",
 		"status", "bytes", "keep_alive", "left_out"}) // the writer keeps its first error
 	number := func(n int) string {
 		if n == 0 {
@@ -75,9 +76,11 @@ func (a *Analysis) writeContenders(w io.Writer) error {
 	}
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
-		cells := []string{a.Experiment, e.Name, e.Title, string(e.Kind), e.About, strings.Join(e.Versions, "; "), e.Protocol, number(e.Lines), number(e.PublishedLines)}
+		cells := []string{a.Experiment, e.Name, e.Title, string(e.Kind), e.About, strings.Join(e.Versions, "; "),
+			e.Protocol, number(e.Lines), number(e.PublishedLines)}
 		if e.Response != nil {
-			cells = append(cells, strconv.Itoa(e.Response.Status), strconv.Itoa(e.Response.Bytes), strconv.FormatBool(e.Response.KeepAlive))
+			cells = append(cells, strconv.Itoa(e.Response.Status), strconv.Itoa(e.Response.Bytes),
+				strconv.FormatBool(e.Response.KeepAlive))
 		} else {
 			cells = append(cells, "", "", "")
 		}

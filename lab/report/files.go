@@ -131,11 +131,14 @@ func (a *Analysis) writeCSV(w io.Writer) error {
 		t := &a.Tables[i]
 		for j := range t.Rows {
 			r := &t.Rows[j]
-			cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{r.Name, string(r.Kind), strconv.Itoa(r.Trials)})
-			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo, r.Ratio.Hi} {
+			cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
+				[]string{r.Name, string(r.Kind), strconv.Itoa(r.Trials)})
+			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo,
+				r.Ratio.Hi} {
 				cells = append(cells, csvNumber(v))
 			}
-			cells = append(cells, r.Finding.String(), strconv.Itoa(r.Slices), csvNumber(r.SliceSpread), csvNumber(r.StartSpread))
+			cells = append(cells, r.Finding.String(), strconv.Itoa(r.Slices), csvNumber(r.SliceSpread),
+				csvNumber(r.StartSpread))
 			for _, role := range trial.Roles() {
 				p := r.part(role)
 				cells = append(cells, csvNumber(p.UserUs), csvNumber(p.SysUs))
@@ -144,7 +147,8 @@ func (a *Analysis) writeCSV(w io.Writer) error {
 			for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
 				cells = append(cells, csvNumber(ms(r.Latency.Quantile(q))))
 			}
-			cells = append(cells, csvNumber(r.Voluntary), csvNumber(r.Involuntary), csvNumber(r.RSS), csvNumber(r.OtherAccepts))
+			cells = append(cells, csvNumber(r.Voluntary), csvNumber(r.Involuntary), csvNumber(r.RSS),
+				csvNumber(r.OtherAccepts))
 			_ = out.Write(cells)
 		}
 	}
@@ -188,7 +192,8 @@ func (a *Analysis) writeBench(w io.Writer) error {
 		}
 		voluntary, involuntary := r.SwitchesPerRequest()
 		res := &benchfmt.Result{
-			Name:  benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender, benchCondition(r.Condition))),
+			Name: benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender,
+				benchCondition(r.Condition))),
 			Iters: int(r.Load.Requests),
 			Config: []benchfmt.Config{
 				{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},

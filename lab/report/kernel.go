@@ -21,7 +21,8 @@ func (r *Run) KernelSummary() string {
 			wanted++
 		}
 	}
-	summary := fmt.Sprintf("kernel settings: %s of the write-up's %d may affect this run", noneOr(wanted), len(r.Kernel))
+	summary := fmt.Sprintf("kernel settings: %s of the write-up's %d may affect this run", noneOr(wanted),
+		len(r.Kernel))
 	if len(r.Tuned) > 0 {
 		summary += ", and were changed for its duration"
 	}
@@ -57,6 +58,7 @@ func (r *Run) writeKernel(b *strings.Builder) {
 		fmt.Fprintf(b, "%s\n\n", wrap(strings.Join(r.Reached, " "), textWidth))
 	}
 	if len(differing) > 0 {
-		fmt.Fprintf(b, "%s\n\n", wrap("Kernel settings that differ from the write-up's and may matter: "+strings.Join(differing, ", ")+". With --tune they are changed for the run.", textWidth))
+		fmt.Fprintf(b, "%s\n\n", wrap("Kernel settings that differ from the write-up's and may matter: "+
+			strings.Join(differing, ", ")+". With --tune they are changed for the run.", textWidth))
 	}
 }

@@ -10,7 +10,8 @@ import (
 func kernelRun(tuned bool) *Analysis {
 	run := &Run{
 		Kernel: []kernel.Row{
-			{Name: "net.a", Theirs: "2", Here: "1", Want: "2", Does: "how many <a> there may be", Says: "yes: there are many"},
+			{Name: "net.a", Theirs: "2", Here: "1", Want: "2", Does: "how many <a> there may be",
+				Says: "yes: there are many"},
 			{Name: "net.b", Theirs: "2", Does: "what was", Says: "no: it is no more"},
 		},
 		Reached: []string{"In this run 3 were lost."},
@@ -39,8 +40,11 @@ func TestKernelSettingsThatMatterAreShown(t *testing.T) {
 		t.Errorf("tuned: got %q", got)
 	}
 	for tuned, want := range map[bool][]string{
-		false: {"kernel settings: 1 of the write-up&#39;s 2 may affect this run</summary>", "<td>2</td><td>1</td><td class=\"wrap\">how many &lt;a&gt; there may be</td>", "<td>2</td><td>none</td>", "In this run 3 were lost."},
-		true:  {"may affect this run, and were changed for its duration</summary>", "<td>2</td><td>1</td><td>2</td>", "<td>2</td><td>none</td><td>none</td>"},
+		false: {"kernel settings: 1 of the write-up&#39;s 2 may affect this run</summary>",
+			"<td>2</td><td>1</td><td class=\"wrap\">how many &lt;a&gt; there may be</td>", "<td>2</td><td>none</td>",
+			"In this run 3 were lost."},
+		true: {"may affect this run, and were changed for its duration</summary>", "<td>2</td><td>1</td><td>2</td>",
+			"<td>2</td><td>none</td><td>none</td>"},
 	} {
 		var b strings.Builder
 		if err := kernelRun(tuned).writePage(&b); err != nil {
@@ -58,7 +62,8 @@ func TestKernelSettingsThatMatterAreShown(t *testing.T) {
 func TestNoTableWithoutKernelSettings(t *testing.T) {
 	var b strings.Builder
 	a := Analyze(&Run{})
-	if err := a.writePage(&b); err != nil || strings.Contains(b.String(), "<summary>kernel settings") || kernelText(a) != "" {
+	if err := a.writePage(&b); err != nil || strings.Contains(b.String(), "<summary>kernel settings") ||
+		kernelText(a) != "" {
 		t.Error(err, kernelText(a))
 	}
 }

@@ -62,7 +62,8 @@ func (a *Analysis) LatencyPlot(t *Table) *page.Plot {
 		line := a.curve(row.Entrant, spots)
 		line.Path = page.Path(row.percentilePath(x, y))
 		p.Lines = append(p.Lines, line)
-		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", row.Title, millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)))
+		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", row.Title, millis(row.Latency.Quantile(0.5)),
+			millis(row.Latency.Quantile(0.99)))
 	}
 	p.NameLines()
 	return p
@@ -109,12 +110,14 @@ func percentText(share float64) string {
 // writeLatency writes the percentiles, one per line.
 func (a *Analysis) writeLatency(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"contender", "percentile", "ms"})) // the writer keeps its first error
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
+		[]string{"contender", "percentile", "ms"})) // the writer keeps its first error
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		for _, row := range t.measured() {
 			for _, q := range row.percentiles() {
-				_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{row.Name, csvNumber(100 * q.share), csvNumber(ms(q.time))}))
+				_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
+					[]string{row.Name, csvNumber(100 * q.share), csvNumber(ms(q.time))}))
 			}
 		}
 	}

@@ -83,5 +83,6 @@ func (a *Analysis) Contents() (links []link) {
 	if len(a.Published) > 0 {
 		links = append(links, link{"shape", "Published and measured rates"})
 	}
-	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"}, link{"timeline", "Timeline"}, link{"method", "How this was measured"})
+	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"}, link{"timeline", "Timeline"},
+		link{"method", "How this was measured"})
 }

@@ -30,9 +30,11 @@ func crowdedRun() *Run {
 	for i := range 8 {
 		name := fmt.Sprintf("more-%d", i)
 		run.Entrants = append(run.Entrants, Entrant{
-			Name: name, Title: fmt.Sprintf("nginx → an application of many words, %d", i), About: "one more", Kind: Way, Protocol: "http",
+			Name: name, Title: fmt.Sprintf("nginx → an application of many words, %d", i), About: "one more",
+			Kind: Way, Protocol: "http",
 			Versions: []string{"nginx/1.22.1", fmt.Sprintf("Python 3.%d", i)}, Lines: 40 + i, PublishedLines: 800 + i,
-			Response: run.Entrants[0].Response, Declared: []DeclaredDifference{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"other"`}, "each has its own head"}},
+			Response: run.Entrants[0].Response, Declared: []DeclaredDifference{{equal.Difference{What: "field Server",
+				Want: `"gophr"`, Got: `"other"`}, "each has its own head"}},
 		})
 		for _, c := range run.Conditions {
 			for block := range blocks {
@@ -88,7 +90,8 @@ window.onload = () => { document.getElementById("found").textContent = JSON.stri
 	var around strings.Builder
 	fmt.Fprintf(&around, `<!doctype html><meta charset="utf-8"><pre id="found"></pre><script>%s</script>`, script)
 	for _, p := range pages {
-		fmt.Fprintf(&around, `<iframe style="border: 0; width: %dpx; height: 900px" srcdoc="%s"></iframe>`, p.width, html.EscapeString(p.page))
+		fmt.Fprintf(&around, `<iframe style="border: 0; width: %dpx; height: 900px" srcdoc="%s"></iframe>`, p.width,
+			html.EscapeString(p.page))
 	}
 	if err := os.WriteFile(file, []byte(around.String()), 0o600); err != nil {
 		t.Fatal(err)
@@ -98,7 +101,8 @@ window.onload = () => { document.getElementById("found").textContent = JSON.stri
 	if found == nil {
 		t.Fatalf("the script wrote nothing: %.300s", dom)
 	}
-	if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), &layouts); err != nil || len(layouts) != len(pages) {
+	if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), &layouts); err != nil ||
+		len(layouts) != len(pages) {
 		t.Fatalf("%v: %.300s\n%s", err, found[1], messages)
 	}
 	return layouts
@@ -119,7 +123,8 @@ func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 			t.Errorf("%d wide: scrolls by %d, texts outside %q, overlapping %q", pages[i].width, p.Wide, p.Out, p.Over)
 		}
 		if p.Texts < 300 || p.Closed < 2 {
-			t.Errorf("%d wide: %d texts, %d closed details: the page has too few for this test", pages[i].width, p.Texts, p.Closed)
+			t.Errorf("%d wide: %d texts, %d closed details: the page has too few for this test", pages[i].width,
+				p.Texts, p.Closed)
 		}
 	}
 	if p := layouts[2]; p.Wide == 0 || len(p.Out) != 2 || len(p.Over) != 1 {
@@ -221,7 +226,8 @@ func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<span class="version">Python 3.7</span> </td><td class="wrap">http</td><td>47</td><td>807</td></tr>`,
-		`<title>one more; nginx/1.22.1, Python 3.7; 47 lines of source</title>`, `without comments and empty lines; the write-up counted its own in its own way.`,
+		`<title>one more; nginx/1.22.1, Python 3.7; 47 lines of source</title>`,
+		`without comments and empty lines; the write-up counted its own in its own way.`,
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %s", want)
@@ -231,12 +237,15 @@ func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 		t.Errorf("the text lacks %s", want)
 	}
 	rows := table(t, a.writeContenders)
-	if last := rows[len(rows)-1]; len(rows) != len(run.Entrants) || last["versions"] != "nginx/1.22.1; Python 3.7" || last["source_lines"] != "47" ||
+	if last := rows[len(rows)-1]; len(rows) != len(run.Entrants) || last["versions"] != "nginx/1.22.1; Python 3.7" ||
+		last["source_lines"] != "47" ||
 		last["published_source_lines"] != "807" || last["bytes"] != "153" || rows[0]["source_lines"] != "" {
 		t.Errorf("%v", last)
 	}
 	var plain strings.Builder
-	if err := (&Analysis{Run: sample()}).writePage(&plain); err != nil || !strings.Contains(plain.String(), "Contenders</h2>") || strings.Contains(plain.String(), "lines of its application") {
+	if err := (&Analysis{Run: sample()}).writePage(&plain); err != nil ||
+		!strings.Contains(plain.String(), "Contenders</h2>") ||
+		strings.Contains(plain.String(), "lines of its application") {
 		t.Errorf("a column for lines that were not counted, %v", err)
 	}
 }
@@ -245,7 +254,8 @@ func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 func TestDifferencesAreGroupedByReason(t *testing.T) {
 	run := crowdedRun()
 	last := &run.Entrants[len(run.Entrants)-1]
-	last.Declared = append(last.Declared, DeclaredDifference{equal.Difference{What: "bytes", Want: "153", Got: "160"}, "its head is longer"})
+	last.Declared = append(last.Declared, DeclaredDifference{equal.Difference{What: "bytes", Want: "153", Got: "160"},
+		"its head is longer"})
 	run.Entrants[2].Differences = []equal.Difference{{What: "status", Want: "200", Got: "404"}}
 	a := &Analysis{Run: run}
 	reasons := a.Reasons()
@@ -263,7 +273,8 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 		}
 	}
 	rows := table(t, a.writeResponses)
-	if len(rows) != 10 || rows[0]["its"] != "404" || rows[0]["declared_because"] != "" || rows[9]["declared_because"] != "its head is longer" {
+	if len(rows) != 10 || rows[0]["its"] != "404" || rows[0]["declared_because"] != "" ||
+		rows[9]["declared_because"] != "its head is longer" {
 		t.Errorf("%v", rows)
 	}
 }
@@ -288,7 +299,8 @@ func TestLatencyPlotShowsPercentiles(t *testing.T) {
 	}
 	a := Analyze(run)
 	p := a.LatencyPlot(&a.Tables[0])
-	if len(p.Lines) != 6 || !p.Named || p.Lines[0].Class != "line-control" || p.Lines[1].Class != "line-twin" || p.Lines[5].Class != "line-ceiling" {
+	if len(p.Lines) != 6 || !p.Named || p.Lines[0].Class != "line-control" || p.Lines[1].Class != "line-twin" ||
+		p.Lines[5].Class != "line-ceiling" {
 		t.Fatalf("%+v", p)
 	}
 	for i := range p.Lines {
@@ -305,16 +317,19 @@ func TestLatencyPlotShowsPercentiles(t *testing.T) {
 	if step := high(tare, 0) - atMedian; step < 30 || atMedian-atEnd < 1.97*step || atMedian-atEnd > 2.03*step {
 		t.Errorf("the median is at %v, the tail at %v, tare's at %v", atMedian, atEnd, high(tare, 0))
 	}
-	if last := control.Spots[len(control.Spots)-1]; !strings.HasPrefix(last.Title, "net/http: 99.975 % of requests within 100.") {
+	if last := control.Spots[len(control.Spots)-1]; !strings.HasPrefix(last.Title,
+		"net/http: 99.975 % of requests within 100.") {
 		t.Errorf("the last is %s", last.Title)
 	}
 	rows := table(t, a.writeLatency)
 	perRow := len(control.Spots)
-	if len(rows) != 2*6*perRow || rows[0]["contender"] != "nethttp" || rows[0]["percentile"] != "50" || rows[perRow-1]["ms"][:2] != "10" {
+	if len(rows) != 2*6*perRow || rows[0]["contender"] != "nethttp" || rows[0]["percentile"] != "50" ||
+		rows[perRow-1]["ms"][:2] != "10" {
 		t.Errorf("%d rows, %v", len(rows), rows[:min(3, len(rows))])
 	}
 	a.Tables[0].Rate = 5000
-	if got := a.Tables[0].LatencyNote(); !strings.Contains(got, "was due") || !strings.Contains(got, "5000 per second") {
+	if got := a.Tables[0].LatencyNote(); !strings.Contains(got, "was due") ||
+		!strings.Contains(got, "5000 per second") {
 		t.Errorf("at a fixed rate: %s", got)
 	}
 	if got := a.Tables[1].LatencyNote(); !strings.Contains(got, "closed loop") || strings.Contains(got, "was due") {
@@ -326,7 +341,8 @@ func TestLatencyPlotShowsPercentiles(t *testing.T) {
 func TestTimelineShowsTimesAndDeviations(t *testing.T) {
 	run := crowdedRun()
 	line := (&Analysis{Run: run}).Timeline()
-	if line == nil || len(line.Rows) != len(run.Entrants) || len(line.Blocks) != blocks || line.Blocks[0].Number != "1" {
+	if line == nil || len(line.Rows) != len(run.Entrants) || len(line.Blocks) != blocks ||
+		line.Blocks[0].Number != "1" {
 		t.Fatalf("%+v", line)
 	}
 	control := line.Rows[0]
@@ -338,14 +354,17 @@ func TestTimelineShowsTimesAndDeviations(t *testing.T) {
 		}
 	}
 	// Of twelve trials one failed and one was counted. The weight drifts up, so half are below the median.
-	if len(control.Stems) != 12 || kinds["failed"] != 1 || kinds["counted"] != 1 || kinds["less"] != 6 || kinds["more"] != 4 {
+	if len(control.Stems) != 12 || kinds["failed"] != 1 || kinds["counted"] != 1 || kinds["less"] != 6 ||
+		kinds["more"] != 4 {
 		t.Errorf("%v of %d", kinds, len(control.Stems))
 	}
 	if !strings.HasSuffix(control.Stems[5].Title, "failed: it fell") {
 		t.Errorf("%q, %q", control.Stems[4].Title, control.Stems[5].Title)
 	}
-	if first := control.Stems[0]; first.Class != "less" || first.Long <= 0 || !slices.ContainsFunc(control.Stems, func(s stem) bool { return s.Long < 0 }) ||
-		!strings.HasPrefix(first.Title, "block 1, with 64 connections and the servers on one core: 11.0 µs per request, -") {
+	if first := control.Stems[0]; first.Class != "less" || first.Long <= 0 ||
+		!slices.ContainsFunc(control.Stems, func(s stem) bool { return s.Long < 0 }) ||
+		!strings.HasPrefix(first.Title,
+			"block 1, with 64 connections and the servers on one core: 11.0 µs per request, -") {
 		t.Errorf("%+v", first)
 	}
 

@@ -28,7 +28,8 @@ func pairs(run *Run, t *Table) (all []Pair) {
 		}
 		p.ExtraUs = differenceOfWeights(p.Of.blocks, p.Than.blocks, weightOf)
 		p.Ratio = ratioOfWeights(p.Of.blocks, p.Than.blocks, weightOf).Interval
-		p.AppRatio = ratioOfWeights(p.Of.blocks, p.Than.blocks, func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
+		p.AppRatio = ratioOfWeights(p.Of.blocks, p.Than.blocks,
+			func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
 		p.Finding = p.Ratio.Finding()
 		all = append(all, p)
 	}
@@ -66,7 +67,8 @@ func (t *Table) writePairs(b *strings.Builder) {
 	for i := range t.Pairs {
 		p := &t.Pairs[i]
 		fmt.Fprintf(b, "  %s.\n    %s is %s (%s) times %s; the application alone %s (%s)\n", p.Sentence(),
-			p.Of.Title, times(p.Ratio.Mid), intervalText(p.Ratio), p.Than.Title, times(p.AppRatio.Mid), intervalText(p.AppRatio))
+			p.Of.Title, times(p.Ratio.Mid), intervalText(p.Ratio), p.Than.Title, times(p.AppRatio.Mid),
+			intervalText(p.AppRatio))
 	}
 	b.WriteByte('\n')
 }

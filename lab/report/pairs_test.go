@@ -12,7 +12,8 @@ import (
 func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 	run := sample()
 	run.Compare = []Comparison{
-		{"the proxy", "nginx-nethttp", "nethttp"}, {"our engine", "tare", "nethttp"}, {"being the twin", "twin", "nethttp"},
+		{"the proxy", "nginx-nethttp", "nethttp"}, {"our engine", "tare", "nethttp"},
+		{"being the twin", "twin", "nethttp"},
 		{"an absent part", "absent", "nethttp"},
 	}
 	a := Analyze(run)
@@ -39,7 +40,8 @@ func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 	if err := a.writePage(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"the proxy costs 17.5 µs.", "nginx → net/http is 2.30 (2.30–2.30) times net/http; the application alone 1.10"} {
+	for _, want := range []string{"the proxy costs 17.5 µs.",
+		"nginx → net/http is 2.30 (2.30–2.30) times net/http; the application alone 1.10"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}

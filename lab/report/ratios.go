@@ -273,7 +273,8 @@ func usedAsleep(a *Analysis, t *Table, row *Row) string {
 	}
 	used := fmt.Sprintf("the contender used %.1f %% of a CPU during the slices of others", 100*worst)
 	if isDeferred {
-		used += fmt.Sprintf(", which is %.1f %% of the CPU time in its own slices: a request may cost that much more", 100*share)
+		used += fmt.Sprintf(", which is %.1f %% of the CPU time in its own slices: a request may cost that much more",
+			100*share)
 	}
 	return used
 }

@@ -19,19 +19,22 @@ func slicesRun(times, share float64, disturbed func(start, round int) bool) *Run
 	const starts, rounds = 8, 6
 	c := trial.Condition{Cores: 1, Connections: 8}
 	run := &Run{Blocks: starts, Conditions: []trial.Condition{c}, Measure: time.Second, Entrants: []Entrant{
-		{Name: "control", Title: "control", Kind: Control}, {Name: "twin", Title: "twin", Kind: Twin}, {Name: "way", Title: "way", Kind: Way},
+		{Name: "control", Title: "control", Kind: Control}, {Name: "twin", Title: "twin", Kind: Twin},
+		{Name: "way", Title: "way", Kind: Way},
 	}}
 	for start := range starts {
 		for i, e := range run.Entrants {
 			r := trial.Record{Block: start + 1, Condition: c, Contender: e.Name, Load: &load.Result{
-				Requests: 1000 * rounds, Seconds: 0.2 * rounds, Latency: hist.New(), Service: hist.New(), Connect: hist.New(),
+				Requests: 1000 * rounds, Seconds: 0.2 * rounds, Latency: hist.New(), Service: hist.New(),
+				Connect: hist.New(),
 			}}
 			for round := range rounds {
 				cost := 10.0 * (1 + 0.002*float64((start+3*i)%5-2) + 0.01*float64((round+i)%3-1))
 				if e.Kind == Way {
 					cost *= times
 				}
-				s := trial.Slice{Round: round + 1, Took: 200 * time.Millisecond, Requests: 1000, CPU: map[string]time.Duration{"application": time.Duration(cost * 1e6)}}
+				s := trial.Slice{Round: round + 1, Took: 200 * time.Millisecond, Requests: 1000,
+					CPU: map[string]time.Duration{"application": time.Duration(cost * 1e6)}}
 				if disturbed(start, round) {
 					s.CPU["application"] += 5 * time.Millisecond * time.Duration(i)
 					s.Others = time.Duration(share * float64(s.Took))
@@ -58,8 +61,10 @@ func never(int, int) bool { return false }
 func TestRatiosCompareSlices(t *testing.T) {
 	run := slicesRun(1.1, 0, never)
 	row := rowOf(t, run, "way")
-	if math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.Finding != stat.More || row.Slices != 48 || row.SliceSpread < 0.005 || row.SliceSpread > 0.03 || row.StartSpread > 0.01 {
-		t.Errorf("%+v, %v of %d slices, spreads %v and %v", row.Ratio, row.Finding, row.Slices, row.SliceSpread, row.StartSpread)
+	if math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.Finding != stat.More || row.Slices != 48 || row.SliceSpread < 0.005 ||
+		row.SliceSpread > 0.03 || row.StartSpread > 0.01 {
+		t.Errorf("%+v, %v of %d slices, spreads %v and %v", row.Ratio, row.Finding, row.Slices, row.SliceSpread,
+			row.StartSpread)
 	}
 	if twin := rowOf(t, run, "twin"); twin.Finding != stat.Same {
 		t.Errorf("twin: %+v", twin.Ratio)
@@ -78,13 +83,15 @@ func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
 	}
 	busy := func(start, _ int) bool { return start < 3 }
 	many := rowOf(t, slicesRun(1.1, 0.5, busy), "way")
-	if many.Ratio.Lo > 0.8 || many.Finding != stat.Unclear || len(many.Warnings) == 0 || !strings.Contains(strings.Join(many.Warnings, " "), "other programs") {
+	if many.Ratio.Lo > 0.8 || many.Finding != stat.Unclear || len(many.Warnings) == 0 ||
+		!strings.Contains(strings.Join(many.Warnings, " "), "other programs") {
 		t.Errorf("many disturbed slices: %+v, %v, %q", many.Ratio, many.Finding, many.Warnings)
 	}
 	if much := rowOf(t, slicesRun(3, 0.5, busy), "way"); much.Finding != stat.More || !much.Disturbed {
 		t.Errorf("large difference, disturbed: %+v, %v", much.Ratio, much.Finding)
 	}
-	if hardly := rowOf(t, slicesRun(1.1, 0.1, func(int, int) bool { return true }), "way"); !hardly.Ratio.Known() || hardly.Slices != 48 {
+	if hardly := rowOf(t, slicesRun(1.1, 0.1, func(int, int) bool { return true }), "way"); !hardly.Ratio.Known() ||
+		hardly.Slices != 48 {
 		t.Errorf("hardly disturbed: %+v of %d slices", hardly.Ratio, hardly.Slices)
 	}
 }
@@ -113,10 +120,12 @@ func TestContendersMeasuredAloneAreCompared(t *testing.T) {
 		}
 	}
 	run.Records = append(run.Records, more...)
-	if row := rowOf(t, run, "way"); math.Abs(row.Ratio.Mid-1.5) > 1e-9 || !row.Ratio.Known() || !strings.Contains(strings.Join(row.Warnings, " "), "alone") {
+	if row := rowOf(t, run, "way"); math.Abs(row.Ratio.Mid-1.5) > 1e-9 || !row.Ratio.Known() ||
+		!strings.Contains(strings.Join(row.Warnings, " "), "alone") {
 		t.Errorf("%+v, %q", row.Ratio, row.Warnings)
 	}
-	if twin := rowOf(t, run, "twin"); twin.Slices != 48 || !strings.Contains(strings.Join(twin.Warnings, " "), "0.9 % of a CPU") {
+	if twin := rowOf(t, run, "twin"); twin.Slices != 48 ||
+		!strings.Contains(strings.Join(twin.Warnings, " "), "0.9 % of a CPU") {
 		t.Errorf("%d slices, %q", twin.Slices, twin.Warnings)
 	}
 }
@@ -163,8 +172,10 @@ func TestRatiosAreCorrectedByTheProbe(t *testing.T) {
 		}
 		return rowOf(t, run, "way")
 	}
-	if row := probed(1); math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.SliceSpread > 0.05 || math.Abs(row.RateRatio.Mid-1) > 0.01 {
-		t.Errorf("ratio of weights %+v, slices vary by %v, ratio of rates %+v", row.Ratio, row.SliceSpread, row.RateRatio)
+	if row := probed(1); math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.SliceSpread > 0.05 ||
+		math.Abs(row.RateRatio.Mid-1) > 0.01 {
+		t.Errorf("ratio of weights %+v, slices vary by %v, ratio of rates %+v", row.Ratio, row.SliceSpread,
+			row.RateRatio)
 	}
 	if row := probed(2); row.SliceSpread < 0.1 || !strings.Contains(strings.Join(row.Warnings, " "), "probe") {
 		t.Errorf("a probe that differs: %+v, slices vary by %v; %q", row.Ratio, row.SliceSpread, row.Warnings)

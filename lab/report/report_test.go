@@ -32,16 +32,19 @@ const (
 // all contenders share, which ratios must not show.
 func sample() *Run {
 	run := &Run{
-		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"front", "--blocks", "6"}, Title: "nginx and Go", Question: "What does nginx cost?", Source: "a write-up",
+		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"front", "--blocks", "6"}, Title: "nginx and Go",
+		Question: "What does nginx cost?", Source: "a write-up",
 		Started: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Seconds: 240, Seed: 7, Blocks: blocks,
 		Warmup: 300 * time.Millisecond, Measure: 2 * time.Second, Placement: "servers on [0], generator on [1]",
-		Conditions:  []trial.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
-		Environment: Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian", Nofile: 20000, Sysctls: map[string]string{"net.core.somaxconn": "4096"}},
+		Conditions: []trial.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
+		Environment: Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian",
+			Nofile: 20000, Sysctls: map[string]string{"net.core.somaxconn": "4096"}},
 		Published: []Published{
 			{"gomaxprocs 1", "Go", "nethttp", 40000, 1}, {"gomaxprocs 1", "nginx proxy", "nginx-nethttp", 36000, 0.9},
 		},
 	}
-	response := &equal.Response{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true, Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
+	response := &equal.Response{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true,
+		Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
 	for _, e := range []struct {
 		name, title string
 		kind        Kind
@@ -54,7 +57,8 @@ func sample() *Run {
 		{"tare", "tare", Rival, 0, 6.5},
 		{"ceiling", "ceiling", Ceiling, 0, 5},
 	} {
-		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind, Versions: []string{"go1.26.8"}, Response: response})
+		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind,
+			Versions: []string{"go1.26.8"}, Response: response})
 		for _, c := range run.Conditions {
 			for block := range blocks {
 				run.Records = append(run.Records, record(e.name, block+1, c, e.nginx, e.app))
@@ -89,12 +93,14 @@ func record(name string, block int, c trial.Condition, nginx, app float64) trial
 	}
 	cost := func(us float64) proc.Cost {
 		cpu := time.Duration(us * drift * perTrial * 1000)
-		return proc.Cost{Name: "p", User: cpu / 4, Sys: cpu - cpu/4, Voluntary: perTrial / 10, Involuntary: perTrial / 50, RSS: 10e6}
+		return proc.Cost{Name: "p", User: cpu / 4, Sys: cpu - cpu/4, Voluntary: perTrial / 10,
+			Involuntary: perTrial / 50, RSS: 10e6}
 	}
 	r := trial.Record{
 		Block: block, Condition: c, Contender: name, MachineAccepted: uint64(10 * seconds * nginx),
 		Load: &load.Result{Connections: c.Connections, Seconds: seconds, Requests: perTrial, Bytes: 153 * perTrial,
-			Statuses: map[int]uint64{200: perTrial}, Latency: l, Connect: hist.New(), Generator: load.Generator{Busy: 0.5}},
+			Statuses: map[int]uint64{200: perTrial}, Latency: l, Connect: hist.New(),
+			Generator: load.Generator{Busy: 0.5}},
 		Costs: map[string][]proc.Cost{contender.RoleApplication: {cost(app)}},
 	}
 	if nginx > 0 {
@@ -112,7 +118,8 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 		ratio   float64
 		finding string
 	}{
-		"twin": {1, "no difference"}, "nginx-nethttp": {2.3, "more"}, "fasthttp": {0.6, "less"}, "tare": {0.65, "less"}, "ceiling": {0.5, "less"},
+		"twin": {1, "no difference"}, "nginx-nethttp": {2.3, "more"}, "fasthttp": {0.6, "less"},
+		"tare": {0.65, "less"}, "ceiling": {0.5, "less"},
 	} {
 		row := a.Tables[0].named(name)
 		if d := row.Ratio.Mid/want.ratio - 1; d > 1e-6 || d < -1e-6 || row.Finding.String() != want.finding {
@@ -128,14 +135,16 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 	}
 	row := a.Tables[0].named("nginx-nethttp")
 	// Two processes of nginx, and one of the application.
-	if row.Voluntary < 0.2999 || row.Voluntary > 0.3001 || row.Involuntary < 0.0599 || row.Involuntary > 0.0601 || row.RSS != 30e6 || row.Busy != 0.5 {
+	if row.Voluntary < 0.2999 || row.Voluntary > 0.3001 || row.Involuntary < 0.0599 || row.Involuntary > 0.0601 ||
+		row.RSS != 30e6 || row.Busy != 0.5 {
 		t.Errorf("%v and %v switches, %v bytes, generator busy %v", row.Voluntary, row.Involuntary, row.RSS, row.Busy)
 	}
 	if row.OtherAccepts < 119 || row.OtherAccepts > 121 || a.Tables[0].named("tare").OtherAccepts != 0 {
 		t.Errorf("%v other accepts a second, want 120", row.OtherAccepts)
 	}
 	parts := row.Parts
-	if len(parts) != 2 || parts[0].Role != "nginx" || parts[1].Role != "application" || parts[0].Us() < parts[1].Us() || parts[0].SysUs < 2*parts[0].UserUs {
+	if len(parts) != 2 || parts[0].Role != "nginx" || parts[1].Role != "application" ||
+		parts[0].Us() < parts[1].Us() || parts[0].SysUs < 2*parts[0].UserUs {
 		t.Errorf("parts %+v", parts)
 	}
 }
@@ -145,7 +154,8 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 		change func(*Run)
 		want   string
 	}{
-		"all clear": {func(*Run) {}, "A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. fasthttp and tare cost 60 to 65 % of it."},
+		"all clear": {func(*Run) {},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. fasthttp and tare cost 60 to 65 % of it."},
 		"no difference": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. tare costs 65 % of it, 8.77 µs. fasthttp costs the same within 2 %."},
 		"far apart": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
@@ -160,7 +170,8 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 		"nothing": {func(r *Run) { r.Records = nil }, "Nothing was measured."},
 		"control left out": {func(r *Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
 			"The control was not measured, so nothing can be compared with it."},
-		"no control": {func(r *Run) { drop(r, "nethttp") }, "The control was not measured, so nothing can be compared with it."},
+		"no control": {func(r *Run) { drop(r, "nethttp") },
+			"The control was not measured, so nothing can be compared with it."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := sample()
@@ -180,7 +191,8 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 	row := a.Tables[0].named("tare")
 	near := func(got, want float64) bool { return got > 0.999*want && got < 1.001*want }
 	// Weights drift by 1.1 to 1.6, and tare's by that much again.
-	if i := row.WeightUs; !near(i.Lo, 6.5*1.1*1.1) || !near(i.Mid, 6.5*(1.3*1.3+1.4*1.4)/2) || !near(i.Hi, 6.5*1.6*1.6) {
+	if i := row.WeightUs; !near(i.Lo, 6.5*1.1*1.1) || !near(i.Mid, 6.5*(1.3*1.3+1.4*1.4)/2) ||
+		!near(i.Hi, 6.5*1.6*1.6) {
 		t.Errorf("weight %v", i)
 	}
 	if i := row.Ratio; !near(i.Lo, 0.65*1.1) || !near(i.Mid, 0.65*1.35) || !near(i.Hi, 0.65*1.6) {
@@ -199,7 +211,8 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 		"text": {text.String(), "0.88      0.71–1.04        unclear"},
 	} {
 		if !strings.Contains(shown.in, shown.want) {
-			t.Errorf("the %s lacks %s:\n%s", name, shown.want, regexp.MustCompile(`(?m)^.*\btare\b.{0,200}`).FindAllString(shown.in, -1))
+			t.Errorf("the %s lacks %s:\n%s", name, shown.want,
+				regexp.MustCompile(`(?m)^.*\btare\b.{0,200}`).FindAllString(shown.in, -1))
 		}
 	}
 }
@@ -226,12 +239,18 @@ func TestRemarksReportSwaps(t *testing.T) {
 		want   string
 	}{
 		// Weights drift by half, so their intervals overlap: only ratios show the swap.
-		"a swap":        {elsewhere("fasthttp", func(int) float64 { return 1.2 }), "With 1000 connections and the servers on one core these swap places: fasthttp and tare."},
-		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these swap places: fasthttp and net/http; fasthttp and tare."},
-		"none":          {func(*Run) {}, "No two are shown to swap places with 1000 connections and the servers on one core."},
-		"too little":    {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }), "No two are shown to swap places"},
-		"not always":    {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }), "No two are shown to swap places"},
-		"not measured":  {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") }, "No two are shown to swap places"},
+		"a swap": {elsewhere("fasthttp", func(int) float64 { return 1.2 }),
+			"With 1000 connections and the servers on one core these swap places: fasthttp and tare."},
+		"two swaps": {elsewhere("fasthttp", func(int) float64 { return 2 }),
+			"these swap places: fasthttp and net/http; fasthttp and tare."},
+		"none": {func(*Run) {},
+			"No two are shown to swap places with 1000 connections and the servers on one core."},
+		"too little": {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }),
+			"No two are shown to swap places"},
+		"not always": {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }),
+			"No two are shown to swap places"},
+		"not measured": {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") },
+			"No two are shown to swap places"},
 		"one condition": {func(r *Run) { r.Conditions = r.Conditions[:1] }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +292,8 @@ func drop(r *Run, name string) {
 func TestTextEqualsGoldenFile(t *testing.T) {
 	run := sample()
 	run.Entrants[3].Absent = "fasthttp is missing: no network"
-	run.Entrants[2].Declared = []DeclaredDifference{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"nginx"`}, "its own name"}}
+	run.Entrants[2].Declared = []DeclaredDifference{{equal.Difference{What: "field Server", Want: `"gophr"`,
+		Got: `"nginx"`}, "its own name"}}
 	run.Warnings = []string{"interrupted in block 6 of 6"}
 	var b bytes.Buffer
 	if err := Analyze(run).WriteText(&b); err != nil {
@@ -358,9 +378,12 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 	}
 	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
-		"A request costs 13.5 µs of CPU time with net/http", "CPU time per request</h3>", "Ratio to the control", "Latency",
-		"Contenders</h2>", "Timeline", "Between the first and the last third of the run, CPU time per request of net/http changed by +",
-		"Published and measured rates", "Responses compared", "other<br>accepts/s", "0.300", "How this was measured", "net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
+		"A request costs 13.5 µs of CPU time with net/http", "CPU time per request</h3>", "Ratio to the control",
+		"Latency",
+		"Contenders</h2>", "Timeline",
+		"Between the first and the last third of the run, CPU time per request of net/http changed by +",
+		"Published and measured rates", "Responses compared", "other<br>accepts/s", "0.300", "How this was measured",
+		"net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
 	} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page as the browser sees it lacks %q", want)

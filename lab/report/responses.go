@@ -70,7 +70,8 @@ func (r *Reason) Aspects() (aspects []string) {
 // writeResponses writes the differences of all responses, one per line.
 func (a *Analysis) writeResponses(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"experiment", "contender", "what", "controls", "its", "declared_because"}) // the writer keeps its first error
+	_ = out.Write([]string{"experiment", "contender", "what", "controls", "its",
+		"declared_because"}) // the writer keeps its first error
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
 		for _, d := range e.Differences {

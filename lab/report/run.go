@@ -141,7 +141,8 @@ type Published struct {
 
 // Command returns the command line that repeats the same trials in the same order.
 func (r *Run) Command() string {
-	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, []string{"--seed", strconv.FormatUint(r.Seed, 10)}, r.Tail)
+	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, []string{"--seed", strconv.FormatUint(r.Seed, 10)},
+		r.Tail)
 	for i := range words {
 		words[i] = quote(words[i])
 	}
@@ -151,7 +152,8 @@ func (r *Run) Command() string {
 // quote returns a word as a shell has to read it.
 func quote(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=@%+{}", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./:,=@%+{}", r)
 	}
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
 		return word

@@ -82,7 +82,8 @@ func (a *Analysis) SweepResults() (all []SweepResult) {
 		s := SweepResult{Sweep: &a.Sweeps[i]}
 		for _, name := range s.Contenders {
 			if e := a.entrant(name); e != nil {
-				if line := a.sweepLine(s.Sweep, e); slices.ContainsFunc(line.Points, func(p SweepPoint) bool { return p.Trials > 0 || p.Failure != "" }) {
+				if line := a.sweepLine(s.Sweep, e); slices.ContainsFunc(line.Points,
+					func(p SweepPoint) bool { return p.Trials > 0 || p.Failure != "" }) {
 					s.Lines = append(s.Lines, line)
 				}
 			}
@@ -139,7 +140,8 @@ func (s *SweepResult) OtherConditions() string {
 // writeSweepResults writes the results of the sweeps, for a terminal.
 func (a *Analysis) writeSweepResults(b *strings.Builder) {
 	for _, s := range a.SweepResults() {
-		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.OtherConditions(), blocksText(s.Blocks), s.Measure)
+		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.OtherConditions(),
+			blocksText(s.Blocks), s.Measure)
 		w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 		wide := 0
 		for _, line := range s.Lines {
@@ -168,7 +170,8 @@ func (l *SweepLine) Cells() [][]string {
 			rows[0], rows[1] = append(rows[0], "failed"), append(rows[1], "")
 			continue
 		}
-		rows[0], rows[1] = append(rows[0], fmt.Sprintf("%.2f", p.WeightUs.Mid)), append(rows[1], loadreport.Count(p.PerSecond.Mid))
+		rows[0], rows[1] = append(rows[0], fmt.Sprintf("%.2f", p.WeightUs.Mid)),
+			append(rows[1], loadreport.Count(p.PerSecond.Mid))
 	}
 	return rows
 }
@@ -181,7 +184,8 @@ func (a *Analysis) writeSweeps(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{
 		"experiment", "axis", "value", "cores", "connections", "gomaxprocs", "workers", "contender", "trials",
-		"weight_us", "weight_us_min", "weight_us_max", "requests_per_sec", "requests_per_sec_min", "requests_per_sec_max", "failure",
+		"weight_us", "weight_us_min", "weight_us_max", "requests_per_sec", "requests_per_sec_min",
+		"requests_per_sec_max", "failure",
 	}) // the writer keeps its first error
 	for _, s := range a.SweepResults() {
 		for _, line := range s.Lines {
@@ -192,7 +196,8 @@ func (a *Analysis) writeSweeps(w io.Writer) error {
 					cells = append(cells, strconv.Itoa(n))
 				}
 				cells = append(cells, line.Name, strconv.Itoa(p.Trials))
-				for _, v := range []float64{p.WeightUs.Mid, p.WeightUs.Lo, p.WeightUs.Hi, p.PerSecond.Mid, p.PerSecond.Lo, p.PerSecond.Hi} {
+				for _, v := range []float64{p.WeightUs.Mid, p.WeightUs.Lo, p.WeightUs.Hi, p.PerSecond.Mid,
+					p.PerSecond.Lo, p.PerSecond.Hi} {
 					if p.Trials == 0 {
 						cells = append(cells, "")
 					} else {

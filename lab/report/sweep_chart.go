@@ -46,8 +46,10 @@ func (s *SweepResult) plot(run *Run, up string, of func(*SweepPoint) Range, text
 				continue
 			}
 			r := of(point)
-			title := fmt.Sprintf("%s, %s %s: %s; %s from %s to %s", line.Title, s.unit(), point.Label, text(r.Mid), blocksText(point.Trials), text(r.Lo), text(r.Hi))
-			spots = append(spots, page.Spot{X: x.At(places[j]), Y: y.At(r.Mid), Lo: y.At(r.Lo), Hi: y.At(r.Hi), Title: title})
+			title := fmt.Sprintf("%s, %s %s: %s; %s from %s to %s", line.Title, s.unit(), point.Label, text(r.Mid),
+				blocksText(point.Trials), text(r.Lo), text(r.Hi))
+			spots = append(spots, page.Spot{X: x.At(places[j]), Y: y.At(r.Mid), Lo: y.At(r.Lo), Hi: y.At(r.Hi),
+				Title: title})
 			p.Alt += title + ". "
 		}
 		p.Lines = append(p.Lines, run.curve(line.Entrant, spots))

@@ -28,7 +28,8 @@ func (s *SweepResult) Sentences() (sentences []string) {
 	for i := range s.Lines {
 		for j := range s.Lines {
 			if from, to, ok := swap(&s.Lines[i], &s.Lines[j]); ok {
-				swaps = append(swaps, fmt.Sprintf("%s costs less than %s with %s, and more with %s", s.Lines[i].Title, s.Lines[j].Title, from, to))
+				swaps = append(swaps, fmt.Sprintf("%s costs less than %s with %s, and more with %s", s.Lines[i].Title,
+					s.Lines[j].Title, from, to))
 			}
 		}
 	}
@@ -45,7 +46,8 @@ func (s *SweepResult) failures() (all []string) {
 	for i := range s.Lines {
 		for _, p := range s.Lines[i].Points {
 			if p.Failure != "" {
-				all = append(all, fmt.Sprintf("%s failed with %s: %s.", s.Lines[i].Title, p.Label, firstLine(p.Failure)))
+				all = append(all, fmt.Sprintf("%s failed with %s: %s.", s.Lines[i].Title, p.Label,
+					firstLine(p.Failure)))
 			}
 		}
 	}
@@ -58,7 +60,8 @@ func (l *SweepLine) sentence() string {
 	slow, fast := l.ends(func(p *SweepPoint) Range { return p.PerSecond })
 	var parts []string
 	if low != nil {
-		parts = append(parts, fmt.Sprintf("a request costs from %s (with %s) to %s (with %s)", micros(low.WeightUs.Mid), low.Label, micros(high.WeightUs.Mid), high.Label))
+		parts = append(parts, fmt.Sprintf("a request costs from %s (with %s) to %s (with %s)",
+			micros(low.WeightUs.Mid), low.Label, micros(high.WeightUs.Mid), high.Label))
 	}
 	if slow != nil {
 		parts = append(parts, fmt.Sprintf("it serves from %s (with %s) to %s (with %s) requests/s",

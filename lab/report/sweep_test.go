@@ -26,7 +26,8 @@ func sweepSample() *Run {
 					app := weight(name, at, block)
 					r := record(name, block+1, c, 0, app/(1+0.1*float64(block+1)))
 					if app == 0 {
-						r = trial.Record{Block: block + 1, Condition: c, Contender: name, Failure: "it crashed\nwith a reason"}
+						r = trial.Record{Block: block + 1, Condition: c, Contender: name,
+							Failure: "it crashed\nwith a reason"}
 					}
 					run.Records = append(run.Records, r)
 				}
@@ -34,9 +35,11 @@ func sweepSample() *Run {
 		}
 		run.Sweeps = append(run.Sweeps, s)
 	}
-	byConnections := Sweep{Axis: Connections, Labels: []string{"1", "64", "2000"}, Contenders: []string{"nethttp", "fasthttp"}, Blocks: 2, Measure: time.Second}
+	byConnections := Sweep{Axis: Connections, Labels: []string{"1", "64", "2000"},
+		Contenders: []string{"nethttp", "fasthttp"}, Blocks: 2, Measure: time.Second}
 	for _, n := range []int{1, connections, 2000} {
-		byConnections.Conditions = append(byConnections.Conditions, trial.Condition{Cores: 1, Connections: n, Axis: Connections})
+		byConnections.Conditions = append(byConnections.Conditions,
+			trial.Condition{Cores: 1, Connections: n, Axis: Connections})
 	}
 	add(byConnections, func(name string, at, block int) float64 {
 		if name == "nethttp" {
@@ -44,9 +47,11 @@ func sweepSample() *Run {
 		}
 		return []float64{12, 15, 18}[at] + float64(block)
 	})
-	workers := Sweep{Axis: Workers, Labels: []string{"1", "2 (auto)", "16"}, Contenders: []string{"nginx-nethttp"}, Blocks: 2, Measure: time.Second}
+	workers := Sweep{Axis: Workers, Labels: []string{"1", "2 (auto)", "16"}, Contenders: []string{"nginx-nethttp"},
+		Blocks: 2, Measure: time.Second}
 	for _, n := range []int{1, 2, 16} {
-		workers.Conditions = append(workers.Conditions, trial.Condition{Connections: connections, Workers: n, Axis: Workers})
+		workers.Conditions = append(workers.Conditions,
+			trial.Condition{Connections: connections, Workers: n, Axis: Workers})
 	}
 	add(workers, func(_ string, at, block int) float64 {
 		return [][]float64{{20, 26}, {22, 24}, {0, 0}}[at][block]
@@ -63,7 +68,8 @@ func TestTablesDoNotIncludeSweeps(t *testing.T) {
 	for i := range without.Tables {
 		for j := range without.Tables[i].Rows {
 			a, b := &with.Tables[i].Rows[j], &without.Tables[i].Rows[j]
-			if a.WeightUs != b.WeightUs || a.Trials != b.Trials || len(a.Failures) != 0 || a.Latency.Count() != b.Latency.Count() {
+			if a.WeightUs != b.WeightUs || a.Trials != b.Trials || len(a.Failures) != 0 ||
+				a.Latency.Count() != b.Latency.Count() {
 				t.Errorf("%s: %+v and %+v", a.Name, a.WeightUs, b.WeightUs)
 			}
 		}
@@ -86,7 +92,8 @@ func TestSweepSentencesReportShownDifferences(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if all[0].OtherConditions() != "the servers on one core" || all[1].OtherConditions() != "64 connections and all cores shared" {
+	if all[0].OtherConditions() != "the servers on one core" ||
+		all[1].OtherConditions() != "64 connections and all cores shared" {
 		t.Errorf("other conditions %q and %q", all[0].OtherConditions(), all[1].OtherConditions())
 	}
 	if last := all[1].Lines[0].Points[2]; last.Trials != 0 || last.Failure == "" {
@@ -123,7 +130,8 @@ func TestSweepsAreInTheirFile(t *testing.T) {
 	if err != nil || len(rows) != 1+2*3+3 {
 		t.Fatal(len(rows), err)
 	}
-	if got := strings.Join(rows[1], ","); got != "front,connections,1,1,1,0,0,nethttp,2,30.5,30,31,32795.7,32258.1,33333.3," {
+	if got := strings.Join(rows[1],
+		","); got != "front,connections,1,1,1,0,0,nethttp,2,30.5,30,31,32795.7,32258.1,33333.3," {
 		t.Error(got)
 	}
 	if got := strings.Join(rows[9], ","); got != "front,workers,16,0,64,0,16,nginx-nethttp,0,,,,,,,it crashed" {
@@ -155,7 +163,8 @@ func TestSweepsAreOnThePage(t *testing.T) {
 	}
 	// Lower weights are lower on the plot, and a range encloses its median.
 	for i, spot := range p.Lines[0].Spots {
-		if spot.X != p.X[i].At || !(spot.Hi < spot.Y && spot.Y < spot.Lo) || i > 0 && spot.Y <= p.Lines[0].Spots[i-1].Y {
+		if spot.X != p.X[i].At || !(spot.Hi < spot.Y && spot.Y < spot.Lo) || i > 0 &&
+			spot.Y <= p.Lines[0].Spots[i-1].Y {
 			t.Errorf("spots %+v", p.Lines[0].Spots)
 		}
 	}
@@ -165,7 +174,8 @@ func TestSweepsAreOnThePage(t *testing.T) {
 	if failed := a.SweepResults()[1].RatePlot(a.Run); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
 		t.Errorf("%+v", failed.Lines)
 	}
-	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, connections 1: 30.5 µs; 2 blocks", "fasthttp costs less than net/http with 1, and more with 2000.")
+	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, connections 1: 30.5 µs; 2 blocks",
+		"fasthttp costs less than net/http with 1, and more with 2000.")
 }
 
 // lookAt opens a page in a browser and searches for texts in its document.
@@ -214,7 +224,8 @@ func ratedSample(change func(*trial.Record)) *Run {
 // verdict.
 func TestFixedRateHasItsOwnTable(t *testing.T) {
 	a := Analyze(ratedSample(func(*trial.Record) {}))
-	if len(a.Tables) != 3 || a.Tables[2].Saturated() || len(a.Tables[2].Why) != 0 || a.Verdict() != Analyze(sample()).Verdict() {
+	if len(a.Tables) != 3 || a.Tables[2].Saturated() || len(a.Tables[2].Why) != 0 ||
+		a.Verdict() != Analyze(sample()).Verdict() {
 		t.Fatalf("%d tables: %s", len(a.Tables), a.Verdict())
 	}
 	for _, row := range a.Tables[2].Rows {
@@ -257,7 +268,8 @@ func TestProblemsAtAFixedRateHaveWarnings(t *testing.T) {
 			}
 		}, "the rate was not reached in 1 of 6 trials; in the worst, 80.0 % of the due requests received a response"},
 		"almost reached": {func(r *trial.Record) { r.Load.Asked *= 1.005 }, ""},
-		"late":           {func(r *trial.Record) { late(r.Load.Generator.Lag, 3*time.Millisecond) }, "in 6 of 6 trials the generator was late: "},
+		"late": {func(r *trial.Record) { late(r.Load.Generator.Lag, 3*time.Millisecond) },
+			"in 6 of 6 trials the generator was late: "},
 		"late and slow": {func(r *trial.Record) {
 			late(r.Load.Generator.Lag, 3*time.Millisecond)
 			late(r.Load.Latency, 3*time.Millisecond)
@@ -272,7 +284,8 @@ func TestProblemsAtAFixedRateHaveWarnings(t *testing.T) {
 	} {
 		a := Analyze(ratedSample(test.change))
 		warnings := a.Tables[2].named("tare").Warnings
-		if test.want == "" && len(warnings) > 0 || test.want != "" && (len(warnings) != 1 || !strings.HasPrefix(warnings[0], test.want)) {
+		if test.want == "" && len(warnings) > 0 || test.want != "" &&
+			(len(warnings) != 1 || !strings.HasPrefix(warnings[0], test.want)) {
 			t.Errorf("%s: %q, want %q", name, warnings, test.want)
 		}
 	}
@@ -288,17 +301,20 @@ func TestRunsAtDifferentRatesAreComparable(t *testing.T) {
 		}
 	}
 	two := Compare(a, b)
-	if len(two.Mismatches) != 0 || len(two.Tables) != 3 || strings.Join(two.Changes, "; ") != "fixed rate: 20,000 requests/s in A, 15,000 requests/s in B" {
+	if len(two.Mismatches) != 0 || len(two.Tables) != 3 ||
+		strings.Join(two.Changes, "; ") != "fixed rate: 20,000 requests/s in A, 15,000 requests/s in B" {
 		t.Errorf("mismatches %q, changes %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
 }
 
 func TestConditionTextNamesAllSettings(t *testing.T) {
 	for want, c := range map[string]trial.Condition{
-		"1 connection and all cores shared":                                       {Connections: 1},
-		"64 connections and the servers on 2 cores":                               {Cores: 2, Connections: 64},
-		"8 connections and the servers on one core, at 1,200 requests/s":          {Cores: 1, Connections: 8, Rate: 1200},
-		"8 connections, GOMAXPROCS 4, 16 of nginx's workers and all cores shared": {Connections: 8, Procs: 4, Workers: 16},
+		"1 connection and all cores shared":         {Connections: 1},
+		"64 connections and the servers on 2 cores": {Cores: 2, Connections: 64},
+		"8 connections and the servers on one core, at 1,200 requests/s": {Cores: 1, Connections: 8,
+			Rate: 1200},
+		"8 connections, GOMAXPROCS 4, 16 of nginx's workers and all cores shared": {Connections: 8, Procs: 4,
+			Workers: 16},
 	} {
 		if got := ConditionText(c); got != want {
 			t.Errorf("got %q, want %q", got, want)

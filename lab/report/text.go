@@ -48,7 +48,8 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 		wide = max(wide, len([]rune(row.Title)))
 	}
 	title := func(s string) string { return fmt.Sprintf("%-*s", wide, s) }
-	fmt.Fprintf(w, "\tµs/request\tuser\tsys\tratio\t%.0f %% interval\tfinding\trequests/s\tp50\tp99\tswitches\tMB\t\n", 100*stat.Confidence)
+	fmt.Fprintf(w, "\tµs/request\tuser\tsys\tratio\t%.0f %% interval\tfinding\trequests/s\tp50\tp99\tswitches\tMB\t\n",
+		100*stat.Confidence)
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 {
@@ -59,7 +60,8 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 		ratio, interval, finding := ratioText(row)
 		fmt.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%.2f\t%.0f\t\n",
 			title(row.Title), row.WeightUs.Mid, user, sys, ratio, interval, finding, row.PerSecond.Mid,
-			millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)), row.Voluntary+row.Involuntary, row.RSS/1e6)
+			millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)), row.Voluntary+row.Involuntary,
+			row.RSS/1e6)
 	}
 	_ = w.Flush()
 	fmt.Fprintln(b)
@@ -145,7 +147,8 @@ func (a *Analysis) differences() string {
 		if len(r.Of) > 1 {
 			differ = "differ"
 		}
-		fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("%s %s as declared in %s: %s", r.Contenders(), differ, list(r.Aspects()), r.Why), textWidth))
+		fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("%s %s as declared in %s: %s", r.Contenders(), differ,
+			list(r.Aspects()), r.Why), textWidth))
 	}
 	return b.String()
 }

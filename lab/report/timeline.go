@@ -109,13 +109,15 @@ func (a *Analysis) Timeline() *timeline {
 	}
 	minutes := func(at time.Time) float64 { return at.Sub(first).Minutes() }
 	x := newAxis(0, minutes(last))
-	t := &timeline{Left: chartLeft, Right: chartWidth - chartMargin, Top: timelineTop, Unit: "minutes", Ticks: x.Ticks(page.Number)}
+	t := &timeline{Left: chartLeft, Right: chartWidth - chartMargin, Top: timelineTop, Unit: "minutes",
+		Ticks: x.Ticks(page.Number)}
 	relative := a.relative()
 	full := fullStem(relative)
 	t.Full = fmt.Sprintf("%.0f %%", 100*full)
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
-		row := timelineRow{Label: e.Title, Title: e.described(), Class: string(e.Kind), Y: timelineTop + (float64(len(t.Rows))+0.5)*timelineRowHeight}
+		row := timelineRow{Label: e.Title, Title: e.described(), Class: string(e.Kind), Y: timelineTop +
+			(float64(len(t.Rows))+0.5)*timelineRowHeight}
 		for j := range a.Records {
 			if rec := &a.Records[j]; rec.Contender == e.Name {
 				row.Stems = append(row.Stems, a.stem(rec, relative[j], full, x.At(minutes(rec.Start)), row.Y))
@@ -163,7 +165,8 @@ func fullStem(relative []float64) float64 {
 
 // stem returns a trial's stem in a row whose middle is at y.
 func (a *Analysis) stem(r *trial.Record, relative, full, x, y float64) stem {
-	s := stem{X: x, Y: y, Title: fmt.Sprintf("block %d, with %s: ", r.Block, conditionText(&Table{Condition: r.Condition}))}
+	s := stem{X: x, Y: y, Title: fmt.Sprintf("block %d, with %s: ", r.Block,
+		conditionText(&Table{Condition: r.Condition}))}
 	switch {
 	case r.Failure != "":
 		s.Class = "failed"

@@ -60,7 +60,8 @@ const shownCalls = 10
 func counted(run *Run, name string, c trial.Condition) *trial.Record {
 	for i := range run.Records {
 		r := &run.Records[i]
-		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls)+len(r.Attribution.Hops) > 0 {
+		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls)+
+			len(r.Attribution.Hops) > 0 {
 			return r
 		}
 	}

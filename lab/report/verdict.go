@@ -33,7 +33,8 @@ func (a *Analysis) Verdict() string {
 	if len(t.Pairs) > 0 {
 		return upper(t.pairsVerdict()) + "."
 	}
-	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid), control.Title)}
+	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid),
+		control.Title)}
 	return strings.Join(append(sentences, t.compared()...), " ")
 }
 
@@ -56,7 +57,8 @@ func (t *Table) compared() (sentences []string) {
 		}
 	}
 	if same := found[stat.Same]; len(same) > 0 {
-		sentences = append(sentences, fmt.Sprintf("%s %s the same within %.0f %%.", list(titles(same)), verb(same), 100*stat.SameWithin))
+		sentences = append(sentences, fmt.Sprintf("%s %s the same within %.0f %%.", list(titles(same)), verb(same),
+			100*stat.SameWithin))
 	}
 	if unclear := found[stat.Unclear]; len(unclear) > 0 {
 		sentences = append(sentences, "This run cannot tell for "+list(titles(unclear))+".")
@@ -72,7 +74,8 @@ const similarBound = 1.5
 
 // similar divides contenders into groups.
 func similar(rows []*Row) (groups []group) {
-	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b *Row) int { return cmp.Compare(a.Ratio.Mid, b.Ratio.Mid) })
+	rows = slices.SortedStableFunc(slices.Values(rows),
+		func(a, b *Row) int { return cmp.Compare(a.Ratio.Mid, b.Ratio.Mid) })
 	for _, row := range rows {
 		if n := len(groups); n > 0 && row.Ratio.Mid < similarBound*groups[n-1][0].Ratio.Mid {
 			groups[n-1] = append(groups[n-1], row)
@@ -134,7 +137,9 @@ func (a *Analysis) Remarks() (remarks []string) {
 	t := &a.Tables[0]
 	remarks = append(remarks, "That is with "+conditionText(t)+".")
 	if c := t.Row(Ceiling); c != nil && c.Ratio.Known() {
-		remarks = append(remarks, fmt.Sprintf("A loop that only reads requests and writes fixed bytes costs %.0f %% of %s.", 100*c.Ratio.Mid, t.Row(Control).Title))
+		remarks = append(remarks,
+			fmt.Sprintf("A loop that only reads requests and writes fixed bytes costs %.0f %% of %s.", 100*c.Ratio.Mid,
+				t.Row(Control).Title))
 	}
 	var kept []string
 	for i := range a.Tables[1:] {
@@ -144,7 +149,8 @@ func (a *Analysis) Remarks() (remarks []string) {
 			kept = append(kept, conditionText(other))
 			continue
 		}
-		remarks = append(remarks, fmt.Sprintf("With %s these swap places: %s.", conditionText(other), strings.Join(pairs, "; ")))
+		remarks = append(remarks, fmt.Sprintf("With %s these swap places: %s.", conditionText(other),
+			strings.Join(pairs, "; ")))
 	}
 	if len(kept) > 0 {
 		remarks = append(remarks, "No two are shown to swap places with "+list(kept)+".")

@@ -40,7 +40,8 @@ func why(run *Run, t *Table) (all []Why) {
 		if row.Trials == 0 || row.Kind == Control || row.Kind == Ceiling {
 			continue
 		}
-		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: twin, HasDifference: row.Finding == stat.Less || row.Finding == stat.More}
+		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: twin,
+			HasDifference: row.Finding == stat.Less || row.Finding == stat.More}
 		if row.Kind == Twin {
 			c.Twin, c.IsTwin = nil, true
 		}
@@ -258,7 +259,7 @@ type CounterExperiment struct {
 	Setting        explain.Setting  `json:"setting"`
 	To             string           `json:"to"` // new value of the setting
 	Explains       explain.Quantity `json:"explains"`
-	ChangesControl bool             `json:"ofControl,omitempty"` // the control's setting was changed, so Toggled is the control's
+	ChangesControl bool             `json:"ofControl,omitempty"` // Toggled is of the control
 
 	// Of, Toggled and Control hold the explained quantity by block: microseconds of CPU time or
 	// of mean latency, or requests per second. Blocks with a failed trial are left out.

@@ -29,12 +29,15 @@ func closingRun() *report.Run {
 			{Name: "b", Title: "Closing", Kind: report.Way, Protocol: explain.HTTP},
 		},
 	}
-	for name, cpu := range map[string]time.Duration{"a": 18 * time.Microsecond, "t": 18 * time.Microsecond, "b": 58 * time.Microsecond} {
+	for name, cpu := range map[string]time.Duration{"a": 18 * time.Microsecond, "t": 18 * time.Microsecond,
+		"b": 58 * time.Microsecond} {
 		const n = 1000
 		r := trial.Record{
 			Block: 1, Condition: c, Contender: name,
-			Load:  &load.Result{Requests: n, Seconds: float64(n) * cpu.Seconds(), Latency: hist.New(), Connect: hist.New(), Statuses: map[int]uint64{200: n}},
-			Costs: map[string][]proc.Cost{"application": {{User: n * cpu / 2, Sys: n * cpu / 2, FileBytes: 5 * n, Threads: 4, Waited: n * cpu}}},
+			Load: &load.Result{Requests: n, Seconds: float64(n) * cpu.Seconds(), Latency: hist.New(),
+				Connect: hist.New(), Statuses: map[int]uint64{200: n}},
+			Costs: map[string][]proc.Cost{"application": {{User: n * cpu / 2, Sys: n * cpu / 2, FileBytes: 5 * n,
+				Threads: 4, Waited: n * cpu}}},
 		}
 		r.Load.Latency.RecordN(8*cpu, n)
 		if name == "b" {
@@ -60,7 +63,8 @@ func TestEvidenceOfRecords(t *testing.T) {
 	c := run.Conditions[0]
 	e := report.Evidence(run, "b", c)
 	app := e.Parts[0]
-	if e.Title != "Closing" || e.Cores != 1 || e.Connections != 8 || e.Connects != 1 || e.Statuses[200] != 1 || len(e.Parts) != 1 {
+	if e.Title != "Closing" || e.Cores != 1 || e.Connections != 8 || e.Connects != 1 || e.Statuses[200] != 1 ||
+		len(e.Parts) != 1 {
 		t.Errorf("%+v", e)
 	}
 	near := func(what string, got, want float64) {
@@ -91,16 +95,22 @@ func TestCausesAndOutcomesAreInAllOutputs(t *testing.T) {
 		want   string
 	}{
 		{nil, "."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}}, "; with x the difference disappears, from 42.0 µs to 2.00 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}}, "; with x the difference disappears, from 42.0 µs to −1.00 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}}, "; with x the difference shrinks from 40.0 µs to 20.0 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}}, "; with x the difference stays (40.0 µs, then 39.0 µs), so the cause is another."},
-		{&report.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990}, Control: []float64{1000}}, "; with x the difference disappears, from -500 requests/s to -10 requests/s."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}},
+			"; with x the difference disappears, from 42.0 µs to 2.00 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}},
+			"; with x the difference disappears, from 42.0 µs to −1.00 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}},
+			"; with x the difference shrinks from 40.0 µs to 20.0 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}},
+			"; with x the difference stays (40.0 µs, then 39.0 µs), so the cause is another."},
+		{&report.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990},
+			Control: []float64{1000}}, "; with x the difference disappears, from -500 requests/s to -10 requests/s."},
 		{&report.CounterExperiment{Failure: "it died"}, "; the counter-experiment failed: it died."},
 	} {
 		run.CounterExperiments = nil
 		if test.tested != nil {
-			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0], explain.NoClientKeepAlive, "x"
+			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0],
+				explain.NoClientKeepAlive, "x"
 			run.CounterExperiments = []report.CounterExperiment{*test.tested}
 		}
 		a := report.Analyze(run)
@@ -115,7 +125,8 @@ func TestCausesAndOutcomesAreInAllOutputs(t *testing.T) {
 		if err := a.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got, "Causes of the differences from Plain: Closing: "+sentence+test.want) {
+		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got,
+			"Causes of the differences from Plain: Closing: "+sentence+test.want) {
 			t.Errorf("the text lacks %q", test.want)
 		}
 		dir := t.TempDir()
@@ -152,7 +163,8 @@ func TestLighterContenderIsExplained(t *testing.T) {
 		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", ChangesControl: true,
 		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
-	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0], "; with x the difference disappears, from −40.0 µs to −1.00 µs.") {
+	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0],
+		"; with x the difference disappears, from −40.0 µs to −1.00 µs.") {
 		t.Errorf("got %q", got)
 	}
 	for i := range run.Records { // so that its own code is the only cause

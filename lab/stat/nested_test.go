@@ -35,12 +35,14 @@ func TestIntervalOfOneValuePerStartIsStudents(t *testing.T) {
 	b := Starts{{1}, {1}, {1}, {1}, {1}}
 	half := 2.776445 * math.Sqrt(2.5/5)
 	want := Estimate{Interval{10 - half, 10, 10 + half}, 0, math.Sqrt(2.5), 5, 5}
-	if e := Differences(a, b); !near(e.Lo, want.Lo) || !near(e.Mid, want.Mid) || !near(e.Hi, want.Hi) || e.Slices != 0 || !near(e.Starts, want.Starts) || e.StartCount != 5 || e.SliceCount != 5 {
+	if e := Differences(a, b); !near(e.Lo, want.Lo) || !near(e.Mid, want.Mid) || !near(e.Hi, want.Hi) ||
+		e.Slices != 0 || !near(e.Starts, want.Starts) || e.StartCount != 5 || e.SliceCount != 5 {
 		t.Errorf("got %+v, want %+v", e, want)
 	}
 	a = Starts{{math.Exp(0.08)}, {math.Exp(0.09)}, {math.Exp(0.1)}, {math.Exp(0.11)}, {math.Exp(0.12)}}
 	half /= 100
-	if e := Ratios(a, b); !near(e.Lo, math.Exp(0.1-half)) || !near(e.Mid, math.Exp(0.1)) || !near(e.Hi, math.Exp(0.1+half)) || !near(e.Starts, math.Sqrt(2.5)/100) {
+	if e := Ratios(a, b); !near(e.Lo, math.Exp(0.1-half)) || !near(e.Mid, math.Exp(0.1)) ||
+		!near(e.Hi, math.Exp(0.1+half)) || !near(e.Starts, math.Sqrt(2.5)/100) {
 		t.Errorf("got %+v", e)
 	}
 }
@@ -63,7 +65,8 @@ func TestTooFewStartsHaveNoBounds(t *testing.T) {
 	ones := Starts{{1, 1}, {1, 1}, {1, 1}, {1, 1}}
 	for n := range ones {
 		for _, e := range []Estimate{Ratios(ones[:n], ones[:n]), Differences(ones[:n], ones[:n])} {
-			if e.Known() || !math.IsInf(e.Lo, -1) || !math.IsInf(e.Hi, 1) || math.IsNaN(e.Mid) != (n == 0) || e.StartCount != n {
+			if e.Known() || !math.IsInf(e.Lo, -1) || !math.IsInf(e.Hi, 1) || math.IsNaN(e.Mid) != (n == 0) ||
+				e.StartCount != n {
 				t.Errorf("%d starts: got %+v", n, e)
 			}
 		}
@@ -100,7 +103,8 @@ func TestCorrectionRemovesWhatTheProbeExplains(t *testing.T) {
 	for range 5 {
 		var p, q, x, y, z []float64
 		for r := range 20 {
-			x, y, z = append(x, math.Exp(0.2*random.NormFloat64())), append(y, math.Exp(0.2*random.NormFloat64())), append(z, math.Exp(0.2*random.NormFloat64()))
+			x, y, z = append(x, math.Exp(0.2*random.NormFloat64())), append(y, math.Exp(0.2*random.NormFloat64())),
+				append(z, math.Exp(0.2*random.NormFloat64()))
 			p, q = append(p, 1.1*math.Pow(x[r], 1.5)), append(q, math.Pow(y[r], 1.5))
 		}
 		p[7] *= 5
@@ -110,10 +114,12 @@ func TestCorrectionRemovesWhatTheProbeExplains(t *testing.T) {
 	if math.Abs(e.Mid-1.1) > 1e-3 || e.Hi-e.Lo > 1e-3 {
 		t.Errorf("corrected: %+v", e)
 	}
-	if raw, same := Ratios(a, b), Ratios(Corrected(a, b, idle, probeB), b); raw.Hi-raw.Lo < 0.1 || same.Hi-same.Lo < 0.05 {
+	if raw, same := Ratios(a, b), Ratios(Corrected(a, b, idle, probeB), b); raw.Hi-raw.Lo < 0.1 ||
+		same.Hi-same.Lo < 0.05 {
 		t.Errorf("uncorrected: %+v, with an unrelated probe: %+v", raw, same)
 	}
-	zero := Starts{make([]float64, 20), make([]float64, 20), make([]float64, 20), make([]float64, 20), make([]float64, 20)}
+	zero := Starts{make([]float64, 20), make([]float64, 20), make([]float64, 20), make([]float64, 20),
+		make([]float64, 20)}
 	if c := Corrected(a, b, zero, zero); c[0][0] != a[0][0] || len(c[0]) != len(a[0]) {
 		t.Errorf("without probes: %v", c[0])
 	}
@@ -123,7 +129,8 @@ func TestCorrectionRemovesWhatTheProbeExplains(t *testing.T) {
 		t.Errorf("with two probes missing: %+v", e)
 	}
 	few := func(s Starts) Starts { return Starts{s[0][:3]} }
-	if c := Corrected(few(a), few(b), few(probeA), few(probeB)); math.Abs(c[0][2]*probeA[0][2]/probeB[0][2]/a[0][2]-1) > 1e-9 {
+	if c := Corrected(few(a), few(b), few(probeA),
+		few(probeB)); math.Abs(c[0][2]*probeA[0][2]/probeB[0][2]/a[0][2]-1) > 1e-9 {
 		t.Errorf("few pairs: %v of %v", c[0], a[0])
 	}
 }

@@ -184,12 +184,14 @@ func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 func TestRatiosContainTheTruth(t *testing.T) {
 	runs, plans := 200, [][2]int{{5, 8}, {8, 8}, {8, 1}}
 	if isSlow() {
-		runs, plans = 4000, [][2]int{{5, 5}, {5, 8}, {5, 20}, {6, 8}, {8, 1}, {8, 5}, {8, 8}, {8, 12}, {8, 20}, {10, 8}, {10, 12}, {10, 20}}
+		runs, plans = 4000, [][2]int{{5, 5}, {5, 8}, {5, 20}, {6, 8}, {8, 1}, {8, 5}, {8, 8}, {8, 12}, {8, 20},
+			{10, 8}, {10, 12}, {10, 20}}
 	}
 	for _, n := range noises(t) {
 		for _, plan := range plans {
 			covered, width := n.coverage(runs, plan[0], plan[1])
-			t.Logf("%-38s %2d starts %2d rounds: %.1f %% contain the truth, ±%.2f %%", n.name, plan[0], plan[1], 100*covered, 100*width)
+			t.Logf("%-38s %2d starts %2d rounds: %.1f %% contain the truth, ±%.2f %%", n.name, plan[0], plan[1],
+				100*covered, 100*width)
 			// Drawn again from eight starts, even normal values are covered only 92 to 93 times in
 			// 100, because the same starts are drawn repeatedly.
 			least := 0.93
@@ -276,7 +278,8 @@ func TestStoppingStartsByWidthCausesFewFalseFindings(t *testing.T) {
 				share(starts), 100*share(stopped), 100*share(missed), 100*share(found))
 			slack := 3 * math.Sqrt(0.07*0.93/float64(runs))
 			if share(missed) > 1-Confidence+0.02+slack || share(found) > 0.02+slack {
-				t.Errorf("%s, ±%v: %.3f miss the truth, %.3f find a difference", n.name, width, share(missed), share(found))
+				t.Errorf("%s, ±%v: %.3f miss the truth, %.3f find a difference", n.name, width, share(missed),
+					share(found))
 			}
 		}
 	}

@@ -11,7 +11,8 @@ func TestMedianHasBoundsOfOrderStatistics(t *testing.T) {
 		values []float64
 		want   Interval
 	}{
-		{[]float64{3, 1, 2, 6, 5, 4}, Interval{1, 3.5, 6}}, // the extremes of six values enclose the median 97 times in 100
+		{[]float64{3, 1, 2, 6, 5, 4},
+			Interval{1, 3.5, 6}}, // the extremes of six values enclose the median 97 times in 100
 		{[]float64{1, 2, 3, 4, 5, 6, 7}, Interval{1, 4, 7}},
 		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Interval{2, 5.5, 9}},
 		{[]float64{1, 2, 3}, Interval{math.Inf(-1), 2, math.Inf(1)}},

@@ -111,7 +111,8 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	t := n.GetToken()
 	parsed, err := time.ParseDuration(t.Value)
 	if err != nil || parsed < 0 {
-		return &yaml.SyntaxError{Message: fmt.Sprintf("invalid duration %q: want a time such as 500ms or 30s", t.Value), Token: t}
+		return &yaml.SyntaxError{Message: fmt.Sprintf("invalid duration %q: want a time such as 500ms or 30s",
+			t.Value), Token: t}
 	}
 	*d = Duration(parsed)
 	return nil
