@@ -48,7 +48,7 @@ type Number struct {
 // Quantity is what can differ between two contenders.
 type Quantity string
 
-// What findings explain.
+// The quantities that findings explain.
 const (
 	Weight  Quantity = "weight" // CPU time per request
 	Rate    Quantity = "rate"   // requests per second
@@ -63,8 +63,8 @@ type Counter struct {
 	ChangesControl bool   // the control's setting is changed, because the contender is the lighter one
 }
 
-// Setting is what a counter-experiment changes. A contender.yaml names the variant that has the
-// setting changed by it.
+// Setting is the name of what a counter-experiment changes. The toggles in a contender.yaml use
+// these names.
 type Setting string
 
 // The settings of the counter-experiments.
@@ -102,7 +102,7 @@ type Cause string
 const (
 	NoBackendKeepAlive Cause = "no keep-alive to the application"
 	NoClientKeepAlive  Cause = "no keep-alive to clients"
-	DelayedACK         Cause = "Nagle's algorithm and delayed acknowledgements"
+	DelayedACK         Cause = "Nagle's algorithm and delayed acknowledgments"
 	ExtraHop           Cause = "an additional hop"
 	BufferedToDisk     Cause = "responses buffered on disk"
 	OneCore            Cause = "only one core used"

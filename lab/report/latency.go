@@ -91,7 +91,7 @@ func (t *Table) measured() (rows []*Row) {
 	return rows
 }
 
-// LatencyNote explains what the times are.
+// LatencyNote describes how latency is measured.
 func (t *Table) LatencyNote() string {
 	const tail = " A curve begins at a tenth of the requests and ends where fewer than ten lie beyond; point at one to see it alone."
 	if t.Saturated() {

@@ -28,7 +28,7 @@ const (
 	connections = 64
 )
 
-// sample returns a run of known figures. Weights are the same in every block but for a drift that
+// sample returns a run of known figures. Weights are equal in all blocks, except for a drift that
 // all contenders share, which ratios must not show.
 func sample() *Run {
 	run := &Run{
